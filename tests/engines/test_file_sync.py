@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import holdkit
-from holdkit.engines import syncing
+from holdkit.engines import durability
 
 FULL = 51
 """Its number on macOS."""
@@ -21,8 +21,8 @@ class Macintosh:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, refuse: int = 0) -> None:
         self.asked: list[str] = []
         self._refuse = refuse
-        monkeypatch.setattr(syncing, "FULL", FULL)
-        monkeypatch.setattr(syncing, "control", self.control)
+        monkeypatch.setattr(durability, "FULL", FULL)
+        monkeypatch.setattr(durability, "control", self.control)
         monkeypatch.setattr(os, "fsync", lambda _: self.asked.append("fsync"))
 
     def control(self, descriptor: int, command: int) -> int:
@@ -37,7 +37,7 @@ class Macintosh:
 def test_a_full_sync_where_there_is_one(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     macintosh = Macintosh(monkeypatch)
     with (tmp_path / "f").open("wb") as file:
-        syncing.sync_file(file.fileno())
+        durability.sync_file(file.fileno())
     assert macintosh.asked == ["full"]
 
 
@@ -47,22 +47,22 @@ def test_a_file_system_without_it_is_synced_as_well_as_it_can_be(
 ) -> None:
     macintosh = Macintosh(monkeypatch, refusal)
     with (tmp_path / "f").open("wb") as file:
-        syncing.sync_file(file.fileno())
+        durability.sync_file(file.fileno())
     assert macintosh.asked == ["full", "fsync"]
 
 
 def test_an_error_of_the_disk_is_not_covered_up(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     macintosh = Macintosh(monkeypatch, errno.EIO)
     with (tmp_path / "f").open("wb") as file, pytest.raises(OSError, match=os.strerror(errno.EIO)):
-        syncing.sync_file(file.fileno())
+        durability.sync_file(file.fileno())
     assert macintosh.asked == ["full"]
 
 
 def test_elsewhere_it_is_fsync(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     macintosh = Macintosh(monkeypatch)
-    monkeypatch.setattr(syncing, "FULL", None)
+    monkeypatch.setattr(durability, "FULL", None)
     with (tmp_path / "f").open("wb") as file:
-        syncing.sync_file(file.fileno())
+        durability.sync_file(file.fileno())
     assert macintosh.asked == ["fsync"]
 
 

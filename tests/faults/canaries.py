@@ -17,9 +17,8 @@ from msgspec import structs
 from holdkit.core.commands import Group
 from holdkit.engines.port import Applied
 from holdkit.engines.sqlite import engine, script, writer
-from holdkit.engines.sqlite.driver import Script, Statement
+from holdkit.engines.sqlite.driver import Script, Statement, load
 from holdkit.engines.sqlite.script import ScriptResult
-from holdkit.engines.sqlite.statements import load
 from holdkit.errors import EngineError, OutcomeUnknown
 from tests.faults.fault_points import POINTS
 

@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias
 
 from msgspec import Struct
 
-from holdkit.engines.sqlite.statements import load
+from holdkit.engines.sqlite.driver import load
 
 When: TypeAlias = Literal["before", "after"]
 What: TypeAlias = Literal["io", "full", "kill"]

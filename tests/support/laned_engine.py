@@ -29,8 +29,8 @@ from holdkit.core.reading import (
 )
 from holdkit.engines.clocks import Clock
 from holdkit.engines.memory import MemoryEngine
-from holdkit.engines.metering import Progress
 from holdkit.engines.port import Applied, Capabilities
+from holdkit.engines.whole_journal import Progress
 from holdkit.testing import FakeClock
 
 T = TypeVar("T")

@@ -14,8 +14,8 @@ from holdkit.core.commands import Group
 from holdkit.core.model import Key, Limits
 from holdkit.core.reading import Query
 from holdkit.engines.memory import MemoryEngine
-from holdkit.engines.metering import Progress
 from holdkit.engines.port import Applied, Capabilities
+from holdkit.engines.whole_journal import Progress
 from holdkit.testing import FakeClock
 from tests.support.modes import unwrapped
 from tests.support.threads import PATIENCE, CallerThreads, wait_until

@@ -12,8 +12,8 @@ import msgspec
 from msgspec import Struct
 
 from ..core.model import Pool, Slot
+from ..engines.doctor import Finding
 from ..engines.log.inspection import SegmentSeen, SnapshotSeen
-from ..engines.port import Finding
 from ..faces.claim import Claim
 from ..kernel.normalise import datetime_of, text_of
 from ..kernel.results import Hold, JournalEntry

@@ -13,7 +13,7 @@ from typing import BinaryIO
 
 import click
 
-from ..engines.syncing import sync_file
+from ..engines.durability import sync_file
 from ..kernel.backup import back_up
 from ..kernel.backup import restore as restore_backup
 from ..kernel.export import LONGEST

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import structs
 
-from .commands import AnyCommand, Consume, PlaceHold
+from .commands import PLACING, AnyCommand
 from .entries import Entry
 from .model import Slot
 from .outcomes import Done, Outcome, Refusal
@@ -24,7 +24,6 @@ _plain: Final = msgspec.json.Encoder()
 _entry: Final = msgspec.json.Decoder(Entry)
 _outcome: Final = msgspec.json.Decoder(Done | Refusal)
 _owner: Final = hashlib.blake2b(digest_size=16, person=b"holdkit.owner")
-_BIRTHS: Final = (PlaceHold, Consume)  # commands whose answer carries an owner token
 _VARIANT: Final = dict(
     zip("0123456789abcdef", "89ab" * 4, strict=True)
 )  # a UUID's 17th digit: the bits 10, two at random
@@ -64,9 +63,9 @@ def fingerprint(command: AnyCommand, client_id: bytes = b"", original: AnyComman
     """
     asked = command if original is None else original
     asked = structs.replace(asked, tenant="", op=None, actor=None, correlation_id=None, reason=None)
-    if isinstance(asked, _BIRTHS) and len(asked.legs) > 1:
+    if isinstance(asked, PLACING) and len(asked.legs) > 1:
         asked = structs.replace(asked, legs=tuple(sorted(asked.legs, key=lambda leg: leg.pool)))
-    key = client_id if isinstance(command, _BIRTHS) else b""
+    key = client_id if isinstance(command, PLACING) else b""
     return hashlib.blake2b(_canonical.encode(asked), digest_size=16, key=key).hexdigest()
 
 

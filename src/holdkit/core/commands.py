@@ -7,7 +7,7 @@ before the command is decided. Nothing here decides.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from msgspec import Struct
 
@@ -106,6 +106,10 @@ class Consume(Command, frozen=True):
     owner: str | None = None
     entity: str | None = None
     metadata: dict[str, Any] | None = None
+
+
+PLACING: Final = (PlaceHold, Consume)
+"""Commands that place a hold, and are answered with an owner token. (A tuple: `isinstance` with a union is several times slower.)"""
 
 
 class ConfirmHold(Command, frozen=True):

@@ -12,6 +12,7 @@ from typing import Any, Final
 from msgspec import Struct
 
 from .commands import (
+    PLACING,
     AnyCommand,
     ArchivePool,
     ChangeLimits,
@@ -31,23 +32,20 @@ from .commands import (
     Sweep,
     UnarchivePool,
 )
-from .ladders.ending import confirm_hold, release_hold, return_units
+from .ladders.ending import confirm_hold, extend_hold, release_hold, return_units
 from .ladders.expiry import expire_hold, return_due_legs, sweep
-from .ladders.extending import extend_hold
 from .ladders.finding import prunable
-from .ladders.limits import change_limits
 from .ladders.placing import consume, place_hold
 from .ladders.pools import archive_pool, create_pool, remove_idle_pools, remove_pool, resize_pool, unarchive_pool
-from .ladders.records import put_record
+from .ladders.records import change_limits, put_record
 from .ladders.retiring import retire_holds, return_to_pool
 from .limits import LIMITS_KEY
 from .model import Key, RecordKey, Slot
 from .outcomes import Done, Outcome, Reason, Refusal
-from .rechecking import unfit_for
 from .remembering import REMEMBERED, UNSETTLED, operations_full, recall, remember
+from .validation import unfit_for
 from .view import View
 
-_BIRTHS: Final = (PlaceHold, Consume)  # tuples: a union would be built again on every use
 _POOLS: Final = (CreatePool, ResizePool, RemovePool, ArchivePool, UnarchivePool, ReturnToPool)
 _POOLLESS: Final = (PutRecord, ChangeLimits, Sweep)
 
@@ -81,7 +79,7 @@ def needs(groups: Iterable[Group]) -> Needs:
     for group in groups:
         for command in group.commands:
             tenant = command.tenant
-            if isinstance(command, _BIRTHS):
+            if isinstance(command, PLACING):
                 for leg in command.legs:
                     pools.add((tenant, leg.pool))
                 assert command.id is not None
@@ -233,7 +231,7 @@ def sweep_up(view: View, command: Sweep, due: SweepList, now: Slot) -> Outcome:
 
 def touched(view: View, command: AnyCommand) -> list[str]:
     """The pools on which a command is decided: those that it names, or those of the hold that it names."""
-    if isinstance(command, _BIRTHS):
+    if isinstance(command, PLACING):
         return [leg.pool for leg in command.legs]
     if isinstance(command, _POOLS):
         return [command.id]

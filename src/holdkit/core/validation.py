@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, Final
 
+from ..errors import InvalidRequest, plain
 from .commands import (
     AnyCommand,
     ArchivePool,
@@ -32,6 +33,7 @@ from .commands import (
 )
 from .limits import check_change
 from .model import MAX_QUANTITY, SECOND, Leg, Limits
+from .outcomes import Invalid
 from .values import (
     MAX_ENTITY,
     MAX_ID,
@@ -248,3 +250,16 @@ _CHECKERS: Final[dict[type[Any], Callable[[Any, Limits, bool], None]]] = {
     ChangeLimits: check_change,
     Sweep: _check_sweep,
 }
+
+
+BY_LIMITS: Final = frozenset({"ttl_too_long", "ttl_too_short", "by_too_long", "by_too_short", "legs_too_many"})
+"""The codes of what a stored limit refuses."""
+
+
+def unfit_for(command: AnyCommand, limits: Limits) -> Invalid | None:
+    """Why a command that was checked under other limits does not fit these; None if it does."""
+    try:
+        check(command, limits, faces=True)
+    except InvalidRequest as error:
+        return Invalid(error.field, error.code, plain(error).removeprefix(f"{error.field}: "))
+    return None

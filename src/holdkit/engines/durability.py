@@ -1,12 +1,17 @@
-"""Durability: what a done answer survives, in one word for programs and one sentence for people.
+"""Durability: what a done answer survives, in one word for programs and one sentence for people; and the files it rests on.
 
-It tells what is in force, not what should be: each engine declares it, and one whose settings can change while it is open
-reads them again.
+`Durability` tells what is in force, not what should be: each engine declares it, and one whose settings can change while it is open
+reads them again. `sync_file` makes a file durable: on macOS fsync only hands the data to the drive, which may lose it with the power;
+F_FULLFSYNC makes the drive write it. A file system that has no such call (a network's, FAT) says so, and gets a plain fsync, as SQLite
+does too.
 """
 
 from __future__ import annotations
 
+import errno
+import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Final, Literal, get_args
 
 from msgspec import Struct
@@ -45,3 +50,36 @@ class Durability(Struct, frozen=True):
 
 IN_MEMORY: Final = Durability("process", "nothing survives the process")
 ON_DISK: Final = Durability("local", "a done answer is on this machine's disk: synced before it is given")
+
+
+try:
+    import fcntl
+except ImportError:  # Windows
+    FULL = None
+else:
+    FULL = getattr(fcntl, "F_FULLFSYNC", None)
+    control = fcntl.fcntl
+
+_NOT_OFFERED: Final = (errno.ENOTSUP, errno.EINVAL, errno.ENOTTY)
+
+
+def sync_file(descriptor: int) -> None:
+    """Make durable what was written to a file, or the names in a directory; OSError if that failed."""
+    if FULL is not None:
+        try:
+            control(descriptor, FULL)
+        except OSError as error:
+            if error.errno not in _NOT_OFFERED:
+                raise
+        else:
+            return
+    os.fsync(descriptor)
+
+
+def sync_path(path: Path) -> None:
+    """The same by name."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        sync_file(descriptor)
+    finally:
+        os.close(descriptor)

@@ -8,7 +8,7 @@ nothing is complete: the kernel does without, or refuses the call that needs the
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct
 
@@ -22,8 +22,8 @@ from ..core.repair import Repaired
 from ..errors import EngineError, HoldkitError
 from .clocks import Clock
 from .durability import Durability
-from .metering import Progress
 from .settings import StoredLimits
+from .whole_journal import Progress
 
 T = TypeVar("T")
 
@@ -78,16 +78,6 @@ def positions_of(outcomes: Sequence[Sequence[Outcome]], numbers: Sequence[int]) 
     """Of a journal with one lane: the number of each outcome's entry, in order (0: none), as positions beside the outcomes."""
     each = iter(numbers)
     return [[Position(0, number) if (number := next(each)) else None for _ in group] for group in outcomes]
-
-
-class Finding(Struct, frozen=True):
-    """One thing a health check looked at."""
-
-    name: str
-    level: Literal["ok", "warn", "fail"]
-    says: str
-    advice: str = ""
-    """What to do, where something is wrong."""
 
 
 class Engine(Protocol):

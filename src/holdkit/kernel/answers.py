@@ -8,7 +8,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from .. import errors
-from ..core.commands import AnyCommand, Consume, Group, PlaceHold, ReleaseHold, Sweep
+from ..core.commands import PLACING, AnyCommand, Group, ReleaseHold, Sweep
 from ..core.model import SECOND, Leg, Pool, Record, Slot
 from ..core.outcomes import Done, Invalid, Reason, Receipt, Refusal, Reply
 from .normalise import datetime_of
@@ -24,15 +24,12 @@ def answer_of(command: AnyCommand, outcome: Reply) -> Answer:
         return hold_of(outcome, getattr(command, "owner", None))
     if isinstance(outcome, Refusal):
         refused = refusal_of(outcome)
-        return in_own_words(refused, command.legs) if isinstance(command, _BIRTHS) else refused
+        return in_own_words(refused, command.legs) if isinstance(command, PLACING) else refused
     if isinstance(outcome, Invalid):
         return errors.InvalidRequest(outcome.message, field=outcome.field, code=outcome.code)
     if isinstance(command, Sweep):
         return report_of(outcome)
     return pool_of(outcome) or record_of(outcome)
-
-
-_BIRTHS: Final = (PlaceHold, Consume)
 
 
 def pool_of(done: Done) -> Pool | None:

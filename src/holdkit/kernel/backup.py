@@ -9,7 +9,7 @@ from urllib.parse import quote, unquote
 
 from ..core.reading import TakeSurvey
 from ..core.validation import invalid
-from ..engines.metering import Progress
+from ..engines.whole_journal import Progress
 from ..errors import EngineError, InvalidRequest
 from .import_ import staged
 from .opening import is_postgres, open_engine

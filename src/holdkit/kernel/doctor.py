@@ -10,7 +10,7 @@ from urllib.parse import unquote
 from ..core.model import SECOND, Slot
 from ..core.reading import ReadGeneration, Survey, TakeSurvey
 from ..engines.clocks import wall_clock
-from ..engines.port import Finding
+from ..engines.doctor import Finding
 from ..errors import HoldkitError
 from .opening import is_postgres, open_engine
 

@@ -34,7 +34,7 @@ from ..core.codec import digest
 from ..core.model import Record, Slot
 from ..core.reading import JournalRow
 from ..core.validation import invalid, text
-from ..engines.syncing import sync_path
+from ..engines.durability import sync_path
 from ..errors import CursorLost, EngineError
 from .journal import Positions, decode_cursor
 

@@ -22,8 +22,8 @@ from ..core.lanes import MAX_LANES
 from ..core.limits import limit_value
 from ..core.model import Limits
 from ..core.validation import invalid
+from ..engines.durability import sync_path
 from ..engines.settings import stored_form
-from ..engines.syncing import sync_path
 from ..errors import EngineError, InvalidRequest
 from .export import ADOPTED, FORMAT, LONGEST, ExportedEntry, Header, Progress, Seal
 from .opening import open_engine

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from ..core.codec import is_ticket, read_ticket
 from ..core.commands import (
+    PLACING,
     AnyCommand,
     ConfirmHold,
     Consume,
@@ -182,7 +183,7 @@ def original_of(command: AnyCommand) -> AnyCommand | None:
 
 def _face_legs(command: AnyCommand) -> tuple[Any, ...]:
     """The legs in which faces may have a part; none of a command that has none, or something else in their place."""
-    legs: Any = command.legs if isinstance(command, _BIRTHS) else ()
+    legs: Any = command.legs if isinstance(command, PLACING) else ()
     return legs if isinstance(legs, tuple) else ()
 
 
@@ -226,7 +227,7 @@ def normalise(command: AnyCommand) -> AnyCommand:
 
     Change by change: most commands need one, and collecting them in a dict first takes longer.
     """
-    if isinstance(command, _BIRTHS):
+    if isinstance(command, PLACING):
         legs: object = command.legs
         if isinstance(legs, list) or (isinstance(legs, tuple) and any(isinstance(leg, Legs) for leg in legs)):
             command = replace(command, legs=_flat(legs))
@@ -254,6 +255,5 @@ def _flat(legs: Iterable[Any]) -> tuple[Any, ...]:
     return tuple([leg for one in legs for leg in (one if isinstance(one, Legs) else (one,))])
 
 
-_BIRTHS: Final = (PlaceHold, Consume)
 _AMOUNTS: Final = (ConfirmHold, ReleaseHold, ReturnUnits)
 _NAMES_HOLD: Final = (PlaceHold, Consume, ConfirmHold, ReleaseHold, ExtendHold, ExpireHold, ReturnUnits)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable
-from typing import Any, Final, TypeAlias
+from typing import Any, TypeAlias
 from uuid import UUID
 
 import msgspec
 from msgspec.structs import replace
 
 from ..core.codec import canonical_json, fingerprint, group_fingerprint, minted_id, minted_ids
-from ..core.commands import AnyCommand, Command, Consume, Group, Guard, PlaceHold
+from ..core.commands import PLACING, AnyCommand, Command, Consume, Group, Guard, PlaceHold
 from ..core.lanes import in_lane, lane_of_pool
 from ..core.model import Limits, Slot
 from ..core.validation import check, invalid, text
@@ -22,8 +22,6 @@ from .queued_calls import MAX_LEGS, legs_in
 
 Randomness: TypeAlias = Callable[[int], bytes]
 """Gives that many random bytes: `os.urandom`, or a seeded source in a simulation."""
-
-_BIRTHS: Final = (PlaceHold, Consume)  # a tuple: `isinstance` is several times faster with it than with a union
 
 
 class Mint:
@@ -51,7 +49,7 @@ class Mint:
         changes: dict[str, Any] = {}
         if command.op is not None:
             changes["fingerprint"] = fingerprint(command, self._client_id, original or original_of(command))
-        if isinstance(command, _BIRTHS):
+        if isinstance(command, PLACING):
             if command.metadata is not None:
                 changes["metadata"] = msgspec.json.decode(canonical_json(command.metadata))
             if command.id is None:
@@ -67,7 +65,7 @@ class Mint:
 
     def prepare_all(self, commands: list[AnyCommand]) -> tuple[AnyCommand, ...]:
         """The same for a whole batch: randomness is drawn once, and the minted ids are in the order of their commands."""
-        births = [command for command in commands if isinstance(command, _BIRTHS) and command.id is None]
+        births = [command for command in commands if isinstance(command, PLACING) and command.id is None]
         if len(births) < 2:
             return tuple([self.prepare(command) for command in commands])
         random, slot = self._randomness(26 * len(births)), self._clock()
@@ -76,7 +74,7 @@ class Mint:
         tokens = random[half:].hex()
         prepared: list[AnyCommand] = []
         for command in commands:
-            if isinstance(command, _BIRTHS) and command.id is None:
+            if isinstance(command, PLACING) and command.id is None:
                 at, owner, metadata, minted = 32 * len(ids), command.owner, command.metadata, ids.pop()
                 taken_of = None if command.op is None else fingerprint(command, self._client_id, original_of(command))
                 prepared.append(

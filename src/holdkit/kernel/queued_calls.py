@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from math import inf
 from typing import Any, Final, TypeAlias, TypeVar
 
-from ..core.commands import AnyCommand, Consume, Group, PlaceHold
+from ..core.commands import PLACING, AnyCommand, Group
 from ..core.outcomes import Reply
 from ..engines import deadlines
 from ..errors import HoldkitError, OutcomeUnknown, Overloaded, PromiseBroken
@@ -28,8 +28,6 @@ INTERRUPTED: Final = "interrupted while the batch was being written: ask again w
 
 Undo: TypeAlias = Callable[[list[Reply]], Group | None]
 """Given the outcomes of a call whose caller was cancelled: the commands that take back what it granted, if any."""
-
-_BIRTHS: Final = (PlaceHold, Consume)  # a tuple: `isinstance` is several times faster with it than with a union
 
 
 class SkippedLocked(Exception):
@@ -82,7 +80,7 @@ class QueuedCall:
 
 def legs_in(commands: Sequence[AnyCommand]) -> int:
     """How many legs these commands name."""
-    return sum([len(command.legs) for command in commands if isinstance(command, _BIRTHS)])
+    return sum([len(command.legs) for command in commands if isinstance(command, PLACING)])
 
 
 class BoundedQueue:

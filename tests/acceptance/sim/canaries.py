@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from holdkit.core.model import State
 from holdkit.core.view import View
 from holdkit.engines.log import engine as engine_module
-from holdkit.engines.log import frames, segments, snapshots
+from holdkit.engines.log import segments, snapshots
 from holdkit.engines.log.engine import LogEngine
 from holdkit.engines.log.log import Log
 from holdkit.faces import saga_records, saga_steps
@@ -75,7 +75,7 @@ def retried_fsync(patch: pytest.MonkeyPatch) -> None:
 
 
 def no_checksum(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(frames, "checksum", lambda *_: bytes(16))
+    patch.setattr(segments, "checksum", lambda *_: bytes(16))
 
 
 def skipped_frame(patch: pytest.MonkeyPatch) -> None:

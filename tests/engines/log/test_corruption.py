@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from holdkit.core.reading import ReadJournal
-from holdkit.engines.log import frames
+from holdkit.engines.log import segments
 from holdkit.errors import EngineError
 from tests.engines.log.directories import SimulatedDirectory, open_log, place_hold, say, script, state
 
@@ -88,7 +88,7 @@ def test_b07_every_bit_flipped_is_detected(kind: str) -> None:
     ids=["no checksum", "checksum without the header"],
 )
 def test_canary_a_weaker_checksum_is_noticed(weak: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frames, "checksum", weak)
+    monkeypatch.setattr(segments, "checksum", weak)
     directory, states = sealed_log()
     try:
         assert undetected(files_of(directory), states[-1], ".log") is not None

@@ -7,9 +7,8 @@ import pytest
 from holdkit.core.model import Limits
 from holdkit.core.outcomes import Reason, Refusal
 from holdkit.engines.log import engine as module
-from holdkit.engines.log.frames import encode_frame
 from holdkit.engines.log.segments import START as HEADER
-from holdkit.engines.log.segments import segment_name
+from holdkit.engines.log.segments import encode_frame, segment_name
 from holdkit.errors import EngineError, InvalidRequest
 from tests.engines.log.directories import Directory, live, open_log, place_hold, say, script, state
 

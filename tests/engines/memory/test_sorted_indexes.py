@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from holdkit.core.model import Key, Slot
-from holdkit.engines.resident.orders import Order
+from holdkit.engines.resident.operations import Order
 
 SLOTS = st.integers(0, 3)
 ROWS = st.tuples(SLOTS, st.tuples(st.sampled_from(["", "acme"]), st.sampled_from("abc")))

@@ -13,9 +13,8 @@ from holdkit.core.model import Leg, Limits, Pool
 from holdkit.core.reading import ListPools
 from holdkit.engines.sqlite import SqliteEngine, migrating, open_engine
 from holdkit.engines.sqlite.caller_transaction import open_application_connection
-from holdkit.engines.sqlite.driver import Driver
+from holdkit.engines.sqlite.driver import Driver, load, migrations
 from holdkit.engines.sqlite.opening import check_library, file_system, prepare_file, trouble
-from holdkit.engines.sqlite.statements import load, migrations
 from holdkit.errors import EngineError, InvalidRequest, Overloaded
 from tests.engines.commands import create
 from tests.engines.sqlite.conftest import Open

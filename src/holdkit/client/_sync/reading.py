@@ -16,7 +16,7 @@ from ...core.limits import SPANS
 from ...core.model import MAX_SLOT, SECOND, Pool, Record, State
 from ...core.validation import flag, invalid, text, whole
 from ...core.validation import hold_id as check_hold_id
-from ...engines.metering import Progress
+from ...engines.whole_journal import Progress
 from ...errors import InvalidRequest
 from ...kernel._sync.background import Subscription
 from ...kernel.context import Actor, actor_text

@@ -1,11 +1,11 @@
-"""ConfirmHold, ReleaseHold, ReturnUnits: held units become consumed or available, consumed ones available again."""
+"""Changes of a hold by its owner: confirm, release, return, and extend."""
 
 from __future__ import annotations
 
 from ..codec import same_owner
-from ..commands import Amounts, ConfirmHold, ReleaseHold, ReturnUnits
+from ..commands import Amounts, ConfirmHold, ExtendHold, ReleaseHold, ReturnUnits
 from ..entries import Action, Effect
-from ..model import HeldLeg, Pool, Slot, State, StoredHold
+from ..model import MAX_SLOT, HeldLeg, Pool, Slot, State, StoredHold
 from ..outcomes import Done, Invalid, Outcome, Reason, Refusal, Shortfall
 from ..view import View
 from .finding import find_hold, find_live
@@ -183,3 +183,35 @@ def finish(
     )
     record(view, action, hold.id, now, command, effects=tuple(effects), change=change, forced=forced)
     return Done(slot=now, hold=view.holds.get(hold.key), uncovered=uncovered)
+
+
+def extend_hold(view: View, command: ExtendHold, now: Slot) -> Outcome:
+    """Move the deadline; an earlier one changes nothing."""
+    hold = find_live(view, command.tenant, command.id, command.owner, now, force=command.trusted)
+    if isinstance(hold, Refusal):
+        return hold
+    if hold.deadline is None:
+        return Done(slot=now, hold=hold)
+    if command.forever:
+        return _extended(view, command, hold, None, now)
+    deadline = command.until
+    if command.by_slots is not None:
+        deadline = hold.deadline + command.by_slots
+    elif command.ttl_slots is not None:
+        deadline = now + command.ttl_slots
+    assert isinstance(deadline, int), "the kernel normalises spellings of time"
+    if deadline > MAX_SLOT:
+        return Refusal(Reason.SLOT_OVERFLOW, hold.id, found=deadline)
+    if deadline <= now:
+        return Refusal(Reason.DEADLINE_PASSED, hold.id, found=now)
+    if deadline - hold.held_at > view.limits.max_lifetime:
+        return Refusal(Reason.LIFETIME_EXCEEDED, hold.id, found=view.limits.max_lifetime)
+    if deadline <= hold.deadline:
+        return Done(slot=now, hold=hold)
+    return _extended(view, command, hold, deadline, now)
+
+
+def _extended(view: View, command: ExtendHold, hold: StoredHold, deadline: Slot | None, now: Slot) -> Outcome:
+    change = became(hold, hold.legs, deadline=deadline, endless=deadline is None, command=command)
+    record(view, Action.HOLD_EXTENDED, hold.id, now, command, change=change)
+    return Done(slot=now, hold=view.holds.get(hold.key))

@@ -1,10 +1,10 @@
-"""PutRecord: compare-and-set on a small durable document."""
+"""Records: compare-and-set on a small durable document; and the limits, which are a record too."""
 
 from __future__ import annotations
 
-from ..commands import PutRecord
+from ..commands import ChangeLimits, PutRecord
 from ..entries import Action
-from ..limits import subject_of
+from ..limits import LIMITS_KEY, SUBJECT, changed_record, in_force, subject_of
 from ..model import Record, Slot
 from ..outcomes import Done, Outcome, Reason, Refusal
 from ..view import View
@@ -22,3 +22,17 @@ def put_record(view: View, command: PutRecord, now: Slot) -> Outcome:
     after = Record(command.tenant, command.kind, command.id, command.body or "", version + 1, now)
     record(view, Action.RECORD_PUT, subject_of(after), now, command, stored=after, removed=command.body is None)
     return Done(slot=now, record=None if command.body is None else after)
+
+
+def change_limits(view: View, command: ChangeLimits, now: Slot) -> Outcome:
+    """Write what differs; later commands are decided under the new limits."""
+    limits, before = view.limits, view.records.get(LIMITS_KEY)
+    if command.if_version is not None and command.if_version != limits.version:
+        return Refusal(Reason.VERSION_CONFLICT, SUBJECT, found=limits.version)
+    changes = {name: value for name, value in command.changes.items() if value != getattr(limits, name)}
+    if not changes:
+        return Done(slot=now, record=before)
+    after = changed_record(limits, changes, before, now)
+    record(view, Action.LIMITS_CHANGED, subject_of(after), now, command, stored=after)
+    view.limits = in_force(limits, after)
+    return Done(slot=now, record=after)

@@ -9,7 +9,7 @@ from contextlib import closing
 from pathlib import Path
 
 from ...errors import EngineError
-from ..syncing import sync_file
+from ..durability import sync_file
 from .disk import RealDisk
 from .engine import LogEngine
 from .inspection import look

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Protocol
 from weakref import WeakSet
 
-from ..syncing import sync_file
+from ..durability import sync_file
 
 
 class File(Protocol):

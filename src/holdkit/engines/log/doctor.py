@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from ..disk_space import examine_place
-from ..port import Finding
+from ..doctor import Finding, examine_place
 from .inspection import look
 
 

@@ -26,9 +26,8 @@ from ..port import Capabilities
 from ..resident.engine import ResidentEngine
 from ..resident.reads import answer
 from ..settings import StoredLimits, check_asked, limits_as_created, stored_form
-from .batches import Batch, decode_batch, encode_batch
 from .disk import Disk
-from .journal import LogJournal
+from .journal import Batch, LogJournal, decode_batch, encode_batch
 from .log import Log
 from .opening import check_names, mixed
 from .snapshots import newest_snapshot, write_snapshot

@@ -11,8 +11,8 @@ from msgspec import Struct
 
 from ...core.audit import Numbered
 from ...errors import EngineError, plain
-from .batches import decode_batch, numbered
 from .disk import Disk, RealFile
+from .journal import decode_batch, numbered
 from .log import Log
 from .opening import check_names
 from .snapshots import read_snapshot

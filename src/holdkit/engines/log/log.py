@@ -14,8 +14,20 @@ from typing import Any, Final
 
 from ...errors import EngineError, OutcomeUnknown, plain
 from .disk import Disk
-from .frames import HEAD, Frame, chained, encode_frame
-from .segments import FORMAT, Header, Segment, create_segment, frame_at, open_segment, renew, scan
+from .segments import (
+    FORMAT,
+    HEAD,
+    Frame,
+    Header,
+    Segment,
+    chained,
+    create_segment,
+    encode_frame,
+    frame_at,
+    open_segment,
+    renew,
+    scan,
+)
 
 SEGMENT_BYTES: Final = 64 << 20
 

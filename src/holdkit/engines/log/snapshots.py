@@ -15,7 +15,7 @@ from ...core.model import Pool, Record, Slot, StoredHold
 from ...core.outcomes import Operation
 from ..resident.tables import Tables
 from .disk import Disk, Reading
-from .frames import decode_frame, encode_frame
+from .segments import decode_frame, encode_frame
 
 PREAMBLE: Final = b"HOLDSNAP"
 START: Final = len(PREAMBLE) + 16

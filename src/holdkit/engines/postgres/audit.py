@@ -21,8 +21,7 @@ from ...core.entries import Entry
 from ...core.lanes import lane_of_operation, lane_of_pool, lane_of_record
 from ...core.limits import LIMITS_KEY
 from ...core.model import Key, Limits, Pool, Record, RecordKey, Slot, StoredHold
-from ..metering import Meter, Progress
-from ..spilling import Spill
+from ..whole_journal import Meter, Progress, Spill
 from .connections import PipelineConnection
 from .driver import ROLLBACK, Row
 from .rows import checksum, hold_of, kept_row, new_hold_row, operation_checksum, pool_of, pool_row, record_of

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ...core.model import Limits
 from ...errors import EngineError
-from ..port import Finding
+from ..doctor import Finding
 from .connections import PipelineConnection
 from .database import UNSAFE, Address, Database, read_url
 from .migrating import check_schema

@@ -27,8 +27,8 @@ from ...errors import EngineError, OutcomeUnknown
 from ..clocks import Clock, steady
 from ..driver_connections import driver_connection, driver_connection_async
 from ..durability import Durability
-from ..metering import Progress
 from ..port import AddLate, Applied, Capabilities, Lent, Mark
+from ..whole_journal import Progress
 from .audit import verify
 from .caller_transaction import CallerTransactions, check_connection
 from .connections import ConnectionPool, PipelineConnection

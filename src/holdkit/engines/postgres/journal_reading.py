@@ -28,7 +28,7 @@ from ...core.reading import (
     Survey,
     TakeSurvey,
 )
-from ..scanning import find_touching, written
+from ..whole_journal import find_touching, written
 from .connections import PipelineConnection
 from .database import BatchOptions
 from .driver import BEGIN, COMMIT, Row, Script

@@ -21,7 +21,7 @@ from ...core.model import Limits, Slot
 from ...core.repair import Mended, Repaired, mend, sort_out
 from ...core.view import View
 from ...errors import EngineError
-from ..metering import Progress
+from ..whole_journal import Progress
 from .audit import Audit
 from .connections import PipelineConnection
 from .database import BatchOptions, bounded, lock_timeout_ms

@@ -26,12 +26,10 @@ from ...errors import EngineError, InvalidRequest, Overloaded, PromiseBroken
 from ..clocks import Clock, wall_clock
 from ..deadlines import within
 from ..durability import IN_MEMORY
-from ..metering import Meter, Progress
 from ..port import Applied, Capabilities, Lent, positions_of
 from ..settings import StoredLimits
-from ..spilling import Spill
-from .journal import Journal
-from .reads import answer
+from ..whole_journal import Meter, Progress, Spill
+from .reads import Journal, answer
 from .tables import Tables
 
 T = TypeVar("T")

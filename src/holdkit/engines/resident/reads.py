@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 from msgspec import Struct
 
-from ...core.model import Limits, Pool, Record, Slot, State, StoredHold
+from ...core.audit import Numbered
+from ...core.model import Key, Limits, Pool, Record, Slot, State, StoredHold
 from ...core.reading import (
     FindEnds,
     FindEntries,
@@ -32,8 +33,42 @@ from ...core.reading import (
     seen_hold,
     seen_pool,
 )
-from .journal import Journal
 from .tables import Tables
+
+
+class Journal(Protocol):
+    """Where entries are kept and read from."""
+
+    last_seq: int
+
+    def forget(self, holds: Iterable[Key], /) -> None:
+        """These holds have left the tables."""
+        ...
+
+    def after(self, seq: int, limit: int, tenant: str | None, /) -> list[JournalRow]:
+        """Entries after a number, of one tenant or of all."""
+        ...
+
+    def about(self, tenant: str, subject: str, limit: int | None, /) -> list[JournalRow]:
+        """A subject's story, or its beginning."""
+        ...
+
+    def touching(self, tenant: str, pool: str, seq: int, limit: int, /) -> list[JournalRow]:
+        """Entries after a number that touched a pool."""
+        ...
+
+    def at(self, seq: int, /) -> JournalRow | None:
+        """The entry of this number, if it is there."""
+        ...
+
+    def end(self) -> JournalRow | None:
+        """The last entry, if there is any."""
+        ...
+
+    def whole(self) -> Iterator[Numbered]:
+        """Everything, for `verify`."""
+        ...
+
 
 K = TypeVar("K", bound=tuple[str, ...])
 

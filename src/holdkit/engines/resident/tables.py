@@ -14,8 +14,7 @@ from ...core.backlog import portion
 from ...core.ladders.retiring import Keeping, keeping, kept_for
 from ...core.model import Key, Limits, Pool, Record, RecordKey, Slot, State, StoredHold
 from ...core.view import DueLeg
-from .operations import Operations
-from .orders import Order
+from .operations import Operations, Order
 
 HELD: Final = State.HELD  # an enum's members are slow to look up
 NO_POOL: Final = Pool("", "", 0)  # stands for one that is not there

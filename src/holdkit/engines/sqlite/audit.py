@@ -17,11 +17,9 @@ from ...core.audit import Numbered, audit
 from ...core.audit_rows import Difference, Folded, Found, LegKey, Mismatches, row_name
 from ...core.codec import decode_entry
 from ...core.model import MEANING, Key, Limits, Pool, Record, RecordKey, Slot, StoredHold
-from ..metering import Meter, Progress
-from ..spilling import Spill
-from .driver import Driver, Row
+from ..whole_journal import Meter, Progress, Spill
+from .driver import Driver, Row, migrations
 from .rows import GENERATION, checksum, entry_checksum, hold_of, kept_row, pool_of, record_of
-from .statements import migrations
 
 SETTINGS = frozenset({"fence_floor", "scrubbed", GENERATION, *(f"limit.{name}" for name in MEANING)})
 PAGE: Final = 1_000

@@ -7,6 +7,7 @@ and rolls back nothing but its own savepoint (or a transaction that it had begun
 
 from __future__ import annotations
 
+import secrets
 import sqlite3
 import time
 from collections.abc import Callable
@@ -15,6 +16,7 @@ from threading import local
 
 from ...core.validation import invalid
 from ...errors import EngineError, InvalidRequest, Overloaded
+from ..driver_connections import transaction_ended
 from .driver import Driver, OnStatement, Script
 from .opening import Identity, connect, identity, set_up, trouble
 from .script import ScriptResult
@@ -186,3 +188,23 @@ def open_application_connection(path: str, *, timeout: float = 10.0) -> sqlite3.
     connection = connect(path, timeout)
     set_up(connection)
     return connection
+
+
+class SavepointMark:
+    """A mark in one connection's open transaction."""
+
+    def __init__(self, connection: sqlite3.Connection, on_statement: OnStatement | None) -> None:
+        self._driver = Driver(connection, on_statement)
+        self._name = f"holdkit_{secrets.token_hex(8)}"
+        self._driver.tell(f"savepoint {self._name}")
+
+    def check(self) -> None:
+        """Take the mark away; `InvalidRequest` if it is gone."""
+        try:
+            self._driver.tell(f"release {self._name}")
+        except sqlite3.Error as error:
+            raise transaction_ended() from error
+
+    async def check_async(self) -> None:
+        """The same: the connection belongs to the loop's thread."""
+        self.check()

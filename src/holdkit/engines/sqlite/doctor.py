@@ -7,12 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import quote
 
-from ..disk_space import examine_place
-from ..port import Finding
-from .driver import Driver
+from ..doctor import Finding, examine_place
+from .driver import Driver, migrations
 from .migrating import present_version
 from .opening import MINIMUM, NETWORK, file_system
-from .statements import migrations
 
 LONG_WAL = 256 << 20
 """Bytes of write-ahead log that say that no checkpoint gets through."""

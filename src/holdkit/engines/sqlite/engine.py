@@ -25,21 +25,18 @@ from ...errors import EngineError
 from ..clocks import Clock, wall_clock
 from ..driver_connections import driver_connection
 from ..durability import ON_DISK
-from ..metering import Progress
 from ..port import Applied, Capabilities, Lent, Mark
 from ..settings import StoredLimits
+from ..whole_journal import Progress
 from .audit import verify
-from .caller_transaction import Joined, check_connection, check_database, in_transaction, run_joined
+from .caller_transaction import Joined, SavepointMark, check_connection, check_database, in_transaction, run_joined
 from .driver import Driver, OnStatement, Script
 from .fair_write_lock import FairWriteLock
-from .import_ import Receiving
-from .marking import SavepointMark
 from .migrating import migrate, present_version, stored_limits
 from .opening import check_library, connect, prepare_file, set_up, system_trouble, trouble, turn_to_wal
 from .own_transaction import lend
-from .readers import Readers
-from .reading import At, answer
-from .repair import Repair
+from .reading import At, Readers, answer
+from .repair import Receiving, Repair
 from .rows import record_of
 from .script import RetryState, ScriptResult, apply_script
 from .writer import Writer

@@ -14,9 +14,8 @@ from ...core.limits import LIMITS_KEY
 from ...core.model import MEANING, Limits, Slot
 from ...errors import EngineError
 from ..settings import StoredLimits, check_asked, limits_as_created
-from .driver import Driver, Row, Script, write
+from .driver import Driver, Row, Script, migrations, write
 from .rows import new_generation, record_of, setting_row
-from .statements import migrations
 
 
 def migrate(driver: Driver, path: str, limits: Limits, now: Slot) -> None:

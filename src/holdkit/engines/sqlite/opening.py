@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from ...errors import EngineError, Overloaded
-from ..syncing import sync_file
+from ..durability import sync_file
 
 MINIMUM: Final = (3, 38, 0)
 """The first release with the ->> operator and built-in JSON."""

@@ -12,8 +12,7 @@ from ...core.limits import LIMITS_KEY
 from ...core.model import Key, Limits, Pool, Slot, StoredHold
 from ...core.outcomes import Receipt, Refusal, Reply, Survives
 from ...core.reading import FindHold, FindPools, FindRecord, Query, ReadHistory, entry_of
-from ...core.rechecking import BY_LIMITS
-from ...core.validation import check
+from ...core.validation import BY_LIMITS, check
 from ...engines.clocks import Reading
 from ...engines.clocks import read as read_clock
 from ...engines.port import Engine

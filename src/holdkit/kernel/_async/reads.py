@@ -28,7 +28,7 @@ from ...core.reading import (
     touches,
 )
 from ...core.validation import flag, hold_id, invalid, pool_id, text, whole
-from ...engines.metering import Progress
+from ...engines.whole_journal import Progress
 from ..answers import refusal_of
 from ..context import Call, framed
 from ..follower_state import OnGeneration, Remember, check_following, check_remembering

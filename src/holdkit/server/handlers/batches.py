@@ -8,7 +8,7 @@ from typing import Any, Final, TypeAlias
 
 from ... import errors
 from ...core import commands as core
-from ...core.commands import AnyCommand, Consume, PlaceHold
+from ...core.commands import PLACING, AnyCommand
 from ...core.model import Pool
 from ...core.validation import invalid
 from ...kernel.answers import Answer as Outcome
@@ -21,8 +21,6 @@ from ..answers import BatchAnswer, CommandAnswer, PoolNow, hold_now, pool_fields
 from ..problems import Problem, facts, plain
 from ..request import REPLAYED, Answer, Caller, Request, answer
 from .calls import legs_of, need_admin
-
-_BIRTHS: Final = (PlaceHold, Consume)  # a tuple: isinstance would build a union each time
 
 
 async def apply_batch(request: Request) -> Answer:
@@ -49,7 +47,7 @@ async def apply_batch(request: Request) -> Answer:
 
 def _answered(outcome: Outcome, asked: AnyCommand, now: datetime) -> CommandAnswer:
     if isinstance(outcome, Hold):
-        secret = isinstance(asked, _BIRTHS)
+        secret = isinstance(asked, PLACING)
         shown = hold_now(outcome, now, secret=secret)
         return CommandAnswer(status="done", hold=shown, replayed=outcome.replayed)
     if isinstance(outcome, Pool):

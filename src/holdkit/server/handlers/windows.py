@@ -7,11 +7,11 @@ needs scope admin. No other reserved pool can be named here, and an owner token 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Final, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 from msgspec import Meta, Struct
 
-from ...core.commands import AnyCommand, ConfirmHold, Consume, PlaceHold, ReleaseHold, ResizePool
+from ...core.commands import PLACING, AnyCommand, ConfirmHold, Consume, PlaceHold, ReleaseHold, ResizePool
 from ...core.model import Leg
 from ...core.validation import invalid, pool_id
 from ...faces.keys import WINDOWED
@@ -23,8 +23,6 @@ from ..bodies import Body, Confirm, Moment, PoolId, Quantity, Span, Token, Total
 from ..problems import Problem
 from ..request import REPLAYED, Answer, Request, answer
 from .calls import frame, need_admin
-
-BIRTHS: Final = (PlaceHold, Consume)
 
 
 class WindowLeg(Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -172,7 +170,7 @@ async def decide(request: Request) -> Answer:
     idempotent."""
     body: Windowed = request.body
     commands = [_command(request, one) for one in body.commands]
-    if any(isinstance(command, (*BIRTHS, ResizePool)) for command in commands):
+    if any(isinstance(command, (*PLACING, ResizePool)) for command in commands):
         need_admin(request.caller, "to say how much a window has")
     if len(commands) > 1:
         return await _all(request, commands)
@@ -184,7 +182,7 @@ async def decide(request: Request) -> Answer:
     now = request.now()
     result = WindowAnswer(decided=at(done.slot), replayed=done.replayed, server_time=now)
     if done.hold is not None:
-        result.hold = hold_now(hold_of(done, getattr(command, "owner", None)), now, secret=isinstance(command, BIRTHS))
+        result.hold = hold_now(hold_of(done, getattr(command, "owner", None)), now, secret=isinstance(command, PLACING))
     if done.pool is not None:
         result.pool = PoolNow(**pool_fields(done.pool), server_time=now)
     return answer(result, 200, (REPLAYED,) if done.replayed else ())

@@ -1,4 +1,4 @@
-"""What a health check asks of a file, a directory and their disk: the same for every engine that keeps files."""
+"""What `holdkit doctor` finds: the form of a finding, and the checks of files and disks that engines share."""
 
 from __future__ import annotations
 
@@ -6,8 +6,20 @@ import shutil
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Literal
 
-from .port import Finding
+from msgspec import Struct
+
+
+class Finding(Struct, frozen=True):
+    """One thing a health check looked at."""
+
+    name: str
+    level: Literal["ok", "warn", "fail"]
+    says: str
+    advice: str = ""
+    """What to do, where something is wrong."""
+
 
 SCARCE = 256 << 20
 """Bytes left on a disk under which a person should look."""

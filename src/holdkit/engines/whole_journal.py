@@ -1,21 +1,50 @@
-"""Tables larger than memory: what does not fit goes into a temporary SQLite database, and comes back in order of the keys.
-
-Rows are kept as bytes. The latest writes are in a dictionary; when it is full it is written to disk in one go, and kept beside
-its successor until that is full too, so that what is used again soon is still at hand. A small table never touches the disk.
-The database has no name: SQLite removes the file when it makes it, so nothing is left behind, whatever becomes of the process. It
-lies where SQLite puts temporary files: in SQLITE_TMPDIR, TMPDIR, /var/tmp or /tmp, whichever is there first.
-"""
+"""What jobs share that read much of a journal: progress, tables that may not fit into memory, and the history of one pool."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 import msgspec
 
+from ..core.reading import JournalRow, entry_of, touches
 from ..errors import EngineError
+
+T = TypeVar("T")
+
+Progress: TypeAlias = Callable[[int, int], None]
+"""Called with how much of how much is done, from the thread that does it."""
+OFTEN: Final = 1_000
+"""Steps between two calls."""
+
+
+class Meter:
+    """Counts steps."""
+
+    def __init__(self, tell: Progress | None, total: int) -> None:
+        self._tell, self._total, self._done = tell, total, 0
+
+    def over(self, steps: Iterator[T]) -> Iterator[T]:
+        """The same, counted."""
+        tell = self._tell
+        if tell is None:
+            return steps
+        return self._counted(steps, tell)
+
+    def _counted(self, steps: Iterator[T], tell: Progress) -> Iterator[T]:
+        for step in steps:
+            self._done += 1
+            if self._done % OFTEN == 0:
+                tell(min(self._done, self._total), self._total)
+            yield step
+
+    def finish(self) -> None:
+        """All is done, however many there were."""
+        if self._tell is not None:
+            self._tell(self._total, self._total)
+
 
 K = TypeVar("K", bound=tuple[Any, ...])
 V = TypeVar("V")
@@ -137,3 +166,26 @@ def _disk_trouble() -> Iterator[None]:
             f"the temporary file could not be used: {error}; it needs about as much room as the journal: name a directory "
             "that has it with SQLITE_TMPDIR"
         ) from error
+
+
+SPAN: Final = 20_000
+"""Entries that one statement looks through, so that none takes long however long the journal is."""
+
+Look: TypeAlias = Callable[[int, int, int], list[JournalRow]]
+"""Rows whose text names the pool: behind a number, up to a number, at most so many."""
+
+
+def written(pool: str) -> str:
+    """How an entry's text names a pool."""
+    return msgspec.json.encode(pool).decode()
+
+
+def find_touching(pool: str, after: int, last: int, limit: int, look: Look) -> list[JournalRow]:
+    """The first entries of a lane behind `after` that touched a pool."""
+    found: list[JournalRow] = []
+    while after < last and len(found) < limit:
+        upto, most = min(after + SPAN, last), limit - len(found)
+        rows = look(after, upto, most)
+        found += [row for row in rows if touches(entry_of(row), pool)]
+        after = rows[-1].seq if len(rows) == most else upto
+    return found
