@@ -55,8 +55,8 @@ def _copied(
 ) -> int:  # fmt: skip
     with staged(to) as made:
         if kind == "log":
-            from ..engines.log.backup import copy as copy_log
-            from ..engines.log.backup import renew_generation as renew_log
+            from ..engines.log.inspection import copy as copy_log
+            from ..engines.log.inspection import renew_generation as renew_log
 
             entries = copy_log(str(path), made, progress)
             if at_rest:
@@ -88,7 +88,7 @@ def _check(url: str, verify: bool) -> int:
 
 def _vacate(kind: str, path: Path) -> None:
     if kind == "log":
-        from ..engines.log.backup import vacate as vacate_log
+        from ..engines.log.inspection import vacate as vacate_log
 
         vacate_log(str(path))
     else:

@@ -56,7 +56,7 @@ def _examine_engine(url: str) -> Iterator[Finding]:
 
         yield from examine_sqlite(unquote(rest))
     elif scheme == "log":
-        from ..engines.log.doctor import examine as examine_log
+        from ..engines.log.inspection import examine as examine_log
 
         yield from examine_log(unquote(rest))
 

@@ -23,8 +23,7 @@ from ..core.outcomes import Operation
 from ..core.reading import Query, ReadJournal
 from ..core.view import DueLeg, View
 from ..engines.clocks import Clock
-from ..engines.memory import MemoryEngine
-from ..engines.memory.journal import Journal
+from ..engines.memory import Journal, MemoryEngine
 from ..engines.port import Applied, Lent, positions_of
 from ..engines.resident.tables import Tables
 

@@ -8,7 +8,7 @@ import pytest
 
 from holdkit.core.commands import CreatePool, Sweep
 from holdkit.core.outcomes import Done
-from holdkit.engines.memory import engine as module
+from holdkit.engines import memory as module
 from tests.engines.memory.engine_calls import EngineCalls
 from tests.unit.core.world import confirm, done, expire, hold_id, place, said
 

@@ -11,7 +11,7 @@ import pytest
 from holdkit.core.commands import PlaceHold, Sweep
 from holdkit.core.model import Leg, Limits, Pool
 from holdkit.core.reading import ListPools
-from holdkit.engines.sqlite import SqliteEngine, migrating, open_engine
+from holdkit.engines.sqlite import SqliteEngine, open_engine, opening
 from holdkit.engines.sqlite.caller_transaction import open_application_connection
 from holdkit.engines.sqlite.driver import Driver, load, migrations
 from holdkit.engines.sqlite.opening import check_library, file_system, prepare_file, trouble
@@ -189,7 +189,7 @@ def test_a_later_migration_runs_once_and_in_order(open_one: Open, path: Path, mo
     known = migrations()
     later = (len(known) + 1, "a_later_one", "create table holdkit_extra (x text) strict; -- why\n")
     steps = [*known, later]
-    monkeypatch.setattr(migrating, "migrations", lambda: steps)
+    monkeypatch.setattr(opening, "migrations", lambda: steps)
     open_one().close()
     open_one().close()
     assert rows(path, "select version, name from holdkit_migrations") == [step[:2] for step in steps]
@@ -199,9 +199,9 @@ def test_a_later_migration_runs_once_and_in_order(open_one: Open, path: Path, mo
 def test_a_file_of_the_first_release_is_migrated(open_one: Open, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Tables with rows, from before pools had labels."""
     with monkeypatch.context() as patched:
-        patched.setattr(migrating, "migrations", lambda: migrations()[:1])
+        patched.setattr(opening, "migrations", lambda: migrations()[:1])
         driver = Driver(sqlite3.connect(path, isolation_level=None))
-        migrating.migrate(driver, str(path), Limits(), 1)
+        opening.migrate(driver, str(path), Limits(), 1)
         driver.connection.close()
     with outside(path) as old:
         old.execute("insert into holdkit_pools values ('', 'gpu', 10, 0, 0, 0, 1, 1, 0, 0)")
@@ -248,7 +248,7 @@ def test_every_statement_has_a_reason_and_is_valid_sql(engine: SqliteEngine, pat
                 parameters = dict.fromkeys(NAMED) if ":tenant" in sql else [None] * places(sql)
                 connection.execute(f"explain {sql}", parameters).fetchall()
     named = 0
-    for file in (Path(migrating.__file__).parent / "sql").glob("*.sql"):
+    for file in (Path(opening.__file__).parent / "sql").glob("*.sql"):
         blocks = file.read_text().split("-- name: ")[1:]
         assert all(block.splitlines()[1].startswith("-- ") for block in blocks), file
         named += len(blocks)

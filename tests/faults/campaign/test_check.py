@@ -9,7 +9,7 @@ import pytest
 
 import holdkit
 from holdkit.core.model import Pool
-from holdkit.engines.memory.engine import MemoryEngine
+from holdkit.engines.memory import MemoryEngine
 from tests.faults.campaign.callers import NARROW, TOTALS, WIDE
 from tests.faults.campaign.check import Told, check, check_follower
 from tests.faults.campaign.ledger import Line, Said

@@ -28,8 +28,7 @@ from ..resident.reads import answer
 from ..settings import StoredLimits, check_asked, limits_as_created, stored_form
 from .disk import Disk
 from .journal import Batch, LogJournal, decode_batch, encode_batch
-from .log import Log
-from .opening import check_names, mixed
+from .log import Log, check_names, mixed
 from .snapshots import newest_snapshot, write_snapshot
 
 T = TypeVar("T")

@@ -1,9 +1,11 @@
-"""Looking at a log without opening it: nothing is locked, repaired or changed. For people, and for `holdkit log`."""
+"""The files of a log, looked at without opening it, so that it may be in use: inspection, health check, and copies."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import cast
 
@@ -11,10 +13,12 @@ from msgspec import Struct
 
 from ...core.audit import Numbered
 from ...errors import EngineError, plain
-from .disk import Disk, RealFile
+from ..doctor import Finding, examine_place
+from ..durability import sync_file
+from .disk import Disk, RealDisk, RealFile
+from .engine import LogEngine
 from .journal import decode_batch, numbered
-from .log import Log
-from .opening import check_names
+from .log import Log, check_names
 from .snapshots import read_snapshot
 
 
@@ -139,3 +143,55 @@ def _snapshot(disk: LookingDisk, name: str, log_id: str, chains: dict[int, str])
         and chains.get(about.after_frame, about.chain if not about.after_frame else "") == about.chain
     )
     return SnapshotSeen(name, size, about.after_frame, good=good)
+
+
+def examine(path: str) -> Iterator[Finding]:
+    """The directory, its disk, every frame."""
+    yield from examine_place(Path(path))
+    seen = look(path)
+    if seen.damage is not None:
+        yield Finding("segments", "fail", seen.damage, "restore a backup")
+        return
+    torn = sum(segment.torn_bytes for segment in seen.segments)
+    note = f", a torn tail of {torn} bytes that the next opening cuts off" if torn else ""
+    yield Finding("segments", "ok", f"{len(seen.segments)} with {seen.frames} frames and {seen.entries} entries{note}")
+    bad = [snapshot.file for snapshot in seen.snapshots if not snapshot.good]
+    yield Finding("snapshots", "warn" if bad else "ok", f"{', '.join(bad)} cannot be used" if bad else str(len(seen.snapshots)),
+                  "remove it: a snapshot only shortens opening" if bad else "")  # fmt: skip
+
+
+def copy(path: str, to: Path, progress: Callable[[int, int], None]) -> int:
+    """Every segment into a new directory, synced and walked through; gives the number of entries. Snapshots only shorten
+    opening, and stay behind."""
+    segments = [segment.file for segment in look(path).segments]
+    to.mkdir(mode=0o700)
+    for done, name in enumerate(segments, 1):
+        shutil.copyfile(Path(path) / name, to / name)
+        (to / name).chmod(0o600)
+        descriptor = os.open(to / name, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            sync_file(descriptor)
+        finally:
+            os.close(descriptor)
+        progress(done, len(segments))
+    seen = look(to)
+    if seen.damage is not None:
+        raise EngineError(f"cannot copy {path}: {seen.damage}")
+    return seen.entries
+
+
+def renew_generation(path: Path) -> None:
+    """A copy that is put back begins another life of its journal."""
+    with closing(LogEngine(RealDisk(path))) as engine:
+        engine.renew_generation()
+
+
+def vacate(path: str) -> None:
+    """Make sure that nobody has the log open."""
+    disk = RealDisk(Path(path))
+    try:
+        disk.lock()
+    except BlockingIOError:
+        raise EngineError(f"{path} is open in another process: stop it first") from None
+    finally:
+        disk.close()

@@ -9,8 +9,7 @@ from urllib.parse import quote
 
 from ..doctor import Finding, examine_place
 from .driver import Driver, migrations
-from .migrating import present_version
-from .opening import MINIMUM, NETWORK, file_system
+from .opening import MINIMUM, NETWORK, file_system, present_version
 
 LONG_WAL = 256 << 20
 """Bytes of write-ahead log that say that no checkpoint gets through."""

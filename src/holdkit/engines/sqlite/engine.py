@@ -32,8 +32,18 @@ from .audit import verify
 from .caller_transaction import Joined, SavepointMark, check_connection, check_database, in_transaction, run_joined
 from .driver import Driver, OnStatement, Script
 from .fair_write_lock import FairWriteLock
-from .migrating import migrate, present_version, stored_limits
-from .opening import check_library, connect, prepare_file, set_up, system_trouble, trouble, turn_to_wal
+from .opening import (
+    check_library,
+    connect,
+    migrate,
+    prepare_file,
+    present_version,
+    set_up,
+    stored_limits,
+    system_trouble,
+    trouble,
+    turn_to_wal,
+)
 from .own_transaction import lend
 from .reading import At, Readers, answer
 from .repair import Receiving, Repair

@@ -1,22 +1,28 @@
-"""The journal in memory: the last entries as they are, and everything before them folded into a baseline.
+"""The memory engine: the executable reference for every other engine. Nothing survives the process.
 
-So memory stays flat under endless holds and releases, and `verify` still has the whole story: baseline and entries.
+Its journal keeps the last entries as they are, and everything before them folded into a baseline. So memory stays flat under endless
+holds and releases, and `verify` still has the whole history: baseline and entries.
 """
 
 from __future__ import annotations
 
+import os
 from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import chain, islice
 from typing import Generic, TypeVar
 
-from ...core.audit import Numbered
-from ...core.codec import encode_entry
-from ...core.entries import Action, Effect, Entry
-from ...core.fold import fold
-from ...core.model import Key, Pool, Record, RecordKey, Slot, StoredHold
-from ...core.reading import JournalRow, touches
-from ...errors import CursorLost
+from ..core.audit import Numbered
+from ..core.codec import encode_entry
+from ..core.entries import Action, Effect, Entry
+from ..core.fold import fold
+from ..core.model import Key, Limits, Pool, Record, RecordKey, Slot, StoredHold
+from ..core.reading import JournalRow, touches
+from ..core.view import View
+from ..errors import CursorLost
+from .clocks import Clock
+from .resident.engine import ResidentEngine
+from .resident.tables import Tables
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -185,3 +191,32 @@ class Journal:
 
 def _rows(entries: Iterable[Numbered]) -> list[JournalRow]:
     return [JournalRow(seq, encode_entry(entry)) for seq, entry in entries]
+
+
+class MemoryEngine(ResidentEngine):
+    """Everything in dicts, the journal included; safe to share between threads."""
+
+    url = "memory://"
+
+    def __init__(self, *, clock: Clock | None = None, limits: Limits | None = None, journal: int = 100_000) -> None:
+        super().__init__(clock=clock, limits=limits)
+        self._journal: Journal = Journal(max(1, journal))
+        self._word = os.urandom(8).hex()
+
+    @property
+    def _generation(self) -> str:
+        return self._word
+
+    def _write(self, view: View) -> None:
+        with self._lock:  # nothing is waited for: readers see journal and tables move together
+            super()._write(view)
+
+    def _persist(self, view: View) -> None:
+        self._journal.append(view.entries)
+
+    def close(self) -> None:
+        """Forget everything."""
+        with self._writing, self._lock:
+            self._closed = True
+            self._tables = Tables()
+            self._journal = Journal(1)
