@@ -12,8 +12,9 @@ from holdkit.core.commands import CreatePool, Group, PlaceHold
 from holdkit.core.model import SECOND, Leg
 from holdkit.core.outcomes import Done
 from holdkit.core.reading import FindPool
+from holdkit.engines.durability import IN_MEMORY
 from holdkit.engines.memory import MemoryEngine
-from holdkit.engines.port import Applied, BatchRejected
+from holdkit.engines.port import Applied, BatchRejected, Capabilities
 from holdkit.errors import EngineError, HoldkitError, OutcomeUnknown, Overloaded
 from holdkit.kernel.batches import BatchRunner
 from holdkit.kernel.queued_calls import QueuedCall, SkippedLocked
@@ -24,7 +25,8 @@ class TwoServers:
     """Pools `a…` and `b…` live apart. What is about `b` fails as the script says: the next error in it, after it was done
     (True) or instead; None: it goes well."""
 
-    url, lanes = "memory://", 2
+    url, lanes, durability = "memory://", 2, IN_MEMORY
+    capabilities = Capabilities()
 
     def __init__(self, *script: tuple[HoldkitError, bool] | None) -> None:
         self.inner = MemoryEngine(clock=FakeClock())

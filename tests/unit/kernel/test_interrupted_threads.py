@@ -15,7 +15,8 @@ from holdkit.core.commands import Group
 from holdkit.core.model import Limits
 from holdkit.core.outcomes import Done
 from holdkit.core.reading import JournalRow
-from holdkit.engines.port import Applied
+from holdkit.engines.durability import IN_MEMORY
+from holdkit.engines.port import Applied, Capabilities
 from holdkit.kernel.group_commit import GroupCommit
 from tests.support.interrupts import Interrupted, interrupt, interrupted_anywhere
 from tests.support.modes import Sync
@@ -254,7 +255,8 @@ def test_ctrl_c_reaches_the_caller_and_leaves_the_kernel_working(hk: Kernel, eng
 class Tally:
     """An engine that cannot be caught half-way: one append is its whole transaction."""
 
-    url, limits, lanes = "tally://", Limits(), 1
+    url, limits, lanes, durability = "tally://", Limits(), 1, IN_MEMORY
+    capabilities = Capabilities()
 
     def __init__(self) -> None:
         self.applied: list[str] = []

@@ -14,7 +14,8 @@ from holdkit import AsyncKernel, Hold, Kernel, OutcomeUnknown
 from holdkit.core.commands import Group
 from holdkit.core.model import Limits
 from holdkit.core.outcomes import Done
-from holdkit.engines.port import AddLate, Applied
+from holdkit.engines.durability import IN_MEMORY
+from holdkit.engines.port import AddLate, Applied, Capabilities
 from holdkit.kernel._async.executor import AsyncExecutor
 from holdkit.kernel.group_commit import GroupCommit
 from holdkit.kernel.lock_queues import LockQueue
@@ -367,9 +368,13 @@ def test_a_thread_interrupted_while_it_waits_for_a_lock_queue_is_removed(
 
 
 class Fickle:
-    """An engine that cannot be caught half-way, and leaves out every other group unless it is patient."""
+    """An engine that cannot be caught half-way, and skips every other group unless it waits for locks."""
 
-    url, limits, lanes = "fickle://", Limits(), 1
+    url, limits, lanes, durability = "fickle://", Limits(), 1, IN_MEMORY
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities()
 
     def __init__(self) -> None:
         self.applied: list[str] = []
@@ -398,7 +403,11 @@ class Fickle:
 
 
 class Roomier(Fickle):
-    """The same, which takes in whoever has come."""
+    """The same, which adds calls that have come meanwhile."""
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return Capabilities(growing_batches=self)
 
     def apply_growing(self, groups: Sequence[Group], add_late: AddLate) -> Applied:
         return self.apply([*groups, *add_late(lambda group: True)], wait_for_locks=True)

@@ -206,7 +206,7 @@ def test_the_first_creation_is_serialised(place: Place) -> None:
     for job in jobs:
         job.join(PATIENCE)
     assert order == ["first", "second"]
-    assert sorted(type(result).__name__ for result in results) == ["Done", "Refusal"]
+    assert sorted(type(result).__name__ for result in results) == ["Receipt", "Refusal"]
     assert place.hk.pool("~r").held == 1
     assert place.hk.verify().ok
 
@@ -439,7 +439,7 @@ def test_a_connection_lost_at_the_commit_is_unknown(pg: Place, monkeypatch: pyte
     def work(lent: Lent) -> None:
         note(lent.tx)
 
-    monkeypatch.setattr(own_transaction, "CHECK_NOW", "select 1")  # else it would strike before the commit
+    monkeypatch.setattr(own_transaction, "CHECK_CONSTRAINTS", "select 1")  # else it would strike before the commit
     with pytest.raises(OutcomeUnknown):
         lend(pg.engine, work)
     assert isinstance(reserve(pg.engine, 1, 1), Done)
