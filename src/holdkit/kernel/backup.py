@@ -1,4 +1,4 @@
-"""Backup and restore of what is kept in files: a copy as of one moment, checked before it gets its name."""
+"""Backup and restore of engines that store in files: a copy as of one moment, which is checked before it gets its name."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ ADVICE = (
 
 
 def back_up(url: str, file: Path, progress: Progress, *, verify: bool = True) -> int:
-    """Copy what is behind a URL to a new file (a log: to a new directory), and give the number of its entries."""
+    """Copy what a URL names to a new file (a log: to a new directory), and return the number of its entries."""
     kind, path = _files(url)
     if file.exists():
         raise invalid("file", "file_exists", f"{file} is there already: choose another name")
@@ -28,8 +28,8 @@ def back_up(url: str, file: Path, progress: Progress, *, verify: bool = True) ->
 
 
 def restore(file: Path, url: str, progress: Progress, *, force: bool = False, verify: bool = True) -> int:
-    """Put a copy of a backup where a URL says, and give the number of its entries. What is there already is replaced only
-    with `force`, and only if nobody has it open; the backup itself is not touched."""
+    """Copy a backup to where a URL says, and return the number of its entries. An existing target is replaced only with `force`,
+    and only if no process has it open. The backup itself is not changed."""
     kind, path = _files(url)
     if not file.exists():
         raise invalid("file", "file_not_found", f"there is nothing at {file}")
@@ -76,11 +76,11 @@ def _copied(
 
 
 def _check(url: str, verify: bool) -> int:
-    """Open the copy, as whoever needs it will; a copy that is not sound is no backup."""
+    """Open the copy, as a restore would: a copy that is damaged is no backup."""
     engine = open_engine(url)
     try:
         for difference in engine.verify() if verify else ():
-            raise EngineError(f"the copy is not sound, and was thrown away: {difference}; see `holdkit verify`")
+            raise EngineError(f"the copy is damaged, and was removed: {difference}; see `holdkit verify`")
         return engine.read(TakeSurvey()).entries
     finally:
         engine.close()

@@ -1,4 +1,4 @@
-"""Examining: is what is behind a URL fit to be relied on? Each finding says what to do. Changes nothing of yours."""
+"""The doctor: checks whether what a URL names can be relied on. Each finding says what to do. Changes none of your data."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from ..errors import HoldkitError
 from .opening import is_postgres, open_engine
 
 SKEW = 5 * SECOND
-"""Clocks further apart than this are shown."""
+"""A larger difference between clocks is a warning."""
 LAG = 60 * SECOND
-"""Units that are due for longer than this say that nobody sweeps."""
+"""If a hold is due for longer than this, nothing sweeps."""
 
 
 def examine(url: str) -> Iterator[Finding]:
-    """Everything worth knowing: versions, settings, files, then the state itself."""
+    """Check versions, settings and files, then the state itself."""
     yield Finding("versions", "ok", f"holdkit {_version()}, Python {platform.python_version()}, {platform.system()}")
     try:
         for finding in _examine_engine(url):
@@ -62,7 +62,7 @@ def _examine_engine(url: str) -> Iterator[Finding]:
 
 
 def weigh(survey: Survey, here: Slot) -> Iterator[Finding]:
-    """What the counts and the clock say."""
+    """Findings from the counts and the clocks."""
     difference = abs(survey.now - here)
     skewed = difference > SKEW
     yield Finding("clock", "warn" if skewed else "ok", f"the engine's and this machine's differ by {difference / SECOND:.1f} s",

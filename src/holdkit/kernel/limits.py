@@ -1,4 +1,4 @@
-"""Limits as callers spell and see them: intervals like a ttl, all else as numbers. The core has its own, in slots."""
+"""Limits as callers give and see them: intervals like a ttl, everything else as numbers. The core has its own, in slots."""
 
 from __future__ import annotations
 
@@ -17,20 +17,19 @@ from .normalise import span
 
 
 class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Every bound in one place. Intervals are spelled as a ttl: seconds, a timedelta, or text such as "90s", "5m", "30d"; those
-    in force are told as `LimitsInForce`. None means unbounded. `version`, how often they were changed, is told, never asked
-    for."""
+    """Every bound in one place. Intervals are given like a ttl: seconds, a timedelta, or text such as "90s", "5m", "30d". The
+    limits in force are returned as `LimitsInForce`. None means unbounded. `version` counts the changes; it cannot be given."""
 
     max_pools: int | None = None
     max_holds: int | None = None
-    """Live holds; terminal ones are kept for `retention` as far as there is room."""
+    """Live holds. Holds that have ended are kept for `retention`, as far as there is room."""
     max_operations: int | None = None
     retry_window: Ttl = timedelta(days=1)
     """How long an operation id is remembered; at age == window it is gone."""
     retention: Ttl = timedelta(days=30)
     """How long an ended hold can be read, from its last change; its journal entries stay."""
     retention_consumed: Ttl = timedelta(days=400)
-    """How long one is kept whose units a pool still counts as consumed: until then they can be returned by the hold."""
+    """How long a hold is kept whose units a pool still counts as consumed: until then they can be returned by the hold."""
     min_ttl: Ttl = timedelta(microseconds=1)
     max_ttl: Ttl = timedelta(days=30)
     max_lifetime: Ttl = timedelta(days=90)
@@ -49,7 +48,7 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 class LimitsInForce(Limits, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Limits as they are: intervals are timedeltas. Can be asked for again, as far as nothing was changed."""
+    """The limits in force: intervals are timedeltas. Can be given to `connect` again, if nothing was changed."""
 
     retry_window: timedelta = timedelta(days=1)
     retention: timedelta = timedelta(days=30)
@@ -61,11 +60,11 @@ class LimitsInForce(Limits, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 BOUNDS = Limits.__struct_fields__[:-1]
-"""All that can be asked for."""
+"""All limits that can be given."""
 
 
 def slots_of(limits: Limits) -> model.Limits:
-    """What a caller asks for as the core wants it; raises `InvalidRequest` that names the limit."""
+    """The limits that a caller gave as the core's; an `InvalidRequest` names the limit that is wrong."""
     if not isinstance(limits, Limits):
         raise invalid("limits", "limits_malformed", "must be a holdkit.Limits")
     if limits.version != 0:
@@ -79,7 +78,7 @@ def slots_of(limits: Limits) -> model.Limits:
 
 
 def asked_slots(limits: Limits | None) -> model.Limits | None:
-    """The same of limits that need not be given."""
+    """The same, for limits that may be None."""
     return None if limits is None else slots_of(limits)
 
 
@@ -90,7 +89,7 @@ def limits_of(limits: model.Limits) -> LimitsInForce:
 
 
 def changes_of(given: Mapping[str, Any]) -> dict[str, Any]:
-    """New values by name, spans as slots; what is wrong with a value that is no span is for the command's own check."""
+    """New values by name, intervals as slots. Other values are checked with the command."""
     for name in given:
         if name not in MEANING:
             raise invalid(name, "limit_unknown", f"is not a limit that is stored with the data: {', '.join(MEANING)}")
@@ -110,7 +109,7 @@ def _value(name: str, value: Any) -> Any:
 
 
 def in_seconds(limits: Limits) -> dict[str, float | int | None]:
-    """The stored limits for documents: spans in seconds."""
+    """The stored limits for documents: intervals in seconds."""
     return seconds_of(changes_of({name: getattr(limits, name) for name in MEANING}))
 
 
@@ -120,6 +119,6 @@ def seconds_of(slots: Mapping[str, int | None]) -> dict[str, float | int | None]
 
 
 def from_seconds(told: Mapping[str, Any], version: int) -> LimitsInForce:
-    """The same the other way."""
+    """The limits of a document."""
     spans = {name: timedelta(microseconds=round(told[name] * SECOND)) for name in SPANS if name in told}
     return LimitsInForce(**{**told, **spans}, version=version)

@@ -1,4 +1,4 @@
-"""The many ways people spell things, brought to one: intervals, deadlines, legs, ids. Raises `InvalidRequest`."""
+"""Arguments in one normal form: intervals, deadlines, legs and ids can be written in several ways. Raises `InvalidRequest`."""
 
 from __future__ import annotations
 
@@ -31,14 +31,14 @@ from ..core.validation import invalid
 
 
 class FaceLeg(Leg, frozen=True, gc=False, omit_defaults=True):
-    """A leg that a face has made: it may name a pool that is reserved for faces."""
+    """A leg that a face has made: it may use a pool whose name is reserved for faces."""
 
     asked: Leg | None = None
-    """What the caller asked for, where the pool follows from the moment, as a window does: an operation id stands for that."""
+    """What the caller asked for, if the face has chosen the pool by the present time, as with windows: an operation id stands for it."""
 
 
 class Legs(tuple[Leg, ...]):
-    """Several legs that a face has made, to stand among others."""
+    """Several legs that a face has made, to be used among others."""
 
     __slots__ = ()
 
@@ -47,7 +47,7 @@ What: TypeAlias = "str | Mapping[str, int] | Iterable[Leg | Legs | str | tuple[s
 """A pool id (with a quantity), a mapping of pool to quantity, or a list of legs; faces may give several at once."""
 
 MOST_LEGS: Final = 10_000
-"""Of one hold, whatever the limits are."""
+"""Legs of one hold, whatever the limits are."""
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _spelled: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)\s*", re.ASCII)
 _UNITS: Final = {"ms": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
@@ -82,7 +82,7 @@ def _bounded(slots: int, field: str) -> Slot:
 
 
 def moment(value: Any, field: str = "deadline") -> Any:
-    """A point in time as a slot; a datetime must know its time zone. What is neither is passed on to be refused."""
+    """A point in time as a slot; a datetime must know its time zone. Anything else is passed on, for validation to refuse."""
     if isinstance(value, datetime):
         if value.utcoffset() is None:
             raise invalid(field, f"{field}_naive", "a datetime must know its time zone: datetime.now(timezone.utc)")
@@ -109,11 +109,11 @@ def text_of(slot: Slot | None) -> str | None:
 
 _TIMES: Final = {"held_at": ("held_slot", "held_at"), "ended_at": ("ended_slot", "ended_at"),
                  "deadline": ("deadline", "deadline_at"), "slot": ("slot", "at")}  # fmt: skip
-"""What stored fields are called where users meet them: the slot, and the same as a datetime."""
+"""The names that stored times have for users: as a slot, and as a datetime."""
 
 
 def with_times(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Stored fields as users meet them: each time as a slot and as an aware datetime."""
+    """Stored fields under the names that users know; each time as a slot and as an aware datetime."""
     shown: dict[str, Any] = {}
     for name, value in fields.items():
         if name in _TIMES:
@@ -147,25 +147,25 @@ def legs_of(what: Any, quantity: int | None) -> tuple[Leg, ...]:
 
 
 def _leg(item: Any) -> Leg:
-    """A leg, a pool id (of which one unit is meant), or a pair of pool id and quantity."""
+    """A leg from a leg, from a pool id (one unit of it), or from a pair of pool id and quantity."""
     if isinstance(item, Leg):
         return item
     return Leg(item) if isinstance(item, str) else _spread(*item)
 
 
 def _spread(pool: str, quantity: int = 1, create_with_total: int | None = None) -> Leg:
-    """As much of a leg as a tuple may say."""
+    """A leg from the items of a tuple."""
     return Leg(pool, quantity, create_with_total)
 
 
 def combined(command: AnyCommand) -> bool:
-    """Whether faces have made some of its legs. The others must not name what is reserved, and there must be a deadline."""
+    """Whether faces have made some of the legs. The others must not use reserved names, and there must be a deadline."""
     legs = _face_legs(command)
     if not any(type(leg) is FaceLeg for leg in legs):
         return False
     for leg in legs:
         if type(leg) is FaceLeg or not isinstance(leg, Leg):
-            continue  # a face's, or nonsense, which the check that follows names
+            continue  # a face's leg, or not a leg at all, which the check that follows refuses
         if str(leg.pool).startswith("~") or (leg.label, leg.opens, leg.closes, leg.total, leg.in_use) != (None,) * 5:
             raise invalid("pool", "pool_reserved", "ids that begin with ~ are reserved")
     if isinstance(command, PlaceHold) and command.ttl_slots is None and command.deadline is None:
@@ -174,7 +174,7 @@ def combined(command: AnyCommand) -> bool:
 
 
 def original_of(command: AnyCommand) -> AnyCommand | None:
-    """The command as the caller wrote it, where faces have chosen some of its pools for the moment."""
+    """The command as the caller wrote it, if faces have chosen some of its pools by the present time."""
     legs = _face_legs(command)
     if all(getattr(leg, "asked", None) is None for leg in legs):
         return None
@@ -182,18 +182,18 @@ def original_of(command: AnyCommand) -> AnyCommand | None:
 
 
 def _face_legs(command: AnyCommand) -> tuple[Any, ...]:
-    """The legs in which faces may have a part; none of a command that has none, or something else in their place."""
+    """The legs of a command, some of which may be made by faces; empty if it has no legs."""
     legs: Any = command.legs if isinstance(command, PLACING) else ()
     return legs if isinstance(legs, tuple) else ()
 
 
 def amounts_of(quantity: Any) -> Any:
-    """How much of a hold; a mapping is copied, so that it can neither change under way nor be of a strange kind."""
+    """The units of a hold. A mapping is copied into a dict, so that the caller cannot change it later."""
     return dict(quantity) if isinstance(quantity, Mapping) else quantity
 
 
 def hold_id(value: Any) -> Any:
-    """An id in its one form, 32 hex digits; what is not an id is passed on for validation to refuse."""
+    """An id in its one form, 32 hex digits; anything else is passed on, for validation to refuse."""
     if isinstance(value, UUID):
         return value.hex
     if isinstance(value, str) and len(value) == 36:
@@ -202,7 +202,7 @@ def hold_id(value: Any) -> Any:
 
 
 def reference(value: Any, owner: str | None) -> tuple[Any, str | None]:
-    """Id and token of whatever names a hold: a `Hold`, a ticket, or an id with `owner=`."""
+    """Id and token of a hold that is given as a `Hold`, a ticket, or an id with `owner=`."""
     if isinstance(value, str):
         if is_ticket(value):
             parts = read_ticket(value)
@@ -225,7 +225,7 @@ def reference(value: Any, owner: str | None) -> tuple[Any, str | None]:
 def normalise(command: AnyCommand) -> AnyCommand:
     """A command as the core wants it: intervals and deadlines as slots, ids in their one form.
 
-    Change by change: most commands need one, and collecting them in a dict first takes longer.
+    One change at a time: most commands need only one, and collecting changes in a dict takes longer.
     """
     if isinstance(command, PLACING):
         legs: object = command.legs
@@ -251,7 +251,7 @@ def normalise(command: AnyCommand) -> AnyCommand:
 
 
 def _flat(legs: Iterable[Any]) -> tuple[Any, ...]:
-    """Several legs that a face has made stand among the others; what is no leg is passed on to be refused."""
+    """One tuple of all legs. What is not a leg is passed on, for validation to refuse."""
     return tuple([leg for one in legs for leg in (one if isinstance(one, Legs) else (one,))])
 
 

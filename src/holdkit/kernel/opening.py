@@ -1,4 +1,4 @@
-"""From a URL to an engine, and its tables: `open_engine` and `migrate`."""
+"""Opening the engine behind a URL, and creating its tables: `open_engine` and `migrate`."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def open_engine(
     progress: Callable[[int], None] | None = None,
 ) -> Engine:
     """The engine behind a URL: ``memory://``, ``log:///dir``, ``sqlite:///file`` (four slashes for an absolute path) or
-    ``postgresql://…``, whose database must have been migrated; there, `schema` and `pool_size` mean something.
+    ``postgresql://…``, whose database must have been migrated. `schema` and `pool_size` are for PostgreSQL only.
 
-    `progress` is told how many batches of a log have been replayed. `limits` are the core's, as `asked_slots` gives them.
+    `progress` is called with how many batches of a log have been replayed. `limits` are the core's, as `asked_slots` gives them.
     """
     if not isinstance(url, str):
         raise invalid("url", "url_not_text", f"must be text such as {DEFAULT_URL!r}, not {type(url).__name__}")
@@ -55,7 +55,7 @@ def _open_embedded(
     limits: model.Limits | None,
     progress: Callable[[int], None] | None,
 ) -> Engine:
-    """An engine of this process's own: in memory, or in files."""
+    """An engine that runs in this process: in memory, or on files."""
     if scheme == "memory":
         if host or path:
             raise invalid("url", "url_malformed", "must be memory:// and nothing else: it has no file")
@@ -86,9 +86,9 @@ def migrate(
     citus: bool = False,
     schema: str | None = None,
 ) -> int:
-    """Make Holdkit's tables in a PostgreSQL database, or bring them up to date, and give the schema's version.
+    """Create Holdkit's tables in a PostgreSQL database, or bring them up to date, and return the schema's version.
 
-    `lanes` and the limits that change meaning are fixed when the tables are made. With `citus` the tables are distributed by
+    `lanes` and the limits that change what commands mean are fixed when the tables are created. With `citus` the tables are distributed by
     lane over the workers of a Citus cluster. The tables are in the schema `holdkit`, unless `schema` names another. (The other
     engines do this on opening.)
     """
@@ -108,7 +108,7 @@ def is_postgres(url: str) -> bool:
 
 
 def with_schema(url: str, schema: str | None) -> str:
-    """A URL that names the schema too; what it says already it must say alike."""
+    """The URL with the schema in it. If it names a schema already, that must be the same one."""
     if schema is None:
         return url
     if not is_postgres(url):
@@ -123,7 +123,7 @@ def with_schema(url: str, schema: str | None) -> str:
 
 
 def _not_in_memory(url: str) -> None:
-    """SQLite's own name for a database in memory would be a file of that name here, and the next process would find it."""
+    """Refuse SQLite's own name for a database in memory: here it would be a file of that name, which the next process would find."""
     rest = unquote(url.partition("?")[0]).removeprefix("sqlite:")
     if rest.lstrip("/").removeprefix("file:") == ":memory:" or rest == "//":
         raise invalid(

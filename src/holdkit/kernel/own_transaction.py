@@ -1,8 +1,20 @@
-"""A transaction of the engine's own, lent to application code: neither sync nor async; `GroupCommit.borrow` runs it in either colour.
+"""Application code inside a transaction: one of the engine's own, or the caller's.
 
-Such a call has its transaction for itself and never rides in a batch with strangers. The application's code runs after the
-locks were taken and before the commit. If it raises, nothing was done. If it calls its own kernel without the `tx` it was
-given, it would wait for itself: that is refused at once.
+Theory of operation
+-------------------
+
+*In the caller's own transaction* (`tx=`, `GroupCommit.apply_in`). The call skips the queue and is written at once on the caller's
+connection, in a savepoint. It becomes visible and durable when the caller commits, and is undone if the caller rolls back; the
+kernel never commits, and never retries it. A call without `tx` by the same caller would wait for the locks of that open
+transaction, for ever; in a task it is refused at once, if the engine can tell that the transaction is still open.
+
+*In a transaction of the engine's own* (`lend`, run by `GroupCommit.borrow` for threads and tasks). The engine begins, takes the
+locks, runs the application's code, decides and commits. Such a call has its transaction for itself and is never part of a batch.
+
+  - If the application's code raises, nothing was done. It may run several times, while nothing can have been committed.
+  - If it calls its kernel without the `tx` that it was given, it would wait for itself: `refuse_inside` refuses that.
+  - If it ends the transaction itself, a mark in the transaction is gone afterwards, and the call is refused.
+  - If the outcome of the commit is unknown, it is asked about like any other (`unknown_outcomes`).
 """
 
 from __future__ import annotations
@@ -45,7 +57,7 @@ def lender_of(engine: Engine) -> Lending:
 
 
 def asked(engine: Engine, tx: Any, ask: Callable[[Any], T]) -> T:
-    """What application code answers, given a transaction that it must not end; `InvalidRequest` if it did."""
+    """Call the application's code with a transaction that it must not end; `InvalidRequest` if it did."""
     marking = engine.capabilities.marks
     if marking is None:
         return ask(tx)
@@ -67,7 +79,7 @@ async def asked_async(engine: Engine, tx: Any, ask: Callable[[Any], Awaitable[T]
 
 
 class _Answered(Exception):
-    """All that was wanted: roll back."""
+    """There is an answer: roll back."""
 
     def __init__(self, answer: Any) -> None:
         super().__init__("answered")
@@ -75,7 +87,7 @@ class _Answered(Exception):
 
 
 def ask_inside(engine: Engine, ask: Callable[[Any], T]) -> T:
-    """What application code answers in a transaction of the engine's own, of which nothing is kept."""
+    """Call the application's code in a transaction of the engine's own, and roll back."""
 
     def work(lent: Lent) -> T:
         raise _Answered(asked(engine, lent.tx, ask))
@@ -139,28 +151,28 @@ def decide_inside(
 
 
 class _Once:
-    """The engine, for the question what came of a commit: asking again is doing all of it again."""
+    """The engine as `ask_again` needs it: to send the group again means to run all of the work again."""
 
     def __init__(self, engine: Engine, work: Callable[[Lent], Applied]) -> None:
         self._engine, self._work = engine, work
 
     @property
     def limits(self) -> Limits:
-        """As they are."""
+        """The limits in force."""
         return self._engine.limits
 
     @property
     def durability(self) -> Durability:
-        """As it is."""
+        """Ask the engine."""
         return self._engine.durability
 
     def apply(self, groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:  # noqa: ARG002  (they are in `work`)
-        """Once more."""
+        """Run the work again."""
         try:
             return lend(self._engine, self._work)
         except _Taken as taken:
             return Applied(taken.applied.outcomes, None, wrote=False, positions=taken.applied.positions)
 
     def read(self, query: Query[T], *, durable: bool = False) -> T:
-        """As it is."""
+        """Ask the engine."""
         return self._engine.read(query, durable=durable)

@@ -1,4 +1,4 @@
-"""What users hold in their hands: frozen holds, and reports.
+"""What calls return: frozen holds, and reports.
 
 The owner token and the ticket never appear in a repr, in JSON or in a dict made here.
 """
@@ -55,12 +55,12 @@ class Hold:
 
     @property
     def tenant(self) -> str:
-        """Whose it is; empty for the default tenant."""
+        """The tenant it belongs to; empty for the default tenant."""
         return self.row.tenant
 
     @property
     def legs(self) -> tuple[HeldLeg, ...]:
-        """What it has of each pool."""
+        """The units that it has of each pool."""
         return self.row.legs
 
     @property
@@ -80,12 +80,12 @@ class Hold:
 
     @property
     def ticket(self) -> str | None:
-        """One text that carries id and token, for another process. Secret, like the token."""
+        """One text with id and token, to pass to another process. Secret, like the token."""
         return None if self.owner is None else ticket(self.row.id, self.owner)
 
     @property
     def fence(self) -> int:
-        """Grows with every grant on a pool: a downstream system can refuse a stale holder by it."""
+        """Grows with every grant on a pool, so that a downstream system can refuse a stale holder."""
         return self.row.fence
 
     @property
@@ -115,7 +115,7 @@ class Hold:
 
     @property
     def reason(self) -> str | None:
-        """Why it was last changed, if that was said."""
+        """Why it was last changed, if a reason was given."""
         return self.row.reason
 
     @property
@@ -125,7 +125,7 @@ class Hold:
 
     @property
     def correlation_id(self) -> str | None:
-        """The caller's own thread through logs."""
+        """The caller's own id for correlating logs."""
         return self.row.correlation_id
 
     @property
@@ -150,7 +150,7 @@ class Hold:
 
     @property
     def replayed(self) -> bool:
-        """This answer was recorded earlier under the same operation id."""
+        """Whether this answer was recorded earlier under the same operation id."""
         return self._done is not None and self._done.replayed
 
     @property
@@ -162,7 +162,7 @@ class Hold:
 
     @property
     def position(self) -> Position | None:
-        """Where the journal has this change; None if nothing was written."""
+        """The position of this change in the journal; None if nothing was written."""
         return None if self._done is None else self._done.position
 
     def to_dict(self) -> dict[str, Any]:
@@ -206,11 +206,11 @@ _put_done, _put_owner, _put_row = (
 
 
 class SweepReport(Struct, frozen=True):
-    """What one sweep did: `holds` names those it expired, in order of (deadline, id), at most the sweep's limit, and
+    """What one sweep did: `holds` names the holds that it expired, in order of (deadline, id), at most the sweep's limit, and
     `tenants` the tenant of each.
 
-    A kernel bound to a tenant counts and names its own holds, also where others' were expired; one without a tenant, those
-    of all tenants. `more` is about all tenants in either case.
+    A kernel that is bound to a tenant counts and names the holds of that tenant only, even if others were expired too; a
+    kernel without a tenant, those of all tenants. `more` is about all tenants in either case.
     """
 
     expired: int
@@ -221,12 +221,12 @@ class SweepReport(Struct, frozen=True):
 
     @property
     def scanned_at(self) -> datetime | None:
-        """When it looked, as an aware datetime."""
+        """When the sweep was decided, as an aware datetime."""
         return datetime_of(self.scanned_slot)
 
 
 class VerifyReport(Struct, frozen=True):
-    """What `verify` found: nothing, if all is well."""
+    """The differences that `verify` found."""
 
     differences: tuple[Difference, ...]
 
@@ -241,7 +241,7 @@ class RepairReport(Struct, frozen=True):
 
     repaired: tuple[Difference, ...]
     left: tuple[Difference, ...]
-    """What cannot be mended from the journal: restore a backup, or see what changed it."""
+    """What the journal cannot repair: restore a backup, or find out what changed it."""
     dry_run: bool
 
     @property

@@ -1,4 +1,4 @@
-"""Work beside the callers, in sync and async: signals to wait on, and workers that end when their kernel closes."""
+"""Background work, for threads and for tasks: signals to wait for, and workers that end when their kernel closes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GRACE = 10.0
 
 
 class Signal:
-    """Something happened, for threads: a count that only grows, and a way to wait for it to move."""
+    """A signal for threads: a count that only grows, and a way to wait until it has grown."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -27,14 +27,14 @@ class Signal:
         self._condition = threading.Condition()
 
     def notify(self) -> None:
-        """Count one more, and wake whoever waits. (They register before they look at the count, so none is missed.)"""
+        """Count one more, and wake the waiting threads. (They register before they read the count, so none is missed.)"""
         self.count += 1
         if self._waiting:
             with self._condition:
                 self._condition.notify_all()
 
     def close(self) -> None:
-        """Wake everybody for good."""
+        """Wake everything that waits, now and in the future."""
         self.closed = True
         with self._condition:
             self._condition.notify_all()
@@ -51,7 +51,7 @@ class Signal:
 
 
 class AsyncSignal:
-    """Something happened, for tasks. Notified on the loop's own thread."""
+    """A signal for tasks. Notified on the event loop's own thread."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -59,12 +59,12 @@ class AsyncSignal:
         self._event = asyncio.Event()
 
     def notify(self) -> None:
-        """Count one more, and wake whoever waits."""
+        """Count one more, and wake the waiting tasks."""
         self.count += 1
         self._event.set()
 
     def close(self) -> None:
-        """Wake everybody for good."""
+        """Wake everything that waits, now and in the future."""
         self.closed = True
         self._event.set()
 
@@ -81,7 +81,7 @@ class AsyncSignal:
 
 
 class Worker:
-    """Background work on a daemon thread, until it is over or `stop` is closed; listed in its kernel's crew meanwhile."""
+    """Background work on a daemon thread, until it ends or `stop` is closed; listed in the workers of its kernel meanwhile."""
 
     def __init__(self, workers: set[Worker], work: Work, name: str, stop: Signal) -> None:
         self._workers, self._work, self.stop = workers, work, stop
@@ -91,13 +91,13 @@ class Worker:
 
     def _run(self) -> None:
         try:
-            with until(None):  # not that of the call which started it
+            with until(None):  # not the deadline of the call which started it
                 self._work()
         finally:
             self._workers.discard(self)
 
     def end(self, seconds: float | None = None) -> None:
-        """Tell it to stop, and wait until it has (its own thread does not wait for itself)."""
+        """Tell it to stop, and wait until it has stopped. (Its own thread does not wait for itself.)"""
         self.stop.close()
         if self._thread is not threading.current_thread():
             self._thread.join(seconds)
@@ -113,13 +113,13 @@ class AsyncWorker:
 
     async def _run(self) -> None:
         try:
-            with until(None), without_timeout():  # a thread inherits nothing, a task all of it
+            with until(None), without_timeout():  # a thread inherits no context, a task all of it
                 await self._work()
         finally:
             self._workers.discard(self)
 
     async def end(self, seconds: float | None = None) -> None:
-        """Tell it to stop, and wait until it has; one that takes longer is cancelled. (Its own task does not wait.)"""
+        """Tell it to stop, and wait until it has stopped; if that takes longer, cancel it. (Its own task does not wait.)"""
         self.stop.close()
         if self._task is asyncio.current_task():
             return

@@ -1,4 +1,4 @@
-"""The verbs at a distance: the kernel's own, over a desk that sends them; and batches, which are one request each."""
+"""The verbs at a distance: the kernel's own, over an executor that sends them; and batches, which are one request each."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class AsyncRemoteKernel(AsyncRemoteVerbs, UnsupportedOfKernel):
 
     @property
     def executor(self) -> AsyncRemoteExecutor:
-        """Where faces hand in commands of their own."""
+        """Executes the commands of faces."""
         return self._executor
 
     @property

@@ -1,5 +1,5 @@
 # Generated from ../_async/executor.py by tools/gen_sync.py: do not edit.
-"""The desk at a distance: faces and blocks hand in their commands here, and each is one request under one retry key."""
+"""The executor behind a server: sends each command of verbs, blocks and faces as one request, under one retry key."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ from ..wire import (
 from .transport import RemoteCalls, Transport, no_transaction, retry_key
 
 ANY: Final = Limits(max_ttl=MAX_SLOT, max_lifetime=MAX_SLOT)
-"""Nonsense stops here, under the kernel's own words; what the server's limits say, the server says."""
+"""Malformed commands are refused here, with the kernel's own messages. The server applies its own limits."""
 HOLD_PATHS: Final[dict[type[AnyCommand], str]] = {PlaceHold: "/v1/holds", Consume: "/v1/consume"}
 
 
 class RemoteExecutor(RemoteCalls):
-    """Speaks for the tenant of the key."""
+    """Executes commands for the tenant of the key."""
 
     def __init__(self, transport: Transport, clock: ServerClock) -> None:
         super().__init__(transport, clock)
@@ -124,7 +124,7 @@ class RemoteExecutor(RemoteCalls):
         return Receipt(slot=slot_of(wire.decided), pool=pool, replayed=wire.replayed)
 
     def execute_all(self, commands: Sequence[AnyCommand], tx: Any = None) -> None:
-        """Windows resized, all or none."""
+        """Send commands that resize windows, all or none."""
         no_transaction(tx)
         if len(commands) == 1:
             self.execute(commands[0], faces=True)
@@ -135,7 +135,7 @@ class RemoteExecutor(RemoteCalls):
     def send(
         self, path: str, body: dict[str, Any], op: str | None, undo: Undo | None = None, *, shielded: bool = False
     ) -> Receipt:
-        """A change at an address of its own, whose answer is a hold."""
+        """Send a change whose answer is a hold."""
         return self._finisher.finish(self._changed(path, body, op), undo, shielded=shielded)
 
     def _changed(self, path: str, body: dict[str, Any], op: str | None) -> Receipt:
@@ -182,7 +182,7 @@ class RemoteExecutor(RemoteCalls):
         return self._clock()
 
     def _note_time(self, answer: httpx.Response) -> None:
-        """What time it is, by any answer."""
+        """Learn the server's time from an answer."""
         self._clock.observe(read_time(answer.content).server_time, answer)
 
     def start_worker(self, work: Work, name: str, stop: Signal) -> Worker:

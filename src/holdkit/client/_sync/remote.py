@@ -1,5 +1,5 @@
 # Generated from ../_async/remote.py by tools/gen_sync.py: do not edit.
-"""The verbs at a distance: the kernel's own, over a desk that sends them; and batches, which are one request each."""
+"""The verbs at a distance: the kernel's own, over an executor that sends them; and batches, which are one request each."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class RemoteKernel(RemoteVerbs, UnsupportedOfKernel):
 
     @property
     def executor(self) -> RemoteExecutor:
-        """Where faces hand in commands of their own."""
+        """Executes the commands of faces."""
         return self._executor
 
     @property

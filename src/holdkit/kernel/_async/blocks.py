@@ -1,4 +1,4 @@
-"""Blocks that hold: `holding` confirms or releases at the end, `lease` renews while inside and always releases."""
+"""Blocks with a hold: `holding` confirms or releases it at the end; `lease` renews it meanwhile and always releases it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ RENEWALS = 3
 
 
 class AsyncBlock:
-    """What both blocks share: one hold, placed at the beginning and ended at the end, by the same actor."""
+    """What both blocks share: one hold that is placed at the beginning and ended at the end, by the same actor."""
 
     def __init__(self, executor: AsyncExecutorPort, command: PlaceHold) -> None:
         self._executor, self._command = executor, command
@@ -62,7 +62,7 @@ class AsyncBlock:
         )
 
     async def _end(self, command: ConfirmHold | ReleaseHold) -> None:
-        await self._executor.execute(command, shielded=True)  # done even if the caller is cancelled while it waits
+        await self._executor.execute(command, shielded=True)  # executed even if the caller is cancelled meanwhile
 
     async def _forced(self) -> bool:
         return await self._executor.forced((self._command.tenant, self.hold.id))
@@ -108,7 +108,7 @@ class AsyncHolding(AsyncBlock):
             return  # the body did it itself
         except AlreadyReleased:
             if self.hold.replayed or await self._forced():
-                raise  # not by this body: what it did is not covered by any units
+                raise  # not by this body: no units cover what the body did
 
 
 class AsyncLease(AsyncBlock):
@@ -123,7 +123,7 @@ class AsyncLease(AsyncBlock):
 
     @property
     def fence(self) -> int:
-        """Pass it to whatever the job writes to: an older one is a stale holder."""
+        """Pass it to the system that the job writes to, which can refuse a holder with an older one."""
         return self.hold.fence
 
     @property
@@ -141,7 +141,7 @@ class AsyncLease(AsyncBlock):
             raise HoldExpired(f"the lease is lost, its units may belong to someone else{why}", subject=self.hold.id)
 
     async def renew(self) -> None:
-        """Renew now; happens by itself every third of the ttl. Near `max_lifetime` it renews for what is left of that."""
+        """Renew now; the lease does so by itself every third of the ttl. Near `max_lifetime` it is renewed for the time that is left."""
         try:
             await self._extend(ttl_slots=self._span())
         except LifetimeExceeded as longest:
@@ -175,7 +175,7 @@ class AsyncLease(AsyncBlock):
         return self._command.ttl_slots
 
     async def _keep(self) -> None:
-        """Renew until told to stop or refused; a failing engine is asked again until the deadline has passed."""
+        """Renew until the block ends or a renewal is refused. If the engine fails, try again until the deadline has passed."""
         while not self._stop.closed and not self.lost:
             await self._stop.wait(0, max(0.001, self._span() / RENEWALS / SECOND))
             try:
@@ -186,7 +186,7 @@ class AsyncLease(AsyncBlock):
                 return
             except HoldkitError as failed:
                 if self._executor.closed:
-                    return  # whoever closed the kernel knows
+                    return  # the kernel was closed on purpose
                 log.warning("lease %s could not be renewed, will try again: %s", self.hold.id, failed)
 
     async def __aenter__(self) -> Self:

@@ -1,4 +1,4 @@
-"""The kernel on any engine: `hold`, `confirm`, `release` and their kin. Knows no face."""
+"""The kernel without its faces: reads, verbs, batches, blocks, the sweeper and listeners of one tenant."""
 
 from __future__ import annotations
 
@@ -57,10 +57,10 @@ class AsyncHolds(AsyncReads, AsyncVerbs):
         op: str | None = None,
         **limits: Ttl | None,
     ) -> LimitsInForce:
-        """Change limits that are stored with the data: `change_limits(retention="90d", reason="…")`. They hold for all
-        tenants, and every process obeys from its next batch on; a lowered one cancels nothing.
+        """Change limits that are stored with the data: `change_limits(retention="90d", reason="…")`. They apply to all
+        tenants, and in every process from its next batch on. To lower a limit cancels nothing.
 
-        Spans are spelled as a ttl. Gives the limits in force. Raises `VersionConflict` if they are not `if_version`.
+        Intervals are given like a ttl. Returns the limits in force. Raises `VersionConflict` if these are not at `if_version`.
         """
         if self._tenant:
             raise invalid("tenant", "tenant_bound", "limits hold for all tenants: use the kernel that connect gave you")
@@ -69,16 +69,18 @@ class AsyncHolds(AsyncReads, AsyncVerbs):
         done = await self._executor.execute(command, faces=True)
         if done.replayed:
             return limits_of(await self._executor.stored_limits(durable=True))
-        return limits_of(self._executor.engine.stored.adopt(done.record))  # a look that failed now would deny it
+        return limits_of(
+            self._executor.engine.stored.adopt(done.record)
+        )  # a read that failed now would deny the change
 
     @property
     def url(self) -> str:
-        """Where it stores."""
+        """The URL of its engine."""
         return self._executor.engine.url
 
     @property
     def executor(self) -> AsyncExecutor:
-        """Where faces and the server hand in commands of their own, reserved names included."""
+        """Executes the commands of faces and of the server, which may use reserved names."""
         return self._executor
 
     @property
@@ -104,8 +106,8 @@ class AsyncHolds(AsyncReads, AsyncVerbs):
         return self._executor.answers(group, await self._executor.submit(group, tx))
 
     async def lock(self, pools: Iterable[str] = (), *, tx: Any) -> None:
-        """Lock these pools in the caller's transaction, before several calls with `tx=`; those that are missing are passed
-        over. (SQLite has one write lock for all pools: there it is taken early.)"""
+        """Lock these pools in the caller's transaction, before several calls with `tx=`; pools that do not exist are ignored.
+        (SQLite has one write lock for all pools, which this takes.)"""
         names: object = (pools,) if isinstance(pools, str) else pools
         if not isinstance(names, list | tuple | set | frozenset):
             raise invalid("pools", "pools_malformed", "must be a list of pool ids")
@@ -149,9 +151,9 @@ class AsyncHolds(AsyncReads, AsyncVerbs):
         return AsyncLease(self._executor, self._placing(what, quantity, ttl, None, None, None, None, None, call))
 
     def sweeper(self, every: float = 5, *, limit: int = 500) -> AsyncSweeper:
-        """Sweep in the background every so many seconds. Nobody needs it to be right; it keeps tables small.
+        """Sweep in the background every so many seconds. Answers are right without it; it keeps tables small.
 
-        It works for all tenants; on a kernel bound to one, `expired` counts that tenant's holds."""
+        It works for all tenants; on a kernel that is bound to one, `expired` counts the holds of that tenant."""
         if type(every) not in (int, float) or not 0 < every <= 86_400:
             raise invalid("every", "every_out_of_range", "must be seconds above 0, at most a day")
         return AsyncSweeper(self, self._executor, every, whole(limit, "limit", 1, MAX_SWEEP))
@@ -162,7 +164,7 @@ class AsyncHolds(AsyncReads, AsyncVerbs):
         """Call back after each commit that did `action` ("hold.expired", or None for all), from now on, best effort.
 
         Fed by the journal, on a thread or task of its own: it can neither fail nor delay the call that caused it.
-        For deliveries that must survive this process use `follow` with a name. `tenant=ALL` hears all tenants.
+        For deliveries that must survive this process use `follow` with a name. `tenant=ALL` listens to all tenants.
         """
         check_listener(action, callback)
         source = AsyncJournalSource(self._executor, whose(tenant, self._tenant), await self.cursor())

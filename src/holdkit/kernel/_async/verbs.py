@@ -1,5 +1,5 @@
-"""The verbs of the API: each builds one command. `what` is the same everywhere: a pool id with a quantity, a mapping of
-pool to quantity, or a list of legs. What names a hold is the same everywhere: a `Hold`, a ticket, or an id with `owner=`.
+"""The verbs of the API: each builds one command. `what` is a pool id with a quantity, a mapping of pool to quantity, or a list
+of legs. A hold is given as a `Hold`, a ticket, or an id with `owner=`.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from .executor import AsyncExecutorPort
 
 
 class AsyncVerbs:
-    """Everything that changes something, over a desk here or at a distance."""
+    """Everything that changes something, over an executor in this process or behind a server."""
 
-    if TYPE_CHECKING:  # an attribute of whoever has the verbs
+    if TYPE_CHECKING:  # attributes of the classes that have the verbs
 
         @property
         def _executor(self) -> AsyncExecutorPort: ...
@@ -48,8 +48,8 @@ class AsyncVerbs:
         _tenant: str
 
     async def create_pool(self, id: str, total: int, *, exist_ok: bool = False, **call: Unpack[Call]) -> Pool:
-        """Make a pool with nothing held. Raises `PoolExists`, unless `exist_ok`: then the one that is there is returned as
-        it is, with its own total."""
+        """Create a pool with nothing held. Raises `PoolExists`; with `exist_ok` it returns the existing pool as it is, with its own
+        total."""
         command = CreatePool(id=id, total=total, exist_ok=exist_ok, **framed(call, self._tenant))
         pool = pool_of(await self._executor.execute(command, call.get("tx")))
         assert pool is not None
@@ -64,20 +64,20 @@ class AsyncVerbs:
         return pool
 
     async def remove_pool(self, id: str, **call: Unpack[Call]) -> Pool:
-        """Take a pool away for good; it is returned as it was. Raises `PoolInUse` if anything of it is held or consumed."""
+        """Remove a pool for good, and return it as it was. Raises `PoolInUse` if any of its units are held or consumed."""
         pool = pool_of(await self._executor.execute(RemovePool(id=id, **framed(call, self._tenant)), call.get("tx")))
         assert pool is not None
         return pool
 
     async def archive_pool(self, id: str, **call: Unpack[Call]) -> Pool:
-        """Grant nothing more on a pool (`PoolArchived`), and leave it out of lists. What is held or consumed goes on as ever:
-        extend, confirm, release and return work. Done already, it changes nothing."""
+        """Grant nothing more on a pool (`PoolArchived`), and omit it from lists. Its holds are not affected: extend, confirm, release
+        and return work. If it is archived already, nothing changes."""
         pool = pool_of(await self._executor.execute(ArchivePool(id=id, **framed(call, self._tenant)), call.get("tx")))
         assert pool is not None
         return pool
 
     async def unarchive_pool(self, id: str, **call: Unpack[Call]) -> Pool:
-        """Let an archived pool grant again. Done already, it changes nothing."""
+        """Let an archived pool grant again. If it is not archived, nothing changes."""
         pool = pool_of(await self._executor.execute(UnarchivePool(id=id, **framed(call, self._tenant)), call.get("tx")))
         assert pool is not None
         return pool
@@ -133,7 +133,7 @@ class AsyncVerbs:
         metadata: dict[str, Any] | None = None,
         **call: Unpack[Call],
     ) -> Hold:
-        """Hold and confirm in one step: for money that came too late, and for whatever needs no second thought."""
+        """Hold and confirm in one step: for a payment that came too late, and for whatever needs no second step."""
         command = Consume(
             legs=legs_of(what, quantity),
             id=None if id is None else hold_id(id),
@@ -207,7 +207,7 @@ class AsyncVerbs:
         return hold_of(await self._executor.execute(command, call.get("tx")), token)
 
     async def expire(self, hold: Hold | str | UUID, **call: Unpack[Call]) -> Hold:
-        """Say that a hold's deadline has come. Nobody needs to: it is true anyway. Raises `NotDue`."""
+        """Record that a hold has expired. Nobody has to: its units are free at the deadline in any case. Raises `NotDue`."""
         id, _ = reference(hold, None)
         return hold_of(
             await self._executor.execute(ExpireHold(id=id, **framed(call, self._tenant)), call.get("tx")), None
@@ -240,7 +240,7 @@ class AsyncVerbs:
         """Consumed units become available again: an order cancelled after it was paid. `force=True` with a reason needs no
         token, and is journaled as forced.
 
-        By `pool=`, always forced, come back those whose hold is kept no longer: the pool's `loose`. Raises
+        With `pool=`, which is always forced, units come back whose hold is no longer kept: the pool's `loose`. Raises
         `QuantityExceedsConsumed`."""
         if (hold is None) == (pool is None) or (pool is not None and owner is not None):
             raise invalid(
@@ -260,12 +260,12 @@ class AsyncVerbs:
     async def put_record(
         self, kind: str, id: str, body: str | None, *, if_version: int | None = None, **call: Unpack[Call]
     ) -> Record | None:
-        """Write (or with body None remove) a small JSON document. Raises `VersionConflict`."""
+        """Write a small JSON document, or remove it with body None. Raises `VersionConflict`."""
         command = PutRecord(kind=kind, id=id, body=body, if_version=if_version, **framed(call, self._tenant))
         return record_of(await self._executor.execute(command, call.get("tx")))
 
     async def sweep(self, limit: int = 500) -> SweepReport:
         """Return the due legs of up to `limit` holds of all tenants, earliest deadline first, and prune a little.
 
-        It works for all tenants; a kernel bound to one is told of its own holds only."""
+        It works for all tenants; the report of a kernel that is bound to one names only holds of that tenant."""
         return report_of(await self._executor.execute(Sweep(limit=limit, **framed({}, self._tenant))))

@@ -1,5 +1,5 @@
 # Generated from ../_async/blocks.py by tools/gen_sync.py: do not edit.
-"""Blocks that hold: `holding` confirms or releases at the end, `lease` renews while inside and always releases."""
+"""Blocks with a hold: `holding` confirms or releases it at the end; `lease` renews it meanwhile and always releases it."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RENEWALS = 3
 
 
 class Block:
-    """What both blocks share: one hold, placed at the beginning and ended at the end, by the same actor."""
+    """What both blocks share: one hold that is placed at the beginning and ended at the end, by the same actor."""
 
     def __init__(self, executor: ExecutorPort, command: PlaceHold) -> None:
         self._executor, self._command = executor, command
@@ -63,7 +63,7 @@ class Block:
         )
 
     def _end(self, command: ConfirmHold | ReleaseHold) -> None:
-        self._executor.execute(command, shielded=True)  # done even if the caller is cancelled while it waits
+        self._executor.execute(command, shielded=True)  # executed even if the caller is cancelled meanwhile
 
     def _forced(self) -> bool:
         return self._executor.forced((self._command.tenant, self.hold.id))
@@ -109,7 +109,7 @@ class Holding(Block):
             return  # the body did it itself
         except AlreadyReleased:
             if self.hold.replayed or self._forced():
-                raise  # not by this body: what it did is not covered by any units
+                raise  # not by this body: no units cover what the body did
 
 
 class Lease(Block):
@@ -124,7 +124,7 @@ class Lease(Block):
 
     @property
     def fence(self) -> int:
-        """Pass it to whatever the job writes to: an older one is a stale holder."""
+        """Pass it to the system that the job writes to, which can refuse a holder with an older one."""
         return self.hold.fence
 
     @property
@@ -142,7 +142,7 @@ class Lease(Block):
             raise HoldExpired(f"the lease is lost, its units may belong to someone else{why}", subject=self.hold.id)
 
     def renew(self) -> None:
-        """Renew now; happens by itself every third of the ttl. Near `max_lifetime` it renews for what is left of that."""
+        """Renew now; the lease does so by itself every third of the ttl. Near `max_lifetime` it is renewed for the time that is left."""
         try:
             self._extend(ttl_slots=self._span())
         except LifetimeExceeded as longest:
@@ -176,7 +176,7 @@ class Lease(Block):
         return self._command.ttl_slots
 
     def _keep(self) -> None:
-        """Renew until told to stop or refused; a failing engine is asked again until the deadline has passed."""
+        """Renew until the block ends or a renewal is refused. If the engine fails, try again until the deadline has passed."""
         while not self._stop.closed and not self.lost:
             self._stop.wait(0, max(0.001, self._span() / RENEWALS / SECOND))
             try:
@@ -187,7 +187,7 @@ class Lease(Block):
                 return
             except HoldkitError as failed:
                 if self._executor.closed:
-                    return  # whoever closed the kernel knows
+                    return  # the kernel was closed on purpose
                 log.warning("lease %s could not be renewed, will try again: %s", self.hold.id, failed)
 
     def __enter__(self) -> Self:
