@@ -31,6 +31,7 @@ class TwoServers:
     def __init__(self, *script: tuple[HoldkitError, bool] | None) -> None:
         self.inner = MemoryEngine(clock=FakeClock())
         self.limits, self.stored, self.clock = self.inner.limits, self.inner.stored, self.inner.clock
+        self.durability = self.inner.durability
         self.script = list(script)
         self.sent: list[list[str]] = []
         self.read: Callable[..., Any] = self.inner.read
