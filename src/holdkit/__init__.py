@@ -101,7 +101,7 @@ from .kernel.results import Hold, JournalEntry, Position, RepairReport, SweepRep
 
 try:
     __version__ = version("holdkit")
-except PackageNotFoundError:  # a source tree that nobody installed
+except PackageNotFoundError:  # a source tree that is not installed
     __version__ = "0"
 
 __all__ = [

@@ -119,7 +119,7 @@ class Refused(HoldkitError):
     subject: str = ""
     """What the refusal is about: the id of a pool, hold, operation or record, or a face's own name for it."""
     found: int | None = None
-    """The number that stood in the way. Each subclass that has one also gives it a name of its own."""
+    """The number that caused the refusal. Each subclass that has one also declares it under a name of its own."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()

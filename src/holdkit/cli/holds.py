@@ -62,7 +62,7 @@ def hold(
 @click.command()
 @ticket_argument
 @owner_option
-@click.option("--units", type=int, help="confirm only so many units and release the rest")
+@click.option("--units", type=int, help="confirm only this many units and release the rest")
 @leg_option
 @click.option("--keep-rest", is_flag=True, help="keep the rest held")
 @click.option("--overage", type=click.Choice(["reject", "if_available", "up_to_available"]), default="reject")
@@ -90,7 +90,7 @@ def confirm(
 @click.command()
 @ticket_argument
 @owner_option
-@click.option("--units", type=int, help="release only so many units")
+@click.option("--units", type=int, help="release only this many units")
 @leg_option
 @click.option("--force", is_flag=True, help="act without the owner token; needs --reason, and is recorded as forced")
 @call_options
@@ -135,7 +135,7 @@ def extend(
 @click.command("return")
 @ticket_argument
 @owner_option
-@click.option("--units", type=int, help="return only so many units")
+@click.option("--units", type=int, help="return only this many units")
 @leg_option
 @click.option("--force", is_flag=True, help="act without the owner token; needs --reason, and is recorded as forced")
 @call_options

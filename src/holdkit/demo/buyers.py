@@ -52,7 +52,7 @@ class Buyers:
         self._started = 0
 
     async def sell(self, pool: str, buyers: int, seconds: float, ttl: float) -> None:
-        """Run so many concurrent buyers for some seconds; those who have started may finish."""
+        """Run `buyers` concurrent buyers for some seconds; those who have started may finish."""
         until = time.monotonic() + seconds
 
         async def buy_repeatedly() -> None:

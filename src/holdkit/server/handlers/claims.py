@@ -149,7 +149,9 @@ async def _changed(request: Request, ids: list[str]) -> Answer:
     try:
         return await _items(request, ids)
     except (EngineError, Overloaded) as failed:
-        raise OutcomeUnknown(f"it was done, and cannot be looked at ({plain(failed)}): ask again") from failed
+        raise OutcomeUnknown(
+            f"the change was made, but the items cannot be read ({plain(failed)}): retry with the same Idempotency-Key"
+        ) from failed
 
 
 async def list_items(request: Request) -> Answer:
