@@ -134,8 +134,8 @@ class Transactions:
                         raise OutcomeUnknown("interrupted while a batch was being committed: ask again") from error
                     raise NeedsThread from error
                 self._conclude(attempt, result)
-            if result.outcomes is not None:
-                return _applied(result)
+                if result.outcomes is not None:
+                    return _applied(result)
 
     def _run(self, part: BatchPart, wait_for_locks: bool) -> ScriptResult:
         """One transaction, repeated while it certainly did nothing."""
