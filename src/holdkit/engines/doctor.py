@@ -27,7 +27,7 @@ NONE = 16 << 20
 """Bytes left under which writes are about to fail."""
 
 
-def examine_place(path: Path) -> Iterator[Finding]:
+def examine_path(path: Path) -> Iterator[Finding]:
     """Who may read it, and how much room there is."""
     mode = stat.S_IMODE(path.stat().st_mode)
     if mode & 0o077:

@@ -62,8 +62,8 @@ def _copied(
             if at_rest:
                 renew_log(made)
         else:
-            from ..engines.sqlite.backup import copy as copy_sqlite
-            from ..engines.sqlite.backup import renew_generation as renew_sqlite
+            from ..engines.sqlite.inspection import copy as copy_sqlite
+            from ..engines.sqlite.inspection import renew_generation as renew_sqlite
 
             copy_sqlite(str(path), made, progress, at_rest=at_rest)
             made.chmod(0o600)
@@ -92,7 +92,7 @@ def _vacate(kind: str, path: Path) -> None:
 
         vacate_log(str(path))
     else:
-        from ..engines.sqlite.backup import vacate as vacate_sqlite
+        from ..engines.sqlite.inspection import vacate as vacate_sqlite
 
         vacate_sqlite(str(path))
 

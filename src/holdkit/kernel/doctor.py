@@ -52,7 +52,7 @@ def _examine_engine(url: str) -> Iterator[Finding]:
 
         yield from examine_postgres(url)
     elif scheme == "sqlite":
-        from ..engines.sqlite.doctor import examine as examine_sqlite
+        from ..engines.sqlite.inspection import examine as examine_sqlite
 
         yield from examine_sqlite(unquote(rest))
     elif scheme == "log":

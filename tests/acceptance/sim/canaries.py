@@ -147,7 +147,7 @@ def doubt_forgotten(patch: pytest.MonkeyPatch) -> None:
     def shrug(self: Log, why: str) -> None:
         self._doubtful = False
 
-    patch.setattr(Log, "_leave_out", shrug)
+    patch.setattr(Log, "_skip_failed_frame", shrug)
 
 
 def released_behind_the_point_of_no_return(patch: pytest.MonkeyPatch) -> None:

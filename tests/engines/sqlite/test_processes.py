@@ -126,14 +126,14 @@ def test_who_waits_goes_before_who_comes_back(path: Path) -> None:
     path.touch()
     mine, theirs = FairWriteLock(str(path)), FairWriteLock(str(path))
     order: list[str] = []
-    mine.enter(PATIENCE)
+    mine.acquire(PATIENCE)
     waiting = Event()
 
     def wait() -> None:
         waiting.set()
-        theirs.enter(PATIENCE)
+        theirs.acquire(PATIENCE)
         order.append("theirs")
-        theirs.leave()
+        theirs.release()
 
     thread = Thread(target=wait)
     thread.start()
@@ -141,10 +141,10 @@ def test_who_waits_goes_before_who_comes_back(path: Path) -> None:
     gate = os.open(f"{path}-gate", os.O_RDWR)
     while not taken(gate):
         pass
-    mine.leave()
-    mine.enter(PATIENCE)
+    mine.release()
+    mine.acquire(PATIENCE)
     order.append("mine")
-    mine.leave()
+    mine.release()
     thread.join()
     assert order == ["theirs", "mine"]
     os.close(gate)
@@ -165,14 +165,14 @@ def taken(descriptor: int) -> bool:
 def test_who_gave_up_does_not_keep_the_lock_it_gets_later(path: Path) -> None:
     path.touch()
     mine, theirs = FairWriteLock(str(path)), FairWriteLock(str(path))
-    mine.enter(9)
+    mine.acquire(9)
     with pytest.raises(Overloaded):
-        theirs.enter(0.01)
-    mine.leave()
-    mine.enter(9)
-    mine.leave()
-    theirs.enter(9)
-    theirs.leave()
+        theirs.acquire(0.01)
+    mine.release()
+    mine.acquire(9)
+    mine.release()
+    theirs.acquire(9)
+    theirs.release()
     theirs.close()
     mine.close()
 

@@ -32,10 +32,10 @@ def say(word: object) -> None:
 def main(path: str, what: str, count: int = 0) -> None:
     if what == "lock":
         write_lock = FairWriteLock(path)
-        write_lock.enter(60)
+        write_lock.acquire(60)
         say("ready")
         sys.stdin.readline()
-        write_lock.leave()
+        write_lock.release()
         return
     engine = open_engine(path)
     say("ready")

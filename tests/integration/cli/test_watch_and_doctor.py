@@ -19,7 +19,7 @@ import holdkit
 from holdkit.cli.documents import DoctorDocument, TenantDocument, WatchDocument
 from holdkit.cli.root import root
 from holdkit.core.reading import Survey
-from holdkit.engines.sqlite.doctor import examine_file_system, examine_library
+from holdkit.engines.sqlite.inspection import examine_file_system, examine_library
 from holdkit.kernel.doctor import weigh
 from tests.support.command_line import run, told
 

@@ -285,12 +285,12 @@ def test_sqlite_waits_for_another_process_no_longer_than_the_call_may_take(tmp_p
     hk = mode.open(engine)
     hk.create_pool("p", 10)
     other = FairWriteLock(engine.path)
-    other.enter(60)
+    other.acquire(60)
     try:
         with pytest.raises(Overloaded), holdkit.context(timeout=SOON):
             hk.hold("p", 1, ttl=60)
     finally:
-        other.leave()
+        other.release()
         other.close()
     assert hk.hold("p", 1, ttl=60)
     hk.close()

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from ...core.audit import Numbered
 from ...errors import EngineError, plain
-from ..doctor import Finding, examine_place
+from ..doctor import Finding, examine_path
 from ..durability import sync_file
 from .disk import Disk, RealDisk, RealFile
 from .engine import LogEngine
@@ -87,7 +87,7 @@ def look(path: str | os.PathLike[str]) -> Seen:
         try:
             log.open_segments()
             for frame in log.recover():
-                name = log.segments[log.place_of(frame.number)].name
+                name = log.segments[log.segment_of(frame.number)].name
                 frames, entries = counts.get(name, (0, 0))
                 counts[name] = (frames + 1, entries + len(decode_batch(frame.body).entries))
                 chains[frame.number] = log.chain.hex()
@@ -147,7 +147,7 @@ def _snapshot(disk: LookingDisk, name: str, log_id: str, chains: dict[int, str])
 
 def examine(path: str) -> Iterator[Finding]:
     """The directory, its disk, every frame."""
-    yield from examine_place(Path(path))
+    yield from examine_path(Path(path))
     seen = look(path)
     if seen.damage is not None:
         yield Finding("segments", "fail", seen.damage, "restore a backup")

@@ -1,7 +1,27 @@
-"""The log: segments in a chain, appended to one synced frame at a time.
+"""The log: a chain of segments, to which one synced frame at a time is appended; and its recovery.
 
-Nothing is acknowledged before its frame is synced, and no frame is written before the one in front of it is. What became of a
-frame whose write or sync failed is settled by a new segment that leaves it out; where even that fails, the log stops.
+Theory of operation. A *frame* is what one sync covers: one batch, with a checksum over its file, offset, number and body. A *segment*
+is a file of frames; its header says which segment precedes it, where that one ends, and the checksum chain of all frames before. One
+process writes, one frame at a time. Invariants:
+
+- A batch is acknowledged only when its frame is synced, and a frame is written only when the one before it is synced.
+- `chain` and `next_frame` describe the durable frames; `Segment.end` is the offset behind the last of them.
+- What stands behind `end` never happened: the next frame is written there, or a new segment is begun whose header excludes it.
+
+*Failed writes.* A partly written frame cannot pass its checksum, so it is cut off: `EngineError`, certainly nothing was done. A failed
+sync settles nothing: the frame may or may not be on disk, and a second sync may succeed without having written it. So a new segment is
+begun whose header says where the good frames end; once that is durable, the frame in doubt is excluded for ever and the batch did not
+happen. If not even the segment can be begun, the outcome is `OutcomeUnknown`, `_doubtful` stays set, and nothing more is written until
+the segment can be begun.
+
+*Interrupts.* `_doubtful` is set before the first byte of a frame and cleared behind its sync: a batch that is interrupted in between is
+excluded by the next `append`, unless the log is opened anew first, which then decides.
+
+*Recovery* changes nothing before everything is checked. It walks all frames of all segments along the chain. A segment that has a
+successor must check up to where the successor's header says that it ends. In the last segment a bad frame with good frames behind it
+is damage, and is refused; a bad frame at the very end is a torn tail, which was never acknowledged, and is cut off. A log that was
+closed ends in an empty frame, the *seal*, so that damage to its last batch is not taken for a torn tail. `settle` then makes durable
+what was recovered, because the process that died may have seen it only in the page cache.
 """
 
 from __future__ import annotations
@@ -43,11 +63,11 @@ class Log:
         self.next_frame = 1
         self.next_seq = 1
         self.chain = b""
-        """What all durable frames came to."""
+        """The checksum over all durable frames."""
         self._gate = Lock()  # between readers, frame by frame, and close
         self._closed = False
         self._seqs = array("Q")  # of each frame: the number of its first entry, its segment, its offset
-        self._places = array("Q")
+        self._segment_indexes = array("Q")
         self._offsets = array("Q")
 
     @property
@@ -62,11 +82,11 @@ class Log:
 
     @property
     def generation(self) -> str:
-        """Which life of it this is: its own id, until a copy of it is put back."""
+        """The generation of the journal: the log's own id, until a copy of it is restored."""
         return str(self.settings.get("generation", self.log_id))
 
     def renew_generation(self) -> None:
-        """Begin a segment that says so."""
+        """Begin a segment with a new generation in its settings."""
         self._begin_segment({**self.settings, "generation": self._randomness(8).hex()})
 
     def create(self, settings: dict[str, Any]) -> None:
@@ -119,7 +139,7 @@ class Log:
         self._disk.sync()  # a name that an earlier life could not sync must not vanish under what comes now
 
     def _index(self, segment: Segment, offset: int, first_seq: int) -> None:
-        self._places.append(segment.header.segment - 1)
+        self._segment_indexes.append(segment.header.segment - 1)
         self._offsets.append(offset)
         self._seqs.append(first_seq)  # last: whoever reads meanwhile counts these
 
@@ -127,7 +147,7 @@ class Log:
         """One frame, durable when this returns. `EngineError`: certainly not there. `OutcomeUnknown`: stopped."""
         if self._doubtful:
             try:
-                self._leave_out("an earlier write could not be settled")
+                self._skip_failed_frame("an earlier write could not be settled")
             except OutcomeUnknown as unknown:  # that one's fate is; of this batch nothing was written
                 raise EngineError(plain(unknown)) from unknown
         segment = self.segments[-1]
@@ -155,12 +175,12 @@ class Log:
                 segment.file.cut(segment.end)
                 self._doubtful = False
             except OSError:
-                self._leave_out(str(error))
+                self._skip_failed_frame(str(error))
             raise EngineError(f"{self._disk.name}: the batch could not be written: {error}") from error
         try:
             segment.file.sync()
         except OSError as error:
-            self._leave_out(str(error))
+            self._skip_failed_frame(str(error))
             raise EngineError(f"{self._disk.name}: the batch could not be synced and was left out: {error}") from error
 
     def seal(self) -> None:
@@ -172,8 +192,8 @@ class Log:
             segment = self.segments[-1]
             self._write(segment, encode_frame(segment.file_id, segment.end, self.next_frame, self.next_seq, b""))
 
-    def _leave_out(self, why: str) -> None:
-        """Begin a new segment behind the last good frame: whatever stands there now never happened."""
+    def _skip_failed_frame(self, why: str) -> None:
+        """Begin a new segment behind the last good frame: whatever stands there now is excluded."""
         try:
             self._begin_segment()
         except OSError as error:
@@ -190,9 +210,9 @@ class Log:
         self.segments.append(segment)
         return segment
 
-    def place_of(self, number: int) -> int:
-        """In which segment a frame stands."""
-        return self._places[number - 1]
+    def segment_of(self, number: int) -> int:
+        """The index of the segment that has this frame."""
+        return self._segment_indexes[number - 1]
 
     def frames(self, after_seq: int = 0) -> Iterator[Frame]:
         """The durable frames that hold entries after a number, in order."""
@@ -201,7 +221,7 @@ class Log:
             with self._gate:
                 if self._closed:
                     raise EngineError("the engine is closed")
-                frame = frame_at(self.segments[self._places[index]], self._offsets[index])
+                frame = frame_at(self.segments[self._segment_indexes[index]], self._offsets[index])
             yield frame
 
     def close(self) -> None:

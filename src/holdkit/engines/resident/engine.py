@@ -83,7 +83,7 @@ class ResidentEngine:
 
     def apply(self, groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:  # noqa: ARG002  (nothing to wait for)
         """Decide on the live dicts, then write back what changed."""
-        with self._turn():
+        with self._exclusive():
             self._check_open()
             slot = self.clock()
             wanted = needs(groups)
@@ -97,12 +97,12 @@ class ResidentEngine:
 
     def lend(self, work: Callable[[Lent], T]) -> T:
         """Nobody else writes while `work` runs. There is no SQL, so what it applies is done at once."""
-        with self._turn():
+        with self._exclusive():
             self._check_open()
-            return work(_Turn(self))
+            return work(_OwnTransaction(self))
 
     @contextmanager
-    def _turn(self) -> Iterator[None]:
+    def _exclusive(self) -> Iterator[None]:
         """One batch at a time, or turned away: whoever was lent a turn may take long."""
         seconds = within(self.limits.lock_timeout / SECOND)
         if not self._writing.acquire(timeout=min(seconds, TIMEOUT_MAX)):
@@ -282,7 +282,7 @@ class ResidentEngine:
             self._journal.forget(tables.forget_holds(count))
 
 
-class _Turn:
+class _OwnTransaction:
     """A turn that was lent: no transaction to speak of, and one batch."""
 
     tx: None = None

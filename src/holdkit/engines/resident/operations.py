@@ -32,18 +32,18 @@ class Order(Struct):
             slots.append(slot)
             keys.append(key)
         else:
-            at, end = self._place(slot, key)
+            at, end = self._position(slot, key)
             slots.insert(end, slot)  # anywhere among its equals, and there fewest have to move
             keys.insert(at, key)
 
     def take_out(self, slot: Slot, key: Key) -> None:
         """Remove a key that is there."""
-        at, end = self._place(slot, key)
+        at, end = self._position(slot, key)
         found = self.keys[at] if at < end else None
         assert found == key, "an order has lost one of its rows"
         del self.slots[end - 1], self.keys[at]
 
-    def _place(self, slot: Slot, key: Key) -> tuple[int, int]:
+    def _position(self, slot: Slot, key: Key) -> tuple[int, int]:
         """Where the key stands or would stand, and where its slot ends."""
         first, end = bisect_left(self.slots, slot), bisect_right(self.slots, slot)
         return bisect_left(self.keys, _id_first(key), first, end, key=_id_first), end

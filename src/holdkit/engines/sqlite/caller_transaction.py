@@ -1,8 +1,23 @@
-"""Joining a caller's transaction: both happen or neither.
+"""Calls inside a caller's own transaction: the caller's rows and ours are committed together, or neither.
 
-Every precondition is checked before anything is written. Each call runs in a savepoint of its own, so a refusal or an error
-leaves the caller's transaction as usable as it was. Never commits, closes or changes a setting of the caller's connection,
-and rolls back nothing but its own savepoint (or a transaction that it had begun itself in the same call).
+Theory of operation. `tx` is the caller's `sqlite3.Connection`, to the very file of the engine. Every precondition is checked before
+anything is written: the connection is open, belongs to this thread, returns text as `str`, has our file as its main database, and may
+write. Then the call runs in a savepoint of its own:
+
+- If the connection has no transaction, ours is begun with BEGIN IMMEDIATE; the caller commits it.
+- If it has one, the write lock is claimed by an empty write first. A transaction that has only read may be too old to ever get the lock
+  (SQLITE_BUSY at once), which is the caller's error; one that waited as long as the caller's busy_timeout allows is `Overloaded`.
+- A refusal is an outcome like any other. An error or an interrupt rolls back to the savepoint, and the caller's transaction is as
+  usable as before; a transaction that this call has begun is rolled back whole.
+
+Nothing here commits, closes, or changes a setting of the caller's connection. The fair write lock is not used: the caller decides how
+long the transaction takes, and whoever holds SQLite's write lock excludes our writer anyway, which waits for it.
+
+*Deadlocks.* A plain call of the same thread would wait for the caller's open transaction for ever. `OpenTransactions` remembers, per
+thread, the connections that have our rows in an open transaction, and such a call is refused at once.
+
+*Ended behind our back.* Application code may end a transaction that it must not end. `SavepointMark` sets a savepoint with a random name:
+it can be released only if the transaction is still open and was not rolled back behind it, whatever words were used to end it.
 """
 
 from __future__ import annotations
@@ -24,20 +39,20 @@ from .script import ScriptResult
 ADVICE = "begin it with BEGIN IMMEDIATE, or let Holdkit begin it by passing a connection without an open transaction"
 
 
-class Joined:
-    """Remembers, per thread, the callers' transactions that are open still."""
+class OpenTransactions:
+    """The callers' transactions that have our rows and are still open, by thread."""
 
     def __init__(self) -> None:
         self._mine = local()
 
     def remember(self, tx: sqlite3.Connection) -> None:
-        """This thread's caller has an open transaction with our rows in it."""
+        """Note that this thread has an open transaction with our rows in it."""
         open_ones = self._open()
         if all(one is not tx for one in open_ones):
             open_ones.append(tx)
 
     def check(self) -> None:
-        """A plain call would wait for this very thread: refuse it at once."""
+        """Refuse a plain call that would wait for this very thread."""
         if self._open():
             raise invalid(
                 "tx",
@@ -61,14 +76,14 @@ def in_transaction(connection: sqlite3.Connection) -> bool:
         return False
 
 
-def run_joined(
+def run_in_caller_transaction(
     connection: sqlite3.Connection,
     path: str,
     file: Identity,
     make: Callable[[], Script[ScriptResult]],
     on_statement: OnStatement | None,
 ) -> ScriptResult:
-    """Run the script inside the caller's transaction, as often as a backlog of due legs comes first."""
+    """Run the script inside the caller's transaction, again as often as a backlog of due legs goes first."""
     driver = Driver(connection, on_statement)
     began = not connection.in_transaction
     try:
@@ -199,7 +214,7 @@ class SavepointMark:
         self._driver.tell(f"savepoint {self._name}")
 
     def check(self) -> None:
-        """Take the mark away; `InvalidRequest` if it is gone."""
+        """Remove the mark; `InvalidRequest` if it is gone."""
         try:
             self._driver.tell(f"release {self._name}")
         except sqlite3.Error as error:

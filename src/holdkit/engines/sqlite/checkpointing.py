@@ -49,13 +49,13 @@ class Checkpoints:
             return os.stat(self._wal).st_size  # noqa: PTH116  (once per batch: a Path costs more than the call)
         return 0
 
-    def run(self, writer: Driver, guard: Driver) -> bool:
+    def run(self, writer: Driver, lock_holder: Driver) -> bool:
         """Checkpoint as far as readers allow; whether everything is in the database file, synced."""
-        guard.tell("begin immediate")
+        lock_holder.tell("begin immediate")
         try:
             busy, frames, done = writer.tell("pragma wal_checkpoint(passive)")[0]
         finally:
-            guard.connection.rollback()
+            lock_holder.connection.rollback()
         self._learn(frames)
         return not busy and frames == done
 

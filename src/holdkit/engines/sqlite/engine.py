@@ -29,7 +29,14 @@ from ..port import Applied, Capabilities, Lent, Mark
 from ..settings import StoredLimits
 from ..whole_journal import Progress
 from .audit import verify
-from .caller_transaction import Joined, SavepointMark, check_connection, check_database, in_transaction, run_joined
+from .caller_transaction import (
+    OpenTransactions,
+    SavepointMark,
+    check_connection,
+    check_database,
+    in_transaction,
+    run_in_caller_transaction,
+)
 from .driver import Driver, OnStatement, Script
 from .fair_write_lock import FairWriteLock
 from .opening import (
@@ -46,7 +53,7 @@ from .opening import (
 )
 from .own_transaction import lend
 from .reading import At, Readers, answer
-from .repair import Receiving, Repair
+from .repair import Import, Repair
 from .rows import record_of
 from .script import RetryState, ScriptResult, apply_script
 from .writer import Writer
@@ -79,7 +86,7 @@ class SqliteEngine:
         self._writer = Writer(self.path, seconds, write_lock, on_statement)
         self._readers = Readers(self.path, seconds)
         self._seconds = seconds
-        self._joined = Joined()
+        self._open_transactions = OpenTransactions()
         self._on_statement = on_statement
         self._pid = os.getpid()
         self._closed = False
@@ -98,7 +105,7 @@ class SqliteEngine:
     def apply(self, groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:  # noqa: ARG002  (nothing to wait for)
         """Decide and write these groups in one transaction, in order."""
         self._check()
-        self._joined.check()
+        self._open_transactions.check()
 
         retry_state = RetryState()
 
@@ -117,10 +124,10 @@ class SqliteEngine:
             self._writer.settle()
         connection = check_connection(driver_connection(tx))
         if not in_transaction(connection):
-            self._joined.check()
+            self._open_transactions.check()
             self._writer.tidy()
         retry_state = RetryState()
-        ran = run_joined(
+        ran = run_in_caller_transaction(
             connection,
             self.path,
             self._writer.identity,
@@ -128,7 +135,7 @@ class SqliteEngine:
             self._on_statement,
         )
         assert ran.outcomes is not None
-        self._joined.remember(connection)
+        self._open_transactions.remember(connection)
         return Applied(ran.outcomes, ran.last_seq, ran.written > 0, positions=ran.positions,
                        still_open=lambda: in_transaction(connection))  # fmt: skip
 
@@ -165,7 +172,7 @@ class SqliteEngine:
     def lend(self, work: Callable[[Lent], T]) -> T:
         """A transaction of our own, with `work` in it."""
         self._check()
-        self._joined.check()
+        self._open_transactions.check()
 
         def make(groups: Sequence[Group]) -> Callable[[], Script[ScriptResult]]:
             retry_state = RetryState()
@@ -206,7 +213,7 @@ class SqliteEngine:
     def repair(self, command: Command, *, dry_run: bool, progress: Progress | None = None) -> Repaired:
         """Make the rows again what the journal says; every writer waits meanwhile."""
         self._check()
-        self._joined.check()
+        self._open_transactions.check()
         repair = Repair(self.stored.created, self.clock(), command, progress, dry_run=dry_run)
         self._writer.run(lambda _: repair.script(self._writer.driver))
         return repair.report
@@ -214,8 +221,8 @@ class SqliteEngine:
     def receive(self, carried: Iterable[Carried], *, verify: bool) -> None:
         """Take another engine's journal as ours, in one transaction."""
         self._check()
-        self._joined.check()
-        receiving = Receiving(carried, self.stored.created, self.clock(), self.path, verify=verify)
+        self._open_transactions.check()
+        receiving = Import(carried, self.stored.created, self.clock(), self.path, verify=verify)
         self._writer.run(lambda _: receiving.script(self._writer.driver))
 
     def close(self) -> None:
@@ -244,14 +251,14 @@ def _open(
         driver = Driver(connection, on_statement)
         present_version(driver, path)  # a stranger's file is refused before anything beside it is made
         write_lock = FairWriteLock(path)
-        write_lock.enter(seconds)
+        write_lock.acquire(seconds)
         try:
             set_up(connection)
             turn_to_wal(connection, path)
             migrate(driver, path, limits or Limits(), clock())
             return stored_limits(driver, path, limits), write_lock
         finally:
-            write_lock.leave()
+            write_lock.release()
     except BaseException as error:
         if write_lock is not None:
             write_lock.close()

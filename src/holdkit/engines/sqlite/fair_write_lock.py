@@ -1,8 +1,25 @@
-"""The turnstile: one writer at a time among processes, first come, first served.
+"""The fair write lock: one writer at a time among processes, first come, first served.
 
-Two advisory locks on side files: whoever holds the gate is next for the main lock, and gives the gate back once inside. So
-a process that leaves and at once comes back cannot pass one that waits, as it would with SQLite's own busy handler. The
-wait is bounded, in real time. Never polls, never touches the database file.
+Theory of operation. SQLite's own busy handler polls, so a process that commits and begins again at once can overtake one that has
+waited for seconds, for ever. Therefore every write transaction and every checkpoint of ours runs under this lock, which consists of
+two advisory locks (flock) on side files. The holder of the *next* lock is next for the *main* lock, and releases the next lock once it
+has the main one. A process that has just released the main lock must first get the next lock, behind whoever waits there. Nothing
+polls, and the database file itself is never touched.
+
+*One thread.* Only one thread of a process uses the lock at a time: the writer's own lock sees to that.
+
+*Bounded waits.* flock cannot time out. If the locks are not free at once, a worker thread blocks in flock, and `acquire` waits for it
+on a condition for the seconds given. States, all guarded by `_changed`: `_blocked` while the worker waits in flock, `_wanted` while a
+thread waits in `acquire`, `_granted` when the worker has handed the locks to that thread. If the thread has given up by the time that
+the worker gets the locks, the worker releases them. A later `acquire` that finds the worker still blocked waits for the same attempt,
+so it keeps the turn in the queue.
+
+*Interrupts.* An exception may be raised in `acquire` at any point of its wait: if the locks were granted at that very moment, they
+are released before the exception leaves. An interrupt between `acquire` and the caller's `try` is the caller's concern (see
+`Writer`). The worker is never interrupted: signals are delivered to the main thread.
+
+*Death and fork.* The system releases the locks of a process that dies. A forked child closes its copies of the files at once: flock
+belongs to the open file, so that the child would otherwise keep a dead parent's lock.
 """
 
 from __future__ import annotations
@@ -24,24 +41,24 @@ _all: WeakSet[FairWriteLock] = WeakSet()
 
 
 class FairWriteLock:
-    """Pass with `enter`, leave with `leave`; one thread of this process at a time (the engine's own lock sees to it)."""
+    """Held by one process at a time, and used by one thread of it at a time."""
 
     def __init__(self, path: str) -> None:
         if fcntl is None:
             raise EngineError("the SQLite engine needs advisory file locks (flock), which this system does not have")
-        self._main = self._gate = -1
+        self._main = self._next = -1
         self._main = _open(f"{path}-lock")
-        self._gate = _open(f"{path}-gate")
+        self._next = _open(f"{path}-gate")
         self._changed = Condition()
         self._worker: Thread | None = None
-        self._blocked = False  # the worker is waiting for the locks, for whoever wants them when it gets them
-        self._wanted = False  # somebody waits in `enter`
+        self._blocked = False  # the worker waits in flock
+        self._wanted = False  # a thread waits in `acquire`
         self._granted = False
         self._closed = False
         _all.add(self)
 
-    def enter(self, seconds: float) -> None:
-        """Be the only writer, or be turned away after so many seconds."""
+    def acquire(self, seconds: float) -> None:
+        """Become the only writer; `Overloaded` after so many seconds."""
         with self._changed:
             if not self._blocked:
                 try:
@@ -55,8 +72,8 @@ class FairWriteLock:
             try:
                 self._wait(seconds)
             except BaseException:
-                if self._granted:  # interrupted at the very moment it was our turn
-                    self.leave()
+                if self._granted:  # interrupted at the very moment
+                    self.release()
                 raise
             finally:
                 self._wanted = self._granted = False
@@ -71,13 +88,13 @@ class FairWriteLock:
                 raise _no_lock()
             self._changed.wait(left)
 
-    def leave(self) -> None:
-        """Let the next one in. Cannot fail: what was done under the lock is done."""
+    def release(self) -> None:
+        """Let the next process write. Never fails: what was done under the lock is done."""
         with suppress(OSError):
             fcntl.flock(self._main, fcntl.LOCK_UN)
 
     def close(self) -> None:
-        """Give back the side files; a worker that still waits gives them back itself."""
+        """Close the side files; a worker that still waits closes them itself."""
         with self._changed:
             if self._closed:
                 return
@@ -87,21 +104,21 @@ class FairWriteLock:
                 self._close_files()
 
     def _at_once(self) -> bool:
-        """The usual case: nobody is there. If only the main lock is taken the gate stays ours, for the worker."""
-        if not _try(self._gate) or not _try(self._main):
+        """Try without waiting. If only the main lock is taken, the next lock stays ours, for the worker."""
+        if not _try(self._next) or not _try(self._main):
             return False
-        fcntl.flock(self._gate, fcntl.LOCK_UN)
+        fcntl.flock(self._next, fcntl.LOCK_UN)
         return True
 
     def _start_blocking(self) -> None:
         self._blocked = True
         if self._worker is None:
-            self._worker = Thread(target=self._run, name="holdkit-turnstile", daemon=True)
+            self._worker = Thread(target=self._run, name="holdkit-write-lock", daemon=True)
             self._worker.start()
         self._changed.notify_all()
 
     def _run(self) -> None:
-        """The worker: wait for the locks, hand them to whoever wants them, or drop them at once."""
+        """The worker: wait for the locks, then hand them to the thread that wants them, or release them."""
         while True:
             with self._changed:
                 while not self._blocked:
@@ -121,26 +138,26 @@ class FairWriteLock:
 
     def _block(self) -> bool:
         try:
-            fcntl.flock(self._gate, fcntl.LOCK_EX)
+            fcntl.flock(self._next, fcntl.LOCK_EX)
             fcntl.flock(self._main, fcntl.LOCK_EX)
-            fcntl.flock(self._gate, fcntl.LOCK_UN)
+            fcntl.flock(self._next, fcntl.LOCK_UN)
         except OSError:
             return False
         return True
 
     def _let_go(self) -> None:
-        for descriptor in (self._main, self._gate):
+        for descriptor in (self._main, self._next):
             with suppress(OSError):
                 fcntl.flock(descriptor, fcntl.LOCK_UN)
 
     def _close_files(self) -> None:
-        for descriptor in (self._main, self._gate):
+        for descriptor in (self._main, self._next):
             if descriptor >= 0:
                 os.close(descriptor)
-        self._main = self._gate = -1
+        self._main = self._next = -1
 
     def forget(self) -> None:
-        """In a forked child: close its copies, so that a parent that dies does not leave its lock behind."""
+        """In a forked child: close its copies of the files, which would keep the lock if the parent died."""
         self._closed = True
         self._close_files()
 

@@ -16,7 +16,7 @@ from typing import Any, Final, NoReturn, Self, TypeVar
 from ...core.commands import Group
 from ...errors import EngineError, OutcomeUnknown
 from ..port import Applied, Lent
-from .caller_transaction import run_joined
+from .caller_transaction import run_in_caller_transaction
 from .driver import Driver, OnStatement, Row, Script
 from .opening import connect, set_up, trouble
 from .script import ScriptResult
@@ -54,7 +54,7 @@ class LentConnection(sqlite3.Connection):
         return False
 
 
-class _Loan:
+class _OwnTransaction:
     """One transaction that was lent."""
 
     def __init__(self, tx: LentConnection, writer: Writer, make: Make, on_statement: OnStatement | None) -> None:
@@ -65,7 +65,9 @@ class _Loan:
 
     def apply(self, groups: Sequence[Group]) -> Applied:
         """In a savepoint of its own, like any call in a caller's transaction."""
-        ran = run_joined(self.tx, self._writer.path, self._writer.identity, self._make(groups), self._on_statement)
+        ran = run_in_caller_transaction(
+            self.tx, self._writer.path, self._writer.identity, self._make(groups), self._on_statement
+        )
         assert ran.outcomes is not None
         self.mark = ran.mark or self.mark
         self.written += ran.written
@@ -78,7 +80,7 @@ def lend(writer: Writer, seconds: float, make: Make, on_statement: OnStatement |
     with writer.turn():
         connection = connect(writer.path, seconds, factory=LentConnection)
         assert isinstance(connection, LentConnection)
-        loan = _Loan(connection, writer, make, on_statement)
+        loan = _OwnTransaction(connection, writer, make, on_statement)
         driver = Driver(connection, on_statement)
         try:
             try:
@@ -93,7 +95,7 @@ def lend(writer: Writer, seconds: float, make: Make, on_statement: OnStatement |
         finally:
             _let_go(driver)  # rolls back what was not committed
         if failed is not None:
-            writer.came_of(loan.mark, failed)
+            writer.check_commit(loan.mark, failed)
         writer.checkpoints.wrote(loan.written)
         return result
 

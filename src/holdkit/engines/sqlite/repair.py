@@ -69,7 +69,7 @@ def rows_of(mended: Mended, journal: list[Row]) -> list[Statement]:
     return found
 
 
-class Receiving:
+class Import:
     """One import."""
 
     def __init__(self, carried: Iterable[Carried], limits: Limits, now: Slot, path: str, *, verify: bool) -> None:

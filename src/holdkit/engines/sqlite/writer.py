@@ -1,9 +1,26 @@
 """The writer: the one connection that writes, and everything that can go wrong with it.
 
-Every transaction runs under the process's lock and the turnstile, so that nobody starves. An error before COMMIT is
-rolled back and certainly did nothing. An error at COMMIT leaves its fate open: the connection is dropped, a new one
-checkpoints (which puts the frames on disk anew, or fails) and only then looks whether the transaction is there. Nothing is
-ever acknowledged that only sits in the page cache.
+Theory of operation. Every transaction runs under two locks: the process's own (one thread at a time), then the fair write lock (one
+process at a time, in order of arrival). Both waits together are bounded by `lock_timeout` and by the call's deadline. Under the locks:
+
+1. `_ready`: the path still names the file that was opened; there is a connection; nothing is in doubt (see below).
+2. `begin immediate`, the script, `commit`. A script may say that something must go first (a backlog, room in a bounded table): it is
+   committed, and the script is run again.
+3. If it is due, a checkpoint, while a second connection of ours holds SQLite's write lock (see `checkpointing`).
+
+*Errors before COMMIT* are rolled back: certainly nothing was done, and an `EngineError` or `Overloaded` says so. Errors that say
+something against the connection also drop it.
+
+*Errors of COMMIT* leave its fate open, with one exception: without room on disk the commit record cannot have been written. Otherwise
+the connection is dropped and the writer is `suspect`: what is in the WAL may be in the page cache only. Nothing is answered before a
+whole checkpoint has copied the WAL into the database file and synced it, or has failed. Then the transaction is looked for by its
+*mark*, a row that exists if and only if it was committed. If the row is there, the batch is answered as decided. If not, the script is
+run again, forced to write something, so that it overwrites the frames that the failed commit left and these can never come back. If
+any of this fails, the answer is `OutcomeUnknown`. So nothing is ever acknowledged that may be lost with the power.
+
+*Interrupts.* Before COMMIT an interrupt rolls back. During or after COMMIT it drops the connection and leaves the writer `suspect`: the
+next transaction settles what the interrupted one did, and the kernel asks for its outcome by operation id or hold id. The locks are
+released in any case.
 """
 
 from __future__ import annotations
@@ -41,13 +58,13 @@ class Writer:
         self._hook = on_statement
         self._lock = Lock()
         self._driver: Driver | None = None
-        self._guard: Driver | None = None
+        self._lock_holder: Driver | None = None
         self.suspect = False
         """A commit failed: what is in the WAL may not be on disk. Nothing is answered before a whole checkpoint."""
 
     def run(self, make: Callable[[bool], Script[ScriptResult]]) -> ScriptResult:
-        """Run the script in a transaction, as often as it says that a backlog comes first."""
-        self._enter()
+        """Run the script in a transaction, again as often as it says that something must go first."""
+        self._acquire()
         try:
             ran = self._transact(self._ready(), make)
             while ran.outcomes is None:
@@ -57,41 +74,41 @@ class Writer:
                     self._checkpoint()
             return ran
         finally:
-            self._leave()
+            self._release()
 
     @property
     def driver(self) -> Driver:
-        """The connection, for a script that is being made: its transaction has begun."""
+        """The connection, for a script that is being built: its transaction has begun."""
         assert self._driver is not None
         return self._driver
 
     def tidy(self, *, opening: bool = False) -> None:
         """Checkpoint if it is due: for callers whose writes we do not see.
 
-        On opening always, if there is a WAL: a process that died of a failed sync may have left frames that only the page
-        cache has. Copied into the database file and synced, they are no longer hearsay.
+        On opening always, if there is a WAL: a process that died of a failed sync may have left frames that are only in the page
+        cache. The checkpoint copies them into the database file and syncs it.
         """
         if self.checkpoints.due() or (opening and self.checkpoints.size()):
             with suppress(HoldkitError, sqlite3.Error):
-                self._enter()
+                self._acquire()
                 try:
                     self._ready()
                     self._checkpoint()
                 finally:
-                    self._leave()
+                    self._release()
 
     def settle(self) -> None:
-        """After a failed commit: make sure that what can be seen is on disk, or say that it cannot be told."""
-        self._enter()
+        """After a failed commit: make sure that what can be seen is on disk, or raise."""
+        self._acquire()
         try:
             self._ready()
         finally:
-            self._leave()
+            self._release()
 
     @contextmanager
     def turn(self) -> Iterator[None]:
-        """The only writer for a while, with nothing in doubt: for a transaction on another connection of ours."""
-        self._enter()
+        """Hold the locks, with nothing in doubt: for a transaction on another connection of ours."""
+        self._acquire()
         try:
             self._ready()
             yield
@@ -99,14 +116,14 @@ class Writer:
                 with suppress(sqlite3.Error, HoldkitError):
                     self._checkpoint()
         finally:
-            self._leave()
+            self._release()
 
-    def came_of(self, mark: tuple[str, Row] | None, error: sqlite3.Error) -> None:
-        """In our turn a commit failed on another connection, closed since: quiet if it is there and on disk all the same."""
+    def check_commit(self, mark: tuple[str, Row] | None, error: sqlite3.Error) -> None:
+        """Under `turn`, a commit failed on another connection, which is closed: raise `OutcomeUnknown` unless it is on disk all the same."""
         self._poison()
         unknown = OutcomeUnknown(f"the commit to {self.path} failed ({error}), and it cannot be told what came of it")
         try:
-            there = self._is_there(self._ready(), mark)
+            there = self._is_committed(self._ready(), mark)
         except (sqlite3.Error, HoldkitError) as second:
             self._poison()
             raise unknown from second
@@ -123,34 +140,34 @@ class Writer:
             raise EngineError(f"{self.path} was replaced by another file while it was open; open it anew")
 
     def close(self) -> None:
-        """Close under the locks if they can be had, so that the last checkpoint meets nobody."""
+        """Close under the locks if they are free, so that the last checkpoint meets no other writer."""
         entered = False
         with suppress(Overloaded):
-            self._enter()
+            self._acquire()
             entered = True
-        for driver in (self._guard, self._driver):
+        for driver in (self._lock_holder, self._driver):
             if driver is not None:
                 with suppress(sqlite3.Error):
                     driver.connection.close()
-        self._guard = self._driver = None
+        self._lock_holder = self._driver = None
         if entered:
-            self._leave()
+            self._release()
         self._write_lock.close()
 
-    def _enter(self) -> None:
+    def _acquire(self) -> None:
         seconds = within(self._seconds)
         deadline = time.monotonic() + seconds
         if not self._lock.acquire(timeout=seconds):
             raise Overloaded(f"another thread kept the write lock for {seconds:.3g} s", retry_after=1.0)
         try:
-            self._write_lock.enter(max(0.0, deadline - time.monotonic()))
+            self._write_lock.acquire(max(0.0, deadline - time.monotonic()))
         except BaseException:
             self._lock.release()
             raise
 
-    def _leave(self) -> None:
+    def _release(self) -> None:
         try:
-            self._write_lock.leave()
+            self._write_lock.release()
         finally:
             self._lock.release()
 
@@ -224,7 +241,7 @@ class Writer:
     def _resolve(
         self, ran: ScriptResult, make: Callable[[bool], Script[ScriptResult]], error: sqlite3.Error
     ) -> ScriptResult:
-        """COMMIT failed: find out what came of it, or say that it cannot be told."""
+        """COMMIT failed: find out whether it took place, or raise `OutcomeUnknown`."""
         if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_FULL:
             self._undo()  # the commit record is written last, and there was no room for it
             raise trouble(self.path, error) from error
@@ -232,7 +249,7 @@ class Writer:
         unknown = OutcomeUnknown(f"the commit to {self.path} failed ({error}), and it cannot be told what came of it")
         try:
             driver = self._ready()
-            if self._is_there(driver, ran.mark):
+            if self._is_committed(driver, ran.mark):
                 return ran
             driver.tell("begin immediate")  # overwrites what the failed commit left, so that it can never come back
             again = driver.run(make(True))
@@ -246,7 +263,7 @@ class Writer:
         self.checkpoints.wrote(again.written)
         return again
 
-    def _is_there(self, driver: Driver, mark: tuple[str, Row] | None) -> bool:
+    def _is_committed(self, driver: Driver, mark: tuple[str, Row] | None) -> bool:
         if mark is None:
             return False
         table, row = mark
@@ -257,14 +274,14 @@ class Writer:
     def _checkpoint(self) -> bool:
         assert self._driver is not None
         try:
-            if self._guard is None:
-                self._guard = Driver(connect(self.path, self._seconds), self._hook)
-                set_up(self._guard.connection)
-            return self.checkpoints.run(self._driver, self._guard)
+            if self._lock_holder is None:
+                self._lock_holder = Driver(connect(self.path, self._seconds), self._hook)
+                set_up(self._lock_holder.connection)
+            return self.checkpoints.run(self._driver, self._lock_holder)
         except BaseException:
-            guard, self._guard = self._guard, None
-            if guard is not None:  # it may have the write lock still, and then nobody would ever write again
-                _let_go(guard)
+            lock_holder, self._lock_holder = self._lock_holder, None
+            if lock_holder is not None:  # it may have the write lock still, and then nobody would ever write again
+                _let_go(lock_holder)
             raise
 
 
