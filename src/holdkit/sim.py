@@ -11,11 +11,11 @@ from .testing.sim import SimulationFailed, Totals, World, draw_plan, run_seeds
 from .testing.sim.seeds import shrink, too_seldom
 
 ENOUGH = 500
-"""The number of seeds from which on every fault point must have been reached often enough."""
+"""From this number of seeds on, every point must have been reached in proportion."""
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Run the seeds and report; returns 1 if a guarantee was violated."""
+    """Run, report, and exit with 1 if any run failed."""
     parser = argparse.ArgumentParser(prog="holdkit.sim", description=__doc__)
     parser.add_argument("--seed", type=int, help="run only this seed, and shrink it if it fails")
     parser.add_argument("--seeds", type=int, default=2_000, help="how many seeds (default 2000)")

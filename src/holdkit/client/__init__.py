@@ -1,7 +1,7 @@
-"""A client for the server: `connect("https://…", key="hk_…")` gives the kernel's verbs at a distance.
+"""A client for the server: `connect("https://…", key="hk_…")` returns a kernel whose commands are sent over HTTP.
 
-Every call that changes something carries a retry key, yours or one of its own, and is asked again with it while its fate is
-unknown, within bounds. Nothing here decides.
+Every call that changes something carries a retry key, yours or one that the client makes, and is retried with it
+while its outcome is unknown, within bounds. Decides nothing.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from .wire import RemoteEntry
 
 
 def connect(url: str, *, key: str | None = None, policy: Policy | None = None, http: Any = None) -> RemoteKernel:
-    """A client for threads. `http` is an `httpx.Client` of your own, if you need proxies or certificates."""
+    """A client for threads. Pass your own `httpx.Client` as `http` if you need proxies or certificates."""
     return RemoteKernel(_checked(url), key=_sendable(key), policy=policy, http=http)
 
 
 def connect_async(
     url: str, *, key: str | None = None, policy: Policy | None = None, http: Any = None
 ) -> AsyncRemoteKernel:
-    """A client for tasks: the same names, awaited. `http` is an `httpx.AsyncClient` of your own."""
+    """A client for tasks: the same names, awaited. Pass your own `httpx.AsyncClient` as `http` if you need to."""
     return AsyncRemoteKernel(_checked(url), key=_sendable(key), policy=policy, http=http)
 
 
@@ -35,7 +35,7 @@ def _checked(url: object) -> str:
 
 
 def _sendable(key: object) -> str | None:
-    """A key that was read from a file often has a line break behind it. The message does not tell the key."""
+    """A key that was read from a file often ends with a line break. The message does not contain the key."""
     if key is None:
         return None
     if not isinstance(key, str) or not key.isascii() or not key.isprintable() or " " in key or not key:

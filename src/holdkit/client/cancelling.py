@@ -1,5 +1,5 @@
-"""A caller who is cancelled while the server works, under names that differ by prefix alone: the request runs to its end all
-the same, and what nobody took is given back."""
+"""What happens if a caller is cancelled while the server works: the request is finished all the same, and what was
+granted and nobody took is released. The sync and the async class differ in name by their prefix alone."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Finisher:
         pass
 
     def finish(self, done: Receipt, undo: Undo | None, *, shielded: bool) -> Receipt:  # noqa: ARG002 (as for tasks)
-        """It has finished."""
+        """Return what was done."""
         return done
 
 
@@ -35,8 +35,8 @@ class AsyncFinisher:
         self._workers, self._execute = workers, execute
 
     async def finish(self, request: Coroutine[Any, Any, Receipt], undo: Undo | None, *, shielded: bool) -> Receipt:
-        """What was asked for. If the caller is cancelled meanwhile, and it `shielded` or there is an `undo`, it goes on beside
-        the callers."""
+        """The answer to a request. If the caller is cancelled meanwhile and the request is `shielded` or has an
+        `undo`, a worker finishes it."""
         if undo is None and not shielded:
             return await request
         task = asyncio.ensure_future(request)

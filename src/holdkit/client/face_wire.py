@@ -1,4 +1,4 @@
-"""What travels of claims, items, budgets and sagas: answers into the faces' own types. Neither sync nor async, and decides nothing."""
+"""Answers about claims, items, budgets and sagas, as JSON, and the faces' own types made from them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .wire import slot_of
 
 
 class WireClaim(Struct, kw_only=True):
-    """A key on its way."""
+    """A claim, as JSON."""
 
     id: str
     key: str
@@ -42,38 +42,38 @@ class WireClaim(Struct, kw_only=True):
 
 
 class ClaimPage(Struct):
-    """Keys."""
+    """A page of claims."""
 
     items: list[WireClaim]
     server_time: datetime
 
 
 class ItemPage(Struct):
-    """Items."""
+    """A page of items."""
 
     items: list[Item]
 
 
 class UsagePage(Struct):
-    """Windows."""
+    """A page of usages."""
 
     items: list[Usage]
 
 
 class SagaPage(Struct):
-    """Sagas."""
+    """A page of sagas."""
 
     items: list[SagaRecord]
 
 
 class WireVerify(Struct):
-    """What a look at the whole journal found."""
+    """The differences that verifying the journal found."""
 
     found: tuple[Difference, ...]
 
 
 read_claim: Final = msgspec.json.Decoder(WireClaim).decode
-"""Made here, once: msgspec learns a type when it first meets it, and crashes if two threads teach it at the same time."""
+"""Made once, here: msgspec crashes if two threads use a type for the first time at the same moment."""
 read_claims: Final = msgspec.json.Decoder(ClaimPage).decode
 read_items: Final = msgspec.json.Decoder(ItemPage).decode
 read_usages: Final = msgspec.json.Decoder(UsagePage).decode
@@ -83,7 +83,7 @@ read_verify: Final = msgspec.json.Decoder(WireVerify).decode
 
 
 def claim_from(wire: WireClaim, owner: str | None, clock: Clock, durability: Survives | None = None) -> Claim:
-    """A claim as the kernel would have given it."""
+    """A claim as the kernel would return it."""
     id = CLAIMS + wire.id
     taken, spent = int(wire.state is State.HELD), int(wire.state is State.CONFIRMED)
     pool = Pool("", id, 1, held=taken, consumed=spent, fence=wire.fence, version=wire.version, on_demand=True,
@@ -95,7 +95,7 @@ def claim_from(wire: WireClaim, owner: str | None, clock: Clock, durability: Sur
 
 def _life(wire: WireClaim, pool: str, taken: int, spent: int, held_slot: Slot) -> StoredHold:
     ours = HeldLeg(pool, 1, taken, spent)
-    others = (HeldLeg("", 1, taken, spent),) if wire.combined else ()  # not shown: one stands for all of them
+    others = (HeldLeg("", 1, taken, spent),) if wire.combined else ()  # not sent: one stands for all of them
     return StoredHold(
         tenant="",
         id=wire.hold or "",
@@ -113,7 +113,7 @@ def _life(wire: WireClaim, pool: str, taken: int, spent: int, held_slot: Slot) -
 
 
 def allowance_json(allowance: Allowance) -> dict[str, Any]:
-    """An allowance as JSON has it: its total is a number there, for functions do not travel."""
+    """An allowance as JSON has it: its total must be a number, because functions cannot be sent."""
     if not isinstance(allowance, Allowance):
         raise invalid("budgets", "allowance_malformed", f"must be an Allowance, not {type(allowance).__name__}")
     if callable(allowance.total):

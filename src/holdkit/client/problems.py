@@ -1,6 +1,7 @@
-"""When to ask again, and what a call has come to when there is no more asking. Neither sync nor async, and without a clock of its own.
+"""What an unsuccessful answer means: the exception of a problem, and whether the call is retried. Reads no clock.
 
-*Turned away* after an attempt whose fate is unknown does not settle that attempt: the call stays unknown.
+An attempt whose outcome is unknown may have happened. Only an answer of the rules settles it; being overloaded at
+the next attempt does not, and the call stays unknown.
 """
 
 from __future__ import annotations
@@ -78,7 +79,8 @@ read_problem: Final = msgspec.json.Decoder(Problem).decode
 
 
 class NotAdmitted(errors.EngineError):
-    """The server did not let the call in: the key is missing, refused, or of too small a scope. Nothing was done."""
+    """The server did not admit the call: the API key is missing, unknown, or its scope is too small. Nothing was
+    done."""
 
     def __init__(self, message: str, *, reason: str) -> None:
         super().__init__(message)
@@ -132,15 +134,16 @@ def error_from(problem: Problem, status: int) -> errors.HoldkitError:
 
 
 class Policy(Struct, frozen=True):
-    """How often, and for how long."""
+    """How often, and for how long, a call is tried."""
 
     attempts: int = 6
     seconds: float = 30.0
-    """Of the whole call, attempts and pauses included; `holdkit.context(timeout=…)` says otherwise for the calls in its block."""
+    """For the whole call, attempts and pauses included; `holdkit.context(timeout=…)` sets another limit for the
+    calls in its block."""
 
 
 class Attempts:
-    """One call on its way, attempt by attempt."""
+    """The attempts of one call."""
 
     def __init__(self, policy: Policy, began: float, seconds: float | None = None) -> None:
         self._policy, self._began = policy, began
@@ -164,18 +167,19 @@ class Attempts:
         return wait
 
     def left(self, now: float) -> float:
-        """Seconds that the whole call may take yet."""
+        """Seconds that are left for the whole call."""
         return self._began + self._seconds - now
 
     def settled(self, error: errors.HoldkitError) -> errors.HoldkitError:
-        """What to raise: an attempt that may have happened is settled by the rules' own answer, and by nothing else."""
+        """What to raise: an attempt that may have happened is settled by an answer of the rules, and by nothing
+        else."""
         if self._uncertain is None or isinstance(error, errors.OutcomeUnknown):
             return error
         if isinstance(error, errors.Refused) and not isinstance(error, errors.OperationTableFull):
             return error
         if isinstance(error, errors.CursorLost):
             return error
-        message = "an earlier attempt may have happened, and the server does not tell"
+        message = "an earlier attempt may have happened, and the server does not say"
         unknown = errors.OutcomeUnknown(f"{message}: {str(error).removeprefix('holdkit: ')}")
         unknown.__cause__ = error
         return unknown

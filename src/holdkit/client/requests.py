@@ -1,7 +1,7 @@
-"""Commands on their way: legs, intervals and times as JSON has them. Neither sync nor async.
+"""Commands as requests: paths, legs, intervals and times as JSON has them.
 
-A key or an item is named as its face names it, never by the pool behind it; a window by its pool, and when it opens and
-closes.
+Keys and items are named as their faces name them, never by the pool behind them; a window is named by its pool, and
+by when it opens and closes.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _NOT_SENT: Final = frozenset(("tenant", "fingerprint", "ttl_slots", "by_slots", 
 
 
 def verb_of(command: AnyCommand) -> str:
-    """What a command is called on its way."""
+    """The name of a command in a request."""
     kind = _TYPES.get(type(command))
     if kind is None:
         raise invalid("commands", "command_unknown", f"{type(command).__name__} cannot be sent to a server")
@@ -63,7 +63,7 @@ def verb_of(command: AnyCommand) -> str:
 
 
 def command_json(command: AnyCommand) -> dict[str, Any]:
-    """A command as a batch carries it."""
+    """A command as one of a batch."""
     kind = verb_of(command)
     given = msgspec.to_builtins(command)  # without what is at its default
     found = {
@@ -83,14 +83,14 @@ def command_json(command: AnyCommand) -> dict[str, Any]:
 
 
 def verb_json(command: AnyCommand) -> dict[str, Any]:
-    """The same for an address of its own, which says the verb and, of a hold that is there, the id."""
+    """A command with a path of its own, which says the verb and, for an existing hold, the id."""
     creates_hold = isinstance(command, PlaceHold | Consume)
     in_address = ("type", "op") if creates_hold else ("type", "op", "id")
     return {name: value for name, value in command_json(command).items() if name not in in_address}
 
 
 def window_json(command: AnyCommand) -> dict[str, Any]:
-    """A command on pools by window; its retry key is the request's."""
+    """A command on pools by window; its retry key is that of the request."""
     found = command_json(command)
     found.pop("op", None)
     if isinstance(command, PlaceHold | Consume):
@@ -99,7 +99,7 @@ def window_json(command: AnyCommand) -> dict[str, Any]:
 
 
 def record_json(command: PutRecord) -> dict[str, Any]:
-    """A record; its kind and id are in the address."""
+    """A record; its kind and id are in the path."""
     fields = ("if_version", "actor", "correlation_id", "reason")
     given = {name: getattr(command, name) for name in fields if getattr(command, name) is not None}
     return {"body": command.body, **given}
@@ -142,7 +142,7 @@ def instant(value: Slot | datetime | None, field: str) -> str | None:
 
 
 def path_of(kind: str, id: str, verb: str | None = None) -> str:
-    """`/v1/pools/show%2F42`."""
+    """`/v1/pools/show%2F42`: ids are percent-encoded completely, slashes too."""
     path = f"/v1/{kind}/{_part(id)}"
     return path if verb is None else f"{path}/{verb}"
 
@@ -154,5 +154,5 @@ def record_path(kind: str, id: str) -> str:
 
 def _part(id: str) -> str:
     if id in (".", ".."):
-        raise invalid("id", "id_unaddressable", "cannot be part of an address: every proxy would resolve it")
+        raise invalid("id", "id_unaddressable", "cannot be part of a URL: every proxy would resolve it")
     return quote(id, safe="")

@@ -1,4 +1,4 @@
-"""Where a follower is: its cursor, and what it has seen of each lane; and the line it listens on. Neither sync nor async."""
+"""The stream of events as one follower reads it: its cursor, what it has seen of each lane, and the connection."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from .wire import RemoteEntry, read_entry
 
 
 class StreamCursor:
-    """Ids of the stream come with the last event of each packet: after a break some events come again, and are passed over."""
+    """Where a follower is. The server sends a cursor with the last event of each packet, so after a broken
+    connection some events come again; they are skipped."""
 
     def __init__(self, cursor: str | None) -> None:
         self.cursor = cursor
@@ -24,12 +25,12 @@ class StreamCursor:
         self._partial = b""
 
     def begin(self, cursor: str) -> None:
-        """Where to begin, if nothing has come yet."""
+        """Set where to begin, if nothing was read yet."""
         if self.cursor is None:
             self.cursor = cursor
 
     def is_new(self, entry: RemoteEntry) -> bool:
-        """Whether this entry comes for the first time; from now on it does not."""
+        """Whether this entry has not been seen before; marks it as seen."""
         lane, seq = entry.position.lane, entry.position.seq
         if seq <= self._seen.get(lane, 0):
             return False
@@ -37,20 +38,21 @@ class StreamCursor:
         return True
 
     def entries(self, packet: bytes) -> Iterator[RemoteEntry]:
-        """What a packet of the stream tells, as far as that is new."""
+        """The new entries in a packet of the stream."""
         for line in self.lines(packet):
             if (entry := self.parse(line)) is not None:
                 yield entry
 
     def lines(self, packet: bytes) -> Iterator[str]:
-        """The lines that a packet ends. Only a line feed ends one: httpx would also cut at signs that are text in JSON."""
+        """The lines that end in this packet. Only a line feed ends a line: httpx would also split at characters that
+        are text in JSON."""
         *whole, self._partial = (self._partial + packet).split(b"\n")
         for line in whole:
             yield line.removesuffix(b"\r").decode()
 
     def parse(self, line: str) -> RemoteEntry | None:
-        """What a line of the stream tells, if that is new. The cursor moves with the event that it belongs to, not before:
-        a connection may break between the two."""
+        """The entry in a line of the stream, if it is new. The cursor moves with the event it belongs to, not
+        before: the connection may break between the two lines."""
         if line.startswith("id: "):
             self._next_cursor = line[4:]
         elif line.startswith("data: "):
@@ -67,14 +69,14 @@ class StreamCursor:
 
 
 class LocalState(NamedTuple):
-    """What a named follower has outside of the server."""
+    """What a named follower stores in its own process."""
 
     store: CursorStore | None = None
     on_generation: OnGeneration | None = None
 
 
 class StreamHandle:
-    """The end of a stream that waits for what comes; another thread or task may hang up."""
+    """A stream that one thread or task reads and another may close."""
 
     def __init__(self) -> None:
         self.closed = False
@@ -88,7 +90,7 @@ class StreamHandle:
             self.close()
 
     def close(self) -> None:
-        """End it: who reads there sees the end at once."""
+        """End it: the reader sees the end at once."""
         self.closed = True
         if self._socket is not None:
             with suppress(OSError):

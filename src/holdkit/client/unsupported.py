@@ -1,4 +1,4 @@
-"""The names that cannot be at a distance, each with its reason and what to do instead. All of them are here."""
+"""The names that a client does not have, each with the reason and what to do instead. This is the whole list."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from ..errors import InvalidRequest
 
 
 class NotRemote(InvalidRequest, AttributeError):
-    """A kernel in your own process has this name, and a client has not: the message says why, and what to do instead."""
+    """A kernel in your own process has this name, a client has not: the message says why, and what to do instead."""
 
     def __init__(self, name: str, why: str) -> None:
-        super().__init__(f"is not there at a distance: {why}", field=name, code="not_remote")
+        super().__init__(f"is not available over HTTP: {why}", field=name, code="not_remote")
 
 
 class Unsupported:
-    """A name that says why it is not there, to whoever asks for it."""
+    """A name that raises `NotRemote` with its reason when it is used on a client."""
 
     def __init__(self, why: str) -> None:
         self.why = why
-        self.__doc__ = f"Not at a distance: {why}"
+        self.__doc__ = f"Not available over HTTP: {why}"
 
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
@@ -29,7 +29,7 @@ class Unsupported:
     @overload
     def __get__(self, instance: object, owner: type) -> NoReturn: ...
     def __get__(self, instance: object | None, owner: type) -> Any:
-        """The reason, of the class; of a client, an exception."""
+        """Of the class: this object, with the reason. Of a client: an exception."""
         if instance is None:
             return self
         raise NotRemote(self._name, self.why)
@@ -45,13 +45,13 @@ class UnsupportedOfKernel:
     lock = Unsupported(
         "a server cannot join a transaction of yours; name all pools in one hold, or use apply(…, atomic=True)"
     )
-    tenant = Unsupported("the tenant is that of the key; connect with a key of the other tenant")
-    limits = Unsupported("the server has its own, and checks them; limits_in_force() asks for them")
+    tenant = Unsupported("the API key determines the tenant; connect with a key of the other tenant")
+    limits = Unsupported("the server has its own and checks them; limits_in_force() reads them")
     sweeper = Unsupported("the server sweeps by itself; sweep() asks it to do so now")
-    repair = Unsupported("every writer waits meanwhile; run `holdkit repair` where the data is")
+    repair = Unsupported("all writers have to wait for it; run `holdkit repair` where the data is")
 
 
-_DRIVEN = "a saga is driven where its code is; open a kernel there with holdkit.connect(…)"
+_DRIVEN = "a saga runs where its code is; open a kernel there with holdkit.connect(…)"
 
 
 class UnsupportedOfSagas:

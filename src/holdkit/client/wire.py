@@ -1,6 +1,6 @@
-"""What travels: calls into JSON, answers into the kernel's own types, problems into the kernel's own exceptions. Neither sync nor async.
+"""Answers as JSON, and the kernel's own types made from them. Each body is decoded once.
 
-No problem whose effect is unknown becomes a refusal here, and no message carries a key or a token.
+No message contains an API key or a token.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from .problems import Facts
 
 
 class WireHold(Struct, kw_only=True):
-    """A hold on its way."""
+    """A hold, as JSON."""
 
     id: str
     state: State
@@ -46,7 +46,7 @@ class WireHold(Struct, kw_only=True):
 
 
 class WirePool(Struct, kw_only=True):
-    """A pool on its way."""
+    """A pool, as JSON."""
 
     id: str
     total: int
@@ -80,35 +80,35 @@ class RemoteEntry(Struct, frozen=True, kw_only=True):
     before: dict[str, Any]
     after: dict[str, Any]
     tenant: str | None = None
-    """Whose it is, where all tenants were asked for; else it is the key's own."""
+    """The tenant, if all tenants were asked for; else it is that of the key."""
 
 
 class HoldPage(Struct):
-    """Holds."""
+    """A page of holds."""
 
     items: list[WireHold]
 
 
 class PoolPage(Struct):
-    """Pools."""
+    """A page of pools."""
 
     items: list[WirePool]
 
 
 class EntryPage(Struct):
-    """Entries."""
+    """A page of entries."""
 
     items: list[RemoteEntry]
 
 
 class TenantPage(Struct):
-    """Names of tenants."""
+    """A page of tenant names."""
 
     items: list[str]
 
 
 class WireWindow(Struct, kw_only=True):
-    """What became of a command on windows, on its way."""
+    """The result of a command on windows."""
 
     decided: datetime
     server_time: datetime
@@ -118,14 +118,14 @@ class WireWindow(Struct, kw_only=True):
 
 
 class WindowPage(Struct):
-    """Windows, as far as they are there."""
+    """Pools by window, as far as they exist."""
 
     items: list[WirePool | None]
     server_time: datetime
 
 
 class WireRecord(Struct, kw_only=True):
-    """A record on its way."""
+    """A record, as JSON."""
 
     kind: str
     id: str
@@ -136,19 +136,19 @@ class WireRecord(Struct, kw_only=True):
 
 
 class RecordNow(Struct):
-    """One record, if it is there."""
+    """One record, if it exists."""
 
     record: WireRecord | None
 
 
 class RecordPage(Struct):
-    """Records."""
+    """A page of records."""
 
     items: list[WireRecord]
 
 
 class KeptCursor(Struct):
-    """Where a named follower is."""
+    """The stored cursor of a named follower."""
 
     cursor: str
     follower: str = ""
@@ -164,7 +164,7 @@ class Timed(Struct):
 
 
 class WireAnswer(Struct, kw_only=True):
-    """One answer of a batch on its way."""
+    """One answer of a batch."""
 
     status: str
     hold: WireHold | None = None
@@ -176,7 +176,7 @@ class WireAnswer(Struct, kw_only=True):
 
 
 class WireBatch(Struct):
-    """The answers of a batch on their way."""
+    """The answers of a batch."""
 
     answers: list[WireAnswer]
 
@@ -199,7 +199,7 @@ class WireLimits(Struct):
 
 
 read_hold: Final = msgspec.json.Decoder(WireHold).decode
-"""Made here, once: msgspec learns a type when it first meets it, and crashes if two threads teach it at the same time."""
+"""Made once, here: msgspec crashes if two threads use a type for the first time at the same moment."""
 read_holds: Final = msgspec.json.Decoder(HoldPage).decode
 read_pool: Final = msgspec.json.Decoder(WirePool).decode
 read_pools: Final = msgspec.json.Decoder(PoolPage).decode
@@ -224,18 +224,18 @@ def slot_of(at: datetime) -> Slot:
 
 
 def hold_from(wire: WireHold, owner: str | None, durability: Survives | None = None) -> Hold:
-    """A hold as the kernel would have given it."""
+    """A hold as the kernel would return it."""
     return hold_of(receipt_from(wire, durability), owner)
 
 
 def durability_of(answer: httpx.Response) -> Survives | None:
-    """What an answer survives, as the server says; None of a server that does not."""
+    """What an answer survives, as the server says; None if it does not say."""
     level_name = answer.headers.get("holdkit-durability")
     return next((level for level in LEVELS if level == level_name), None)
 
 
 def receipt_from(wire: WireHold, durability: Survives | None, decided: datetime | None = None) -> Receipt:
-    """What a change came to, as the kernel's own desk would tell it."""
+    """The result of a change, as the kernel's own executor would return it."""
     metadata = bytes(wire.metadata).decode()
     row = StoredHold(
         tenant="",
@@ -266,7 +266,7 @@ def receipt_from(wire: WireHold, durability: Survives | None, decided: datetime 
 
 
 def pool_from(wire: WirePool, replayed: bool = False) -> Pool:
-    """A pool as the kernel would have given it."""
+    """A pool as the kernel would return it."""
     return Pool(
         "", wire.id, wire.total, wire.held, wire.consumed, wire.fence, version=wire.version, on_demand=wire.on_demand,
         loose=wire.loose, archived=wire.archived, replayed=replayed,
@@ -274,7 +274,7 @@ def pool_from(wire: WirePool, replayed: bool = False) -> Pool:
 
 
 def record_from(wire: WireRecord) -> Record:
-    """A record as the kernel would have given it."""
+    """A record as the kernel would return it."""
     return Record("", wire.kind, wire.id, wire.body, wire.version, wire.slot, wire.replayed)
 
 
@@ -288,15 +288,16 @@ _BEGAN: Final = "holdkit.began"
 
 
 def with_send_time(answer: httpx.Response, began: float) -> httpx.Response:
-    """Note with an answer when its request was sent, by `steady`."""
+    """Store with an answer when its request was sent, by `steady`."""
     answer.extensions[_BEGAN] = began
     return answer
 
 
 class ServerClock(RemoteClock):
-    """What the `server_time` of every answer says."""
+    """The server's clock, as far as the `server_time` of answers tells. Deadlines are the engine's, so remaining
+    times are counted by this clock, whatever the clock of this machine says. Decides nothing."""
 
     def observe(self, at: datetime, answer: httpx.Response) -> None:
-        """An answer was given at this time."""
+        """An answer says that it was given at this time."""
         began: Any = answer.extensions.get(_BEGAN)
         self.heard(moment(at), steady() if began is None else began)

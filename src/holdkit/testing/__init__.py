@@ -1,4 +1,4 @@
-"""The kit that users and we test with. Never imported by the product."""
+"""The testing kit for users and for this project. The product never imports it."""
 
 from .clock import FakeClock
 

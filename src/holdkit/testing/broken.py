@@ -1,7 +1,6 @@
 """Broken engines: the memory engine with one named bug each. The conformance kit must catch every one of them.
 
-They show that the kit bites; nobody should store anything in them. Each says which bug it has, and under which check it is
-expected to be caught.
+They prove that the kit finds bugs; do not store anything in them. `BROKEN` says which check must catch which bug.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ class ShowsDueAsHeld(MemoryEngine):
         self._tables: _BlindTables = _BlindTables()
 
     def read(self, query: Query[T], *, durable: bool = False) -> T:
-        """Answer without a look at what is due."""
+        """Answer without looking at what is due."""
         with self._lock:
             self._tables.blind = True
             try:
@@ -89,7 +88,7 @@ class LosesEntries(MemoryEngine):
 
 
 class AppliesHalfAGroup(MemoryEngine):
-    """Takes an atomic group for an ordinary one: what was not refused stays."""
+    """Treats an atomic group as an ordinary one: what was not refused stays."""
 
     def apply(self, groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:
         """Apply command by command."""
@@ -97,7 +96,8 @@ class AppliesHalfAGroup(MemoryEngine):
 
 
 class PassesEveryGuard(MemoryEngine):
-    """Looks at the commands of a group only: another batch under the same key is done as far as it is another."""
+    """Ignores the operation id of a group: another group under the same id is executed as far as its commands
+    differ."""
 
     def apply(self, groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:
         """Apply them as if each had its own key and nothing else."""
@@ -116,7 +116,7 @@ class CommitsEachGroup(MemoryEngine):
 
 
 class ExpiresEverywhere(MemoryEngine):
-    """Returns all legs of a due hold, also on pools that nobody touched (whose locks it would not have)."""
+    """Returns all legs of a due hold, also on pools that were not touched (and are not locked)."""
 
     def _return_backlog(self, wanted: Needs, slot: Slot) -> None:
         view = self._view(slot)
@@ -130,10 +130,10 @@ class ExpiresEverywhere(MemoryEngine):
 
 
 class ForgetsTheBacklog(MemoryEngine):
-    """Returns the first `max_due` legs and decides, though more were due."""
+    """Returns only the first `max_due` legs before it decides, though more are due."""
 
     def _return_backlog(self, wanted: Needs, slot: Slot) -> None:
-        """Nothing goes first."""
+        """Return nothing first."""
 
     def _view(self, slot: Slot) -> View:
         loaded = super()._view(slot).loaded
@@ -151,7 +151,7 @@ class HidesErrors(MemoryEngine):
 
 
 class ResetsFences(MemoryEngine):
-    """A pool that was removed and comes back starts with fence 0."""
+    """A pool that was removed and created again starts with fence 0."""
 
     def _write(self, view: View) -> None:
         view.fence_floor = 0
@@ -159,10 +159,10 @@ class ResetsFences(MemoryEngine):
 
 
 class LeaksTheJournal(MemoryEngine):
-    """Shows one tenant the entries of all."""
+    """Shows the entries of all tenants to each of them."""
 
     def read(self, query: Query[T], *, durable: bool = False) -> T:
-        """Answer whoever asks."""
+        """Answer for all tenants."""
         asked: Query[Any] = query
         if isinstance(query, ReadJournal):
             asked = ReadJournal(None, query.after, query.limit)
@@ -185,7 +185,7 @@ class _Shared(Mapping[Key, Operation]):
 
 
 class SharesOperations(MemoryEngine):
-    """Looks operation ids up without their tenant: one tenant is told another's answer, token and all."""
+    """Looks up operation ids without their tenant: one tenant gets another's answer, token included."""
 
     def _view(self, slot: Slot) -> View:
         view = super()._view(slot)
@@ -202,7 +202,7 @@ class ChecksThenActs(MemoryEngine):
         self._pair = Barrier(2)
 
     def apply(self, groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:  # noqa: ARG002  (the port's signature)
-        """Look, let others in, write."""
+        """Decide, let others in, write."""
         slot = self.clock()
         wanted = needs(groups)
         with self._lock:
@@ -216,7 +216,7 @@ class ChecksThenActs(MemoryEngine):
             return Applied(outcomes, self._journal.last_seq, bool(view.entries), positions=positions)
 
     def _let_others_in(self) -> None:
-        """Every other thread that comes for the first time waits for one more: no luck is needed to catch them."""
+        """Each thread that comes for the first time waits for a second one, so that catching the bug needs no luck."""
         if get_ident() not in self._came:
             self._came.add(get_ident())
             with suppress(BrokenBarrierError):
@@ -239,4 +239,4 @@ BROKEN: Final[dict[type[MemoryEngine], str]] = {
     SharesOperations: "nothing_crosses_tenants",
     ChecksThenActs: "admits_exactly",
 }
-"""Each broken engine, and the check that is about its bug."""
+"""Each broken engine, and the check that must catch its bug."""

@@ -8,7 +8,7 @@ from ..core.model import SECOND, Slot
 
 
 class FakeClock:
-    """Stands where the wall clock would: call it, or ask `now()`. Safe to move while other threads read it."""
+    """Replaces the wall clock: call it, or `now()`. Safe to move while other threads read it."""
 
     def __init__(self, start: Slot = 0) -> None:
         self._slot = start
@@ -18,17 +18,17 @@ class FakeClock:
         return self._slot
 
     def now(self) -> Slot:
-        """The present slot."""
+        """The current slot."""
         return self._slot
 
     def advance(self, seconds: float) -> Slot:
-        """Move on by so many seconds (backwards if negative), to the microsecond."""
+        """Move forward by this many seconds (backwards if negative), to the microsecond."""
         with self._lock:
             self._slot += round(seconds * SECOND)
             return self._slot
 
     def set(self, slot: Slot) -> None:
-        """Move to a slot, also an earlier one."""
+        """Move to a slot, also to an earlier one."""
         with self._lock:
             self._slot = slot
 

@@ -19,7 +19,7 @@ def holdkit_clock() -> FakeClock:
 
 @pytest.fixture
 def holdkit_kernel(holdkit_clock: FakeClock) -> Iterator[Kernel]:
-    """An empty kernel in memory, on that clock; after the test its journal must fold to its state."""
+    """An empty kernel in memory, on that clock; after the test, folding its journal must give its state."""
     kernel = connect("memory://", clock=holdkit_clock)
     yield kernel
     differences = [str(difference) for difference in kernel.verify().differences]

@@ -1,4 +1,4 @@
-"""`remote.budgets(name)`: the kernel's budgets over accounts that the server keeps, by a set that is written down there."""
+"""`remote.budgets(name)`: the kernel's budgets, over a set that is defined on the server."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from .executor import AsyncRemoteExecutor
 from .transport import AsyncRemoteCalls, AsyncTransport, no_transaction
 
 ONLY = ""
-"""Stands for the one budget of a set, where a number was given: which one that is, the server knows."""
+"""Stands for the only budget of a set, if a number was given: the server knows which budget that is."""
 
 
 class AsyncRemoteBudgetSet(AsyncRemoteCalls):
@@ -35,7 +35,7 @@ class AsyncRemoteBudgetSet(AsyncRemoteCalls):
         self.executor, self.name = executor, text(name, "name", 64)
 
     def frame(self, call: Call) -> dict[str, Any]:
-        """The fields every command has."""
+        """The fields that every command has."""
         return self._frame(call)
 
     def amounts(self, given: Any, field: str, least: int, held: Mapping[str, int] | None = None) -> dict[str, int]:
@@ -48,7 +48,7 @@ class AsyncRemoteBudgetSet(AsyncRemoteCalls):
     async def take(
         self, command: Granting, client: str, amounts: dict[str, int], tx: Any, undo: Undo | None = None
     ) -> Receipt:
-        """Take the amounts of the windows that run there."""
+        """Take the amounts from the current windows."""
         no_transaction(tx)
         verb, field = ("hold", "estimate") if isinstance(command, PlaceHold) else ("consume", "actual")
         body = verb_json(command) | {"client": client, field: _spent(amounts)}
@@ -56,7 +56,7 @@ class AsyncRemoteBudgetSet(AsyncRemoteCalls):
         return await self.executor.send(self._path(verb), body, command.op, undo)
 
     async def legs(self, client: str, amounts: dict[str, int]) -> Legs:  # noqa: ARG002  (as the kernel's accounts have it)
-        """Not from here: which windows run, and how much they have, is written down there."""
+        """Not available: only the server knows the windows of the set and their totals."""
         raise invalid("units", "not_remote", f"the windows of this set are the server's: {USE_THE_BUDGET}")
 
     async def settle(
@@ -71,7 +71,7 @@ class AsyncRemoteBudgetSet(AsyncRemoteCalls):
         overage: Overage = "up_to_available",
         shielded: bool = False,
     ) -> Hold:
-        """Confirm what it came to; `uncovered` of the answer is by budget."""
+        """Confirm what was actually spent; `uncovered` of the answer is by budget."""
         spent = None if actual is None else _spent(self.amounts(actual, "actual", 0))
         body = {"hold": id, "actual": spent, "owner": token, "entity": entity, "keep_rest": keep_rest or None,
                 "overage": overage}  # fmt: skip
@@ -85,17 +85,17 @@ class AsyncRemoteBudgetSet(AsyncRemoteCalls):
         return hold.uncovered
 
     async def usage(self, client: str) -> list[Usage]:
-        """How a client stands in each window that runs there."""
+        """What a client has used of each current window."""
         answer = await self._get(self._path("usage"), client=client)
         return read_usages(answer.content).items
 
     async def resize(self, client: str, budget: str, total: int, per: str | None, call: Call) -> Pool:
-        """Another total for the window that runs."""
+        """Another total for the current window."""
         body = {"client": client, "budget": budget, "total": total, "per": per}
         return pool_answer(await self._post(self._path("resize"), body, call))
 
     async def define(self, budgets: Mapping[str, Allowance | tuple[Allowance, ...]]) -> None:
-        """Write the set down."""
+        """Define the set."""
         listed = {
             budget: [allowance_json(one) for one in (given if isinstance(given, tuple | list) else (given,))]
             for budget, given in budgets.items()
@@ -107,14 +107,14 @@ class AsyncRemoteBudgetSet(AsyncRemoteCalls):
 
 
 class AsyncRemoteBudgets(AsyncBudgets):
-    """A set of budgets that is written down on the server."""
+    """A set of budgets that is defined on the server."""
 
     def __init__(self, budget_set: AsyncRemoteBudgetSet) -> None:
         super().__init__(budget_set)
         self._remote_set = budget_set
 
     async def define(self, **budgets: Allowance | tuple[Allowance, ...]) -> None:
-        """Write the set down, or change it for windows to come; windows that run keep their totals. Needs an admin's key."""
+        """Define the set, or change it for later windows; current windows keep their totals. Needs an admin key."""
         await self._remote_set.define(budgets)
 
 

@@ -1,4 +1,4 @@
-"""`remote.claims`: keys that only one can have, at a distance. The kernel's names, answers and exceptions."""
+"""`remote.claims`: keys that only one holder can have, over HTTP, with the kernel's names, results and exceptions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from .transport import AsyncRemoteCalls, no_transaction
 
 
 class AsyncRemoteClaims(AsyncRemoteCalls):
-    """The keys of the key's tenant."""
+    """The keys of the API key's tenant."""
 
     async def reserve(
         self,
@@ -34,23 +34,23 @@ class AsyncRemoteClaims(AsyncRemoteCalls):
         metadata: dict[str, Any] | None = None,
         **call: Unpack[Call],
     ) -> Claim:
-        """Claim `type:value` for one second to 24 hours. Raises `AlreadyClaimed`, with the claim's id and its remaining time;
-        the same `owner` gets the same claim while it is alive."""
+        """Claim `type:value` for one second to 24 hours. Raises `AlreadyClaimed`, with the claim's id and its
+        remaining time; the same `owner` gets the same claim while it is held."""
         body = {"type": type, "value": value, "ttl": seconds(ttl), "owner": owner, "metadata": metadata}
         return self._told(await self._post("/v1/claims", body, call), owner)
 
     def key(self, type: str, value: str) -> Leg:
-        """A key as a leg: of a hold on other things too, or of a command for `apply`."""
+        """A key as a leg: for a hold that has other legs too, or for a command of `apply`."""
         return key(type, value)
 
     async def confirm(
         self, claim: Claim | str, *, entity: str, owner: str | None = None, **call: Unpack[Call]
     ) -> Claim:
-        """The key belongs to the entity from now on, for ever. Takes a claim, its ticket, or its id with `owner=`."""
+        """The key belongs to the entity from now on. Takes a claim, its ticket, or its id with `owner=`."""
         return await self._end(claim, "confirm", owner, {"entity": entity}, call)
 
     async def release(self, claim: Claim | str, *, owner: str | None = None, **call: Unpack[Call]) -> Claim:
-        """The key is free for others at once."""
+        """The key becomes free at once."""
         return await self._end(claim, "release", owner, {}, call)
 
     async def extend(
@@ -63,8 +63,8 @@ class AsyncRemoteClaims(AsyncRemoteCalls):
     async def forget(
         self, claim: Claim | str, *, owner: str | None = None, force: bool = False, **call: Unpack[Call]
     ) -> Claim:
-        """Free a confirmed key. Raises `NotConfirmed` if it is not confirmed. `force=True` needs a reason and an admin's key
-        instead of the token."""
+        """Free a confirmed key. Raises `NotConfirmed` if it is not confirmed. `force=True` needs a reason and an
+        admin key instead of the token."""
         return await self._end(claim, "forget", owner, {"force": True} if force else {}, call)
 
     async def find(
@@ -94,12 +94,12 @@ class AsyncRemoteClaims(AsyncRemoteCalls):
         return found if found is not None and (not active_only or self.is_active(found)) else None
 
     async def linked(self, entity: str, *, after: str = "", limit: int = 100, tx: Any = None) -> list[Claim]:
-        """The keys that were confirmed for an entity, in order of id; give the last id as `after` for the next page."""
+        """The keys that were confirmed for an entity, in order of id; for the next page pass the last id as `after`."""
         no_transaction(tx)
         return self._page(await self._get("/v1/claims", entity=entity, after=after, limit=limit))
 
     async def listed(self, *, after: str = "", limit: int = 100, tx: Any = None) -> list[Claim]:
-        """Every key that is remembered, in order of id; give the last id as `after` for the next page."""
+        """Every key that is stored, in order of id; for the next page pass the last id as `after`."""
         no_transaction(tx)
         return self._page(await self._get("/v1/claims", after=after, limit=limit))
 
@@ -109,11 +109,11 @@ class AsyncRemoteClaims(AsyncRemoteCalls):
         return found is not None and found.state in (State.HELD, State.CONFIRMED)
 
     def is_active(self, claim: Claim) -> bool:
-        """Whether a claim, as it was read, is alive still: held, and its deadline has not come by the server's clock."""
+        """Whether a claim, as it was read, is still held: its deadline has not passed by the server's clock."""
         return claim.state is State.HELD and claim.left(self._clock()) != 0
 
     def remaining_ttl(self, claim: Claim) -> float | None:
-        """Seconds until its deadline; 0 if it was let go or has expired, None if it was confirmed: for ever."""
+        """Seconds until its deadline; 0 if it was released or has expired, None if it was confirmed."""
         left = claim.left(self._clock())
         return None if left is None else left / SECOND
 

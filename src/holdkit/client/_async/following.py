@@ -1,4 +1,5 @@
-"""Following the journal at a distance: pages up to its end, then the server's stream, again after every break."""
+"""Follows the journal over HTTP: pages up to its end, then the server's stream; after a broken connection, pages
+again."""
 
 from __future__ import annotations
 
@@ -25,13 +26,13 @@ T = TypeVar("T")
 
 
 async def off_loop(work: Callable[[], T]) -> T:
-    """Blocking work, such as a file that is synced."""
+    """Run blocking work, such as writing and syncing a file."""
     return await asyncio.to_thread(work)  # async-only
     # sync-only: return work()
 
 
 class AsyncRemoteFollower(AsyncRemoteCalls):
-    """Reads from a place on, none skipped and none twice. Under a name, the place is kept on the server."""
+    """Reads entries after a cursor, none skipped and none twice. Under a name, the server stores the cursor."""
 
     def __init__(
         self,
@@ -50,7 +51,7 @@ class AsyncRemoteFollower(AsyncRemoteCalls):
         self._whose = {"all_tenants": "true"} if of_all else {}
 
     async def _begin(self) -> None:
-        """Take up the place that is kept under the name, if there is one."""
+        """Begin at the cursor that is stored under the name, if there is one."""
         kept = None if self._name is None else await self._find(self._name)
         self._ownership.begin(kept, self._clock())
         if kept is not None:
@@ -59,7 +60,7 @@ class AsyncRemoteFollower(AsyncRemoteCalls):
             await self._compare(self._name, kept)
 
     async def _compare(self, name: str, kept: SavedCursor | None) -> None:
-        """With what is remembered outside: entries that were shown must be in the journal still."""
+        """Compare with the cursor stored in this process: entries that were shown must still be in the journal."""
         store = self._local.store
         shown = None if store is None else await off_loop(store.load)
         if shown is not None:
@@ -76,7 +77,7 @@ class AsyncRemoteFollower(AsyncRemoteCalls):
             await self._note(self.cursor.cursor or encode_cursor({}))
 
     async def _note(self, cursor: str | None) -> None:
-        """This is about to be shown."""
+        """Store the cursor of entries that are about to be shown."""
         if self._local.store is not None and cursor is not None:
             await off_loop(partial(self._local.store.save, cursor))
 
@@ -93,7 +94,7 @@ class AsyncRemoteFollower(AsyncRemoteCalls):
         return SavedCursor(found.cursor, found.follower, found.version, found.slot)
 
     async def follow(self, wait: bool, *, from_now: bool = False) -> AsyncIterator[RemoteEntry]:
-        """Entries until somebody hangs up, the client closes or (without `wait`) the journal ends."""
+        """Entries until the stream or the client is closed or, without `wait`, until the journal ends."""
         try:
             await self._begin()
             if from_now:
@@ -117,11 +118,11 @@ class AsyncRemoteFollower(AsyncRemoteCalls):
                                 yield entry
                             await self._keep()
         except HoldkitError:
-            if not self._is_closed():  # in the midst of a request
+            if not self._is_closed():  # in the middle of a request
                 raise
 
     async def _entries(self, packet: bytes) -> Iterable[RemoteEntry]:
-        """What a packet tells; all of it is remembered before any is shown, where there is an outside."""
+        """The entries of a packet; if there is a local store, their cursor is stored before any is shown."""
         new = self.cursor.entries(packet)
         if self._local.store is None:
             return new
@@ -138,14 +139,14 @@ class AsyncRemoteFollower(AsyncRemoteCalls):
         return items
 
     async def _begin_stream(self) -> None:
-        """Nothing has happened yet: the stream begins at the end of now, unless something did happen meanwhile."""
+        """The journal is empty: the stream begins at its end, unless an entry was written meanwhile."""
         end = await self.end()
         if not await self._page():
             self.cursor.begin(end)
 
     @asynccontextmanager
     async def _packets(self) -> AsyncIterator[AsyncIterator[bytes]]:
-        """The server's stream; after a break, which may come at once, it waits until the server is there again."""
+        """The server's stream; when it breaks, even at once, wait until the server is ready again."""
         begun = False
         self.cursor.restart()
         try:
@@ -159,11 +160,11 @@ class AsyncRemoteFollower(AsyncRemoteCalls):
             await self._get("/readyz")
 
     async def _keep(self) -> None:
-        """Of a named follower that has moved on: what has been taken so far need not come again. Where that cannot be done
-        or told now, it is left to the next page."""
+        """Store the cursor of a named follower that has moved, so that what it has read does not come again. If that
+        fails or its outcome is unknown, the next page stores it."""
         if self._name is None or self.cursor.cursor == self._kept:
             return
-        for _ in range(2):  # once more where it met a write of its own
+        for _ in range(2):  # once more if it met a write of its own
             try:
                 version = await self._put(self._name)
             except (Overloaded, OutcomeUnknown):
@@ -184,13 +185,13 @@ class AsyncRemoteFollower(AsyncRemoteCalls):
         return read_cursor(answer.content).version
 
     async def end(self, back: int = 0) -> str:
-        """A cursor behind everything that is in the journal now, or so many entries earlier in each lane."""
+        """A cursor after everything that is in the journal now, or that many entries earlier in each lane."""
         answer = await self._get("/v1/cursor", back=back)
         return read_cursor(answer.content).cursor
 
     @property
     def closed(self) -> bool:
-        """Whether the client is."""
+        """Whether the client is closed."""
         return self._transport.closed
 
     def _is_closed(self) -> bool:
@@ -204,14 +205,14 @@ async def _nothing() -> AsyncIterator[bytes]:
 
 
 class AsyncStreamStop(AsyncSignal):
-    """A signal to stop that also ends the stream which is being read."""
+    """A signal to stop that also closes the stream that is being read."""
 
     def __init__(self, handle: StreamHandle) -> None:
         super().__init__()
         self._handle = handle
 
     def close(self) -> None:
-        """Wake everybody for good."""
+        """Wake all waiters, for good."""
         super().close()
         self._handle.close()
 

@@ -1,4 +1,8 @@
-"""The verbs at a distance: the kernel's own, over an executor that sends them; and batches, which are one request each."""
+"""The remote kernel: the same methods and faces, results and exceptions as those of a kernel in your own process.
+
+Faces that need only the executor are the kernel's own classes, over the remote executor. What is not available
+raises `NotRemote`.
+"""
 
 from __future__ import annotations
 
@@ -40,12 +44,14 @@ from .transport import AsyncTransport, no_transaction, retry_key
 
 
 class AsyncRemoteVerbs(AsyncRemoteReads, AsyncVerbs):
-    """Everything that changes pools and holds."""
+    """Everything that changes pools and holds: the kernel's own methods over the remote executor, and batches, one
+    request each."""
 
     async def apply(
         self, commands: Iterable[AnyCommand], *, atomic: bool = False, op: str | None = None, tx: Any = None
     ) -> list[Answer]:
-        """Decide several commands in one transaction, in order; outcomes as values. `op` stands for all of them."""
+        """Decide several commands in one transaction, in order; returns outcomes as values. `op` stands for all of
+        them."""
         no_transaction(tx)
         listed = prepared(commands, atomic, "", self._limits)
         if not listed:
@@ -71,7 +77,7 @@ def _answer(command: AnyCommand, wire: WireAnswer, durability: Survives | None) 
 
 
 class AsyncRemoteKernel(AsyncRemoteVerbs, UnsupportedOfKernel):
-    """A server's kernel, for the tenant of the key. Safe to share; close it when done."""
+    """A server's kernel, for the tenant of the API key. Safe to share; close it when done."""
 
     def __init__(self, url: str, *, key: str | None = None, policy: Policy | None = None, http: Any = None) -> None:
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}
@@ -84,7 +90,7 @@ class AsyncRemoteKernel(AsyncRemoteVerbs, UnsupportedOfKernel):
 
     @property
     def executor(self) -> AsyncRemoteExecutor:
-        """Executes the commands of faces."""
+        """Executes commands of faces."""
         return self._executor
 
     @property
@@ -94,7 +100,7 @@ class AsyncRemoteKernel(AsyncRemoteVerbs, UnsupportedOfKernel):
 
     @cached_property
     def claims(self) -> AsyncRemoteClaims:
-        """Keys that only one can have: an email address, a user name."""
+        """Keys that only one holder can have: an email address, a user name."""
         return AsyncRemoteClaims(self._transport, self._clock)
 
     @cached_property
@@ -104,11 +110,11 @@ class AsyncRemoteKernel(AsyncRemoteVerbs, UnsupportedOfKernel):
 
     @cached_property
     def sagas(self) -> AsyncRemoteSagas:
-        """Sagas, to look at."""
+        """Sagas, to read and to resolve."""
         return AsyncRemoteSagas(self._transport, self._clock)
 
     def rates(self, name: str, *allowances: Allowance) -> AsyncRates:
-        """So many per window and client, as you say here: that needs an admin's key."""
+        """So many per window and client, as you define them here: needs an admin key."""
         return AsyncRates(AsyncWindows(self._executor, self._frame, "", meters_of("rates", name, {"": allowances})))
 
     @overload
@@ -116,8 +122,8 @@ class AsyncRemoteKernel(AsyncRemoteVerbs, UnsupportedOfKernel):
     @overload
     def budgets(self, name: str, /, **budgets: Allowance | tuple[Allowance, ...]) -> AsyncBudgets: ...
     def budgets(self, name: str, /, **budgets: Allowance | tuple[Allowance, ...]) -> AsyncBudgets:
-        """Budgets that are held together: the set that is written down on the server, or one that you describe here, which
-        needs an admin's key."""
+        """Budgets that are held together: the set that is defined on the server, or one that you define here, which
+        needs an admin key."""
         if not budgets:
             return AsyncRemoteBudgets(AsyncRemoteBudgetSet(self._transport, self._clock, self._executor, name))
         return AsyncBudgets(AsyncBudgetSet(self._executor, self._frame, "", meters_of("budgets", name, budgets)))
@@ -131,7 +137,7 @@ class AsyncRemoteKernel(AsyncRemoteVerbs, UnsupportedOfKernel):
         every: Ttl | None = None,
         closed: Closed = (),
     ) -> AsyncCalendar:
-        """Rooms by nights, or by times of day, as you say here: that needs an admin's key."""
+        """Rooms by nights, or by times of day, as you define them here: needs an admin key."""
         return AsyncCalendar(self._executor, self._frame, "", grid_of(name, rooms, zone, every, closed))
 
     def holding(
@@ -144,19 +150,20 @@ class AsyncRemoteKernel(AsyncRemoteVerbs, UnsupportedOfKernel):
         metadata: dict[str, Any] | None = None,
         **call: Unpack[Call],
     ) -> AsyncHolding:
-        """A block that holds: leaves normally → confirmed; raises → released; too late → `HoldExpired`."""
+        """A block that holds: it confirms when the body ends, releases when the body raises, and raises
+        `HoldExpired` if it is too late."""
         no_transaction(call.get("tx"))
         return AsyncHolding(
             self._executor, self._placing(what, quantity, ttl, None, None, None, None, metadata, call), entity
         )
 
     def lease(self, what: What, quantity: int | None = None, *, ttl: Ttl, **call: Unpack[Call]) -> AsyncLease:
-        """A job slot: renewed while inside, always released; `lost` and `check()` tell when it was taken away."""
+        """A job slot: renewed inside the block, always released; `lost` and `check()` tell whether it was lost."""
         no_transaction(call.get("tx"))
         return AsyncLease(self._executor, self._placing(what, quantity, ttl, None, None, None, None, None, call))
 
     async def aclose(self) -> None:
-        """End leases' renewing, listeners and followers, and give back every connection. Closing twice is quiet."""
+        """End leases, listeners and followers, and close every connection. Closing twice does nothing."""
         for worker in list(self._executor.workers):
             await worker.end(GRACE)
         await self._transport.aclose()

@@ -1,4 +1,4 @@
-"""`remote.sagas`: sagas to look at, and to end by hand. They are driven where their code is."""
+"""`remote.sagas`: reads sagas, and ends them by hand. They run where their code is."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ Listed: TypeAlias = "list[SagaRecord]"
 
 
 class AsyncRemoteSagas(AsyncRemoteCalls, UnsupportedOfSagas):
-    """The sagas of the key's tenant, as they are."""
+    """The sagas of the API key's tenant."""
 
     async def get(self, id: str) -> SagaRecord | None:
-        """One saga, or None. One that ended longer ago than the retention is forgotten."""
+        """One saga, or None. A saga that ended longer ago than the retention has been deleted."""
         try:
             answer = await self._get(path_of("sagas", text(id, "id", MAX_SAGA_ID)))
         except InvalidRequest as missing:
@@ -33,12 +33,13 @@ class AsyncRemoteSagas(AsyncRemoteCalls, UnsupportedOfSagas):
         return read_saga(answer.content)
 
     async def list(self, *, phase: Phase | str | None = None, after: str = "", limit: int = 100) -> Listed:
-        """Sagas in order of id, all or those in one phase; give the last id as `after` for the next page."""
+        """Sagas in order of id, all or those in one phase; for the next page pass the last id as `after`."""
         answer = await self._get("/v1/sagas", phase=phase, after=after, limit=limit)
         return read_sagas(answer.content).items
 
     async def stuck(self, older_than: Ttl = "5m", *, limit: int = 100) -> Listed:
-        """What somebody should look at: parked sagas, and unfinished ones that have been in their phase for too long."""
+        """Sagas that somebody should look at: parked ones, and unfinished ones that have been in their phase for too
+        long."""
         oldest = f"{span(older_than, 'older_than') / SECOND:.6f}s"
         answer = await self._get("/v1/sagas", stuck=True, older_than=oldest, limit=limit)
         return read_sagas(answer.content).items

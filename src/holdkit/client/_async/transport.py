@@ -1,4 +1,4 @@
-"""Requests and their retries, over one pool of connections."""
+"""Requests and their retries over one connection pool, and what every remote method is made of."""
 
 from __future__ import annotations
 
@@ -29,15 +29,16 @@ from ..wire import ServerClock, durability_of, hold_from, read_hold, with_send_t
 
 MAX_KEY = 200
 LONG = 3600.0
-"""Seconds for a job that reads all there is."""
+"""Seconds for a job that reads the whole database."""
 
 
 class AsyncTransport:
-    """Sends, and asks again while that is safe: a call that changes something always carries its retry key."""
+    """Sends requests, and retries them while that is safe: a call that changes something always carries its retry
+    key."""
 
     def __init__(self, http: httpx.AsyncClient, policy: Policy, url: str, headers: dict[str, str]) -> None:
         self._http, self._policy = http, policy
-        self._url, self._headers = url.rstrip("/"), headers  # not the http client's: others may use that too
+        self._url, self._headers = url.rstrip("/"), headers  # not set on the http client: others may use it too
         self.closed = False
         self._handles: set[StreamHandle] = set()
         self._in_progress: set[Attempts] = set()
@@ -46,7 +47,7 @@ class AsyncTransport:
     async def ask(
         self, method: str, path: str, body: Any = None, *, op: str | None = None, long: bool = False, **more: Any
     ) -> httpx.Response:
-        """The answer, or the exception of its problem; in the time of one call, unless it is a `long` job."""
+        """The answer, or the exception of its problem; within the time of one call, unless it is a `long` job."""
         headers = self._headers | more.pop("headers", {})
         if op is not None:
             headers["Idempotency-Key"] = _sendable(op)
@@ -82,7 +83,7 @@ class AsyncTransport:
                 error = Overloaded(f"the server cannot be reached: {type(failed).__name__}")
             except httpx.HTTPError as failed:
                 error = OutcomeUnknown(f"the connection broke: {type(failed).__name__}")
-            except RuntimeError:  # httpx, of a client that was closed just now: nothing was sent
+            except RuntimeError:  # httpx raises it for a client that was just closed: nothing was sent
                 if not self._is_closed():
                     raise
                 continue
@@ -98,7 +99,8 @@ class AsyncTransport:
     async def stream(
         self, path: str, query: dict[str, str], after: str | None, handle: StreamHandle
     ) -> AsyncIterator[AsyncIterator[bytes]]:
-        """The packets of an event stream, until it ends or somebody hangs up; one that breaks raises `httpx.HTTPError`."""
+        """The packets of an event stream, until it ends or is closed; raises `httpx.HTTPError` if the connection
+        breaks."""
         headers = self._headers if after is None else {**self._headers, "Last-Event-ID": after}
         timeout = httpx.Timeout(10.0, read=60.0)
         self._handles.add(handle)
@@ -121,7 +123,7 @@ class AsyncTransport:
         return self.closed
 
     async def aclose(self) -> None:
-        """End what is being followed, let requests under way come to their end, and give back every connection."""
+        """Close all streams, let requests in progress finish, and close every connection."""
         self.closed = True
         for handle in list(self._handles):
             handle.close()
@@ -139,7 +141,7 @@ def capped_timeout(seconds: float, given: httpx.Timeout) -> httpx.Timeout:
 
 
 def retry_key(op: str | None = None) -> str:
-    """The caller's, or one for a caller who gave none: the retries within one call need it."""
+    """The caller's retry key, or a new one: the retries within one call need it."""
     return uuid4().hex if op is None else op
 
 
@@ -157,7 +159,7 @@ def _is_json(answer: httpx.Response) -> bool:
 
 
 def _problem(answer: httpx.Response) -> HoldkitError:
-    if answer.status_code < 400:  # somebody's redirection, or page
+    if answer.status_code < 400:  # a redirection or a page of something else
         return EngineError(f"this is not a Holdkit server: it answered {answer.status_code}")
     try:
         problem = read_problem(answer.content)
@@ -171,28 +173,28 @@ def _problem(answer: httpx.Response) -> HoldkitError:
 
 
 class AsyncRemoteCalls:
-    """One transport, and the clock of the server behind it."""
+    """One transport, and the clock of the server behind it: the base of the client's methods and faces."""
 
     def __init__(self, transport: AsyncTransport, clock: ServerClock) -> None:
         self._transport, self._clock = transport, clock
 
     def _frame(self, call: Call) -> dict[str, Any]:
-        """The fields every command has, from the call or from the context."""
+        """The fields that every command has, from the call or from the context."""
         no_transaction(call.get("tx"))
         return framed(call, "")
 
     def _call_fields(self, call: Call) -> dict[str, Any]:
-        """What every change says beside itself."""
+        """The fields that every request for a change has."""
         frame = self._frame(call)
         return {name: frame[name] for name in ("actor", "correlation_id", "reason") if frame[name] is not None}
 
     async def _post(self, path: str, body: dict[str, Any], call: Call) -> httpx.Response:
-        """A change, under the caller's retry key or one of its own."""
+        """Request a change, under the caller's retry key or a new one."""
         fields = {name: value for name, value in body.items() if value is not None} | self._call_fields(call)
         return await self._transport.ask("POST", path, fields, op=retry_key(call.get("op")))
 
     async def _change(self, path: str, body: dict[str, Any], call: Call, owner: str | None) -> Hold:
-        """A change whose answer is a hold."""
+        """Request a change whose answer is a hold."""
         answer = await self._post(path, body, call)
         wire = read_hold(answer.content)
         if wire.server_time is not None:
@@ -200,13 +202,13 @@ class AsyncRemoteCalls:
         return hold_from(wire, owner, durability_of(answer))
 
     async def _get(self, path: str, **query: Any) -> httpx.Response:
-        """A look; what is None is not asked."""
+        """Read; a parameter that is None is not sent."""
         params = {name: _query_text(value) for name, value in query.items() if value is not None}
         return await self._transport.ask("GET", path, params=params)
 
 
 def no_transaction(tx: Any) -> None:
-    """Looking has a `tx=` too, in a kernel of one's own process."""
+    """Refuse a `tx=`: only a kernel in the application's own process has it."""
     if tx is not None:
         raise invalid("tx", "tx_unsupported", "a server cannot join a transaction of yours")
 

@@ -1,5 +1,5 @@
 # Generated from ../_async/executor.py by tools/gen_sync.py: do not edit.
-"""The executor behind a server: sends each command of verbs, blocks and faces as one request, under one retry key."""
+"""The remote executor: sends each command of methods, blocks and faces as one request under one retry key."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ from ..wire import (
 from .transport import RemoteCalls, Transport, no_transaction, retry_key
 
 ANY: Final = Limits(max_ttl=MAX_SLOT, max_lifetime=MAX_SLOT)
-"""Malformed commands are refused here, with the kernel's own messages. The server applies its own limits."""
+"""The client checks what is never valid, in the kernel's words; the server checks its own limits."""
 HOLD_PATHS: Final[dict[type[AnyCommand], str]] = {PlaceHold: "/v1/holds", Consume: "/v1/consume"}
 
 
 class RemoteExecutor(RemoteCalls):
-    """Executes commands for the tenant of the key."""
+    """Executes commands on a server, for the tenant of the API key."""
 
     def __init__(self, transport: Transport, clock: ServerClock) -> None:
         super().__init__(transport, clock)
@@ -62,7 +62,7 @@ class RemoteExecutor(RemoteCalls):
 
     @property
     def closed(self) -> bool:
-        """Whether the client was closed."""
+        """Whether the client is closed."""
         return self._transport.closed
 
     def execute(
@@ -124,7 +124,7 @@ class RemoteExecutor(RemoteCalls):
         return Receipt(slot=slot_of(wire.decided), pool=pool, replayed=wire.replayed)
 
     def execute_all(self, commands: Sequence[AnyCommand], tx: Any = None) -> None:
-        """Send commands that resize windows, all or none."""
+        """Resize windows, all or none."""
         no_transaction(tx)
         if len(commands) == 1:
             self.execute(commands[0], faces=True)
@@ -146,7 +146,7 @@ class RemoteExecutor(RemoteCalls):
         return receipt_from(wire, durability_of(answer))
 
     def find_pools(self, keys: Sequence[Key], tx: Any = None, *, durable: bool = False) -> list[Pool | None]:
-        """Windows as they are now, in the order asked."""
+        """Pools by window as they are now, in the order asked."""
         no_transaction(tx)
         if not keys:
             return []
@@ -172,7 +172,7 @@ class RemoteExecutor(RemoteCalls):
         return bool(story) and story[-1].forced
 
     def clock(self) -> Slot:
-        """The server's clock; asked for once, and told by every answer since."""
+        """The server's clock; asked for once, then known from every answer."""
         if not self._clock.known:
             self._note_time(self._get("/v1/whoami"))
         return self.now()
@@ -186,5 +186,5 @@ class RemoteExecutor(RemoteCalls):
         self._clock.observe(read_time(answer.content).server_time, answer)
 
     def start_worker(self, work: Work, name: str, stop: Signal) -> Worker:
-        """Start work that ends with the client, or when `stop` is closed."""
+        """Start background work that ends with the client, or when `stop` is closed."""
         return Worker(self.workers, work, name, stop)

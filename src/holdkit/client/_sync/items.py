@@ -1,5 +1,5 @@
 # Generated from ../_async/items.py by tools/gen_sync.py: do not edit.
-"""`remote.items`: single things, each available, held or spent, at a distance."""
+"""`remote.items`: single things, each available, held or spent, over HTTP."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ from .transport import RemoteCalls, no_transaction, retry_key
 
 
 class RemoteItems(RemoteCalls):
-    """The items of the key's tenant; at most 1,000 in one call."""
+    """The items of the API key's tenant; at most 1,000 in one call."""
 
     def add(self, ids: Iterable[str], **call: Unpack[Call]) -> None:
-        """Make items, all or none, available; those that are there already stay as they are. Needs an admin's key."""
+        """Create items, all or none, as available; those that exist stay as they are. Needs an admin key."""
         body = {"ids": _distinct(ids)} | self._call_fields(call)
         self._transport.ask("POST", "/v1/items", body, op=call.get("op"))  # adding twice is adding once
 
     def reopen(self, ids: Iterable[str], **call: Unpack[Call]) -> None:
-        """Spent items are available again, all of these or none; needs a reason, and an admin's key."""
+        """Make spent items available again, all of these or none; needs a reason and an admin key."""
         body = {"ids": _distinct(ids)} | self._call_fields(call)
         self._transport.ask("POST", "/v1/items/reopen", body, op=retry_key(call.get("op")))
 
     def legs(self, ids: Iterable[str]) -> Legs:
-        """Items as legs: of a hold on other things too, or of a command for `apply`."""
+        """Items as legs: for a hold that has other legs too, or for a command of `apply`."""
         return item_legs(ids)
 
     def reserve(
@@ -44,7 +44,7 @@ class RemoteItems(RemoteCalls):
         metadata: dict[str, Any] | None = None,
         **call: Unpack[Call],
     ) -> Hold:
-        """Take every one of these, or none: `ItemsTaken` names those that others have."""
+        """Hold all of these or none: `ItemsTaken` names those that others have."""
         body = {"ids": _distinct(ids), "ttl": seconds(ttl), "owner": owner, "metadata": metadata}
         return self._change("/v1/items/reserve", body, call, owner)
 
@@ -60,16 +60,16 @@ class RemoteItems(RemoteCalls):
         metadata: dict[str, Any] | None = None,
         **call: Unpack[Call],
     ) -> Hold:
-        """Take the first `count` items that are free and side by side (or, with `adjacent=False`, anywhere): of the list
-        `within`, in its order, or of up to 1,000 that begin with `prefix`. `ItemsTaken` if there are not enough. The server
-        looks and takes, in this one request."""
+        """Hold the first `count` items that are available side by side (or, with `adjacent=False`, anywhere): of the
+        list `within`, in its order, or of up to 1,000 that begin with `prefix`. `ItemsTaken` if there are not
+        enough. The server finds and holds them in this one request."""
         names = None if within is None else _names(within, "within")
         body = {"count": count, "within": names, "prefix": prefix, "adjacent": adjacent, "ttl": seconds(ttl),
                 "owner": owner, "metadata": metadata}  # fmt: skip
         return self._change("/v1/items/best", body, call, owner)
 
     def release(self, hold: Hold | str | UUID, *, owner: str | None = None, **call: Unpack[Call]) -> Hold:
-        """Every item of the hold is available again. Takes what `reserve` gave, its ticket, or its id with `owner=`."""
+        """Every item of the hold becomes available. Takes the hold, its ticket, or its id with `owner=`."""
         id, token = reference(hold, owner)
         return self._change("/v1/items/release", {"hold": id, "owner": token}, call, token)
 
@@ -81,7 +81,7 @@ class RemoteItems(RemoteCalls):
         return self._change("/v1/items/finalize", {"hold": id, "owner": token, "entity": entity}, call, token)
 
     def states(self, ids: Iterable[str], *, tx: Any = None) -> list[Item]:
-        """What each of these is, and which hold has it, in the order asked."""
+        """The state of each of these, and the hold that has it, in the order given."""
         no_transaction(tx)
         names = _names(ids)
         if not names:
@@ -90,14 +90,14 @@ class RemoteItems(RemoteCalls):
         return read_items(answer.content).items
 
     def listed(self, prefix: str = "", *, after: str = "", limit: int = 100, tx: Any = None) -> list[Item]:
-        """Items in order of id; give the last id as `after` for the next page."""
+        """Items in order of id; for the next page pass the last id as `after`."""
         no_transaction(tx)
         answer = self._get("/v1/items", prefix=prefix, after=after, limit=limit)
         return read_items(answer.content).items
 
 
 def _distinct(ids: Iterable[str]) -> list[str]:
-    """Items that are taken or made together, checked as the kernel does."""
+    """Items that are held or created together, checked as the kernel does."""
     return [leg.label or "" for leg in item_legs(ids)]
 
 

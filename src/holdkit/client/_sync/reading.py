@@ -1,5 +1,5 @@
 # Generated from ../_async/reading.py by tools/gen_sync.py: do not edit.
-"""Looking at a distance: pools, holds, the journal, the server itself. Changes nothing but by `sweep`."""
+"""Reads over HTTP: pools, holds, the journal, the server itself. Only `sweep` and `change_limits` change anything."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ from .transport import RemoteCalls, Transport, no_transaction, retry_key
 
 
 class RemoteReads(RemoteCalls):
-    """Everything that looks."""
+    """Everything that reads."""
 
     def __init__(self, transport: Transport, clock: ServerClock) -> None:
         super().__init__(transport, clock)
@@ -68,7 +68,7 @@ class RemoteReads(RemoteCalls):
     def pools(
         self, prefix: str = "", *, archived: bool = False, after: str = "", limit: int = 100, tx: Any = None
     ) -> list[Pool]:
-        """Pools in order of id, those that are archived only if asked for; give the last id as `after` for the next page."""
+        """Pools in order of id; archived ones only if asked for. For the next page pass the last id as `after`."""
         no_transaction(tx)
         flag(archived, "archived")
         query = {"prefix": prefix, "archived": "true" if archived else "false", "after": after, "limit": limit}
@@ -92,7 +92,7 @@ class RemoteReads(RemoteCalls):
         limit: int = 100,
         tx: Any = None,
     ) -> list[Hold]:
-        """Holds in order of id; give the last id as `after`."""
+        """Holds in order of id; for the next page pass the last id as `after`."""
         no_transaction(tx)
         fields = {"pool": pool, "state": state, "entity": entity, "after": after, "limit": limit}
         query = {name: str(value) for name, value in fields.items() if value is not None}
@@ -100,8 +100,8 @@ class RemoteReads(RemoteCalls):
         return [hold_from(wire, None) for wire in read_holds(answer.content).items]
 
     def history(self, subject: Hold | str | UUID, *, after: str | None = None, limit: int = 1_000) -> list[RemoteEntry]:
-        """All that happened to a hold, whole; or to a pool, by its id, and through the holds on it: up to `limit` entries. In
-        journal order, behind a cursor. Raises `CursorLost`."""
+        """All entries about a hold; or about a pool, by its id, and the holds on it: up to `limit` entries. In
+        journal order, after a cursor. Raises `CursorLost`."""
         named = subject if isinstance(subject, str) and not is_ticket(subject) else reference(subject, None)[0]
         try:
             path = path_of("holds", check_hold_id(spelled(named)), "history")
@@ -110,17 +110,19 @@ class RemoteReads(RemoteCalls):
         return _entries(self._get(path, limit=limit, after=after))
 
     def journal(self, *, after: str | None = None, limit: int = 1_000, tenant: Tenants = None) -> list[RemoteEntry]:
-        """Up to `limit` entries in order, behind a cursor. Raises `CursorLost`. `tenant=ALL`, with a key of the default
-        tenant: of all tenants."""
+        """Up to `limit` entries in order, after a cursor. Raises `CursorLost`. `tenant=ALL`, with a key of the
+        default tenant: those of all tenants."""
         of_everybody = True if of_all(tenant) else None
         return _entries(self._get("/v1/journal", limit=limit, after=after, all_tenants=of_everybody))
 
     def cursor(self, *, back: int = 0) -> str:
-        """A cursor behind everything that is in the journal now, or with `back` so many entries earlier in each lane."""
+        """A cursor after everything that is in the journal now, or with `back` that many entries earlier in each
+        lane."""
         return self._follower(None).end(whole(back, "back", 0, MAX_SLOT))
 
     def generation(self) -> str:
-        """Which life of the server's journal this is: an opaque word that a promotion, a restore or an import changes."""
+        """An opaque word that changes when the server's journal continues from another state: after a promotion,
+        restore or import."""
         return generation_of(self.cursor())
 
     def follow(
@@ -134,14 +136,16 @@ class RemoteReads(RemoteCalls):
         remember: Remember | None = None,
         on_generation: OnGeneration | None = None,
     ) -> Iterator[RemoteEntry]:
-        """Entries as they happen, none skipped and none twice, behind the cursor `after` or from the beginning; goes on after
-        a broken connection, and ends on `close`, or with `wait=False` at the end of the journal. Raises `CursorLost`.
+        """Entries as they are written, none skipped and none twice, after the cursor `after` or from the beginning.
+        Continues after a broken connection; ends on `close`, or with `wait=False` at the end of the journal. Raises
+        `CursorLost`.
 
-        With a `name` the place is kept on the server, and `after` counts only the first time; that needs a key of scope hold.
-        An entry counts as seen once the loop has asked for the next one behind its packet, so after a crash the last packet
-        comes again (at least once). The server tells at once: `poll` is for kernels of one's own process. `tenant=ALL` follows
-        all tenants, with a key of the default one; its names are apart from those of other followers. `remember` and
-        `on_generation` are as in a kernel of one's own process: what was shown is remembered here, outside of the server.
+        With a `name` the server stores the cursor, and `after` counts only the first time; that needs a key of scope
+        hold. An entry counts as seen once the loop asks for the next one after its packet, so after a crash the last
+        packet comes again (at least once). The server notifies at once: `poll` is for kernels in your own process.
+        `tenant=ALL` follows all tenants, with a key of the default one; its names are separate from those of other
+        followers. `remember` and `on_generation` work as in a kernel of your own process: the cursor of what was
+        shown is stored here, outside the server.
         """
         check_following(name, after, wait, poll)
         local = LocalState(check_remembering(name, remember, on_generation), on_generation)
@@ -152,9 +156,9 @@ class RemoteReads(RemoteCalls):
     ) -> Subscription[RemoteEntry]:
         """Call back after each commit that did `action` ("hold.expired", or None for all), from now on, best effort.
 
-        Fed by the server's stream, on a thread or task of its own; one that breaks is taken up again where it was.
-        For deliveries that must survive this process use `follow` with a name. `tenant=ALL` hears all tenants, with a key of
-        the default one.
+        It is fed by the server's stream, on a thread or task of its own, and continues where it was after a broken
+        connection. For deliveries that must survive this process use `follow` with a name. `tenant=ALL` hears all
+        tenants, with a key of the default one.
         """
         check_listener(action, callback)
         if of_all(tenant):
@@ -168,7 +172,7 @@ class RemoteReads(RemoteCalls):
         return RemoteFollower(self._transport, self._clock, after, name, of_all=of_all(tenant), local=local)
 
     def ready(self) -> None:
-        """Returns when the server answers; raises when it does not for too long."""
+        """Returns when the server is ready; raises if it is not for too long."""
         self._transport.ask("GET", "/readyz")
 
     def record(self, kind: str, id: str, *, tx: Any = None) -> Record | None:
@@ -190,18 +194,18 @@ class RemoteReads(RemoteCalls):
         return [record_from(wire) for wire in read_records(answer.content).items]
 
     def tenants(self, *, after: str = "", limit: int = 100) -> list[str]:
-        """Names of the tenants that have pools, in order: for keys of the default tenant, which has no name and is not
-        listed. Give the last one as `after` for the next page."""
+        """Names of the tenants that have pools, in order: for keys of the default tenant, which has no name and is
+        not listed. For the next page pass the last one as `after`."""
         return read_tenants((self._get("/v1/tenants", after=after, limit=limit)).content).items
 
     def sweep(self, limit: int = 500) -> SweepReport:
-        """Return what is due, of all tenants, and name it: for admins of the default tenant."""
+        """Expire what is due, of all tenants, and name it: for admins of the default tenant."""
         answer = self._transport.ask("POST", "/v1/sweep", {"limit": limit})
         swept = read_sweep(answer.content)
         return SweepReport(swept.expired, swept.holds, swept.tenants, slot_of(swept.server_time), swept.more)
 
     def limits_in_force(self) -> LimitsInForce:
-        """The limits that are stored with the data: for the default tenant's keys."""
+        """The limits that are stored with the data: for keys of the default tenant."""
         return limits_answer(self._transport.ask("GET", "/v1/limits"))
 
     def change_limits(
@@ -214,8 +218,8 @@ class RemoteReads(RemoteCalls):
         op: str | None = None,
         **limits: Ttl | None,
     ) -> LimitsInForce:
-        """Change limits that are stored with the data: for admins of the default tenant. Every process obeys from its next
-        batch on; a lowered one cancels nothing. Spans are spelled as a ttl."""
+        """Change limits that are stored with the data: for admins of the default tenant. Every process obeys them
+        from its next batch on; a lowered limit cancels nothing. Intervals are written like a ttl."""
         fields = {"if_version": if_version, "correlation_id": correlation_id, "reason": reason}
         if actor is not None:
             fields["actor"] = actor_text(actor)
@@ -225,8 +229,8 @@ class RemoteReads(RemoteCalls):
         return limits_answer(answer)
 
     def verify(self, *, progress: Progress | None = None) -> VerifyReport:
-        """Fold the whole journal and compare it with every stored row: for admins of the default tenant. Names the first
-        thousand differences. Its progress is told only where the data is."""
+        """Fold the whole journal and compare the result with every stored row: for admins of the default tenant.
+        Returns the first thousand differences. Progress is reported only where the data is."""
         if progress is not None:
             raise invalid(
                 "progress", "progress_unsupported", "is not told over HTTP: run `holdkit verify` where the data is"
@@ -235,13 +239,13 @@ class RemoteReads(RemoteCalls):
         return VerifyReport(read_verify(answer.content).found)
 
     def stats(self) -> dict[str, Any]:
-        """The server's numbers since it started."""
+        """The server's counters since it started."""
         answer = self._transport.ask("GET", "/v1/stats")
         return msgspec.json.decode(answer.content, type=dict[str, Any])
 
 
 def limits_answer(answer: httpx.Response) -> LimitsInForce:
-    """The limits that a server told."""
+    """The limits in an answer."""
     told = read_limits(answer.content)
     return from_seconds(told.limits, told.version)
 

@@ -1,5 +1,9 @@
 # Generated from ../_async/remote.py by tools/gen_sync.py: do not edit.
-"""The verbs at a distance: the kernel's own, over an executor that sends them; and batches, which are one request each."""
+"""The remote kernel: the same methods and faces, results and exceptions as those of a kernel in your own process.
+
+Faces that need only the executor are the kernel's own classes, over the remote executor. What is not available
+raises `NotRemote`.
+"""
 
 from __future__ import annotations
 
@@ -41,12 +45,14 @@ from .transport import Transport, no_transaction, retry_key
 
 
 class RemoteVerbs(RemoteReads, Verbs):
-    """Everything that changes pools and holds."""
+    """Everything that changes pools and holds: the kernel's own methods over the remote executor, and batches, one
+    request each."""
 
     def apply(
         self, commands: Iterable[AnyCommand], *, atomic: bool = False, op: str | None = None, tx: Any = None
     ) -> list[Answer]:
-        """Decide several commands in one transaction, in order; outcomes as values. `op` stands for all of them."""
+        """Decide several commands in one transaction, in order; returns outcomes as values. `op` stands for all of
+        them."""
         no_transaction(tx)
         listed = prepared(commands, atomic, "", self._limits)
         if not listed:
@@ -72,7 +78,7 @@ def _answer(command: AnyCommand, wire: WireAnswer, durability: Survives | None) 
 
 
 class RemoteKernel(RemoteVerbs, UnsupportedOfKernel):
-    """A server's kernel, for the tenant of the key. Safe to share; close it when done."""
+    """A server's kernel, for the tenant of the API key. Safe to share; close it when done."""
 
     def __init__(self, url: str, *, key: str | None = None, policy: Policy | None = None, http: Any = None) -> None:
         headers = {} if key is None else {"Authorization": f"Bearer {key}"}
@@ -85,7 +91,7 @@ class RemoteKernel(RemoteVerbs, UnsupportedOfKernel):
 
     @property
     def executor(self) -> RemoteExecutor:
-        """Executes the commands of faces."""
+        """Executes commands of faces."""
         return self._executor
 
     @property
@@ -95,7 +101,7 @@ class RemoteKernel(RemoteVerbs, UnsupportedOfKernel):
 
     @cached_property
     def claims(self) -> RemoteClaims:
-        """Keys that only one can have: an email address, a user name."""
+        """Keys that only one holder can have: an email address, a user name."""
         return RemoteClaims(self._transport, self._clock)
 
     @cached_property
@@ -105,11 +111,11 @@ class RemoteKernel(RemoteVerbs, UnsupportedOfKernel):
 
     @cached_property
     def sagas(self) -> RemoteSagas:
-        """Sagas, to look at."""
+        """Sagas, to read and to resolve."""
         return RemoteSagas(self._transport, self._clock)
 
     def rates(self, name: str, *allowances: Allowance) -> Rates:
-        """So many per window and client, as you say here: that needs an admin's key."""
+        """So many per window and client, as you define them here: needs an admin key."""
         return Rates(Windows(self._executor, self._frame, "", meters_of("rates", name, {"": allowances})))
 
     @overload
@@ -117,8 +123,8 @@ class RemoteKernel(RemoteVerbs, UnsupportedOfKernel):
     @overload
     def budgets(self, name: str, /, **budgets: Allowance | tuple[Allowance, ...]) -> Budgets: ...
     def budgets(self, name: str, /, **budgets: Allowance | tuple[Allowance, ...]) -> Budgets:
-        """Budgets that are held together: the set that is written down on the server, or one that you describe here, which
-        needs an admin's key."""
+        """Budgets that are held together: the set that is defined on the server, or one that you define here, which
+        needs an admin key."""
         if not budgets:
             return RemoteBudgets(RemoteBudgetSet(self._transport, self._clock, self._executor, name))
         return Budgets(BudgetSet(self._executor, self._frame, "", meters_of("budgets", name, budgets)))
@@ -132,7 +138,7 @@ class RemoteKernel(RemoteVerbs, UnsupportedOfKernel):
         every: Ttl | None = None,
         closed: Closed = (),
     ) -> Calendar:
-        """Rooms by nights, or by times of day, as you say here: that needs an admin's key."""
+        """Rooms by nights, or by times of day, as you define them here: needs an admin key."""
         return Calendar(self._executor, self._frame, "", grid_of(name, rooms, zone, every, closed))
 
     def holding(
@@ -145,19 +151,20 @@ class RemoteKernel(RemoteVerbs, UnsupportedOfKernel):
         metadata: dict[str, Any] | None = None,
         **call: Unpack[Call],
     ) -> Holding:
-        """A block that holds: leaves normally → confirmed; raises → released; too late → `HoldExpired`."""
+        """A block that holds: it confirms when the body ends, releases when the body raises, and raises
+        `HoldExpired` if it is too late."""
         no_transaction(call.get("tx"))
         return Holding(
             self._executor, self._placing(what, quantity, ttl, None, None, None, None, metadata, call), entity
         )
 
     def lease(self, what: What, quantity: int | None = None, *, ttl: Ttl, **call: Unpack[Call]) -> Lease:
-        """A job slot: renewed while inside, always released; `lost` and `check()` tell when it was taken away."""
+        """A job slot: renewed inside the block, always released; `lost` and `check()` tell whether it was lost."""
         no_transaction(call.get("tx"))
         return Lease(self._executor, self._placing(what, quantity, ttl, None, None, None, None, None, call))
 
     def close(self) -> None:
-        """End leases' renewing, listeners and followers, and give back every connection. Closing twice is quiet."""
+        """End leases, listeners and followers, and close every connection. Closing twice does nothing."""
         for worker in list(self._executor.workers):
             worker.end(GRACE)
         self._transport.close()

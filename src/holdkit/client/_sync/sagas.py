@@ -1,5 +1,5 @@
 # Generated from ../_async/sagas.py by tools/gen_sync.py: do not edit.
-"""`remote.sagas`: sagas to look at, and to end by hand. They are driven where their code is."""
+"""`remote.sagas`: reads sagas, and ends them by hand. They run where their code is."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ Listed: TypeAlias = "list[SagaRecord]"
 
 
 class RemoteSagas(RemoteCalls, UnsupportedOfSagas):
-    """The sagas of the key's tenant, as they are."""
+    """The sagas of the API key's tenant."""
 
     def get(self, id: str) -> SagaRecord | None:
-        """One saga, or None. One that ended longer ago than the retention is forgotten."""
+        """One saga, or None. A saga that ended longer ago than the retention has been deleted."""
         try:
             answer = self._get(path_of("sagas", text(id, "id", MAX_SAGA_ID)))
         except InvalidRequest as missing:
@@ -34,12 +34,13 @@ class RemoteSagas(RemoteCalls, UnsupportedOfSagas):
         return read_saga(answer.content)
 
     def list(self, *, phase: Phase | str | None = None, after: str = "", limit: int = 100) -> Listed:
-        """Sagas in order of id, all or those in one phase; give the last id as `after` for the next page."""
+        """Sagas in order of id, all or those in one phase; for the next page pass the last id as `after`."""
         answer = self._get("/v1/sagas", phase=phase, after=after, limit=limit)
         return read_sagas(answer.content).items
 
     def stuck(self, older_than: Ttl = "5m", *, limit: int = 100) -> Listed:
-        """What somebody should look at: parked sagas, and unfinished ones that have been in their phase for too long."""
+        """Sagas that somebody should look at: parked ones, and unfinished ones that have been in their phase for too
+        long."""
         oldest = f"{span(older_than, 'older_than') / SECOND:.6f}s"
         answer = self._get("/v1/sagas", stuck=True, older_than=oldest, limit=limit)
         return read_sagas(answer.content).items

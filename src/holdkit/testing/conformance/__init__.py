@@ -1,7 +1,8 @@
-"""The conformance kit: what an engine must keep, as checks that anyone can run against theirs.
+"""The conformance kit: what an engine must guarantee, as checks that anyone can run against their engine.
 
-With pytest, subclass `EngineConformance` (or `DurableEngineConformance`) and say how an engine is made; each check is a
-test. Without, call `check_engine`. Every check gets a new, empty engine and a clock that moves only when told to.
+With pytest, subclass `EngineConformance` (or `DurableEngineConformance`) and say how an engine is opened; each check
+becomes a test. Without pytest, call `check_engine`. Every check gets a new, empty engine and a clock that moves only
+when told to.
 """
 
 from .harness import Harness, Make, NotConforming, Reopen

@@ -1,4 +1,4 @@
-"""Checks of batches: in order, each on what the ones before it left, and all of it or nothing."""
+"""Checks of batches: decided in order, each command on the result of those before it, and all of it or nothing."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from .harness import TOKEN, Harness, NotConforming, hold_id, placing, require, r
 
 
 def batch_in_order(harness: Harness) -> None:
-    """The commands of a batch are decided in order, each on what the ones before it left."""
+    """The commands of a batch are decided in order, each on the result of those before it."""
     applied = harness.apply(
         Group((CreatePool(id="a", total=2), placing(1, quantity=2))),
         Group((placing(2), ReleaseHold(id=hold_id(1), owner=TOKEN), placing(3, quantity=2))),
@@ -84,7 +84,7 @@ def atomic_group(harness: Harness) -> None:
 
 
 def atomic_group_returns_its_pools(harness: Harness) -> None:
-    """An on-demand pool made by an aborted group is taken back, and leaves no trace in journal or fences."""
+    """An on-demand pool that an aborted group has created is removed again, without a trace in journal or fences."""
     harness.pools(b=1)
     before = harness.ends()
     harness.execute(placing(1, [Leg("new", 1, 3)]), placing(2, "b", 2), atomic=True)
@@ -99,7 +99,8 @@ def atomic_group_returns_its_pools(harness: Harness) -> None:
 
 
 def error_leaves_nothing(harness: Harness) -> None:
-    """An error in the middle of a batch leaves nothing of it: no state, no entry, no operation; the engine works on."""
+    """An error in the middle of a batch leaves nothing of it: no state, no entry, no operation; the engine keeps
+    working."""
     harness.pools(a=5)
     harness.place(1)
     before = harness.rows()
@@ -128,21 +129,22 @@ def error_leaves_nothing(harness: Harness) -> None:
 
 
 def waiting_for_locks_changes_nothing(harness: Harness) -> None:
-    """With nothing locked by others, nothing is left out of a batch, and a patient one is a batch like any other."""
+    """If nothing is locked by others, no group of a batch is skipped, and a batch that waits for locks behaves like
+    any other."""
     harness.pools(a=3)
     for number, wait_for_locks in ((1, False), (2, True)):
         applied = harness.engine.apply(
             [Group((placing(number),)), Group((placing(number + 10, "none"),))], wait_for_locks=wait_for_locks
         )
-        require_equal(dict(applied.skipped_locked), {}, "groups left out")
+        require_equal(dict(applied.skipped_locked), {}, "groups skipped")
         words = [[word_of(outcome) for outcome in group] for group in applied.outcomes]
-        require_equal(words, [["done"], [Reason.POOL_NOT_FOUND]], f"answers with patient={wait_for_locks}")
+        require_equal(words, [["done"], [Reason.POOL_NOT_FOUND]], f"answers with wait_for_locks={wait_for_locks}")
     require_equal(harness.pool().held, 2, "units held")
     harness.verify()
 
 
 def failed(work: Callable[[], object]) -> Exception:
-    """The error that this must end with, whatever it is."""
+    """The error that this must raise, whatever it is."""
     try:
         work()
     except Exception as error:  # noqa: BLE001 - what counts is what it leaves

@@ -26,7 +26,7 @@ from .harness import START, TOKEN, Harness, hold_id, placing, require, require_e
 
 
 def bounded_pools(harness: Harness) -> None:
-    """At `max_pools` no further pool is made, neither by command nor by a leg; what is there works on."""
+    """At `max_pools` no further pool is created, neither by a command nor by a leg; existing pools keep working."""
     harness.open(max_pools=2)
     harness.pools(a=1, b=1)
     harness.refused(CreatePool(id="c", total=1), Reason.POOL_TABLE_FULL)
@@ -37,7 +37,8 @@ def bounded_pools(harness: Harness) -> None:
 
 
 def bounded_holds(harness: Harness) -> None:
-    """`max_holds` bounds live holds: at the bound the next is refused; ended and due ones make room, for ever."""
+    """`max_holds` bounds live holds: at the bound the next one is refused; ended and due holds make room, again and
+    again."""
     harness.open(max_holds=3)
     harness.pools(a=9)
     for number in (1, 2, 3):
@@ -56,7 +57,8 @@ def bounded_holds(harness: Harness) -> None:
 
 
 def retired_after_retention(harness: Harness) -> None:
-    """An ended hold is there until `retention` has passed, to the slot; then gone for reads and commands, not for history."""
+    """An ended hold is kept until `retention` has passed, to the slot; then reads and commands no longer find it,
+    its history remains."""
     harness.open(retention=50)
     harness.pools(a=9)
     minted = minted_id(START, b"conformity")
@@ -84,8 +86,8 @@ def retired_after_retention(harness: Harness) -> None:
 
 
 def consumption_outlives_retention(harness: Harness) -> None:
-    """A hold whose units are consumed is kept for `retention_consumed` from its last change, and there until a sweep drops
-    it, with an entry; then its units come back by pool, and by nothing else."""
+    """A hold whose units are consumed is kept for `retention_consumed` from its last change, until a sweep retires
+    it with an entry; then its units can be returned by pool only."""
     harness.open(retention=50, retention_consumed=200)
     harness.pools(a=9, b=9)
     mine: dict[str, Any] = {"id": hold_id(1), "owner": TOKEN}
@@ -136,7 +138,7 @@ def dropped_for_room(harness: Harness) -> None:
 
 
 def dropped_in_portions(harness: Harness) -> None:
-    """A sweep drops up to `limit` holds, oldest first, and says whether there are more."""
+    """A sweep retires up to `limit` holds, oldest first, and says whether there are more."""
     harness.open(retention=10, retention_consumed=20)
     harness.pools(a=9)
     for slot, number in enumerate(range(5, 0, -1)):
@@ -195,7 +197,7 @@ def fences_grow_for_ever(harness: Harness) -> None:
 
 
 def fences_outlive_a_pool_that_is_back_at_once(harness: Harness) -> None:
-    """A pool that a batch sweeps away and makes anew goes on with higher fences, and the journal agrees."""
+    """A pool that a batch removes and creates again continues with higher fences, and the journal agrees."""
     again = [Leg("a", 1, create_with_total=1)]
     fences = [hold.fence for hold in (harness.done(placing(1, again)).hold,) if hold is not None]
     harness.done(ReleaseHold(id=hold_id(1), owner=TOKEN))
@@ -208,7 +210,7 @@ def fences_outlive_a_pool_that_is_back_at_once(harness: Harness) -> None:
 
 
 def changed_limits(harness: Harness) -> None:
-    """Limits that are stored with the data can be changed: the next command goes by them, and what is there stays."""
+    """Limits that are stored with the data can be changed: the next command obeys them, and what exists stays."""
     harness.open(retention=1_000_000, retry_window=50)
     harness.pools(a=9)
     harness.place(1, ttl=100)
@@ -231,7 +233,7 @@ def changed_limits(harness: Harness) -> None:
 
 
 def bounds_set_on_the_way(harness: Harness) -> None:
-    """A bound counts for what follows it in the same group, together with all that was there before."""
+    """A bound applies to the commands after it in the same group, and counts what existed before."""
     harness.open()
     harness.pools(a=9, b=1)
     harness.done(placing(1, op="one"))
@@ -252,7 +254,8 @@ def bounds_set_on_the_way(harness: Harness) -> None:
 
 
 def retention_of_the_past(harness: Harness) -> None:
-    """What retired under a shorter retention stays so when it is raised, whether its row was pruned or not."""
+    """A hold that retired under a shorter retention stays retired when the retention is raised, whether its row was
+    pruned or not."""
     ms = 1000
     harness.open(retention=100 * ms)
     harness.pools(a=9)

@@ -1,6 +1,7 @@
-"""Checks under threads: exactly as many are admitted as there is room for, and readers see whole batches or nothing.
+"""Checks with threads: exactly as many holds are granted as there are units, and readers see whole batches or
+nothing.
 
-No sleeps and no luck needed to pass: an engine that keeps its promises passes in every interleaving.
+No sleeps, and no luck is needed to pass: a correct engine passes in every interleaving.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ EACH = 12
 
 
 def together(*work: Callable[[], None]) -> None:
-    """Run these at once; the first error of any is raised."""
+    """Run these at the same time; the first error of any is raised."""
     errors: list[BaseException] = []
     start = Barrier(len(work))
 
@@ -89,7 +90,8 @@ def swept_once(harness: Harness) -> None:
 
 
 def readers_see_whole_batches(harness: Harness) -> None:
-    """A reader sees all of a batch or nothing of it, never a batch that failed, and never an entry before its like."""
+    """A reader sees all of a batch or nothing of it, never a failed batch, and never an entry without those before
+    it."""
     harness.pools(a=500, b=500)
     finished = Event()
 

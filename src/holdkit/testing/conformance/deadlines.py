@@ -11,7 +11,7 @@ from .harness import START, TOKEN, Harness, hold_id, placing, require, require_e
 
 
 def deadline_is_exact(harness: Harness) -> None:
-    """One slot before its deadline a hold is alive for everyone; at the deadline it is expired for everyone."""
+    """One slot before its deadline a hold is held for every caller; at the deadline it is expired for every caller."""
     harness.pools(a=1, b=1, c=1)
     for number, pool in ((1, "a"), (2, "b"), (3, "c")):
         harness.place(number, pool, ttl=10)
@@ -124,7 +124,8 @@ def backlog_goes_first(harness: Harness) -> None:
 
 
 def never_backwards(harness: Harness) -> None:
-    """Time never moves backwards along a pool: after a jump back it stands still there, and nobody is revived."""
+    """Time never moves backwards along a pool: after the clock was set back it stands still there, and no hold
+    becomes live again."""
     harness.pools(a=1, b=1)
     harness.place(1, ttl=10)
     harness.at(10)
@@ -148,7 +149,7 @@ def never_backwards(harness: Harness) -> None:
 
 
 def extension_counts(harness: Harness) -> None:
-    """An extended hold is not expired at its old deadline, by nobody; its new one counts, to the slot."""
+    """An extended hold does not expire at its old deadline; its new deadline is exact to the slot."""
     harness.pools(a=1)
     harness.place(1, ttl=10)
     harness.at(9)
@@ -166,7 +167,7 @@ def extension_counts(harness: Harness) -> None:
 
 
 def endless_never_comes_due(harness: Harness) -> None:
-    """A hold whose deadline a face took away is nobody's to expire; only its end gives the units back."""
+    """A hold whose deadline a face has removed never expires; only its end returns the units."""
     harness.pools(a=2)
     harness.place(1, ttl=10)
     harness.place(2, ttl=10)

@@ -1,4 +1,4 @@
-"""Checks of durability: what was answered is there after the engine was closed, or left lying, and opened again."""
+"""Checks of durability: what was answered is there after the engine was closed, or abandoned, and opened again."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from .journal import exercise_everything
 
 
 def survives_close(harness: Harness) -> None:
-    """After a close, everything is as it was: reads, journal, operations, fences, deadlines."""
+    """After a close everything is as it was: reads, journal, operations, fences, deadlines."""
     _survives(harness, close=True)
 
 
 def survives_a_crash(harness: Harness) -> None:
-    """The same if nobody closed it: what was answered was durable when it was answered."""
+    """The same without a close: what was answered was durable when it was answered."""
     _survives(harness, close=False)
 
 
@@ -55,7 +55,7 @@ def fences_survive(harness: Harness) -> None:
 
 
 def failed_batch_stays_gone(harness: Harness) -> None:
-    """A failed batch is gone for good, also after opening again."""
+    """A failed batch leaves nothing, also after the engine was opened again."""
     harness.pools(a=5)
     before = harness.rows()
     poison = placing(2, metadata={"poison": object()})
@@ -79,7 +79,7 @@ def _everything(harness: Harness) -> list[Any]:
 
 
 def changed_limits_survive(harness: Harness) -> None:
-    """Limits that were changed are in force after opening again, and the past with them."""
+    """Changed limits, and the past ones, are in force after the engine was opened again."""
     harness.open(retention=1_000)
     harness.pools(a=9)
     harness.done(ChangeLimits(changes={"retention": 500}))

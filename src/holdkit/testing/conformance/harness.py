@@ -1,7 +1,8 @@
-"""The rig: one engine under test, its clock, and short words for asking it things.
+"""The harness: one engine under test, its clock, and short methods to use it.
 
-A check gets a fresh rig. Whatever the engine does wrong ends as `NotConforming`, with a sentence that says what was promised, what
-was asked and what came instead. The rig trusts nothing that the engine says of itself: state is folded from the journal.
+Each check gets a new harness. Whatever the engine does wrong ends as `NotConforming`, with a sentence that says what
+was expected, what was asked and what the answer was. The harness does not trust what the engine says about itself:
+it folds the journal.
 """
 
 from __future__ import annotations
@@ -29,30 +30,30 @@ T = TypeVar("T")
 Make: TypeAlias = Callable[[Clock, Limits], Engine]
 """Opens a new, empty engine each time it is called."""
 Reopen: TypeAlias = Callable[[Engine], Engine]
-"""Opens anew what that engine has stored; the one given is closed, or was left lying as after a crash."""
+"""Opens again what that engine has stored; the given engine is closed, or abandoned as after a crash."""
 
 START: Slot = 1_000_000 * SECOND
 TOKEN = "owner"
-"""The owner token of every hold a check places, where it says no other."""
+"""The owner token of every hold that a check places, unless it gives another."""
 
 
 class NotConforming(AssertionError):
-    """The engine broke a promise."""
+    """The engine does not do what the check expects."""
 
 
 def require(kept: object, message: str) -> None:
-    """Say what is broken unless the promise was kept."""
+    """Raise `NotConforming` with this message unless the condition holds."""
     if not kept:
         raise NotConforming(message)
 
 
 def require_equal(got: object, expected: object, what: str) -> None:
-    """Two values must be the same."""
+    """Two values must be equal."""
     require(got == expected, f"{what}: expected {expected!r}, got {got!r}")
 
 
 def hold_id(number: int) -> str:
-    """An id as a caller would choose it; in order of the number."""
+    """An id as a caller would choose it; sorts by number."""
     return f"{number:032x}"
 
 
@@ -67,7 +68,7 @@ class Harness:
 
     @property
     def engine(self) -> Engine:
-        """The engine, opened with the default limits where no check asked for others."""
+        """The engine, opened with the default limits unless the check has opened it with others."""
         return self._engine or self.open()
 
     def open(self, **limits: Any) -> Engine:
@@ -77,7 +78,7 @@ class Harness:
         return self._engine
 
     def reopen(self, *, close: bool) -> None:
-        """Open anew what was stored, after a close or as if the process had died."""
+        """Open again what was stored, after a close or as if the process had died."""
         assert self._reopen is not None, "this check is for durable engines"
         before = self.engine
         if close:
@@ -86,38 +87,38 @@ class Harness:
         self._opened.append(self._engine)
 
     def close(self) -> None:
-        """Give back every engine."""
+        """Close every engine that was opened."""
         for engine in reversed(self._opened):
             engine.close()
 
-    # Asking
+    # Commands
 
     def apply(self, *groups: Group) -> Applied:
-        """One batch."""
+        """Apply one batch."""
         applied = self.engine.apply([prepared(group) for group in groups])
         require_equal([len(answers) for answers in applied.outcomes], [len(group.commands) for group in groups],
               "outcomes per group")  # fmt: skip
         return applied
 
     def execute(self, *commands: AnyCommand, atomic: bool = False) -> list[Reply]:
-        """One group in a batch of its own."""
+        """Apply one group in a batch of its own."""
         return self.apply(Group(commands, atomic)).replies(None)[0]
 
     def execute_under(self, key: str, *commands: AnyCommand, atomic: bool = False) -> list[Reply]:
-        """One group under one operation id, as the kernel would hand it over."""
+        """Apply one group under one operation id, as the kernel would."""
         numbered = tuple(structs.replace(command, op=f"{key}#{n}") for n, command in enumerate(commands))
         group = guarded(prepared(Group(numbered)).commands, atomic, key)
         return self.apply(group).replies(None)[0]
 
     def done(self, command: AnyCommand) -> Receipt:
-        """A command that must be done."""
+        """Execute a command that must be done."""
         (outcome,) = self.execute(command)
         if not isinstance(outcome, Receipt):
             raise NotConforming(f"{describe(command)} at slot {self.now} must be done, but the answer is {outcome}")
         return outcome
 
     def refused(self, command: AnyCommand, reason: Reason) -> Refusal:
-        """A command that must be refused for this reason."""
+        """Execute a command that must be refused for this reason."""
         (outcome,) = self.execute(command)
         if not isinstance(outcome, Refusal) or outcome.reason is not reason:
             raise NotConforming(
@@ -134,11 +135,11 @@ class Harness:
         """Place a hold that must be granted."""
         return self.done(placing(number, pool, quantity, ttl=ttl, **more))
 
-    # Looking
+    # Reads
 
     @property
     def now(self) -> Slot:
-        """The present slot, counted from the start of the check."""
+        """The current slot, counted from the start of the check."""
         return self.clock.now() - START
 
     def at(self, slot: Slot) -> None:
@@ -146,14 +147,14 @@ class Harness:
         self.clock.set(START + slot)
 
     def pool(self, pool: str = "a", tenant: str = "") -> Pool:
-        """A pool that must be there."""
+        """A pool that must exist."""
         found = self.engine.read(FindPool((tenant, pool)))
         if found is None:
             raise NotConforming(f"pool {pool!r} of tenant {tenant!r} is gone")
         return found
 
     def hold(self, number: int, tenant: str = "") -> StoredHold | None:
-        """A hold as it looks now."""
+        """A hold as it reads now."""
         return self.engine.read(FindHold((tenant, hold_id(number))))
 
     def ends(self) -> dict[int, int]:
@@ -165,7 +166,7 @@ class Harness:
     def rows(
         self, after: Mapping[int, int] | None = None, *, tenant: str | None = None, page: int = 100
     ) -> list[JournalRow]:
-        """The journal, read in pages to its end; lane by lane, since only within a lane there is an order."""
+        """The journal, read page by page to its end and sorted by lane, since only entries of one lane are in order."""
         seen = dict(after or {})
         rows: list[JournalRow] = []
         while True:
@@ -180,7 +181,8 @@ class Harness:
                 return sorted(rows, key=lambda row: (row.lane, row.seq))
 
     def journal(self, after: Mapping[int, int] | None = None) -> list[Entry]:
-        """The same, decoded. A change that touches several lanes has its entry in one, and a part in each of the others."""
+        """The same, decoded. A change that touches several lanes has its entry in one of them and a part in each of
+        the others."""
         return [entry_of(row) for row in self.rows(after)]
 
     def numbered_journal(self) -> list[tuple[int, Entry]]:
@@ -188,20 +190,20 @@ class Harness:
         return [(row.seq, entry_of(row)) for row in self.rows()]
 
     def entries_of_pool(self, pool: str, after: Mapping[int, int] | None = None) -> list[Entry]:
-        """Entries that changed a pool, which are all in one lane, so in order; some may be parts."""
+        """The entries that changed a pool. They are all in one lane, so in order; some may be parts."""
         return [entry for entry in self.journal(after) if any(effect.pool.id == pool for effect in entry.effects)]
 
     def actions(self, after: Mapping[int, int] | None = None) -> list[str]:
-        """What the journal says happened after a place, in its own words, each change once."""
+        """The actions in the journal after a position, each change once."""
         return [entry.action.value for entry in self.journal(after) if not entry.part]
 
     def history_of(self, number: int, tenant: str = "") -> list[Entry]:
-        """A hold's history, without parts: in the order it happened."""
+        """A hold's history, without parts: in the order in which it happened."""
         rows = self.engine.read(ReadHistory(tenant, hold_id(number)))
         return [entry for entry in map(entry_of, rows) if not entry.part]
 
     def folded(self) -> Folded:
-        """The state that the journal tells, rebuilt by the core."""
+        """The state that the core rebuilds from the journal."""
         state = Folded()
         for entry in self.journal():
             fold(state, entry)
@@ -223,7 +225,7 @@ class Harness:
 
 
 def prepared(group: Group) -> Group:
-    """The group as the kernel would hand it over: fingerprints taken."""
+    """The group as the kernel would pass it on: with fingerprints."""
     if all(command.op is None or command.fingerprint for command in group.commands):
         return group
     commands = tuple(
@@ -242,6 +244,6 @@ def placing(
 
 
 def describe(command: AnyCommand) -> str:
-    """A command in a few words."""
+    """A command as short text."""
     parts = [f"{name}={value!r}" for name, value in structs.asdict(command).items() if value not in (None, "", ())]
     return f"{type(command).__name__}({', '.join(parts)})"

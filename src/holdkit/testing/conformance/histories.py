@@ -1,9 +1,10 @@
 """Concurrent histories, checked in linear time: every answer must agree with the journal at the position it claims.
 
-A `Recorder` writes down what each caller was told, and which positions were known to be committed before the call began.
-`check_history` then walks the journal once. It needs no search, because answers carry their position; it does not trust
-positions either: one from before the call began, or one that two answers claim, is a lie. For engines with one lane whose
-answers say the journal's length (`Recorder.linear`): elsewhere positions are in no total order.
+A `Recorder` records what each caller was answered, and which positions were known to be committed before the call
+began. `check_history` then reads the journal once. It needs no search, because answers have positions; it does not
+trust them either: a position from before the call began, or one that two answers claim, is wrong. This is for
+engines with one lane whose answers say how long the journal is (`Recorder.linear`): elsewhere positions have no
+total order.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ from .harness import NotConforming, prepared, require
 
 
 class Answer(Struct, frozen=True):
-    """One command, asked alone, and what it was told."""
+    """One command, sent alone, and its answer."""
 
     command: AnyCommand
     outcome: Reply
@@ -46,7 +47,7 @@ class Read(Struct, frozen=True):
 
 
 class Recorder:
-    """Asks an engine, from any thread, and writes the history down."""
+    """Uses an engine, from any thread, and records the history."""
 
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
@@ -58,11 +59,11 @@ class Recorder:
         self.reads: list[Read] = []
 
     def ask(self, command: AnyCommand) -> Reply:
-        """One command in a batch of its own."""
+        """Execute one command in a batch of its own."""
         before = self._known
         (group,) = [prepared(Group((command,)))]
         applied = self._engine.apply([group])
-        if applied.skipped_locked:  # another thread had it locked
+        if applied.skipped_locked:  # another thread had locked it
             applied = self._engine.apply([group], wait_for_locks=True)
         outcome = applied.replies(None)[0][0]
         with self._lock:
@@ -73,7 +74,7 @@ class Recorder:
         return outcome
 
     def read_back(self, query: FindPool | FindHold) -> None:
-        """One read."""
+        """Read a pool or a hold."""
         before = self._known
         asked: Query[Any] = query
         result = self._engine.read(asked)
@@ -83,14 +84,14 @@ class Recorder:
 
 
 class _Past:
-    """How every pool and hold stood after each entry, as far as it changed: numbers ascending."""
+    """The states of every pool and hold after each entry that changed it, in order."""
 
     def __init__(self) -> None:
         self.pools: dict[Key, list[tuple[int, Pool | None]]] = {}
         self.holds: dict[Key, list[tuple[int, StoredHold | None]]] = {}
 
     def write(self, seq: int, entry: Entry, state: Folded) -> None:
-        """Note what an entry changed."""
+        """Record what an entry changed."""
         for effect in entry.effects:
             self.pools.setdefault(effect.pool.key, [(0, None)]).append((seq, state.pools.get(effect.pool.key)))
         if entry.hold is not None or entry.change is not None:
@@ -109,11 +110,12 @@ class _Past:
 
 
 CLAIMED = frozenset({Action.HOLD_HELD, Action.HOLD_CONFIRMED, Action.HOLD_RELEASED})
-"""Entries that somebody must have been told about."""
+"""Entries that some caller must have been answered about."""
 
 
 def check_history(journal: Sequence[tuple[int, Entry]], answers: Sequence[Answer], reads: Sequence[Read] = ()) -> None:
-    """Raise `NotConforming` at the first answer or read that the journal contradicts. Needs a clock that stood still."""
+    """Raise `NotConforming` at the first answer or read that the journal contradicts. Needs a clock that stands
+    still."""
     done = _claims(answers)
     past, state = _Past(), Folded()
     for number, (seq, entry) in enumerate(journal, start=1):
@@ -137,7 +139,8 @@ def check_history(journal: Sequence[tuple[int, Entry]], answers: Sequence[Answer
 
 
 def _claims(answers: Sequence[Answer]) -> dict[int, Answer]:
-    """Done answers by position; each position is one caller's, and later than what was there before the call."""
+    """Done answers by position; each position belongs to one caller, and is later than what was committed before the
+    call."""
     done: dict[int, Answer] = {}
     for answer in answers:
         outcome = answer.outcome
@@ -154,7 +157,7 @@ def _claims(answers: Sequence[Answer]) -> dict[int, Answer]:
 
 
 def _check_counters(state: Folded, seq: int, entry: Entry) -> None:
-    """Never more in use than there is, never less than nothing, and fences only grow."""
+    """Never more in use than the total, never less than zero, and fences only grow."""
     for effect in entry.effects:
         pool, before = effect.pool, state.pools.get(effect.pool.key)
         where = f"entry {seq} leaves pool {pool.id}"
@@ -168,7 +171,7 @@ def _check_counters(state: Folded, seq: int, entry: Entry) -> None:
 
 
 def _check_answer(answer: Answer, seq: int, entry: Entry, state: Folded) -> None:
-    """The entry an answer claims says what the answer says."""
+    """The entry that an answer claims says what the answer says."""
     outcome = answer.outcome
     assert isinstance(outcome, Receipt)
     subject = getattr(answer.command, "id", entry.subject)
@@ -181,7 +184,7 @@ def _check_answer(answer: Answer, seq: int, entry: Entry, state: Folded) -> None
 
 
 def _refusal_was_true(answer: Answer, refusal: Refusal, past: _Past) -> None:
-    """A refusal's figures are those of the position it was decided at."""
+    """The numbers of a refusal are those of the position at which it was decided."""
     tenant = answer.command.tenant
     if refusal.reason is Reason.INSUFFICIENT_CAPACITY:
         for leg in refusal.shortfalls:

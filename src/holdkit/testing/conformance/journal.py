@@ -39,11 +39,11 @@ from ...core.reading import (
 from .harness import TOKEN, Harness, hold_id, placing, require, require_equal
 
 LIVED = frozenset(Action) - {Action.POOL_REPAIRED, Action.JOURNAL_BASELINE}
-"""Actions that ordinary commands lead to."""
+"""The actions of ordinary commands."""
 
 
 def exercise_everything(harness: Harness) -> list[Receipt]:
-    """A little of everything; ends with holds in every state, due legs, records and a pool swept away."""
+    """A little of everything; leaves holds in every state, due legs, records and a pool that was swept away."""
     answers = [harness.done(command) for command in _before()]
     harness.at(10)
     answers += [harness.done(command) for command in (placing(20, "a"), Sweep(), Sweep(), *_after())]
@@ -88,7 +88,7 @@ def _after() -> tuple[AnyCommand, ...]:
 
 
 def gap_free(harness: Harness) -> None:
-    """Each lane counts 1, 2, 3 …; a done answer names the entry that says what it did; refusals take no position."""
+    """Each lane counts 1, 2, 3 …; a done answer has the position of its entry; refusals take no position."""
     answers = exercise_everything(harness)
     harness.gap_free()
     rows = harness.rows()
@@ -150,7 +150,8 @@ def replay_is_state(harness: Harness) -> None:
 
 
 def history_is_the_journal(harness: Harness) -> None:
-    """A subject's history is its entries in journal order, and folds to the hold; pages and tenants cut nothing off."""
+    """The history of a subject is its entries in journal order, and folds to the hold; pages and tenants lose
+    nothing."""
     harness.pools("other", a=5)
     exercise_everything(harness)
     harness.done(placing(1, tenant="other"))
@@ -169,7 +170,8 @@ def history_is_the_journal(harness: Harness) -> None:
 
 
 def pools_have_their_history(harness: Harness) -> None:
-    """A pool's history is all that touched it, in order of its lane: its own entries, those of holds, parts; in pages."""
+    """A pool's history is all entries that touched it, in order of its lane: its own, those of holds, and parts;
+    page by page."""
     harness.pools("other", a=5)
     exercise_everything(harness)
     harness.done(placing(1, tenant="other"))
@@ -198,7 +200,7 @@ def _touched(harness: Harness, tenant: str, pool: str, page: int) -> list[Journa
 
 
 def _whole(rows: list[JournalRow]) -> list[JournalRow]:
-    """Without parts, of which a history may show some, or none: all that is left of a hold is in one lane."""
+    """Without parts, of which a history may show some or none: all entries about a hold itself are in one lane."""
     return [row for row in rows if not entry_of(row).part]
 
 

@@ -1,4 +1,4 @@
-"""Pools end: removed, archived, or closed by their application."""
+"""Checks of how pools end: removed, archived, or closed by their application."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def removed_pools_are_gone(harness: Harness) -> None:
 
 
 def archived_pools_grant_nothing(harness: Harness) -> None:
-    """Nothing is granted on an archived pool, also after it was emptied and swept; what was granted goes on."""
+    """Nothing is granted on an archived pool, also after it was emptied and swept; existing holds go on."""
     harness.pools(a=5, b=5)
     for number in (1, 2, 3):
         harness.done(placing(number, "a", ttl=50))
@@ -86,7 +86,8 @@ def archived_pools_grant_nothing(harness: Harness) -> None:
 
 
 def answered_windows_close(harness: Harness) -> None:
-    """The end of a window that the application answers is stored, also another one; a full table loses closed windows first."""
+    """The end of a window that the application answers is stored, also when it changes; a full table drops closed
+    windows first."""
     harness.open(max_pools=3)
 
     def asked(pool: str, closes: int | None) -> Leg:

@@ -1,4 +1,5 @@
-"""Checks of reads and of tenants: explicit order, pages, awkward texts, large numbers, and nothing that crosses."""
+"""Checks of reads and of tenants: explicit order, pages, awkward texts, large numbers, and nothing shared between
+tenants."""
 
 from __future__ import annotations
 
@@ -26,11 +27,11 @@ from ...core.reading import (
 from .harness import START, TOKEN, Harness, hold_id, placing, require, require_equal
 
 AWKWARD = ("a%b", "a_b", "a'b", 'a"b', "a\\b", "aéb", "ae\u0301b", "AB", "ab", "a b", "\U0001f642", "z" * 512)
-"""Pool ids that must be taken as they are: no pattern, no quoting, no folding, no trimming."""
+"""Pool ids that must be taken literally: no pattern, no quoting, no folding, no trimming."""
 
 
 def pages_in_order(harness: Harness) -> None:
-    """Lists are ordered by id, begin after the one named, keep to their limit, and take texts as they are."""
+    """Lists are ordered by id, begin after the id given, keep to their limit, and take texts literally."""
     for number, pool in enumerate(AWKWARD):
         harness.done(CreatePool(id=pool, total=number + 1))
         harness.done(placing(number, pool, entity=f"order:{number % 2}"))
@@ -62,7 +63,8 @@ def pages_in_order(harness: Harness) -> None:
 
 
 def labelled_pools_remember(harness: Harness) -> None:
-    """A labelled pool says who had it last and for what, is found by that, and can be looked up while it rests."""
+    """A labelled pool says who had it last and for which entity, is found by that entity, and can be read while it
+    is unused."""
     harness.open(retention=50)
     for number, key in enumerate(("z", "é", "a"), 1):
         harness.done(placing(number, [Leg(f"~key/{key}", 1, 1, label=f"type:{key}")], ttl=20))
@@ -114,7 +116,8 @@ def labelled_pools_remember(harness: Harness) -> None:
 
 
 def windows_close(harness: Harness) -> None:
-    """A leg is granted within its window only; a finished window goes, whatever was consumed, once nothing is held."""
+    """A leg is granted within its window only; a window that is over is removed, whatever was consumed, once nothing
+    is held."""
     leg = Leg("~rate/0", 2, 5, opens=START, closes=START + 10)
     harness.done(Consume(id=hold_id(1), legs=(leg,), owner=TOKEN))
     harness.done(placing(2, [leg], ttl=30))
@@ -139,7 +142,7 @@ def windows_close(harness: Harness) -> None:
 
 
 def a_full_table_keeps_no_memories(harness: Harness) -> None:
-    """Where the table of pools is full, labelled ones that are only kept to be looked up make room, oldest first."""
+    """If the table of pools is full, labelled pools that are kept only to be read make room, oldest first."""
     harness.open(max_pools=2)
     for number in (1, 2, 3):
         harness.at(number)
@@ -152,7 +155,8 @@ def a_full_table_keeps_no_memories(harness: Harness) -> None:
 
 
 def records_compare_and_set(harness: Harness) -> None:
-    """A record is written only over the version its writer saw; records are listed by id within their kind."""
+    """A record is written only over the version that its writer has read; records are listed by id within their
+    kind."""
     put = harness.done(PutRecord(kind="k", id="b", body='{"n": 1}', if_version=0))
     require_equal(
         (put.record and put.record.version, put.position and put.position.seq),
@@ -174,7 +178,7 @@ def records_compare_and_set(harness: Harness) -> None:
 
 
 def durable_looks_show_the_same(harness: Harness) -> None:
-    """A look that a command's answer rests on shows what any look shows, and leaves nothing behind."""
+    """A durable read shows what any read shows, and writes nothing."""
     for number, pool in enumerate(("a", "b")):
         harness.done(CreatePool(id=pool, total=2))
         harness.done(placing(number, pool))
@@ -262,7 +266,8 @@ def nothing_crosses_tenants(harness: Harness) -> None:
 
 
 def tenants_in_order(harness: Harness) -> None:
-    """Tenants that have pools are listed by name, page by page; the default one has no name. All have one journal."""
+    """Tenants that have pools are listed by name, page by page; the default tenant has no name. All share one
+    journal."""
     require_equal(harness.engine.read(ListTenants()), [], "tenants of nothing")
     names = sorted(("acme", "Acme", "acme2", "a%", "é", "\U0001f642", "~"))
     for tenant in ("", *reversed(names)):
@@ -291,7 +296,7 @@ def tokens_are_never_shown(harness: Harness) -> None:
 
 
 def surveys_count_everything(harness: Harness) -> None:
-    """A survey counts pools, live holds and entries of all tenants, and names the earliest deadline not yet seen to."""
+    """A survey counts pools, live holds and entries of all tenants, and names the earliest deadline that is due."""
     empty = harness.engine.read(TakeSurvey())
     require_equal(
         (empty.pools, empty.live_holds, empty.entries, empty.oldest_due), (0, 0, 0, None), "a survey of nothing"

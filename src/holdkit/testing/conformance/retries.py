@@ -1,4 +1,4 @@
-"""Checks of operation ids: one effect and one answer each, for as long as they are remembered."""
+"""Checks of operation ids: one effect and one answer each, for as long as they are kept."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .harness import TOKEN, Harness, hold_id, placing, require, require_equal
 
 
 def same_operation_same_answer(harness: Harness) -> None:
-    """Same operation id, same payload: the recorded answer again, refusals and token included, and nothing twice."""
+    """Same operation id, same payload: the recorded answer again, refusals and token included, and no second effect."""
     harness.pools(a=3)
     commands: tuple[AnyCommand, ...] = (
         placing(1, op="take", owner="secret"),
@@ -33,7 +33,7 @@ def same_operation_same_answer(harness: Harness) -> None:
 
 
 def same_operation_other_payload(harness: Harness) -> None:
-    """Same operation id, other payload: `operation_conflict`, no effect, and the first answer stays what it was."""
+    """Same operation id, other payload: `operation_conflict`, no effect, and the first answer stays."""
     harness.pools(a=3)
     harness.done(placing(1, op="take"))
     harness.refused(placing(1, quantity=2, op="take"), Reason.OPERATION_CONFLICT)
@@ -44,7 +44,7 @@ def same_operation_other_payload(harness: Harness) -> None:
 
 
 def another_worker_asks_again(harness: Harness) -> None:
-    """Who asks and why is no part of the payload: the recorded answer again, and the journal names the one who was first."""
+    """Actor and reason are no part of the payload: the recorded answer again, and the journal names the first actor."""
     harness.pools(a=3)
     commands: tuple[AnyCommand, ...] = (
         placing(1, op="take", owner="secret"),
@@ -64,7 +64,7 @@ def another_worker_asks_again(harness: Harness) -> None:
 
 
 def retried_within_a_batch(harness: Harness) -> None:
-    """An operation asked twice in one batch is applied once."""
+    """An operation that is sent twice in one batch is applied once."""
     harness.pools(a=3)
     take = placing(1, op="take")
     applied = harness.apply(Group((take, take)), Group((take, placing(2, op="take"))))
@@ -75,7 +75,7 @@ def retried_within_a_batch(harness: Harness) -> None:
 
 
 def remembered_for_the_window(harness: Harness) -> None:
-    """An operation is remembered for `retry_window`; at age == window it is gone, and its id may be used anew."""
+    """An operation is kept for `retry_window`; at age == window it is gone, and its id may be used again."""
     harness.open(retry_window=50)
     harness.pools(a=3)
     harness.done(placing(1, op="take"))
@@ -103,7 +103,7 @@ def full_table_never_stops_an_end(harness: Harness) -> None:
 
 
 def aborted_is_remembered(harness: Harness) -> None:
-    """What an atomic group answered is remembered, for each of its operations."""
+    """The answer of an atomic group is kept, for each of its operations."""
     harness.pools(a=1)
     group = Group((placing(1, op="x"), placing(2, op="y")), atomic=True)
     words = [word_of(outcome) for outcome in harness.apply(group).outcomes[0]]
@@ -117,7 +117,7 @@ def aborted_is_remembered(harness: Harness) -> None:
 
 
 def one_key_for_a_group(harness: Harness) -> None:
-    """One operation id for a whole group: the same group is replayed, another one under it does nothing at all."""
+    """One operation id for a whole group: the same group is replayed, another group under it does nothing at all."""
     harness.pools(a=5, b=1)
     harness.done(placing(4, op="single"))
     pair = (placing(1, quantity=2), placing(2, quantity=9))
@@ -141,7 +141,7 @@ def one_key_for_a_group(harness: Harness) -> None:
 
 
 def one_key_for_an_aborted_group(harness: Harness) -> None:
-    """What an atomic group under one operation id was refused, it is refused again, though there is room by now."""
+    """An atomic group that was refused under one operation id is refused again, though there are units by now."""
     harness.pools(a=1)
     pair = (placing(1), placing(2))
     aborted = [Reason.ABORTED, Reason.INSUFFICIENT_CAPACITY]

@@ -14,18 +14,19 @@ from . import batches, bounds, capabilities, concurrency, deadlines, durability,
 from .harness import Harness, Make, NotConforming, Reopen
 
 Check: TypeAlias = Callable[[Harness], None]
-"""Asks an engine for something and raises `NotConforming` if it was not kept; its first docstring line is the promise."""
+"""Uses an engine, and raises `NotConforming` if it does not behave; the first line of its docstring says what is
+expected."""
 
 CHECKS: Final[tuple[Check, ...]] = (*batches.CHECKS, *deadlines.CHECKS, *retries.CHECKS, *journal.CHECKS,
                                     *bounds.CHECKS, *reads.CHECKS, *pool_ends.CHECKS, *concurrency.CHECKS, *capabilities.CHECKS)  # fmt: skip
-"""What every engine must keep."""
+"""What every engine must pass."""
 
 DURABLE: Final[tuple[Check, ...]] = durability.CHECKS
-"""What an engine must keep that promises to outlive its process."""
+"""What an engine must pass that promises to outlive its process."""
 
 
 class Failure(Struct, frozen=True):
-    """One promise that an engine did not keep."""
+    """One check that an engine did not pass."""
 
     check: str
     promise: str
@@ -36,7 +37,7 @@ class Failure(Struct, frozen=True):
 
 
 def run_check(check: Check, make: Make, reopen: Reopen | None = None) -> None:
-    """Run one check on a new engine; `NotConforming` if the engine fails it, be it by an answer or by an error."""
+    """Run one check on a new engine; `NotConforming` if the engine fails it, by an answer or by an error."""
     harness = Harness(make, reopen)
     try:
         check(harness)
@@ -49,10 +50,10 @@ def run_check(check: Check, make: Make, reopen: Reopen | None = None) -> None:
 
 
 def check_engine(make: Make, reopen: Reopen | None = None, *, only: Sequence[str] = ()) -> list[Failure]:
-    """Run every check, those of durability too if `reopen` is given. An empty list means: it conforms.
+    """Run every check, those of durability too if `reopen` is given. An empty list means that the engine conforms.
 
-    `make(clock, limits)` opens a new, empty engine each time; `reopen(engine)` opens anew what that one has stored. With
-    `only`, the checks of these names.
+    `make(clock, limits)` opens a new, empty engine each time; `reopen(engine)` opens again what that one has stored.
+    With `only`, run the checks of these names.
     """
     failures = []
     for check in (*CHECKS, *(DURABLE if reopen is not None else ())):
@@ -66,15 +67,15 @@ def check_engine(make: Make, reopen: Reopen | None = None, *, only: Sequence[str
 
 
 def promise(check: Check) -> str:
-    """What a check is about, in one line."""
+    """What a check expects, in one line."""
     return (check.__doc__ or "").strip().splitlines()[0]
 
 
 class EngineConformance:
-    """Subclass it in a test module, say how an engine is made, and pytest finds one test per check."""
+    """Subclass it in a test module and say how an engine is opened: pytest finds one test per check."""
 
     def make_engine(self, clock: Clock, limits: Limits) -> Engine:
-        """Open a new, empty engine; called anew by every check."""
+        """Open a new, empty engine; called by every check."""
         raise NotImplementedError
 
 
@@ -82,7 +83,7 @@ class DurableEngineConformance(EngineConformance):
     """The same, with the checks of durability, for engines that outlive their process."""
 
     def reopen(self, engine: Engine) -> Engine:
-        """Open anew what this engine has stored. It is closed, or left lying as after a crash."""
+        """Open again what this engine has stored. It is closed, or abandoned as after a crash."""
         raise NotImplementedError
 
 

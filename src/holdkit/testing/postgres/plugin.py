@@ -1,6 +1,6 @@
 """Fixtures for pytest: `pytest_plugins = ["holdkit.testing.postgres.plugin"]` in the topmost conftest.
 
-Where there is no PostgreSQL the tests that ask for one are skipped, and the reason says what to install.
+Where there is no PostgreSQL, the tests that need it are skipped, and the reason says what to install.
 """
 
 from __future__ import annotations
@@ -38,13 +38,14 @@ def postgres_server(postgres_binaries: Path, tmp_path_factory: pytest.TempPathFa
 
 @pytest.fixture(scope="session")
 def postgres_template() -> str:
-    """What each test's database is a copy of: an empty one. Override it with a name from `postgres_server.template`."""
+    """What each test's database is a copy of: an empty database. Override it with a name from
+    `postgres_server.template`."""
     return "template0"
 
 
 @pytest.fixture
 def postgres_url(postgres_server: ServerAddress, postgres_template: str) -> Iterator[str]:
-    """A fresh database; dropped after the test, whoever is still connected."""
+    """A new database; dropped after the test, even if connections are open."""
     name = f"test_{uuid4().hex}"
     yield postgres_server.create_database(name, postgres_template)
     postgres_server.drop_database(name)

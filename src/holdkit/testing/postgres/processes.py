@@ -1,4 +1,4 @@
-"""The processes of a server: which they are, and when they are gone. Ends none."""
+"""The processes of a server: which they are, and whether they have ended. Ends none."""
 
 from __future__ import annotations
 
@@ -10,24 +10,25 @@ PROC: Final = Path("/proc")
 
 
 def children(parent: int) -> list[int]:
-    """The processes started by this one. (A backend leads a session of its own, so a process group would not do.)"""
+    """The processes that this one has started. (A backend leads a session of its own, so a process group would not
+    do.)"""
     return [pid for pid, (_, of) in all_processes().items() if of == parent]
 
 
 def alive(pids: list[int]) -> list[int]:
-    """Those that still run. One that waits to be reaped by whoever inherited it does not."""
+    """Those that still run. A process that only waits to be reaped does not."""
     now = all_processes()
     return [pid for pid in pids if pid in now and not now[pid][0].startswith("Z")]
 
 
 def running(pids: list[int]) -> list[int]:
-    """Those that are neither ended nor stopped."""
+    """Those that have neither ended nor been stopped."""
     now = all_processes()
     return [pid for pid in alive(pids) if not now.get(pid, ("T", 0))[0].startswith("T")]
 
 
 def all_processes() -> dict[int, tuple[str, int]]:
-    """State and parent of each."""
+    """State and parent of each process."""
     if not (PROC / "self" / "stat").exists():
         listing = subprocess.run(["ps", "-A", "-o", "pid=,state=,ppid="], capture_output=True, text=True, check=True)
         rows = [line.split() for line in listing.stdout.splitlines()]
@@ -39,6 +40,6 @@ def all_processes() -> dict[int, tuple[str, int]]:
                 # after the program's name, which may hold anything
                 state, parent, *_ = (folder / "stat").read_text(errors="replace").rpartition(")")[2].split()
             except OSError:
-                continue  # ended meanwhile
+                continue  # it has ended meanwhile
             found[int(folder.name)] = (state, int(parent))
     return found

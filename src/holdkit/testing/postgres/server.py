@@ -1,6 +1,7 @@
-"""A server to start, stop, kill and start again. Removes everything when closed; keeps no data anybody might want.
+"""A server to start, stop, kill and start again. Closing it removes everything; it is not for data that anybody
+wants to keep.
 
-PostgreSQL refuses to run as root, and under a number that has no name. Where we are root, its programs run as `nobody`; no
+PostgreSQL refuses to run as root, and as a user without a name. If we are root, its programs run as `nobody`; no
 user is created. It is as durable as any (`fsync` is on) unless told otherwise: a test that wants speed must say so.
 """
 
@@ -33,7 +34,7 @@ SOCKET_LIMIT: Final = 103
 PATIENCE: Final = 60.0
 SIGNALS: Final = {"smart": signal.SIGTERM, "fast": signal.SIGINT, "immediate": signal.SIGQUIT}
 PORTS: Final = range(20_000, 30_000)
-"""Below those that systems give to whoever asks for any."""
+"""Below the ports that systems assign on request."""
 SETTINGS: Final = {
     "max_connections": "100",
     "shared_buffers": "32MB",
@@ -46,7 +47,7 @@ _asked = count()
 
 
 class ServerFailed(Exception):
-    """The server did not do as told; the message ends with what it logged."""
+    """The server did not do as told; the message ends with its log."""
 
 
 class PostgresServer(ServerAddress):
@@ -94,7 +95,7 @@ class PostgresServer(ServerAddress):
         self.close()
 
     def tcp_dsn(self, database: str = "postgres") -> str:
-        """The same database through 127.0.0.1, for what cannot be done to a Unix socket."""
+        """The same database through 127.0.0.1, for tests that a Unix socket does not allow."""
         return f"postgresql://{USER}@127.0.0.1:{self.port}/{database}"
 
     def start(self, settings: Mapping[str, str] | None = None) -> None:
@@ -108,7 +109,7 @@ class PostgresServer(ServerAddress):
             raise
 
     def launch(self, settings: Mapping[str, str] | None = None) -> None:
-        """Begin to start it, and return at once: for whoever wants to disturb its recovery."""
+        """Begin to start it, and return at once: for tests that disturb its recovery."""
         if self._process is not None:
             raise ServerFailed("already started")
         self.settings |= settings or {}
@@ -126,7 +127,7 @@ class PostgresServer(ServerAddress):
             )  # fmt: skip
 
     def is_running(self) -> bool:
-        """Whether its first process is there."""
+        """Whether its first process runs."""
         return self._process is not None and self._process.poll() is None
 
     def stop(self, mode: Stop = "fast") -> None:
@@ -140,7 +141,8 @@ class PostgresServer(ServerAddress):
         self._process = None
 
     def kill(self) -> None:
-        """SIGKILL to all of its processes at once: what a crash of the machine leaves, except for the disk's own cache."""
+        """SIGKILL to all of its processes at once: what a crash of the machine leaves, except for the disk's own
+        cache."""
         process = self._running()
         process.send_signal(signal.SIGSTOP)  # or it would start others while they are counted
         wait_for(lambda: not running([process.pid]), "it ignored SIGSTOP")
@@ -152,7 +154,7 @@ class PostgresServer(ServerAddress):
         wait_for(lambda: not alive(others), "its processes survived SIGKILL")  # or the next start would refuse
 
     def kill_postmaster(self) -> None:
-        """SIGKILL to the first process alone: the others notice and end by themselves, some of them only after a while."""
+        """SIGKILL to the first process alone: the others notice and end by themselves, some of them after a while."""
         process = self._running()
         process.send_signal(signal.SIGSTOP)  # or it would start others while they are counted
         wait_for(lambda: not running([process.pid]), "it ignored SIGSTOP")
@@ -166,7 +168,7 @@ class PostgresServer(ServerAddress):
         self._running().send_signal(SIGNALS[mode])
 
     def pause(self) -> None:
-        """SIGSTOP to all of its processes: connections stay open, and nobody answers."""
+        """SIGSTOP to all of its processes: connections stay open, and the server does not answer."""
         process = self._running()
         process.send_signal(signal.SIGSTOP)
         wait_for(lambda: not running([process.pid]), "it ignored SIGSTOP")
@@ -180,7 +182,7 @@ class PostgresServer(ServerAddress):
         signal_each([*children(process.pid), process.pid], signal.SIGCONT)
 
     def end(self) -> None:
-        """Whatever state it is in, nothing of it runs when this returns."""
+        """Whatever its state, none of its processes runs when this returns."""
         if self.is_running():
             self.kill()
         self._process = None
@@ -214,13 +216,13 @@ class PostgresServer(ServerAddress):
         return str(done.stdout)
 
     def log(self, lines: int = 20) -> str:
-        """The end of what the server wrote."""
+        """The end of the server's log."""
         if not self.log_file.exists():
             return ""
         return "\n".join(self.log_file.read_text(errors="replace").splitlines()[-lines:])
 
     def close(self) -> None:
-        """End it and remove all of its files; more than once does no harm."""
+        """Stop it and remove all of its files; closing again does nothing."""
         atexit.unregister(self.close)
         self.end()
         if self._folders:
@@ -258,7 +260,7 @@ class PostgresServer(ServerAddress):
 
 
 def signal_each(pids: list[int], number: signal.Signals) -> None:
-    """Those that are already gone are left out."""
+    """Send a signal to each; those that have ended are skipped."""
     for pid in pids:
         with suppress(ProcessLookupError):
             os.kill(pid, number)

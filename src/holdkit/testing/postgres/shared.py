@@ -1,10 +1,10 @@
-"""One server for all the processes of a test run, without counting them.
+"""One server for all processes of a test run, without counting them.
 
-Who uses the server holds a shared lock on a file, which the system takes back however the process ends. A keeper owns the
-server and waits for the exclusive lock: it has it when nobody is left, and takes the server down. So a run that was
-interrupted or killed leaves neither processes nor files.
+Each process that uses the server holds a shared lock on a file; the operating system releases it however the process
+ends. A keeper process owns the server and waits for the exclusive lock: it gets it when no user is left, and stops
+the server. So a run that was interrupted or killed leaves neither processes nor files.
 
-Its files are in memory where there is room: what many tests share is no place to test durability.
+The server's files are in memory if there is space: durability is tested with other servers.
 """
 
 from __future__ import annotations
@@ -34,12 +34,13 @@ SETTINGS: Final = {"min_wal_size": "32MB", "max_wal_size": "128MB"}
 
 @contextmanager
 def shared_server(place: Path) -> Iterator[ServerAddress]:
-    """The server of all who name the same folder; the first starts it, and at the end waits until it is gone."""
+    """The server of all processes that name the same folder; the first one starts it, and at the end waits until it
+    is gone."""
     keeper: subprocess.Popen[str] | None = None
     with (place / USERS).open("a") as users:
         with (place / STARTING).open("a") as starting:
             fcntl.flock(starting, fcntl.LOCK_EX)
-            fcntl.flock(users, fcntl.LOCK_SH)  # while another run's keeper takes its server down, this waits
+            fcntl.flock(users, fcntl.LOCK_SH)  # waits while another run's keeper stops its server
             if not (place / ADDRESS).exists():
                 keeper = start_keeper(place)
         try:
@@ -64,7 +65,7 @@ def start_keeper(place: Path) -> subprocess.Popen[str]:
 
 
 def keep(place: Path) -> None:
-    """Own a server until nobody uses it."""
+    """Own a server until no process uses it."""
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     address, draft = place / ADDRESS, place / f"{ADDRESS}.draft"
     with (place / USERS).open("a") as users, PostgresServer(SETTINGS, within=memory()) as server:
@@ -79,7 +80,7 @@ def keep(place: Path) -> None:
 
 
 def memory() -> Path | None:
-    """A folder without a disk behind it; None if there is none, or it is small, as in many containers."""
+    """A folder in memory; None if there is none, or if it is small, as in many containers."""
     roomy = MEMORY.is_dir() and os.access(MEMORY, os.W_OK) and shutil.disk_usage(MEMORY).free > ROOM
     return MEMORY if roomy else None
 

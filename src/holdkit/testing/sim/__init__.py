@@ -1,4 +1,5 @@
-"""The simulator: seeds become lives of the log engine, with crashes, errors, rot, and clocks that jump."""
+"""The simulator: each seed becomes one run of the log engine, with crashes, disk errors, bit rot, and clocks that
+jump."""
 
 from .checker import SimulationFailed
 from .plan import Plan, draw_plan

@@ -1,8 +1,9 @@
-"""A witness of one simulated life: a shadow that never fails, a follower of the journal, and a transcript.
+"""Checks one simulated run: a reference engine that never fails, a follower of the journal, and a transcript.
 
-The shadow is the memory engine, given exactly what the log engine acknowledged. After every step both must agree, row for row
-and entry for entry; after every crash nothing acknowledged may be gone, and nothing refused may be there. Does nothing to the
-engine but look at it.
+The reference is the memory engine, given exactly what the log engine has acknowledged. After every step both must
+agree, row for row and entry for entry; after every crash nothing acknowledged may be missing, and nothing refused
+may be there. The checker reads both engines' tables directly: what a read would hide (an index, a pruned row) must
+agree too. It changes nothing.
 """
 
 from __future__ import annotations
@@ -24,22 +25,22 @@ from .plan import Apply
 
 
 class Checker:
-    """Knows what was acknowledged, and what is in doubt."""
+    """Knows what was acknowledged, and which outcomes are unknown."""
 
     def __init__(self, clock: Clock, limits: Limits, faults: Faults, reached: Counter[str]) -> None:
         self._clock, self._faults, self._reached = clock, faults, reached
         self._transcript = blake2b(digest_size=16)
         self._reference = MemoryEngine(clock=clock, limits=limits, journal=1_000_000)
         self._unknown_results: list[MemoryEngine] = []
-        """How each batch that was unknown would have ended, decided on what was there then."""
+        """The reference after each batch whose outcome is unknown, decided on the state of that moment."""
         self.pending: list[Apply] = []
-        """Batches whose fate is not known."""
+        """Batches whose outcome is unknown."""
         self.followed: list[JournalRow] = []
         """What a follower has seen."""
 
     @property
     def transcript(self) -> str:
-        """The hash of all that was noted."""
+        """The hash of everything noted."""
         return self._transcript.hexdigest()
 
     @property
@@ -48,11 +49,11 @@ class Checker:
         return not (self._reference._tables.live or self._reference._tables.leftover)
 
     def note(self, text: str) -> None:
-        """Something that must be the same when the plan is lived through again."""
+        """Note something that must be the same when the plan runs again."""
         self._transcript.update(text.encode())
 
     def acknowledge(self, step: Apply, answer: Applied) -> None:
-        """The engine has answered: the shadow must answer the same."""
+        """The engine has answered: the reference must answer the same."""
         if answer.wrote:
             self.forget_pending()  # what was unknown before is left out for certain
         expected = self._reference.apply(step.groups)
@@ -65,16 +66,18 @@ class Checker:
             self._reached["replayed"] += getattr(outcome, "replayed", False)
 
     def note_unknown(self, step: Apply) -> None:
-        """Its fate is not known. Decided anew on what its first part left, it might do more: so it is decided now."""
+        """The outcome is unknown. Decided later, on what its first part left, the batch might do more: so it is
+        decided now."""
         self._unknown_results.append(after(self._reference, step))
 
     def forget_pending(self) -> None:
-        """Nothing is in doubt any more."""
+        """No outcome is unknown any more."""
         self.pending.clear()
         self._unknown_results.clear()
 
     def reconcile(self, why: str, engine: LogEngine) -> None:
-        """After a crash or an error: the engine has what was acknowledged, and of what was in doubt a part or nothing."""
+        """After a crash or an error: the engine has what was acknowledged, and of a batch of unknown outcome a part
+        or nothing."""
         self._faults.paused = True
         candidates = [*(after(self._reference, step) for step in self.pending), *self._unknown_results]
         self._reference, fate = reconciled(why, self._reference, engine, candidates, self._clock)
@@ -83,7 +86,7 @@ class Checker:
         self.note(f"{why} {fate}")
 
     def check(self, where: str, engine: LogEngine, *, opened: bool) -> list[JournalRow]:
-        """Compare everything; gives what the follower had not seen yet."""
+        """Compare everything; returns the entries that the follower had not seen yet."""
         self._faults.paused = True
         different = difference(self._reference, engine)
         if different is not None:
@@ -107,7 +110,7 @@ TABLES = (
 
 
 class SimulationFailed(AssertionError):
-    """A promise was broken in a simulated life."""
+    """The engine broke a guarantee in a simulated run."""
 
 
 def journal_of(engine: ResidentEngine) -> list[JournalRow]:
@@ -116,7 +119,7 @@ def journal_of(engine: ResidentEngine) -> list[JournalRow]:
 
 
 def difference(mine: ResidentEngine, theirs: ResidentEngine) -> str | None:
-    """The first table that differs, in words."""
+    """The first table that differs, described; None if all agree."""
     for name in TABLES:
         ours, found = getattr(mine._tables, name), getattr(theirs._tables, name)
         if ours != found:
@@ -145,7 +148,7 @@ def copy_of(engine: ResidentEngine, clock: Clock, journal: Iterable[JournalRow])
 
 
 def after(reference: MemoryEngine, step: Apply) -> MemoryEngine:
-    """The shadow as it would be if this batch had been applied too."""
+    """The reference as it would be if this batch had been applied too."""
     candidate = copy_of(reference, lambda: step.slot, journal_of(reference))
     candidate.apply(step.groups)
     return candidate
@@ -154,9 +157,11 @@ def after(reference: MemoryEngine, step: Apply) -> MemoryEngine:
 def reconciled(
     why: str, reference: MemoryEngine, found: LogEngine, candidates: list[MemoryEngine], clock: Clock
 ) -> tuple[MemoryEngine, str]:
-    """The shadow after a crash or an error: what was acknowledged, and of one batch in flight a whole part or nothing.
+    """The reference after a crash or an error: what was acknowledged, and of one batch in flight a whole part or
+    nothing.
 
-    `candidates` are what each batch in flight would have come to. Also says which: lost, survived or survived in part.
+    `candidates` are the results that the batches in flight would have had. Also returns which it was: lost, survived
+    or survived in part.
     """
     mine, theirs = journal_of(reference), journal_of(found)
     if theirs[: len(mine)] != mine:
@@ -175,7 +180,7 @@ def reconciled(
 def check_operations(
     why: str, reference: MemoryEngine, candidates: list[MemoryEngine], found: LogEngine, now: Slot
 ) -> None:
-    """Each record is as acknowledged, or as a batch in flight would have it, or past its window."""
+    """Each operation record is as acknowledged, or as a batch in flight would have written it, or past its window."""
     before, there = reference._tables.operations, found._tables.operations
     for key in sorted({*before, *there}):
         old = before.get(key)

@@ -1,7 +1,9 @@
-"""A simulated disk under the real log engine: the same port, with a page cache that a crash can lose.
+"""A simulated disk under the real log engine, with a page cache that a crash can lose, and the faults that strike
+it.
 
-What was written and not synced survives a crash sector by sector, or not at all, in any order. A failed sync leaves what it
-covered readable and never durable, as real kernels do. Names survive as a prefix of what was done to them since the last sync.
+What was written and not synced survives a crash sector by sector or not at all, in any order. A failed sync leaves
+its data readable and never durable, as real kernels do. Changes of names survive as a prefix of those since the last
+sync.
 """
 
 from __future__ import annotations
@@ -19,11 +21,11 @@ SECTOR = 512
 
 
 class PowerCut(BaseException):
-    """The machine stops here. Not an Exception: nobody may handle it."""
+    """The machine stops here. It is not an Exception, so that no code handles it."""
 
 
 class Pages:
-    """The contents of one file: what is on the platter, what is in the cache, and what lies between."""
+    """The contents of one file: what is durable, what is in the cache, and the writes between the two."""
 
     def __init__(self) -> None:
         self.durable = bytearray()
@@ -43,17 +45,17 @@ class Pages:
         self.pending.append((size, None))
 
     def sync(self) -> None:
-        """What is pending reaches the platter."""
+        """Make pending writes durable."""
         for offset, data in self.pending:
             _put(self.durable, offset, data)
         self.pending.clear()
 
     def forget(self) -> None:
-        """A sync failed: the kernel takes the pages for clean, and no later sync will write them."""
+        """A sync failed: the kernel takes the pages for clean, and no later sync writes them."""
         self.pending.clear()
 
     def crash(self, random: Random) -> None:
-        """Some of what was pending made it, sector by sector."""
+        """Some pending writes become durable, sector by sector."""
         luck = random.choice((0.0, 0.5, 0.9, 1.0))
         for offset, data in self.pending:
             if data is None:
@@ -82,7 +84,7 @@ def _put(target: bytearray, offset: int, data: bytes | None) -> None:
 
 
 class SimDisk:
-    """One directory. `before(call)` is asked before every call and may raise: a power cut, or an OSError."""
+    """One directory. `before(call)` is called before every operation and may raise a power cut or an OSError."""
 
     def __init__(self, before: Callable[[str], None] | None = None, capacity: int = 1 << 40) -> None:
         self.name = "simulated"
@@ -99,7 +101,7 @@ class SimDisk:
         self.before(name)
 
     def used(self) -> int:
-        """How many bytes are taken."""
+        """How many bytes are used."""
         return sum(len(pages.cached) for pages in self.files.values())
 
     def crash(self, random: Random) -> None:
@@ -117,7 +119,7 @@ class SimDisk:
     # The port
 
     def lock(self) -> None:
-        """Take the directory."""
+        """Lock the directory."""
         if self.locked:
             raise BlockingIOError(errno.EAGAIN, "locked")
         self.locked = True
@@ -166,7 +168,7 @@ class SimDisk:
         self.pending_names.clear()
 
     def close(self) -> None:
-        """Give the directory back."""
+        """Unlock the directory."""
         self.locked = False
 
 
@@ -195,13 +197,13 @@ class SimFile:
         self._end += len(data)
 
     def cut(self, size: int) -> None:
-        """Drop everything behind `size`."""
+        """Drop everything after `size`."""
         self._disk._call("cut")
         self._pages.cut(size)
         self._end = size
 
     def sync(self) -> None:
-        """Make everything written durable; a failed one leaves it readable and never durable."""
+        """Make everything written durable; a failed sync leaves it readable and never durable."""
         try:
             self._disk._call("sync")
         except OSError:
@@ -210,7 +212,7 @@ class SimFile:
         self._pages.sync()
 
     def read(self, offset: int, size: int) -> bytes:
-        """What stands there."""
+        """The bytes at an offset."""
         self._disk._call("read")
         return bytes(self._pages.cached[offset : offset + size])
 
@@ -219,25 +221,25 @@ class SimFile:
         return len(self._pages.cached)
 
     def close(self) -> None:
-        """Give it back."""
+        """Nothing to do."""
 
 
 class Faults:
-    """At most one fault is armed at a time; it strikes at its n-th call from then on."""
+    """At most one fault is armed; it strikes at its n-th disk call from then on."""
 
     def __init__(self, reached: Counter[str]) -> None:
         self._reached = reached
         self.armed: Fault | None = None
         self._countdown = 0
         self.paused = False
-        """Nothing strikes while the world is only looking."""
+        """Nothing strikes while the checker reads."""
 
     def arm(self, fault: Fault | None) -> None:
-        """Arm a fault in place of any other, or none."""
+        """Arm a fault instead of any other, or none."""
         self.armed, self._countdown = fault, 0 if fault is None else fault.after
 
     def before(self, call: str) -> None:
-        """Strike here, or let the call pass."""
+        """Strike at this call, or let it pass."""
         if self.armed is None or self.paused:
             return
         if self._countdown > 0:

@@ -37,20 +37,20 @@ START: Slot = 1_000_000
 
 
 class Apply(Struct, frozen=True):
-    """A batch, at a slot."""
+    """Apply a batch, at a slot."""
 
     slot: Slot
     groups: tuple[Group, ...]
 
 
 class Fault(Struct, frozen=True):
-    """Arms one fault: at the n-th disk call from here, a power cut or an error of the disk."""
+    """Arms one fault: a power cut or a disk error at the n-th disk call from here."""
 
     kind: str
     """cut, error or rot."""
     after: int
     dice: int
-    """Seeds what survives."""
+    """The seed of what survives."""
     times: int = 1
     """How many calls in a row fail."""
 
@@ -68,13 +68,13 @@ class TakeSnapshot(Struct, frozen=True):
 
 
 class Space(Struct, frozen=True):
-    """The disk has this much room left from here on (None: plenty)."""
+    """From here on the disk has this much space left (None: plenty)."""
 
     left: int | None
 
 
 class Converge(Struct, frozen=True):
-    """All faults are over, and time passes: everything must come to rest."""
+    """There are no more faults, and time passes: everything must come to rest."""
 
     slot: Slot
 
@@ -83,18 +83,18 @@ Step: TypeAlias = Apply | Fault | Reopen | TakeSnapshot | Space | Converge | Sag
 
 
 class Plan(Struct, frozen=True):
-    """All of one simulated life."""
+    """Everything that happens in one simulated run."""
 
     seed: int
     limits: Limits
     segment_bytes: int
     steps: tuple[Step, ...]
     first_fault: Fault | None = None
-    """A fault that is armed before the log is there."""
+    """A fault that is armed before the log exists."""
 
 
 def part(seed: int, name: str) -> Random:
-    """One seed, split by name: drawing more of one thing never shifts another."""
+    """One seed, split by name: drawing more of one thing never changes another."""
     return Random(int.from_bytes(blake2b(f"{seed}/{name}".encode(), digest_size=8).digest(), "big"))
 
 
@@ -144,7 +144,7 @@ def draw_plan(seed: int, length: int = 40) -> Plan:
 
 
 class Clients:
-    """Several clients and a sweeper, who reuse ids, retry, come late, and move the clock in both directions."""
+    """Several clients and a sweeper that reuse ids, retry, come late, and move the clock in both directions."""
 
     def __init__(self, random: Random) -> None:
         self._random = random
@@ -233,18 +233,18 @@ class Clients:
 
 
 OPERATED: Final = 0.25
-"""Of all lives: those in which limits are changed. (The others stay as they were.)"""
+"""The share of runs in which limits are changed. (The others stay as they were.)"""
 
 
 class Operator:
-    """Somebody who changes the limits that are stored with the data, to and fro. With dice of their own."""
+    """An operator who changes the stored limits back and forth; drawn from a random generator of its own."""
 
     def __init__(self, random: Random) -> None:
         self._random = random
         self._busy = random.random() < OPERATED
 
     def between(self, slot: Slot) -> list[Apply]:
-        """What is done before the next step; mostly nothing."""
+        """What the operator does before the next step; mostly nothing."""
         random = self._random
         if not self._busy or random.random() > 0.3:
             return []

@@ -1,8 +1,8 @@
-"""Drivers of sagas in a simulated life: the real face, one request at a time.
+"""Drivers of sagas in a simulated run: the real face, one request at a time.
 
-The face's own code runs, as coroutines that nobody's event loop drives: each stops before every write, and within its effect,
-until the plan gives it a turn. Between two turns anything may happen: another driver, a clock that jumps, the end of the
-machine. Effects are kept outside: no crash takes them back. Decides nothing, and writes through the world alone.
+The face's own code runs, as coroutines without an event loop: each stops before every write, and within its effect,
+until the plan gives it a turn. Between two turns anything may happen: another driver, a clock that jumps, a crash of
+the machine. Effects are recorded outside of the engine: no crash takes them back. Writes through the world alone.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from .saga_plan import Intent
 
 T = TypeVar("T")
 Apply = Callable[[Group], list[Outcome]]
-"""Sends a group to the engine of this life; raises what the caller of an engine hears."""
+"""Sends a group to the engine of this run; raises what the caller of an engine gets."""
 
 MOST_FAILURES: Final = 3
 NAME: Final = "sale"
@@ -41,7 +41,7 @@ log = logging.getLogger("holdkit")
 
 
 class Request(Struct, frozen=True):
-    """What a driver waits for: that its group is applied, or (without one) merely its turn."""
+    """What a driver waits for: that its group is applied or, without a group, merely its turn."""
 
     group: Group | None = None
 
@@ -50,7 +50,7 @@ class Request(Struct, frozen=True):
 
 
 class Effects:
-    """The world that no crash takes back: what effects have done there."""
+    """What effects have done in other systems, which no crash takes back."""
 
     def __init__(self) -> None:
         self.tried: Counter[str] = Counter()
@@ -60,7 +60,7 @@ class Effects:
 
 
 class Sale(Saga):
-    """The application's part. Its effect is interrupted before and behind what it does."""
+    """The application's part. Its effect can be interrupted before and after what it does."""
 
     name, ttl, lease, max_attempts = NAME, 0.0006, 0.001, MOST_FAILURES  # 600 and 1,000 slots
 
@@ -68,16 +68,16 @@ class Sale(Saga):
         self._effects, self._engine = effects, engine
 
     def reserve(self, intent: Any, step: Step) -> dict[str, int]:  # noqa: ARG002  (as the base has it)
-        """What the plan says."""
+        """As the plan says."""
         return msgspec.convert(intent, Intent).take
 
     def validate(self, intent: Any, step: Step) -> None:  # noqa: ARG002  (as the base has it)
-        """Says no if the plan says so."""
+        """Raises if the plan says so."""
         if msgspec.convert(intent, Intent).rejects:
             raise ValueError("on second thoughts, no")
 
     async def effect(self, intent: Any, step: Step) -> int:
-        """Counts, outside; fails as often as the plan says."""
+        """Counts; fails as often as the plan says."""
         await Request()
         self._look(step.id)
         self._effects.tried[step.id] += 1
@@ -94,7 +94,7 @@ class Sale(Saga):
 
 
 class SagaTask:
-    """A coroutine of the face, and what it waits for."""
+    """A coroutine of the face, and the request it waits for."""
 
     def __init__(self, coroutine: Coroutine[Request, list[Outcome], Any]) -> None:
         self._coroutine = coroutine
@@ -104,11 +104,11 @@ class SagaTask:
         self._resume(lambda: coroutine.send(None))  # type: ignore[arg-type]
 
     def answer(self, outcomes: list[Outcome]) -> None:
-        """Go on to the next request."""
+        """Continue to the next request."""
         self._resume(lambda: self._coroutine.send(outcomes))
 
     def fail(self, error: HoldkitError) -> None:
-        """Go on with an error in place of an answer."""
+        """Continue with an error instead of an answer."""
         self._resume(lambda: self._coroutine.throw(error))
 
     def close(self) -> None:
@@ -128,7 +128,7 @@ class SagaTask:
 
 
 class SagaTasks:
-    """All who drive sagas on one machine. A crash ends them all; what they did outside stays."""
+    """All tasks that drive sagas on one machine. A crash ends them all; their effects stay."""
 
     def __init__(self, engine: Callable[[], LogEngine], randomness: Randomness, apply: Apply) -> None:
         self.effects = Effects()
@@ -144,25 +144,25 @@ class SagaTasks:
             driver.close()
 
     def start(self, what: Callable[[AsyncSagas], Coroutine[Any, Any, Any]]) -> SagaTask:
-        """One more driver; it stops before its first write."""
+        """One more task; it stops before its first write."""
         executor = _Executor(self, self._engine(), self._randomness)
         sagas = AsyncSagas(executor, "")
         sagas.register(Sale(self.effects, self._engine))
         return self.start_worker(SagaTask(what(sagas)))
 
     def start_worker(self, driver: SagaTask) -> SagaTask:
-        """It gets turns from now on, unless it has ended already."""
+        """From now on it gets turns, unless it has ended already."""
         if not driver.over:
             self.drivers.append(driver)
         return driver
 
     def run(self, saga: str, intent: Intent) -> SagaTask:
-        """Somebody runs a saga."""
+        """Run a saga."""
         wanted = msgspec.to_builtins(intent)
         return self.start(lambda sagas: sagas._store.run(sagas._registered[NAME], saga, wanted))
 
     def advance(self, driver: SagaTask) -> None:
-        """Give a driver what it waits for."""
+        """Give a task what it waits for."""
         request = driver.request
         assert request is not None
         if request.group is None:
@@ -180,13 +180,13 @@ class SagaTasks:
             self.remove(driver)
 
     def remove(self, driver: SagaTask) -> None:
-        """It gets no turns of its own any more."""
+        """It gets no more turns of its own."""
         if driver in self.drivers:
             self.drivers.remove(driver)
 
 
 class _GroupCommit:
-    """As much of the kernel's as the face asks for."""
+    """As much of the kernel's group commit as the face uses."""
 
     def __init__(self, engine: LogEngine) -> None:
         self.engine = engine
@@ -196,12 +196,12 @@ class _GroupCommit:
         return await Request(group)
 
     async def read(self, query: Query[T], tx: None = None, *, durable: bool = False) -> T:  # noqa: ARG002  (never one)
-        """At once: what is read may be old by the time something is written, and must be seen to be."""
+        """At once: what is read may be old when something is written, and the write must notice it."""
         return self.engine.read(query, durable=durable)
 
 
 class _Executor(AsyncExecutor):
-    """The kernel's desk, where the plan is the queue."""
+    """The kernel's executor, with the plan as its queue."""
 
     def __init__(self, tasks: SagaTasks, engine: LogEngine, randomness: Randomness) -> None:
         self.engine, self.mint = engine, Mint(engine.clock, randomness)
@@ -210,11 +210,11 @@ class _Executor(AsyncExecutor):
 
     @property
     def closed(self) -> bool:
-        """Never: a crash ends the drivers themselves."""
+        """Never: a crash ends the tasks themselves."""
         return False
 
     def start_worker(self, work: AsyncWork, name: str, stop: AsyncSignal) -> Any:  # noqa: ARG002  (nobody reads its name)
-        """A keeper of a lease is one more driver: each of its waits lasts until its next turn."""
+        """The renewal of a lease is one more task: each of its waits lasts until its next turn."""
 
         async def wait(_seen: int, _seconds: float) -> int:
             await Request()
@@ -225,13 +225,14 @@ class _Executor(AsyncExecutor):
 
 
 class _Renewer:
-    """Stands for the kernel's worker."""
+    """Replaces the kernel's worker."""
 
     def __init__(self, tasks: SagaTasks, driver: SagaTask, stop: AsyncSignal) -> None:
         self._tasks, self._driver, self._stop = tasks, driver, stop
 
     async def end(self) -> None:
-        """It stops when it looks next; what it had begun to write is written first, in turns of whoever waits for it."""
+        """It stops at its next turn; a write that it has begun is finished first, in turns of the task that waits
+        for it."""
         self._stop.closed = True
         self._tasks.remove(self._driver)
         while not self._driver.over:

@@ -1,6 +1,6 @@
-"""Sagas in a plan: who runs which, who recovers, whose turn it is, who meddles. Data, woven into a life that is there.
+"""Sagas in a plan: who runs which, who recovers, whose turn it is, which holds are released by force. Data only.
 
-Drawn from dice of their own, so that the rest of a seed's life is the same with sagas and without.
+Drawn from a random generator of their own, so that the rest of a seed's run is the same with sagas and without.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from msgspec import Struct
 from ...core.model import Slot
 
 SHARE: Final = 0.25
-"""Of all lives: those with sagas. (The others stay as short as they were.)"""
+"""The share of runs with sagas. (The others stay as short as they were.)"""
 
 LAPSED: Final = 1_100
-"""A clock that runs ahead by so much finds every lease lapsed, also those of drivers that live."""
+"""A clock that is ahead by this much finds every lease expired, also those of drivers that live."""
 
 
 class Intent(Struct, frozen=True):
-    """What one saga wants, and how its application behaves."""
+    """What one saga holds, and how its application behaves."""
 
     take: dict[str, int]
     rejects: bool = False
-    """Its validation says no."""
+    """Its `validate` raises."""
     fails: int = 0
-    """So many runs of its effect fail before one succeeds."""
+    """How many runs of its effect fail before one succeeds."""
 
 
 class Run(Struct, frozen=True):
-    """Somebody begins a saga, or takes one over: one more driver."""
+    """Begin a saga, or take one over: one more driver."""
 
     slot: Slot
     saga: str
@@ -38,13 +38,13 @@ class Run(Struct, frozen=True):
 
 
 class Recover(Struct, frozen=True):
-    """Somebody recovers what nobody drives: one more driver."""
+    """Recover what nobody drives: one more driver."""
 
     slot: Slot
 
 
 class Advance(Struct, frozen=True):
-    """One of the drivers goes on, by so many requests; the others stand still."""
+    """One of the drivers continues, by this many requests; the others stand still."""
 
     slot: Slot
     driver: int
@@ -52,7 +52,7 @@ class Advance(Struct, frozen=True):
 
 
 class ForceRelease(Struct, frozen=True):
-    """An operator releases a saga's hold by force, wherever the saga is."""
+    """An operator releases a saga's hold by force, whatever the phase of the saga."""
 
     slot: Slot
     saga: str
@@ -62,7 +62,7 @@ SagaStep: TypeAlias = Run | Recover | Advance | ForceRelease
 
 
 class SagaClients:
-    """Draws what sagas do between two other steps of a life."""
+    """Draws what sagas do between two other steps of a run."""
 
     def __init__(self, random: Random) -> None:
         self._random = random
@@ -70,7 +70,7 @@ class SagaClients:
         self._intents: dict[str, Intent] = {}
 
     def between(self, slot: Slot) -> list[SagaStep]:
-        """What happens next to the sagas of this life; nothing, in most lives."""
+        """The next steps of the sagas of this run; none in most runs."""
         random = self._random
         if not self._any:
             return []

@@ -1,7 +1,7 @@
-"""What the journal must say of sagas: a judge who reads every entry, and sees no driver.
+"""The sagas of one simulated run: gives drivers their turns, checks the journal, and brings all sagas to an end.
 
-A saga goes from phase to phase as it may; behind the point of no return its hold is confirmed, or an operator has ended it;
-before it, nothing is. Knows nothing of how sagas are driven.
+The check reads every entry and sees no driver: a saga changes its phase only as it may; after the point of no return
+its hold is confirmed, or an operator has ended it; before it, nothing is confirmed.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from .saga_drivers import MOST_FAILURES, Apply, Effects, SagaTask, SagaTasks
 from .saga_plan import Advance, ForceRelease, Recover, Run, SagaStep
 
 OPERATOR: Final = "the operator has looked"
-"""The reason of whatever was done by hand."""
+"""The reason of what an operator has done."""
 
 _FREED: Final = (Action.HOLD_RELEASED, Action.HOLD_PARTLY_RELEASED, Action.HOLD_EXPIRED)
 _MAY_FOLLOW: Final = {
@@ -44,13 +44,13 @@ class SagaHistory(Struct):
     """One saga, as far as the journal tells."""
 
     body: SagaBody | None = None
-    """None: not begun yet, or forgotten since."""
+    """None: not begun yet, or deleted since."""
     last: Phase | None = None
     by_hand: bool = False
     confirmed: int = 0
     forced: bool = False
     again: bool = False
-    """It was begun once more after it had been forgotten: its effects can no longer be told apart."""
+    """It was begun again after it had been deleted: its effects can no longer be told apart."""
 
 
 class SagaJournalCheck:
@@ -63,7 +63,7 @@ class SagaJournalCheck:
         self._holds: dict[str, str] = {}  # all holds of sagas, and whose
 
     def read(self, entry: Entry) -> None:
-        """One more entry."""
+        """Check one more entry."""
         if entry.action is Action.RECORD_PUT:
             if entry.subject.startswith(f"{KIND}/"):
                 self._record(entry)
@@ -108,7 +108,7 @@ class SagaJournalCheck:
             raise SimulationFailed(f"saga {saga}: {entry.action} behind the point of no return")
 
     def close(self) -> None:
-        """Everything has come to rest: each saga has an end, and outside there is what its end says."""
+        """Everything has come to rest: each saga has ended, and its effects are what its end says."""
         for saga, history in self.histories.items():
             if history.last not in ENDED:
                 raise SimulationFailed(f"saga {saga} never ended: it is {history.last}")
@@ -126,13 +126,13 @@ class SagaJournalCheck:
 
 
 MAX_TURNS: Final = 1_000
-"""Turns within which every driver must have come to its end once all faults are over."""
+"""Turns within which every driver must have ended once there are no more faults."""
 MAX_RECOVERIES: Final = 20
-"""Recoveries that must be enough then; the most failures that a saga may have is far below."""
+"""Recoveries that must be enough then; a saga may have far fewer failures."""
 
 
 class SagaWorld:
-    """Lives with the world that has it: `apply` goes to its engine, `crash` is called whenever that is opened anew."""
+    """Belongs to one world: `apply` goes to its engine, `crash` is called whenever that is opened again."""
 
     def __init__(
         self, engine: Callable[[], LogEngine], randomness: Randomness, apply: Apply, reached: Counter[str]
@@ -143,7 +143,7 @@ class SagaWorld:
         self._any = self._at_rest = False
 
     def crash(self) -> None:
-        """Whoever drove is gone with the machine."""
+        """All drivers end with the machine."""
         if self._tasks.drivers:
             self._reached["saga: driver killed"] += 1
             late = any(history.last is Phase.FINALIZING for history in self._journal_check.histories.values())
@@ -151,7 +151,7 @@ class SagaWorld:
             self._tasks.crash()
 
     def close(self) -> None:
-        """The life is over, well or not."""
+        """The run is over."""
         self._tasks.crash()
 
     def step(self, step: SagaStep) -> None:
@@ -182,14 +182,14 @@ class SagaWorld:
         self._check_answer(driver)
 
     def _send(self, group: Group) -> list[Outcome]:
-        """What a driver writes."""
+        """Apply what a driver writes."""
         outcomes = self._apply(group)
         first = outcomes[0]
         self._reached["saga: too late"] += isinstance(first, Refusal) and first.reason is Reason.VERSION_CONFLICT
         return outcomes
 
     def _check_answer(self, driver: SagaTask) -> None:
-        """Whoever ran a saga hears one of the answers that are promised; and nothing happens outside too soon."""
+        """A driver gets only errors that are documented; and no effect runs too early."""
         for saga in self._tasks.effects.early:
             raise SimulationFailed(f"the effect of saga {saga} ran before its point of no return")
         if driver.error is not None and not isinstance(driver.error, HoldkitError | ValueError):
@@ -204,10 +204,10 @@ class SagaWorld:
                 outcomes = self._apply(Group((ReleaseHold(id=hold, force=True, reason=OPERATOR),)))
                 self._reached["saga: hold released by force"] += isinstance(outcomes[0], Done)
 
-    # Judging
+    # Checking
 
     def follow(self, rows: Iterable[JournalRow]) -> None:
-        """What is new in the journal."""
+        """Check new entries of the journal."""
         if not self._any:
             return
         for row in rows:
@@ -218,7 +218,7 @@ class SagaWorld:
     # The end
 
     def converge(self) -> None:
-        """All faults are over: drivers come to their ends, recovery ends what is left, an operator what is parked."""
+        """There are no more faults: drivers end, recovery ends what is left, an operator ends what is parked."""
         if not self._any:
             return
         for _ in range(MAX_TURNS):
@@ -246,7 +246,7 @@ class SagaWorld:
         return [record.id for record in self._engine().read(ListRecords("", kind, limit=1_000))]
 
     def _count(self) -> None:
-        """What sagas went through, for the points that must be reached."""
+        """Count what sagas went through, for the points that must be reached."""
         for record in self._engine().read(ListRecords("", KIND, limit=1_000)):
             body = decode(record)
             self._reached[f"saga: {body.phase}"] += 1

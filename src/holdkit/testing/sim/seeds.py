@@ -1,4 +1,4 @@
-"""Running seeds: totals, the transcript check, and the shortest plan that still fails."""
+"""Runs seeds: totals, the points that must be reached, the transcript check, and the shortest plan that still fails."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .world import World
 
 
 class Totals(Struct):
-    """What many lives came to."""
+    """The totals of many runs."""
 
     seeds: int = 0
     operations: int = 0
@@ -26,7 +26,7 @@ class Totals(Struct):
     failures: list[tuple[int, str]] = []
 
     def add(self, other: Totals) -> None:
-        """Count another batch of lives in."""
+        """Add the totals of other runs."""
         self.seeds += other.seeds
         self.operations += other.operations
         self.reached = dict(Counter(self.reached) + Counter(other.reached))
@@ -40,7 +40,7 @@ class Totals(Struct):
 
 
 def run_seed(seed: int, engine: type[LogEngine] = LogEngine) -> World:
-    """One life; raises `SimulationFailed`."""
+    """Run one seed; raises `SimulationFailed`."""
     world = World(draw_plan(seed), engine)
     transcript = world.run()
     if seed % 100 == 0 and World(draw_plan(seed), engine).run() != transcript:
@@ -49,7 +49,7 @@ def run_seed(seed: int, engine: type[LogEngine] = LogEngine) -> World:
 
 
 def run_some(seeds: Iterable[int], engine: type[LogEngine] = LogEngine) -> Totals:
-    """Several lives in this process."""
+    """Run several seeds in this process."""
     totals = Totals()
     for seed in seeds:
         try:
@@ -64,7 +64,7 @@ def run_some(seeds: Iterable[int], engine: type[LogEngine] = LogEngine) -> Total
 def run_seeds(
     first: int, count: int, *, jobs: int = 1, progress: Callable[[Totals], None] | None = None, chunk: int = 50
 ) -> Totals:
-    """Many lives, on several cores if wanted."""
+    """Run many seeds, in several processes if wanted."""
     totals = Totals()
     seeds = iter(range(first, first + count))
     chunks = iter(lambda: list(islice(seeds, chunk)), [])
@@ -123,14 +123,14 @@ POINTS: Final = (
 )  # fmt: skip
 
 FLOOR: Final = 100
-"""How often each must be reached in `SEEDS` seeds; fewer seeds ask for less in proportion."""
+"""How often each point must be reached in `SEEDS` seeds; fewer seeds require proportionally less."""
 SEEDS: Final = 2_000
 OPERATIONS: Final = 50
-"""Commands per seed, on average, at least."""
+"""The least number of commands per seed, on average."""
 
 
 def too_seldom(totals: Totals) -> dict[str, int]:
-    """The points that were not reached often enough, with their counts; empty if all is well."""
+    """The points that were not reached often enough, with their counts."""
     floor = min(FLOOR, FLOOR * totals.seeds // SEEDS)
     found = {name: totals.reached.get(name, 0) for name in POINTS}
     rare = {name: count for name, count in found.items() if count < floor}

@@ -1,7 +1,7 @@
-"""One simulated life: the real log engine on a simulated disk, step by step, with a witness beside it.
+"""One simulated run: the real log engine on a simulated disk, step by step, with a checker beside it.
 
-It does what the plan says to the engine and to the machine under it, and brings them back; whether all is as it must be is
-the witness's to say. At the end all faults are over, and everything must come to rest.
+The world does what the plan says to the engine and to the machine under it, and restarts them; the checker says
+whether the result is right. At the end there are no more faults, and everything must come to rest.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ UNLIMITED = 1 << 40
 
 
 class World:
-    """Runs a plan. `reached` counts what happened, so that an empty run cannot pass."""
+    """Runs a plan. `reached` counts what happened, so that a run in which nothing happens cannot pass."""
 
     def __init__(self, plan: Plan, engine: type[LogEngine] = LogEngine) -> None:
         self.plan, self._engine_type = plan, engine
@@ -37,7 +37,7 @@ class World:
         self._faults.arm(plan.first_fault)
         self._faults_over = False
         self._touched = self._opened = True
-        """Since the engine was checked last: something was asked of it; it was opened."""
+        """Since the last check: the engine was used; it was opened."""
         self.disk = SimDisk(self._faults.before)
         self._engine: LogEngine | None = None
         self._checker = Checker(self._clock, plan.limits, self._faults, self.reached)
@@ -59,7 +59,7 @@ class World:
         return self._slot
 
     def run(self) -> str:
-        """Live through the plan; returns the transcript's hash."""
+        """Run the plan; returns the hash of the transcript."""
         try:
             self._checked_step("birth", None)
             for index, step in enumerate(self.plan.steps):
@@ -70,7 +70,7 @@ class World:
         return self.transcript
 
     def _checked_step(self, where: str, step: Step | None) -> None:
-        """Whatever goes wrong in a way that nobody planned is a broken promise."""
+        """Run a step and check; any error that nobody planned is a failure."""
         try:
             self._run_step(step)
             if self._touched:
@@ -88,14 +88,14 @@ class World:
             self.reached["cut during birth"] += step is None
             self._recover_machine()
 
-    # Coming back
+    # Restarting
 
     def _recover_machine(self) -> None:
-        """The machine stops and comes back, perhaps more than once: recovery can be killed and can fail, too."""
+        """The machine stops and restarts, perhaps more than once: recovery can be killed, and can fail, too."""
         dice = Random(self._faults.armed.dice if self._faults.armed else self.plan.seed)
-        self.disk.capacity = UNLIMITED  # whoever comes back makes room first
+        self.disk.capacity = UNLIMITED  # an operator makes room before the restart
         for attempt in range(4):
-            if dice.random() < 0.4:  # only the process died: the cache lives on, with what is on no platter
+            if dice.random() < 0.4:  # only the process died: the page cache survives, also what was never synced
                 self.disk.locked = False
                 self.reached["process killed"] += 1
             else:
@@ -114,7 +114,7 @@ class World:
                 break
         self._faults.arm(None)
         self._checker.reconcile("power cut", self.engine)
-        if self._checker.pending and dice.random() < 0.5:  # whoever got no answer asks again
+        if self._checker.pending and dice.random() < 0.5:  # a caller that got no answer retries
             self.reached["asked again"] += 1
             self._apply(self._checker.pending.pop())
         self._checker.forget_pending()
@@ -157,14 +157,14 @@ class World:
                 self._sagas.step(step)
 
     def _submit(self, group: Group) -> list[Outcome]:
-        """A group of a caller who waits for what comes of it."""
+        """Apply a group for a caller that waits for its outcomes."""
         applied = self._apply(Apply(self._slot, (group,)))
         if isinstance(applied, EngineError | OutcomeUnknown):
             raise applied
         return applied[0]
 
     def _apply(self, step: Apply) -> list[list[Outcome]] | EngineError | OutcomeUnknown:
-        """What was answered, or what was heard instead."""
+        """The outcomes of a batch, or the error."""
         self._touched = True
         checker = self._checker
         checker.pending.append(step)
@@ -188,7 +188,7 @@ class World:
         return answer.outcomes
 
     def _unsettled(self) -> None:
-        """An unknown outcome: a restart settles it, or the next write that works does."""
+        """The outcome is unknown: a restart settles it, or the next write that succeeds."""
         if Random(f"{self.plan.seed}/{len(self._checker.followed)}").random() < 0.5:
             self._recover_machine()
         else:
@@ -196,7 +196,7 @@ class World:
             self._checker.reconcile("unknown outcome", self.engine)
 
     def _open_retrying(self) -> None:
-        """A full or failing disk may refuse; it opens once there is room and the error has passed."""
+        """A full or failing disk may refuse; the log opens once there is space and the error has passed."""
         try:
             self._open()
         except EngineError as error:
@@ -229,7 +229,8 @@ class World:
             self._snapshot = self.engine._log.next_frame - 1
 
     def _rot(self, fault: Fault) -> None:
-        """One bit of one file turns while the machine is off: the state is the same, or opening is refused."""
+        """One bit of one file flips while the machine is off: the state must be the same, or opening must be
+        refused."""
         self._faults.arm(None)
         self.disk.capacity = UNLIMITED
         if self._checker.pending:  # the log must be sealed: without the seal its last frame may pass for a torn tail
@@ -254,12 +255,12 @@ class World:
             self._snapshot = min(snapshot, self.engine.restored_from)
             self._check("bit rot")
             followed = self._checker.followed
-            for after in range(len(followed)):  # each place in the journal is found by itself
+            for after in range(len(followed)):  # every position in the journal is read by itself
                 if self.engine.read(ReadJournal(None, {0: after}, 2)) != followed[after : after + 2]:
                     raise SimulationFailed(f"bit rot: the journal differs after entry {after}")
 
     def _converge(self, step: Converge) -> None:
-        """Every fault is over: nothing fails any more, and what is due comes back."""
+        """There are no more faults: nothing fails any more, and what is due is returned."""
         self._faults.arm(None)
         self.disk.capacity, self._faults_over, self._slot = UNLIMITED, True, step.slot
         self._sagas.converge()

@@ -1,6 +1,7 @@
-"""Commanding: lines become calls that a driver makes, and answers are judged. A generator, so that it serves sync and async.
+"""Commands in a story: statements become calls, which a runner makes, and answers are checked.
 
-Checks every answer where it comes; opens, closes and awaits nothing.
+It is a generator, so that it serves sync and async. Checks every answer as it comes; opens, closes and awaits
+nothing.
 """
 
 from __future__ import annotations
@@ -43,18 +44,18 @@ from .values import identity
 
 
 class StoryFailed(AssertionError):
-    """An answer was not what the story says."""
+    """An answer is not what the story expects."""
 
 
 class Face(Struct, frozen=True):
-    """What a method of the kernel makes, to be asked instead of the kernel."""
+    """A face that a method of the kernel returns, to be called instead of the kernel."""
 
     method: str
     positional: tuple[Any, ...] = ()
     options: dict[str, Any] = field(default_factory=dict)
 
     def made_by(self, kernel: Any) -> Any:
-        """The face, on this kernel."""
+        """The face, of this kernel."""
         return getattr(kernel, self.method)(*self.positional, **self.options)
 
 
@@ -67,11 +68,11 @@ class Call(Struct, frozen=True):
     tenant: str | None = None
     context_fields: dict[str, Any] = field(default_factory=dict)
     where: str = ""
-    """The line it came from, for an exception that nobody expected."""
+    """The statement it came from, for an unexpected exception."""
     face: Face | None = None
 
     def target(self, kernel: Any) -> Any:
-        """What the method is called on."""
+        """The object whose method is called."""
         bound = kernel if self.tenant is None else kernel.tenant(self.tenant)
         return bound if self.face is None else self.face.made_by(bound)
 
@@ -116,7 +117,7 @@ COMMANDS: Final[dict[str, type[AnyCommand]]] = {
 
 
 class StoryResource(Resource[str, None]):
-    """A resource whose capacities the story tells."""
+    """A resource whose capacities the story sets."""
 
     kind = "told"
 
@@ -125,18 +126,18 @@ class StoryResource(Resource[str, None]):
         self.ends: dict[str, int | None] = {}
 
     def capacity(self, tx: Any, key: str, window: None) -> int:
-        """As it was told last; nothing, if it never was."""
+        """As last set; 0 if it never was."""
         del tx, window
         return self.capacities.get(key, 0)
 
     def closes(self, key: str, window: None) -> datetime | None:
-        """As it was told last; never, if it was not."""
+        """As last set; never, if it was not."""
         del window
         return datetime_of(self.ends.get(key))
 
 
 class CommandVerbs:
-    """What a telling knows, and how it commands and judges."""
+    """The state of a story that runs, and the verbs that are commands."""
 
     def __init__(self, story: Story, clock: FakeClock) -> None:
         self.story, self.clock = story, clock
@@ -150,30 +151,30 @@ class CommandVerbs:
         self.where = ""
         self.checked = 0
 
-    # Setting the scene
+    # Setup
 
     def on_clock(self, statement: Statement) -> Step:
-        """Set it, or move it."""
+        """Set or move the clock."""
         start = self.clock.now() if statement.arguments["relative"] else 0
         self.clock.set(start + statement.arguments["slot"])
         yield from ()
 
     def on_tenant(self, statement: Statement) -> Step:
-        """Speak for another tenant."""
+        """Switch to another tenant."""
         self.tenant = statement.arguments["tenant"]
         yield from ()
 
     def on_context(self, statement: Statement) -> Step:
-        """Carry another context."""
+        """Switch to another context."""
         self.context_fields = statement.arguments
         yield from ()
 
     def on_restart(self, _statement: Statement) -> Step:
-        """Have the driver close and open the kernel."""
+        """Have the runner close and open the kernel."""
         yield Restart()
 
     def on_capacity(self, statement: Statement) -> Step:
-        """What the application answers from now on."""
+        """Set what the application answers from now on."""
         self.resource.capacities[statement.arguments["key"]] = statement.arguments["total"]
         self.resource.ends[statement.arguments["key"]] = statement.arguments.get("closes")
         yield from ()
@@ -181,14 +182,14 @@ class CommandVerbs:
     # Commands
 
     def on_reserve(self, statement: Statement) -> Step:
-        """A hold on a resource."""
+        """Place a hold on a resource."""
         arguments = dict(statement.arguments)
         del arguments["name"]
         call = self.call("hold", arguments.pop("key"), **arguments)
         self.check(statement, (yield structs.replace(call, face=Face("resource", (self.resource,)))))
 
     def command(self, statement: Statement) -> Step:
-        """Any command: call its method, judge its answer."""
+        """Any command: call its method, check its answer."""
         arguments = dict(statement.arguments)
         positional: tuple[Any, ...] = ()
         if statement.verb in ("hold", "consume"):
@@ -206,11 +207,11 @@ class CommandVerbs:
         self.check(statement, answer)
 
     def on_change(self, statement: Statement) -> Step:
-        """Other limits from now on."""
+        """Change limits."""
         self.check(statement, (yield self.call("change_limits", **statement.arguments)))
 
     def on_batch(self, statement: Statement) -> Step:
-        """Several commands as one `apply`."""
+        """Execute several commands in one `apply`."""
         known: dict[str, str | None] = {}
         commands = [self.as_command(inner, known) for inner in statement.inside]
         answers = yield self.call(
@@ -223,7 +224,7 @@ class CommandVerbs:
             self.check(inner, answer)
 
     def as_command(self, statement: Statement, known: dict[str, str | None]) -> AnyCommand:
-        """A line of a batch; what the same batch places can be named in it if its id and owner are given."""
+        """A statement of a batch; a hold that the same batch places can be named if its id and owner are given."""
         arguments = dict(statement.arguments)
         if statement.verb in ("hold", "consume"):
             arguments["legs"] = _legs(*arguments.pop("what"))
@@ -243,7 +244,8 @@ class CommandVerbs:
         return COMMANDS[statement.verb](**arguments)
 
     def reference(self, statement: Statement, arguments: dict[str, Any]) -> Any:
-        """What the line shows to name its hold: the hold itself, its ticket, or only an id. Takes that out of `arguments`."""
+        """What the statement names its hold by: the hold itself, its ticket, or only an id. Removes that from the
+        arguments."""
         name, via = arguments.pop("name"), arguments.pop("via", None)
         if name.startswith("@"):
             return identity(name)
@@ -255,7 +257,7 @@ class CommandVerbs:
         return hold.id if "owner" in arguments and arguments["owner"] is None else hold
 
     def check(self, statement: Statement, answer: Any) -> None:
-        """Compare the answer with what was wanted, and remember a hold by its name."""
+        """Compare the answer with what is expected, and remember a hold by its name."""
         expected = statement.expected
         if expected is not None:
             self.checked += 1
@@ -270,7 +272,7 @@ class CommandVerbs:
                 )
 
     def _by_id(self, fields: dict[str, Any]) -> dict[str, Any]:
-        """What is wanted, with ids for the names of holds."""
+        """The expected fields, with ids instead of the names of holds."""
         subject, holds = fields.get("subject"), fields.get("holds", ())
         return {
             **fields,
@@ -282,21 +284,21 @@ class CommandVerbs:
         return self.holds[name].id if name in self.holds else name
 
     def verified(self, statement: Statement) -> Step:
-        """The journal and the rows agree."""
+        """Journal and rows agree."""
         report = yield Call("verify", where=self.where)
         if not isinstance(report, VerifyReport):
             self.fail_if(statement, [f"verify failed: {report}"])
         self.fail_if(statement, [f"verify: {difference}" for difference in report.differences])
 
     def fail_if(self, statement: Statement, found: list[str]) -> None:
-        """Fail, naming the line, if there is anything to complain of."""
+        """Raise `StoryFailed`, naming the statement, if there is any difference."""
         if found:
             raise StoryFailed(
                 f"{statement.where}: {'; '.join(found)}\n    {statement.text}\n    at {self.clock.now() / 1e6:g} s"
             )
 
     def compare(self, statement: Statement, answer: Any, name: Any) -> None:
-        """A list, in order."""
+        """Compare a list, in order."""
         self.checked += 1
         if isinstance(answer, Exception):
             self.fail_if(statement, [f"got {type(answer).__name__}: {answer}"])
@@ -305,17 +307,17 @@ class CommandVerbs:
             self.fail_if(statement, [f"expected {_joined(statement.listed or [])}, got {_joined(found)}"])
 
     def call(self, method: str, *positional: Any, **options: Any) -> Call:
-        """A call as the present tenant, in the present context."""
+        """A call for the current tenant, in the current context."""
         return Call(method, positional, options, self.tenant, self.context_fields, self.where)
 
 
 def _names_pool(statement: Statement) -> bool:
-    """Whether units are to be returned by pool."""
+    """Whether units are returned by pool."""
     return statement.verb == "return" and bool(statement.arguments["name"].startswith("pool/"))
 
 
 def _legs(what: Any, quantity: Any) -> tuple[Leg, ...]:
-    """What a line says of pools, as legs."""
+    """The pools of a statement, as legs."""
     if isinstance(what, str):
         return (Leg(what, 1 if quantity is None else quantity),)
     return tuple(what if isinstance(what, list) else itertools.starmap(Leg, what.items()))

@@ -1,4 +1,5 @@
-"""What may stand behind `->`, and whether an answer is that. Knows the fields of answers, and nothing of lines or engines."""
+"""What may follow `->`, and whether an answer is that. Knows the fields of answers, and nothing about statements or
+engines."""
 
 from __future__ import annotations
 
@@ -76,11 +77,11 @@ CLAIM: Final[Converters] = {
     "fence": values.whole,
 }
 REASONS: Final = frozenset({*Reason, "already_claimed", "items_taken", "part_of_hold"})
-"""Those of the core, and those of the faces."""
+"""Those of the core and those of the faces."""
 
 
 class Kind(Struct, frozen=True):
-    """A kind of answer: the words it may have, its fields, and those it has per pool."""
+    """A kind of answer: the words it may have, its fields, and its fields per pool."""
 
     arguments: tuple[str, ...]
     fields: Converters
@@ -102,7 +103,7 @@ OK: Final = Kind(("ok",), {})
 
 
 class Expected(Struct, frozen=True):
-    """What must be the answer."""
+    """The expected answer."""
 
     word: str
     replayed: bool
@@ -160,7 +161,7 @@ def word_of(answer: object) -> str:
 
 
 def facts_of(answer: object) -> dict[str, Any]:
-    """Every field an answer can be asked for."""
+    """Every field of an answer that a story may expect."""
     if isinstance(answer, Hold):
         return _hold_facts(answer)
     if isinstance(answer, Claim):
@@ -204,7 +205,7 @@ def _entry_facts(entry: JournalEntry) -> dict[str, Any]:
 
 
 def differences(expected: Expected, answer: object) -> list[str]:
-    """How the answer differs from what was wanted; nothing, if it does not."""
+    """How the answer differs from what was expected; empty if it does not."""
     word = word_of(answer)
     if word != expected.word and (expected.word or isinstance(answer, Exception)):
         return [f"expected {expected.word or 'an answer'}, got {word}: {answer}"]

@@ -1,4 +1,4 @@
-"""The faces in a story: claims and items. Lines become calls, as everywhere; a claim is remembered by its name."""
+"""Faces in a story: claims, items, rates, budgets and calendars. Claims and faces are known by their names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from .parser import Statement
 
 
 class FaceVerbs(CommandVerbs):
-    """What a telling does with the faces."""
+    """The verbs of claims and items."""
 
     def on_claim_reserve(self, statement: Statement) -> Step:
         """Claim a key under a name; the same owner may get the same claim again."""
@@ -26,19 +26,19 @@ class FaceVerbs(CommandVerbs):
             self.claims[name] = answer
 
     def on_claim_confirm(self, statement: Statement) -> Step:
-        """It belongs to an entity."""
+        """Confirm it for an entity."""
         yield from self._claim(statement, "claims.confirm")
 
     def on_claim_release(self, statement: Statement) -> Step:
-        """It is free again."""
+        """Release it."""
         yield from self._claim(statement, "claims.release")
 
     def on_claim_extend(self, statement: Statement) -> Step:
-        """A later deadline."""
+        """Extend its deadline."""
         yield from self._claim(statement, "claims.extend")
 
     def on_claim_forget(self, statement: Statement) -> Step:
-        """A confirmed key is free again."""
+        """Free a confirmed key."""
         arguments = {name: value for name, value in statement.arguments.items() if name != "rest"}
         yield from self._claim(structs.replace(statement, arguments=arguments), "claims.forget")
 
@@ -65,22 +65,22 @@ class FaceVerbs(CommandVerbs):
             self.check(statement, answer)
 
     def on_claim_taken(self, statement: Statement) -> Step:
-        """Whether somebody has the key."""
+        """Whether the key is claimed or confirmed."""
         answer = yield self.call("claims.is_reserved", statement.arguments["type"], statement.arguments["value"])
         self.compare(statement, [str(answer).lower()], str)
 
     def on_items_add(self, statement: Statement) -> Step:
-        """Make items; how many were new is not told."""
+        """Create items."""
         answer = yield self.call("items.add", statement.arguments["ids"])
         self.check(statement, answer)
 
     def on_items_reopen(self, statement: Statement) -> Step:
-        """Spent ones are available again."""
+        """Make spent items available again."""
         arguments = dict(statement.arguments)
         self.check(statement, (yield self.call("items.reopen", arguments.pop("ids"), **arguments)))
 
     def on_items_reserve(self, statement: Statement) -> Step:
-        """Take several under a name."""
+        """Hold several under a name."""
         arguments = dict(statement.arguments)
         name = arguments.pop("name")
         answer = yield self.call("items.reserve", arguments.pop("ids"), **arguments)
@@ -89,12 +89,12 @@ class FaceVerbs(CommandVerbs):
             self.holds[name] = answer
 
     def on_items_release(self, statement: Statement) -> Step:
-        """Available again."""
+        """Make them available again."""
         arguments = dict(statement.arguments)
         self.check(statement, (yield self.call("items.release", self.reference(statement, arguments), **arguments)))
 
     def on_items_finalize(self, statement: Statement) -> Step:
-        """Spent."""
+        """Spend them."""
         arguments = dict(statement.arguments)
         self.check(statement, (yield self.call("items.finalize", self.reference(statement, arguments), **arguments)))
 
@@ -114,7 +114,7 @@ class FaceVerbs(CommandVerbs):
         )
 
     def on_items_states(self, statement: Statement) -> Step:
-        """What each is, in the order asked."""
+        """The state of each, in the order given."""
         answer = yield self.call("items.states", statement.arguments["ids"])
         self.compare(statement, answer, lambda item: item.state)
 
@@ -134,7 +134,7 @@ METHODS: Final = {"take": "take", "estimate": "hold", "spent": "confirm", "stay"
 
 
 class WindowVerbs(CommandVerbs):
-    """The lines that speak of windows."""
+    """The verbs of rates, budgets and calendars."""
 
     def on_rate(self, statement: Statement) -> Step:
         """Make a rate."""
@@ -156,7 +156,8 @@ class WindowVerbs(CommandVerbs):
         yield from ()
 
     def on_take(self, statement: Statement) -> Step:
-        """Count against a rate, estimate, spend, stay: a method of what was made before."""
+        """Take from a rate, hold an estimate, confirm what was spent, hold rooms: methods of a face that was made
+        before."""
         arguments = dict(statement.arguments)
         face, target = arguments.pop("face"), arguments.pop("asked")
         if face not in self.faces:

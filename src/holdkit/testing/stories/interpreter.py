@@ -1,4 +1,4 @@
-"""Telling a story: every line in order, and all that only looks."""
+"""Runs a story: statement by statement, with a sync or an async kernel. `Interpreter` has the verbs that only read."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from .parser import VERBS, Statement, Story, family_of
 
 
 class Interpreter(FaceVerbs, WindowVerbs):
-    """One telling of a story. A verb that has no method here or above is a command like any other."""
+    """One run of a story. A verb without a method here or in a base class is a command like any other."""
 
     def run(self) -> Script:
-        """Every line in order; returns how many answers were checked."""
+        """Every statement in order; returns how many answers were checked."""
         for statement in self.story.statements:
             self.where = f"{statement.where}: {statement.text}"
             yield from getattr(self, "on_" + statement.verb.replace(" ", "_"), self.command)(statement)
@@ -65,7 +65,7 @@ class Interpreter(FaceVerbs, WindowVerbs):
     # The journal
 
     def on_history(self, statement: Statement) -> Step:
-        """The actions on one subject; and that they make it what it is."""
+        """The actions on one subject; and that folding them gives the subject as it is."""
         subject = self._subject(statement)
         entries = yield self.call("history", subject)
         self.compare(statement, entries, _action)
@@ -112,11 +112,11 @@ class Interpreter(FaceVerbs, WindowVerbs):
         self.cursors[statement.arguments["cursor"]] = yield self.call("cursor")
 
     def on_follow(self, statement: Statement) -> Step:
-        """What a named follower has not seen."""
+        """What a named follower has not seen yet."""
         self.compare(statement, (yield self.call("follow", statement.arguments["follower"], wait=False)), _action)
 
     def on_verify(self, statement: Statement) -> Step:
-        """Ask, also where nothing was written."""
+        """Verify, also if nothing was written."""
         yield from self.verified(statement)
         self.checked += 1
 
@@ -126,16 +126,16 @@ def _action(entry: JournalEntry) -> str:
 
 
 class StoryResult(Struct, frozen=True):
-    """What a telling came to."""
+    """What a run of a story came to."""
 
     checked: int
-    """Answers that were compared with what the story says."""
+    """How many answers were compared with what the story expects."""
     restarts: int
     """How often the engine was really closed and opened again."""
 
 
 def run_story(story: Story, connect: Callable[[FakeClock, Limits | None], Kernel], *, durable: bool) -> StoryResult:
-    """Tell a story to a kernel; `connect` opens it on the same storage each time. Raises `StoryFailed`."""
+    """Run a story with a kernel; `connect` opens it on the same storage each time. Raises `StoryFailed`."""
     clock = FakeClock()
     script, reply, restarts = Interpreter(story, clock).run(), None, 0
     kernel = connect(clock, story.limits)

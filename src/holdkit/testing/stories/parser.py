@@ -1,4 +1,5 @@
-"""The language: text in, checked lines out. Every error names file and line; nothing is guessed and nothing is run."""
+"""The parser: text in, checked statements out. Every error names file and line; nothing is guessed and nothing is
+run."""
 
 from __future__ import annotations
 
@@ -33,7 +34,7 @@ class StorySyntax(ValueError):
 
 
 class Statement(Struct, frozen=True):
-    """One line: its verb, what it says, and what must be the answer."""
+    """One line of a story: its verb, its arguments, and the expected answer."""
 
     where: str
     text: str
@@ -41,13 +42,13 @@ class Statement(Struct, frozen=True):
     arguments: dict[str, Any]
     expected: Expected | None = None
     listed: list[str] | None = None
-    """The names or actions that must be the answer, in order."""
+    """The names or actions that are expected, in order."""
     inside: tuple[Statement, ...] = ()
     """The commands of a batch."""
 
 
 class Story(Struct, frozen=True):
-    """A promise: its name, the limits it is told under, and its lines."""
+    """One promise: its name, its limits, and its statements."""
 
     name: str
     file: str
@@ -56,25 +57,25 @@ class Story(Struct, frozen=True):
 
     @property
     def checked(self) -> int:
-        """How many lines have an expectation."""
+        """How many statements have an expectation."""
         every = chain.from_iterable((statement, *statement.inside) for statement in self.statements)
         return sum(statement.expected is not None or statement.listed is not None for statement in every)
 
 
 class Verb(Struct, frozen=True):
-    """How a verb's line is read."""
+    """How the statements of a verb are read."""
 
     shape: Callable[[list[str]], dict[str, Any]]
     options: Converters = {}
     kind: Kind | None = None
-    """What its answer is; None: it has none, or a list."""
+    """The kind of its answer; None: it has no answer, or a list."""
     lists: bool = False
     expectation_optional: bool = False
     command: bool = False
 
 
 def one(field: str) -> Callable[[list[str]], dict[str, Any]]:
-    """A line of exactly one word."""
+    """Exactly one word."""
 
     def shape(arguments: list[str]) -> dict[str, Any]:
         if len(arguments) != 1:
@@ -85,7 +86,7 @@ def one(field: str) -> Callable[[list[str]], dict[str, Any]]:
 
 
 def none(arguments: list[str]) -> dict[str, Any]:
-    """A line without words."""
+    """No words."""
     if arguments:
         raise ValueError(f"{arguments[0]!r} is not known here")
     return {}
@@ -104,12 +105,12 @@ def named(rest: Callable[[list[str]], Any], field: str) -> Callable[[list[str]],
 
 
 def nothing_more(arguments: list[str]) -> None:
-    """Behind a name: only flags."""
+    """After a name: only flags."""
     none(arguments)
 
 
 def two(first: str, second: str) -> Callable[[list[str]], dict[str, Any]]:
-    """A line of exactly two words."""
+    """Exactly two words."""
 
     def shape(arguments: list[str]) -> dict[str, Any]:
         if len(arguments) != 2:
@@ -120,7 +121,7 @@ def two(first: str, second: str) -> Callable[[list[str]], dict[str, Any]]:
 
 
 def several(*fields: str) -> Callable[[list[str]], dict[str, Any]]:
-    """A line of exactly these words."""
+    """Exactly these words."""
 
     def shape(arguments: list[str]) -> dict[str, Any]:
         if len(arguments) != len(fields):
@@ -157,7 +158,7 @@ def batch(arguments: list[str]) -> dict[str, Any]:
 
 
 FAMILIES: Final = ("expect", "claim", "items")
-"""Verbs of two words begin with these."""
+"""The first words of verbs that have two."""
 
 VIA: Final[Converters] = {**CALL, "owner": values.text, "via": values.one_of(("ticket", "id"))}
 
@@ -294,7 +295,8 @@ def family_of(subject: str) -> str:
 
 
 def _with_batches(statements: Iterator[Statement]) -> Iterator[Statement]:
-    """Put the lines between `batch` and `end` into their batch, and see that nothing is silent that must speak."""
+    """Put the statements between `batch` and `end` into their batch, and check that every statement that needs an
+    expectation has one."""
     for statement in statements:
         if statement.verb == "end":
             raise StorySyntax(f"{statement.where}: ends no batch")

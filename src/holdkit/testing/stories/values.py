@@ -1,4 +1,5 @@
-"""The words of a line: how text becomes values, legs, amounts and lists. Strict; raises `ValueError` with the reason."""
+"""The values of a statement: how text becomes values, legs, amounts and lists. Strict; raises `ValueError` with the
+reason."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ _SPECIAL: Final[dict[str, Any]] = {"none": None, "true": True, "false": False}
 
 
 def tokens(statement: str) -> list[str]:
-    """The tokens of a line, comment left out; quotes keep what is between them together."""
+    """The tokens of a line, without its comment; text in quotes is one token."""
     found: list[str] = []
     end = 0
     for match in _TOKEN.finditer(statement):
@@ -36,7 +37,7 @@ def tokens(statement: str) -> list[str]:
 
 
 def text(raw: str) -> str | None:
-    """Plain text; `none` is None, `x*513` repeats, `\\u0000` is that character."""
+    """Text; `none` is None, `x*513` repeats, `\\u0000` is that character."""
     if raw == "none":
         return None
     raw = re.sub(r"\\u([0-9a-f]{4})", lambda match: chr(int(match[1], 16)), raw.replace("'", ""))
@@ -45,17 +46,17 @@ def text(raw: str) -> str | None:
 
 
 def listed(raw: str) -> tuple[str, ...]:
-    """Names with a comma between each two."""
+    """Names, separated by commas."""
     return tuple(plain(name) for name in raw.split(","))
 
 
 def listed_or_none(raw: str) -> tuple[str, ...]:
-    """Names with a comma between each two; `none` is none of them."""
+    """Names, separated by commas; `none` is an empty list."""
     return () if raw == "none" else listed(raw)
 
 
 def plain(raw: str) -> str:
-    """Text that must be there."""
+    """Text that must not be `none`."""
     found = text(raw)
     if found is None:
         raise ValueError(f"{raw!r} is not a name")
@@ -82,7 +83,7 @@ def whole(raw: str) -> int:
 
 
 def slot(raw: str) -> int | None:
-    """Seconds as a slot, exact to the microsecond at any size."""
+    """Seconds as a slot, exact to the microsecond."""
     if raw == "none":
         return None
     try:
@@ -108,14 +109,14 @@ def document(raw: str) -> Any:
 
 
 def identity(raw: str) -> str:
-    """A hold's id: `@7` is 7 in 32 hex digits; anything else is passed on as it is."""
+    """A hold's id: `@7` is 7 in 32 hex digits; anything else is passed on unchanged."""
     name = plain(raw.removeprefix("@"))
     short = raw.startswith("@") and re.fullmatch("[0-9a-f]{1,32}", name)
     return name.zfill(32) if short else name
 
 
 def one_of(known: Iterable[str]) -> Callable[[str], str]:
-    """A converter that takes one of these words."""
+    """A converter that accepts one of these words."""
     words = tuple(known)
 
     def converted(raw: str) -> str:
@@ -127,7 +128,7 @@ def one_of(known: Iterable[str]) -> Callable[[str], str]:
 
 
 def what(words: list[str]) -> tuple[Any, Any]:
-    """`gpu 2` as pool and quantity, `gpu:2 cpu:1` as a mapping, and legs wherever that cannot say it."""
+    """`gpu 2` as pool and quantity, `gpu:2 cpu:1` as a mapping, and legs where a mapping cannot express it."""
     if not words:
         raise ValueError("names no pool")
     if len(words) == 2 and not isinstance(scalar(words[1]), str):
@@ -170,7 +171,7 @@ def shortfalls(raw: str) -> tuple[tuple[str, int, int], ...]:
 
 
 def actions(words: list[str], family: str = "") -> list[str]:
-    """Actions of the journal; within one family (`hold`) its short words do."""
+    """Actions of the journal; within one family (`hold`) their short names will do."""
     if words == ["nothing"]:
         return []
     full = [word if "." in word or not family else f"{family}.{word}" for word in words]
@@ -199,7 +200,7 @@ def rate(arguments: list[str]) -> dict[str, Any]:
 
 
 def budget(arguments: list[str]) -> dict[str, Any]:
-    """A name, and its budgets; one named twice has two windows."""
+    """A name, and its budgets; a budget that is named twice has two windows."""
     name, *rest = arguments or [""]
     budgets: dict[str, tuple[Allowance, ...]] = {}
     for one, allowance in _allowances(rest, True):
@@ -214,7 +215,7 @@ def calendar(arguments: list[str]) -> dict[str, Any]:
 
 
 def take(arguments: list[str]) -> dict[str, Any]:
-    """A hold's name, a rate, a client, and perhaps how many."""
+    """A hold's name, a rate, a client, and optionally a quantity."""
     if not 3 <= len(arguments) <= 4:
         raise ValueError("takes a name, a rate, a client, and perhaps a number")
     return {"hold": arguments[0], "face": arguments[1], "asked": (plain(arguments[2]), *map(scalar, arguments[3:]))}
