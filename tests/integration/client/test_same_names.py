@@ -73,7 +73,7 @@ def test_what_cannot_be_at_a_distance_is_listed_once_and_says_why() -> None:
 def test_a_name_that_is_absent_tells_what_to_do() -> None:
     with connect("http://127.0.0.1:1") as hk:
         for name in ("resource", "lock", "tenant", "limits", "sweeper", "repair"):
-            with pytest.raises(NotRemote, match=r"holdkit: \w+: is not there at a distance: .+") as why:
+            with pytest.raises(NotRemote, match=r"holdkit: \w+: is not available over HTTP: .+") as why:
                 getattr(hk, name)
             assert (why.value.field, why.value.code) == (name, "not_remote")
             assert not hasattr(hk, name)
