@@ -1,7 +1,6 @@
-"""Until when a call may take: set by the kernel around what it asks of an engine, looked at by whatever waits in there.
+"""The deadline of a call: the kernel sets it around each call of an engine, and every wait inside the engine respects it.
 
-A moment of `time.monotonic`, per thread and per task. Where nobody has set one, as in a long job, every wait has its own
-bound only.
+It is a moment of `time.monotonic`, per thread and per task. If none is set, as in a long job, each wait has only its own bound.
 """
 
 from __future__ import annotations
@@ -20,35 +19,35 @@ _until: ContextVar[float | None] = ContextVar("holdkit_until", default=None)
 
 
 def current() -> float | None:
-    """The moment, if there is one."""
+    """The deadline, if there is one."""
     return _until.get()
 
 
 def within(seconds: float) -> float:
-    """So many seconds, or what is left of the call if that is less; 0 if nothing is."""
+    """So many seconds, or what is left of the call if that is less; 0 if nothing is left."""
     moment = _until.get()
     return seconds if moment is None else max(0.0, min(seconds, moment - time.monotonic()))
 
 
 def too_late() -> Overloaded:
-    """What a call is told whose time is up before anything was sent for COMMIT."""
+    """The error of a call whose time was up before anything was sent for COMMIT."""
     return Overloaded(f"{SPENT}, and certainly did nothing: try again a little later", retry_after=1.0)
 
 
 def passed() -> bool:
-    """Whether the call has taken as long as it may."""
+    """Whether the deadline has passed."""
     moment = _until.get()
     return moment is not None and moment <= time.monotonic()
 
 
 def at_most(seconds: float) -> until:
-    """A block that may take so many seconds, and no longer than what is around it."""
+    """A block that may take so many seconds, and no longer than the enclosing deadline."""
     return until(time.monotonic() + within(seconds))
 
 
 def run_until(moment: float | None, work: Callable[..., T], *args: Any) -> T:
-    """Run `work`, which may take until then. In a copy of the context: however it ends, struck by an interrupt at any instruction
-    even, nothing of it stays behind to bound the calls that follow."""
+    """Run `work` with this deadline, in a copy of the context: however it ends, even by an interrupt at any instruction, the
+    deadline does not stay behind to bound later calls."""
     return copy_context().run(_run, moment, work, *args)
 
 
@@ -58,7 +57,7 @@ def _run(moment: float | None, work: Callable[..., T], *args: Any) -> T:
 
 
 class until:  # noqa: N801 - reads as a word: `with until(moment):`
-    """A block that may take until then; None: as long as it takes."""
+    """A block with this deadline; None: without one."""
 
     __slots__ = ("_moment", "_token")
 

@@ -1,4 +1,4 @@
-"""Limits that change meaning live with the data, not with each `connect`: the one place that reconciles the two."""
+"""Limits that change what stored data means are stored with the data, not chosen by each `connect`: this module reconciles the two."""
 
 from __future__ import annotations
 
@@ -14,30 +14,30 @@ from ..errors import EngineError
 
 
 class StoredLimits:
-    """The limits in force as this process knows them. A transaction that finds another version than theirs takes over the
-    record before it decides anything; so does whoever asks."""
+    """The limits in force, as far as this process knows. A transaction that finds another version stored adopts it before it decides
+    anything, and so does a call that asks for the limits."""
 
     __slots__ = ("created", "in_force")
 
     def __init__(self, created: Limits, record: Record | None = None) -> None:
         self.created = created
-        """Those that change meaning as the data was created with, the others as this process asked for."""
+        """The limits that the data was created with where they change its meaning; the others as this process asked for."""
         self.in_force = in_force(created, record)
 
     def adopt(self, record: Record | None) -> Limits:
-        """Take over what was changed since the data was created."""
+        """Apply the changes that were made since the data was created."""
         if self.in_force.version != (0 if record is None else record.version):
             self.in_force = in_force(self.created, record)
         return self.in_force
 
 
 def stored_form(limits: Limits) -> dict[str, Any]:
-    """What is written down when the data is created."""
+    """What is stored when the data is created."""
     return {name: getattr(limits, name) for name in MEANING}
 
 
 def limits_as_created(where: str, stored: Mapping[str, Any], asked: Limits | None, defaults: Limits) -> Limits:
-    """Those that change meaning as stored, the others as asked for; `InvalidRequest` where the two disagree."""
+    """The limits that change meaning as stored, the others as asked for."""
     asked = asked or defaults
     for name in MEANING:
         if name not in stored:
@@ -46,7 +46,7 @@ def limits_as_created(where: str, stored: Mapping[str, Any], asked: Limits | Non
 
 
 def check_asked(where: str, asked: Limits | None, stored: StoredLimits, defaults: Limits) -> StoredLimits:
-    """Whoever opens may ask for the defaults, for what the data was created with, or for what is in force."""
+    """`InvalidRequest` unless what was asked for is the default, what the data was created with, or what is in force."""
     for name in MEANING if asked is not None else ():
         wanted, present = getattr(asked, name), getattr(stored.in_force, name)
         if wanted not in (getattr(defaults, name), getattr(Limits(), name), getattr(stored.created, name), present):
@@ -59,5 +59,5 @@ def check_asked(where: str, asked: Limits | None, stored: StoredLimits, defaults
 
 
 def _shown(name: str, value: int | None) -> str:
-    """A limit as callers spell it: intervals in seconds."""
+    """A limit as callers write it: intervals in seconds."""
     return f"{value / SECOND:.12g} s" if name in SPANS and value is not None else str(value)

@@ -27,7 +27,7 @@ class Meter:
         self._tell, self._total, self._done = tell, total, 0
 
     def over(self, steps: Iterator[T]) -> Iterator[T]:
-        """The same, counted."""
+        """The same steps, counted."""
         tell = self._tell
         if tell is None:
             return steps
@@ -41,7 +41,7 @@ class Meter:
             yield step
 
     def finish(self) -> None:
-        """All is done, however many there were."""
+        """Report that all is done, however many steps there were."""
         if self._tell is not None:
             self._tell(self._total, self._total)
 

@@ -1,7 +1,7 @@
 """The log engine: state in memory, every batch one synced frame of an append-only log that is the truth.
 
-Same log, same state, same answers. A batch is seen by nobody before its frame is durable. One process at a time; no high
-availability. Disk, clock and randomness are ports.
+The same log always gives the same state and the same answers. Nobody sees a batch before its frame is durable. One process at a time;
+no high availability. Disk, clock and randomness are ports.
 """
 
 from __future__ import annotations

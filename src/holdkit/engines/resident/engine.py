@@ -1,7 +1,7 @@
-"""The batch on resident tables: load is a lookup, commit is `persist` and then an assignment.
+"""The engine on tables in memory: loading is a lookup, committing is `_persist` and then an assignment.
 
-Decides on its own dicts through the core's overlay; nothing is seen by a read before `persist` returned. All tables are
-bounded. Subclasses say what makes a batch durable and where the journal is; they add no rule.
+It decides on its own dicts through the core's overlay; no read sees a batch before `_persist` has returned. All tables are bounded.
+Subclasses say what makes a batch durable and where the journal is; they add no rule.
 """
 
 from __future__ import annotations
@@ -96,14 +96,14 @@ class ResidentEngine:
             return Applied(outcomes, self._journal.last_seq, wrote, positions=positions_of(outcomes, view.numbers))
 
     def lend(self, work: Callable[[Lent], T]) -> T:
-        """Nobody else writes while `work` runs. There is no SQL, so what it applies is done at once."""
+        """Run `work` while nobody else writes. There is no SQL, so what it applies is done at once."""
         with self._exclusive():
             self._check_open()
             return work(_OwnTransaction(self))
 
     @contextmanager
     def _exclusive(self) -> Iterator[None]:
-        """One batch at a time, or turned away: whoever was lent a turn may take long."""
+        """One batch at a time; `Overloaded` if another thread takes too long, as application code in `lend` may."""
         seconds = within(self.limits.lock_timeout / SECOND)
         if not self._writing.acquire(timeout=min(seconds, TIMEOUT_MAX)):
             raise Overloaded(f"another thread kept its turn for {seconds:.3g} s", retry_after=1.0)
@@ -113,22 +113,22 @@ class ResidentEngine:
             self._writing.release()
 
     def apply_in(self, tx: Any, groups: Sequence[Group], lock: Sequence[Key] = ()) -> Applied:  # noqa: ARG002  (the port's)
-        """There is no transaction to join."""
+        """This engine has no SQL, so there are no callers' transactions."""
         self._check_open()
         name = self.url.partition(":")[0]
         raise InvalidRequest(f"the {name} engine has no transactions to join", field="tx", code="tx_unsupported")
 
     async def apply_in_async(self, tx: Any, groups: Sequence[Group], lock: Sequence[Key] = ()) -> Applied:
-        """Nor for a task."""
+        """The same in a task."""
         return self.apply_in(tx, groups, lock)
 
     def read_in(self, tx: Any, query: Query[T]) -> T:  # noqa: ARG002  (the port's)
-        """There is no transaction to join."""
+        """This engine has no SQL, so there are no callers' transactions."""
         self.apply_in(tx, [])
         raise AssertionError("unreachable")
 
     async def read_in_async(self, tx: Any, query: Query[T]) -> T:
-        """Nor for a task."""
+        """The same in a task."""
         return self.read_in(tx, query)
 
     def read(self, query: Query[T], *, durable: bool = False) -> T:  # noqa: ARG002  (nothing else can be seen)
@@ -272,7 +272,7 @@ class ResidentEngine:
             self._write(view)
 
     def _prune(self, slot: Slot) -> None:
-        """A little housekeeping."""
+        """Remove a few rows that are gone for every reader already."""
         tables, limits = self._tables, self.limits
         tables.operations.forget(slot, PRUNED)
         count = min(PRUNED, tables.ended_until(retired_until(limits, slot)))
@@ -283,7 +283,7 @@ class ResidentEngine:
 
 
 class _OwnTransaction:
-    """A turn that was lent: no transaction to speak of, and one batch."""
+    """What `lend` hands out: no transaction, and one batch."""
 
     tx: None = None
 

@@ -1,8 +1,8 @@
-"""Lending: a transaction of our own, on a connection of its own, with application code in it.
+"""A transaction of our own, on a connection of its own, in which application code runs.
 
-The turn of the only writer is taken first, then the write lock, then `work` runs; so what it reads is what nobody else can
-change before it commits. The application can read and write through the connection, and end nothing. What `work` raises
-rolls everything back. A commit that failed is looked for, and *unknown* if it is not found.
+The writer's locks are taken first, then SQLite's write lock, then `work` runs; so nobody else can change what it reads before it
+commits. The application can read and write through the connection, but cannot end the transaction. An exception of `work` rolls
+everything back. After a failed commit the writer looks for what was committed, and the outcome is unknown if it is not found.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class LentConnection(sqlite3.Connection):
 
 
 class _OwnTransaction:
-    """One transaction that was lent."""
+    """One such transaction."""
 
     def __init__(self, tx: LentConnection, writer: Writer, make: Make, on_statement: OnStatement | None) -> None:
         self.tx = tx
