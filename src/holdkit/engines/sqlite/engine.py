@@ -62,7 +62,7 @@ T = TypeVar("T")
 
 
 class SqliteEngine:
-    """Holds in an SQLite file, beside an application's own tables if it likes."""
+    """Holds in a SQLite file, which may contain an application's own tables too."""
 
     lanes = 1
     sql = True
@@ -99,7 +99,7 @@ class SqliteEngine:
 
     @property
     def limits(self) -> Limits:
-        """The limits in force, as this process knows them."""
+        """The limits in force, as far as this process knows."""
         return self.stored.in_force
 
     def apply(self, groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:  # noqa: ARG002  (nothing to wait for)
@@ -170,7 +170,7 @@ class SqliteEngine:
         return self.mark_in(tx)
 
     def lend(self, work: Callable[[Lent], T]) -> T:
-        """A transaction of our own, with `work` in it."""
+        """Run `work` in a transaction of our own."""
         self._check()
         self._open_transactions.check()
 
@@ -198,10 +198,10 @@ class SqliteEngine:
         return self.limits
 
     def listen(self, wake: Callable[[], None]) -> None:
-        """Nothing to do: nobody tells: followers look by themselves."""
+        """Do nothing: SQLite notifies nobody, so followers poll."""
 
     def verify(self, progress: Progress | None = None) -> Iterator[Difference]:
-        """Fold the whole journal and name every row that differs from it."""
+        """Fold the whole journal and report every row that differs from it."""
         self._check()
         with self._readers.one() as driver:
             try:
@@ -211,7 +211,7 @@ class SqliteEngine:
                     driver.tell("rollback")
 
     def repair(self, command: Command, *, dry_run: bool, progress: Progress | None = None) -> Repaired:
-        """Make the rows again what the journal says; every writer waits meanwhile."""
+        """Make the rows what the journal says; every writer waits meanwhile."""
         self._check()
         self._open_transactions.check()
         repair = Repair(self.stored.created, self.clock(), command, progress, dry_run=dry_run)
@@ -226,7 +226,7 @@ class SqliteEngine:
         self._writer.run(lambda _: receiving.script(self._writer.driver))
 
     def close(self) -> None:
-        """Give back every file and connection; closing twice is quiet."""
+        """Release every file and connection. Closing twice does nothing."""
         if self._closed or os.getpid() != self._pid:
             return
         self._closed = True

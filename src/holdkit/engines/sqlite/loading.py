@@ -1,4 +1,4 @@
-"""Loading: what a batch needs, in as few statements as can be.
+"""Loading: what a batch needs, in as few statements as possible.
 
 Asks for pools, holds, operations and records by key, the due legs of these pools and the holds behind them, and nothing
 else: a due hold's other pools are never touched. Decides nothing and writes nothing.
@@ -22,11 +22,11 @@ from .driver import Row, Script, Statement, ask
 from .rows import hold_of, keys_json, operation_of, pool_of, record_of
 
 EMPTY_POOLS = 100
-"""How many empty on-demand pools one sweep takes away."""
+"""How many empty on-demand pools one sweep removes."""
 
 
 class LoadedBatch(Struct):
-    """What was loaded for one batch, and what the pruning will want to know."""
+    """What was loaded for one batch, and what pruning needs to know."""
 
     loaded: Loaded
     swept: SweepList
@@ -34,11 +34,11 @@ class LoadedBatch(Struct):
     oldest_operation: Slot | None
     oldest_ended: Slot | None
     version: int
-    """Of the limits that are stored."""
+    """The version of the stored limits."""
 
 
 class Rows(Struct):
-    """The rows gathered so far."""
+    """The rows loaded so far."""
 
     pools: dict[Key, Pool]
     holds: dict[Key, StoredHold]
@@ -47,7 +47,7 @@ class Rows(Struct):
     first_deadlines: dict[Key, Slot]
 
     def add(self, name: str, rows: list[Row]) -> None:
-        """Take in the rows of one statement."""
+        """Add the rows of one statement."""
         if name in _POOLS:
             for row in rows:
                 self.pools[row[0], row[1]] = pool_of(row)
@@ -89,7 +89,7 @@ def by_keys(one: str, many: str, keys: Collection[Key]) -> list[Statement]:
 def gather(
     need: Needs, slot: Slot, limits: Limits, empty_pools: int = EMPTY_POOLS, *, pressed: bool = False
 ) -> Script[LoadedBatch]:
-    """Load everything `need` names."""
+    """Load everything that `need` names."""
     rows = Rows({}, {}, {}, {}, {})
     first = [_HEAD, *by_keys("load_pool", "load_pools", need.pools), *by_keys("load_hold", "load_holds", need.holds)]
     if need.operations:

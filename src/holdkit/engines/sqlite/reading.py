@@ -50,7 +50,7 @@ KEPT = 8
 
 
 class Readers:
-    """A pool that grows with the number of reads at the same time, and keeps a few."""
+    """A connection pool that grows with the number of concurrent reads, and keeps a few connections."""
 
     def __init__(self, path: str, seconds: float) -> None:
         self._path, self._seconds = path, seconds
@@ -60,7 +60,7 @@ class Readers:
 
     @contextmanager
     def one(self) -> Iterator[Driver]:
-        """A reader for the time of the block."""
+        """A connection for the duration of the block."""
         driver = self._take()
         try:
             yield driver
@@ -73,7 +73,7 @@ class Readers:
         self._give(driver)
 
     def close(self) -> None:
-        """Close the idle ones now, the others when their read is over."""
+        """Close the idle connections now, the others when their read is over."""
         with self._lock:
             self._closed = True
             idle, self._idle = self._idle, []
@@ -108,7 +108,7 @@ class Readers:
 
 
 class At(NamedTuple):
-    """Where and when a question is answered."""
+    """The connection and the slot at which a query is answered."""
 
     driver: Driver
     limits: Limits
@@ -254,7 +254,7 @@ def read_clock(at: At, _query: ReadClock) -> Slot:
 
 
 def read_generation(at: At, _query: ReadGeneration) -> str:
-    """As the file says."""
+    """The generation that the file stores."""
     rows = at.driver.ask("find_setting", (GENERATION,))
     return str(msgspec.json.decode(rows[0][0])) if rows else ""
 

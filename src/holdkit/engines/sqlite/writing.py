@@ -29,9 +29,9 @@ from .rows import (
 )
 
 PRUNE_FEW = 20
-"""How many old rows any batch that writes takes away, at least."""
+"""How many old rows any batch that writes removes, at least."""
 PRUNE_MANY = 1_000
-"""How many a sweep takes away."""
+"""How many a sweep removes."""
 
 
 class HoldWrites(NamedTuple):
@@ -154,7 +154,7 @@ def _hold(writes: HoldWrites, before: StoredHold | None, after: StoredHold) -> N
 
 
 def prune(gathered: LoadedBatch, limits: Limits, slot: Slot, written: int, *, sweeping: bool) -> list[Statement]:
-    """Take away a few rows that are gone for every reader already; always more than a batch can add."""
+    """Remove a few rows that are gone for every reader already; always more than a batch can add."""
     few = PRUNE_MANY if sweeping else max(PRUNE_FEW, 2 * written)
     statements = []
     if gathered.oldest_operation is not None and gathered.oldest_operation <= slot:
