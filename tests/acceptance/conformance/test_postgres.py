@@ -100,7 +100,7 @@ def failed_group_stays_gone(harness: Harness) -> None:
     )
     harness.reopen(close=False)
     require_equal(harness.rows(), before, "the journal after a failed group")
-    harness.place(2)
+    harness.granted(2)
     harness.verify()
 
 

@@ -90,7 +90,7 @@ def atomic_group_returns_its_pools(harness: Harness) -> None:
     harness.execute(placing(1, [Leg("new", 1, 3)]), placing(2, "b", 2), atomic=True)
     require_equal(harness.engine.read(FindPool(("", "new"))), None, "the pool that an aborted group had created")
     require_equal(harness.rows(before), [], "what an aborted group journaled")
-    placed = harness.place(3, "b")
+    placed = harness.granted(3, "b")
     assert placed.position is not None
     require_equal(
         placed.position.seq, before.get(placed.position.lane, 0) + 1, "the next position after an aborted group"
@@ -102,7 +102,7 @@ def error_leaves_nothing(harness: Harness) -> None:
     """An error in the middle of a batch leaves nothing of it: no state, no entry, no operation; the engine keeps
     working."""
     harness.pools(a=5)
-    harness.place(1)
+    harness.granted(1)
     before = harness.rows()
     poison = placing(3, metadata={"poison": object()})
     groups = (

@@ -32,7 +32,7 @@ def bounded_pools(harness: Harness) -> None:
     harness.refused(CreatePool(id="c", total=1), Reason.POOL_TABLE_FULL)
     harness.refused(CreatePool(id="a", total=1), Reason.POOL_EXISTS)
     harness.refused(placing(1, [Leg("a"), Leg("d", 1, 1)]), Reason.POOL_TABLE_FULL)
-    harness.place(1)
+    harness.granted(1)
     harness.verify()
 
 
@@ -42,15 +42,15 @@ def bounded_holds(harness: Harness) -> None:
     harness.open(max_holds=3)
     harness.pools(a=9)
     for number in (1, 2, 3):
-        harness.place(number, ttl=10 * number)
+        harness.granted(number, ttl=10 * number)
     harness.refused(placing(4), Reason.HOLD_TABLE_FULL)
     for number, slot in ((4, 10), (5, 20), (6, 30)):
         harness.at(slot)
-        harness.place(number, ttl=900)
+        harness.granted(number, ttl=900)
         harness.refused(placing(7), Reason.HOLD_TABLE_FULL)
     for number in range(10, 40):
         harness.done(ReleaseHold(id=hold_id(6 if number == 10 else number - 1), owner=TOKEN))
-        harness.place(number, ttl=900)
+        harness.granted(number, ttl=900)
         harness.refused(placing(50), Reason.HOLD_TABLE_FULL)
     require_equal(harness.pool().held, 3, "units held")
     harness.verify()
@@ -62,7 +62,7 @@ def retired_after_retention(harness: Harness) -> None:
     harness.open(retention=50)
     harness.pools(a=9)
     minted = minted_id(START, b"conformity")
-    harness.place(1, ttl=5)
+    harness.granted(1, ttl=5)
     harness.done(placing(2, ttl=5, owner=TOKEN))
     harness.done(ReleaseHold(id=hold_id(2), owner=TOKEN))
     command = placing(3)
@@ -81,7 +81,7 @@ def retired_after_retention(harness: Harness) -> None:
     require_equal([hold.id for hold in harness.engine.read(ListHolds(""))], [], "holds listed after the retention")
     require_equal(len(harness.history_of(2)), 2, "entries in the history of a retired hold")
     harness.verify()
-    harness.place(2)
+    harness.granted(2)
     harness.verify()
 
 
@@ -101,7 +101,7 @@ def consumption_outlives_retention(harness: Harness) -> None:
     harness.done(Sweep())
     require(harness.hold(1) is not None, "one slot before its time is over the hold must be there")
     harness.at(1_000)
-    harness.place(2)
+    harness.granted(2)
     require(harness.hold(1) is not None, "a hold whose units are consumed must be there until a sweep drops it")
     require_equal(
         [hold.id for hold in harness.engine.read(ListHolds(""))], [hold_id(1), hold_id(2)], "holds before the sweep"
@@ -120,7 +120,7 @@ def consumption_outlives_retention(harness: Harness) -> None:
     require_equal(
         (harness.pool("a").consumed, harness.pool("a").loose), (0, 0), "consumed and loose of pool a in the end"
     )
-    harness.place(1)
+    harness.granted(1)
     harness.verify()
 
 
@@ -158,7 +158,7 @@ def swept_in_portions(harness: Harness) -> None:
     harness.pools(a=9, b=9)
     for number in range(1, 8):
         harness.done(placing(number, [Leg("a"), Leg("b")], ttl=20 - number))
-    harness.place(9, ttl=30)
+    harness.granted(9, ttl=30)
     harness.at(20)
     for numbers, more in (((7, 6, 5), True), ((4, 3, 2), True), ((1,), False), ((), False)):
         swept = harness.done(Sweep(limit=3))
@@ -191,7 +191,7 @@ def fences_grow_for_ever(harness: Harness) -> None:
     if harness.engine.lanes > 1:
         return  # each lane has a floor of its own
     harness.pools(later=1)
-    done = harness.place(9, "later")
+    done = harness.granted(9, "later")
     assert done.hold is not None
     require(done.hold.fence > fences[-1], "a pool created later must start above every fence of a removed one")
 
@@ -213,7 +213,7 @@ def changed_limits(harness: Harness) -> None:
     """Limits that are stored with the data can be changed: the next command obeys them, and what exists stays."""
     harness.open(retention=1_000_000, retry_window=50)
     harness.pools(a=9)
-    harness.place(1, ttl=100)
+    harness.granted(1, ttl=100)
     harness.done(placing(2, op="before"))
     changed = harness.done(ChangeLimits(changes={"retry_window": 10, "max_holds": 2}, actor="user:1", reason="r"))
     require(changed.record is not None and changed.record.version == 1, "the answer of a change has its record")

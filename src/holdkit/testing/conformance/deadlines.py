@@ -14,7 +14,7 @@ def deadline_is_exact(harness: Harness) -> None:
     """One slot before its deadline a hold is held for every caller; at the deadline it is expired for every caller."""
     harness.pools(a=1, b=1, c=1)
     for number, pool in ((1, "a"), (2, "b"), (3, "c")):
-        harness.place(number, pool, ttl=10)
+        harness.granted(number, pool, ttl=10)
     harness.at(9)
     require_equal(harness.pool().held, 1, "units held one slot before the deadline")
     harness.refused(placing(4), Reason.INSUFFICIENT_CAPACITY)
@@ -22,7 +22,7 @@ def deadline_is_exact(harness: Harness) -> None:
     harness.done(ConfirmHold(id=hold_id(3), owner=TOKEN))
     harness.at(10)
     require_equal(harness.pool().held, 0, "units held at the deadline, as read")
-    harness.place(4)
+    harness.granted(4)
     harness.refused(ConfirmHold(id=hold_id(1), owner=TOKEN), Reason.HOLD_EXPIRED)
     harness.refused(ReleaseHold(id=hold_id(2), owner=TOKEN), Reason.HOLD_EXPIRED)
     harness.refused(ExtendHold(id=hold_id(2), owner=TOKEN, by_slots=5), Reason.HOLD_EXPIRED)
@@ -38,7 +38,7 @@ def reads_count_due_as_returned(harness: Harness) -> None:
     """Reads count a due leg as returned and show its hold as expired, at the deadline and not before, without writing."""
     harness.pools(a=5, b=5)
     harness.done(placing(1, [Leg("a", 2), Leg("b", 3)], ttl=10))
-    harness.place(2, "a", 1, ttl=20)
+    harness.granted(2, "a", 1, ttl=20)
     ends = harness.engine.read(FindEnds())
     for slot, held, states in ((9, [3, 3], ["held", "held"]), (10, [1, 0], ["expired", "held"])):
         harness.at(slot)
@@ -68,7 +68,7 @@ def touched_pools_only(harness: Harness) -> None:
     harness.at(10)
     for number, pool, action in ((2, "a", Action.HOLD_EXPIRED), (3, "b", Action.LEG_RETURNED)):
         before = harness.ends()
-        harness.place(number, pool, 5)
+        harness.granted(number, pool, 5)
         returned = [entry for entry in harness.journal(before) if entry.subject == hold_id(1)]
         require_equal(
             [entry.action for entry in returned if not entry.part], [action], f"what touching pool {pool} returned"
@@ -93,9 +93,9 @@ def due_in_order(harness: Harness) -> None:
     """Due legs return in order of (deadline, hold id), before the command that finds them is decided."""
     harness.pools(a=9)
     for number, ttl in ((5, 30), (4, 20), (9, 10), (2, 20), (3, 40)):
-        harness.place(number, ttl=ttl)
+        harness.granted(number, ttl=ttl)
     harness.at(30)
-    harness.place(1, quantity=8)
+    harness.granted(1, quantity=8)
     late = [entry for entry in harness.entries_of_pool("a") if entry.action is Action.HOLD_EXPIRED]
     require_equal([entry.subject for entry in late], [hold_id(number) for number in (9, 2, 4, 5)], "order of expiry")
     harness.verify()
@@ -108,7 +108,7 @@ def backlog_goes_first(harness: Harness) -> None:
     for number in range(1, 24):
         harness.done(placing(number, [Leg("a"), Leg("b")], ttl=10 + number % 7))
     harness.at(50)
-    harness.place(99, "a", 23)
+    harness.granted(99, "a", 23)
     entries = harness.entries_of_pool("a")
     returned = [entry.subject for entry in entries if entry.action is Action.HOLD_EXPIRED]
     require_equal(
@@ -118,7 +118,7 @@ def backlog_goes_first(harness: Harness) -> None:
     require_equal(harness.actions().count("hold.expired"), 23, "holds expired, each with one entry")
     require_equal(harness.actions().count("leg.returned"), 0, "legs of other pools")
     harness.verify()
-    harness.place(98, "b", 23)
+    harness.granted(98, "b", 23)
     require_equal([harness.pool(name).held for name in "ab"], [23, 23], "units held after the backlog")
     harness.verify()
 
@@ -127,16 +127,16 @@ def never_backwards(harness: Harness) -> None:
     """Time never moves backwards along a pool: after the clock was set back it stands still there, and no hold
     becomes live again."""
     harness.pools(a=1, b=1)
-    harness.place(1, ttl=10)
+    harness.granted(1, ttl=10)
     harness.at(10)
-    harness.place(2, ttl=10)
+    harness.granted(2, ttl=10)
     harness.at(3)
     harness.refused(ConfirmHold(id=hold_id(1), owner=TOKEN), Reason.HOLD_EXPIRED)
     harness.refused(placing(3), Reason.INSUFFICIENT_CAPACITY)
     require_equal(
         harness.done(ConfirmHold(id=hold_id(2), owner=TOKEN)).slot, START + 10, "slot of a confirm after a jump back"
     )
-    require_equal(harness.place(4, "b", ttl=4).slot, START + 3, "slot on a pool that the future has not touched")
+    require_equal(harness.granted(4, "b", ttl=4).slot, START + 3, "slot on a pool that the future has not touched")
     slots: dict[str, int] = {}
     for number, entry in enumerate(harness.journal(), start=1):
         for effect in entry.effects:
@@ -151,7 +151,7 @@ def never_backwards(harness: Harness) -> None:
 def extension_counts(harness: Harness) -> None:
     """An extended hold does not expire at its old deadline; its new deadline is exact to the slot."""
     harness.pools(a=1)
-    harness.place(1, ttl=10)
+    harness.granted(1, ttl=10)
     harness.at(9)
     require_equal(
         harness.done(ExtendHold(id=hold_id(1), owner=TOKEN, by_slots=10)).hold, harness.hold(1), "the extended hold"
@@ -162,15 +162,15 @@ def extension_counts(harness: Harness) -> None:
     harness.at(19)
     require_equal(harness.pool().held, 1, "units held one slot before the new deadline")
     harness.at(20)
-    harness.place(3)
+    harness.granted(3)
     harness.verify()
 
 
 def endless_never_comes_due(harness: Harness) -> None:
     """A hold whose deadline a face has removed never expires; only its end returns the units."""
     harness.pools(a=2)
-    harness.place(1, ttl=10)
-    harness.place(2, ttl=10)
+    harness.granted(1, ttl=10)
+    harness.granted(2, ttl=10)
     harness.at(9)
     harness.refused(ExtendHold(id=hold_id(1), forever=True), Reason.NOT_OWNER)
     require_equal(

@@ -36,7 +36,7 @@ def _survives(harness: Harness, *, close: bool) -> None:
     )
     harness.done(ConfirmHold(id=hold_id(40), owner="mine"))
     harness.at(500)
-    harness.place(41, "a")
+    harness.granted(41, "a")
     harness.reopen(close=close)
     harness.verify()
 
@@ -64,7 +64,7 @@ def failed_batch_stays_gone(harness: Harness) -> None:
     harness.refused(placing(3, quantity=6), Reason.INSUFFICIENT_CAPACITY)
     harness.reopen(close=False)
     require_equal(harness.rows(), before, "the journal after a failed batch and a refusal")
-    harness.place(1)
+    harness.granted(1)
     harness.verify()
 
 
@@ -85,7 +85,7 @@ def changed_limits_survive(harness: Harness) -> None:
     harness.done(ChangeLimits(changes={"retention": 500}))
     harness.at(5)
     harness.done(ChangeLimits(changes={"retention": 2_000, "max_legs": 7}))
-    harness.place(1)
+    harness.granted(1)
     before = harness.engine.limits
     require_equal((before.retention, before.max_legs, before.version, len(before.past)), (2_000, 7, 2, 1), "the limits")
     for close in (True, False):

@@ -131,7 +131,7 @@ class Harness:
         for pool, total in totals.items():
             self.done(CreatePool(id=pool, total=total, tenant=tenant))
 
-    def place(self, number: int, pool: str = "a", quantity: int = 1, *, ttl: Slot = 100, **more: Any) -> Receipt:
+    def granted(self, number: int, pool: str = "a", quantity: int = 1, *, ttl: Slot = 100, **more: Any) -> Receipt:
         """Place a hold that must be granted."""
         return self.done(placing(number, pool, quantity, ttl=ttl, **more))
 
@@ -238,7 +238,7 @@ def prepared(group: Group) -> Group:
 def placing(
     number: int, pool: str | Sequence[Leg] = "a", quantity: int = 1, *, ttl: Slot = 100, **more: Any
 ) -> PlaceHold:
-    """The command behind `Harness.place`."""
+    """The command behind `Harness.granted`."""
     legs = (Leg(pool, quantity),) if isinstance(pool, str) else tuple(pool)
     return PlaceHold(id=hold_id(number), legs=legs, ttl_slots=ttl, **{"owner": TOKEN, **more})
 

@@ -97,21 +97,11 @@ def labelled_pools_remember(harness: Harness) -> None:
     harness.at(20)
     require_equal(harness.pool("~key/a").held, 0, "units held at the deadline")
     harness.done(Sweep())
-    harness.at(49)
-    harness.done(Sweep())
-    require_equal(
-        [row.id for row in harness.engine.read(ListPools("", prefix="~"))], ["~key/a", "~key/z", "~key/é"], "what rests"
-    )
-    harness.at(50)
-    harness.done(Sweep())
-    require_equal(
-        [row.id for row in harness.engine.read(ListPools("", prefix="~"))], ["~key/a", "~key/é"], "what rested enough"
-    )
-    harness.at(70)
-    harness.done(Sweep())
-    require_equal(
-        [row.id for row in harness.engine.read(ListPools("", prefix="~"))], ["~key/é"], "what was confirmed stays"
-    )
+    for slot, kept in ((49, ["~key/a", "~key/z", "~key/é"]), (50, ["~key/a", "~key/é"]), (70, ["~key/é"])):
+        harness.at(slot)
+        harness.done(Sweep())
+        found_ids = [row.id for row in harness.engine.read(ListPools("", prefix="~"))]
+        require_equal(found_ids, kept, f"pools that are kept at {slot}: those in use, and others for the retention")
     harness.verify()
 
 
@@ -229,7 +219,7 @@ def nothing_crosses_tenants(harness: Harness) -> None:
     harness.refused(ConfirmHold(id=hold_id(1), owner=TOKEN, tenant="stranger"), Reason.HOLD_NOT_FOUND)
     harness.refused(placing(3, tenant="stranger"), Reason.POOL_NOT_FOUND)
     harness.at(10)
-    harness.place(3, tenant="")
+    harness.granted(3, tenant="")
     harness.refused(placing(3, tenant="acme"), Reason.INSUFFICIENT_CAPACITY)
     for tenant, total in (("", 1), ("acme", 2), ("acme2", 3)):
         require_equal(harness.pool("a", tenant).held, total, f"units held of tenant {tenant!r}")
@@ -256,7 +246,7 @@ def nothing_crosses_tenants(harness: Harness) -> None:
     require_equal(swept.expired, 2, "holds of all tenants that one sweep expired")
     require_equal(swept.swept, (("acme", hold_id(1)), ("acme2", hold_id(1))), "which they are")
     for tenant in ("acme", "acme2"):
-        harness.place(4, tenant=tenant, ttl=10)
+        harness.granted(4, tenant=tenant, ttl=10)
     harness.at(50)
     require_equal(
         harness.done(Sweep(tenant="acme")).swept, (("acme", hold_id(4)),), "what one of two tenants is told of a sweep"
@@ -303,9 +293,9 @@ def surveys_count_everything(harness: Harness) -> None:
     )
     harness.pools(a=5)
     harness.pools("acme", a=5)
-    harness.place(1, ttl=10)
-    harness.place(2, ttl=20, tenant="acme")
-    harness.place(3, ttl=30)
+    harness.granted(1, ttl=10)
+    harness.granted(2, ttl=20, tenant="acme")
+    harness.granted(3, ttl=30)
     harness.done(ConfirmHold(id=hold_id(3), owner=TOKEN))
     found = harness.engine.read(TakeSurvey())
     entries = len(harness.engine.read(ReadJournal(None)))  # with several lanes there are parts
