@@ -19,7 +19,7 @@ from holdkit.core.audit_rows import Folded
 from holdkit.core.entries import Action, Change, Effect, Entry
 from holdkit.core.fold import fold
 from holdkit.core.model import SECOND, HeldLeg, Key, Pool, State, StoredHold
-from holdkit.core.repair import Mended
+from holdkit.core.repair import RepairedRows
 from holdkit.engines.postgres import PostgresEngine
 from holdkit.engines.postgres.database import Database, read_url
 from holdkit.engines.postgres.driver import BEGIN, COMMIT
@@ -44,7 +44,7 @@ def journal(entries: int, start: int) -> Iterator[Entry]:
     return islice(_entries(entries, start), entries)
 
 
-def bulk(entries: int, step: Callable[[int], None]) -> Iterator[Mended]:
+def bulk(entries: int, step: Callable[[int], None]) -> Iterator[RepairedRows]:
     """What is to be written, in chunks: the entries, then the rows that they fold to."""
     told = journal(entries, recently())
     with closing(Spill()) as spill:
@@ -52,13 +52,15 @@ def bulk(entries: int, step: Callable[[int], None]) -> Iterator[Mended]:
         while chunk := list(islice(told, CHUNK)):
             for entry in chunk:
                 fold(folded, entry)
-            yield Mended({}, {}, {}, {}, None, chunk)
+            yield RepairedRows({}, {}, {}, {}, None, chunk)
             step(len(chunk))
         pools, holds = folded.pools.items(), folded.holds.items()
         while some := dict[Key, Pool | None](islice(pools, CHUNK)):
-            yield Mended(some, {}, {}, {}, None, [])
+            yield RepairedRows(some, {}, {}, {}, None, [])
         while those := dict[Key, StoredHold | None](islice(holds, CHUNK)):
-            yield Mended({}, those, outstanding([hold for hold in those.values() if hold is not None]), {}, None, [])
+            yield RepairedRows(
+                {}, those, outstanding([hold for hold in those.values() if hold is not None]), {}, None, []
+            )
 
 
 def fill_sqlite(path: Path, entries: int, step: Callable[[int], None] = lambda _: None) -> None:
@@ -69,11 +71,11 @@ def fill_sqlite(path: Path, entries: int, step: Callable[[int], None] = lambda _
         connection.execute("pragma cache_size = -100000")
         driver = Driver(connection)
         written = 0
-        for mended in bulk(entries, step):
+        for repaired in bulk(entries, step):
             connection.execute("begin immediate")
-            driver.run(_script(tuple(rows_of(mended, entry_rows(mended.entries, written + 1)))))
+            driver.run(_script(tuple(rows_of(repaired, entry_rows(repaired.entries, written + 1)))))
             connection.execute("commit")
-            written += len(mended.entries)
+            written += len(repaired.entries)
 
 
 def fill_postgres(url: str, entries: int, step: Callable[[int], None] = lambda _: None) -> None:
@@ -83,8 +85,8 @@ def fill_postgres(url: str, entries: int, step: Callable[[int], None] = lambda _
     engine.close()
     server = connect(Database(read_url(url), limits, None))
     try:
-        for mended in bulk(entries, step):
-            statements = repair_statements(mended, limits, lanes, 1)
+        for repaired in bulk(entries, step):
+            statements = repair_statements(repaired, limits, lanes, 1)
             new = [
                 one for one in statements if not one[0].startswith("drop_")
             ]  # in any lane: a scan of the whole table

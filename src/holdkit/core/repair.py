@@ -16,7 +16,7 @@ from .commands import Command
 from .entries import Action, Effect, Entry
 from .model import Key, Pool, Record, RecordKey, Slot, StoredHold
 
-MENDABLE: Final = frozenset({"pools", "holds", "legs", "records"})
+REPAIRABLE: Final = frozenset({"pools", "holds", "legs", "records"})
 """Tables that the journal can rebuild."""
 TRUTH: Final = frozenset({"journal", "heads", "migrations"})
 """If these differ, there is nothing to repair from."""
@@ -25,13 +25,13 @@ TRUTH: Final = frozenset({"journal", "heads", "migrations"})
 class Repaired(Struct, frozen=True):
     """What a repair did, or would do."""
 
-    mended: tuple[Difference, ...]
+    repaired: tuple[Difference, ...]
     left: tuple[Difference, ...]
     """What the journal cannot repair: itself, settings, recorded answers."""
     entries: tuple[Entry, ...] = ()
 
 
-class Mended(Struct, frozen=True):
+class RepairedRows(Struct, frozen=True):
     """Rows to write, or with None to remove."""
 
     pools: dict[Key, Pool | None]
@@ -45,28 +45,28 @@ class Mended(Struct, frozen=True):
 
 def sort_out(differences: Iterable[Difference]) -> Repaired:
     """The differences that can be repaired; none if the journal itself is damaged."""
-    mended: list[Difference] = []
+    repaired: list[Difference] = []
     left: list[Difference] = []
     found: list[Difference] = []
     for one in differences:
         found.append(one)
-        (mended if one.table in MENDABLE or _floor(one) else left).append(one)
+        (repaired if one.table in REPAIRABLE or _floor(one) else left).append(one)
     if any(one.table in TRUTH for one in left):
         return Repaired((), tuple(found))
-    return Repaired(tuple(mended), tuple(left))
+    return Repaired(tuple(repaired), tuple(left))
 
 
 def _floor(difference: Difference) -> bool:
     return (difference.table, difference.key) == ("settings", "fence_floor")
 
 
-def mend(
+def repair_rows(
     mismatches: Mismatches,
     folded: Folded,
     stored_floor: int,
     found: Iterable[Difference],
     command: Command,
-) -> Mended:
+) -> RepairedRows:
     """What to write: the rows that differ, and the pools to which they belong."""
     touched = {key[:2] for key in mismatches.legs}
     for mine, theirs in mismatches.holds.values():
@@ -89,7 +89,7 @@ def mend(
         entries.append(
             Entry(effect.pool.slot, Action.POOL_REPAIRED, key[1], key[0], (effect,), removed=removed, actor=command.actor, correlation_id=command.correlation, reason=command.reason)
         )  # fmt: skip
-    return Mended(
+    return RepairedRows(
         pools,
         {key: theirs for key, (_, theirs) in mismatches.holds.items()},
         {key: theirs or 0 for key, (_, theirs) in mismatches.legs.items()},

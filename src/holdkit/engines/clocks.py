@@ -49,8 +49,8 @@ class _Bracket(NamedTuple):
 
     def later(self, at: float) -> _Bracket:
         """What is left of it after a while: the two may have run apart."""
-        apart = max(0.0, at - self.at) * DRIFT * SECOND
-        return _Bracket(at, self.least - apart, self.most + apart)
+        drift = max(0.0, at - self.at) * DRIFT * SECOND
+        return _Bracket(at, self.least - drift, self.most + drift)
 
 
 class RemoteClock:
@@ -72,8 +72,8 @@ class RemoteClock:
     def heard(self, slot: Slot, began: float) -> None:
         """The server's clock said this, in an exchange that began then (by `steady`) and has just ended."""
         now = steady()
-        apart = (now - began) * DRIFT * SECOND
-        fresh = _Bracket(now, slot - now * SECOND - apart, slot - began * SECOND + apart)
+        drift = (now - began) * DRIFT * SECOND
+        fresh = _Bracket(now, slot - now * SECOND - drift, slot - began * SECOND + drift)
         before = self._known and self._known.later(now)
         if before and fresh.least <= before.most and before.least <= fresh.most:
             fresh = _Bracket(now, max(fresh.least, before.least), min(fresh.most, before.most))

@@ -190,7 +190,7 @@ class Lent(Protocol):
         ...
 
 
-class Lending(Protocol):
+class TransactionLender(Protocol):
     """The engine can run application code in a transaction of its own."""
 
     sql: bool
@@ -259,7 +259,7 @@ class Capabilities(Struct, frozen=True):
 
     repair: Repairable | None = None
     import_: Importing | None = None
-    lend: Lending | None = None
+    lend: TransactionLender | None = None
     marks: Marking | None = None
     growing_batches: GrowingBatches | None = None
     async_apply: AsyncApply | None = None

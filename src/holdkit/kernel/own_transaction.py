@@ -28,7 +28,7 @@ from ..core.outcomes import Done, Reply
 from ..core.reading import Query
 from ..core.validation import invalid
 from ..engines.durability import Durability
-from ..engines.port import Applied, Engine, Lending, Lent
+from ..engines.port import Applied, Engine, Lent, TransactionLender
 from ..errors import OutcomeUnknown
 from .context import inside, refuse_inside
 from .unknown_outcomes import ask_again
@@ -48,7 +48,7 @@ def lend(engine: Engine, work: Callable[[Lent], T]) -> T:
     return lender_of(engine).lend(guarded)
 
 
-def lender_of(engine: Engine) -> Lending:
+def lender_of(engine: Engine) -> TransactionLender:
     """The engine, if it can run application code in a transaction of its own."""
     lender = engine.capabilities.lend
     if lender is None:

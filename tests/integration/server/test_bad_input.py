@@ -168,8 +168,10 @@ def test_one_poisonous_command_refuses_its_batch_and_writes_nothing() -> None:
                 answer = await here.call("POST", "/v1/batch", {"commands": commands}, op="k")
                 assert answer.status_code == 400, answer.text
             assert (await here.call("GET", "/v1/pools")).json()["items"] == []
-            mended = {"commands": [{"type": "create_pool", "id": "a", "total": 1}]}
-            assert (await here.call("POST", "/v1/batch", mended, op="k")).status_code == 200, "nonsense settled the key"
+            corrected = {"commands": [{"type": "create_pool", "id": "a", "total": 1}]}
+            assert (await here.call("POST", "/v1/batch", corrected, op="k")).status_code == 200, (
+                "nonsense settled the key"
+            )
 
     asyncio.run(main())
 

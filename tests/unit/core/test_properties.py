@@ -73,17 +73,17 @@ def test_a_batch_is_its_commands_one_after_the_other(program: Program, limits: d
         (jump, [group for group in groups if not any(isinstance(command, Sweep) for command in group.commands)])
         for jump, groups in program
     ]
-    together, apart = start(limits), start(limits)
+    together, separate = start(limits), start(limits)
     answers = run(together, program)
-    apart.slot = 100
+    separate.slot = 100
     for (jump, groups), expected in zip(program, answers, strict=True):
-        apart.slot = max(0, apart.slot + jump)
+        separate.slot = max(0, separate.slot + jump)
         for group, said_together in zip(groups, expected, strict=True):
             if group.atomic:
-                assert apart.apply(group)[0] == said_together
+                assert separate.apply(group)[0] == said_together
             else:
-                assert [apart.do(command) for command in group.commands] == said_together
-    assert apart.state() == together.state()
+                assert [separate.do(command) for command in group.commands] == said_together
+    assert separate.state() == together.state()
 
 
 @thorough

@@ -13,7 +13,7 @@ from holdkit.core.audit_rows import Difference, Folded, Mismatches, Stored
 from holdkit.core.commands import Command, Sweep
 from holdkit.core.entries import Action, Effect, Entry
 from holdkit.core.model import MAX_SLOT, HeldLeg, Limits, Pool, Record, State, StoredHold
-from holdkit.core.repair import Mended, Repaired, mend, sort_out
+from holdkit.core.repair import Repaired, RepairedRows, repair_rows, sort_out
 from tests.unit.core.stored_rows import Flawed, bit_of_everything, stored, with_hold, with_pool
 from tests.unit.core.world import World, consume, done, hold_id, place
 
@@ -28,22 +28,22 @@ def world() -> World:
     return bit_of_everything()
 
 
-def mended(
+def repair_all(
     world: World,
     rows: Stored,
     now: int = 50,
     flaws: Mapping[tuple[str, tuple[Any, ...]], bool] = MappingProxyType({}),
     also: Iterable[Difference] = (),
-) -> Mended:
-    """As an engine does it: audit, sort out, mend."""
+) -> RepairedRows:
+    """As an engine does it: audit, sort out, repair."""
     folded, wrong = Folded(), Mismatches()
     report = sort_out(
         [*audit(enumerate(world.entries, 1), Flawed(rows, flaws), world.limits, now, folded, wrong), *also]
     )
-    return mend(wrong, folded, rows.fence_floor, report.mended, BY)
+    return repair_rows(wrong, folded, rows.fence_floor, report.repaired, BY)
 
 
-def written(what: Mended) -> list[str]:
+def written(what: RepairedRows) -> list[str]:
     """What is to be written, a line each."""
     lines = [f"pool {'/'.join(key)} {_counters(row)}" for key, row in what.pools.items()]
     lines += [f"hold {'/'.join(key)} {'gone' if row is None else row.state}" for key, row in what.holds.items()]
@@ -57,7 +57,7 @@ def _counters(row: Pool | None) -> str:
     return "gone" if row is None else f"{row.total}/{row.held}/{row.consumed} version {row.version} slot {row.slot}"
 
 
-def told(what: Mended) -> list[str]:
+def told(what: RepairedRows) -> list[str]:
     """What the journal will say, a line each."""
     return [
         f"{entry.tenant}/{entry.subject} {effect.total:+}{effect.held:+}{effect.consumed:+}" + " gone" * entry.removed
@@ -66,7 +66,7 @@ def told(what: Mended) -> list[str]:
     ]
 
 
-def after(rows: Stored, what: Mended) -> Stored:
+def after(rows: Stored, what: RepairedRows) -> Stored:
     """The rows, once it is written."""
 
     def laid(table: Any, changes: Any, nothing: object = None) -> Any:
@@ -180,7 +180,7 @@ def test_what_was_spoiled_is_repaired_and_nothing_else(
     world: World, spoil: Callable[[World], dict[str, Any]], writes: list[str], tells: list[str]
 ) -> None:
     rows = stored(world, **spoil(world))
-    what = mended(world, rows)
+    what = repair_all(world, rows)
     assert (written(what), told(what)) == (writes, tells)
     assert [
         str(one) for one in audit(enumerate([*world.entries, *what.entries], 1), after(rows, what), world.limits, 50)
@@ -188,7 +188,7 @@ def test_what_was_spoiled_is_repaired_and_nothing_else(
 
 
 def test_an_entry_says_who_repaired_and_why(world: World) -> None:
-    (entry,) = mended(world, stored(world, pools=without(world.pools, "q"))).entries
+    (entry,) = repair_all(world, stored(world, pools=without(world.pools, "q"))).entries
     pool = Pool("acme", "q", 4, held=4, fence=3, slot=50, version=3, floor=2)
     assert entry == Entry(
         50, Action.POOL_REPAIRED, "q", "acme", (Effect(pool, 4, 4, 0),),
@@ -200,10 +200,10 @@ def test_time_never_moves_backwards_along_a_repaired_pool(world: World) -> None:
     world.slot = 70
     done(world.do(place("d", "p", 60)))
     late = {**with_pool(world, "p", slot=3), ("", "z"): Pool("", "z", 1, slot=90, version=4)}
-    p, z = mended(world, stored(world, pools=late), now=50).entries
+    p, z = repair_all(world, stored(world, pools=late), now=50).entries
     assert (p.slot, p.effects[0].pool.slot) == (70, 70)
     assert (z.slot, z.effects) == (90, (Effect(Pool("", "z", 0, slot=90, version=5), -1),))
-    p, z = mended(world, stored(world, pools=late), now=95).entries
+    p, z = repair_all(world, stored(world, pools=late), now=95).entries
     assert (p.slot, z.slot) == (95, 95)
 
 
@@ -228,13 +228,13 @@ def test_time_never_moves_backwards_along_a_repaired_pool(world: World) -> None:
 def test_a_row_that_is_named_is_written_though_it_looks_right(
     world: World, table: str, key: tuple[Any, ...], writes: list[str], legible: bool
 ) -> None:
-    what = mended(world, stored(world), flaws={(table, key): legible})
+    what = repair_all(world, stored(world), flaws={(table, key): legible})
     assert written(what) == writes
 
 
 @pytest.mark.parametrize(("key", "writes"), [("fence_floor", ["floor 2"]), ("retention", [])])
 def test_the_floor_is_written_if_its_row_is_named(world: World, key: str, writes: list[str]) -> None:
-    assert written(mended(world, stored(world), also=[Difference("settings", key, "crc", "0", "1")])) == writes
+    assert written(repair_all(world, stored(world), also=[Difference("settings", key, "crc", "0", "1")])) == writes
 
 
 # Holds that may have left
@@ -256,7 +256,7 @@ def test_a_hold_that_may_be_pruned_does_not_come_back(
     world.limits = limits
     rows = stored(world, holds=without(world.holds, lost))
     assert bool([*audit(enumerate(world.entries, 1), rows, limits, now)]) == comes_back
-    what = mended(world, rows, now)
+    what = repair_all(world, rows, now)
     assert [*what.holds] == [("", lost)] * comes_back
     assert [entry.subject for entry in what.entries] == ["p"] * comes_back
 
@@ -265,21 +265,23 @@ def test_a_hold_that_may_be_pruned_does_not_come_back(
 def test_a_hold_that_nobody_can_read_comes_back_though_it_may_be_gone(world: World, now: int) -> None:
     world.limits = Limits(max_holds=5, retention=100)
     flaws = {("holds", ("", B)): False}
-    assert mended(world, stored(world), now, flaws).holds == {("", B): world.held("b")}
+    assert repair_all(world, stored(world), now, flaws).holds == {("", B): world.held("b")}
 
 
 def test_a_hold_that_nobody_can_read_and_nobody_made_goes(world: World) -> None:
-    what = mended(world, stored(world, holds={**world.holds, GHOST.key: GHOST}), flaws={("holds", GHOST.key): False})
+    what = repair_all(
+        world, stored(world, holds={**world.holds, GHOST.key: GHOST}), flaws={("holds", GHOST.key): False}
+    )
     assert (what.holds, what.entries) == ({GHOST.key: None}, [])
 
 
 def test_a_hold_that_may_be_pruned_but_is_there_is_repaired(world: World) -> None:
     world.limits = Limits(max_holds=5, retention=100)
-    what = mended(world, stored(world, holds=with_hold(world, "b", state=State.CONFIRMED)), 200)
+    what = repair_all(world, stored(world, holds=with_hold(world, "b", state=State.CONFIRMED)), 200)
     assert what.holds == {("", B): world.held("b")}
 
 
-# What can be mended
+# What can be repaired
 
 
 def difference(table: str, key: str = "x") -> Difference:
@@ -291,7 +293,7 @@ OPERATION, RETENTION = difference("operations"), difference("settings", "retenti
 
 
 @pytest.mark.parametrize(
-    ("found", "mends", "left"),
+    ("found", "repaired", "left"),
     [
         ((), (), ()),
         ((POOL, HOLD), (POOL, HOLD), ()),
@@ -302,9 +304,9 @@ OPERATION, RETENTION = difference("operations"), difference("settings", "retenti
     ],
 )
 def test_only_a_whole_journal_repairs_and_only_what_it_tells_of(
-    found: tuple[Difference, ...], mends: tuple[Difference, ...], left: tuple[Difference, ...]
+    found: tuple[Difference, ...], repaired: tuple[Difference, ...], left: tuple[Difference, ...]
 ) -> None:
-    assert sort_out(iter(found)) == Repaired(mends, left, ())
+    assert sort_out(iter(found)) == Repaired(repaired, left, ())
 
 
 # Units that a pool counts without a hold
@@ -331,7 +333,7 @@ def test_loose_units_are_repaired_with_their_pool(name: str) -> None:
     world.slot = 50
     done(world.do(Sweep()))
     assert world.row("p").loose == 3, "nothing to spoil"
-    (entry,) = mended(world, stored(world, **spoil(world)), now=60).entries
+    (entry,) = repair_all(world, stored(world, **spoil(world)), now=60).entries
     (effect,) = entry.effects
     assert (effect.total, effect.held, effect.consumed, effect.loose) == moved
     assert (effect.pool.total, effect.pool.held, effect.pool.consumed, effect.pool.loose) == left

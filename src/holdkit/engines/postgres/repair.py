@@ -18,7 +18,7 @@ from ...core.commands import Command
 from ...core.import_ import Carried, check_room, chunks, needs_of, not_empty, take_in
 from ...core.lanes import lane_of_pool
 from ...core.model import Limits, Slot
-from ...core.repair import Mended, Repaired, mend, sort_out
+from ...core.repair import Repaired, RepairedRows, repair_rows, sort_out
 from ...core.view import View
 from ...errors import EngineError
 from ..whole_journal import Progress
@@ -60,35 +60,35 @@ def repair(
     with _tables_locked(connection, limits):
         with closing(Audit(connection, limits, lanes, progress)) as audit:
             report = sort_out(audit.differences(now))
-            mended = mend(audit.mismatches, audit.folded, audit.stored.fence_floor, report.mended, command)
-        if report.mended:
-            report = Repaired(report.mended, report.left, tuple(mended.entries))
+            repaired = repair_rows(audit.mismatches, audit.folded, audit.stored.fence_floor, report.repaired, command)
+        if report.repaired:
+            report = Repaired(report.repaired, report.left, tuple(repaired.entries))
             if not dry_run:
                 stamp = connection.fetch("latest_stamp")[0][0] + 1
-                connection.execute((*repair_statements(mended, limits, lanes, stamp), COMMIT))
+                connection.execute((*repair_statements(repaired, limits, lanes, stamp), COMMIT))
     return report
 
 
-def repair_statements(mended: Mended, limits: Limits, lanes: int, stamp: int) -> list[Statement]:
+def repair_statements(repaired: RepairedRows, limits: Limits, lanes: int, stamp: int) -> list[Statement]:
     """Every row that differs is deleted, and inserted as it should be. The lane heads come last, as everywhere."""
-    pools = [new_pool_row(pool, lanes) for pool in mended.pools.values() if pool is not None]
-    holds = [new_hold_row(hold, lanes) for hold in mended.holds.values() if hold is not None]
-    legs = [(lane_of_pool(key[:2], lanes), *key, units) for key, units in mended.legs.items() if units]
-    records = [record_row(record, lanes) for record in mended.records.values() if record is not None]
+    pools = [new_pool_row(pool, lanes) for pool in repaired.pools.values() if pool is not None]
+    holds = [new_hold_row(hold, lanes) for hold in repaired.holds.values() if hold is not None]
+    legs = [(lane_of_pool(key[:2], lanes), *key, units) for key, units in repaired.legs.items() if units]
+    records = [record_row(record, lanes) for record in repaired.records.values() if record is not None]
     statements: list[Statement] = [
-        *_drop("drop_pools", [*mended.pools], 2),
-        *_drop("drop_holds", [*mended.holds], 2),
-        *_drop("drop_legs", [*mended.legs], 4),
-        *_drop("drop_records", [*mended.records], 3),
+        *_drop("drop_pools", [*repaired.pools], 2),
+        *_drop("drop_holds", [*repaired.holds], 2),
+        *_drop("drop_legs", [*repaired.legs], 4),
+        *_drop("drop_records", [*repaired.records], 3),
         *([("insert_pools", (*columns(pools, NEW_POOL_COLUMNS), stamp, len(pools), True))] if pools else []),
         *([("rescan_pools", (sorted({row[0] for row in pools}),))] if pools else []),
         *([("insert_holds", (*columns(holds, 24), len(holds), True))] if holds else []),
         *([("insert_legs", (*columns(legs, 6), len(legs), True))] if legs else []),
         *([("insert_records", (*columns(records, 7), len(records), True))] if records else []),
-        *limits_version(mended.records),
-        *([("set_fence_floors", (mended.fence_floor,))] if mended.fence_floor is not None else []),
+        *limits_version(repaired.records),
+        *([("set_fence_floors", (repaired.fence_floor,))] if repaired.fence_floor is not None else []),
     ]
-    journal = journal_rows(mended.entries, lanes)
+    journal = journal_rows(repaired.entries, lanes)
     touched = sorted(journal.counts)
     if touched:
         statements.append(("lock_heads", (touched, lock_timeout_ms(limits))))

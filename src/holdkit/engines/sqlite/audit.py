@@ -27,7 +27,7 @@ PAGE: Final = 1_000
 
 
 class Audit:
-    """One verification. What the journal came to, and the rows that differ, are left for who wants to mend them: until it is
+    """One verification. What the journal came to, and the rows that differ, are left for who wants to repair them: until it is
     closed."""
 
     def __init__(self, driver: Driver, created: Limits, progress: Progress | None = None) -> None:

@@ -222,8 +222,8 @@ class SqliteEngine:
         """Take another engine's journal as ours, in one transaction."""
         self._check()
         self._open_transactions.check()
-        receiving = Import(carried, self.stored.created, self.clock(), self.path, verify=verify)
-        self._writer.run(lambda _: receiving.script(self._writer.driver))
+        importing = Import(carried, self.stored.created, self.clock(), self.path, verify=verify)
+        self._writer.run(lambda _: importing.script(self._writer.driver))
 
     def close(self) -> None:
         """Release every file and connection. Closing twice does nothing."""

@@ -157,7 +157,7 @@ def turn_to_wal(connection: sqlite3.Connection, path: str) -> None:
 
 _LOCKED: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)
 """Somebody else has the file. (PROTOCOL: the WAL's index is torn, as by a kill, and whoever writes kept its lock for the ten
-seconds that SQLite tries to mend it.)"""
+seconds that SQLite tries to repair it.)"""
 
 
 def trouble(path: str, error: sqlite3.Error) -> EngineError | Overloaded:

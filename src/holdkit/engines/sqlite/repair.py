@@ -8,7 +8,7 @@ from contextlib import closing
 from ...core.commands import Command
 from ...core.import_ import Carried, check_room, chunks, needs_of, not_empty, take_in
 from ...core.model import Limits, Slot
-from ...core.repair import Mended, Repaired, mend, sort_out
+from ...core.repair import Repaired, RepairedRows, repair_rows, sort_out
 from ...core.view import View
 from ...errors import EngineError
 from ..whole_journal import Progress
@@ -35,37 +35,39 @@ class Repair:
         with closing(Audit(driver, self._limits, self._progress)) as audit:
             self.report = sort_out(audit.differences(self._now))
             last_seq = audit.folded.last_seq
-            if not self.report.mended:
+            if not self.report.repaired:
                 return ScriptResult([], last_seq, 0, None)
-            mended = mend(audit.mismatches, audit.folded, audit.stored.fence_floor, self.report.mended, self._command)
-        self.report = Repaired(self.report.mended, self.report.left, tuple(mended.entries))
+            repaired = repair_rows(
+                audit.mismatches, audit.folded, audit.stored.fence_floor, self.report.repaired, self._command
+            )
+        self.report = Repaired(self.report.repaired, self.report.left, tuple(repaired.entries))
         if self._dry_run:
             return ScriptResult([], last_seq, 0, None)
-        rows = entry_rows(mended.entries, last_seq + 1)
-        statements = rows_of(mended, rows)
+        rows = entry_rows(repaired.entries, last_seq + 1)
+        statements = rows_of(repaired, rows)
         yield tuple(statements)
         return ScriptResult([], last_seq + len(rows), len(statements), ("journal", rows[0]) if rows else None)
 
 
-def rows_of(mended: Mended, journal: list[Row]) -> list[Statement]:
-    """Everything that was mended, as statements: a row goes, and comes back as it should be."""
+def rows_of(repaired: RepairedRows, journal: list[Row]) -> list[Statement]:
+    """Everything that was repaired, as statements: a row goes, and comes back as it should be."""
     statements: list[tuple[str, list[Row]]] = [
-        ("delete_pools", [*mended.pools]),
-        ("insert_pools", [new_pool_row(pool) for pool in mended.pools.values() if pool is not None]),
-        ("delete_holds", [*mended.holds]),
+        ("delete_pools", [*repaired.pools]),
+        ("insert_pools", [new_pool_row(pool) for pool in repaired.pools.values() if pool is not None]),
+        ("delete_holds", [*repaired.holds]),
         (
             "insert_whole_holds",
-            [new_hold_row(hold, int(hold.open)) for hold in mended.holds.values() if hold is not None],
+            [new_hold_row(hold, int(hold.open)) for hold in repaired.holds.values() if hold is not None],
         ),
-        ("delete_legs", [*mended.legs]),
-        ("insert_legs", [(*key, units) for key, units in mended.legs.items() if units]),
-        ("delete_records", [*mended.records]),
-        ("put_records", [record_row(record) for record in mended.records.values() if record is not None]),
+        ("delete_legs", [*repaired.legs]),
+        ("insert_legs", [(*key, units) for key, units in repaired.legs.items() if units]),
+        ("delete_records", [*repaired.records]),
+        ("put_records", [record_row(record) for record in repaired.records.values() if record is not None]),
         ("insert_journal", journal),
     ]
     found: list[Statement] = [write(name, rows) for name, rows in statements if rows]
-    if mended.fence_floor is not None:
-        found.append(ask("put_setting", setting_row("fence_floor", mended.fence_floor)))
+    if repaired.fence_floor is not None:
+        found.append(ask("put_setting", setting_row("fence_floor", repaired.fence_floor)))
     return found
 
 
@@ -88,8 +90,8 @@ class Import:
         mark: tuple[str, Row] | None = None
         written = last_seq = 0
         for chunk in left:
-            gathered = yield from gather(needs_of(chunk), 0, self._limits)
-            view = View(gathered.loaded)
+            loaded_batch = yield from gather(needs_of(chunk), 0, self._limits)
+            view = View(loaded_batch.loaded)
             take_in(view, chunk)
             yield tuple(write_back(view))
             mark = mark or ("journal", entry_rows(view.entries[:1], view.loaded.next_seq)[0])

@@ -64,16 +64,16 @@ def apply_script(
         ran = yield from make_room(need, slot, stored, retry_state)
         if ran is not None:
             return ran
-    gathered = yield from gather(need, slot, limits)
-    if gathered.version != limits.version:
+    loaded_batch = yield from gather(need, slot, limits)
+    if loaded_batch.version != limits.version:
         return (yield from take_over(stored, retry_state))
-    view = View(gathered.loaded)
-    excess = backlog(view, gathered.due)
+    view = View(loaded_batch.loaded)
+    excess = backlog(view, loaded_batch.due)
     if excess:
         return_backlog(view, excess)
         return (yield from write_only(view))
-    outcomes = decide_groups(view, groups, gathered.swept)
-    ran = yield from finish(view, gathered, need, limits, slot)
+    outcomes = decide_groups(view, groups, loaded_batch.swept)
+    ran = yield from finish(view, loaded_batch, need, limits, slot)
     ran.outcomes, ran.positions = outcomes, positions_of(outcomes, view.numbers)
     if scrub and not ran.written:
         yield (ask("put_setting", setting_row("scrubbed", slot)),)
@@ -99,15 +99,15 @@ def make_room(need: Needs, slot: Slot, stored: StoredLimits, retry_state: RetryS
         retry_state.sweep_holds, retry_state.pools_over = over.holds, over.pools
     if retry_state.sweep_holds:
         retry_state.sweep_holds = False
-        gathered = yield from gather(_sweeping(limits.max_due), slot, limits, 0)
-        if gathered.swept.holds:
-            return (yield from sweep_first(gathered, SweepList(gathered.swept.holds, []), stored, retry_state))
+        loaded_batch = yield from gather(_sweeping(limits.max_due), slot, limits, 0)
+        if loaded_batch.swept.holds:
+            return (yield from sweep_first(loaded_batch, SweepList(loaded_batch.swept.holds, []), stored, retry_state))
     if retry_state.pools_over:  # after the holds, for those may have left their pools empty
         excess, retry_state.pools_over = retry_state.pools_over, 0
-        gathered = yield from gather(_sweeping(1), slot, limits, excess + len(need.pools), pressed=True)
-        empty = spare(gathered.swept.pools, need, excess)
+        loaded_batch = yield from gather(_sweeping(1), slot, limits, excess + len(need.pools), pressed=True)
+        empty = spare(loaded_batch.swept.pools, need, excess)
         if empty:
-            return (yield from sweep_first(gathered, SweepList([], empty, pressed=True), stored, retry_state))
+            return (yield from sweep_first(loaded_batch, SweepList([], empty, pressed=True), stored, retry_state))
     if limits.max_holds is not None and not retry_state.retired:
         retry_state.retired = True
         return (yield from retire_first(need, slot, stored, retry_state))
@@ -121,20 +121,20 @@ def retire_first(need: Needs, slot: Slot, stored: StoredLimits, retry_state: Ret
     count = retirements(limits, need, unended[0][0], consumed[0][0])
     if not count:
         return None
-    gathered = yield from gather(_sweeping(count + len(need.holds)), slot, limits, 0, pressed=True)
-    oldest = unnamed(gathered.swept.retiring, need, count)
+    loaded_batch = yield from gather(_sweeping(count + len(need.holds)), slot, limits, 0, pressed=True)
+    oldest = unnamed(loaded_batch.swept.retiring, need, count)
     if not oldest:
         return None
-    return (yield from sweep_first(gathered, SweepList([], [], pressed=True, retiring=oldest), stored, retry_state))
+    return (yield from sweep_first(loaded_batch, SweepList([], [], pressed=True, retiring=oldest), stored, retry_state))
 
 
 def sweep_first(
-    gathered: LoadedBatch, listed: SweepList, stored: StoredLimits, retry_state: RetryState
+    loaded_batch: LoadedBatch, listed: SweepList, stored: StoredLimits, retry_state: RetryState
 ) -> Script[ScriptResult]:
     """Sweep these and do nothing else."""
-    if gathered.version != stored.in_force.version:
+    if loaded_batch.version != stored.in_force.version:
         return (yield from take_over(stored, retry_state))
-    view = View(gathered.loaded)
+    view = View(loaded_batch.loaded)
     decide_groups(view, [Group((Sweep(limit=max(1, len(listed.holds), len(listed.retiring))),))], listed)
     return (yield from write_only(view))
 
@@ -151,12 +151,12 @@ def _sweeping(limit: int) -> Needs:
     return Needs(set(), set(), set(), set(), limit)
 
 
-def finish(view: View, gathered: LoadedBatch, need: Needs, limits: Limits, slot: Slot) -> Script[ScriptResult]:
+def finish(view: View, loaded_batch: LoadedBatch, need: Needs, limits: Limits, slot: Slot) -> Script[ScriptResult]:
     """Write back, make room, prune."""
     statements = write_back(view)
     ran = _ran(view, statements)
     if ran.written or need.sweep:
-        pruning = prune(gathered, limits, slot, ran.written, sweeping=bool(need.sweep))
+        pruning = prune(loaded_batch, limits, slot, ran.written, sweeping=bool(need.sweep))
         ran.written += len(pruning)
         statements += pruning
     if statements:

@@ -153,12 +153,12 @@ def _hold(writes: HoldWrites, before: StoredHold | None, after: StoredHold) -> N
         writes.changed.append(changed_hold_row(after, is_open))
 
 
-def prune(gathered: LoadedBatch, limits: Limits, slot: Slot, written: int, *, sweeping: bool) -> list[Statement]:
+def prune(loaded_batch: LoadedBatch, limits: Limits, slot: Slot, written: int, *, sweeping: bool) -> list[Statement]:
     """Remove a few rows that are gone for every reader already; always more than a batch can add."""
     few = PRUNE_MANY if sweeping else max(PRUNE_FEW, 2 * written)
     statements = []
-    if gathered.oldest_operation is not None and gathered.oldest_operation <= slot:
+    if loaded_batch.oldest_operation is not None and loaded_batch.oldest_operation <= slot:
         statements.append(ask("prune_operations", (slot, few)))
-    if gathered.oldest_ended is not None and gathered.oldest_ended <= retired_until(limits, slot):
+    if loaded_batch.oldest_ended is not None and loaded_batch.oldest_ended <= retired_until(limits, slot):
         statements.append(ask("prune_holds", (retired_until(limits, slot), few)))
     return statements

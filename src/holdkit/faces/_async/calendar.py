@@ -56,7 +56,7 @@ class AsyncCalendar:
             metadata=metadata,
             **self._frame(call),
         )
-        return await self._place(command, what, begin, end, call, owner)
+        return await self._place_hold(command, what, begin, end, call, owner)
 
     async def consume(
         self,
@@ -70,9 +70,9 @@ class AsyncCalendar:
     ) -> Hold:
         """Hold and confirm in one step."""
         command = Consume(legs=(), entity=entity, metadata=metadata, **self._frame(call))
-        return await self._place(command, what, begin, end, call, None)
+        return await self._place_hold(command, what, begin, end, call, None)
 
-    async def _place(
+    async def _place_hold(
         self,
         command: PlaceHold | Consume,
         what: Wanted,

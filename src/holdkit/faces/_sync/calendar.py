@@ -57,7 +57,7 @@ class Calendar:
             metadata=metadata,
             **self._frame(call),
         )
-        return self._place(command, what, begin, end, call, owner)
+        return self._place_hold(command, what, begin, end, call, owner)
 
     def consume(
         self,
@@ -71,9 +71,9 @@ class Calendar:
     ) -> Hold:
         """Hold and confirm in one step."""
         command = Consume(legs=(), entity=entity, metadata=metadata, **self._frame(call))
-        return self._place(command, what, begin, end, call, None)
+        return self._place_hold(command, what, begin, end, call, None)
 
-    def _place(
+    def _place_hold(
         self,
         command: PlaceHold | Consume,
         what: Wanted,

@@ -148,7 +148,7 @@ class AsyncReads:
         found = await self._executor.run_blocking(
             lambda: repairable.repair(command, dry_run=dry_run, progress=progress)
         )
-        return RepairReport(found.mended, found.left, dry_run)
+        return RepairReport(found.repaired, found.left, dry_run)
 
     # The journal
 

@@ -145,7 +145,7 @@ class Reads:
             )
         command = Command(**framed(call, self._tenant))
         found = self._executor.run_blocking(lambda: repairable.repair(command, dry_run=dry_run, progress=progress))
-        return RepairReport(found.mended, found.left, dry_run)
+        return RepairReport(found.repaired, found.left, dry_run)
 
     # The journal
 

@@ -29,7 +29,7 @@ def repairs_nothing_that_is_sound(harness: Harness) -> None:
     before = harness.rows()
     for dry_run in (True, False):
         found = repairable.repair(Command(actor="check"), dry_run=dry_run)
-        require_equal((found.mended, found.left), ((), ()), "what a repair of sound rows finds")
+        require_equal((found.repaired, found.left), ((), ()), "what a repair of sound rows finds")
     require_equal(harness.rows(), before, "the journal after a repair of sound rows")
     harness.verify()
 
@@ -57,15 +57,15 @@ def imports_a_journal(harness: Harness) -> None:
 
 def lends_a_transaction(harness: Harness) -> None:
     """What application code applies in a lent transaction is committed with it; what it raises is raised, and undoes it all."""
-    lending = harness.engine.capabilities.lend
-    if lending is None:
+    lender = harness.engine.capabilities.lend
+    if lender is None:
         return
     harness.pools(a=5)
 
     def place(number: int, then: Callable[[], None]) -> Callable[[Lent], list[str]]:
         def work(lent: Lent) -> list[str]:
-            require((lent.tx is not None) is lending.sql, "`sql` says whether the application gets a connection")
-            if not lending.sql:
+            require((lent.tx is not None) is lender.sql, "`sql` says whether the application gets a connection")
+            if not lender.sql:
                 then()  # without SQL, what is applied is done at once
             (outcomes,) = lent.apply([prepared(Group((placing(number),)))]).outcomes
             then()
@@ -73,11 +73,11 @@ def lends_a_transaction(harness: Harness) -> None:
 
         return work
 
-    require_equal(lending.lend(place(1, lambda: None)), ["done"], "what was applied in a lent transaction")
+    require_equal(lender.lend(place(1, lambda: None)), ["done"], "what was applied in a lent transaction")
     require_equal(harness.pool("a").held, 1, "units held after it")
     before = harness.rows()
     try:
-        lending.lend(place(2, _raise))
+        lender.lend(place(2, _raise))
     except _Stop:
         pass
     else:
@@ -92,10 +92,10 @@ def _raise() -> None:
 
 def marks_a_transaction(harness: Harness) -> None:
     """A mark in a lent transaction that nobody has ended is found again."""
-    lending, marking = harness.engine.capabilities.lend, harness.engine.capabilities.marks
-    if lending is None or marking is None or not lending.sql:
+    lender, marking = harness.engine.capabilities.lend, harness.engine.capabilities.marks
+    if lender is None or marking is None or not lender.sql:
         return
-    lending.lend(lambda lent: marking.mark_in(lent.tx).check())
+    lender.lend(lambda lent: marking.mark_in(lent.tx).check())
     harness.verify()
 
 
