@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from holdkit.errors import EngineError
-from holdkit.kernel._async.named_follower import find_cursor
+from holdkit.kernel._async.following import find_cursor
 from holdkit.kernel.backup import back_up, restore
 from holdkit.kernel.journal import decode_cursor
 from holdkit.server.settings import Delivery, Settings

@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 
 from ...core.model import Record, Slot
 from ...core.validation import invalid, text
-from ...kernel._async.named_follower import find_cursor, save_cursor
+from ...kernel._async.following import find_cursor, save_cursor
 from ...kernel.follower_state import MAX_FOLLOWER, SavedCursor
 from ...kernel.journal import generation_of
 from ..answers import at
