@@ -14,6 +14,8 @@ from pathlib import Path
 
 import pytest
 
+from tools import walk
+
 ROOT = Path(__file__).resolve().parents[2]
 FOLDERS = ("src", "tests", "tools", "bench", "examples")
 VAGUE = {"utils", "util", "helpers", "helper", "manager", "managers", "common", "misc"}
@@ -95,6 +97,12 @@ def test_files_stay_short() -> None:
     lengths = {name_of(path): len(path.read_text("utf-8").splitlines()) for path in files()}
     long = {name: length for name, length in lengths.items() if length > limit(LONGEST_FILE, name)}
     assert long.keys() == LONG_FILES.keys(), long
+
+
+def test_a_package_is_explained_by_few_files() -> None:
+    counted = {name: walk.size(*folders).per_thousand for name, folders in walk.AREAS.items()}
+    assert counted["kernel and engines"] <= 5.6
+    assert counted["src/holdkit"] <= 6.5
 
 
 def test_functions_stay_short() -> None:
