@@ -35,7 +35,7 @@ from .entries import Action, Entry
 from .fold import fold
 from .ladders.finding import prunable
 from .limits import LIMITS_KEY, journaled, was_bounded
-from .model import MAX_SLOT, Key, Limits, Pool, Slot, State, StoredHold
+from .model import Key, Limits, Pool, Slot, State, StoredHold
 from .view import View
 
 K = TypeVar("K", bound=tuple[Any, ...])
@@ -200,13 +200,8 @@ def _filing_units(folded: Folded) -> Iterator[tuple[Key, StoredHold]]:
         yield key, hold
 
 
-def leg_deadline(hold: StoredHold) -> Slot:
-    """The deadline under which a hold's legs are stored: a hold without a deadline sorts last."""
-    return MAX_SLOT if hold.deadline is None else hold.deadline
-
-
 def _outstanding(hold: StoredHold) -> Iterator[tuple[LegKey, int]]:
-    deadline = leg_deadline(hold)
+    deadline = hold.leg_deadline
     for leg in hold.legs:
         if leg.held:
             yield (hold.tenant, leg.pool, deadline, hold.id), leg.held

@@ -189,14 +189,19 @@ def abort(view: View, group: Group, culprit: int, outcome: Outcome) -> list[Outc
 
 def answer(view: View, command: AnyCommand, due: SweepList = NOTHING_DUE) -> Outcome:
     """Rung 0, then the command; a refusal is recorded like a grant."""
+    outcome = decide(view, command, due) if command.op is None else _answer_once(view, command, command.op, due)
+    view.numbers.append(view.written)
+    return outcome
+
+
+def _answer_once(view: View, command: AnyCommand, op: str, due: SweepList) -> Outcome:
+    """The recorded answer of the operation id; the first time, the answer is decided and recorded."""
     outcome = recall(view, command)
     if outcome is None:
-        if command.op is not None and operations_full(view) and not isinstance(command, REMEMBERED):
-            outcome = Refusal(Reason.OPERATION_TABLE_FULL, command.op)  # the hold itself records these two
-        else:
-            outcome = decide(view, command, due)
-            remember(view, command, outcome)
-    view.numbers.append(view.written)
+        if operations_full(view) and not isinstance(command, REMEMBERED):
+            return Refusal(Reason.OPERATION_TABLE_FULL, op)  # the hold itself records these two
+        outcome = decide(view, command, due)
+        remember(view, command, outcome)
     return outcome
 
 

@@ -188,6 +188,11 @@ class StoredHold(Struct, frozen=True, gc=False, omit_defaults=True):
         """Whether the deadline has come: the only rule about time."""
         return self.deadline is not None and self.deadline <= now
 
+    @property
+    def leg_deadline(self) -> Slot:
+        """The deadline under which its legs are stored: a hold without a deadline sorts last."""
+        return MAX_SLOT if self.deadline is None else self.deadline
+
     def same_life(self, other: StoredHold) -> bool:
         """Whether both are the same hold at different times; otherwise one was placed under the id of a retired one."""
         return (self.owner_hash, self.held_at, self.fence, self.actor, self.correlation_id, self.metadata) == (

@@ -12,11 +12,10 @@ from typing import Any, Final, TypeVar, cast
 
 from msgspec import structs
 
-from ..core.backlog import own_time
 from ..core.commands import Group
 from ..core.decide import Needs, decide_groups, needs
 from ..core.entries import Action, Entry
-from ..core.ladders.expiry import expire
+from ..core.ladders.expiry import expire, own_time
 from ..core.model import Key, Limits, Slot
 from ..core.outcomes import Operation
 from ..core.reading import Query, ReadJournal

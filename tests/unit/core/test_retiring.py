@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from holdkit.core.audit_rows import Folded
-from holdkit.core.backlog import portion, retirements, unnamed
 from holdkit.core.commands import AnyCommand, Group, ReturnToPool, ReturnUnits, Sweep
 from holdkit.core.decide import SweepList, decide, needs
 from holdkit.core.entries import Action, Effect, Entry
@@ -19,6 +18,7 @@ from holdkit.core.import_ import Carried, needs_of
 from holdkit.core.ladders.retiring import Keeping, keeping, kept_for, may_retire
 from holdkit.core.model import DAY, Key, Leg, Limits, Pool, State
 from holdkit.core.outcomes import Done, Reason, Refusal, Shortfall
+from holdkit.core.table_bounds import portion, retirements, unnamed
 from holdkit.core.validation import check
 from holdkit.core.view import View
 from holdkit.errors import InvalidRequest

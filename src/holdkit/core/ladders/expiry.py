@@ -1,14 +1,18 @@
-"""Expiry: never early, and once. Before a command is decided, due legs return to the pools that it touches."""
+"""Expiry: never early, and once. Before a command is decided, due legs return to the pools that it touches.
+
+A transaction returns at most `max_due` legs. If more are due on the pools that a batch touches, transactions that only return
+legs go first, so that one buyer never pays for a backlog.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from ..commands import Command, ExpireHold
 from ..entries import Action
 from ..model import HeldLeg, Key, Slot, State, StoredHold
 from ..outcomes import Done, Outcome, Reason, Refusal
-from ..view import View
+from ..view import DueLeg, View
 from .finding import find_hold
 from .recording import became, moved, record
 
@@ -75,3 +79,37 @@ def sweep(view: View, listed: list[Key], limit: int, now: Slot) -> tuple[list[Ke
         slots = [pool.slot for name in pools if (pool := view.pools.get((hold.tenant, name))) is not None]
         expire(view, hold, pools, max([now, *slots]))
     return [hold.key for hold in due[:limit] if hold.state is State.HELD], len(due) > limit
+
+
+def own_time(view: View, pool: Key) -> Slot:
+    """The slot at which a command on this pool alone would be decided."""
+    row = view.pools.get(pool)
+    return view.loaded.slot if row is None else max(view.loaded.slot, row.slot)
+
+
+def backlog(view: View, due: Mapping[Key, list[DueLeg]]) -> dict[Key, list[DueLeg]]:
+    """If more legs are due on these pools, by the pools' own time, than one transaction may return: the first of them, pool
+    by pool; otherwise none."""
+    room = view.limits.max_due
+    ripe: dict[Key, list[DueLeg]] = {}
+    for pool in sorted(due):
+        now = own_time(view, pool)
+        ripe[pool] = [leg for leg in due[pool] if leg[0] <= now]
+    if sum(map(len, ripe.values())) <= room:
+        return {}
+    first: dict[Key, list[DueLeg]] = {}
+    for pool, legs in ripe.items():
+        if room and legs:
+            first[pool] = legs[:room]
+            room -= len(first[pool])
+    return first
+
+
+def return_backlog(view: View, legs: Mapping[Key, list[DueLeg]]) -> None:
+    """Return these legs and do nothing else."""
+    for pool in sorted(legs):
+        now = own_time(view, pool)
+        for _, hold_id in legs[pool]:  # `take_due` of the view would add other legs of a hold that was just changed
+            hold = view.holds.get((pool[0], hold_id))
+            if hold is not None and hold.due(now):
+                expire(view, hold, [pool[1]], now)

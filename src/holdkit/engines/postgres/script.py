@@ -29,13 +29,14 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Struct
 
-from ...core.backlog import backlog, overflow, retirements, return_backlog, spare, unnamed
 from ...core.commands import Consume, Group, PlaceHold, Sweep
 from ...core.decide import Needs, decide_group, decide_groups, needs
+from ...core.ladders.expiry import backlog, return_backlog
 from ...core.lanes import lane_of_record
 from ...core.limits import LIMITS_KEY
 from ...core.model import Key, Limits, Slot
 from ...core.outcomes import Done, Outcome, Position
+from ...core.table_bounds import overflow, retirements, spare, unnamed
 from ...core.view import View
 from ...errors import EngineError
 from .database import BatchOptions

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import NamedTuple
 
-from ...core.backlog import portion
 from ...core.decide import SweepList
 from ...core.ladders.retiring import Keeping, kept_for
 from ...core.model import MAX_SLOT, SECOND, Key, RecordKey, Slot
 from ...core.retention import retired_until
+from ...core.table_bounds import portion
 from .database import BatchOptions
 from .driver import Script, Statement
 from .rows import legs_of

@@ -11,16 +11,17 @@ from contextlib import closing, contextmanager
 from threading import TIMEOUT_MAX, RLock
 from typing import Any, TypeVar, cast
 
-from ...core.audit import audit, leg_deadline
+from ...core.audit import audit
 from ...core.audit_rows import Difference, Folded, Stored
-from ...core.backlog import backlog, overflow, own_time, portion, retirements, return_backlog, spare, unnamed
 from ...core.commands import Group, Sweep
 from ...core.decide import NOTHING_DUE, Needs, SweepList, decide_groups, needs
+from ...core.ladders.expiry import backlog, own_time, return_backlog
 from ...core.ladders.finding import prunable
 from ...core.limits import LIMITS_KEY
 from ...core.model import SECOND, Key, Limits, Slot
 from ...core.reading import Query, ReadGeneration
 from ...core.retention import retired_until
+from ...core.table_bounds import overflow, portion, retirements, spare, unnamed
 from ...core.view import Counts, Loaded, View
 from ...errors import EngineError, InvalidRequest, Overloaded, PromiseBroken
 from ..clocks import Clock, wall_clock
@@ -149,7 +150,7 @@ class ResidentEngine:
             self._check_open()
             tables = self._tables
             legs = {
-                (tenant, pool, leg_deadline(tables.holds[tenant, hold]), hold): units
+                (tenant, pool, tables.holds[tenant, hold].leg_deadline, hold): units
                 for (tenant, pool), holds in tables.legs.items()
                 for hold, units in holds.items()
             }

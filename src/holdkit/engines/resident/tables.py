@@ -10,9 +10,9 @@ from heapq import merge
 from itertools import islice
 from typing import Final
 
-from ...core.backlog import portion
 from ...core.ladders.retiring import Keeping, keeping, kept_for
 from ...core.model import Key, Limits, Pool, Record, RecordKey, Slot, State, StoredHold
+from ...core.table_bounds import portion
 from ...core.view import DueLeg
 from .operations import Operations, Order
 

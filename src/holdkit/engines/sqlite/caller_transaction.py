@@ -32,8 +32,8 @@ from threading import local
 from ...core.validation import invalid
 from ...errors import EngineError, InvalidRequest, Overloaded
 from ..driver_connections import transaction_ended
-from .driver import Driver, OnStatement, Script
-from .opening import Identity, connect, identity, set_up, trouble
+from .driver import Driver, Identity, OnStatement, Script, identity
+from .opening import connect, set_up, trouble
 from .script import ScriptResult
 
 ADVICE = "begin it with BEGIN IMMEDIATE, or let Holdkit begin it by passing a connection without an open transaction"
@@ -44,9 +44,12 @@ class OpenTransactions:
 
     def __init__(self) -> None:
         self._mine = local()
+        self.used = False
+        """Whether any thread has ever had one: most applications never pass tx=."""
 
     def remember(self, tx: sqlite3.Connection) -> None:
         """Note that this thread has an open transaction with our rows in it."""
+        self.used = True
         open_ones = self._open()
         if all(one is not tx for one in open_ones):
             open_ones.append(tx)

@@ -25,20 +25,17 @@ class Checkpoints:
 
     def __init__(self, path: str) -> None:
         self._wal = f"{path}-wal"
-        self._rows = 0
+        self.rows = 0
+        """Rows that transactions of ours have written since the last checkpoint."""
         self._pages_per_row = 2.0
         self._frames = 0
         self._round = b""
         self._size = 0
         self._looks = 0
 
-    def wrote(self, rows: int) -> None:
-        """A transaction of ours was committed."""
-        self._rows += rows
-
     def due(self) -> bool:
         """Whether it is time, by what we wrote or (looked at now and then) by how much the file grew under others."""
-        if self._rows * self._pages_per_row >= PAGES:
+        if self.rows * self._pages_per_row >= PAGES:
             return True
         self._looks += 1
         return self._looks % LOOK_EVERY == 1 and self.size() - self._size >= PAGES * _FRAME
@@ -63,9 +60,9 @@ class Checkpoints:
         """How many pages a row costs: measured on what was written since the last checkpoint, by whomever."""
         present = self._read_round()
         grown = frames - self._frames if present == self._round else frames
-        if self._rows:
-            self._pages_per_row = min(8.0, max(0.02, grown / self._rows))
-        self._rows, self._frames, self._round, self._size = 0, frames, present, self.size()
+        if self.rows:
+            self._pages_per_row = min(8.0, max(0.02, grown / self.rows))
+        self.rows, self._frames, self._round, self._size = 0, frames, present, self.size()
 
     def _read_round(self) -> bytes:
         """The part of the header that is new each time SQLite starts the WAL anew (it holds no lock on this file)."""

@@ -6,12 +6,13 @@ hook. Decides nothing, retries nothing, and leaves the connection's own settings
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import cache
 from itertools import chain
 from types import MappingProxyType
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from ..named_sql import load_blocks, load_migrations
 
@@ -48,22 +49,26 @@ OnStatement: TypeAlias = Callable[[str], None]
 """Called with each statement's name before it is executed; may raise."""
 
 
-Statement: TypeAlias = tuple[str, Sequence[Any], bool]
-"""Name, parameters, and whether these are many rows to write. A plain tuple: a batch makes a dozen of them."""
+Identity: TypeAlias = tuple[int, int]
+"""Device and inode of a file."""
 
 
-def ask(name: str, parameters: Sequence[Any] = ()) -> Statement:
-    """A statement whose rows are wanted, or one that is run once."""
-    return (name, parameters, False)
+class Statement(NamedTuple):
+    """A named statement with its parameters. With `many`, these are rows, and the statement is run once for each."""
 
-
-def write(name: str, rows: Sequence[Row]) -> Statement:
-    """A statement run once per row."""
-    return (name, rows, True)
+    name: str
+    parameters: Sequence[Any] = ()
+    many: bool = False
 
 
 Script: TypeAlias = Generator[tuple[Statement, ...], list[list[Row]], T]
 """Yields statements, receives the rows of each, returns its result."""
+
+
+def identity(path: str) -> Identity:
+    """Which file is at this path now."""
+    status = os.stat(path)  # noqa: PTH116  (once per batch: a Path costs more than the call)
+    return (status.st_dev, status.st_ino)
 
 
 class Driver:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import quote
@@ -105,14 +106,9 @@ class SqliteEngine:
     def apply(self, groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:  # noqa: ARG002  (nothing to wait for)
         """Decide and write these groups in one transaction, in order."""
         self._check()
-        self._open_transactions.check()
-
-        retry_state = RetryState()
-
-        def make(scrub: bool) -> Script[ScriptResult]:
-            return apply_script(groups, self.clock, self.stored, retry_state, scrub=scrub)
-
-        ran = self._writer.run(make)
+        if self._open_transactions.used:
+            self._open_transactions.check()
+        ran = self._writer.run(partial(apply_script, groups, self.clock, self.stored, RetryState()))
         assert ran.outcomes is not None
         return Applied(ran.outcomes, ran.last_seq, ran.written > 0, positions=ran.positions)
 

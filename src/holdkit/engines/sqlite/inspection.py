@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 from ...errors import EngineError
 from ..doctor import Finding, examine_path
-from .driver import Driver, Script, migrations, write
+from .driver import Driver, Script, Statement, migrations
 from .opening import MINIMUM, NETWORK, file_system, present_version, trouble
 from .rows import new_generation
 
@@ -121,7 +121,7 @@ def renew_generation(path: Path) -> None:
 
 
 def _renewing() -> Script[None]:
-    yield (write("put_setting", [new_generation()]),)
+    yield (Statement("put_setting", [new_generation()], many=True),)
 
 
 def vacate(path: str) -> None:

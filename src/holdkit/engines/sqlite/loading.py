@@ -11,14 +11,14 @@ from typing import cast
 
 from msgspec import Struct
 
-from ...core.backlog import portion
 from ...core.decide import NOTHING_DUE, Needs, SweepList
 from ...core.ladders.finding import prunable
 from ...core.ladders.retiring import Keeping, kept_for
 from ...core.model import MAX_SLOT, Key, Limits, Pool, Record, RecordKey, Slot, StoredHold
 from ...core.outcomes import Operation
+from ...core.table_bounds import portion
 from ...core.view import Counts, DueLeg, Loaded
-from .driver import Row, Script, Statement, ask
+from .driver import Row, Script, Statement
 from .rows import hold_of, keys_json, operation_of, pool_of, record_of
 
 EMPTY_POOLS = 100
@@ -69,19 +69,19 @@ _HOLDS = frozenset({"load_hold", "load_holds"})
 _OPERATIONS = frozenset({"load_operation", "load_operations"})
 
 
-_HEAD = ask("load_head")
+_HEAD = Statement("load_head")
 _UNCOUNTED = Counts()
 
 
 def by_keys(one: str, many: str, keys: Collection[Key]) -> list[Statement]:
     """One statement per tenant: a plain lookup for a single key, `json_each` for several."""
     if len(keys) == 1:  # a lone caller should not pay for many
-        return [(one, key, False) for key in keys]
+        return [Statement(one, key) for key in keys]
     tenants: dict[str, list[str]] = {}
     for tenant, name in keys:
         tenants.setdefault(tenant, []).append(name)
     return [
-        ask(one, (tenant, names[0])) if len(names) == 1 else ask(many, (tenant, keys_json(names)))
+        Statement(one, (tenant, names[0])) if len(names) == 1 else Statement(many, (tenant, keys_json(names)))
         for tenant, names in tenants.items()
     ]
 
@@ -95,7 +95,7 @@ def gather(
     if need.operations:
         first += by_keys("load_operation", "load_operations", need.operations)
     if need.records:
-        first += [ask("load_record", key) for key in need.records]
+        first += [Statement("load_record", key) for key in need.records]
     answers = yield tuple(first)
     for statement, answer in zip(first, answers, strict=True):
         if answer:
@@ -136,10 +136,10 @@ def list_sweep(
     rested = MAX_SLOT if pressed else slot - limits.retention
     retiring, left = yield from list_retiring(rows, limit, slot, limits, pressed)
     holds, *lists = yield (
-        ask("load_sweep", (slot, limit + 1)),
-        ask("load_empty_pools", (empty_pools,)),
-        ask("load_rested_pools", (rested, empty_pools)),
-        ask("load_closed_pools", (slot, empty_pools)),
+        Statement("load_sweep", (slot, limit + 1)),
+        Statement("load_empty_pools", (empty_pools,)),
+        Statement("load_rested_pools", (rested, empty_pools)),
+        Statement("load_closed_pools", (slot, empty_pools)),
     )
     retention = 0 if pressed else limits.retention
     idle = [row for pools in lists for row in pools]
@@ -157,7 +157,7 @@ def list_retiring(rows: Rows, limit: int, slot: Slot, limits: Limits, pressed: b
     rules = (Keeping.WINDOW, Keeping.CONSUMED)
     spans = [kept_for(rule, limits) for rule in rules]
     answers = yield tuple(
-        ask("load_retiring", (int(rule), MAX_SLOT if pressed else slot - span, limit + 1))
+        Statement("load_retiring", (int(rule), MAX_SLOT if pressed else slot - span, limit + 1))
         for rule, span in zip(rules, spans, strict=True)
     )
     found: list[tuple[Slot, str, StoredHold]] = []
@@ -196,8 +196,8 @@ def load_due(rows: Rows, slot: Slot, horizon: Slot, limit: int) -> Script[dict[K
     statements = []
     for key in keys:
         own = max(slot, rows.pools[key].slot)
-        statements.append(ask("load_due", (*key, -1, own, limit)))
-        statements.append(ask("load_due", (*key, own, horizon, -1)))
+        statements.append(Statement("load_due", (*key, -1, own, limit)))
+        statements.append(Statement("load_due", (*key, own, horizon, -1)))
     answers = yield tuple(statements)
     due = {key: [*answers[2 * index], *answers[2 * index + 1]] for index, key in enumerate(keys)}
     behind = {(key[0], hold) for key, legs in due.items() for _, hold in legs} - rows.holds.keys()
@@ -216,9 +216,9 @@ def count(limits: Limits, slot: Slot, *, everything: bool = False) -> Script[Cou
     """How full the bounded tables are; each costs a scan, so only where a bound is set, or may be set by this batch."""
     counts = {"pools": 0, "live_holds": 0, "operations": 0}
     asked = [
-        ("pools", limits.max_pools, ask("count_pools")),
-        ("live_holds", limits.max_holds, ask("count_live_holds", (slot,))),
-        ("operations", limits.max_operations, ask("count_operations", (slot,))),
+        ("pools", limits.max_pools, Statement("count_pools")),
+        ("live_holds", limits.max_holds, Statement("count_live_holds", (slot,))),
+        ("operations", limits.max_operations, Statement("count_operations", (slot,))),
     ]
     wanted = [(field, statement) for field, bound, statement in asked if everything or bound is not None]
     answers = yield tuple(statement for _, statement in wanted)

@@ -24,7 +24,7 @@ from ...core.model import MEANING, Limits, Slot
 from ...errors import EngineError, Overloaded
 from ..durability import sync_file
 from ..settings import StoredLimits, check_asked, limits_as_created
-from .driver import Driver, Row, Script, migrations, write
+from .driver import Driver, Row, Script, Statement, migrations
 from .rows import new_generation, record_of, setting_row
 
 MINIMUM: Final = (3, 38, 0)
@@ -34,7 +34,6 @@ NETWORK: Final = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph
                             "fuse.glusterfs", "fuse.s3fs", "fuse.rclone"})  # fmt: skip
 """File systems on which SQLite's shared memory does not work."""
 
-Identity = tuple[int, int]
 """Device and inode: what tells a file from another one at the same path."""
 
 
@@ -121,12 +120,6 @@ def file_system(path: str, mounts: str | None = None) -> str | None:
         if real.startswith(point) and len(point) >= len(best):
             best, kind = point, fields[2]
     return kind
-
-
-def identity(path: str) -> Identity:
-    """Which file is at this path now."""
-    status = os.stat(path)  # noqa: PTH116  (once per batch: a Path costs more than the call)
-    return (status.st_dev, status.st_ino)
 
 
 def connect(path: str, seconds: float, *, factory: type[sqlite3.Connection] = sqlite3.Connection) -> sqlite3.Connection:
@@ -244,7 +237,7 @@ def split(text: str) -> list[str]:
 def _store(limits: Limits) -> Script[None]:
     rows: list[Row] = [setting_row("fence_floor", 0), new_generation()]
     rows += [setting_row(f"limit.{name}", getattr(limits, name)) for name in MEANING]
-    yield (write("put_setting", rows),)
+    yield (Statement("put_setting", rows, many=True),)
 
 
 def stored_limits(driver: Driver, path: str, asked: Limits | None) -> StoredLimits:

@@ -96,7 +96,7 @@ def lend(writer: Writer, seconds: float, make: Make, on_statement: OnStatement |
             _let_go(driver)  # rolls back what was not committed
         if failed is not None:
             writer.check_commit(loan.mark, failed)
-        writer.checkpoints.wrote(loan.written)
+        writer.checkpoints.rows += loan.written
         return result
 
 

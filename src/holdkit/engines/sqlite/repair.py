@@ -13,7 +13,7 @@ from ...core.view import View
 from ...errors import EngineError
 from ..whole_journal import Progress
 from .audit import Audit, verify
-from .driver import Driver, Row, Script, Statement, ask, write
+from .driver import Driver, Row, Script, Statement
 from .loading import gather
 from .rows import entry_rows, new_generation, new_hold_row, new_pool_row, record_row, setting_row
 from .script import ScriptResult
@@ -65,9 +65,9 @@ def rows_of(repaired: RepairedRows, journal: list[Row]) -> list[Statement]:
         ("put_records", [record_row(record) for record in repaired.records.values() if record is not None]),
         ("insert_journal", journal),
     ]
-    found: list[Statement] = [write(name, rows) for name, rows in statements if rows]
+    found: list[Statement] = [Statement(name, rows, many=True) for name, rows in statements if rows]
     if repaired.fence_floor is not None:
-        found.append(ask("put_setting", setting_row("fence_floor", repaired.fence_floor)))
+        found.append(Statement("put_setting", setting_row("fence_floor", repaired.fence_floor)))
     return found
 
 
@@ -83,10 +83,10 @@ class Import:
         left, self._chunks = self._chunks, None
         if left is None:
             raise EngineError(f"cannot import into {self._path}: the commit failed; try again")
-        heads, pools = yield (ask("load_head"), ask("count_pools"))
+        heads, pools = yield (Statement("load_head"), Statement("count_pools"))
         if heads[0][0] is not None or pools[0][0]:
             raise not_empty(self._path)
-        yield (write("put_setting", [new_generation()]),)
+        yield (Statement("put_setting", [new_generation()], many=True),)
         mark: tuple[str, Row] | None = None
         written = last_seq = 0
         for chunk in left:
@@ -96,7 +96,7 @@ class Import:
             yield tuple(write_back(view))
             mark = mark or ("journal", entry_rows(view.entries[:1], view.loaded.next_seq)[0])
             written, last_seq = written + len(view.entries), view.next_seq - 1
-        pools, live = yield (ask("count_pools"), ask("count_live_holds", (self._now,)))
+        pools, live = yield (Statement("count_pools"), Statement("count_live_holds", (self._now,)))
         check_room(self._limits, pools[0][0], live[0][0])
         if self._verify:
             for difference in verify(driver, self._limits, self._now):

@@ -11,17 +11,18 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from ...core.backlog import backlog, overflow, retirements, return_backlog, spare, unnamed
 from ...core.commands import Group, Sweep
 from ...core.decide import Needs, SweepList, decide_groups, needs
+from ...core.ladders.expiry import backlog, return_backlog
 from ...core.limits import LIMITS_KEY
 from ...core.model import Limits, Slot
 from ...core.outcomes import Outcome, Position
+from ...core.table_bounds import overflow, retirements, spare, unnamed
 from ...core.view import View
 from ..clocks import Clock
 from ..port import positions_of
 from ..settings import StoredLimits
-from .driver import Row, Script, Statement, ask
+from .driver import Row, Script, Statement
 from .loading import LoadedBatch, gather
 from .rows import operation_row, record_of, setting_row
 from .writing import prune, write_back
@@ -54,7 +55,7 @@ class RetryState(Struct):
 
 
 def apply_script(
-    groups: Sequence[Group], clock: Clock, stored: StoredLimits, retry_state: RetryState, *, scrub: bool = False
+    groups: Sequence[Group], clock: Clock, stored: StoredLimits, retry_state: RetryState, scrub: bool = False
 ) -> Script[ScriptResult]:
     """Apply the groups in order; with `scrub` something is written in any case. If other limits are stored than we knew of,
     the run only takes them over."""
@@ -76,14 +77,14 @@ def apply_script(
     ran = yield from finish(view, loaded_batch, need, limits, slot)
     ran.outcomes, ran.positions = outcomes, positions_of(outcomes, view.numbers)
     if scrub and not ran.written:
-        yield (ask("put_setting", setting_row("scrubbed", slot)),)
+        yield (Statement("put_setting", setting_row("scrubbed", slot)),)
         ran.written = 1
     return ran
 
 
 def take_over(stored: StoredLimits, retry_state: RetryState) -> Script[ScriptResult]:
     """Another process has changed the limits: run the batch again, from the beginning, under those."""
-    (rows,) = yield (ask("load_record", LIMITS_KEY),)
+    (rows,) = yield (Statement("load_record", LIMITS_KEY),)
     stored.adopt(record_of(rows[0]) if rows else None)
     retry_state.counted, retry_state.sweep_holds, retry_state.pools_over, retry_state.retired = False, False, 0, False
     return ScriptResult(None, 0, 0, None)
@@ -94,7 +95,7 @@ def make_room(need: Needs, slot: Slot, stored: StoredLimits, retry_state: RetryS
     limits = stored.in_force
     if not retry_state.counted:
         retry_state.counted = True
-        unended, pools = yield (ask("count_unended_holds"), ask("count_pools"))
+        unended, pools = yield (Statement("count_unended_holds"), Statement("count_pools"))
         over = overflow(limits, need, unended[0][0], pools[0][0])
         retry_state.sweep_holds, retry_state.pools_over = over.holds, over.pools
     if retry_state.sweep_holds:
@@ -117,7 +118,7 @@ def make_room(need: Needs, slot: Slot, stored: StoredLimits, retry_state: RetryS
 def retire_first(need: Needs, slot: Slot, stored: StoredLimits, retry_state: RetryState) -> Script[ScriptResult | None]:
     """Where the table of holds is full of ended ones whose units are consumed, the oldest go first."""
     limits = stored.in_force
-    unended, consumed = yield (ask("count_unended_holds"), ask("count_consumed_holds"))
+    unended, consumed = yield (Statement("count_unended_holds"), Statement("count_consumed_holds"))
     count = retirements(limits, need, unended[0][0], consumed[0][0])
     if not count:
         return None
@@ -169,10 +170,10 @@ def keep_bound(view: View) -> Script[None]:
     """Behind every write that may have left more holds than `max_holds`: ended ones leave, oldest first."""
     bound = view.limits.max_holds
     if bound is not None and (view.holds.changed or LIMITS_KEY in view.records.changed):
-        rows = yield (ask("count_holds"),)
+        rows = yield (Statement("count_holds"),)
         excess = rows[0][0][0] - bound
         if excess > 0:
-            yield (ask("make_room", (excess,)),)
+            yield (Statement("make_room", (excess,)),)
 
 
 def _ran(view: View, statements: list[Statement]) -> ScriptResult:

@@ -35,9 +35,9 @@ from typing import Final
 from ...errors import EngineError, HoldkitError, OutcomeUnknown, Overloaded
 from ..deadlines import within
 from .checkpointing import Checkpoints
-from .driver import Driver, OnStatement, Row, Script
+from .driver import Driver, Identity, OnStatement, Row, Script, identity
 from .fair_write_lock import FairWriteLock
-from .opening import Identity, connect, identity, set_up, trouble
+from .opening import connect, set_up, trouble
 from .script import ScriptResult
 
 _PASSING: Final = frozenset(
@@ -216,7 +216,7 @@ class Writer:
         except BaseException:
             self._poison()
             raise
-        self.checkpoints.wrote(ran.written)
+        self.checkpoints.rows += ran.written
         return ran
 
     def _undo(self) -> None:
@@ -260,7 +260,7 @@ class Writer:
         except BaseException:
             self._poison()
             raise
-        self.checkpoints.wrote(again.written)
+        self.checkpoints.rows += again.written
         return again
 
     def _is_committed(self, driver: Driver, mark: tuple[str, Row] | None) -> bool:

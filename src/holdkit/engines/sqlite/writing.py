@@ -8,11 +8,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ...core.audit import leg_deadline
 from ...core.model import Limits, Slot, State, StoredHold
 from ...core.retention import retired_until
 from ...core.view import View
-from .driver import Row, Statement, ask, write
+from .driver import Row, Statement
 from .loading import LoadedBatch
 from .rows import (
     changed_hold_row,
@@ -55,16 +54,18 @@ def write_back(view: View) -> list[Statement]:
     if view.holds.changed:
         statements += _holds(view)
     if view.entries:
-        statements.append(write("insert_journal", entry_rows(view.entries, view.loaded.next_seq)))
+        statements.append(Statement("insert_journal", entry_rows(view.entries, view.loaded.next_seq), many=True))
     if view.operations.changed:
         answers = [operation_row(row) for row in view.operations.changed.values() if row is not None]
-        statements.append(write("put_operations", answers))
+        statements.append(Statement("put_operations", answers, many=True))
     if view.records.changed:
         put = [record_row(row) for row in view.records.changed.values() if row is not None]
         gone = [key for key, row in view.records.changed.items() if row is None]
-        statements += [write(name, rows) for name, rows in (("put_records", put), ("delete_records", gone)) if rows]
+        statements += [
+            Statement(name, rows, many=True) for name, rows in (("put_records", put), ("delete_records", gone)) if rows
+        ]
     if view.fence_floor != view.loaded.fence_floor:
-        statements.append(ask("put_setting", setting_row("fence_floor", view.fence_floor)))
+        statements.append(Statement("put_setting", setting_row("fence_floor", view.fence_floor)))
     return statements
 
 
@@ -98,7 +99,7 @@ def _pools(view: View) -> list[Statement]:
         ("update_labelled_pools", labelled),
         ("update_pool_terms", options),
     )
-    return [write(name, rows) for name, rows in named if rows]
+    return [Statement(name, rows, many=True) for name, rows in named if rows]
 
 
 def _holds(view: View) -> list[Statement]:
@@ -123,12 +124,12 @@ def _holds(view: View) -> list[Statement]:
         writes,
         strict=True,
     )
-    return [write(name, rows) for name, rows in named if rows]
+    return [Statement(name, rows, many=True) for name, rows in named if rows]
 
 
 def _hold(writes: HoldWrites, before: StoredHold | None, after: StoredHold) -> None:
     """One hold and its outstanding legs."""
-    tenant, hold_id, deadline = after.tenant, after.id, leg_deadline(after)
+    tenant, hold_id, deadline = after.tenant, after.id, after.leg_deadline
     is_open = 0
     if before is None:
         for leg in after.legs:
@@ -140,7 +141,7 @@ def _hold(writes: HoldWrites, before: StoredHold | None, after: StoredHold) -> N
         else:
             writes.born.append(new_hold_row(after, is_open))
         return
-    filed = {(leg.pool, leg_deadline(before)): leg.held for leg in before.legs if leg.held}
+    filed = {(leg.pool, before.leg_deadline): leg.held for leg in before.legs if leg.held}
     for leg in after.legs:
         if leg.held:
             is_open = 1
@@ -158,7 +159,7 @@ def prune(loaded_batch: LoadedBatch, limits: Limits, slot: Slot, written: int, *
     few = PRUNE_MANY if sweeping else max(PRUNE_FEW, 2 * written)
     statements = []
     if loaded_batch.oldest_operation is not None and loaded_batch.oldest_operation <= slot:
-        statements.append(ask("prune_operations", (slot, few)))
+        statements.append(Statement("prune_operations", (slot, few)))
     if loaded_batch.oldest_ended is not None and loaded_batch.oldest_ended <= retired_until(limits, slot):
-        statements.append(ask("prune_holds", (retired_until(limits, slot), few)))
+        statements.append(Statement("prune_holds", (retired_until(limits, slot), few)))
     return statements

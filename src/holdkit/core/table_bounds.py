@@ -1,55 +1,16 @@
-"""What must happen before a batch: a backlog of due legs is returned, and bounded tables get room.
+"""Room in bounded tables: what a sweep must remove before a batch, and how much of it one transaction takes.
 
-A transaction returns at most `max_due` legs. If more are due on the pools a batch touches, expiry-only transactions go
-first, so that one buyer never pays for a backlog. Engines report what is due and how many rows there are; this module decides what goes first.
+Engines report how many rows there are; this module decides what goes first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 from msgspec import Struct
 
 from .decide import Needs
-from .ladders.expiry import expire
-from .model import Key, Limits, Slot
-from .view import DueLeg, View
-
-
-def own_time(view: View, pool: Key) -> Slot:
-    """The slot at which a command on this pool alone would be decided."""
-    row = view.pools.get(pool)
-    return view.loaded.slot if row is None else max(view.loaded.slot, row.slot)
-
-
-def backlog(view: View, due: Mapping[Key, list[DueLeg]]) -> dict[Key, list[DueLeg]]:
-    """If more legs are due on these pools, by the pools' own time, than one transaction may return: the first of them, pool
-    by pool; otherwise none."""
-    room = view.limits.max_due
-    ripe: dict[Key, list[DueLeg]] = {}
-    for pool in sorted(due):
-        now = own_time(view, pool)
-        ripe[pool] = [leg for leg in due[pool] if leg[0] <= now]
-    if sum(map(len, ripe.values())) <= room:
-        return {}
-    first: dict[Key, list[DueLeg]] = {}
-    for pool, legs in ripe.items():
-        if room and legs:
-            first[pool] = legs[:room]
-            room -= len(first[pool])
-    return first
-
-
-def return_backlog(view: View, legs: Mapping[Key, list[DueLeg]]) -> None:
-    """Return these legs and do nothing else."""
-    for pool in sorted(legs):
-        now = own_time(view, pool)
-        for _, hold_id in legs[
-            pool
-        ]:  # by name: `take_due` of the view would add other legs of a hold that was just changed
-            hold = view.holds.get((pool[0], hold_id))
-            if hold is not None and hold.due(now):
-                expire(view, hold, [pool[1]], now)
+from .model import Key, Limits
 
 
 class Overflow(Struct, frozen=True):
