@@ -20,7 +20,7 @@ from hypothesis.internal.conjecture.providers import HypothesisProvider
 from hypothesis.stateful import run_state_machine_as_test
 
 from holdkit.core.commands import Group, Sweep
-from holdkit.core.outcomes import Outcome, Reason
+from holdkit.core.outcomes import Outcome, Position, Reason
 from holdkit.engines.memory import MemoryEngine
 from holdkit.engines.port import Applied
 from holdkit.testing.broken import ExpiresLate, PassesEveryGuard
@@ -109,13 +109,15 @@ class SweepsApart(MemoryEngine):
 
     def apply(self, groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:
         outcomes: list[list[Outcome]] = []
+        positions: list[Sequence[Position | None]] = []
         wrote, last = False, None
         for lone, some in groupby(groups, lambda group: isinstance(group.commands[0], Sweep) and alone(group)):
             for batch in [[group] for group in some] if lone else [list(some)]:
                 applied = super().apply(batch, wait_for_locks=wait_for_locks)
                 outcomes += applied.outcomes
+                positions += applied.positions
                 wrote, last = wrote or applied.wrote, applied.last_seq
-        return Applied(outcomes, last, wrote)
+        return Applied(outcomes, last, wrote, positions=positions)
 
 
 def alone(group: Group) -> bool:
