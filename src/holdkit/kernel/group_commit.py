@@ -77,7 +77,7 @@ class MainQueue(BoundedQueue):
         later than that of a call which this one is part of."""
         seconds = current().timeout
         if seconds is None:
-            seconds = min(self.engine.limits.call_timeout / SECOND, TIMEOUT_MAX)
+            seconds = min(self.engine.stored.in_force.call_timeout / SECOND, TIMEOUT_MAX)
         moment, outer = time.monotonic() + seconds, deadlines.current()
         return moment if outer is None else min(outer, moment)
 

@@ -102,7 +102,7 @@ class Executor:
     @property
     def limits(self) -> Limits:
         """The bounds in force, as this process knows them."""
-        return self.engine.limits
+        return self.engine.stored.in_force
 
     @property
     def durability(self) -> Survives:
@@ -136,7 +136,7 @@ class Executor:
         If `faces` is None, commands may use reserved names as far as faces have made their legs. A command that may be
         `retried` is not refused by a limit: it may have been executed while that was another, and its record decides.
         """
-        limits = self.limits
+        limits = self.engine.stored.in_force
         try:
             for command in commands:
                 check(command, limits, faces=combined(command) if faces is None else faces)
