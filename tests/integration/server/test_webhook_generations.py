@@ -100,7 +100,7 @@ def test_a_hook_that_is_removed_is_gone_though_its_file_cannot_be(tmp_path: Path
             file.unlink()
             file.mkdir()  # not even root can unlink this
             webhook_sender, kernel = here.running.webhook_sender, here.running.kernel
-            with pytest.raises(EngineError, match=r"cannot forget what .* remembers: .*; remove it by hand"):
+            with pytest.raises(EngineError, match=r"cannot remove the cursor in .*: .*; remove the file by hand"):
                 await webhook_sender.forget(kernel, "", hook)
             removed = await here.call("DELETE", f"/v1/webhooks/{hook}")
             assert (removed.status_code, removed.json()["id"]) == (200, hook)
