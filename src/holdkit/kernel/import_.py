@@ -28,6 +28,11 @@ from ..errors import EngineError, InvalidRequest
 from .export import ADOPTED, FORMAT, LONGEST, ExportedEntry, Header, Progress, Seal
 from .opening import open_engine
 
+NO_IMPORT = (
+    "this engine cannot import: it forgets everything when it closes, or its tables are distributed and cannot be locked "
+    "as a whole; import into a file, or into tables on one server"
+)
+
 
 class Import:
     """Reads an export, line by line: `header` first, then `carried()`. An error names the line that is wrong."""
@@ -134,9 +139,7 @@ def _receive(url: str, export: Import, limits: Limits | None, verify: bool) -> N
     try:
         target = engine.capabilities.import_
         if target is None:
-            raise invalid(
-                "url", "import_unsupported", "this engine forgets everything when it closes: import into a file"
-            )
+            raise invalid("url", "import_unsupported", NO_IMPORT)
         target.receive(export.carried(), verify=verify)
     finally:
         engine.close()

@@ -29,6 +29,8 @@ from holdkit.engines.postgres.failures import ConnectionFailed, StatementFailed
 from holdkit.engines.postgres.migrating import COPIED, DISTRIBUTED, migrate_to
 from holdkit.engines.postgres.statements import migrations
 from holdkit.errors import EngineError, OutcomeUnknown, Overloaded
+from holdkit.kernel.export import export
+from holdkit.kernel.import_ import Import, import_journal
 from holdkit.testing import FakeClock
 from tests.engines.commands import confirm, create, groups, put, release
 from tests.engines.postgres import engine_calls
@@ -465,6 +467,19 @@ def test_without_the_extension_nothing_is_made(empty_url: str) -> None:
     with pytest.raises(EngineError, match="the extension citus is not there"):
         holdkit.migrate(empty_url, citus=True)
     assert engine_calls.ask(empty_url, "select count(*) from pg_namespace where nspname = 'holdkit'") == [(0,)]
+
+
+def test_repair_and_import_are_refused(postgres_url: str) -> None:
+    with holdkit.connect(postgres_url) as hk:
+        with pytest.raises(holdkit.InvalidRequest, match="cannot be locked as a whole") as refused:
+            hk.repair()
+        assert refused.value.code == "repair_unsupported"
+    with holdkit.connect("memory://") as other:
+        other.create_pool("p", total=1)
+        lines = [*export(other.executor.engine)]
+    with pytest.raises(holdkit.InvalidRequest, match="one server") as refused:
+        import_journal(postgres_url, Import(lines))
+    assert refused.value.code == "import_unsupported"
 
 
 def test_tables_of_one_server_are_not_distributed_later(empty_url: str) -> None:

@@ -22,7 +22,6 @@ from ...core.import_ import Carried
 from ...core.model import SECOND, Key, Limits
 from ...core.reading import Query
 from ...core.repair import Repaired
-from ...core.validation import invalid
 from ...errors import EngineError, OutcomeUnknown
 from ..clocks import Clock, steady
 from ..driver_connections import driver_connection, driver_connection_async
@@ -111,8 +110,9 @@ class PostgresEngine:
 
     @property
     def capabilities(self) -> Capabilities:
-        """What this engine can do beyond the port."""
-        return Capabilities(repair=self, import_=self, lend=self, marks=self, growing_batches=self, async_apply=self)
+        """What this engine can do beyond the port. Distributed tables cannot be locked as a whole, as repair and import do."""
+        whole = None if self.distributed else self
+        return Capabilities(repair=whole, import_=whole, lend=self, marks=self, growing_batches=self, async_apply=self)
 
     @property
     def durability(self) -> Durability:
@@ -244,10 +244,7 @@ class PostgresEngine:
     def _with_tables_locked(self, work: Callable[[PipelineConnection], T]) -> T:
         self._check()
         address = self._database.address
-        if self.distributed:
-            raise invalid(
-                "url", "tables_distributed", "distributed tables cannot be locked whole: this works on one server"
-            )
+        assert not self.distributed, "not declared as a capability"
         with self._connections.wait_for_locks.connection() as connection:
             try:
                 return work(connection)

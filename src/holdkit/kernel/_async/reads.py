@@ -39,6 +39,11 @@ from ..results import Hold, RepairReport, VerifyReport
 from .executor import AsyncExecutor
 from .following import AsyncFollower, end_of_journal
 
+NO_REPAIR = (
+    "this engine cannot repair: its state is its folded journal, or its tables are distributed and cannot be locked as a "
+    "whole"
+)
+
 
 class AsyncReads:
     """Everything that only reads, for one tenant."""
@@ -141,9 +146,7 @@ class AsyncReads:
             raise invalid("dry_run", "dry_run_not_boolean", "must be True or False")
         repairable = engine.capabilities.repair
         if repairable is None:
-            raise invalid(
-                "url", "repair_unsupported", "this engine's state is its folded journal: there is nothing to repair"
-            )
+            raise invalid("url", "repair_unsupported", NO_REPAIR)
         command = Command(**framed(call, self._tenant))
         found = await self._executor.run_blocking(
             lambda: repairable.repair(command, dry_run=dry_run, progress=progress)

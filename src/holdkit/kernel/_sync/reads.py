@@ -40,6 +40,11 @@ from ..results import Hold, RepairReport, VerifyReport
 from .executor import Executor
 from .following import Follower, end_of_journal
 
+NO_REPAIR = (
+    "this engine cannot repair: its state is its folded journal, or its tables are distributed and cannot be locked as a "
+    "whole"
+)
+
 
 class Reads:
     """Everything that only reads, for one tenant."""
@@ -140,9 +145,7 @@ class Reads:
             raise invalid("dry_run", "dry_run_not_boolean", "must be True or False")
         repairable = engine.capabilities.repair
         if repairable is None:
-            raise invalid(
-                "url", "repair_unsupported", "this engine's state is its folded journal: there is nothing to repair"
-            )
+            raise invalid("url", "repair_unsupported", NO_REPAIR)
         command = Command(**framed(call, self._tenant))
         found = self._executor.run_blocking(lambda: repairable.repair(command, dry_run=dry_run, progress=progress))
         return RepairReport(found.repaired, found.left, dry_run)
