@@ -22,7 +22,7 @@ OK: Final = 0
 REFUSED: Final = 1
 USAGE: Final = 2
 UNKNOWN: Final = 3
-TURNED_AWAY: Final = 4
+OVERLOADED: Final = 4
 FAILED: Final = 5
 FOUND: Final = 6
 LOST: Final = 7
@@ -82,12 +82,12 @@ def exit_code(error: HoldkitError) -> int:
         return USAGE
     if isinstance(error, OutcomeUnknown):
         return UNKNOWN
-    return TURNED_AWAY if isinstance(error, Overloaded) else FAILED
+    return OVERLOADED if isinstance(error, Overloaded) else FAILED
 
 
 def error_document(error: HoldkitError) -> ErrorDocument:
     """An error as a JSON document."""
-    kinds = {REFUSED: "refused", USAGE: "invalid", UNKNOWN: "unknown", TURNED_AWAY: "turned_away", FAILED: "failed"}
+    kinds = {REFUSED: "refused", USAGE: "invalid", UNKNOWN: "unknown", OVERLOADED: "overloaded", FAILED: "failed"}
     code = exit_code(error)
     return ErrorDocument(
         error=kinds[code],

@@ -24,7 +24,7 @@ def connect(url: str, *, key: str | None = None, policy: Policy | None = None, h
 def connect_async(
     url: str, *, key: str | None = None, policy: Policy | None = None, http: Any = None
 ) -> AsyncRemoteKernel:
-    """A client for tasks: the same names, awaited. Pass your own `httpx.AsyncClient` as `http` if you need to."""
+    """A client for tasks: the same names, awaited. `http` may be an `httpx.AsyncClient` of your own."""
     return AsyncRemoteKernel(_checked(url), key=_sendable(key), policy=policy, http=http)
 
 

@@ -1,5 +1,7 @@
-"""What happens if a caller is cancelled while the server works: the request is finished all the same, and what was
-granted and nobody took is released. The sync and the async class differ in name by their prefix alone."""
+"""What happens if a caller is cancelled while the server works: the client finishes the request all the same, and releases
+a hold that was granted to the cancelled caller.
+
+`tools/gen_sync.py` turns the name `AsyncFinisher` into `Finisher`, so both classes must have the same methods."""
 
 from __future__ import annotations
 
@@ -53,4 +55,4 @@ class AsyncFinisher:
             for command in () if group is None else group.commands:
                 await self._execute(command)
         except HoldkitError as failed:
-            log.warning("a call that was cancelled could not be finished; its deadline will do it: %s", failed)
+            log.warning("a cancelled call could not be finished; what it holds expires at its deadline: %s", failed)

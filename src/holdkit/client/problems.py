@@ -1,7 +1,7 @@
 """What an unsuccessful answer means: the exception of a problem, and whether the call is retried. Reads no clock.
 
-An attempt whose outcome is unknown may have happened. Only an answer of the rules settles it; being overloaded at
-the next attempt does not, and the call stays unknown.
+An attempt whose outcome is unknown may have been applied. Only an answer that the kernel decided (a success or a refusal)
+to a later attempt settles it; an overloaded server does not, and the outcome of the call stays unknown.
 """
 
 from __future__ import annotations
@@ -171,15 +171,15 @@ class Attempts:
         return self._began + self._seconds - now
 
     def settled(self, error: errors.HoldkitError) -> errors.HoldkitError:
-        """What to raise: an attempt that may have happened is settled by an answer of the rules, and by nothing
-        else."""
+        """What to raise: an attempt that may have been applied is settled by a refusal that the kernel decided, and by
+        no other error."""
         if self._uncertain is None or isinstance(error, errors.OutcomeUnknown):
             return error
         if isinstance(error, errors.Refused) and not isinstance(error, errors.OperationTableFull):
             return error
         if isinstance(error, errors.CursorLost):
             return error
-        message = "an earlier attempt may have happened, and the server does not say"
+        message = "an earlier attempt may have been applied, and the server did not settle it"
         unknown = errors.OutcomeUnknown(f"{message}: {str(error).removeprefix('holdkit: ')}")
         unknown.__cause__ = error
         return unknown

@@ -147,7 +147,7 @@ class RecordPage(Struct):
     items: list[WireRecord]
 
 
-class KeptCursor(Struct):
+class WireCursor(Struct):
     """The stored cursor of a named follower."""
 
     cursor: str
@@ -211,7 +211,7 @@ read_window: Final = msgspec.json.Decoder(WireWindow).decode
 read_windows: Final = msgspec.json.Decoder(WindowPage).decode
 read_record: Final = msgspec.json.Decoder(RecordNow).decode
 read_records: Final = msgspec.json.Decoder(RecordPage).decode
-read_cursor: Final = msgspec.json.Decoder(KeptCursor).decode
+read_cursor: Final = msgspec.json.Decoder(WireCursor).decode
 read_sweep: Final = msgspec.json.Decoder(WireSweep).decode
 read_limits: Final = msgspec.json.Decoder(WireLimits).decode
 read_time: Final = msgspec.json.Decoder(Timed).decode

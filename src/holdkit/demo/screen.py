@@ -126,7 +126,7 @@ def rows(statistics: Statistics, calls_per_second: float) -> list[tuple[str, ...
         (f"granted     {actions['hold.held']}", f"refused: no seats   {statistics.refused.get('insufficient_capacity', 0)}",
          f"retried, replayed      {counts['replayed']}"),
         (f"confirmed   {actions['hold.confirmed']}", f"refused: too late   {counts['late_refused']}",
-         f"overloaded             {counts['turned_away']}"),
+         f"overloaded             {counts['overloaded']}"),
         (f"released    {actions['hold.released']}", f"late, honoured      {counts['late_honoured']}",
          f"calls per second       {calls_per_second:.0f}"),
         (f"expired     {actions['hold.expired']}", f"late, refunded      {counts['late_refunded']}",

@@ -48,7 +48,7 @@ class Summary(Struct):
     expired: int = 0
     refused: dict[str, int] = field(default_factory=dict)
     replayed: int = 0
-    turned_away: int = 0
+    overloaded: int = 0
     late: Late = field(default_factory=Late)
     killed: Killed = field(default_factory=Killed)
     race: Race = field(default_factory=Race)
@@ -136,7 +136,7 @@ class Statistics:
             expired=self.actions[Action.HOLD_EXPIRED],
             refused=self.refused,
             replayed=self.counts["replayed"],
-            turned_away=self.counts["overloaded"],
+            overloaded=self.counts["overloaded"],
             late=Late(self.counts["late_refused"], self.counts["late_honoured"], self.counts["late_refunded"]),
             entries=entries,
             commits=commits,

@@ -34,7 +34,7 @@ class Resource(Generic[Key, Window]):
 
     def capacity(self, tx: Any, key: Key, window: Window) -> int | Awaitable[int]:
         """How many units there are, used or not. In an `AsyncKernel` it may be `async def`."""
-        raise NotImplementedError(f"{type(self).__name__} must say its capacity(tx, key, window)")
+        raise NotImplementedError(f"{type(self).__name__} must define capacity(tx, key, window)")
 
     def held(self, tx: Any, key: Key, window: Window) -> int | Awaitable[int]:
         """How many units are in use. If it is not overridden, the kernel's own counters count.

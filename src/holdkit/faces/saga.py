@@ -1,4 +1,4 @@
-"""What an application writes of a saga: what to hold, what to check, what to do, what to take back.
+"""The part of a saga that an application writes: what to hold, what to check, what to do, what to undo.
 
 The driver calls it; it calls nothing. Its methods may be plain functions and, in the async kernel, coroutine
 functions.
@@ -96,7 +96,7 @@ def saga_options(saga: Any, limits: Limits, *, coroutines: bool) -> SagaOptions:
             raise invalid("saga", "saga_async", f"its method {method} cannot be a coroutine in this kernel")
     said = {method for method in ("reserve", "effect", "effect_in") if _own(made, method)}
     if "reserve" not in said or len(said) != 2:
-        raise invalid("saga", "saga_malformed", "must say how to reserve, and either effect or effect_in")
+        raise invalid("saga", "saga_malformed", "must define reserve, and either effect or effect_in")
     ttl, lease = span(made.ttl), span(made.lease, "lease")
     check(PlaceHold(legs=(Leg("x"),), ttl_slots=ttl), limits)
     if not LEASES[0] <= lease <= LEASES[1]:

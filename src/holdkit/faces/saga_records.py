@@ -268,14 +268,14 @@ def storable_result(value: Any) -> Any:
 
 def step_commands(record: Record, before: SagaBody | None, after: SagaBody, *beside: AnyCommand) -> list[AnyCommand]:
     """One step: the record at the version that was read, its index records, and the commands of the step; all or none."""
-    frame: dict[str, Any] = {"tenant": record.tenant, "actor": after.actor, "correlation_id": after.correlation_id}
-    put = PutRecord(kind=KIND, id=record.id, body=encode(after), if_version=record.version, **frame)
+    fields: dict[str, Any] = {"tenant": record.tenant, "actor": after.actor, "correlation_id": after.correlation_id}
+    put = PutRecord(kind=KIND, id=record.id, body=encode(after), if_version=record.version, **fields)
     commands: list[AnyCommand] = [put]
     index = index_of(after, record.id)
     gone = None if before is None else index_of(before, record.id)
     if gone != index:
         if gone is not None:
-            commands.append(PutRecord(kind=gone[0], id=gone[1], body=None, **frame))
+            commands.append(PutRecord(kind=gone[0], id=gone[1], body=None, **fields))
         body = canonical_json(_End(record.version + 1)) if index[0] == ENDS else "{}"
-        commands.append(PutRecord(kind=index[0], id=index[1], body=body, **frame))
+        commands.append(PutRecord(kind=index[0], id=index[1], body=body, **fields))
     return [*commands, *beside]

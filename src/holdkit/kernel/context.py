@@ -158,7 +158,7 @@ def _seconds(timeout: Ttl) -> float:
 
 
 class Call(TypedDict, total=False):
-    """The arguments that every call takes."""
+    """The keyword arguments that every method takes beside its own (`**call`); `call_fields` turns them into fields of the command."""
 
     op: str | None
     """Operation id: the caller's retry key."""
@@ -169,14 +169,15 @@ class Call(TypedDict, total=False):
     """The caller's own connection, inside the caller's own transaction."""
 
 
-Frame: TypeAlias = Callable[[Call], dict[str, Any]]
-"""Gives the fields that every command has, from the call or from the context."""
+CallFields: TypeAlias = Callable[[Call], dict[str, Any]]
+"""`call_fields` of one tenant: a face is given it by its kernel."""
 KNOWN: Final = "op, actor, correlation_id, reason, tx"
 _KNOWN: Final = frozenset(KNOWN.split(", "))
 
 
-def framed(call: Call, tenant: str) -> dict[str, Any]:
-    """The fields that every command has, from the call or from the context."""
+def call_fields(call: Call, tenant: str) -> dict[str, Any]:
+    """The fields that every command has: tenant, operation id, actor, correlation id, reason; what the call leaves out comes
+    from the context."""
     if not _KNOWN.issuperset(call):
         unknown = min(set(call) - _KNOWN)
         raise invalid(unknown, "argument_unknown", f"is not an argument of this call; any call takes {KNOWN}")

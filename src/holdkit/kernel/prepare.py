@@ -16,7 +16,7 @@ from ..core.lanes import in_lane, lane_of_pool
 from ..core.model import Limits, Slot
 from ..core.validation import check, invalid, text
 from ..core.values import MAX_OP
-from .context import actor_text, correlation_text, framed
+from .context import actor_text, call_fields, correlation_text
 from .normalise import combined, normalise, original_of
 from .queued_calls import MAX_LEGS, legs_in
 
@@ -107,20 +107,20 @@ def prepared(
         raise invalid("atomic", "atomic_not_boolean", "must be True or False")
     if op is not None:
         text(op, "op", MAX_OP)
-    given = framed({}, tenant)
-    frame = {name: given[name] for name in ("actor", "correlation_id", "reason") if given[name] is not None}
+    given = call_fields({}, tenant)
+    fields = {name: given[name] for name in ("actor", "correlation_id", "reason") if given[name] is not None}
     ready: list[AnyCommand] = []
     for command in commands:
         if len(ready) == limits.max_batch:
             raise invalid("commands", "batch_too_large", f"at most {limits.max_batch} commands are allowed")
-        ready.append(_prepared(command, frame, tenant, op, len(ready)))
+        ready.append(_prepared(command, fields, tenant, op, len(ready)))
         check(ready[-1], limits, faces=combined(ready[-1]))
     if legs_in(ready) > MAX_LEGS:
         raise invalid("commands", "batch_too_large", f"at most {MAX_LEGS} legs are allowed, of all commands together")
     return ready
 
 
-def _prepared(command: AnyCommand, frame: dict[str, Any], tenant: str, op: str | None, index: int) -> AnyCommand:
+def _prepared(command: AnyCommand, fields: dict[str, Any], tenant: str, op: str | None, index: int) -> AnyCommand:
     """One command of a batch. What it leaves open is taken from the context; the tenant is never its own choice."""
     given: object = command
     if not isinstance(given, Command):
@@ -135,8 +135,8 @@ def _prepared(command: AnyCommand, frame: dict[str, Any], tenant: str, op: str |
         changes["correlation_id"] = correlation_text(command.correlation_id)
     if op is not None:
         changes["op"] = op_within(op, index, command.op)
-    if frame:
-        changes |= {name: value for name, value in frame.items() if getattr(command, name) is None}
+    if fields:
+        changes |= {name: value for name, value in fields.items() if getattr(command, name) is None}
     return normalise(replace(command, **changes) if changes else command)
 
 

@@ -38,7 +38,7 @@ T = TypeVar("T")
 
 SHORTEST_WINDOW: Final = 60 * SECOND
 """With a shorter retry window the record of an operation might not outlive the question."""
-_TURNED_AWAY: Final = frozenset({Reason.OPERATION_TABLE_FULL, Reason.WINDOW_CLOSED})  # not remembered: no proof
+_NOT_RECORDED: Final = frozenset({Reason.OPERATION_TABLE_FULL, Reason.WINDOW_CLOSED})  # prove nothing
 
 
 class Askable(Protocol):
@@ -82,8 +82,8 @@ def _by_operation(engine: Askable, group: Group, wait_for_locks: bool) -> list[R
     if applied.skipped_locked:
         return None
     (outcomes,) = applied.replies(engine.durability.level)
-    turned_away = any(isinstance(outcome, Refusal) and outcome.reason in _TURNED_AWAY for outcome in outcomes)
-    return None if turned_away else outcomes
+    not_recorded = any(isinstance(outcome, Refusal) and outcome.reason in _NOT_RECORDED for outcome in outcomes)
+    return None if not_recorded else outcomes
 
 
 def _by_hold(engine: Askable, group: Group, command: PlaceHold | Consume, wait_for_locks: bool) -> Reply | None:

@@ -45,7 +45,7 @@ BODIES: dict[str, Any] = {
     "best_items": {"count": 1, "prefix": ""},
     "budget_resize": {"client": "c", "budget": "tokens", "total": 5},
     "windows": {"commands": [{"type": "consume", "legs": [{"pool": "~rates/theirs/c/60s@0", "create_with_total": 5}]}]},
-    "look_at_windows": {"pools": ["~rates/theirs/c/60s@0"]},
+    "read_windows": {"pools": ["~rates/theirs/c/60s@0"]},
     "move_cursor": {"cursor": "hkc2.WyIiLFtbMCwwLCIiXV1d", "if_version": 0},
     "put_record": {"body": "{}"},
     "change_limits": {"limits": {"max_legs": 900}},
@@ -236,7 +236,7 @@ def test_streams_tell_a_tenant_of_its_own_things_only() -> None:
 @pytest.mark.parametrize("route", ROUTES, ids=name_of)
 def test_only_health_and_the_description_are_public(route: Route) -> None:
     assert (route.scope is None) == (route.kind in ("livez", "readyz", "openapi"))
-    assert route.method == "GET" or route.scope in ("hold", "admin") or route.kind in ("item_states", "look_at_windows")
+    assert route.method == "GET" or route.scope in ("hold", "admin") or route.kind in ("item_states", "read_windows")
 
 
 def test_who_may_hold_says_neither_totals_nor_names_what_is_reserved() -> None:
@@ -254,7 +254,7 @@ def test_who_may_hold_says_neither_totals_nor_names_what_is_reserved() -> None:
             for command in ({**taken, "legs": [{"pool": pool}]}, {**resized, "id": pool}):
                 answer = await here.call("POST", "/v1/windows", {"commands": [command]}, tenant="acme", op=f"x{pool}")
                 assert (answer.status_code, answer.json()["code"]) == (400, "pool_reserved"), pool
-            looked = await here.call("POST", "/v1/windows/look", {"pools": [pool]}, tenant="acme")
+            looked = await here.call("POST", "/v1/windows/read", {"pools": [pool]}, tenant="acme")
             assert looked.json()["code"] == "pool_reserved"
         for kind in ("~key", "~cursor", "~budget"):
             for method, path, body in (

@@ -363,7 +363,7 @@ def test_depth_counts_brackets_outside_of_strings(body: bytes, depth: int) -> No
 def test_a_window_that_no_engine_could_have_is_not_looked_for(id: str) -> None:
     async def main() -> None:
         async with in_process_app() as here:
-            answer = await here.call("POST", "/v1/windows/look", {"pools": [id]}, key="read")
+            answer = await here.call("POST", "/v1/windows/read", {"pools": [id]}, key="read")
             assert (answer.status_code, answer.json()["field"]) == (400, "pool")
 
     asyncio.run(main())

@@ -181,7 +181,7 @@ def test_how_long_a_key_is_taken(store: Store) -> None:
     assert (hk.claims.remaining_ttl(mine), hk.claims.is_active(mine)) == (None, False)
     found = hk.claims.find(key="email:a@b.c")
     assert hk.claims.remaining_ttl(found) is None
-    with pytest.raises(holdkit.AlreadyClaimed, match="for ever") as confirmed:
+    with pytest.raises(holdkit.AlreadyClaimed, match="for good") as confirmed:
         hk.claims.reserve("email", "a@b.c", ttl=60)
     told = confirmed.value
     assert (told.transient, told.remaining, told.deadline, told.deadline_at) == (False, None, None, None)
@@ -263,10 +263,10 @@ def test_a_key_that_is_let_go_while_we_look_is_ours(hk: Any) -> None:
     assert (mine.state, mine.fence) == ("held", 2)
 
 
-def test_a_key_that_is_never_at_rest_turns_us_away(hk: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_key_that_changes_hands_at_each_attempt_is_overloaded(hk: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever has it has let it go whenever we look, and has it again whenever we ask."""
     hk.claims.reserve("email", "a@b.c", ttl=60)
     monkeypatch.setattr(module, "ATTEMPTS", 3)
     monkeypatch.setattr("holdkit.faces.claim.state_of", lambda *_: holdkit.State.RELEASED)
-    with pytest.raises(holdkit.Overloaded, match="each time"):
+    with pytest.raises(holdkit.Overloaded, match="at each attempt"):
         hk.claims.reserve("email", "a@b.c", ttl=60)

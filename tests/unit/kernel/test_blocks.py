@@ -73,7 +73,7 @@ def test_the_bodys_exception_is_never_masked(hk: Any, engine: WatchedEngine) -> 
         engine.before = fail
         raise ZeroDivisionError
     assert "holdkit: disk" in failed.value.__notes__[0]
-    assert failed.value.__notes__[0].endswith("its deadline will do it")
+    assert failed.value.__notes__[0].endswith("it expires at its deadline")
 
 
 @pytest.mark.parametrize("end", ["confirm", "release"])
@@ -247,7 +247,7 @@ def test_a_lease_that_cannot_be_released_says_so(
 
     with hk.lease("p", 1, ttl=60):
         engine.before = fail
-    assert "could not be released, its deadline will do it" in caplog.text
+    assert "could not be released and expires at its deadline" in caplog.text
     engine.before = None
     with pytest.raises(ZeroDivisionError) as raised, hk.lease("p", 1, ttl=60):  # noqa: PT012
         engine.before = fail

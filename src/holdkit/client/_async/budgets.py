@@ -34,9 +34,9 @@ class AsyncRemoteBudgetSet(AsyncRemoteCalls):
         super().__init__(transport, clock)
         self.executor, self.name = executor, text(name, "name", 64)
 
-    def frame(self, call: Call) -> dict[str, Any]:
+    def call_fields(self, call: Call) -> dict[str, Any]:
         """The fields that every command has."""
-        return self._frame(call)
+        return self._call_fields(call)
 
     def amounts(self, given: Any, field: str, least: int, held: Mapping[str, int] | None = None) -> dict[str, int]:
         """Amounts by budget, as far as they can be checked here."""
@@ -55,7 +55,7 @@ class AsyncRemoteBudgetSet(AsyncRemoteCalls):
         del body["legs"]
         return await self.executor.send(self._path(verb), body, command.op, undo)
 
-    async def legs(self, client: str, amounts: dict[str, int]) -> Legs:  # noqa: ARG002  (as the kernel's accounts have it)
+    async def legs(self, client: str, amounts: dict[str, int]) -> Legs:  # noqa: ARG002  (as `AsyncBudgetSetPort` has it)
         """Not available: only the server knows the windows of the set and their totals."""
         raise invalid("units", "not_remote", f"the windows of this set are the server's: {USE_THE_BUDGET}")
 
@@ -75,7 +75,7 @@ class AsyncRemoteBudgetSet(AsyncRemoteCalls):
         spent = None if actual is None else _spent(self.amounts(actual, "actual", 0))
         body = {"hold": id, "actual": spent, "owner": token, "entity": entity, "keep_rest": keep_rest or None,
                 "overage": overage}  # fmt: skip
-        fields = {name: value for name, value in body.items() if value is not None} | self._call_fields(call)
+        fields = {name: value for name, value in body.items() if value is not None} | self._request_fields(call)
         return hold_of(
             await self.executor.send(self._path("confirm"), fields, call.get("op"), shielded=shielded), token
         )

@@ -212,13 +212,13 @@ class AsyncStreamStop(AsyncSignal):
         self._handle = handle
 
     def close(self) -> None:
-        """Wake all waiters, for good."""
+        """Wake everything that waits for this signal, and stay closed."""
         super().close()
         self._handle.close()
 
 
 class AsyncRemoteSource:
-    """The entries that a listener gets from a server: goes on where it was, whatever breaks."""
+    """The entries that a listener gets from a server: continues where it was after a broken connection."""
 
     def __init__(self, follower: AsyncRemoteFollower) -> None:
         self._follower = follower
@@ -234,7 +234,7 @@ class AsyncRemoteSource:
         return self._follower.follow(wait=True, from_now=self._follower.cursor.cursor is None)
 
     def skip(self) -> None:
-        """Go on with what comes next."""
+        """Continue with the entries that are written from now on."""
         self._follower.cursor = StreamCursor(None)
 
     def end(self) -> None:

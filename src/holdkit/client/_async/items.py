@@ -22,12 +22,12 @@ class AsyncRemoteItems(AsyncRemoteCalls):
 
     async def add(self, ids: Iterable[str], **call: Unpack[Call]) -> None:
         """Create items, all or none, as available; those that exist stay as they are. Needs an admin key."""
-        body = {"ids": _distinct(ids)} | self._call_fields(call)
+        body = {"ids": _distinct(ids)} | self._request_fields(call)
         await self._transport.ask("POST", "/v1/items", body, op=call.get("op"))  # adding twice is adding once
 
     async def reopen(self, ids: Iterable[str], **call: Unpack[Call]) -> None:
         """Make spent items available again, all of these or none; needs a reason and an admin key."""
-        body = {"ids": _distinct(ids)} | self._call_fields(call)
+        body = {"ids": _distinct(ids)} | self._request_fields(call)
         await self._transport.ask("POST", "/v1/items/reopen", body, op=retry_key(call.get("op")))
 
     def legs(self, ids: Iterable[str]) -> Legs:

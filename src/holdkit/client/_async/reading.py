@@ -22,7 +22,7 @@ from ...kernel.context import Actor, actor_text
 from ...kernel.follower_state import OnGeneration, Remember, check_following, check_remembering
 from ...kernel.journal import Tenants, check_listener, generation_of, of_all
 from ...kernel.limits import LimitsInForce, changes_of, from_seconds
-from ...kernel.normalise import hold_id as spelled
+from ...kernel.normalise import hold_id as normalised_id
 from ...kernel.normalise import reference
 from ...kernel.results import Hold, SweepReport, VerifyReport
 from ..face_wire import read_verify
@@ -105,7 +105,7 @@ class AsyncRemoteReads(AsyncRemoteCalls):
         journal order, after a cursor. Raises `CursorLost`."""
         named = subject if isinstance(subject, str) and not is_ticket(subject) else reference(subject, None)[0]
         try:
-            path = path_of("holds", check_hold_id(spelled(named)), "history")
+            path = path_of("holds", check_hold_id(normalised_id(named)), "history")
         except InvalidRequest:
             path = path_of("pools", text(named, "subject", 512), "history")
         return _entries(await self._get(path, limit=limit, after=after))
@@ -160,7 +160,7 @@ class AsyncRemoteReads(AsyncRemoteCalls):
         """Call back after each commit that did `action` ("hold.expired", or None for all), from now on, best effort.
 
         It is fed by the server's stream, on a thread or task of its own, and continues where it was after a broken
-        connection. For deliveries that must survive this process use `follow` with a name. `tenant=ALL` hears all
+        connection. For deliveries that must survive this process use `follow` with a name. `tenant=ALL` covers all
         tenants, with a key of the default one.
         """
         check_listener(action, callback)
@@ -175,7 +175,7 @@ class AsyncRemoteReads(AsyncRemoteCalls):
         return AsyncRemoteFollower(self._transport, self._clock, after, name, of_all=of_all(tenant), local=local)
 
     async def ready(self) -> None:
-        """Returns when the server is ready; raises if it is not for too long."""
+        """Wait until the server is ready; raises `Overloaded` if it is not ready within the time of a call."""
         await self._transport.ask("GET", "/readyz")
 
     async def record(self, kind: str, id: str, *, tx: Any = None) -> Record | None:
@@ -236,7 +236,7 @@ class AsyncRemoteReads(AsyncRemoteCalls):
         Returns the first thousand differences. Progress is reported only where the data is."""
         if progress is not None:
             raise invalid(
-                "progress", "progress_unsupported", "is not told over HTTP: run `holdkit verify` where the data is"
+                "progress", "progress_unsupported", "is not reported over HTTP: run `holdkit verify` where the data is"
             )
         answer = await self._transport.ask("POST", "/v1/verify", long=True)
         return VerifyReport(read_verify(answer.content).found)
@@ -249,8 +249,8 @@ class AsyncRemoteReads(AsyncRemoteCalls):
 
 def limits_answer(answer: httpx.Response) -> LimitsInForce:
     """The limits in an answer."""
-    told = read_limits(answer.content)
-    return from_seconds(told.limits, told.version)
+    wire = read_limits(answer.content)
+    return from_seconds(wire.limits, wire.version)
 
 
 def _entries(answer: httpx.Response) -> list[RemoteEntry]:

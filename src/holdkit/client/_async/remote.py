@@ -115,7 +115,9 @@ class AsyncRemoteKernel(AsyncRemoteVerbs, UnsupportedOfKernel):
 
     def rates(self, name: str, *allowances: Allowance) -> AsyncRates:
         """So many per window and client, as you define them here: needs an admin key."""
-        return AsyncRates(AsyncWindows(self._executor, self._frame, "", meters_of("rates", name, {"": allowances})))
+        return AsyncRates(
+            AsyncWindows(self._executor, self._call_fields, "", meters_of("rates", name, {"": allowances}))
+        )
 
     @overload
     def budgets(self, name: str, /) -> AsyncRemoteBudgets: ...
@@ -126,7 +128,7 @@ class AsyncRemoteKernel(AsyncRemoteVerbs, UnsupportedOfKernel):
         needs an admin key."""
         if not budgets:
             return AsyncRemoteBudgets(AsyncRemoteBudgetSet(self._transport, self._clock, self._executor, name))
-        return AsyncBudgets(AsyncBudgetSet(self._executor, self._frame, "", meters_of("budgets", name, budgets)))
+        return AsyncBudgets(AsyncBudgetSet(self._executor, self._call_fields, "", meters_of("budgets", name, budgets)))
 
     def calendar(
         self,
@@ -138,7 +140,7 @@ class AsyncRemoteKernel(AsyncRemoteVerbs, UnsupportedOfKernel):
         closed: Closed = (),
     ) -> AsyncCalendar:
         """Rooms by nights, or by times of day, as you define them here: needs an admin key."""
-        return AsyncCalendar(self._executor, self._frame, "", grid_of(name, rooms, zone, every, closed))
+        return AsyncCalendar(self._executor, self._call_fields, "", grid_of(name, rooms, zone, every, closed))
 
     def holding(
         self,

@@ -17,7 +17,7 @@ from ...core.values import MAX_OP
 from ...engines.clocks import steady
 from ...engines.deadlines import within
 from ...errors import EngineError, HoldkitError, OutcomeUnknown, Overloaded
-from ...kernel.context import Call, current, framed
+from ...kernel.context import Call, call_fields, current
 from ...kernel.results import Hold
 from ...kernel.workers import GRACE, AsyncSignal
 from ..problems import Attempts, Policy, error_from, read_problem
@@ -178,19 +178,19 @@ class AsyncRemoteCalls:
     def __init__(self, transport: AsyncTransport, clock: ServerClock) -> None:
         self._transport, self._clock = transport, clock
 
-    def _frame(self, call: Call) -> dict[str, Any]:
-        """The fields that every command has, from the call or from the context."""
-        no_transaction(call.get("tx"))
-        return framed(call, "")
-
     def _call_fields(self, call: Call) -> dict[str, Any]:
-        """The fields that every request for a change has."""
-        frame = self._frame(call)
-        return {name: frame[name] for name in ("actor", "correlation_id", "reason") if frame[name] is not None}
+        """The fields that every command has; refuses `tx=`."""
+        no_transaction(call.get("tx"))
+        return call_fields(call, "")
+
+    def _request_fields(self, call: Call) -> dict[str, Any]:
+        """Those fields that the body of a request for a change may have. (The operation id travels as a header.)"""
+        fields = self._call_fields(call)
+        return {name: fields[name] for name in ("actor", "correlation_id", "reason") if fields[name] is not None}
 
     async def _post(self, path: str, body: dict[str, Any], call: Call) -> httpx.Response:
         """Request a change, under the caller's retry key or a new one."""
-        fields = {name: value for name, value in body.items() if value is not None} | self._call_fields(call)
+        fields = {name: value for name, value in body.items() if value is not None} | self._request_fields(call)
         return await self._transport.ask("POST", path, fields, op=retry_key(call.get("op")))
 
     async def _change(self, path: str, body: dict[str, Any], call: Call, owner: str | None) -> Hold:

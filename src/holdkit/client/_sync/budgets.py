@@ -35,9 +35,9 @@ class RemoteBudgetSet(RemoteCalls):
         super().__init__(transport, clock)
         self.executor, self.name = executor, text(name, "name", 64)
 
-    def frame(self, call: Call) -> dict[str, Any]:
+    def call_fields(self, call: Call) -> dict[str, Any]:
         """The fields that every command has."""
-        return self._frame(call)
+        return self._call_fields(call)
 
     def amounts(self, given: Any, field: str, least: int, held: Mapping[str, int] | None = None) -> dict[str, int]:
         """Amounts by budget, as far as they can be checked here."""
@@ -56,7 +56,7 @@ class RemoteBudgetSet(RemoteCalls):
         del body["legs"]
         return self.executor.send(self._path(verb), body, command.op, undo)
 
-    def legs(self, client: str, amounts: dict[str, int]) -> Legs:  # noqa: ARG002  (as the kernel's accounts have it)
+    def legs(self, client: str, amounts: dict[str, int]) -> Legs:  # noqa: ARG002  (as `BudgetSetPort` has it)
         """Not available: only the server knows the windows of the set and their totals."""
         raise invalid("units", "not_remote", f"the windows of this set are the server's: {USE_THE_BUDGET}")
 
@@ -76,7 +76,7 @@ class RemoteBudgetSet(RemoteCalls):
         spent = None if actual is None else _spent(self.amounts(actual, "actual", 0))
         body = {"hold": id, "actual": spent, "owner": token, "entity": entity, "keep_rest": keep_rest or None,
                 "overage": overage}  # fmt: skip
-        fields = {name: value for name, value in body.items() if value is not None} | self._call_fields(call)
+        fields = {name: value for name, value in body.items() if value is not None} | self._request_fields(call)
         return hold_of(self.executor.send(self._path("confirm"), fields, call.get("op"), shielded=shielded), token)
 
     def uncovered(self, hold: Hold) -> dict[str, int]:

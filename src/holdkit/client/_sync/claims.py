@@ -38,7 +38,7 @@ class RemoteClaims(RemoteCalls):
         """Claim `type:value` for one second to 24 hours. Raises `AlreadyClaimed`, with the claim's id and its
         remaining time; the same `owner` gets the same claim while it is held."""
         body = {"type": type, "value": value, "ttl": seconds(ttl), "owner": owner, "metadata": metadata}
-        return self._told(self._post("/v1/claims", body, call), owner)
+        return self._claim_of(self._post("/v1/claims", body, call), owner)
 
     def key(self, type: str, value: str) -> Leg:
         """A key as a leg: for a hold that has other legs too, or for a command of `apply`."""
@@ -119,17 +119,17 @@ class RemoteClaims(RemoteCalls):
     def _end(self, claim: Claim | str, verb: str, owner: str | None, body: dict[str, Any], call: Call) -> Claim:
         named, token = _named(claim, owner)
         answer = self._post(path_of("claims", named, verb), {"owner": token, **body}, call)
-        return self._told(answer, token)
+        return self._claim_of(answer, token)
 
     def _by_id(self, id: str) -> Claim | None:
         try:
-            return self._told(self._get(path_of("claims", claim_pool(id).removeprefix(CLAIMS))), None)
+            return self._claim_of(self._get(path_of("claims", claim_pool(id).removeprefix(CLAIMS))), None)
         except InvalidRequest as missing:
             if missing.code != "claim_not_found":
                 raise
             return None
 
-    def _told(self, answer: httpx.Response, owner: str | None) -> Claim:
+    def _claim_of(self, answer: httpx.Response, owner: str | None) -> Claim:
         wire = read_claim(answer.content)
         self._clock.observe(wire.server_time, answer)
         return claim_from(wire, owner, self._clock, durability_of(answer))

@@ -151,7 +151,7 @@ class RemoteExecutor(RemoteCalls):
         if not keys:
             return []
         asked = {"pools": [id for _, id in keys]} | ({"durable": True} if durable else {})
-        answer = self._transport.ask("POST", "/v1/windows/look", asked)
+        answer = self._transport.ask("POST", "/v1/windows/read", asked)
         page = read_windows(answer.content)
         self._clock.observe(page.server_time, answer)
         return [None if wire is None else pool_from(wire) for wire in page.items]
@@ -168,8 +168,8 @@ class RemoteExecutor(RemoteCalls):
     def forced(self, key: Key) -> bool:
         """Whether a hold was last changed by force."""
         answer = self._get(path_of("holds", key[1], "history"))
-        story = [entry for entry in read_entries(answer.content).items if not entry.part]
-        return bool(story) and story[-1].forced
+        entries = [entry for entry in read_entries(answer.content).items if not entry.part]
+        return bool(entries) and entries[-1].forced
 
     def clock(self) -> Slot:
         """The server's clock; asked for once, then known from every answer."""

@@ -209,13 +209,13 @@ class StreamStop(Signal):
         self._handle = handle
 
     def close(self) -> None:
-        """Wake all waiters, for good."""
+        """Wake everything that waits for this signal, and stay closed."""
         super().close()
         self._handle.close()
 
 
 class RemoteSource:
-    """The entries that a listener gets from a server: goes on where it was, whatever breaks."""
+    """The entries that a listener gets from a server: continues where it was after a broken connection."""
 
     def __init__(self, follower: RemoteFollower) -> None:
         self._follower = follower
@@ -231,7 +231,7 @@ class RemoteSource:
         return self._follower.follow(wait=True, from_now=self._follower.cursor.cursor is None)
 
     def skip(self) -> None:
-        """Go on with what comes next."""
+        """Continue with the entries that are written from now on."""
         self._follower.cursor = StreamCursor(None)
 
     def end(self) -> None:

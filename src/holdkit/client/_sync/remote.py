@@ -116,7 +116,7 @@ class RemoteKernel(RemoteVerbs, UnsupportedOfKernel):
 
     def rates(self, name: str, *allowances: Allowance) -> Rates:
         """So many per window and client, as you define them here: needs an admin key."""
-        return Rates(Windows(self._executor, self._frame, "", meters_of("rates", name, {"": allowances})))
+        return Rates(Windows(self._executor, self._call_fields, "", meters_of("rates", name, {"": allowances})))
 
     @overload
     def budgets(self, name: str, /) -> RemoteBudgets: ...
@@ -127,7 +127,7 @@ class RemoteKernel(RemoteVerbs, UnsupportedOfKernel):
         needs an admin key."""
         if not budgets:
             return RemoteBudgets(RemoteBudgetSet(self._transport, self._clock, self._executor, name))
-        return Budgets(BudgetSet(self._executor, self._frame, "", meters_of("budgets", name, budgets)))
+        return Budgets(BudgetSet(self._executor, self._call_fields, "", meters_of("budgets", name, budgets)))
 
     def calendar(
         self,
@@ -139,7 +139,7 @@ class RemoteKernel(RemoteVerbs, UnsupportedOfKernel):
         closed: Closed = (),
     ) -> Calendar:
         """Rooms by nights, or by times of day, as you define them here: needs an admin key."""
-        return Calendar(self._executor, self._frame, "", grid_of(name, rooms, zone, every, closed))
+        return Calendar(self._executor, self._call_fields, "", grid_of(name, rooms, zone, every, closed))
 
     def holding(
         self,

@@ -31,7 +31,7 @@ class AsyncBudgetSetPort(Protocol):
     def executor(self) -> AsyncExecutorPort:
         """Where blocks end their holds."""
 
-    def frame(self, call: Call, /) -> dict[str, Any]:
+    def call_fields(self, call: Call, /) -> dict[str, Any]:
         """The fields that every command has."""
 
     def amounts(self, given: Any, field: str, least: int, held: Mapping[str, int] | None = None) -> dict[str, int]:
@@ -92,7 +92,13 @@ class AsyncBudgetSet(AsyncWindows):
         """
         named = None if actual is None else self.amounts(actual, "actual", 0)
         original = ConfirmHold(
-            id=id, owner=token, entity=entity, quantity=named, keep_rest=keep_rest, overage=overage, **self.frame(call)
+            id=id,
+            owner=token,
+            entity=entity,
+            quantity=named,
+            keep_rest=keep_rest,
+            overage=overage,
+            **self.call_fields(call),
         )
         command = original
         if named is not None:

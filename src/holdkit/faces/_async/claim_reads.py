@@ -10,7 +10,7 @@ from ...core.reading import FindHold, FindPool, ListPools
 from ...core.validation import invalid, text, whole
 from ...errors import Overloaded
 from ...kernel._async.executor import AsyncExecutor
-from ...kernel.context import Frame, one_call
+from ...kernel.context import CallFields, one_call
 from ..claim import Claim, state_of
 from ..keys import CLAIMS, claim_id, claim_pool, key_of, split_key
 
@@ -22,8 +22,8 @@ ATTEMPTS: Final = 20
 class AsyncClaimReads:
     """The keys of one tenant, as they are."""
 
-    def __init__(self, executor: AsyncExecutor, frame: Frame, tenant: str) -> None:
-        self._executor, self._frame, self._tenant = executor, frame, tenant
+    def __init__(self, executor: AsyncExecutor, call_fields: CallFields, tenant: str) -> None:
+        self._executor, self._call_fields, self._tenant = executor, call_fields, tenant
 
     async def find(
         self,

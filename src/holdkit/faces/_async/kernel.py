@@ -33,23 +33,23 @@ class AsyncKernel(AsyncHolds):
     @cached_property
     def claims(self) -> AsyncClaims:
         """Keys that only one holder can have: an email address, a user name."""
-        return AsyncClaims(self._executor, self._frame, self._tenant)
+        return AsyncClaims(self._executor, self._call_fields, self._tenant)
 
     @cached_property
     def items(self) -> AsyncItems:
         """Single things, each available, held or spent: seats, vouchers, postings."""
-        return AsyncItems(self._executor, self._frame, self._tenant)
+        return AsyncItems(self._executor, self._call_fields, self._tenant)
 
     def rates(self, name: str, *allowances: Allowance) -> AsyncRates:
         """So many per window and client: ``hk.rates("api", Allowance(10, per="second"), Allowance(100, per="minute"))``."""
         meters = meters_of("rates", name, {"": allowances})
-        return AsyncRates(AsyncWindows(self._executor, self._frame, self._tenant, meters))
+        return AsyncRates(AsyncWindows(self._executor, self._call_fields, self._tenant, meters))
 
     def budgets(self, name: str, /, **budgets: Allowance | tuple[Allowance, ...]) -> AsyncBudgets:
         """Budgets that are held together: ``hk.budgets("llm", tokens=Allowance(1_000_000, per="day"))``. A budget
         may have several allowances, with different windows."""
         meters = meters_of("budgets", name, budgets)
-        return AsyncBudgets(AsyncBudgetSet(self._executor, self._frame, self._tenant, meters))
+        return AsyncBudgets(AsyncBudgetSet(self._executor, self._call_fields, self._tenant, meters))
 
     def calendar(
         self,
@@ -62,8 +62,8 @@ class AsyncKernel(AsyncHolds):
     ) -> AsyncCalendar:
         """Rooms by nights: ``hk.calendar("inn", {"double": 10, "suite": 2}, zone="Europe/Lisbon")``; with
         ``every="30m"``, by times of day. A night is over when its date ends in the zone."""
-        return AsyncCalendar(self._executor, self._frame, self._tenant, grid_of(name, rooms, zone, every, closed))
+        return AsyncCalendar(self._executor, self._call_fields, self._tenant, grid_of(name, rooms, zone, every, closed))
 
     def resource(self, resource: Resource[Key, Window]) -> AsyncResourceKernel[Key, Window]:
         """The kernel of one resource, whose capacity the application answers."""
-        return AsyncResourceKernel(self, self._executor, self._placing, self._frame, resource)
+        return AsyncResourceKernel(self, self._executor, self._placing, self._call_fields, resource)

@@ -15,7 +15,7 @@ from ...errors import HoldNotFound, HoldRetired, InvalidRequest, PoolNotFound
 from ...kernel._async.executor import AsyncExecutor
 from ...kernel._async.kernel import AsyncHolds
 from ...kernel.answers import hold_of, refusal_of
-from ...kernel.context import Call
+from ...kernel.context import Call, CallFields
 from ...kernel.normalise import hold_id
 from ...kernel.results import Hold, JournalEntry, SweepReport
 from ..capacity import LONG_NAMES, AsyncCapacityReader, CapacityQuery, one_leg, unused_pool
@@ -33,12 +33,12 @@ class AsyncResourceKernel(Generic[Key, Window]):
         kernel: AsyncHolds,
         executor: AsyncExecutor,
         placing: Callable[..., PlaceHold],
-        frame: Callable[[Call], dict[str, Any]],
+        call_fields: CallFields,
         resource: Resource[Key, Window],
     ) -> None:
         check_resource(resource)
         self._kernel, self._executor, self._resource = kernel, executor, resource
-        self._placing, self._frame = placing, frame
+        self._placing, self._call_fields = placing, call_fields
         self._names: Names[Key, Window] = Names(type(resource), Resource)
         self._capacity = AsyncCapacityReader(executor, resource, self._names.kind)
 
@@ -91,7 +91,7 @@ class AsyncResourceKernel(Generic[Key, Window]):
             owner=owner,
             entity=entity,
             metadata=metadata,
-            **self._frame(call),
+            **self._call_fields(call),
         )
         return hold_of(await self._ask(command, key, window, name, call.get("tx")), owner)
 
@@ -188,7 +188,7 @@ class AsyncResourceKernel(Generic[Key, Window]):
         try:
             return await self._kernel.pool(name.pool, tx=tx)
         except PoolNotFound:
-            command = Consume(legs=one_leg(name, 1), **self._frame({}))
+            command = Consume(legs=one_leg(name, 1), **self._call_fields({}))
             query = CapacityQuery(
                 self._resource, key, window, name, command, self._executor.limits.version, minted=True
             )

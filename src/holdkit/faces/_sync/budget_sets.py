@@ -32,7 +32,7 @@ class BudgetSetPort(Protocol):
     def executor(self) -> ExecutorPort:
         """Where blocks end their holds."""
 
-    def frame(self, call: Call, /) -> dict[str, Any]:
+    def call_fields(self, call: Call, /) -> dict[str, Any]:
         """The fields that every command has."""
 
     def amounts(self, given: Any, field: str, least: int, held: Mapping[str, int] | None = None) -> dict[str, int]:
@@ -93,7 +93,13 @@ class BudgetSet(Windows):
         """
         named = None if actual is None else self.amounts(actual, "actual", 0)
         original = ConfirmHold(
-            id=id, owner=token, entity=entity, quantity=named, keep_rest=keep_rest, overage=overage, **self.frame(call)
+            id=id,
+            owner=token,
+            entity=entity,
+            quantity=named,
+            keep_rest=keep_rest,
+            overage=overage,
+            **self.call_fields(call),
         )
         command = original
         if named is not None:

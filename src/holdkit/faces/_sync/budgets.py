@@ -50,8 +50,8 @@ class Budgets:
     def _placing(
         self, ttl: Ttl, owner: str | None, entity: str | None, metadata: dict[str, Any] | None, call: Call
     ) -> PlaceHold:
-        frame = self._budget_set.frame(call)
-        return PlaceHold(legs=(), ttl_slots=span(ttl), owner=owner, entity=entity, metadata=metadata, **frame)
+        fields = self._budget_set.call_fields(call)
+        return PlaceHold(legs=(), ttl_slots=span(ttl), owner=owner, entity=entity, metadata=metadata, **fields)
 
     def consume(
         self,
@@ -63,7 +63,7 @@ class Budgets:
         **call: Unpack[Call],
     ) -> Hold:
         """Hold and confirm in one step, for something of known cost. Refused like `hold`."""
-        command = Consume(legs=(), entity=entity, metadata=metadata, **self._budget_set.frame(call))
+        command = Consume(legs=(), entity=entity, metadata=metadata, **self._budget_set.call_fields(call))
         amounts = self._budget_set.amounts(actual, "actual", 1)
         return hold_of(self._budget_set.take(command, client_of(client), amounts, call.get("tx")), None)
 
@@ -196,7 +196,7 @@ class BudgetHolding(Block):
                 self._confirm()  # it was spent, whatever happened since
         except HoldkitError as failed:
             if not isinstance(failed, AlreadyConfirmed | AlreadyReleased):
-                error.add_note(f"the hold {self.hold.id} could not be ended ({failed}); its deadline will do it")
+                error.add_note(f"the hold {self.hold.id} could not be ended ({failed}); it expires at its deadline")
 
     def _confirm(self) -> None:
         command = self._command

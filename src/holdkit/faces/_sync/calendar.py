@@ -17,7 +17,7 @@ from ...core.model import MAX_QUANTITY, Leg, Pool, Slot
 from ...core.values import invalid, whole
 from ...kernel._sync.executor import ExecutorPort
 from ...kernel.answers import hold_of
-from ...kernel.context import Call, Frame
+from ...kernel.context import Call, CallFields
 from ...kernel.normalise import moment, span
 from ...kernel.results import Hold
 from ..grid import Availability, Cell, Grid, Wanted
@@ -26,8 +26,8 @@ from ..grid import Availability, Cell, Grid, Wanted
 class Calendar:
     """Rooms of several kinds, each with a capacity per night or per stretch of time."""
 
-    def __init__(self, executor: ExecutorPort, frame: Frame, tenant: str, grid: Grid) -> None:
-        self._executor, self._frame, self._tenant, self._grid = executor, frame, tenant, grid
+    def __init__(self, executor: ExecutorPort, call_fields: CallFields, tenant: str, grid: Grid) -> None:
+        self._executor, self._call_fields, self._tenant, self._grid = executor, call_fields, tenant, grid
 
     def hold(
         self,
@@ -55,7 +55,7 @@ class Calendar:
             owner=owner,
             entity=entity,
             metadata=metadata,
-            **self._frame(call),
+            **self._call_fields(call),
         )
         return self._place_hold(command, what, begin, end, call, owner)
 
@@ -70,7 +70,7 @@ class Calendar:
         **call: Unpack[Call],
     ) -> Hold:
         """Hold and confirm in one step."""
-        command = Consume(legs=(), entity=entity, metadata=metadata, **self._frame(call))
+        command = Consume(legs=(), entity=entity, metadata=metadata, **self._call_fields(call))
         return self._place_hold(command, what, begin, end, call, None)
 
     def _place_hold(
@@ -111,12 +111,12 @@ class Calendar:
         if call.get("op") is not None:
             raise invalid("op", "op_unsupported", "is not needed here: a total that is set twice is the same total")
         prefix, cells = self._range(room, begin, end)
-        tx, frame = call.get("tx"), self._frame(call)
+        tx, fields = call.get("tx"), self._call_fields(call)
         found = self._pools(prefix, cells, tx)
         if not found:  # that there is nothing to do is an answer, and must be durable
             found = self._pools(prefix, cells, tx, durable=True)
         commands = tuple(
-            ResizePool(id=prefix + cell.key, total=total, **frame) for cell in cells if prefix + cell.key in found
+            ResizePool(id=prefix + cell.key, total=total, **fields) for cell in cells if prefix + cell.key in found
         )
         if commands:
             self._executor.execute_all(commands, tx)

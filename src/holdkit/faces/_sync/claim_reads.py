@@ -11,7 +11,7 @@ from ...core.reading import FindHold, FindPool, ListPools
 from ...core.validation import invalid, text, whole
 from ...errors import Overloaded
 from ...kernel._sync.executor import Executor
-from ...kernel.context import Frame, one_call
+from ...kernel.context import CallFields, one_call
 from ..claim import Claim, state_of
 from ..keys import CLAIMS, claim_id, claim_pool, key_of, split_key
 
@@ -23,8 +23,8 @@ ATTEMPTS: Final = 20
 class ClaimReads:
     """The keys of one tenant, as they are."""
 
-    def __init__(self, executor: Executor, frame: Frame, tenant: str) -> None:
-        self._executor, self._frame, self._tenant = executor, frame, tenant
+    def __init__(self, executor: Executor, call_fields: CallFields, tenant: str) -> None:
+        self._executor, self._call_fields, self._tenant = executor, call_fields, tenant
 
     def find(
         self,

@@ -2,8 +2,9 @@
 """`hk.claims`: keys that only one holder can have. Reserve, confirm for an entity, release; the deadline frees what
 is forgotten.
 
-Each key is a pool of one unit, created when it is first reserved; each of its lives is a hold. Decides nothing: a
-refusal is explained by the hold that has the key. `claim_reads` reads them.
+Each key is a pool of one unit, created when it is first reserved. Each time the key is claimed, a new hold takes that unit:
+the time of that hold, from its grant to its end, is called a *life* of the key. Decides nothing: a refusal is explained by
+the hold that has the key. `claim_reads` reads claims.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ class Claims(ClaimReads):
         name = key_of(type, value)
         slots = _checked(span(ttl))
         command = PlaceHold(legs=(key(type, value),), ttl_slots=slots, owner=owner, metadata=metadata,
-                            **self._frame(call))  # fmt: skip
+                            **self._call_fields(call))  # fmt: skip
         tx = call.get("tx")
         for _ in range(ATTEMPTS):
             try:
@@ -78,7 +79,7 @@ class Claims(ClaimReads):
                     raise self._already_claimed(blocking, replayed=refusal.replayed) from None
             else:
                 return self._granted(name, done, owner)
-        raise Overloaded(f"others took {name!r} each time and let it go again; this call did nothing")
+        raise Overloaded(f"{name!r} changed hands at each attempt; this call did nothing: retry later")
 
     def key(self, type: str, value: str) -> Leg:
         """A key as a leg: for a hold that has other legs too, or for a command of `apply`, which returns a refusal
@@ -89,12 +90,12 @@ class Claims(ClaimReads):
         """The key belongs to the entity from now on. Takes a claim, its ticket, or its id with `owner=`."""
         text(entity, "entity", 256)
         id, token, name = self._resolve(claim, owner, call.get("tx"))
-        return self._change(ConfirmHold(id=id, owner=token, entity=entity, **self._frame(call)), name, call)
+        return self._change(ConfirmHold(id=id, owner=token, entity=entity, **self._call_fields(call)), name, call)
 
     def release(self, claim: Claim | str, *, owner: str | None = None, **call: Unpack[Call]) -> Claim:
         """The key becomes free at once."""
         id, token, name = self._resolve(claim, owner, call.get("tx"))
-        return self._change(ReleaseHold(id=id, owner=token, **self._frame(call)), name, call)
+        return self._change(ReleaseHold(id=id, owner=token, **self._call_fields(call)), name, call)
 
     def extend(
         self, claim: Claim | str, *, by: Ttl | None = None, ttl: Ttl | None = None, owner: str | None = None,
@@ -103,7 +104,7 @@ class Claims(ClaimReads):
         """A later deadline: `by` counts from the present one, `ttl` from now. Never shortens."""
         id, token, name = self._resolve(claim, owner, call.get("tx"))
         command = ExtendHold(id=id, owner=token, by_slots=None if by is None else _checked(span(by, "by"), "by"),
-                             ttl_slots=None if ttl is None else _checked(span(ttl)), **self._frame(call))  # fmt: skip
+                             ttl_slots=None if ttl is None else _checked(span(ttl)), **self._call_fields(call))  # fmt: skip
         return self._change(command, name, call)
 
     def forget(
@@ -115,7 +116,7 @@ class Claims(ClaimReads):
         ask, and a reason is enough.
         """
         tx = call.get("tx")
-        frame = self._frame(call)
+        fields = self._call_fields(call)
         found = (
             None
             if is_ticket(claim)
@@ -127,10 +128,10 @@ class Claims(ClaimReads):
             else claim
         )
         id, token, name = self._resolve(named, owner, tx)
-        given, pool_id = ReturnUnits(id=id, owner=token, force=force, **frame), claim_pool(name)
+        given, pool_id = ReturnUnits(id=id, owner=token, force=force, **fields), claim_pool(name)
         try:
             if found is not None and found[0].holder == id and found[1] is None and state_of(*found) is State.CONFIRMED:
-                return self._change(_from_pool(pool_id, frame), name, call, given)
+                return self._change(_from_pool(pool_id, fields), name, call, given)
             try:
                 return self._change(given, name, call)
             except (HoldRetired, HoldNotFound):  # perhaps it was retired after we read it
@@ -191,7 +192,7 @@ class Claims(ClaimReads):
             if original.op is None
             else f"~forget/{hashlib.blake2b(original.op.encode(), digest_size=16).hexdigest()}"
         )
-        command = _from_pool(pool.id, {**self._frame(call), "op": op})
+        command = _from_pool(pool.id, {**self._call_fields(call), "op": op})
         return self._change(command, name, call, replace(original, op=op))
 
     def _not_confirmed(self, pool_id: str, tx: Any, *, replayed: bool = False) -> NotConfirmed:
@@ -239,7 +240,7 @@ class Claims(ClaimReads):
         confirmed, remaining = claim.state is State.CONFIRMED, self.remaining_ttl(claim)
         deadline = None if confirmed else claim.deadline
         duration = (
-            "for ever"
+            "for good"
             if confirmed
             else "and its hold has no deadline"
             if remaining is None
@@ -247,21 +248,29 @@ class Claims(ClaimReads):
         )
         message = f"{claim.key!r} is taken, {duration}"
         if remaining == 0:
-            message = f"{claim.key!r} was taken when it was asked for: to ask again, take a new operation id"
+            message = (
+                f"{claim.key!r} was taken when this operation id was first used: to try again, use a new operation id"
+            )
         return AlreadyClaimed(message, replayed=replayed, subject=claim.key, claim=claim.id, state=str(claim.state),
                               remaining=remaining, deadline=deadline, deadline_at=datetime_of(deadline))  # fmt: skip
 
 
-def _from_pool(pool_id: str, frame: Any) -> ReturnToPool:
+def _from_pool(pool_id: str, fields: Any) -> ReturnToPool:
     """Free a key whose hold was retired."""
-    if frame["reason"] is None:
-        raise invalid("reason", "reason_required", "its hold has retired: say why the key is freed")
-    return ReturnToPool(id=pool_id, quantity=1, force=True, **frame)
+    if fields["reason"] is None:
+        raise invalid(
+            "reason",
+            "reason_required",
+            "the hold of this key is no longer stored, so nobody can prove to own it: give a reason for freeing the key",
+        )
+    return ReturnToPool(id=pool_id, quantity=1, force=True, **fields)
 
 
 def part_of_hold(subject: str, hold: str) -> PartOfHold:
     """It is a leg of a hold that has other legs too."""
-    return PartOfHold(f"{subject!r} ends with hold {hold}: confirm or release that", subject=subject, hold=hold)
+    return PartOfHold(
+        f"{subject!r} ends with hold {hold}: confirm or release that hold instead", subject=subject, hold=hold
+    )
 
 
 def _checked(slots: Slot, field: str = "ttl") -> Slot:

@@ -35,7 +35,7 @@ from ...core.values import MAX_OP
 from ...errors import InsufficientCapacity, ItemsTaken, Overloaded, PoolNotFound, Refused
 from ...kernel._sync.executor import Executor
 from ...kernel.answers import hold_of, in_own_words, refusal_of, settled
-from ...kernel.context import Call, Frame, one_call
+from ...kernel.context import Call, CallFields, one_call
 from ...kernel.normalise import Legs, reference, span
 from ...kernel.prepare import guarded, op_within
 from ...kernel.results import Hold
@@ -53,8 +53,8 @@ ATTEMPTS: Final = 20
 class Items:
     """The items of one tenant."""
 
-    def __init__(self, executor: Executor, frame: Frame, tenant: str) -> None:
-        self._executor, self._frame, self._tenant = executor, frame, tenant
+    def __init__(self, executor: Executor, call_fields: CallFields, tenant: str) -> None:
+        self._executor, self._call_fields, self._tenant = executor, call_fields, tenant
 
     def add(self, ids: Iterable[str], **call: Unpack[Call]) -> None:
         """Create items, all or none, as available; those that exist stay as they are."""
@@ -62,13 +62,13 @@ class Items:
         limit = self._executor.limits.max_batch
         if len(legs) > limit:
             raise invalid("items", "items_too_many", f"{len(legs)} items, at most {limit} are added at once")
-        frame = self._frame(call)
-        rest = {**frame, "op": None}
+        fields = self._call_fields(call)
+        rest = {**fields, "op": None}
         first, *others = [
-            CreatePool(id=leg.pool, total=1, exist_ok=True, label=item_name(leg.pool), **(rest if at else frame))
+            CreatePool(id=leg.pool, total=1, exist_ok=True, label=item_name(leg.pool), **(rest if at else fields))
             for at, leg in enumerate(legs)
         ]
-        original = Consume(legs=legs, **frame)  # the operation id stands for all of them; the first command has it
+        original = Consume(legs=legs, **fields)  # the operation id stands for all of them; the first command has it
         checked = self._executor.check(first, *others, faces=True)
         group = Group((self._executor.mint.prepare(first, original), *others), atomic=True, checked=checked)
         settled(self._executor.submit(group, call.get("tx")))
@@ -76,27 +76,31 @@ class Items:
     def reopen(self, ids: Iterable[str], **call: Unpack[Call]) -> None:
         """Make spent items available again, all of these or none: for sales that were cancelled. Needs a reason, not
         the token, and is journaled as forced. Raises `QuantityExceedsConsumed` if an item is not spent."""
-        legs, frame, tx = item_legs(ids), self._frame(call), call.get("tx")
+        legs, fields, tx = item_legs(ids), self._call_fields(call), call.get("tx")
         plan: list[AnyCommand] = []
         for attempt in range(ATTEMPTS):
             pools = self._executor.read(FindPools(tuple((self._tenant, leg.pool) for leg in legs)), tx)
-            before, plan = plan, [_reopening(leg.pool, pool, frame) for leg, pool in zip(legs, pools, strict=True)]
-            group = self._reopened(legs, plan, frame, _op_of(frame["op"], attempt))
+            before, plan = plan, [_reopening(leg.pool, pool, fields) for leg, pool in zip(legs, pools, strict=True)]
+            group = self._reopened(legs, plan, fields, _op_of(fields["op"], attempt))
             outcomes = self._executor.submit(group, tx)
             try:
                 return settled(outcomes)
             except Refused as refusal:
                 if plan == before:  # its hold was not retired after we read it: the refusal is right
                     raise in_own_words(refusal, legs) from None
-        raise Overloaded("others changed some of the items each time they were looked at; this call did nothing")
+        raise Overloaded(
+            "other callers changed some of these items at each attempt; this call did nothing: retry later"
+        )
 
-    def _reopened(self, legs: tuple[Leg, ...], plan: list[AnyCommand], frame: dict[str, Any], key: str | None) -> Group:
+    def _reopened(
+        self, legs: tuple[Leg, ...], plan: list[AnyCommand], fields: dict[str, Any], key: str | None
+    ) -> Group:
         """One command per item. Its operation id stands for the item, whichever command makes it available."""
         commands: list[AnyCommand] = []
         for at, (leg, command) in enumerate(zip(legs, plan, strict=True)):
             command = replace(command, op=op_within(key, at, None))
             check(command, self._executor.limits, faces=True)
-            original = ReturnToPool(id=leg.pool, quantity=1, **{**frame, "op": command.op})
+            original = ReturnToPool(id=leg.pool, quantity=1, **{**fields, "op": command.op})
             commands.append(self._executor.mint.prepare(command, original))
         return guarded(tuple(commands), True, key)
 
@@ -126,7 +130,7 @@ class Items:
         self, legs: tuple[Leg, ...], ttl: Ttl | None, owner: str | None, metadata: dict[str, Any] | None, call: Call
     ) -> PlaceHold:
         slots = None if ttl is None else span(ttl)
-        return PlaceHold(legs=legs, ttl_slots=slots, owner=owner, metadata=metadata, **self._frame(call))
+        return PlaceHold(legs=legs, ttl_slots=slots, owner=owner, metadata=metadata, **self._call_fields(call))
 
     def _take(self, command: PlaceHold, tx: Any, original: PlaceHold | None = None) -> Hold:
         try:
@@ -143,7 +147,8 @@ class Items:
         """Every item of the hold becomes available. Takes the hold, its ticket, or its id with `owner=`."""
         id, token = self._resolve(hold, owner, call.get("tx"))
         return hold_of(
-            self._executor.execute(ReleaseHold(id=id, owner=token, **self._frame(call)), call.get("tx")), token
+            self._executor.execute(ReleaseHold(id=id, owner=token, **self._call_fields(call)), call.get("tx")),
+            token,
         )
 
     def finalize(
@@ -151,7 +156,7 @@ class Items:
     ) -> Hold:
         """Every item of the hold is spent, for good."""
         id, token = self._resolve(hold, owner, call.get("tx"))
-        command = ConfirmHold(id=id, owner=token, entity=entity, **self._frame(call))
+        command = ConfirmHold(id=id, owner=token, entity=entity, **self._call_fields(call))
         return hold_of(self._executor.execute(command, call.get("tx")), token)
 
     def states(self, ids: Iterable[str], *, tx: Any = None) -> list[Item]:
@@ -216,7 +221,9 @@ class Items:
                 continue
             except PoolNotFound as refusal:
                 raise _too_few(candidates, count, adjacent=adjacent, replayed=refusal.replayed) from None
-        raise Overloaded("others took some of the chosen items each time; this call did nothing")
+        raise Overloaded(
+            "other callers took some of the chosen items at each attempt; this call did nothing: retry later"
+        )
 
     # Helpers
 
@@ -251,10 +258,10 @@ def _only_items(legs: tuple[HeldLeg, ...] | None) -> bool:
     return legs is not None and all(leg.pool.startswith(ITEMS) for leg in legs)
 
 
-def _reopening(pool_id: str, pool: Pool | None, frame: dict[str, Any]) -> AnyCommand:
+def _reopening(pool_id: str, pool: Pool | None, fields: dict[str, Any]) -> AnyCommand:
     """How a spent item becomes available: by the hold that has spent it or, if that was retired, by its pool. (An
     item that is not spent is refused there.)"""
-    rest = {**frame, "op": None}
+    rest = {**fields, "op": None}
     if pool is None or pool.holder is None or not pool.consumed or pool.loose:
         return ReturnToPool(id=pool_id, quantity=1, force=True, **rest)
     return ReturnUnits(id=pool.holder, quantity={pool_id: 1}, force=True, **rest)
@@ -268,7 +275,7 @@ def _names(ids: Iterable[str], field: str = "items") -> list[str]:
     except TypeError:
         raise invalid(field, f"{field}_malformed", "must be a list of item ids") from None
     if len(names) > 10_000:
-        raise invalid(field, f"{field}_too_many", f"{len(names)} items, at most 10000 are looked at together")
+        raise invalid(field, f"{field}_too_many", f"{len(names)} items, at most 10000 are read at once")
     return names
 
 

@@ -34,23 +34,23 @@ class Kernel(Holds):
     @cached_property
     def claims(self) -> Claims:
         """Keys that only one holder can have: an email address, a user name."""
-        return Claims(self._executor, self._frame, self._tenant)
+        return Claims(self._executor, self._call_fields, self._tenant)
 
     @cached_property
     def items(self) -> Items:
         """Single things, each available, held or spent: seats, vouchers, postings."""
-        return Items(self._executor, self._frame, self._tenant)
+        return Items(self._executor, self._call_fields, self._tenant)
 
     def rates(self, name: str, *allowances: Allowance) -> Rates:
         """So many per window and client: ``hk.rates("api", Allowance(10, per="second"), Allowance(100, per="minute"))``."""
         meters = meters_of("rates", name, {"": allowances})
-        return Rates(Windows(self._executor, self._frame, self._tenant, meters))
+        return Rates(Windows(self._executor, self._call_fields, self._tenant, meters))
 
     def budgets(self, name: str, /, **budgets: Allowance | tuple[Allowance, ...]) -> Budgets:
         """Budgets that are held together: ``hk.budgets("llm", tokens=Allowance(1_000_000, per="day"))``. A budget
         may have several allowances, with different windows."""
         meters = meters_of("budgets", name, budgets)
-        return Budgets(BudgetSet(self._executor, self._frame, self._tenant, meters))
+        return Budgets(BudgetSet(self._executor, self._call_fields, self._tenant, meters))
 
     def calendar(
         self,
@@ -63,8 +63,8 @@ class Kernel(Holds):
     ) -> Calendar:
         """Rooms by nights: ``hk.calendar("inn", {"double": 10, "suite": 2}, zone="Europe/Lisbon")``; with
         ``every="30m"``, by times of day. A night is over when its date ends in the zone."""
-        return Calendar(self._executor, self._frame, self._tenant, grid_of(name, rooms, zone, every, closed))
+        return Calendar(self._executor, self._call_fields, self._tenant, grid_of(name, rooms, zone, every, closed))
 
     def resource(self, resource: Resource[Key, Window]) -> ResourceKernel[Key, Window]:
         """The kernel of one resource, whose capacity the application answers."""
-        return ResourceKernel(self, self._executor, self._placing, self._frame, resource)
+        return ResourceKernel(self, self._executor, self._placing, self._call_fields, resource)

@@ -16,7 +16,7 @@ from ...errors import HoldNotFound, HoldRetired, InvalidRequest, PoolNotFound
 from ...kernel._sync.executor import Executor
 from ...kernel._sync.kernel import Holds
 from ...kernel.answers import hold_of, refusal_of
-from ...kernel.context import Call
+from ...kernel.context import Call, CallFields
 from ...kernel.normalise import hold_id
 from ...kernel.results import Hold, JournalEntry, SweepReport
 from ..capacity import LONG_NAMES, CapacityQuery, CapacityReader, one_leg, unused_pool
@@ -34,12 +34,12 @@ class ResourceKernel(Generic[Key, Window]):
         kernel: Holds,
         executor: Executor,
         placing: Callable[..., PlaceHold],
-        frame: Callable[[Call], dict[str, Any]],
+        call_fields: CallFields,
         resource: Resource[Key, Window],
     ) -> None:
         check_resource(resource)
         self._kernel, self._executor, self._resource = kernel, executor, resource
-        self._placing, self._frame = placing, frame
+        self._placing, self._call_fields = placing, call_fields
         self._names: Names[Key, Window] = Names(type(resource), Resource)
         self._capacity = CapacityReader(executor, resource, self._names.kind)
 
@@ -92,7 +92,7 @@ class ResourceKernel(Generic[Key, Window]):
             owner=owner,
             entity=entity,
             metadata=metadata,
-            **self._frame(call),
+            **self._call_fields(call),
         )
         return hold_of(self._ask(command, key, window, name, call.get("tx")), owner)
 
@@ -187,7 +187,7 @@ class ResourceKernel(Generic[Key, Window]):
         try:
             return self._kernel.pool(name.pool, tx=tx)
         except PoolNotFound:
-            command = Consume(legs=one_leg(name, 1), **self._frame({}))
+            command = Consume(legs=one_leg(name, 1), **self._call_fields({}))
             query = CapacityQuery(
                 self._resource, key, window, name, command, self._executor.limits.version, minted=True
             )

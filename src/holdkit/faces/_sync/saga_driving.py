@@ -110,7 +110,8 @@ class SagaDriver:
             return None
         return self._executor.read(FindHold((self.record.tenant, self.body.hold)))
 
-    def _frame(self) -> dict[str, Any]:
+    def _call_fields(self) -> dict[str, Any]:
+        """The fields of every command of this saga: actor and correlation id are those of the call that began it."""
         body = self.body
         return {"tenant": self.record.tenant, "actor": body.actor, "correlation_id": body.correlation_id}
 
@@ -174,11 +175,13 @@ class SagaDriver:
         hold_id = hold_id_of(self.record.tenant, self.record.id, attempt)
         what = self._call("reserve", replace(self._step(), attempt=attempt, op=op_of(self.record.id, attempt)))
         place = PlaceHold(legs=legs_of(what, None), ttl_slots=self._options.ttl, id=hold_id,
-                          metadata={"saga": self.record.id, "attempt": attempt}, **self._frame())  # fmt: skip
+                          metadata={"saga": self.record.id, "attempt": attempt}, **self._call_fields())  # fmt: skip
         self._executor.check(place, faces=combined(place))  # only a face may name its own pools
         beside: list[AnyCommand] = [place]
         if before is not None and before.state is State.HELD:
-            beside.insert(0, ReleaseHold(id=before.id, trusted=True, reason="saga_attempt_abandoned", **self._frame()))
+            beside.insert(
+                0, ReleaseHold(id=before.id, trusted=True, reason="saga_attempt_abandoned", **self._call_fields())
+            )
         try:
             self._write(self._next(attempt=attempt, hold=hold_id, lease=self._options.lease), *beside)
         except HoldExists as taken:
@@ -197,7 +200,7 @@ class SagaDriver:
         """Change the phase and remove the hold's deadline, in one transaction."""
         after = self._next(phase=Phase.FINALIZING, lease=self._options.lease)
         try:
-            self._write(after, ExtendHold(id=hold.id, forever=True, trusted=True, **self._frame()))
+            self._write(after, ExtendHold(id=hold.id, forever=True, trusted=True, **self._call_fields()))
         except Refused as refused:
             if self._hold_changed(hold):
                 raise _NextAttempt from refused  # it expired or was released by force: the next attempt
@@ -215,7 +218,7 @@ class SagaDriver:
         now = self._read_hold()
         if now is not None and now.state is State.HELD:
             try:
-                release = ReleaseHold(id=now.id, trusted=True, reason="saga_aborted", **self._frame())
+                release = ReleaseHold(id=now.id, trusted=True, reason="saga_aborted", **self._call_fields())
                 self._write(after, release)
                 return
             except Refused:
@@ -258,7 +261,7 @@ class SagaDriver:
         return self._ended(Phase.DONE, result=storable_result(result), error=None)
 
     def _confirm(self, hold: StoredHold) -> ConfirmHold:
-        return ConfirmHold(id=hold.id, trusted=True, entity=f"saga:{self.record.id}", **self._frame())
+        return ConfirmHold(id=hold.id, trusted=True, entity=f"saga:{self.record.id}", **self._call_fields())
 
     def _renew_lease(self) -> None:
         while not self._stop.closed:

@@ -20,7 +20,7 @@ from ...core.values import whole
 from ...errors import InsufficientCapacity, Overloaded, WindowClosed
 from ...kernel._sync.executor import ExecutorPort
 from ...kernel.answers import hold_of, pool_of
-from ...kernel.context import Call, Frame
+from ...kernel.context import Call, CallFields
 from ...kernel.normalise import FaceLeg, Legs
 from ...kernel.queued_calls import Undo
 from ...kernel.results import Hold
@@ -35,8 +35,8 @@ Granting: TypeAlias = PlaceHold | Consume
 class Windows:
     """Meters over the pools of the current windows."""
 
-    def __init__(self, executor: ExecutorPort, frame: Frame, tenant: str, meters: tuple[Meter, ...]) -> None:
-        self.executor, self.frame, self.tenant, self.meters = executor, frame, tenant, meters
+    def __init__(self, executor: ExecutorPort, call_fields: CallFields, tenant: str, meters: tuple[Meter, ...]) -> None:
+        self.executor, self.call_fields, self.tenant, self.meters = executor, call_fields, tenant, meters
 
     def usage(self, client: str) -> list[Usage]:
         """What a client has used of each current window; a window that was not used yet is shown as it would begin."""
@@ -102,7 +102,7 @@ class Windows:
     def resize_window(self, meter: Meter, client: str, total: int, call: Call) -> Pool:
         """Another total for the current window; tried again if that window was over when it was decided."""
         whole(total, "total", 0, MAX_QUANTITY)
-        original = ResizePool(id=meter.pools(client), total=total, **self.frame(call))
+        original = ResizePool(id=meter.pools(client), total=total, **self.call_fields(call))
         command, slot = original, self.executor.clock()
         for left in reversed(range(ATTEMPTS)):
             window = meter.period.window(slot)
@@ -140,7 +140,7 @@ class Rates:
         the seconds until the window that fell short ends. `return_units` gives back what was taken."""
         client = client_of(client)
         whole(quantity, "quantity", 1, MAX_QUANTITY)
-        command = Consume(legs=(), entity=entity, metadata=metadata, **self._windows.frame(call))
+        command = Consume(legs=(), entity=entity, metadata=metadata, **self._windows.call_fields(call))
         return hold_of(self._windows.take(command, client, {"": quantity}, call.get("tx")), None)
 
     def remaining(self, client: str) -> int:

@@ -88,7 +88,7 @@ class AsyncHolding(AsyncBlock):
             await self._release(kind)
         except HoldkitError as failed:
             if error is not None and not isinstance(failed, AlreadyConfirmed | AlreadyReleased):
-                error.add_note(f"the hold {self.hold.id} could not be released ({failed}); its deadline will do it")
+                error.add_note(f"the hold {self.hold.id} could not be released ({failed}); it expires at its deadline")
 
     async def _confirm(self) -> None:
         command = self._command
@@ -206,6 +206,6 @@ class AsyncLease(AsyncBlock):
             if error is not None:
                 error.add_note(f"the lease's hold {self.hold.id} could not be released: {failed}")
             elif not isinstance(failed, Refused) and not self._executor.closed:
-                log.warning("lease %s could not be released, its deadline will do it: %s", self.hold.id, failed)
+                log.warning("lease %s could not be released and expires at its deadline: %s", self.hold.id, failed)
         assert self._worker is not None
         await self._worker.end()

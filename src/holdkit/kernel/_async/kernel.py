@@ -11,7 +11,7 @@ from ...core.commands import AnyCommand, ChangeLimits, Group, Ttl
 from ...core.validation import MAX_SWEEP, invalid, pool_id, text, whole
 from ...errors import InvalidRequest
 from ..answers import Answer
-from ..context import Actor, Call, framed
+from ..context import Actor, Call, call_fields
 from ..group_commit import Stats
 from ..journal import JournalEntry, Tenants, check_listener, whose
 from ..limits import LimitsInForce, changes_of, limits_of
@@ -30,8 +30,8 @@ class AsyncHolds(AsyncReads, AsyncVerbs):
     The kernel without its faces; `holdkit.AsyncKernel` adds those.
     """
 
-    def _frame(self, call: Call) -> dict[str, Any]:
-        return framed(call, self._tenant)
+    def _call_fields(self, call: Call) -> dict[str, Any]:
+        return call_fields(call, self._tenant)
 
     def tenant(self, name: str) -> Self:
         """The same kernel, bound to a tenant: its pools, holds, operation ids, reads and journal are its own. (Queue and
@@ -65,7 +65,7 @@ class AsyncHolds(AsyncReads, AsyncVerbs):
         if self._tenant:
             raise invalid("tenant", "tenant_bound", "limits hold for all tenants: use the kernel that connect gave you")
         call = Call(actor=actor, correlation_id=correlation_id, reason=reason, op=op)
-        command = ChangeLimits(changes=changes_of(limits), if_version=if_version, **self._frame(call))
+        command = ChangeLimits(changes=changes_of(limits), if_version=if_version, **self._call_fields(call))
         done = await self._executor.execute(command, faces=True)
         if done.replayed:
             return limits_of(await self._executor.stored_limits(durable=True))

@@ -30,7 +30,7 @@ from ...core.reading import (
 from ...core.validation import flag, hold_id, invalid, pool_id, text, whole
 from ...engines.whole_journal import Progress
 from ..answers import refusal_of
-from ..context import Call, framed
+from ..context import Call, call_fields
 from ..follower_state import OnGeneration, Remember, check_following, check_remembering
 from ..journal import JournalEntry, Tenants, decode_cursor, unbound, whose
 from ..normalise import hold_id as normal_id
@@ -147,7 +147,7 @@ class AsyncReads:
         repairable = engine.capabilities.repair
         if repairable is None:
             raise invalid("url", "repair_unsupported", NO_REPAIR)
-        command = Command(**framed(call, self._tenant))
+        command = Command(**call_fields(call, self._tenant))
         found = await self._executor.run_blocking(
             lambda: repairable.repair(command, dry_run=dry_run, progress=progress)
         )

@@ -31,7 +31,7 @@ from ...core.commands import (
 from ...core.model import Pool, Record, Slot
 from ...core.validation import invalid
 from ..answers import hold_of, pool_of, record_of, report_of
-from ..context import Call, framed
+from ..context import Call, call_fields
 from ..normalise import What, amounts_of, hold_id, legs_of, moment, reference, span
 from ..results import Hold, SweepReport
 from .executor import AsyncExecutorPort
@@ -50,7 +50,7 @@ class AsyncVerbs:
     async def create_pool(self, id: str, total: int, *, exist_ok: bool = False, **call: Unpack[Call]) -> Pool:
         """Create a pool with nothing held. Raises `PoolExists`; with `exist_ok` it returns the existing pool as it is, with its own
         total."""
-        command = CreatePool(id=id, total=total, exist_ok=exist_ok, **framed(call, self._tenant))
+        command = CreatePool(id=id, total=total, exist_ok=exist_ok, **call_fields(call, self._tenant))
         pool = pool_of(await self._executor.execute(command, call.get("tx")))
         assert pool is not None
         return pool
@@ -58,27 +58,33 @@ class AsyncVerbs:
     async def resize_pool(self, id: str, total: int, *, if_version: int | None = None, **call: Unpack[Call]) -> Pool:
         """Change a pool's total. Raises `BelowInUse` if less than what is held and consumed, and `VersionConflict` if anything
         about the pool changed since `if_version`."""
-        command = ResizePool(id=id, total=total, if_version=if_version, **framed(call, self._tenant))
+        command = ResizePool(id=id, total=total, if_version=if_version, **call_fields(call, self._tenant))
         pool = pool_of(await self._executor.execute(command, call.get("tx")))
         assert pool is not None
         return pool
 
     async def remove_pool(self, id: str, **call: Unpack[Call]) -> Pool:
         """Remove a pool for good, and return it as it was. Raises `PoolInUse` if any of its units are held or consumed."""
-        pool = pool_of(await self._executor.execute(RemovePool(id=id, **framed(call, self._tenant)), call.get("tx")))
+        pool = pool_of(
+            await self._executor.execute(RemovePool(id=id, **call_fields(call, self._tenant)), call.get("tx"))
+        )
         assert pool is not None
         return pool
 
     async def archive_pool(self, id: str, **call: Unpack[Call]) -> Pool:
         """Grant nothing more on a pool (`PoolArchived`), and omit it from lists. Its holds are not affected: extend, confirm, release
         and return work. If it is archived already, nothing changes."""
-        pool = pool_of(await self._executor.execute(ArchivePool(id=id, **framed(call, self._tenant)), call.get("tx")))
+        pool = pool_of(
+            await self._executor.execute(ArchivePool(id=id, **call_fields(call, self._tenant)), call.get("tx"))
+        )
         assert pool is not None
         return pool
 
     async def unarchive_pool(self, id: str, **call: Unpack[Call]) -> Pool:
         """Let an archived pool grant again. If it is not archived, nothing changes."""
-        pool = pool_of(await self._executor.execute(UnarchivePool(id=id, **framed(call, self._tenant)), call.get("tx")))
+        pool = pool_of(
+            await self._executor.execute(UnarchivePool(id=id, **call_fields(call, self._tenant)), call.get("tx"))
+        )
         assert pool is not None
         return pool
 
@@ -119,7 +125,7 @@ class AsyncVerbs:
             owner=owner,
             entity=entity,
             metadata=metadata,
-            **framed(call, self._tenant),
+            **call_fields(call, self._tenant),
         )
 
     async def consume(
@@ -140,7 +146,7 @@ class AsyncVerbs:
             owner=owner,
             entity=entity,
             metadata=metadata,
-            **framed(call, self._tenant),
+            **call_fields(call, self._tenant),
         )
         return hold_of(await self._executor.execute(command, call.get("tx")), owner)
 
@@ -164,7 +170,7 @@ class AsyncVerbs:
             quantity=amounts_of(quantity),
             keep_rest=keep_rest,
             overage=overage,
-            **framed(call, self._tenant),
+            **call_fields(call, self._tenant),
         )
         return hold_of(await self._executor.execute(command, call.get("tx")), token)
 
@@ -180,7 +186,7 @@ class AsyncVerbs:
         """Held units become available. `force=True` with a reason needs no token, and is journaled as forced."""
         id, token = reference(hold, owner)
         command = ReleaseHold(
-            id=id, owner=token, quantity=amounts_of(quantity), force=force, **framed(call, self._tenant)
+            id=id, owner=token, quantity=amounts_of(quantity), force=force, **call_fields(call, self._tenant)
         )
         return hold_of(await self._executor.execute(command, call.get("tx")), token)
 
@@ -202,7 +208,7 @@ class AsyncVerbs:
             by_slots=None if by is None else span(by, "by"),
             ttl_slots=None if ttl is None else span(ttl),
             until=None if until is None else moment(until, "until"),
-            **framed(call, self._tenant),
+            **call_fields(call, self._tenant),
         )
         return hold_of(await self._executor.execute(command, call.get("tx")), token)
 
@@ -210,7 +216,7 @@ class AsyncVerbs:
         """Record that a hold has expired. Nobody has to: its units are free at the deadline in any case. Raises `NotDue`."""
         id, _ = reference(hold, None)
         return hold_of(
-            await self._executor.execute(ExpireHold(id=id, **framed(call, self._tenant)), call.get("tx")), None
+            await self._executor.execute(ExpireHold(id=id, **call_fields(call, self._tenant)), call.get("tx")), None
         )
 
     @overload
@@ -247,13 +253,13 @@ class AsyncVerbs:
                 "hold", "hold_required", "give a hold, or a pool whose holds are kept no longer, and not both"
             )
         if pool is not None:
-            by_pool = ReturnToPool(id=pool, quantity=quantity, force=force, **framed(call, self._tenant))
+            by_pool = ReturnToPool(id=pool, quantity=quantity, force=force, **call_fields(call, self._tenant))
             found = pool_of(await self._executor.execute(by_pool, call.get("tx")))
             assert found is not None
             return found
         id, token = reference(hold, owner)
         command = ReturnUnits(
-            id=id, owner=token, quantity=amounts_of(quantity), force=force, **framed(call, self._tenant)
+            id=id, owner=token, quantity=amounts_of(quantity), force=force, **call_fields(call, self._tenant)
         )
         return hold_of(await self._executor.execute(command, call.get("tx")), token)
 
@@ -261,11 +267,11 @@ class AsyncVerbs:
         self, kind: str, id: str, body: str | None, *, if_version: int | None = None, **call: Unpack[Call]
     ) -> Record | None:
         """Write a small JSON document, or remove it with body None. Raises `VersionConflict`."""
-        command = PutRecord(kind=kind, id=id, body=body, if_version=if_version, **framed(call, self._tenant))
+        command = PutRecord(kind=kind, id=id, body=body, if_version=if_version, **call_fields(call, self._tenant))
         return record_of(await self._executor.execute(command, call.get("tx")))
 
     async def sweep(self, limit: int = 500) -> SweepReport:
         """Return the due legs of up to `limit` holds of all tenants, earliest deadline first, and prune a little.
 
         It works for all tenants; the report of a kernel that is bound to one names only holds of that tenant."""
-        return report_of(await self._executor.execute(Sweep(limit=limit, **framed({}, self._tenant))))
+        return report_of(await self._executor.execute(Sweep(limit=limit, **call_fields({}, self._tenant))))

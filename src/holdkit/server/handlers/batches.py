@@ -69,7 +69,7 @@ def _answered(outcome: Outcome, asked: AnyCommand, now: datetime) -> CommandAnsw
     )
 
 
-Frame: TypeAlias = dict[str, Any]
+Fields: TypeAlias = dict[str, Any]
 """The fields that every command may carry."""
 
 
@@ -77,12 +77,14 @@ def commands_of(batch: bodies.Batch, caller: Caller, key: str | None) -> list[co
     """The commands in the order of the batch; `key` is the idempotency key of the batch."""
     around = current()
     return [
-        normalise(_KINDS[type(asked)](asked, caller, _frame(asked, caller, around, op_within(key, index, asked.op))))
+        normalise(
+            _KINDS[type(asked)](asked, caller, _call_fields(asked, caller, around, op_within(key, index, asked.op)))
+        )
         for index, asked in enumerate(batch.commands)
     ]
 
 
-def _frame(asked: bodies.BatchCommand, caller: Caller, around: Context, op: str | None) -> Frame:
+def _call_fields(asked: bodies.BatchCommand, caller: Caller, around: Context, op: str | None) -> Fields:
     return {
         "tenant": caller.tenant,
         "op": op,
@@ -95,72 +97,72 @@ def _frame(asked: bodies.BatchCommand, caller: Caller, around: Context, op: str 
 _POOLS: Final = "creating, resizing, removing or archiving pools"
 
 
-def _create_pool(asked: bodies.BatchCreatePool, caller: Caller, frame: Frame) -> core.AnyCommand:
+def _create_pool(asked: bodies.BatchCreatePool, caller: Caller, fields: Fields) -> core.AnyCommand:
     need_admin(caller, _POOLS)
-    return core.CreatePool(id=asked.id, total=asked.total, exist_ok=asked.exist_ok, **frame)
+    return core.CreatePool(id=asked.id, total=asked.total, exist_ok=asked.exist_ok, **fields)
 
 
-def _resize_pool(asked: bodies.BatchResizePool, caller: Caller, frame: Frame) -> core.AnyCommand:
+def _resize_pool(asked: bodies.BatchResizePool, caller: Caller, fields: Fields) -> core.AnyCommand:
     need_admin(caller, _POOLS)
-    return core.ResizePool(id=asked.id, total=asked.total, **frame)
+    return core.ResizePool(id=asked.id, total=asked.total, **fields)
 
 
-def _remove_pool(asked: bodies.BatchRemovePool, caller: Caller, frame: Frame) -> core.AnyCommand:
+def _remove_pool(asked: bodies.BatchRemovePool, caller: Caller, fields: Fields) -> core.AnyCommand:
     need_admin(caller, _POOLS)
-    return core.RemovePool(id=asked.id, **frame)
+    return core.RemovePool(id=asked.id, **fields)
 
 
-def _archive_pool(asked: bodies.BatchArchivePool, caller: Caller, frame: Frame) -> core.AnyCommand:
+def _archive_pool(asked: bodies.BatchArchivePool, caller: Caller, fields: Fields) -> core.AnyCommand:
     need_admin(caller, _POOLS)
-    return core.ArchivePool(id=asked.id, **frame)
+    return core.ArchivePool(id=asked.id, **fields)
 
 
-def _unarchive_pool(asked: bodies.BatchUnarchivePool, caller: Caller, frame: Frame) -> core.AnyCommand:
+def _unarchive_pool(asked: bodies.BatchUnarchivePool, caller: Caller, fields: Fields) -> core.AnyCommand:
     need_admin(caller, _POOLS)
-    return core.UnarchivePool(id=asked.id, **frame)
+    return core.UnarchivePool(id=asked.id, **fields)
 
 
-def _hold(asked: bodies.BatchHold, caller: Caller, frame: Frame) -> core.AnyCommand:
+def _hold(asked: bodies.BatchHold, caller: Caller, fields: Fields) -> core.AnyCommand:
     return core.PlaceHold(legs=legs_of(asked, caller), ttl=asked.ttl, deadline=asked.deadline, id=asked.id,
-                          owner=asked.owner, entity=asked.entity, metadata=asked.metadata, **frame)  # fmt: skip
+                          owner=asked.owner, entity=asked.entity, metadata=asked.metadata, **fields)  # fmt: skip
 
 
-def _consume(asked: bodies.BatchConsume, caller: Caller, frame: Frame) -> core.AnyCommand:
+def _consume(asked: bodies.BatchConsume, caller: Caller, fields: Fields) -> core.AnyCommand:
     return core.Consume(legs=legs_of(asked, caller), id=asked.id, owner=asked.owner, entity=asked.entity,
-                        metadata=asked.metadata, **frame)  # fmt: skip
+                        metadata=asked.metadata, **fields)  # fmt: skip
 
 
-def _confirm(asked: bodies.BatchConfirm, _caller: Caller, frame: Frame) -> core.AnyCommand:
+def _confirm(asked: bodies.BatchConfirm, _caller: Caller, fields: Fields) -> core.AnyCommand:
     return core.ConfirmHold(id=asked.id, owner=asked.owner, entity=asked.entity, quantity=asked.quantity,
-                            keep_rest=asked.keep_rest, overage=asked.overage, **frame)  # fmt: skip
+                            keep_rest=asked.keep_rest, overage=asked.overage, **fields)  # fmt: skip
 
 
-def _release(asked: bodies.BatchRelease, caller: Caller, frame: Frame) -> core.AnyCommand:
+def _release(asked: bodies.BatchRelease, caller: Caller, fields: Fields) -> core.AnyCommand:
     if asked.force:
         need_admin(caller, "force")
-    return core.ReleaseHold(id=asked.id, owner=asked.owner, quantity=asked.quantity, force=asked.force, **frame)
+    return core.ReleaseHold(id=asked.id, owner=asked.owner, quantity=asked.quantity, force=asked.force, **fields)
 
 
-def _extend(asked: bodies.BatchExtend, _caller: Caller, frame: Frame) -> core.AnyCommand:
-    return core.ExtendHold(id=asked.id, owner=asked.owner, by=asked.by, ttl=asked.ttl, until=asked.until, **frame)
+def _extend(asked: bodies.BatchExtend, _caller: Caller, fields: Fields) -> core.AnyCommand:
+    return core.ExtendHold(id=asked.id, owner=asked.owner, by=asked.by, ttl=asked.ttl, until=asked.until, **fields)
 
 
-def _expire(asked: bodies.BatchExpire, _caller: Caller, frame: Frame) -> core.AnyCommand:
-    return core.ExpireHold(id=asked.id, **frame)
+def _expire(asked: bodies.BatchExpire, _caller: Caller, fields: Fields) -> core.AnyCommand:
+    return core.ExpireHold(id=asked.id, **fields)
 
 
-def _return(asked: bodies.BatchReturn, caller: Caller, frame: Frame) -> core.AnyCommand:
+def _return(asked: bodies.BatchReturn, caller: Caller, fields: Fields) -> core.AnyCommand:
     if asked.force:
         need_admin(caller, "force")
-    return core.ReturnUnits(id=asked.id, owner=asked.owner, quantity=asked.quantity, force=asked.force, **frame)
+    return core.ReturnUnits(id=asked.id, owner=asked.owner, quantity=asked.quantity, force=asked.force, **fields)
 
 
-def _return_to_pool(asked: bodies.BatchReturnToPool, caller: Caller, frame: Frame) -> core.AnyCommand:
+def _return_to_pool(asked: bodies.BatchReturnToPool, caller: Caller, fields: Fields) -> core.AnyCommand:
     need_admin(caller, "returning units by pool")
-    return core.ReturnToPool(id=asked.id, quantity=asked.quantity, force=asked.force, **frame)
+    return core.ReturnToPool(id=asked.id, quantity=asked.quantity, force=asked.force, **fields)
 
 
-_KINDS: Final[dict[type[Any], Callable[[Any, Caller, Frame], core.AnyCommand]]] = {
+_KINDS: Final[dict[type[Any], Callable[[Any, Caller, Fields], core.AnyCommand]]] = {
     bodies.BatchCreatePool: _create_pool,
     bodies.BatchResizePool: _resize_pool,
     bodies.BatchRemovePool: _remove_pool,

@@ -20,7 +20,7 @@ from ..answers import PoolNow, at, hold_now, pool_fields
 from ..bodies import BudgetConfirm, BudgetConsume, BudgetHold, BudgetResize, ClientQuery, PageQuery
 from ..problems import Problem
 from ..request import REPLAYED, Answer, Request, answer
-from .calls import frame
+from .calls import call_fields
 from .holds import hold_tag
 from .pools import pool_tag
 
@@ -157,7 +157,7 @@ async def hold_budget(request: Request) -> Answer:
         owner=body.owner,
         entity=body.entity,
         metadata=body.metadata,
-        **frame(request, body),
+        **call_fields(request, body),
     )
     shown = hold_now(hold, request.now(), secret=True)
     return answer(shown, 201, _headers(hold.replayed, hold_tag(hold)))
@@ -168,7 +168,7 @@ async def consume_budget(request: Request) -> Answer:
     body: BudgetConsume = request.body
     budgets = await _opened(request)
     hold = await budgets.consume(
-        body.client, body.actual, entity=body.entity, metadata=body.metadata, **frame(request, body)
+        body.client, body.actual, entity=body.entity, metadata=body.metadata, **call_fields(request, body)
     )
     shown = hold_now(hold, request.now(), secret=True)
     return answer(shown, 201, _headers(hold.replayed, hold_tag(hold)))
@@ -185,7 +185,7 @@ async def confirm_budget(request: Request) -> Answer:
         entity=body.entity,
         keep_rest=body.keep_rest,
         overage=body.overage,
-        **frame(request, body),
+        **call_fields(request, body),
     )
     shown = hold_now(hold, request.now(), secret=False)
     shown.uncovered = budgets.uncovered(hold) or shown.uncovered
@@ -196,7 +196,7 @@ async def resize_budget(request: Request) -> Answer:
     """Change the total of the current window; future windows get the total of the set."""
     body: BudgetResize = request.body
     budgets = await _opened(request)
-    pool = await budgets.resize(body.client, body.budget, body.total, per=body.per, **frame(request, body))
+    pool = await budgets.resize(body.client, body.budget, body.total, per=body.per, **call_fields(request, body))
     shown = PoolNow(**pool_fields(pool), server_time=request.now())
     return answer(shown, 200, _headers(pool.replayed, pool_tag(pool)))
 

@@ -1,4 +1,4 @@
-"""Turns the fields that request bodies share into arguments of the kernel: the frame of a call, and legs."""
+"""Turns the fields that request bodies share into arguments of the kernel: those that every call takes, and legs."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ..problems import Problem
 from ..request import Caller, Request
 
 
-def frame(request: Request, body: Body) -> dict[str, Any]:
-    """The fields that every call carries: operation id, actor, correlation id, reason."""
+def call_fields(request: Request, body: Body) -> dict[str, Any]:
+    """The arguments that every call of the kernel takes: operation id, actor, correlation id, reason."""
     return {
         "op": request.op,
         "actor": request.caller.actor if body.actor is None else body.actor,

@@ -32,7 +32,7 @@ from ..claim_documents import (
 )
 from ..problems import Problem
 from ..request import REPLAYED, Answer, Request, answer
-from .calls import frame, need_admin
+from .calls import call_fields, need_admin
 
 
 def _claim(request: Request, claim: Claim, status: int = 200, *, secret: bool = False) -> Answer:
@@ -60,7 +60,7 @@ async def reserve_claim(request: Request) -> Answer:
     """Reserve a key; only this answer contains the owner token."""
     body: NewClaim = request.body
     claim = await request.kernel.claims.reserve(
-        body.type, body.value, ttl=body.ttl, owner=body.owner, metadata=body.metadata, **frame(request, body)
+        body.type, body.value, ttl=body.ttl, owner=body.owner, metadata=body.metadata, **call_fields(request, body)
     )
     return _claim(request, claim, 201, secret=True)
 
@@ -69,7 +69,7 @@ async def confirm_claim(request: Request) -> Answer:
     """Confirm a claim, permanently."""
     body: ConfirmClaim = request.body
     claim = await request.kernel.claims.confirm(
-        _named(request, body.owner), entity=body.entity, owner=body.owner, **frame(request, body)
+        _named(request, body.owner), entity=body.entity, owner=body.owner, **call_fields(request, body)
     )
     return _claim(request, claim)
 
@@ -79,7 +79,9 @@ async def release_claim(request: Request) -> Answer:
     body: EndClaim = request.body
     return _claim(
         request,
-        await request.kernel.claims.release(_named(request, body.owner), owner=body.owner, **frame(request, body)),
+        await request.kernel.claims.release(
+            _named(request, body.owner), owner=body.owner, **call_fields(request, body)
+        ),
     )
 
 
@@ -87,7 +89,7 @@ async def extend_claim(request: Request) -> Answer:
     """Move the deadline to a later time."""
     body: ExtendClaim = request.body
     claim = await request.kernel.claims.extend(
-        _named(request, body.owner), by=body.by, ttl=body.ttl, owner=body.owner, **frame(request, body)
+        _named(request, body.owner), by=body.by, ttl=body.ttl, owner=body.owner, **call_fields(request, body)
     )
     return _claim(request, claim)
 
@@ -98,7 +100,7 @@ async def forget_claim(request: Request) -> Answer:
     if body.force:
         need_admin(request.caller, "force")
     claim = await request.kernel.claims.forget(
-        _named(request, body.owner), owner=body.owner, force=body.force, **frame(request, body)
+        _named(request, body.owner), owner=body.owner, force=body.force, **call_fields(request, body)
     )
     return _claim(request, claim)
 
@@ -133,14 +135,14 @@ def _claims(request: Request, found: list[Claim], limit: int) -> Answer:
 async def add_items(request: Request) -> Answer:
     """Create items; existing ones stay as they are."""
     body: AddItems = request.body
-    await request.kernel.items.add(body.ids, **frame(request, body))
+    await request.kernel.items.add(body.ids, **call_fields(request, body))
     return await _changed(request, body.ids)
 
 
 async def reopen_items(request: Request) -> Answer:
     """Make spent items available again, all or none."""
     body: ReopenItems = request.body
-    await request.kernel.items.reopen(body.ids, **frame(request, body))
+    await request.kernel.items.reopen(body.ids, **call_fields(request, body))
     return await _changed(request, body.ids)
 
 
@@ -177,7 +179,7 @@ async def reserve_items(request: Request) -> Answer:
     """Reserve items, all or none."""
     body: ReserveItems = request.body
     hold = await request.kernel.items.reserve(
-        body.ids, ttl=body.ttl, owner=body.owner, metadata=body.metadata, **frame(request, body)
+        body.ids, ttl=body.ttl, owner=body.owner, metadata=body.metadata, **call_fields(request, body)
     )
     return _hold(request, hold, 201, secret=True)
 
@@ -193,7 +195,7 @@ async def best_items(request: Request) -> Answer:
         ttl=body.ttl,
         owner=body.owner,
         metadata=body.metadata,
-        **frame(request, body),
+        **call_fields(request, body),
     )
     return _hold(request, hold, 201, secret=True)
 
@@ -201,11 +203,13 @@ async def best_items(request: Request) -> Answer:
 async def release_items(request: Request) -> Answer:
     """Make the items of a hold available again."""
     body: EndItems = request.body
-    return _hold(request, await request.kernel.items.release(body.hold, owner=body.owner, **frame(request, body)))
+    return _hold(request, await request.kernel.items.release(body.hold, owner=body.owner, **call_fields(request, body)))
 
 
 async def finalize_items(request: Request) -> Answer:
     """Make the items of a hold spent."""
     body: EndItems = request.body
-    hold = await request.kernel.items.finalize(body.hold, owner=body.owner, entity=body.entity, **frame(request, body))
+    hold = await request.kernel.items.finalize(
+        body.hold, owner=body.owner, entity=body.entity, **call_fields(request, body)
+    )
     return _hold(request, hold)

@@ -17,7 +17,7 @@ from ..bodies import AllTenants, Body, Limit
 from ..problems import Problem
 from ..request import REPLAYED, Answer, Request, answer
 from ..webhooks.hooks import FOLLOWER_PREFIX
-from .calls import frame
+from .calls import call_fields
 
 Version = Annotated[int, Meta(extra_json_schema={"minimum": 0})]
 
@@ -163,7 +163,7 @@ async def put_record(request: Request) -> Answer:
     body: PutRecordBody = request.body
     kind, id = request.names
     done = await request.kernel.put_record(
-        _kind(kind), id, body.body, if_version=body.if_version, **frame(request, body)
+        _kind(kind), id, body.body, if_version=body.if_version, **call_fields(request, body)
     )
     headers = (REPLAYED,) if done is not None and done.replayed else ()
     return answer(RecordNow(None if done is None else _record(done), request.now()), 200, headers)

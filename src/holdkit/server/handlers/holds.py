@@ -6,7 +6,7 @@ from ...kernel.results import Hold
 from ..answers import HoldAnswer, HoldPage, encode, hold_fields, hold_now
 from ..bodies import Confirm, Expire, Extend, HoldsQuery, NewConsume, NewHold, Release, Return
 from ..request import JSON, REPLAYED, Answer, Headers, Request, answer
-from .calls import frame, legs_of, need_admin
+from .calls import call_fields, legs_of, need_admin
 
 
 def hold_tag(hold: Hold) -> bytes:
@@ -32,7 +32,7 @@ async def place_hold(request: Request) -> Answer:
         owner=body.owner,
         entity=body.entity,
         metadata=body.metadata,
-        **frame(request, body),
+        **call_fields(request, body),
     )
     return _hold_answer(request, hold, 201, secret=True)
 
@@ -46,7 +46,7 @@ async def consume(request: Request) -> Answer:
         owner=body.owner,
         entity=body.entity,
         metadata=body.metadata,
-        **frame(request, body),
+        **call_fields(request, body),
     )
     return _hold_answer(request, hold, 201, secret=True)
 
@@ -61,7 +61,7 @@ async def confirm_hold(request: Request) -> Answer:
         quantity=body.quantity,
         keep_rest=body.keep_rest,
         overage=body.overage,
-        **frame(request, body),
+        **call_fields(request, body),
     )
     return _hold_answer(request, hold)
 
@@ -72,7 +72,7 @@ async def release_hold(request: Request) -> Answer:
     if body.force:
         need_admin(request.caller, "force")
     hold = await request.kernel.release(
-        request.names[0], owner=body.owner, quantity=body.quantity, force=body.force, **frame(request, body)
+        request.names[0], owner=body.owner, quantity=body.quantity, force=body.force, **call_fields(request, body)
     )
     return _hold_answer(request, hold)
 
@@ -81,7 +81,7 @@ async def extend_hold(request: Request) -> Answer:
     """Move the deadline to a later time."""
     body: Extend = request.body
     hold = await request.kernel.extend(
-        request.names[0], by=body.by, ttl=body.ttl, until=body.until, owner=body.owner, **frame(request, body)
+        request.names[0], by=body.by, ttl=body.ttl, until=body.until, owner=body.owner, **call_fields(request, body)
     )
     return _hold_answer(request, hold)
 
@@ -89,7 +89,7 @@ async def extend_hold(request: Request) -> Answer:
 async def expire_hold(request: Request) -> Answer:
     """Record an expiry. Optional: a hold ends at its deadline in any case."""
     body: Expire = request.body
-    return _hold_answer(request, await request.kernel.expire(request.names[0], **frame(request, body)))
+    return _hold_answer(request, await request.kernel.expire(request.names[0], **call_fields(request, body)))
 
 
 async def return_units(request: Request) -> Answer:
@@ -98,7 +98,7 @@ async def return_units(request: Request) -> Answer:
     if body.force:
         need_admin(request.caller, "force")
     hold = await request.kernel.return_units(
-        request.names[0], owner=body.owner, quantity=body.quantity, force=body.force, **frame(request, body)
+        request.names[0], owner=body.owner, quantity=body.quantity, force=body.force, **call_fields(request, body)
     )
     return _hold_answer(request, hold)
 

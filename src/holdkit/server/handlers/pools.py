@@ -12,7 +12,7 @@ from ..answers import PoolAnswer, PoolNow, PoolPage, pool_fields
 from ..bodies import NewPool, PoolEnd, PoolsQuery, PoolTotal, ReturnToPool
 from ..problems import Problem
 from ..request import REPLAYED, Answer, Headers, Request, answer
-from .calls import frame
+from .calls import call_fields
 
 SCANNED = 20_000
 """Pools that one request searches for a part of a name before it answers with what it has found."""
@@ -36,7 +36,7 @@ def _pool_answer(request: Request, pool: Pool, status: int = 200) -> Answer:
 async def create_pool(request: Request) -> Answer:
     """Create a pool. Answers 201 also if `exist_ok` found an existing one."""
     body: NewPool = request.body
-    pool = await request.kernel.create_pool(body.id, body.total, exist_ok=body.exist_ok, **frame(request, body))
+    pool = await request.kernel.create_pool(body.id, body.total, exist_ok=body.exist_ok, **call_fields(request, body))
     return _pool_answer(request, pool, 201)
 
 
@@ -44,7 +44,9 @@ async def resize_pool(request: Request) -> Answer:
     """Change a pool's total; with `If-Match`, only if it was not changed since it was read."""
     body: PoolTotal = request.body
     version = _version(request.headers.get(b"if-match"))
-    pool = await request.kernel.resize_pool(request.names[0], body.total, if_version=version, **frame(request, body))
+    pool = await request.kernel.resize_pool(
+        request.names[0], body.total, if_version=version, **call_fields(request, body)
+    )
     return _pool_answer(request, pool)
 
 
@@ -52,7 +54,7 @@ async def return_to_pool(request: Request) -> Answer:
     """Return units whose holds are no longer kept."""
     body: ReturnToPool = request.body
     pool = await request.kernel.return_units(
-        pool=request.names[0], quantity=body.quantity, force=body.force, **frame(request, body)
+        pool=request.names[0], quantity=body.quantity, force=body.force, **call_fields(request, body)
     )
     return _pool_answer(request, pool)
 
@@ -60,19 +62,19 @@ async def return_to_pool(request: Request) -> Answer:
 async def remove_pool(request: Request) -> Answer:
     """Remove a pool; the answer is its last state."""
     body: PoolEnd = request.body
-    return _pool_answer(request, await request.kernel.remove_pool(request.names[0], **frame(request, body)))
+    return _pool_answer(request, await request.kernel.remove_pool(request.names[0], **call_fields(request, body)))
 
 
 async def archive_pool(request: Request) -> Answer:
     """Archive a pool; no effect if it is archived already."""
     body: PoolEnd = request.body
-    return _pool_answer(request, await request.kernel.archive_pool(request.names[0], **frame(request, body)))
+    return _pool_answer(request, await request.kernel.archive_pool(request.names[0], **call_fields(request, body)))
 
 
 async def unarchive_pool(request: Request) -> Answer:
     """Unarchive a pool; no effect if it is not archived."""
     body: PoolEnd = request.body
-    return _pool_answer(request, await request.kernel.unarchive_pool(request.names[0], **frame(request, body)))
+    return _pool_answer(request, await request.kernel.unarchive_pool(request.names[0], **call_fields(request, body)))
 
 
 def _version(tag: bytes | None) -> int | None:

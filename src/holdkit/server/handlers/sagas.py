@@ -14,7 +14,7 @@ from ..answers import at
 from ..bodies import Body, Limit
 from ..problems import Problem
 from ..request import Answer, Request, answer
-from .calls import frame
+from .calls import call_fields
 
 
 class SagasQuery(Struct, forbid_unknown_fields=True):
@@ -116,7 +116,7 @@ async def show_saga(request: Request) -> Answer:
 async def resolve_saga(request: Request) -> Answer:
     """End a saga by hand, after an operator has checked whether its effect took place."""
     body: ResolveSaga = request.body
-    fields = frame(request, body)
+    fields = call_fields(request, body)
     op = fields.pop("op")
     with context(**fields):
         saga = await request.kernel.sagas.resolve(request.names[0], body.how, reason=body.reason, op=op)

@@ -27,7 +27,7 @@ from ..keys import NewKey
 from ..metrics import exposition
 from ..problems import Problem
 from ..request import JSON, Answer, Request, answer
-from .calls import frame
+from .calls import call_fields
 
 PROMETHEUS = (b"content-type", b"text/plain; version=0.0.4; charset=utf-8")
 
@@ -121,7 +121,7 @@ async def change_limits(request: Request) -> Answer:
     body: ChangeLimitsBody = request.body
     changes: dict[str, Any] = {**body.limits}
     changes_of(changes)  # so that no name is mistaken for another argument
-    limits = await request.kernel.change_limits(if_version=body.if_version, **frame(request, body), **changes)
+    limits = await request.kernel.change_limits(if_version=body.if_version, **call_fields(request, body), **changes)
     return answer(LimitsAnswer(in_seconds(limits), limits.version, request.now()))
 
 

@@ -22,7 +22,7 @@ from ..answers import HoldNow, PoolAnswer, PoolNow, at, hold_now, pool_fields
 from ..bodies import Body, Confirm, Moment, PoolId, Quantity, Span, Token, Total
 from ..problems import Problem
 from ..request import REPLAYED, Answer, Request, answer
-from .calls import frame, need_admin
+from .calls import call_fields, need_admin
 
 
 class WindowLeg(Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -133,19 +133,19 @@ def window_pool(id: str) -> str:
     return id
 
 
-def command_of(asked: WindowCommand, frame: dict[str, Any]) -> AnyCommand:
+def command_of(asked: WindowCommand, fields: dict[str, Any]) -> AnyCommand:
     """The request as a command of the core."""
     if isinstance(asked, WindowResize):
-        return ResizePool(id=window_pool(asked.id), total=asked.total, **frame)
+        return ResizePool(id=window_pool(asked.id), total=asked.total, **fields)
     if isinstance(asked, WindowRelease):
-        return ReleaseHold(id=asked.id, owner=asked.owner, **frame)
+        return ReleaseHold(id=asked.id, owner=asked.owner, **fields)
     if isinstance(asked, WindowConfirm):
         return ConfirmHold(id=asked.id, owner=asked.owner, entity=asked.entity, quantity=amounts_of(asked.quantity),
                            keep_rest=asked.keep_rest, overage=asked.overage, others_as_held=asked.others_as_held,
-                           late_overage=True, **frame)  # fmt: skip
+                           late_overage=True, **fields)  # fmt: skip
     legs = tuple(_leg(leg) for leg in asked.legs)
     if isinstance(asked, WindowConsume):
-        return Consume(legs=legs, entity=asked.entity, metadata=asked.metadata, **frame)
+        return Consume(legs=legs, entity=asked.entity, metadata=asked.metadata, **fields)
     if asked.ttl is None and asked.deadline is None:
         raise invalid("ttl", "ttl_required", "a hold needs a ttl or a deadline")
     return PlaceHold(
@@ -155,7 +155,7 @@ def command_of(asked: WindowCommand, frame: dict[str, Any]) -> AnyCommand:
         owner=asked.owner,
         entity=asked.entity,
         metadata=asked.metadata,
-        **frame,
+        **fields,
     )
 
 
@@ -199,7 +199,7 @@ async def _all(request: Request, commands: list[AnyCommand]) -> Answer:
 
 
 def _command(request: Request, asked: WindowCommand) -> AnyCommand:
-    around: dict[str, Any] = frame(request, asked)
+    around: dict[str, Any] = call_fields(request, asked)
     return command_of(asked, {**around, "actor": actor_text(around["actor"]), "tenant": request.caller.tenant})
 
 

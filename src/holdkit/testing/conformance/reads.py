@@ -126,12 +126,14 @@ def windows_close(harness: Harness) -> None:
     later = Leg("~rate/0", 1, 5, opens=START + 10, closes=START + 20)
     harness.done(placing(4, [later], ttl=5))
     require_equal(
-        (harness.pool("~rate/0").held, harness.pool("~rate/0").closes), (1, START + 20), "a window in the same place"
+        (harness.pool("~rate/0").held, harness.pool("~rate/0").closes),
+        (1, START + 20),
+        "a later window under the same id",
     )
     harness.verify()
 
 
-def a_full_table_keeps_no_memories(harness: Harness) -> None:
+def a_full_table_drops_unused_labelled_pools(harness: Harness) -> None:
     """If the table of pools is full, labelled pools that are kept only to be read make room, oldest first."""
     harness.open(max_pools=2)
     for number in (1, 2, 3):
@@ -167,7 +169,7 @@ def records_compare_and_set(harness: Harness) -> None:
     harness.verify()
 
 
-def durable_looks_show_the_same(harness: Harness) -> None:
+def durable_reads_show_the_same(harness: Harness) -> None:
     """A durable read shows what any read shows, and writes nothing."""
     for number, pool in enumerate(("a", "b")):
         harness.done(CreatePool(id=pool, total=2))
@@ -186,10 +188,10 @@ def durable_looks_show_the_same(harness: Harness) -> None:
     )
     ends = harness.engine.read(FindEnds())
     found = [query for query in asked if harness.engine.read(query)]
-    require_equal(len(found), 10, "looks that find something")
+    require_equal(len(found), 10, "reads that find something")
     for query in asked:
-        require_equal(harness.engine.read(query, durable=True), harness.engine.read(query), f"a durable look, {query}")
-    require_equal(harness.engine.read(FindEnds()), ends, "the journal's ends after durable looks")
+        require_equal(harness.engine.read(query, durable=True), harness.engine.read(query), f"a durable read, {query}")
+    require_equal(harness.engine.read(FindEnds()), ends, "the journal's ends after durable reads")
     harness.verify()
 
 
@@ -317,9 +319,9 @@ CHECKS = (
     pages_in_order,
     labelled_pools_remember,
     windows_close,
-    a_full_table_keeps_no_memories,
+    a_full_table_drops_unused_labelled_pools,
     records_compare_and_set,
-    durable_looks_show_the_same,
+    durable_reads_show_the_same,
     large_numbers,
     nothing_crosses_tenants,
     tenants_in_order,
