@@ -102,13 +102,13 @@ def test_bad_usage(url: str, tmp_path: Path, postgres_url: str) -> None:
     run("backup", tmp_path / "no" / "such" / "place", code=5)
 
 
-def test_a_copy_that_is_not_sound_is_no_backup(tmp_path: Path) -> None:
+def test_a_damaged_copy_is_no_backup(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/holds.db"
     run("pools", "create", "gpu", 4, "--url", url)
     with sqlite3.connect(tmp_path / "holds.db") as connection:
         connection.execute("update holdkit_pools set held = 1")
     connection.close()
-    assert "not sound" in run("backup", tmp_path / "copy", "--url", url, code=5).err
+    assert "the copy is damaged" in run("backup", tmp_path / "copy", "--url", url, code=5).err
     assert not (tmp_path / "copy").exists()
     (tmp_path / "nonsense").write_bytes(b"nonsense" * 1000)
     run("restore", tmp_path / "nonsense", "--url", url, "--force", code=5)
