@@ -30,22 +30,22 @@ def acknowledge_before_commit() -> None:
 
 def _in_a_transaction_of_its_own(name: str) -> None:
     """The rows of this statement are written by a second transaction, after the first has been committed."""
-    skipped_locked: list[Statement] = []
+    postponed: list[Statement] = []
     whole: Callable[..., list[Statement]] = vars(script)["write_back"]
     transact = writer.Writer._transact
 
     def part(*arguments: Any) -> list[Statement]:
         statements = whole(*arguments)
-        skipped_locked.extend(one for one in statements if one[0] == name)
+        postponed.extend(one for one in statements if one[0] == name)
         return [one for one in statements if one[0] != name]
 
     def transact_in_two(self: writer.Writer, *arguments: Any) -> ScriptResult:
-        skipped_locked.clear()
+        postponed.clear()
         ran = transact(self, *arguments)
-        if skipped_locked:
+        if postponed:
             second = sqlite3.connect(self.path, isolation_level=None)
             second.execute("begin immediate")
-            for statement in skipped_locked:
+            for statement in postponed:
                 second.executemany(load()[name], statement[1])
             second.execute("commit")
             second.close()

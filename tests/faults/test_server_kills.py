@@ -67,7 +67,7 @@ class Ledger:
         self.confirmed: list[str] = []
         self.released: list[str] = []
         self.refused = 0
-        self.trouble: list[BaseException] = []
+        self.unexpected: list[BaseException] = []
 
 
 def work(address: str, key: str, name: int, seed: int, ledger: Ledger, stop: Callable[[], bool]) -> None:
@@ -93,7 +93,7 @@ def work(address: str, key: str, name: int, seed: int, ledger: Ledger, stop: Cal
                     hk.release(hold, op=f"{name}-{number}-release")
                     ledger.released.append(hold.id)
     except BaseException as error:  # noqa: BLE001 - told by the test
-        ledger.trouble.append(error)
+        ledger.unexpected.append(error)
 
 
 def work_in_batches(hk: RemoteKernel, key: str, atomic: bool, ledger: Ledger) -> None:
@@ -111,7 +111,7 @@ def work_in_batches(hk: RemoteKernel, key: str, atomic: bool, ledger: Ledger) ->
 
 
 def trial(directory: Path, kills: int, canary: str = "", seed: int = SEED) -> list[str]:
-    """Everything that was not as it was told, after so many kills; the first trouble of a client ends it."""
+    """Everything that was not as it was told, after so many kills; the first unexpected error of a client ends the run."""
     directory.mkdir(exist_ok=True)
     rng = random.Random(seed)
     url = f"sqlite:///{directory / 'holds.db'}"
@@ -132,7 +132,7 @@ def trial(directory: Path, kills: int, canary: str = "", seed: int = SEED) -> li
             _wait_for_some(ledgers, rng)
             server.kill()
             server.start()
-            if any(ledger.trouble for ledger in ledgers):
+            if any(ledger.unexpected for ledger in ledgers):
                 break
         over.set()
         for thread in threads:
@@ -148,13 +148,13 @@ def _wait_for_some(ledgers: list[Ledger], rng: random.Random) -> None:
     at = sum(len(ledger.released) for ledger in ledgers) + rng.randrange(1, 12)
     until = time.monotonic() + PATIENCE
     while sum(len(one.released) for one in ledgers) < at and time.monotonic() < until:
-        if any(ledger.trouble for ledger in ledgers):
+        if any(ledger.unexpected for ledger in ledgers):
             return
         threading.Event().wait(rng.random() * 0.02)  # a moment that is not the same each time
 
 
 def _troubles(ledgers: list[Ledger]) -> list[str]:
-    return [f"a client was told {error!r}" for ledger in ledgers for error in ledger.trouble]
+    return [f"a client was told {error!r}" for ledger in ledgers for error in ledger.unexpected]
 
 
 def _differences(url: str, ledgers: list[Ledger], kills: int) -> list[str]:

@@ -1,10 +1,11 @@
-"""Clocks: the machine's own, one that goes on in suspend, and that of a server, as its answers tell it.
+"""Clocks: this machine's wall clock, a steady clock that also runs while the machine is suspended, and an estimate of a server's
+clock.
 
-An engine decides by one authority, and users are told by the same one. Where the authority is a server's clock, nobody here
-can read it without asking. Each exchange with the server brackets one reading of it: it was read after the exchange began
-and before it ended. `RemoteClock` keeps those brackets and counts on from them, between exchanges by a clock that goes on in
-suspend. It is never behind the server's clock, as long as the two run at nearly the same rate: what is left of a deadline
-is understated by at most the time that the quickest recent exchange took, and never overstated.
+An engine decides by exactly one clock, and the times that users see come from the same one. If it is a server's clock, this
+process cannot read it without a round trip. Every round trip gives bounds: the server read its clock after the request was sent
+and before the answer arrived. `RemoteClock` keeps the bounds on the difference between the two clocks, and adds the steady clock
+to them between round trips. Its time is never behind the server's, as long as the two clocks run at nearly the same rate. So the
+time left until a deadline is understated, by at most the duration of the quickest recent round trip, and never overstated.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from typing import Final, NamedTuple, TypeAlias
 from ..core.model import SECOND, Slot
 
 Clock: TypeAlias = Callable[[], Slot]
-"""Reads the engine's one authority on time."""
+"""A function that reads the clock by which an engine decides."""
 
 DRIFT: Final = 500e-6
-"""How far two clocks may run apart, per second: as fast as any machine slews its own."""
+"""Seconds by which two clocks may diverge per second: the fastest rate at which operating systems slew a clock."""
 
 
 def wall_clock() -> Slot:
@@ -29,7 +30,7 @@ def wall_clock() -> Slot:
 
 
 def _steady() -> Callable[[], float]:
-    for name in ("CLOCK_BOOTTIME", "CLOCK_MONOTONIC"):  # the second one goes on in suspend on macOS
+    for name in ("CLOCK_BOOTTIME", "CLOCK_MONOTONIC"):  # on macOS, CLOCK_MONOTONIC also runs during suspend
         source = getattr(time, name, None)
         if source is not None:
             return partial(time.clock_gettime, source)
@@ -37,50 +38,50 @@ def _steady() -> Callable[[], float]:
 
 
 steady: Final = _steady()
-"""Seconds since some moment, by a clock that nobody sets and that goes on in suspend, where there is one."""
+"""Seconds since an arbitrary moment, by a clock that is never set, and that also runs during suspend where there is such a clock."""
 
 
-class _Bracket(NamedTuple):
-    """The server's clock less ours, in slots, when ours said `at`: between these two."""
+class _Bounds(NamedTuple):
+    """Bounds on the server's clock minus our steady clock, in slots, at the moment `at` of the steady clock."""
 
     at: float
     least: float
     most: float
 
-    def later(self, at: float) -> _Bracket:
-        """What is left of it after a while: the two may have run apart."""
+    def later(self, at: float) -> _Bounds:
+        """The bounds at a later moment: wider, because the clocks may have diverged."""
         drift = max(0.0, at - self.at) * DRIFT * SECOND
-        return _Bracket(at, self.least - drift, self.most + drift)
+        return _Bounds(at, self.least - drift, self.most + drift)
 
 
 class RemoteClock:
-    """A server's clock, as far as its answers tell. Safe to share between threads."""
+    """An estimate of a server's clock, from the answers of the server. Safe to share between threads."""
 
     def __init__(self) -> None:
-        self._known: _Bracket | None = None
+        self._known: _Bounds | None = None
 
     @property
     def known(self) -> bool:
-        """Whether the server has said anything yet."""
+        """Whether the server has told its time yet."""
         return self._known is not None
 
     @property
     def age(self) -> float:
-        """Seconds since the server last said anything."""
+        """Seconds since the server last told its time."""
         return float("inf") if self._known is None else steady() - self._known.at
 
     def heard(self, slot: Slot, began: float) -> None:
-        """The server's clock said this, in an exchange that began then (by `steady`) and has just ended."""
+        """Take in a reading of the server's clock, from a round trip that began at `began` (by `steady`) and has just ended."""
         now = steady()
         drift = (now - began) * DRIFT * SECOND
-        fresh = _Bracket(now, slot - now * SECOND - drift, slot - began * SECOND + drift)
+        fresh = _Bounds(now, slot - now * SECOND - drift, slot - began * SECOND + drift)
         before = self._known and self._known.later(now)
         if before and fresh.least <= before.most and before.least <= fresh.most:
-            fresh = _Bracket(now, max(fresh.least, before.least), min(fresh.most, before.most))
-        self._known = fresh  # where the two do not meet, somebody has set a clock: what was known counts no more
+            fresh = _Bounds(now, max(fresh.least, before.least), min(fresh.most, before.most))
+        self._known = fresh  # if the two do not overlap, a clock was set: the old bounds are void
 
     def __call__(self) -> Slot:
-        """The server's slot, never behind it; by this machine's clock as long as the server has said nothing."""
+        """The server's slot, or a little later; this machine's as long as the server has not told its time."""
         known = self._known
         if known is None:
             return wall_clock()
@@ -89,26 +90,26 @@ class RemoteClock:
 
 
 def lag_of(clock: Clock) -> float:
-    """Seconds by which an authority elsewhere is ahead of this machine's clock, to the millisecond; 0 where the authority is
-    this machine's own clock, or one that was injected."""
+    """Seconds by which a server's clock is ahead of this machine's, to the millisecond; 0 if the engine decides by this machine's
+    clock, or by an injected one."""
     if not isinstance(clock, RemoteClock) or not clock.known:
         return 0.0
     return round((clock() - wall_clock()) / SECOND, 3)
 
 
 class Reading(NamedTuple):
-    """What the authority said when an answer was given: whoever keeps the answer counts on from there."""
+    """The engine's time when an answer was given. An object that tells the time left computes it from there."""
 
     slot: Slot
     since: float | None
-    """When that was, by `steady`. None: by an injected clock, which alone moves time."""
+    """When it was read, by `steady`. None for an injected clock: then time moves only when that clock moves."""
 
     def now(self) -> Slot:
-        """At least so late it is by now."""
+        """The slot that the engine's clock has reached by now, at least."""
         return self.slot if self.since is None else self.slot + int((steady() - self.since) * SECOND)
 
 
 def read(clock: Clock, *slots: Slot) -> Reading:
-    """The later of a clock and the slots of pools: time never moves backwards along a pool, so nobody is told that it did."""
+    """The later of a clock and the slots of pools: time never moves backwards along a pool, and no answer may say that it did."""
     real = clock is wall_clock or isinstance(clock, RemoteClock)
     return Reading(max(clock(), *slots, 0), steady() if real else None)

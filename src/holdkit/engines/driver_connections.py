@@ -1,8 +1,8 @@
-"""A caller's `tx=`: from what frameworks hand around to the driver's own connection underneath.
+"""A caller's `tx=`: finds the driver's connection behind the connection or session of a framework.
 
-Knows SQLAlchemy (Connection, Session and their async twins) and Django by their shape, without importing them. Begins
-nothing but what the framework itself begins at its first statement, through the framework: a driver's connection that is
-used before SQLAlchemy has begun loses its rows at SQLAlchemy's commit. Never commits, rolls back or closes.
+Recognises SQLAlchemy (Connection, Session and their async variants) and Django by the names of their classes, without importing
+them. If SQLAlchemy has not begun its transaction yet, it is made to begin one by a first statement: rows written on the driver's
+connection before that would be lost at SQLAlchemy's commit. Nothing here commits, rolls back or closes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _ASYNC_SESSIONS = ("AsyncSession", "async_scoped_session")
 
 
 def driver_connection(tx: object) -> Any:
-    """The driver's connection behind a framework's, or `tx` itself; `InvalidRequest` where there is no transaction."""
+    """The driver's connection behind that of a framework, or `tx` itself. Raises `InvalidRequest` if there is no transaction."""
     if _derives(tx, "sqlalchemy"):
         if _named(tx, *_ASYNC_SESSIONS, "AsyncConnection"):
             raise invalid("tx", "tx_unsupported", f"is an {type(tx).__name__}: use holdkit.connect_async with it")
@@ -28,7 +28,7 @@ def driver_connection(tx: object) -> Any:
 
 
 async def driver_connection_async(tx: object) -> Any:
-    """The same in a task, for connections that are async themselves."""
+    """The same for async connections, in a task."""
     asked: Any = tx
     if _derives(tx, "sqlalchemy"):
         if _named(tx, *_ASYNC_SESSIONS):
@@ -49,13 +49,14 @@ async def driver_connection_async(tx: object) -> Any:
 
 
 def spoil(tx: object) -> None:
-    """The driver's transaction is aborted, and the framework has not seen why: Django must not try to commit it."""
+    """Tell the framework that the driver's transaction is aborted, which it has not seen: Django must not try to commit it."""
     if _derives(tx, "django"):
         tx.needs_rollback = True  # type: ignore[attr-defined]
 
 
 def transaction_ended() -> InvalidRequest:
-    """Application code ended the transaction it was given; or went back behind our call in it, which lets go of the locks."""
+    """The error for application code that ended the transaction it was given, or rolled back to a savepoint from before our call,
+    which releases the locks."""
     return invalid("tx", "transaction_ended", "your function ended the transaction it was given, or rolled back to a savepoint "
                    "from before the call: nothing was held. What it wrote before may be committed. Leave commit and rollback "
                    "to whoever began the transaction")  # fmt: skip
@@ -109,7 +110,7 @@ def _driver(connection: Any) -> Any:
 
 
 def _unusable(error: Exception) -> InvalidRequest | EngineError:
-    """What SQLAlchemy says about its own state, as a refusal; what the database says, as an error."""
+    """An error about SQLAlchemy's own state is the caller's mistake (`InvalidRequest`); an error of the database is an `EngineError`."""
     names = [base.__name__ for base in type(error).__mro__]
     if "PendingRollbackError" in names:
         return invalid("tx", "tx_aborted", f"the transaction is to be rolled back first: {error}")

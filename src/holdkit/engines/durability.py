@@ -22,7 +22,7 @@ LEVELS: Final[tuple[Survives, ...]] = get_args(Survives)
 
 
 class Standby(Struct, frozen=True):
-    """One that receives the store's log, or did."""
+    """A standby server that receives the store's write-ahead log, or did."""
 
     name: str
     state: Literal["synchronous", "asynchronous", "away", "unknown"]
@@ -48,8 +48,8 @@ class Durability(Struct, frozen=True):
         return self.level not in ("asynchronous_standby", "unsafe")
 
 
-IN_MEMORY: Final = Durability("process", "nothing survives the process")
-ON_DISK: Final = Durability("local", "a done answer is on this machine's disk: synced before it is given")
+IN_MEMORY: Final = Durability("process", "nothing is stored: all changes are lost when the process ends")
+ON_DISK: Final = Durability("local", "changes are synced to this machine's disk before their calls return")
 
 
 try:
@@ -77,7 +77,7 @@ def sync_file(descriptor: int) -> None:
 
 
 def sync_path(path: Path) -> None:
-    """The same by name."""
+    """The same for a file given by its path."""
     descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         sync_file(descriptor)

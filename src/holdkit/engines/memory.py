@@ -71,19 +71,19 @@ class Baseline:
         fold(self, entry)
         self.seq, self.slot = self.seq + 1, max(self.slot, entry.slot)
 
-    def entry_of(self, tenant: str, subject: str) -> Entry | None:
-        """One subject's row as an entry, if the baseline has it."""
+    def entry_about(self, tenant: str, subject: str) -> Entry | None:
+        """The row of a subject (hold, pool or record) as an entry, if the baseline has it."""
         hold = self.holds.get((tenant, subject))
         if hold is not None:
             return self._entry(subject, tenant, hold=hold)
-        pool = self.entry_of_pool((tenant, subject))
+        pool = self.entry_about_pool((tenant, subject))
         if pool is not None:
             return pool
         kind, _, name = subject.partition("/")
         record = self.records.get((tenant, kind, name))
         return None if record is None else self._entry(subject, tenant, record=record)
 
-    def entry_of_pool(self, key: Key) -> Entry | None:
+    def entry_about_pool(self, key: Key) -> Entry | None:
         """A pool's row as an entry, if the baseline has it."""
         pool = self.pools.get(key)
         return None if pool is None else self._entry(pool.id, pool.tenant, pool=pool)
@@ -161,20 +161,20 @@ class Journal:
         return ((number, self._entries[number]) for number in range(seq + 1, self.last_seq + 1))
 
     def about(self, tenant: str, subject: str, limit: int | None) -> list[JournalRow]:
-        """A subject's story; it begins with a baseline where its first entries are no longer kept."""
-        known = self.baseline.entry_of(tenant, subject)
+        """The entries about a subject. If its first entries are no longer kept, its row in the baseline stands for them."""
+        known = self.baseline.entry_about(tenant, subject)
         kept = ((seq, self._entries[seq]) for seq in self._about.get((tenant, subject), ()))
         return _rows(islice(kept if known is None else chain(((self.baseline.seq, known),), kept), limit))
 
     def touching(self, tenant: str, pool: str, seq: int, limit: int) -> list[JournalRow]:
-        """Entries after a number that touched a pool; from the beginning, with a baseline like every story."""
-        known = None if seq else self.baseline.entry_of_pool((tenant, pool))
+        """Entries after a sequence number that changed a pool. From the beginning, its row in the baseline comes first."""
+        known = None if seq else self.baseline.entry_about_pool((tenant, pool))
         behind = self._behind(seq or self.baseline.seq)
         found = (row for row in behind if row[1].tenant == tenant and touches(row[1], pool))
         return _rows(islice(found if known is None else chain(((self.baseline.seq, known),), found), limit))
 
     def at(self, seq: int) -> JournalRow | None:
-        """The entry of this number, if it is still kept as it was."""
+        """The entry with this sequence number, if it is still kept."""
         entry = self._entries.get(seq)
         return None if entry is None else JournalRow(seq, encode_entry(entry))
 

@@ -22,8 +22,8 @@ SYNC, ASYNC, AWAY, HIDDEN = (
     Standby("s3", "away"),
     Standby("s4", "unknown"),
 )
-LOSES, WAITS, HIDES = "may lose the last moments", "so that commits wait", "cannot be told by this role"
-GRANT = "grant pg_read_all_stats (or pg_monitor) to this role"
+LOSES, WAITS, HIDES = "may lose the last changes", "so commits wait", "database role may not see"
+GRANT = "grant it pg_read_all_stats or pg_monitor"
 
 
 @pytest.mark.parametrize(
@@ -34,14 +34,14 @@ GRANT = "grant pg_read_all_stats (or pg_monitor) to this role"
         ({}, [ASYNC], "asynchronous_standby", f"there is one (s2, asynchronous): a failover {LOSES}", "name it in"),
         ({}, [AWAY], "asynchronous_standby", "there is one (s3, away)", "name it in synchronous_standby_names"),
         ({}, [ASYNC, AWAY], "asynchronous_standby", "(s2, asynchronous, s3, away)", "name it in"),
-        ({}, [HIDDEN], "asynchronous_standby", f"there may be one (s4, unknown): a failover {LOSES}; what", GRANT),
+        ({}, [HIDDEN], "asynchronous_standby", f"there may be one (s4, unknown): a failover {LOSES} before it", GRANT),
         ({}, [Standby("", "unknown")], "asynchronous_standby", "there may be one (unnamed, unknown)", GRANT),
-        ({"synchronous_standby_names": "s1"}, [SYNC], "synchronous", "on the disk of a synchronous standby, of s1", ""),
+        ({"synchronous_standby_names": "s1"}, [SYNC], "synchronous", "on the disk of a synchronous standby (s1)", ""),
         ({"synchronous_standby_names": "s1", "synchronous_commit": "remote_write"}, [SYNC], "synchronous",
-         "in the memory of a synchronous standby, of s1", ""),
+         "in the memory of a synchronous standby (s1)", ""),
         ({"synchronous_standby_names": "s1", "synchronous_commit": "remote_apply"}, [SYNC], "synchronous",
-         "and applied there, of s1", ""),
-        ({"synchronous_standby_names": "*"}, [SYNC, ASYNC], "synchronous", f"another (s2, asynchronous) {LOSES}", ""),
+         "and applied there (s1)", ""),
+        ({"synchronous_standby_names": "*"}, [SYNC, ASYNC], "synchronous", f"another standby (s2, asynchronous) {LOSES}", ""),
         ({"synchronous_standby_names": "s1"}, [], "synchronous", WAITS, "start the standby, or take its name out"),
         ({"synchronous_standby_names": "s1"}, [AWAY], "synchronous", WAITS, "start the standby"),
         ({"synchronous_standby_names": "s1"}, [HIDDEN], "synchronous", HIDES, GRANT),

@@ -14,7 +14,7 @@ from holdkit.core.reading import ListPools
 from holdkit.engines.sqlite import SqliteEngine, open_engine, opening
 from holdkit.engines.sqlite.caller_transaction import open_application_connection
 from holdkit.engines.sqlite.driver import Driver, load, migrations
-from holdkit.engines.sqlite.opening import check_library, file_system, prepare_file, trouble
+from holdkit.engines.sqlite.opening import check_library, error_from_sqlite, file_system, prepare_file
 from holdkit.errors import EngineError, InvalidRequest, Overloaded
 from tests.engines.commands import create
 from tests.engines.sqlite.conftest import Open
@@ -28,7 +28,7 @@ class Interrupted(Exception):
 def test_a_new_file_is_for_its_owner_only(engine: SqliteEngine, path: Path) -> None:
     done(engine, create())
     files = [*path.parent.iterdir()]
-    assert len(files) > 1, "the file itself, and what SQLite and the turnstile have beside it"
+    assert len(files) > 1, "the file itself, and the files that SQLite and the fair write lock keep beside it"
     for file in files:
         assert stat.S_IMODE(file.stat().st_mode) == 0o600, file
 
@@ -292,6 +292,6 @@ def test_hot_statements_are_answered_by_an_index(engine: SqliteEngine, path: Pat
 def test_a_file_that_somebody_else_has_turns_away_and_is_no_failure(name: str) -> None:
     error = sqlite3.OperationalError("as it says")
     error.sqlite_errorcode = getattr(sqlite3, name)
-    assert isinstance(trouble("a file", error), Overloaded)
+    assert isinstance(error_from_sqlite("a file", error), Overloaded)
     error.sqlite_errorcode = sqlite3.SQLITE_IOERR
-    assert isinstance(trouble("a file", error), EngineError)
+    assert isinstance(error_from_sqlite("a file", error), EngineError)

@@ -3,7 +3,7 @@
 python worker.py FILE hold COUNT      places COUNT holds of one unit, one batch each, and prints how many were granted
 python worker.py FILE until [ENOUGH]  places holds until a line arrives on standard input; says when it has so many, and
                                       in the end how many
-python worker.py FILE lock            takes the turnstile, says so, keeps it until a line arrives
+python worker.py FILE lock            takes the fair write lock, says so, keeps it until a line arrives
 """
 
 from __future__ import annotations

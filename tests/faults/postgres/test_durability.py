@@ -27,7 +27,7 @@ from tests.support.command_line import run, told
 from tests.support.modes import Async, Sync
 from tests.support.servers import live_server
 
-LOSES = "a failover may lose the last moments"
+LOSES = "a failover may lose the last changes before it"
 ROLE = """
     create role app login; grant usage on schema holdkit to app;
     grant select, insert, update, delete on all tables in schema holdkit to app
@@ -149,7 +149,9 @@ def test_a_reload_is_noticed_under_an_open_kernel(primary: PostgresServer, mode:
         assert hk.stats.durability.advice == "set synchronous_commit = on"
 
         setting(primary, "synchronous_commit", "off")
-        with pytest.raises(EngineError, match="runs with synchronous_commit = off, so a done answer could be lost"):
+        with pytest.raises(
+            EngineError, match="runs with synchronous_commit = off, so changes that were answered as done could be lost"
+        ):
             await_level(hk, "unsafe")
         setting(primary, "synchronous_commit", "on")
         await_level(hk, "synchronous")
@@ -178,7 +180,7 @@ def test_a_role_that_may_not_see_the_standbys_says_so(primary: PostgresServer) -
         assert found.standbys == (Standby("standby", "unknown"),)
         assert "there may be one" in found.says
         assert "cannot be told by this role" in found.says
-        assert "grant pg_read_all_stats" in found.advice
+        assert "grant it pg_read_all_stats" in found.advice
 
         hidden = "revoke select on pg_stat_replication from public", "grant select on pg_stat_replication to public"
         with sql(primary, *hidden):
@@ -241,4 +243,6 @@ def test_the_doctor_says_so_and_what_to_do(primary: PostgresServer) -> None:
     report = told(DoctorDocument, "doctor", primary.dsn("shop"))
     (found,) = [finding for finding in report.findings if finding.name == "durability"]
     assert (found.level, found.advice) == ("ok", "")
-    assert found.says.startswith("synchronous: a done answer is on the server's disk and on the disk of a synchronous")
+    assert found.says.startswith(
+        "synchronous: before a call returns, its changes are on the server's disk and on the disk of a synchronous"
+    )

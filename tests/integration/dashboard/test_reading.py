@@ -242,7 +242,7 @@ def test_health_shows_what_a_done_answer_survives(browser: Browser, tmp_path: Pa
     with served(tmp_path) as (server, _), watched(browser, server) as tab:
         page = tab.open("health")
         card = page.locator("[data-durability=local]")
-        expect(card).to_contain_text("local a done answer is on this machine's disk")
+        expect(card).to_contain_text("local changes are synced to this machine's disk")
         expect(card.locator(".wrong")).to_have_count(0)
 
 
@@ -255,6 +255,8 @@ def test_health_warns_of_what_may_be_lost_and_of_clocks_that_differ(
         monkeypatch.setattr(time, "time_ns", lambda: right() - 600 * 1_000_000_000)
         page = tab.open("health")
         card = page.locator("[data-durability=unsafe]")
-        expect(card.locator(".wrong").first).to_contain_text("a crash of the server may lose a done answer")
+        expect(card.locator(".wrong").first).to_contain_text(
+            "a crash of the server may lose changes that were answered as done"
+        )
         expect(card).to_contain_text("To improve this: switch on synchronous_commit")
         expect(card.locator("[data-clock]")).to_contain_text(re.compile(r"differ by (599|600)\.\d s"))

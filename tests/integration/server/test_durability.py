@@ -34,7 +34,7 @@ def test_changes_carry_it_and_nothing_else_does(shared_server: LiveServer) -> No
         assert refused.status_code == 409
         assert all(HEADER not in answer.headers for answer in (*looked, refused))
         assert looked[3].json() == {"status": "ok", "durability": "process", "clock_lag": 0.0}
-        assert looked[1].json()["durability"]["says"] == "nothing survives the process"
+        assert looked[1].json()["durability"]["says"] == "nothing is stored: all changes are lost when the process ends"
 
 
 def test_clients_pass_it_on(remote: Any) -> None:

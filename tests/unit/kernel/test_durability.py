@@ -78,5 +78,5 @@ def test_the_doctor_says_it(tmp_path: Path) -> None:
     (found,) = [finding for finding in report.findings if finding.name == "durability"]
     assert (found.level, found.says) == (
         "ok",
-        "local: a done answer is on this machine's disk: synced before it is given",
+        "local: changes are synced to this machine's disk before their calls return",
     )

@@ -367,10 +367,11 @@ def test_a_thread_interrupted_while_it_waits_for_a_lock_queue_is_removed(
     no_lock_queues(hk)
 
 
-class Fickle:
-    """An engine that cannot be caught half-way, and skips every other group unless it waits for locks."""
+class SkippingEngine:
+    """An engine whose batches are applied in one step, so that no interrupt splits one. Unless it waits for locks, it skips most
+    groups, as if their pools were locked."""
 
-    url, limits, lanes, durability = "fickle://", Limits(), 1, IN_MEMORY
+    url, limits, lanes, durability = "skipping://", Limits(), 1, IN_MEMORY
 
     @property
     def capabilities(self) -> Capabilities:
@@ -387,14 +388,14 @@ class Fickle:
         return []
 
     def apply(self, groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:
-        left = (
+        skipped = (
             {}
             if wait_for_locks
             else {n: f"pool {next(self._turn) % 3}" for n in range(len(groups)) if next(self._turn) % 4}
         )
-        here = [group for index, group in enumerate(groups) if index not in left]
-        outcomes: list[Any] = [[] if index in left else [Done(slot=0)] for index in range(len(groups))]
-        applied = Applied(outcomes, None, True, left)
+        here = [group for index, group in enumerate(groups) if index not in skipped]
+        outcomes: list[Any] = [[] if index in skipped else [Done(slot=0)] for index in range(len(groups))]
+        applied = Applied(outcomes, None, True, skipped)
         self.applied.extend([group.commands[0].id for group in here])  # type: ignore[union-attr, misc]
         return applied
 
@@ -402,8 +403,8 @@ class Fickle:
         pass
 
 
-class Roomier(Fickle):
-    """The same, which adds calls that have come meanwhile."""
+class GrowingBatchEngine(SkippingEngine):
+    """The same, for growing batches: it adds the calls that have come meanwhile."""
 
     @property
     def capabilities(self) -> Capabilities:
@@ -413,9 +414,9 @@ class Roomier(Fickle):
         return self.apply([*groups, *add_late(lambda group: True)], wait_for_locks=True)
 
 
-@pytest.mark.parametrize("engine", [Fickle, Roomier])
+@pytest.mark.parametrize("engine", [SkippingEngine, GrowingBatchEngine])
 def test_threads_interrupted_anywhere_in_lock_queues_leave_nobody_waiting_and_nothing_applied_twice(
-    engine: type[Fickle],
+    engine: type[SkippingEngine],
 ) -> None:
     group_commit = GroupCommit(engine())  # type: ignore[arg-type]
     interrupted_anywhere(group_commit, rounds=200)

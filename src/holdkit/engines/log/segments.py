@@ -1,7 +1,8 @@
-"""Segments: the files of a log, each a chain of frames behind a header that says where it begins.
+"""Segments: the files of a log. Each is a header followed by a chain of frames.
 
-A segment's header names the one before it and how much of that one counts. So a frame whose sync failed can be put out of
-the story for certain, by beginning a new segment in front of it. Files get their name only when their header is durable.
+The header of a segment names the segment before it, and the offset up to which that one is valid. So a frame whose sync failed
+can be excluded for certain: a new segment declares the previous one valid only up to the start of that frame. A file gets its
+final name only when its header is durable.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ MAX_BODY: Final = 1 << 30
 
 
 class Frame(Struct, frozen=True, gc=False):
-    """One frame as found in a file."""
+    """One frame, as read from a file."""
 
     number: int
     first_seq: int
-    """The number of its first journal entry (or of the next one to come, if it has none)."""
+    """The sequence number of its first journal entry; if it has none, of the next entry."""
     offset: int
     end: int
     body: bytes
@@ -35,9 +36,9 @@ class Frame(Struct, frozen=True, gc=False):
 
 
 def checksum(file_id: bytes, offset: int, number: int, first_seq: int, body: bytes) -> bytes:
-    """Over everything that makes this frame this frame."""
-    place = struct.pack("<16sQQQQ", file_id, offset, number, first_seq, len(body))
-    return hashlib.blake2b(body, digest_size=16, key=place).digest()
+    """Over the body, and over the file, the offset and the numbers: a frame that was moved or copied does not check."""
+    position = struct.pack("<16sQQQQ", file_id, offset, number, first_seq, len(body))
+    return hashlib.blake2b(body, digest_size=16, key=position).digest()
 
 
 def encode_frame(file_id: bytes, offset: int, number: int, first_seq: int, body: bytes) -> bytes:
@@ -46,7 +47,7 @@ def encode_frame(file_id: bytes, offset: int, number: int, first_seq: int, body:
 
 
 def decode_frame(file_id: bytes, data: bytes, offset: int, base: int = 0) -> Frame | None:
-    """The frame at `offset` of the file whose bytes from `base` on are `data`; None if it does not check."""
+    """The frame at `offset` of the file whose bytes from `base` on are `data`; None if it is incomplete or its checksum is wrong."""
     start = offset - base
     if len(data) - start < HEAD.size:
         return None
@@ -60,12 +61,12 @@ def decode_frame(file_id: bytes, data: bytes, offset: int, base: int = 0) -> Fra
 
 
 def chained(chain: bytes, checksum: bytes) -> bytes:
-    """What all frames up to one came to: two logs that ever differed never agree again."""
+    """A digest of all frames so far, the next one included: two logs that ever differed never have the same one again."""
     return hashlib.blake2b(chain + checksum, digest_size=16).digest()
 
 
 def later_frame(file_id: bytes, data: bytes, offset: int) -> Frame | None:
-    """The first whole frame anywhere behind `offset`: its presence means damage in the middle, not a torn tail."""
+    """The first whole frame anywhere after `offset`. If there is one, the file is damaged in the middle; it is not a torn tail."""
     start = data.find(MAGIC, offset + 1)
     while start != -1:
         frame = decode_frame(file_id, data, start)
@@ -83,7 +84,7 @@ START: Final = len(PREAMBLE) + FILE_ID
 
 
 class Header(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a segment says of itself, as JSON in its first frame."""
+    """The header of a segment: JSON in its first frame."""
 
     format: int
     log_id: str
@@ -92,9 +93,9 @@ class Header(Struct, frozen=True, forbid_unknown_fields=True):
     next_seq: int
     previous_id: str = ""
     previous_end: int = 0
-    """How much of the segment before this one counts; what stands behind it never happened."""
+    """The offset up to which the segment before this one is valid; what follows there was never committed."""
     chain: str = ""
-    """What all frames before this segment came to."""
+    """The digest of all frames before this segment (see `chained`), in hex."""
     settings: dict[str, Any] = {}
     """The limits that change meaning, stored with the data."""
 
@@ -114,13 +115,13 @@ class Segment(Struct):
     end: int
     """Where its last whole frame ends."""
     sealed: bool = False
-    """An empty frame stands behind the end: everything before it had been synced when it was written."""
+    """An empty frame follows the end: everything before it had been synced when it was written."""
     torn: bool = False
-    """Something that does not check stands behind the end."""
+    """Bytes that are not a valid frame follow the end."""
 
 
 def segment_name(number: int) -> str:
-    """Names sort as numbers do."""
+    """The file name of a segment; names sort like the numbers."""
     return f"{number:08d}.log"
 
 
@@ -174,7 +175,7 @@ def open_segment(disk: Reading, name: str) -> Segment:
 def scan(disk: Reading, segment: Segment, until: int | None, first: int) -> Iterator[Frame]:
     """The frames of a segment in order, the first numbered `first`; moves `segment.end` along.
 
-    Up to `until` (what the next segment says of this one) everything must check. Without it a bad tail is left out, if no
+    Up to `until` (the offset that the next segment names) every frame must check. Without `until`, a damaged tail is ignored if no
     whole frame follows it.
     """
     data = segment.file.read(0, segment.file.size() if until is None else until)
@@ -205,10 +206,10 @@ def scan(disk: Reading, segment: Segment, until: int | None, first: int) -> Iter
 
 
 def renew(disk: Disk, segment: Segment) -> None:
-    """Write a segment's good bytes anew under its own name.
+    """Write the valid bytes of a segment to a new file, and rename that over the old one.
 
-    After a failed sync the kernel may show pages that are on no platter, and no later sync will write them: what was read
-    from a log that nobody sealed is trusted only once it has been written again.
+    After a failed sync the operating system may show pages that are not on disk and that no later sync will write. So what was
+    read from a log that was not sealed is trusted only once it has been written again.
     """
     draft = segment.name + ".new"
     if draft in disk.names():
@@ -234,7 +235,7 @@ def _damaged(disk: Reading, segment: Segment, offset: int) -> EngineError:
 
 
 def frame_at(segment: Segment, offset: int) -> Frame:
-    """One frame that is known to be there."""
+    """A frame that was read before, read again."""
     try:
         head = segment.file.read(offset, HEAD.size)
         length = HEAD.unpack(head)[1] if len(head) == HEAD.size else 0

@@ -54,8 +54,13 @@ def _settings(connection: PipelineConnection, address: Address) -> Iterator[Find
         if value != "off":
             yield Finding(name, "ok", value)
         elif name in address.allow_unsafe:
-            yield Finding(name, "warn", "off, allowed by the URL: a done answer may be lost", "switch it on")
+            yield Finding(
+                name, "warn", "off, allowed by the URL: changes that were answered as done may be lost", "switch it on"
+            )
         else:
             yield Finding(
-                name, "fail", "off: a done answer may be lost", "switch it on, or allow it in the URL by name"
+                name,
+                "fail",
+                "off: changes that were answered as done may be lost",
+                "switch it on, or allow it in the URL by name",
             )

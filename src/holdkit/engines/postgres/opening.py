@@ -104,7 +104,7 @@ def check_safety(address: Address, settings: Mapping[str, str]) -> None:
     refused = [name for name in found if name not in address.allow_unsafe]
     if refused:
         raise EngineError(
-            f"{address.shown} runs with {refused[0]} = off, so a done answer could be lost: switch it on, or allow it by "
+            f"{address.shown} runs with {refused[0]} = off, so changes that were answered as done could be lost: switch it on, or allow it by "
             f"name with ?allow_unsafe={','.join(found)}"
         )
 
@@ -123,7 +123,7 @@ def shown_version(number: int) -> str:
 # What a done answer survives
 
 _NOT_ALLOWED: Final = "42501"
-"""The server shows the receivers of its log to chosen roles only."""
+"""Insufficient privilege: the server shows its standbys to some roles only."""
 _STATES: Final[Mapping[str | None, Literal["synchronous", "asynchronous"]]] = {
     "sync": "synchronous",
     "quorum": "synchronous",
@@ -135,8 +135,8 @@ _COPY: Final = {
     "on": "on the disk of a synchronous standby",
     "remote_apply": "on the disk of a synchronous standby and applied there",
 }
-_HIDDEN: Final = "what receives the log, and whether commits wait for it, cannot be told by this role"
-_GRANT: Final = "to see what receives the log, grant pg_read_all_stats (or pg_monitor) to this role"
+_HIDDEN: Final = "this database role may not see which standbys there are, nor whether commits wait for them"
+_GRANT: Final = "to let this database role see the standbys, grant it pg_read_all_stats or pg_monitor"
 
 
 class DurabilityCheck:
@@ -150,7 +150,7 @@ class DurabilityCheck:
         """The moment of `time.monotonic` from which the next call reads it again."""
 
     def read(self, connection: PipelineConnection) -> Durability:
-        """Read it. Raises `EngineError` for an unsafe setting that the URL does not allow by name."""
+        """Read the settings and the standbys. Raises `EngineError` for an unsafe setting that the URL does not allow by name."""
         found = read_durability(connection)
         check_safety(self._address, found.settings)
         self.known, self.stale_at = found, time.monotonic() + FRESH
@@ -158,7 +158,7 @@ class DurabilityCheck:
 
 
 def read_durability(connection: PipelineConnection) -> Durability:
-    """What is in force on this connection."""
+    """What a done answer survives, by the settings in force on this connection."""
     try:
         (values,), rows = connection.execute((("read_durability", ()), ("read_standbys", ())))
         standbys = [Standby(name, "away" if away else _STATES.get(state, "unknown")) for name, state, away in rows]
@@ -174,7 +174,7 @@ def assess(settings: Mapping[str, str], standbys: Sequence[Standby]) -> Durabili
     off = [name for name in UNSAFE if settings[name] == "off"]
     if off:
         says, advice = (
-            f"{', '.join(off)} = off: a crash of the server may lose a done answer",
+            f"{', '.join(off)} = off: a crash of the server may lose changes that were answered as done",
             f"switch on {', '.join(off)}",
         )
         return Durability("unsafe", says, advice, tuple(standbys), settings)
@@ -182,10 +182,16 @@ def assess(settings: Mapping[str, str], standbys: Sequence[Standby]) -> Durabili
     if names and commit != "local":
         return _synchronous(settings, standbys)
     if not names and not standbys:
-        return Durability("local", "a done answer is on the server's disk; no standby is connected", "", (), settings)
+        return Durability(
+            "local",
+            "changes are on the server's disk before their calls return; no standby is connected",
+            "",
+            (),
+            settings,
+        )
     there = "may be" if all(standby.state == "unknown" for standby in standbys) else "is"
     others = f" ({_named(standbys)})" if standbys else ""
-    says = f"commits wait for no standby, and there {there} one{others}: a failover may lose the last moments"
+    says = f"commits wait for no standby, and there {there} one{others}: a failover may lose the last changes before it"
     advice = (
         "set synchronous_commit = on" if names else "name it in synchronous_standby_names, unless that is acceptable"
     )
@@ -193,21 +199,21 @@ def assess(settings: Mapping[str, str], standbys: Sequence[Standby]) -> Durabili
 
 
 def _synchronous(settings: Mapping[str, str], standbys: Sequence[Standby]) -> Durability:
-    """Commits wait for the standbys that are named; there may be others."""
+    """Commits wait for the standbys in `synchronous_standby_names`; there may be others."""
     commit, names = settings["synchronous_commit"], settings["synchronous_standby_names"]
-    says = f"a done answer is on the server's disk and {_COPY.get(commit, _COPY['on'])}, of {names}"
+    says = f"before a call returns, its changes are on the server's disk and {_COPY.get(commit, _COPY['on'])} ({names})"
     others = [standby for standby in standbys if standby.state in ("asynchronous", "away")]
     if others:
-        says += f"; a failover to another ({_named(others)}) may lose the last moments"
+        says += f"; a failover to another standby ({_named(others)}) may lose the last changes before it"
     advice = ""
     if not any(standby.state in ("synchronous", "unknown") for standby in standbys):
-        says += "; none is connected, so that commits wait"
+        says += "; none is connected, so commits wait until one is"
         advice = "start the standby, or take its name out of synchronous_standby_names"
     return _with_hidden(Durability("synchronous", says, advice, tuple(standbys), settings))
 
 
 def _with_hidden(durability: Durability) -> Durability:
-    """The same, saying what this role was not shown."""
+    """The same, with a sentence about the standbys that this database role may not see."""
     if not any(standby.state == "unknown" for standby in durability.standbys):
         return durability
     advice = f"{durability.advice}; {_GRANT}" if durability.advice else _GRANT

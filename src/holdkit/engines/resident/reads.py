@@ -1,4 +1,4 @@
-"""Reads on resident tables: rows as they look now, in explicit order."""
+"""The queries of an engine that keeps its tables in memory: rows as they are at the present slot, in a defined order."""
 
 from __future__ import annotations
 
@@ -42,23 +42,23 @@ class Journal(Protocol):
     last_seq: int
 
     def forget(self, holds: Iterable[Key], /) -> None:
-        """These holds have left the tables."""
+        """Drop what is kept for these holds: they were removed from the tables."""
         ...
 
     def after(self, seq: int, limit: int, tenant: str | None, /) -> list[JournalRow]:
-        """Entries after a number, of one tenant or of all."""
+        """Entries after a sequence number, of one tenant or of all."""
         ...
 
     def about(self, tenant: str, subject: str, limit: int | None, /) -> list[JournalRow]:
-        """A subject's story, or its beginning."""
+        """The entries about a subject, all of them or the first `limit`."""
         ...
 
     def touching(self, tenant: str, pool: str, seq: int, limit: int, /) -> list[JournalRow]:
-        """Entries after a number that touched a pool."""
+        """Entries after a sequence number that changed a pool."""
         ...
 
     def at(self, seq: int, /) -> JournalRow | None:
-        """The entry of this number, if it is there."""
+        """The entry with this sequence number, if there is one."""
         ...
 
     def end(self) -> JournalRow | None:
@@ -66,7 +66,7 @@ class Journal(Protocol):
         ...
 
     def whole(self) -> Iterator[Numbered]:
-        """Everything, for `verify`."""
+        """Every entry, for `verify`."""
         ...
 
 
@@ -74,7 +74,7 @@ K = TypeVar("K", bound=tuple[str, ...])
 
 
 class Reader(Struct, frozen=True):
-    """All that a read may look at."""
+    """What a query may use: the tables, the journal, the limits in force and the present slot."""
 
     tables: Tables
     journal: Journal
@@ -82,13 +82,13 @@ class Reader(Struct, frozen=True):
     slot: Slot
 
     def pool(self, row: Pool) -> Pool:
-        """A pool with what is due counted as returned."""
+        """The pool, with its due legs counted as returned."""
         due = self.tables.due(row.key, max(self.slot, row.slot))
         units = self.tables.legs.get(row.key, {})
         return seen_pool(row, sum(units[hold_id] for _, hold_id in due))
 
     def hold(self, row: StoredHold | None) -> StoredHold | None:
-        """A hold as a command on it would find it: at the latest slot of its pools."""
+        """The hold as a command would find it: at the present slot, or at the slot of one of its pools if that is later."""
         if row is None:
             return None
         pools = (self.tables.pools.get((row.tenant, leg.pool)) for leg in row.legs)
@@ -159,7 +159,7 @@ def list_tenants(reader: Reader, query: ListTenants) -> list[str]:
 
 
 def read_journal(reader: Reader, query: ReadJournal) -> list[JournalRow]:
-    """Entries after a number of the one lane."""
+    """Entries after a sequence number; there is one lane."""
     return reader.journal.after(query.after.get(0, 0), query.limit, query.tenant)
 
 
@@ -169,7 +169,7 @@ def read_history(reader: Reader, query: ReadHistory) -> list[JournalRow]:
 
 
 def read_pool_history(reader: Reader, query: ReadPoolHistory) -> list[JournalRow]:
-    """Entries that touched a pool."""
+    """Entries that changed a pool."""
     return reader.journal.touching(query.tenant, query.pool, query.after.get(0, 0), query.limit)
 
 
@@ -191,7 +191,7 @@ def read_clock(reader: Reader, _query: ReadClock) -> Slot:
 
 
 def take_survey(reader: Reader, _query: TakeSurvey) -> Survey:
-    """How much there is."""
+    """Counts for `doctor` and statistics."""
     tables, now, end = reader.tables, reader.slot, reader.journal.end()
     due, _ = tables.due_holds(now, 1, 1)
     live = sum(1 for hold in tables.holds.values() if hold.state is State.HELD and not hold.due(now))
@@ -203,7 +203,7 @@ def take_survey(reader: Reader, _query: TakeSurvey) -> Survey:
 def keys_after(rows: Mapping[K, object], after: K) -> Iterator[K]:
     """Keys with the same beginning as `after` whose last part is greater, in order.
 
-    Sorted anew each time: ids that were minted arrive in order, and sorting what is sorted costs one pass.
+    Sorts all keys each time: generated ids arrive in order, and to sort what is in order takes one pass.
     """
     keys = sorted(rows)
     for key in islice(keys, bisect_right(keys, after), None):
@@ -232,5 +232,5 @@ ANSWERS: Final[dict[type[Query[Any]], Callable[[Reader, Any], Any]]] = {
 
 
 def answer(query: Query[Any], tables: Tables, journal: Journal, limits: Limits, slot: Slot) -> Any:
-    """Find who answers, and ask."""
+    """Run the function that answers this type of query."""
     return ANSWERS[type(query)](Reader(tables, journal, limits, slot), query)

@@ -1,6 +1,6 @@
-"""The rows, and the orders kept over them so that nothing ever has to be searched.
+"""The rows of an engine that keeps everything in memory, and the sorted indexes over them, so that no call scans a table.
 
-Knows no rule: what is due, live or retired is the core's word; here is only where such rows stand.
+Decides nothing: the core says what is due, live or retired; the indexes here only find such rows.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ...core.view import DueLeg
 from .operations import Operations, Order
 
 HELD: Final = State.HELD  # an enum's members are slow to look up
-NO_POOL: Final = Pool("", "", 0)  # stands for one that is not there
+NO_POOL: Final = Pool("", "", 0)  # stands for a pool that does not exist
 
 
 class Tables:
@@ -32,15 +32,19 @@ class Tables:
         self.fence_floor = 0
         self.last_slot: Slot = 0
         self.legs: dict[Key, dict[str, int]] = {}  # pool → hold id → outstanding units
-        self.deadlines: dict[Key, Order] = {}  # pool → the holds with a deadline that have outstanding legs there
+        self.deadlines: dict[Key, Order] = {}  # pool → its holds with a deadline and outstanding legs, by deadline
         self.held = 0  # holds in state held, with and without a deadline
-        self.live = Order()  # those with a deadline
-        self.leftover = Order()  # expired holds with legs still out on other pools
-        self.kept = {rule: Order() for rule in Keeping}  # all others, by the rule and from when it counts
-        self.idle: list[Key] = []  # on-demand pools that are empty
-        self.resting = Order()  # the labelled ones among them, by their last slot
+        self.live = Order()  # holds in state held with a deadline, by deadline
+        self.leftover = (
+            Order()
+        )  # expired holds with outstanding legs (not every pool has been touched since), by deadline
+        self.kept = {
+            rule: Order() for rule in Keeping
+        }  # all other holds, by the rule that keeps them and since when it applies
+        self.idle: list[Key] = []  # on-demand pools without label and window that are empty
+        self.resting = Order()  # empty on-demand pools with a label, by their last slot
         self.closing = Order()  # pools with a window, by its end
-        self.linked: dict[Key, list[str]] = {}  # (tenant, entity) → the labelled pools it was linked to, by id
+        self.linked: dict[Key, list[str]] = {}  # (tenant, entity) → the labelled pools linked to the entity, by id
 
     # Pools and records
 
@@ -54,11 +58,11 @@ class Tables:
             self.last_slot = max(self.last_slot, pool.slot)
         was, now = before or NO_POOL, pool or NO_POOL
         if was.on_demand or now.on_demand:
-            self._file_idle(key, was, now)
+            self._index_idle(key, was, now)
         if was.entity != now.entity:
-            self._file_entity(key, was.entity, now.entity)
+            self._index_entity(key, was.entity, now.entity)
 
-    def _file_idle(self, key: Key, was: Pool, now: Pool) -> None:
+    def _index_idle(self, key: Key, was: Pool, now: Pool) -> None:
         if was.closes != now.closes:
             if was.closes is not None:
                 self.closing.take_out(was.closes, key)
@@ -70,7 +74,7 @@ class Tables:
         if rested is not None and was.closes is None:
             if was.label is None:
                 at = bisect_left(self.idle, key)
-                assert self.idle[at] == key, "an order has lost one of its rows"
+                assert self.idle[at] == key, "an index has lost one of its rows"
                 del self.idle[at]
             else:
                 self.resting.take_out(rested, key)
@@ -80,7 +84,7 @@ class Tables:
             else:
                 self.resting.file(rests, key)
 
-    def _file_entity(self, key: Key, was: str | None, now: str | None) -> None:
+    def _index_entity(self, key: Key, was: str | None, now: str | None) -> None:
         tenant, pool = key
         if was is not None:
             linked = self.linked[tenant, was]
@@ -100,19 +104,19 @@ class Tables:
     # Holds and their legs
 
     def put_hold(self, hold: StoredHold) -> None:
-        """Write a hold and the difference of its outstanding legs."""
+        """Write a hold, and bring the indexes of its outstanding legs up to date."""
         key = (hold.tenant, hold.id)
         before = self.holds.get(key)
         if before is not None:
-            shelf, slot = self._shelf(before)
+            index, slot = self._index_of(before)
             if slot is not None:
-                shelf.take_out(slot, key)
+                index.take_out(slot, key)
             self.held -= before.state is HELD
         self.holds[key] = hold
         self.held += hold.state is HELD
-        shelf, slot = self._shelf(hold)
+        index, slot = self._index_of(hold)
         if slot is not None:
-            shelf.file(slot, key)
+            index.file(slot, key)
         if before is None:
             self._put_legs(key, hold)
         elif before.legs is not hold.legs or before.deadline != hold.deadline:
@@ -122,11 +126,11 @@ class Tables:
     def drop_hold(self, key: Key) -> None:
         """Remove a hold that has ended."""
         hold = self.holds.pop(key)
-        shelf, slot = self._shelf(hold)
-        assert slot is not None, "only an ended hold is dropped"
-        shelf.take_out(slot, key)
+        index, slot = self._index_of(hold)
+        assert slot is not None, "only a hold that has ended is removed"
+        index.take_out(slot, key)
 
-    def _shelf(self, hold: StoredHold) -> tuple[Order, Slot | None]:
+    def _index_of(self, hold: StoredHold) -> tuple[Order, Slot | None]:
         if hold.state is HELD:
             return self.live, hold.deadline
         kept = keeping(hold)
@@ -167,7 +171,7 @@ class Tables:
         return self.live.any(until) or self.leftover.any(until)
 
     def due(self, pool: Key, until: Slot, limit: int | None = None) -> list[DueLeg]:
-        """A pool's outstanding legs with a deadline up to `until`, earliest first."""
+        """The outstanding legs of a pool with a deadline up to `until`, earliest first."""
         order = self.deadlines.get(pool)
         if order is None or not order.any(until):
             return []
@@ -175,20 +179,21 @@ class Tables:
         return [(slot, key[1]) for slot, key in order.first(count if limit is None else min(limit, count))]
 
     def live_at(self, now: Slot) -> int:
-        """Holds in state held whose deadline has not come."""
+        """The number of holds in state held whose deadline has not come."""
         return self.held - self.live.count(now)
 
     def due_holds(self, now: Slot, limit: int, max_legs: int) -> tuple[list[Key], bool]:
-        """Holds with due legs anywhere, in order of (deadline, id), and whether there are more than fit."""
-        due = (shelf.first(shelf.count(now)) for shelf in (self.live, self.leftover))
+        """Holds with due legs on any pool, in order of (deadline, id), and whether there are more than the limits allow."""
+        due = (index.first(index.count(now)) for index in (self.live, self.leftover))
         found = merge(*due, key=lambda due: (due[0], due[1][::-1]))
         legs = ((key, sum(1 for leg in self.holds[key].legs if leg.held)) for _, key in found)
         return portion(legs, limit, max_legs)
 
-    # What may go
+    # What may be removed
 
     def idle_pools(self, limit: int, now: Slot, retention: Slot | None) -> list[Key]:
-        """Pools that may be swept away, in order of (since when, id); without a retention, labelled ones as soon as empty."""
+        """On-demand pools that a sweep may remove, in order of (since when, id). Without a retention, a pool with a label may be
+        removed as soon as it is empty."""
         found: list[tuple[Slot, Key]] = [(0, key) for key in self.idle[:limit]]
         rested = len(self.resting) if retention is None else self.resting.count(now - retention)
         found += [(slot + (retention or 0), key) for slot, key in self.resting.first(min(limit, rested))]
@@ -197,14 +202,14 @@ class Tables:
         return [key for _, key in sorted(found)[:limit]]
 
     def forget_holds(self, count: int) -> list[Key]:
-        """Drop so many ended holds of which nothing is consumed, oldest first, as far as there are any."""
+        """Remove up to `count` ended holds of which nothing is consumed, oldest first; returns their keys."""
         gone = self.kept[Keeping.ENDED].drop(count)
         for key in gone:
             del self.holds[key]
         return gone
 
     def ended_until(self, slot: Slot) -> int:
-        """How many of these had their last change by then."""
+        """How many ended holds of which nothing is consumed had their last change up to `slot`."""
         return self.kept[Keeping.ENDED].count(slot)
 
     @property
@@ -214,12 +219,12 @@ class Tables:
 
     @property
     def consumed(self) -> int:
-        """How many of these have units that are consumed."""
+        """How many ended holds have units that are consumed."""
         return self.ended - len(self.kept[Keeping.ENDED])
 
     def retiring(self, limit: int, now: Slot | None, limits: Limits) -> list[Key]:
-        """Holds whose units are consumed and whose time is over, in order of (since when, id); without a time, the first
-        to come of all."""
+        """Holds whose units are consumed and whose retention is over, in order of (since when, id). If `now` is None: whether or not it
+        is over, those whose retention ends first."""
         found: list[tuple[Slot, str, Key]] = []
         for rule in (Keeping.WINDOW, Keeping.CONSUMED):
             order, span = self.kept[rule], kept_for(rule, limits)

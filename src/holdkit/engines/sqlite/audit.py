@@ -1,8 +1,8 @@
-"""Verify: names every row that is not what the journal says, or whose checksum does not fit.
+"""`verify` on SQLite: names every row that differs from what the journal says, or whose checksum is wrong.
 
-Writes nothing, and keeps little in memory: see `core.audit`. The journal never changes, so most of it is read in pages, each
-in a transaction of its own, in which others may checkpoint. Only what was written meanwhile, and the rows, are read in one
-snapshot. Rows that cannot even be decoded are named, and the audit goes on with the others.
+Writes nothing, and keeps little in memory: see `core.audit`. Entries of the journal never change, so most of the journal is read
+in pages, each in a transaction of its own; between them other connections can checkpoint the WAL. Only the entries written
+meanwhile, and the rows, are read in one snapshot. A row that cannot be decoded is named, and the audit goes on with the others.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ from ..whole_journal import Meter, Progress, Spill
 from .driver import Driver, Row, migrations
 from .rows import GENERATION, checksum, entry_checksum, hold_of, kept_row, pool_of, record_of
 
-SETTINGS = frozenset({"fence_floor", "scrubbed", GENERATION, *(f"limit.{name}" for name in MEANING)})
+SETTINGS: Final = frozenset({"fence_floor", "scrubbed", GENERATION, *(f"limit.{name}" for name in MEANING)})
+"""The settings that may be stored. `scrubbed` is the row that a write after a failed COMMIT puts, if it has nothing else to write."""
 PAGE: Final = 1_000
 """Entries read at a time."""
 
 
 class Audit:
-    """One verification. What the journal came to, and the rows that differ, are left for who wants to repair them: until it is
-    closed."""
+    """One verification. Until it is closed, `repair` can use what the journal folds to (`folded`) and the rows that differ
+    (`mismatches`)."""
 
     def __init__(self, driver: Driver, created: Limits, progress: Progress | None = None) -> None:
         self._driver, self._created, self._progress = driver, created, progress
@@ -38,7 +39,7 @@ class Audit:
         self.mismatches = Mismatches()
 
     def differences(self, now: Slot) -> Iterator[Difference]:
-        """Every difference. Begins a transaction for its snapshot, unless one is open; whoever called it ends it."""
+        """Every difference. Begins a transaction for its snapshot, unless one is open; the caller ends it."""
         driver = self._driver
         yield from check_migrations(driver)
         yield from check_settings(driver, self._created)
@@ -51,7 +52,7 @@ class Audit:
         meter.finish()
 
     def close(self) -> None:
-        """Give back memory and disk."""
+        """Free the memory and the temporary file."""
         self._spill.close()
 
 
@@ -71,7 +72,7 @@ def check_migrations(driver: Driver) -> Iterator[Difference]:
 
 
 def check_settings(driver: Driver, created: Limits) -> Iterator[Difference]:
-    """Every setting is there, is one of ours, and fits its checksum."""
+    """Every setting exists, is known to this version, and matches its checksum."""
     seen = set()
     for name, value, crc in driver.ask("audit_settings"):
         seen.add(name)
@@ -81,14 +82,14 @@ def check_settings(driver: Driver, created: Limits) -> Iterator[Difference]:
             yield Difference("settings", name, "crc", str(crc), str(checksum(name, value)))
     for name in sorted(SETTINGS - seen - {"scrubbed"}):
         yield Difference("settings", name, "row", "missing", "there")
-    for name in MEANING:  # as when the file was created; what was changed since is a record
+    for name in MEANING:  # as when the file was created; later changes are in a record
         for row in driver.ask("find_setting", (f"limit.{name}",)):
             if row[0] != msgspec.json.encode(getattr(created, name)).decode():
                 yield Difference("settings", f"limit.{name}", "value", row[0], str(getattr(created, name)))
 
 
 def check_operations(driver: Driver) -> Iterator[Difference]:
-    """Every remembered answer fits its checksum."""
+    """Every stored answer of an operation id matches its checksum."""
     for row in driver.each("audit_operations"):
         expected = checksum(*row[:6])
         if expected != row[6]:
@@ -96,7 +97,8 @@ def check_operations(driver: Driver) -> Iterator[Difference]:
 
 
 def read_journal(driver: Driver) -> Iterator[Numbered | Difference]:
-    """Every entry that can be decoded, and what is wrong with its row. The last page is read in a transaction."""
+    """Every entry that can be decoded, and every difference in its row. The last pages are read in the transaction that stays open
+    for the rows."""
     last = -(2**63)
     while True:
         rows = driver.ask("audit_journal", (last, PAGE))
@@ -105,7 +107,7 @@ def read_journal(driver: Driver) -> Iterator[Numbered | Difference]:
         if len(rows) < PAGE:
             if driver.connection.in_transaction:
                 return
-            driver.tell("begin")  # whatever is written from now on is not seen
+            driver.tell("begin")  # the snapshot: later writes are not seen
         last = rows[-1][0] if rows else last
 
 
@@ -125,7 +127,7 @@ def _entry(seq: int, tenant: str, subject: str, body: str, crc: int) -> Iterator
 
 
 class Rows:
-    """All rows, as `core.audit` compares them; derived columns are checked on the way."""
+    """All stored rows, as `core.audit` compares them; columns derived from others are checked here."""
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
@@ -133,7 +135,7 @@ class Rows:
 
     @property
     def fence_floor(self) -> int:
-        """As it is stored; -1 if that is no number."""
+        """The stored floor; -1 if it is not a number."""
         floor = self._driver.ask("find_setting", ("fence_floor",))
         text = floor[0][0] if floor else "0"
         return int(text) if text.lstrip("-").isdigit() else -1

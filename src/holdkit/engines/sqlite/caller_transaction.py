@@ -33,7 +33,7 @@ from ...core.validation import invalid
 from ...errors import EngineError, InvalidRequest, Overloaded
 from ..driver_connections import transaction_ended
 from .driver import Driver, Identity, OnStatement, Script, identity
-from .opening import connect, set_up, trouble
+from .opening import connect, error_from_sqlite, set_up
 from .script import ScriptResult
 
 ADVICE = "begin it with BEGIN IMMEDIATE, or let Holdkit begin it by passing a connection without an open transaction"
@@ -194,7 +194,7 @@ def _claim(driver: Driver, path: str) -> None:
 def _refusal(path: str, error: sqlite3.Error) -> InvalidRequest | EngineError | Overloaded:
     if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_READONLY:
         return invalid("tx", "tx_read_only", "the connection is read-only: open it for writing")
-    return trouble(path, error)
+    return error_from_sqlite(path, error)
 
 
 def open_application_connection(path: str, *, timeout: float = 10.0) -> sqlite3.Connection:

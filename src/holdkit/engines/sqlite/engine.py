@@ -1,8 +1,8 @@
 """The SQLite engine: one file, any number of threads and processes.
 
-Stores; the core decides. A done answer is fsynced. Writes are serialised by a lock in the process and a turnstile between
-processes; reads have connections of their own. Never runs with unsafe settings, and never survives a fork: a child opens
-the file anew.
+The engine stores; the core decides. An answer is given only when its changes are synced to disk. One lock serialises the writes
+of this process, `FairWriteLock` those of several processes; reads have connections of their own. The engine never runs with
+unsafe settings. It cannot be used after a fork: the child opens the file anew.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ from .fair_write_lock import FairWriteLock
 from .opening import (
     check_library,
     connect,
+    error_from_os,
+    error_from_sqlite,
     migrate,
     prepare_file,
     present_version,
     set_up,
     stored_limits,
-    system_trouble,
-    trouble,
     turn_to_wal,
 )
 from .own_transaction import lend
@@ -149,7 +149,7 @@ class SqliteEngine:
             result: T = answer(At(driver, self._present_limits(driver, query), self.clock()), query)
             return result
         except sqlite3.Error as error:
-            raise trouble(self.path, error) from error
+            raise error_from_sqlite(self.path, error) from error
         finally:
             driver.cursor.close()
 
@@ -259,9 +259,9 @@ def _open(
         if write_lock is not None:
             write_lock.close()
         if isinstance(error, sqlite3.Error):
-            raise trouble(path, error) from error
+            raise error_from_sqlite(path, error) from error
         if isinstance(error, OSError):
-            raise system_trouble(path, error) from error
+            raise error_from_os(path, error) from error
         raise
     finally:
         connection.close()

@@ -11,7 +11,7 @@ from urllib.parse import quote
 from ...errors import EngineError
 from ..doctor import Finding, examine_path
 from .driver import Driver, Script, Statement, migrations
-from .opening import MINIMUM, NETWORK, file_system, present_version, trouble
+from .opening import MINIMUM, NETWORK, error_from_sqlite, file_system, present_version
 from .rows import new_generation
 
 LONG_WAL = 256 << 20
@@ -105,7 +105,7 @@ def copy(path: str, to: Path, progress: Callable[[int, int], None], *, at_rest: 
         finally:
             source.close()
     except sqlite3.Error as error:
-        raise trouble(path, error) from error
+        raise error_from_sqlite(path, error) from error
 
 
 def renew_generation(path: Path) -> None:
@@ -117,7 +117,7 @@ def renew_generation(path: Path) -> None:
             driver.run(_renewing())
             driver.tell("commit")
     except sqlite3.Error as error:
-        raise trouble(str(path), error) from error
+        raise error_from_sqlite(str(path), error) from error
 
 
 def _renewing() -> Script[None]:

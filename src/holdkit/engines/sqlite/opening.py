@@ -80,7 +80,7 @@ def prepare_file(path: str) -> bool:
 
 
 def sync_directory(directory: Path) -> None:
-    """A new name is on disk only once its directory is."""
+    """Sync a directory: the name of a new file is on disk only then."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_CLOEXEC)
     try:
         sync_file(descriptor)
@@ -88,8 +88,8 @@ def sync_directory(directory: Path) -> None:
         os.close(descriptor)
 
 
-def system_trouble(path: str, error: OSError) -> EngineError:
-    """An error of the operating system in our words; certainly nothing was done."""
+def error_from_os(path: str, error: OSError) -> EngineError:
+    """The Holdkit error for an error of the operating system that certainly had no effect."""
     return EngineError(f"cannot use {path}: {_advice(error)}")
 
 
@@ -123,12 +123,12 @@ def file_system(path: str, mounts: str | None = None) -> str | None:
 
 
 def connect(path: str, seconds: float, *, factory: type[sqlite3.Connection] = sqlite3.Connection) -> sqlite3.Connection:
-    """A connection in autocommit mode, usable from any thread, that waits so long for foreign writers."""
+    """A connection in autocommit mode, usable from any thread, that waits up to `seconds` for other writers."""
     try:
         connection = sqlite3.connect(path, timeout=seconds, isolation_level=None, check_same_thread=False,
                                      cached_statements=256, factory=factory)  # fmt: skip
     except sqlite3.Error as error:
-        raise trouble(path, error) from error
+        raise error_from_sqlite(path, error) from error
     return connection
 
 
@@ -142,19 +142,19 @@ def set_up(connection: sqlite3.Connection) -> None:
 
 
 def turn_to_wal(connection: sqlite3.Connection, path: str) -> None:
-    """WAL is a property of the file; a change of it may have to wait."""
+    """Switch the file to WAL mode, unless it is; that may have to wait for other connections."""
     mode = connection.execute("pragma journal_mode = wal").fetchone()[0]
     if mode != "wal":
         raise EngineError(f"cannot open {path}: it cannot be turned to WAL mode (it stays in {mode!r})")
 
 
 _LOCKED: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL)
-"""Somebody else has the file. (PROTOCOL: the WAL's index is torn, as by a kill, and whoever writes kept its lock for the ten
-seconds that SQLite tries to repair it.)"""
+"""Another connection has locked the file. (PROTOCOL: the WAL's index is torn, for example by a kill, and a writer has kept its lock
+for the ten seconds during which SQLite tries to repair it.)"""
 
 
-def trouble(path: str, error: sqlite3.Error) -> EngineError | Overloaded:
-    """An SQLite error in our words; certainly nothing was done."""
+def error_from_sqlite(path: str, error: sqlite3.Error) -> EngineError | Overloaded:
+    """The Holdkit error for an error of SQLite that certainly had no effect."""
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in _LOCKED:
         return Overloaded(f"{path} is locked by another writer", retry_after=1.0)

@@ -18,7 +18,7 @@ from ...errors import EngineError, OutcomeUnknown
 from ..port import Applied, Lent
 from .caller_transaction import run_in_caller_transaction
 from .driver import Driver, OnStatement, Row, Script
-from .opening import connect, set_up, trouble
+from .opening import connect, error_from_sqlite, set_up
 from .script import ScriptResult
 from .writer import Writer
 
@@ -60,7 +60,7 @@ class _OwnTransaction:
     def __init__(self, tx: LentConnection, writer: Writer, make: Make, on_statement: OnStatement | None) -> None:
         self.tx = tx
         self._writer, self._make, self._on_statement = writer, make, on_statement
-        self.mark: tuple[str, Row] | None = None
+        self.committed_row: tuple[str, Row] | None = None
         self.written = 0
 
     def apply(self, groups: Sequence[Group]) -> Applied:
@@ -69,7 +69,7 @@ class _OwnTransaction:
             self.tx, self._writer.path, self._writer.identity, self._make(groups), self._on_statement
         )
         assert ran.outcomes is not None
-        self.mark = ran.mark or self.mark
+        self.committed_row = ran.committed_row or self.committed_row
         self.written += ran.written
         return Applied(ran.outcomes, ran.last_seq, ran.written > 0, positions=ran.positions)
 
@@ -87,7 +87,7 @@ def lend(writer: Writer, seconds: float, make: Make, on_statement: OnStatement |
                 set_up(connection)
                 driver.tell("begin immediate")
             except sqlite3.Error as error:
-                raise trouble(writer.path, error) from error
+                raise error_from_sqlite(writer.path, error) from error
             result = work(loan)
             if not connection.in_transaction:
                 raise OutcomeUnknown("your function ended the transaction it was lent: what it did before may be there")
@@ -95,7 +95,7 @@ def lend(writer: Writer, seconds: float, make: Make, on_statement: OnStatement |
         finally:
             _let_go(driver)  # rolls back what was not committed
         if failed is not None:
-            writer.check_commit(loan.mark, failed)
+            writer.check_commit(loan.committed_row, failed)
         writer.checkpoints.rows += loan.written
         return result
 

@@ -42,7 +42,7 @@ from ...core.reading import (
 from ...errors import EngineError
 from ..whole_journal import find_touching, written
 from .driver import Driver, Row
-from .opening import connect, trouble
+from .opening import connect, error_from_sqlite
 from .rows import GENERATION, hold_of, keys_json, pool_of, record_of
 
 KEPT = 8
@@ -66,7 +66,7 @@ class Readers:
             yield driver
         except sqlite3.Error as error:
             self._drop(driver)
-            raise trouble(self._path, error) from error
+            raise error_from_sqlite(self._path, error) from error
         except BaseException:
             self._drop(driver)
             raise
@@ -92,7 +92,7 @@ class Readers:
             driver.tell("pragma query_only = on")
         except sqlite3.Error as error:
             connection.close()
-            raise trouble(self._path, error) from error
+            raise error_from_sqlite(self._path, error) from error
         return driver
 
     def _give(self, driver: Driver) -> None:

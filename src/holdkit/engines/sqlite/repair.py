@@ -87,18 +87,18 @@ class Import:
         if heads[0][0] is not None or pools[0][0]:
             raise not_empty(self._path)
         yield (Statement("put_setting", [new_generation()], many=True),)
-        mark: tuple[str, Row] | None = None
+        committed_row: tuple[str, Row] | None = None
         written = last_seq = 0
         for chunk in left:
             loaded_batch = yield from gather(needs_of(chunk), 0, self._limits)
             view = View(loaded_batch.loaded)
             take_in(view, chunk)
             yield tuple(write_back(view))
-            mark = mark or ("journal", entry_rows(view.entries[:1], view.loaded.next_seq)[0])
+            committed_row = committed_row or ("journal", entry_rows(view.entries[:1], view.loaded.next_seq)[0])
             written, last_seq = written + len(view.entries), view.next_seq - 1
         pools, live = yield (Statement("count_pools"), Statement("count_live_holds", (self._now,)))
         check_room(self._limits, pools[0][0], live[0][0])
         if self._verify:
             for difference in verify(driver, self._limits, self._now):
                 raise EngineError(f"cannot import into {self._path}: {difference}; export it again while nobody writes")
-        return ScriptResult([], last_seq, written, mark)
+        return ScriptResult([], last_seq, written, committed_row)

@@ -29,21 +29,21 @@ from .writing import prune, write_back
 
 
 class ScriptResult(Struct):
-    """What one run of the script came to."""
+    """The result of one run of the script."""
 
     outcomes: list[list[Outcome]] | None
     """None: only what goes first was done (a backlog of due legs, room in a bounded table); commit, then run again."""
     last_seq: int
     written: int
     """Rows written, pruned ones not counted; 0 means that there is nothing to commit."""
-    mark: tuple[str, Row] | None
-    """A row that is there if and only if this transaction was committed: its table's name and the row."""
+    committed_row: tuple[str, Row] | None
+    """A row that exists if and only if this transaction was committed: its table's name, and the row. Looked for if COMMIT fails."""
     positions: list[list[Position | None]] = []
-    """Beside the outcomes."""
+    """The journal position of each outcome."""
 
 
 class RetryState(Struct):
-    """How far a batch has come over its runs."""
+    """What the runs of one batch have done so far: each may be run several times, see `ScriptResult.outcomes`."""
 
     counted: bool = False
     """Whether it is known how much room the batch needs in bounded tables."""
@@ -55,10 +55,11 @@ class RetryState(Struct):
 
 
 def apply_script(
-    groups: Sequence[Group], clock: Clock, stored: StoredLimits, retry_state: RetryState, scrub: bool = False
+    groups: Sequence[Group], clock: Clock, stored: StoredLimits, retry_state: RetryState, write_always: bool = False
 ) -> Script[ScriptResult]:
-    """Apply the groups in order; with `scrub` something is written in any case. If other limits are stored than we knew of,
-    the run only takes them over."""
+    """Apply the groups in order. If another process has changed the limits, this run only adopts them.
+
+    `write_always`: write something in any case, so that this commit overwrites in the WAL what a failed commit has left there."""
     need = needs(groups)
     slot, limits = clock(), stored.in_force
     if limits.max_pools is not None or limits.max_holds is not None:
@@ -76,7 +77,7 @@ def apply_script(
     outcomes = decide_groups(view, groups, loaded_batch.swept)
     ran = yield from finish(view, loaded_batch, need, limits, slot)
     ran.outcomes, ran.positions = outcomes, positions_of(outcomes, view.numbers)
-    if scrub and not ran.written:
+    if write_always and not ran.written:
         yield (Statement("put_setting", setting_row("scrubbed", slot)),)
         ran.written = 1
     return ran
@@ -91,7 +92,7 @@ def take_over(stored: StoredLimits, retry_state: RetryState) -> Script[ScriptRes
 
 
 def make_room(need: Needs, slot: Slot, stored: StoredLimits, retry_state: RetryState) -> Script[ScriptResult | None]:
-    """Where a bounded table would overflow with rows that only a sweep can end, sweep first: people forget."""
+    """Where a bounded table would overflow with rows that only a sweep can end, sweep first: callers forget to."""
     limits = stored.in_force
     if not retry_state.counted:
         retry_state.counted = True
@@ -178,12 +179,12 @@ def keep_bound(view: View) -> Script[None]:
 
 def _ran(view: View, statements: list[Statement]) -> ScriptResult:
     written = 0
-    mark: tuple[str, Row] | None = None
+    committed_row: tuple[str, Row] | None = None
     for name, rows, many in statements:
         written += len(rows) if many else 1
         if name == "insert_journal":
-            mark = ("journal", rows[0])
-    if mark is None and view.operations.changed:
+            committed_row = ("journal", rows[0])
+    if committed_row is None and view.operations.changed:
         stored = next(iter(view.operations.changed.values()))
-        mark = None if stored is None else ("operations", operation_row(stored))
-    return ScriptResult(None, view.next_seq - 1, written, mark)
+        committed_row = None if stored is None else ("operations", operation_row(stored))
+    return ScriptResult(None, view.next_seq - 1, written, committed_row)

@@ -14,7 +14,7 @@ something against the connection also drop it.
 *Errors of COMMIT* leave its fate open, with one exception: without room on disk the commit record cannot have been written. Otherwise
 the connection is dropped and the writer is `suspect`: what is in the WAL may be in the page cache only. Nothing is answered before a
 whole checkpoint has copied the WAL into the database file and synced it, or has failed. Then the transaction is looked for by its
-*mark*, a row that exists if and only if it was committed. If the row is there, the batch is answered as decided. If not, the script is
+`committed_row`, a row that exists if and only if it was committed. If the row is there, the batch is answered as decided. If not, the script is
 run again, forced to write something, so that it overwrites the frames that the failed commit left and these can never come back. If
 any of this fails, the answer is `OutcomeUnknown`. So nothing is ever acknowledged that may be lost with the power.
 
@@ -37,7 +37,7 @@ from ..deadlines import within
 from .checkpointing import Checkpoints
 from .driver import Driver, Identity, OnStatement, Row, Script, identity
 from .fair_write_lock import FairWriteLock
-from .opening import connect, set_up, trouble
+from .opening import connect, error_from_sqlite, set_up
 from .script import ScriptResult
 
 _PASSING: Final = frozenset(
@@ -118,12 +118,12 @@ class Writer:
         finally:
             self._release()
 
-    def check_commit(self, mark: tuple[str, Row] | None, error: sqlite3.Error) -> None:
+    def check_commit(self, committed_row: tuple[str, Row] | None, error: sqlite3.Error) -> None:
         """Under `turn`, a commit failed on another connection, which is closed: raise `OutcomeUnknown` unless it is on disk all the same."""
         self._poison()
         unknown = OutcomeUnknown(f"the commit to {self.path} failed ({error}), and it cannot be told what came of it")
         try:
-            there = self._is_committed(self._ready(), mark)
+            there = self._is_committed(self._ready(), committed_row)
         except (sqlite3.Error, HoldkitError) as second:
             self._poison()
             raise unknown from second
@@ -180,13 +180,13 @@ class Writer:
                 set_up(connection)
             except sqlite3.Error as error:
                 connection.close()
-                raise trouble(self.path, error) from error
+                raise error_from_sqlite(self.path, error) from error
             self._driver = Driver(connection, self._hook)
         if self.suspect:
             try:
                 whole = self._checkpoint()
             except sqlite3.Error as error:
-                raise trouble(self.path, error) from error
+                raise error_from_sqlite(self.path, error) from error
             if not whole:
                 raise EngineError(
                     f"a commit to {self.path} failed, and a reader keeps it from being checked; try again"
@@ -205,7 +205,7 @@ class Writer:
             self._undo()
             if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _PASSING:
                 self._drop()  # SQLite opens read-only what it cannot open for writing, and then stays so
-            raise trouble(self.path, error) from error
+            raise error_from_sqlite(self.path, error) from error
         except BaseException:
             self._undo()
             raise
@@ -244,12 +244,12 @@ class Writer:
         """COMMIT failed: find out whether it took place, or raise `OutcomeUnknown`."""
         if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_FULL:
             self._undo()  # the commit record is written last, and there was no room for it
-            raise trouble(self.path, error) from error
+            raise error_from_sqlite(self.path, error) from error
         self._poison()
         unknown = OutcomeUnknown(f"the commit to {self.path} failed ({error}), and it cannot be told what came of it")
         try:
             driver = self._ready()
-            if self._is_committed(driver, ran.mark):
+            if self._is_committed(driver, ran.committed_row):
                 return ran
             driver.tell("begin immediate")  # overwrites what the failed commit left, so that it can never come back
             again = driver.run(make(True))
@@ -263,10 +263,10 @@ class Writer:
         self.checkpoints.rows += again.written
         return again
 
-    def _is_committed(self, driver: Driver, mark: tuple[str, Row] | None) -> bool:
-        if mark is None:
+    def _is_committed(self, driver: Driver, committed_row: tuple[str, Row] | None) -> bool:
+        if committed_row is None:
             return False
-        table, row = mark
+        table, row = committed_row
         if table == "journal":
             return driver.ask("find_journal_row", row[:1]) == [row]
         return driver.ask("find_operation_row", row[:2]) == [row]
