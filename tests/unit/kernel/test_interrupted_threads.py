@@ -17,6 +17,7 @@ from holdkit.core.outcomes import Done
 from holdkit.core.reading import JournalRow
 from holdkit.engines.durability import IN_MEMORY
 from holdkit.engines.port import Applied, Capabilities
+from holdkit.engines.settings import StoredLimits
 from holdkit.kernel.group_commit import GroupCommit
 from tests.support.interrupts import Interrupted, interrupt, interrupted_anywhere
 from tests.support.modes import Sync
@@ -252,10 +253,11 @@ def test_ctrl_c_reaches_the_caller_and_leaves_the_kernel_working(hk: Kernel, eng
     alive(hk)
 
 
-class Tally:
-    """An engine that cannot be caught half-way: one append is its whole transaction."""
+class RecordingEngine:
+    """An engine whose transaction is one append, so that no interrupt splits it."""
 
-    url, limits, lanes, durability = "tally://", Limits(), 1, IN_MEMORY
+    url, limits, lanes, durability = "recording://", Limits(), 1, IN_MEMORY
+    stored = StoredLimits(limits)
     capabilities = Capabilities()
 
     def __init__(self) -> None:
@@ -276,4 +278,4 @@ class Tally:
 
 
 def test_threads_interrupted_anywhere_leave_nobody_waiting_and_nothing_applied_twice() -> None:
-    interrupted_anywhere(GroupCommit(Tally()), rounds=100)  # type: ignore[arg-type]
+    interrupted_anywhere(GroupCommit(RecordingEngine()), rounds=100)  # type: ignore[arg-type]

@@ -16,6 +16,7 @@ from holdkit.core.model import Limits
 from holdkit.core.outcomes import Done
 from holdkit.engines.durability import IN_MEMORY
 from holdkit.engines.port import AddLate, Applied, Capabilities
+from holdkit.engines.settings import StoredLimits
 from holdkit.kernel._async.executor import AsyncExecutor
 from holdkit.kernel.group_commit import GroupCommit
 from holdkit.kernel.lock_queues import LockQueue
@@ -372,6 +373,7 @@ class SkippingEngine:
     groups, as if their pools were locked."""
 
     url, limits, lanes, durability = "skipping://", Limits(), 1, IN_MEMORY
+    stored = StoredLimits(limits)
 
     @property
     def capabilities(self) -> Capabilities:
