@@ -106,7 +106,11 @@ def must_exist(url: str) -> None:
     """Reject a URL whose file does not exist: a mistyped URL must not create one."""
     path = file_of(url)
     if path is not None and not path.exists():
-        raise InvalidRequest(f"there is no database at {path}", field="url", code="url_not_found")
+        raise InvalidRequest(
+            f"there is no database at {path}: check the URL, or create one with holdkit pools create",
+            field="url",
+            code="url_not_found",
+        )
 
 
 @contextmanager

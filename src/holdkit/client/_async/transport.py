@@ -39,6 +39,7 @@ class AsyncTransport:
     def __init__(self, http: httpx.AsyncClient, policy: Policy, url: str, headers: dict[str, str]) -> None:
         self._http, self._policy = http, policy
         self._url, self._headers = url.rstrip("/"), headers  # not set on the http client: others may use it too
+        self._address = httpx.URL(url).netloc.decode()  # for messages: host and port, never a password
         self.closed = False
         self._handles: set[StreamHandle] = set()
         self._in_progress: set[Attempts] = set()
@@ -80,7 +81,7 @@ class AsyncTransport:
                 )
                 answer = await self._http.request(method, self._url + path, headers=headers, **more)
             except (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout) as failed:
-                error = Overloaded(f"the server cannot be reached: {type(failed).__name__}")
+                error = Overloaded(f"the server at {self._address} cannot be reached ({type(failed).__name__})")
             except httpx.HTTPError as failed:
                 error = OutcomeUnknown(f"the connection broke: {type(failed).__name__}")
             except RuntimeError:  # httpx raises it for a client that was just closed: nothing was sent
@@ -210,7 +211,11 @@ class AsyncRemoteCalls:
 def no_transaction(tx: Any) -> None:
     """Refuse a `tx=`: only a kernel in the application's own process has it."""
     if tx is not None:
-        raise invalid("tx", "tx_unsupported", "a server cannot join a transaction of yours")
+        raise invalid(
+            "tx",
+            "tx_unsupported",
+            "a server cannot join a transaction of yours: call without tx=, or use a kernel in your own process",
+        )
 
 
 def _query_text(value: object) -> str:

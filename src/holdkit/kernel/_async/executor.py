@@ -176,8 +176,9 @@ class AsyncExecutor:
             raise in_own_words(refusal, getattr(command, "legs", ())) if mixed else refusal
         raise InvalidRequest(outcome.message, field=outcome.field, code=outcome.code)
 
-    async def execute_framed(self, commands: list[AnyCommand], *, atomic: bool, op: str | None) -> list[Answer]:
-        """Execute commands that are normalised and have the fields of a call already, as one group; returns values."""
+    async def execute_prepared(self, commands: list[AnyCommand], *, atomic: bool, op: str | None) -> list[Answer]:
+        """Execute commands that are normalised and have the fields of a call (`call_fields`) already, as one group; returns
+        outcomes as values."""
         checked = await self.check(*commands, faces=None)
         group = guarded(self.mint.prepare_all(commands), atomic, op, checked)
         return self.answers(group, await self.group_commit.submit(group))

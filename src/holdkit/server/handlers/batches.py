@@ -35,7 +35,7 @@ async def apply_batch(request: Request) -> Answer:
     if len(batch.commands) > limits.max_batch:
         raise invalid("commands", "batch_too_large", f"a batch may have at most {limits.max_batch} commands")
     prepared = commands_of(batch, request.caller, key)
-    outcomes = await request.kernel.executor.execute_framed(prepared, atomic=batch.atomic, op=key)
+    outcomes = await request.kernel.executor.execute_prepared(prepared, atomic=batch.atomic, op=key)
     first = outcomes[0]
     if isinstance(first, errors.OperationConflict) and first.subject == key:
         raise first  # commands have derived ids: the conflict is that of the whole batch

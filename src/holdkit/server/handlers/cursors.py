@@ -39,7 +39,8 @@ class CursorAnswer(Struct):
 
     cursor: str
     generation: Annotated[
-        str, Meta(description="which life of the journal this is: changed by promotion, restore, import")
+        str,
+        Meta(description="changes when the journal continues from another state: after a promotion, restore or import"),
     ]
     server_time: datetime
 

@@ -83,7 +83,7 @@ def atomic_group(harness: Harness) -> None:
     harness.verify()
 
 
-def atomic_group_returns_its_pools(harness: Harness) -> None:
+def aborted_group_removes_its_pools(harness: Harness) -> None:
     """An on-demand pool that an aborted group has created is removed again, without a trace in journal or fences."""
     harness.pools(b=1)
     before = harness.ends()
@@ -163,5 +163,5 @@ def word_of(outcome: Outcome) -> str:
             return outcome.code
 
 
-CHECKS = (batch_in_order, refusal_leaves_nothing, atomic_group, atomic_group_returns_its_pools, error_leaves_nothing,
+CHECKS = (batch_in_order, refusal_leaves_nothing, atomic_group, aborted_group_removes_its_pools, error_leaves_nothing,
           waiting_for_locks_changes_nothing)  # fmt: skip

@@ -173,7 +173,7 @@ def swept_in_portions(harness: Harness) -> None:
     harness.verify()
 
 
-def fences_grow_for_ever(harness: Harness) -> None:
+def fences_never_repeat(harness: Harness) -> None:
     """A pool's fence grows with every grant, also across its removal and re-creation."""
     fences = []
     for number in range(1, 6):
@@ -196,7 +196,7 @@ def fences_grow_for_ever(harness: Harness) -> None:
     require(done.hold.fence > fences[-1], "a pool created later must start above every fence of a removed one")
 
 
-def fences_outlive_a_pool_that_is_back_at_once(harness: Harness) -> None:
+def fences_grow_across_recreation_in_a_batch(harness: Harness) -> None:
     """A pool that a batch removes and creates again continues with higher fences, and the journal agrees."""
     again = [Leg("a", 1, create_with_total=1)]
     fences = [hold.fence for hold in (harness.done(placing(1, again)).hold,) if hold is not None]
@@ -232,7 +232,7 @@ def changed_limits(harness: Harness) -> None:
     harness.verify()
 
 
-def bounds_set_on_the_way(harness: Harness) -> None:
+def bounds_changed_within_a_group(harness: Harness) -> None:
     """A bound applies to the commands after it in the same group, and counts what existed before."""
     harness.open()
     harness.pools(a=9, b=1)
@@ -253,7 +253,7 @@ def bounds_set_on_the_way(harness: Harness) -> None:
     harness.verify()
 
 
-def retention_of_the_past(harness: Harness) -> None:
+def retired_holds_stay_retired(harness: Harness) -> None:
     """A hold that retired under a shorter retention stays retired when the retention is raised, whether its row was
     pruned or not."""
     ms = 1000
@@ -276,5 +276,5 @@ def retention_of_the_past(harness: Harness) -> None:
 
 
 CHECKS = (bounded_pools, bounded_holds, retired_after_retention, consumption_outlives_retention, dropped_for_room,
-          dropped_in_portions, swept_in_portions, fences_grow_for_ever, fences_outlive_a_pool_that_is_back_at_once,
-          changed_limits, bounds_set_on_the_way, retention_of_the_past)  # fmt: skip
+          dropped_in_portions, swept_in_portions, fences_never_repeat, fences_grow_across_recreation_in_a_batch,
+          changed_limits, bounds_changed_within_a_group, retired_holds_stay_retired)  # fmt: skip

@@ -20,7 +20,7 @@ class _Stop(Exception):
     """Raised by application code."""
 
 
-def repairs_nothing_that_is_sound(harness: Harness) -> None:
+def repair_changes_no_sound_row(harness: Harness) -> None:
     """A declared repair finds nothing to repair in sound rows, and changes nothing."""
     repairable = harness.engine.capabilities.repair
     if repairable is None:
@@ -138,7 +138,7 @@ def applies_on_a_loop(harness: Harness) -> None:
 
 
 CHECKS = (
-    repairs_nothing_that_is_sound,
+    repair_changes_no_sound_row,
     imports_a_journal,
     lends_a_transaction,
     marks_a_transaction,

@@ -123,7 +123,7 @@ def readers_see_whole_batches(harness: Harness) -> None:
 
 
 def follow(seen: dict[int, int], page: Sequence[JournalRow]) -> None:
-    """A follower goes on by a page: in each lane a number is one more than the last."""
+    """A follower reads the next page: in each lane a number is one more than the last."""
     for row in page:
         before = seen.get(row.lane, 0)
         require(row.seq == before + 1, f"a follower saw entry {row.seq} after {before} in lane {row.lane}")

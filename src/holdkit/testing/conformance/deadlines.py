@@ -61,7 +61,7 @@ def reads_count_due_as_returned(harness: Harness) -> None:
     harness.verify()
 
 
-def touched_pools_only(harness: Harness) -> None:
+def due_legs_return_on_touched_pools_only(harness: Harness) -> None:
     """A command returns the due legs on the pools it touches, and no others; those come back once, when touched or swept."""
     harness.pools(a=5, b=5, c=5)
     harness.done(placing(1, [Leg("a", 2), Leg("b", 3), Leg("c", 1)], ttl=10))
@@ -84,7 +84,7 @@ def touched_pools_only(harness: Harness) -> None:
     require_equal(swept.expired, 0, "holds a sweep expired, where one had only a leg left to return")
     harness.done(Sweep())
     history_of = [entry.action.value for entry in harness.history_of(1)]
-    require_equal(history_of, ["hold.held", "hold.expired", "leg.returned", "leg.returned"], "the hold's story")
+    require_equal(history_of, ["hold.held", "hold.expired", "leg.returned", "leg.returned"], "the history of the hold")
     require_equal([harness.pool(name).held for name in "abc"], [5, 5, 0], "units held")
     harness.verify()
 
@@ -101,7 +101,7 @@ def due_in_order(harness: Harness) -> None:
     harness.verify()
 
 
-def backlog_goes_first(harness: Harness) -> None:
+def due_backlog_is_returned_first(harness: Harness) -> None:
     """With more legs due than one transaction may return, all are returned, once each, before the command is decided."""
     harness.open(max_due=5)
     harness.pools(a=23, b=23)
@@ -123,7 +123,7 @@ def backlog_goes_first(harness: Harness) -> None:
     harness.verify()
 
 
-def never_backwards(harness: Harness) -> None:
+def time_never_moves_backwards(harness: Harness) -> None:
     """Time never moves backwards along a pool: after the clock was set back it stands still there, and no hold
     becomes live again."""
     harness.pools(a=1, b=1)
@@ -166,7 +166,7 @@ def extension_counts(harness: Harness) -> None:
     harness.verify()
 
 
-def endless_never_comes_due(harness: Harness) -> None:
+def hold_without_deadline_never_expires(harness: Harness) -> None:
     """A hold whose deadline a face has removed never expires; only its end returns the units."""
     harness.pools(a=2)
     harness.granted(1, ttl=10)
@@ -185,5 +185,5 @@ def endless_never_comes_due(harness: Harness) -> None:
     harness.verify()
 
 
-CHECKS = (deadline_is_exact, reads_count_due_as_returned, touched_pools_only, due_in_order, backlog_goes_first,
-          never_backwards, extension_counts, endless_never_comes_due)  # fmt: skip
+CHECKS = (deadline_is_exact, reads_count_due_as_returned, due_legs_return_on_touched_pools_only, due_in_order, due_backlog_is_returned_first,
+          time_never_moves_backwards, extension_counts, hold_without_deadline_never_expires)  # fmt: skip

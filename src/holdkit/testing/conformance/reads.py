@@ -62,7 +62,7 @@ def pages_in_order(harness: Harness) -> None:
     harness.verify()
 
 
-def labelled_pools_remember(harness: Harness) -> None:
+def labelled_pools_name_their_last_holder(harness: Harness) -> None:
     """A labelled pool says who had it last and for which entity, is found by that entity, and can be read while it
     is unused."""
     harness.open(retention=50)
@@ -317,7 +317,7 @@ def surveys_count_everything(harness: Harness) -> None:
 
 CHECKS = (
     pages_in_order,
-    labelled_pools_remember,
+    labelled_pools_name_their_last_holder,
     windows_close,
     a_full_table_drops_unused_labelled_pools,
     records_compare_and_set,

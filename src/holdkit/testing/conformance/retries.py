@@ -43,7 +43,7 @@ def same_operation_other_payload(harness: Harness) -> None:
     harness.verify()
 
 
-def another_worker_asks_again(harness: Harness) -> None:
+def another_worker_retries(harness: Harness) -> None:
     """Actor and reason are no part of the payload: the recorded answer again, and the journal names the first actor."""
     harness.pools(a=3)
     commands: tuple[AnyCommand, ...] = (
@@ -88,7 +88,7 @@ def remembered_for_the_window(harness: Harness) -> None:
     harness.verify()
 
 
-def full_table_never_stops_an_end(harness: Harness) -> None:
+def full_operation_table_never_refuses_an_end(harness: Harness) -> None:
     """A full operation table refuses new work, but never a confirm or a release; and their retries still work."""
     harness.open(max_operations=2)
     harness.pools(a=3)
@@ -156,6 +156,6 @@ def one_key_for_an_aborted_group(harness: Harness) -> None:
     harness.verify()
 
 
-CHECKS = (same_operation_same_answer, same_operation_other_payload, another_worker_asks_again, retried_within_a_batch,
-          remembered_for_the_window, full_table_never_stops_an_end, aborted_is_remembered, one_key_for_a_group,
+CHECKS = (same_operation_same_answer, same_operation_other_payload, another_worker_retries, retried_within_a_batch,
+          remembered_for_the_window, full_operation_table_never_refuses_an_end, aborted_is_remembered, one_key_for_a_group,
           one_key_for_an_aborted_group)  # fmt: skip

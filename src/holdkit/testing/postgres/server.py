@@ -267,7 +267,7 @@ def signal_each(pids: list[int], number: signal.Signals) -> None:
 
 
 def wait_for(done: Callable[[], bool], otherwise: str) -> None:
-    """Look again and again, not for ever."""
+    """Poll until the condition holds, or fail after the timeout."""
     deadline = time.monotonic() + PATIENCE
     while not done():
         if time.monotonic() > deadline:
