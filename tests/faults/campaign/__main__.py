@@ -94,7 +94,7 @@ class Campaign:
                     self.progress(f"{store}", found.verdict, "", seed)
 
     def run_canaries(self, name: str) -> None:
-        """Each must lose something."""
+        """Run the canaries; each must lose an answer."""
         for canary, verdicts in canaries(name, self.report.seed):
             lost = 0
             for verdict in verdicts:
@@ -139,7 +139,7 @@ def canaries(name: str, seed: int) -> Iterator[tuple[str, Iterator[Verdict]]]:
 
 
 def command(options: argparse.Namespace) -> str:
-    """What repeats this run."""
+    """The command that repeats this run."""
     said = [f"--only {options.only}"] if options.only != ",".join(PARTS) else []
     said += [f"--rounds {options.rounds}"] if options.rounds is not None else []
     return f"make faults ARGS='{' '.join([*said, f'--seed {options.seed}'])}'"

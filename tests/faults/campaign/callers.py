@@ -1,7 +1,7 @@
 """What callers do, as generators: each yields one attempt at a time and is sent its answer. Whoever drives a generator calls
-the kernel, sync or async, and keeps the ledger; so every habit exists once.
+the kernel, sync or async, and keeps the ledger; so every kind of caller is written once.
 
-A call is one wish; it may take several attempts. Each attempt has a correlation id of its own, so that the journal tells
+A call may take several attempts. Each attempt has a correlation id of its own, so that the journal tells
 which attempt had the effect.
 """
 
@@ -40,7 +40,7 @@ class Attempt(Struct, frozen=True):
 
 
 class Answer(Struct, frozen=True):
-    """What the caller was told; `thing` is the hold or claim, where one came back."""
+    """The answer that the caller got; `thing` is the hold or claim, if the call returned one."""
 
     said: Said
     thing: Any = None
@@ -51,8 +51,8 @@ Call: TypeAlias = Generator[Attempt, Answer, Answer]
 
 
 def asked_until_settled(caller: str, call: int, verb: str, *arguments: Any, **options: Any) -> Call:
-    """The same question until it is done or refused: for whatever carries a retry key of any kind. Now and then once more,
-    as a caller does who has lost the answer."""
+    """Repeat a call that has a retry key of any kind until it is done or refused. Now and then repeat it once more, like a caller
+    who has lost the answer."""
     attempt = 0
     while (answer := (yield Attempt(caller, call, attempt, verb, arguments, options))).said in ("none", "unknown"):
         attempt += 1
@@ -62,7 +62,7 @@ def asked_until_settled(caller: str, call: int, verb: str, *arguments: Any, **op
 
 
 def asked_once(caller: str, call: int, verb: str, *arguments: Any, **options: Any) -> Call:
-    """A question without any retry key: what is unknown stays unknown."""
+    """Make a call without a retry key once: if its outcome is unknown, it stays unknown."""
     return (yield Attempt(caller, call, 0, verb, arguments, options))
 
 

@@ -50,6 +50,6 @@ CANARIES: Final[dict[str, Callable[[], None]]] = {
 
 
 def install(name: str) -> None:
-    """Break this process in that way."""
+    """Install a canary, by name, in this process."""
     if name:
         CANARIES[name]()

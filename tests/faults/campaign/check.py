@@ -22,7 +22,7 @@ COUNTS = ("done", "refused", "unknown")
 
 
 class Told:
-    """What the checks of a trial have told so far: each checks all of its ledgers."""
+    """The violations that earlier checks of a trial have reported: each check reads all ledgers of the trial."""
 
     def __init__(self) -> None:
         self.words: set[str] = set()
@@ -30,23 +30,23 @@ class Told:
 
 
 class Verdict(Struct):
-    """What was wrong, each with the words that name it."""
+    """The violations that one check found, as sentences."""
 
     lost: list[str] = []
     """A done answer without its effect."""
     doubled: list[str] = []
-    """Two effects of one call, or one that nobody asked for."""
+    """Two effects of one call, or an effect without a call."""
     denied: list[str] = []
-    """An effect of an attempt that was told that it had none."""
+    """An effect of an attempt whose answer said that it had none."""
     oversold: list[str] = []
     unsound: list[str] = []
-    """What `verify` found, exceptions that are none of ours, entries that a follower missed."""
+    """What `verify` found, exceptions that are not Holdkit's, entries that a follower missed."""
     done: int = 0
     refused: int = 0
     unknown: int = 0
 
     def since(self, earlier: Told) -> Verdict:
-        """Without what an earlier check of the same trial has told."""
+        """This verdict without what an earlier check of the same trial has reported."""
         for name in KINDS:
             found: list[str] = getattr(self, name)
             setattr(self, name, [words for words in found if words not in earlier.words])
@@ -59,12 +59,12 @@ class Verdict(Struct):
 
     @property
     def violations(self) -> list[str]:
-        """All of them."""
+        """All violations."""
         return [f"{name}: {words}" for name in KINDS for words in getattr(self, name)]
 
 
 def check(hk: holdkit.Kernel, lines: Sequence[Line]) -> Verdict:
-    """Compare what callers were told with what there is."""
+    """Compare the answers that callers got with the journal and the rows."""
     verdict = Verdict()
     journal = list(hk.follow(wait=False))
     effects = effects_by_attempt(journal)
@@ -82,7 +82,7 @@ def check(hk: holdkit.Kernel, lines: Sequence[Line]) -> Verdict:
 
 
 def effects_by_attempt(journal: Iterable[Effect]) -> dict[str, list[Effect]]:
-    """The entries that verbs promise, by correlation id."""
+    """The journal entries that done answers promise, by the correlation id of the attempt."""
     found: dict[str, list[Effect]] = defaultdict(list)
     promised = set(EFFECTS.values())
     for entry in journal:

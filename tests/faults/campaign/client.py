@@ -29,7 +29,7 @@ Style: TypeAlias = Literal["sync", "async", "follower"]
 
 
 class Job(Struct, frozen=True, kw_only=True):
-    """What one client process is to do."""
+    """The task of one client process."""
 
     name: str
     url: str
@@ -41,7 +41,7 @@ class Job(Struct, frozen=True, kw_only=True):
 
 
 class Control:
-    """Hears from the harness whether to go on."""
+    """Receives the harness's commands: go on, pause, stop."""
 
     def __init__(self, line: Connection, callers: int) -> None:
         self._line, self._callers = line, callers
@@ -87,7 +87,7 @@ class Control:
 
 
 def run(job: Job, line: Connection) -> None:
-    """Live until told to stop."""
+    """Run until the harness says stop."""
     canaries.install(job.canary)
     ledger = Ledger(job.ledgers / f"{job.name}.jsonl")
     if job.style == "sync":
@@ -114,7 +114,7 @@ def run_sync(job: Job, ledger: Ledger, line: Connection) -> None:
 
 
 def live(hk: holdkit.Kernel, job: Job, name: str, ledger: Ledger, control: Control) -> None:
-    """One caller, until told to stop."""
+    """Run one caller until the harness says stop."""
     habit = HABITS[name](f"{job.name}.{name}", random.Random(f"{job.seed} {job.name} {name}"))
     attempt = next(habit)
     while not control.over:
@@ -143,7 +143,7 @@ async def run_async(job: Job, ledger: Ledger, line: Connection) -> None:
 
 
 async def live_async(hk: holdkit.AsyncKernel, job: Job, name: str, ledger: Ledger, control: Control) -> None:
-    """One caller, until told to stop."""
+    """Run one caller until the harness says stop."""
     habit = HABITS[name](f"{job.name}.{name}", random.Random(f"{job.seed} {job.name} {name}"))
     attempt = next(habit)
     while not control.over:
@@ -187,12 +187,12 @@ def follow(job: Job, ledger: Ledger, control: Control) -> None:
 
 
 def asked(attempt: Attempt) -> Line:
-    """The attempt begins."""
+    """The ledger line for an attempt that begins."""
     return written(attempt, "asked")
 
 
 def done(attempt: Attempt, thing: Any) -> tuple[Answer, Line]:
-    """The kernel gave a hold or a claim."""
+    """The ledger line for a hold or claim that the kernel returned."""
     position = getattr(thing, "position", None)
     hold = thing.id if isinstance(thing, holdkit.Hold) else thing.hold_id or ""
     lane, seq = (position.lane, position.seq) if position is not None else (0, 0)
@@ -200,7 +200,7 @@ def done(attempt: Attempt, thing: Any) -> tuple[Answer, Line]:
 
 
 def refused(attempt: Attempt, error: Exception) -> tuple[Answer, Line]:
-    """The kernel raised."""
+    """The ledger line for an exception of the kernel."""
     said: Said = "broken"
     if isinstance(error, holdkit.Refused):
         said = "settled" if SETTLES.get(attempt.verb) == error.reason else "refused"
@@ -226,7 +226,7 @@ def method(hk: Any, attempt: Attempt) -> Callable[..., Any]:
 
 
 def opened(connect: Callable[[], holdkit.Kernel]) -> holdkit.Kernel:
-    """A client that is started while its server is down waits for it."""
+    """Connect; if the server is down, wait for it."""
     while True:
         try:
             return connect()

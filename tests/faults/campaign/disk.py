@@ -112,7 +112,7 @@ class Disk:
 
 
 def run(*command: str) -> None:
-    """Or say what it said."""
+    """Run a command; raises OSError with its error output if it fails."""
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         raise OSError(f"{' '.join(command)}: {done.stderr.strip()}")

@@ -1,7 +1,7 @@
 """R12: failovers of a synchronous pair, under client processes that keep ledgers.
 
-One round: callers work; the primary is struck; the standby is promoted; callers go on with it, as fast as they find it; the
-old primary comes back as the new standby, rewound or copied; everybody pauses, and every ledger is checked.
+One round: callers work; the primary fails; the standby is promoted; the callers find it and go on; the old primary comes back as
+the new standby, by pg_rewind or a new base backup; all clients pause, and the harness checks every ledger.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ CANCELS: Final = 10
 
 
 class Round(Struct, kw_only=True):
-    """What one failover came to."""
+    """The result of one failover."""
 
     kind: str
     verdict: Verdict
@@ -78,7 +78,7 @@ class Trial:
         self._scratch.cleanup()
 
     def round(self, kind: str) -> Round:
-        """Strike in that way, fail over, check."""
+        """Make the primary fail in the given way, fail over, check."""
         found = Round(kind=kind, verdict=Verdict())
         self.clients.await_each(now())
         self.clients.await_answers(self.chance.randrange(WARM, 2 * WARM))
@@ -109,7 +109,7 @@ class Trial:
             return self.clients.await_each(after)
 
     def check(self, *, cut_back: bool) -> Verdict:
-        """Everybody pauses meanwhile."""
+        """Pause all clients, and check every ledger."""
         self.clients.pause()
         self.followed = self.followed and not cut_back
         with holdkit.connect(self.pair.direct) as hk:
@@ -126,13 +126,13 @@ def killed(trial: Trial, _: Round) -> None:
 
 
 def postmaster_killed(trial: Trial, _: Round) -> None:
-    """Its first process dies; the others end when they notice."""
+    """The postmaster dies; the other processes end when they notice."""
     trial.pair.primary.server.kill_postmaster()
     trial.pair.promote()
 
 
 def stopped(trial: Trial, _: Round) -> None:
-    """SIGSTOP: every connection stays open, and nobody answers."""
+    """SIGSTOP: every connection stays open, and the server does not answer."""
     trial.pair.primary.server.pause()
     trial.pair.promote()
 
@@ -193,7 +193,7 @@ def fail_over_to_the_past(pair: Pair) -> None:
 
 
 def wait_a_moment(trial: Trial, seconds: float) -> None:
-    """Time for callers to be told what they must not be told."""
+    """Wait, so that a wrong answer has time to reach a caller."""
     until = now() + seconds
     while now() < until:
         trial.clients.reader.more()
@@ -209,7 +209,7 @@ FAILOVERS: Final[Mapping[str, Callable[[Trial, Round], None]]] = {
     "immediate": immediate,
     "healed_late": network_cut,
 }
-"""The eight kinds."""
+"""The eight kinds of failure."""
 CUT_BACK: Final = frozenset({"cancelled_waits", "crash_alone"})
 """Here a commit can be seen that the failover takes back: by reads and followers, never by an answer."""
 REACHABLE: Final = frozenset({"smart", "healed_late"})

@@ -1,8 +1,8 @@
-"""R8 and R11: one engine on one machine, struck again and again under client processes that keep ledgers: power cuts, crashes,
+"""R8 and R11: one engine on one machine, with repeated faults under client processes that keep ledgers: power cuts, crashes,
 full disks.
 
-A trial has lives. In each, callers work until they were told some dozens of answers; then the fault; then the engine comes up
-again and every ledger, of this life and the earlier ones, is checked. A power cut may be followed by another one while the
+A trial has several lives. In each, callers work until they have some dozens of answers; then the fault is injected, the engine
+is started again, and the harness checks every ledger, of this life and the earlier ones. A power cut may be followed by another one while the
 engine recovers.
 """
 
@@ -31,11 +31,11 @@ from tests.faults.campaign.stores import Postgres, Store, open_store
 LIVES: Final = 25
 """Faults until a trial begins anew: the check reads all of its ledgers each time."""
 RECOVERY: Final = 0.25
-"""How often the power goes again during recovery."""
+"""The share of power cuts that are followed by another one during recovery."""
 
 
 class FaultResult(Struct, kw_only=True):
-    """What one fault came to."""
+    """The result of one fault."""
 
     kind: str
     store: str
@@ -176,7 +176,7 @@ def full_disks(kind: str, number: int, seed: int) -> Iterator[FaultResult]:
             for _ in range(number):
                 trial.live()
                 disk.fill()
-                await_trouble(trial)
+                await_disk_full(trial)
                 disk.empty()
                 start_again(store)
                 trial.clients.await_each(now())
@@ -184,7 +184,7 @@ def full_disks(kind: str, number: int, seed: int) -> Iterator[FaultResult]:
                 yield FaultResult(kind="full_disk", store=kind, verdict=trial.check())
 
 
-def await_trouble(trial: Trial) -> None:
+def await_disk_full(trial: Trial) -> None:
     """Until callers have met the full disk."""
     since = len(trial.clients.reader.lines)
 

@@ -40,7 +40,7 @@ class Node:
         self.link = Link(self.server.port)
 
     def conninfo(self) -> str:
-        """How the other follows."""
+        """The address at which the standby connects."""
         return f"host=127.0.0.1 port={self.link.port} user={USER} application_name={STANDBY}"
 
     def ask(self, query: str, *parameters: Any) -> list[tuple[Any, ...]]:
@@ -123,7 +123,7 @@ class Pair:
             self.wait_for_standby()
 
     def wait_for_standby(self) -> None:
-        """From now on every commit does."""
+        """Make every commit wait for the standby from now on."""
         set_synchronous(self.primary, STANDBY)
         await_that(lambda: self.primary.ask(STREAMING) == [("sync",)], "the standby is not synchronous")
 

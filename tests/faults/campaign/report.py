@@ -1,4 +1,4 @@
-"""What a campaign came to: totals by part, times without service, canaries; as a table, as JSON, as a row for the docs."""
+"""The report of a campaign: totals by part, times without service, canaries; as a table, as JSON, as a row for the docs."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Part(Struct, kw_only=True):
 
 
 class Canary(Struct, frozen=True):
-    """A store that breaks its promise: how many answers it lost."""
+    """A store that is deliberately unsafe, and how many answers it lost."""
 
     name: str
     lost: int
@@ -75,7 +75,7 @@ class Report(Struct, kw_only=True):
         return dict(zip(GOALS, (median(fault), max(fault), max(writable)), strict=True)) if fault else {}
 
     def failures(self) -> list[str]:
-        """Why this campaign proves nothing, or proves something bad."""
+        """Why this campaign failed: violations, canaries that lost nothing, goals that were missed."""
         said = [f"{part.name}: {part.violations} violations" for part in self.parts if part.violations]
         said += [f"{part.name}: {part.faults} of {part.wanted}" for part in self.parts if part.faults < part.wanted]
         said += [f"the canary {each.name} lost nothing" for each in self.canaries if not each.lost]
@@ -92,13 +92,13 @@ class Report(Struct, kw_only=True):
 
 
 def commit() -> str:
-    """What is tested."""
+    """The commit that is tested."""
     done = subprocess.run(["git", "describe", "--always", "--dirty"], capture_output=True, text=True, check=False)
     return done.stdout.strip() or "unknown"
 
 
 def table(report: Report) -> str:
-    """For people."""
+    """The report as text."""
     head = ("", "faults", "more", "done", "refused", "unknown", *KINDS, "s")
     rows: list[Sequence[str]] = [head]
     for part in report.parts:

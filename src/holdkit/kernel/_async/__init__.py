@@ -1,1 +1,1 @@
-"""The coloured source, written once, as async; `_sync` is generated from it."""
+"""The code that exists for threads and for tasks: written once, as async; `make gen` generates `_sync` from it."""
