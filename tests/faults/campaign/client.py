@@ -200,7 +200,7 @@ def done(attempt: Attempt, thing: Any) -> tuple[Answer, Line]:
 
 
 def refused(attempt: Attempt, error: Exception) -> tuple[Answer, Line]:
-    """The ledger line for an exception of the kernel."""
+    """The answer and the ledger line for an exception of the kernel."""
     said: Said = "broken"
     if isinstance(error, holdkit.Refused):
         said = "settled" if SETTLES.get(attempt.verb) == error.reason else "refused"

@@ -75,11 +75,11 @@ class Report(Struct, kw_only=True):
         return dict(zip(GOALS, (median(fault), max(fault), max(writable)), strict=True)) if fault else {}
 
     def failures(self) -> list[str]:
-        """Why this campaign failed: violations, canaries that lost nothing, goals that were missed."""
+        """Why this campaign failed: violations, too few faults, canaries that lost nothing, parts without any answer."""
         said = [f"{part.name}: {part.violations} violations" for part in self.parts if part.violations]
         said += [f"{part.name}: {part.faults} of {part.wanted}" for part in self.parts if part.faults < part.wanted]
         said += [f"the canary {each.name} lost nothing" for each in self.canaries if not each.lost]
-        said += [f"{part.name}: nobody was told anything" for part in self.parts if part.faults and not part.done]
+        said += [f"{part.name}: no caller got an answer" for part in self.parts if part.faults and not part.done]
         return said
 
     def missed(self) -> list[str]:
