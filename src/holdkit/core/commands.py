@@ -34,14 +34,10 @@ class Command(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=True, g
     """The caller's retry key: same id and same payload, same answer."""
     actor: str | None = None
     correlation_id: str | UUID | None = None
+    """The kernel converts a UUID to text before anything is decided."""
     reason: str | None = None
     fingerprint: str = ""
     """Of the payload as the caller wrote it; the kernel computes it before it mints ids and tokens."""
-
-    @property
-    def correlation(self) -> str | None:
-        """The correlation id as text; the kernel converts a UUID before anything is decided."""
-        return self.correlation_id  # type: ignore[return-value]
 
 
 class CreatePool(Command, frozen=True):

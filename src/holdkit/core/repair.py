@@ -81,13 +81,14 @@ def repair_rows(
     now, floor = folded.latest, folded.fence_floor
     pools: dict[Key, Pool | None] = {}
     entries: list[Entry] = []
+    correlation_id: str | None = command.correlation_id  # type: ignore[assignment]  # text by now
     for key, (was, row) in sorted(rows.items()):
         effect = _effect(was, row, now)
         removed = row is None
         floor = max(floor, effect.pool.fence) if removed else floor
         pools[key] = None if removed else effect.pool
         entries.append(
-            Entry(effect.pool.slot, Action.POOL_REPAIRED, key[1], key[0], (effect,), removed=removed, actor=command.actor, correlation_id=command.correlation, reason=command.reason)
+            Entry(effect.pool.slot, Action.POOL_REPAIRED, key[1], key[0], (effect,), removed=removed, actor=command.actor, correlation_id=correlation_id, reason=command.reason)
         )  # fmt: skip
     return RepairedRows(
         pools,

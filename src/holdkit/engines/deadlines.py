@@ -18,9 +18,10 @@ SPENT: Final = "this call has taken as long as it may (call_timeout)"
 _until: ContextVar[float | None] = ContextVar("holdkit_until", default=None)
 
 
-def current() -> float | None:
-    """The deadline, if there is one."""
-    return _until.get()
+current: Final = _until.get
+"""Gives the deadline, if there is one."""
+set_current: Final = _until.set
+"""Sets the deadline. Only in a copy of the context (see `run_until`), so that it does not stay behind."""
 
 
 def within(seconds: float) -> float:
@@ -52,7 +53,7 @@ def run_until(moment: float | None, work: Callable[..., T], *args: Any) -> T:
 
 
 def _run(moment: float | None, work: Callable[..., T], *args: Any) -> T:
-    _until.set(moment)
+    set_current(moment)
     return work(*args)
 
 

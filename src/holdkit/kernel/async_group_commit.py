@@ -27,7 +27,7 @@ from ..engines.deadlines import too_late, until
 from ..engines.port import AsyncApply, Engine, NeedsThread
 from ..errors import EngineError, HoldkitError
 from .batch_worker import BatchWorker, DeadlineTimer, TaskCall, give_up, latest
-from .context import refuse_inside
+from .context import inside_any, refuse_inside
 from .group_commit import MainQueue
 from .lock_queues import AsyncLockQueues, queue_for
 from .queued_calls import MAX_COMMANDS, Undo, late_in_batch
@@ -149,8 +149,10 @@ class AsyncGroupCommit(LoopBatches, MainQueue):
         """Have the group written, in a batch with those of other callers. If the task is cancelled, a queued call is removed,
         unless it is `shielded`; one in a batch is written, and `undo` takes back what it granted."""
         self.check()
-        refuse_inside(self.engine)
-        self._check_no_open_transaction()
+        if inside_any() is not None:
+            refuse_inside(self.engine)
+        if self._open_transactions:
+            self._check_no_open_transaction()
         call = TaskCall(group, minted, self._loop.create_future(), shielded=shielded, until=self.deadline())
         lock = queue_for(self._lock_queues.open, group) if self._lock_queues.open else None
         if lock is None:
@@ -209,7 +211,7 @@ class AsyncGroupCommit(LoopBatches, MainQueue):
 
     def _check_no_open_transaction(self) -> None:
         """A task that waited behind its own open transaction would wait for itself."""
-        task = asyncio.current_task() if self._open_transactions else None
+        task = asyncio.current_task()
         still_open = self._open_transactions.get(task) if task is not None else None
         if still_open is not None and still_open():
             raise invalid(

@@ -50,6 +50,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from contextvars import copy_context
 from functools import partial
 from itertools import islice
 from math import inf
@@ -57,7 +58,7 @@ from typing import Any, Final
 
 from ..core.commands import Group
 from ..core.outcomes import Reply
-from ..engines.deadlines import run_until, too_late
+from ..engines.deadlines import set_current, too_late
 from ..engines.port import Engine
 from ..errors import EngineError
 from .batches import BatchRunner
@@ -155,12 +156,13 @@ class LeaderQueue(BoundedQueue):
                 self._take(batch, latest=call.until + SLACK)
         wrote = True
         try:
-            wrote = run_until(call.until, self._run, batch)
+            wrote = copy_context().run(self._run, batch, call.until)  # a copy: the deadline must not stay behind
         finally:
             if wrote:
                 self.committed.notify()
 
-    def _run(self, batch: list[_ThreadCall]) -> bool:
+    def _run(self, batch: list[_ThreadCall], until: float) -> bool:
+        set_current(until)
         if not batch[0].sent:
             if not self._wait_for_locks:
                 return self._runner.run(batch)

@@ -159,6 +159,7 @@ def grant(view: View, command: PlaceHold | Consume, pools: list[Pool], deadline:
     fence = 1 + (pools[0].fence if len(pools) == 1 else max([pool.fence for pool in pools]))
     effects: list[Effect] = []
     held: list[HeldLeg] = []
+    closes = last_end(pools)
     for leg, pool in zip(command.legs, pools, strict=True):
         if pool.version == 0:
             view.grown[0] += 1
@@ -179,9 +180,9 @@ def grant(view: View, command: PlaceHold | Consume, pools: list[Pool], deadline:
         deadline,
         entity=command.entity,
         actor=command.actor,
-        correlation_id=command.correlation,
+        correlation_id=command.correlation_id,  # type: ignore[arg-type]  # text by now
         metadata=None if command.metadata is None else canonical_json(command.metadata),
-        closes=last_end(pools),
+        closes=closes,
     )
     view.grown[1] += 1
     record(view, HOLD_HELD, command.id, now, command, effects=tuple(effects), hold=hold)

@@ -82,6 +82,7 @@ def record(
     forced: bool = False,
 ) -> None:
     """Append one entry and fold it into the view."""
-    entry = Entry(now, action, subject, command.tenant, effects, hold, change, stored, removed, command.actor, command.correlation, command.reason, command.op, forced)  # fmt: skip
+    correlation_id: str | None = command.correlation_id  # type: ignore[assignment]  # text by now
+    entry = Entry(now, action, subject, command.tenant, effects, hold, change, stored, removed, command.actor, correlation_id, command.reason, command.op, forced)  # fmt: skip
     view.entries.append(entry)
     fold(view, entry)

@@ -6,7 +6,6 @@ hook. Decides nothing, retries nothing, and leaves the connection's own settings
 
 from __future__ import annotations
 
-import os
 import sqlite3
 from collections.abc import Callable, Generator, Iterator, Sequence
 from functools import cache
@@ -49,10 +48,6 @@ OnStatement: TypeAlias = Callable[[str], None]
 """Called with each statement's name before it is executed; may raise."""
 
 
-Identity: TypeAlias = tuple[int, int]
-"""Device and inode of a file."""
-
-
 class Statement(NamedTuple):
     """A named statement with its parameters. With `many`, these are rows, and the statement is run once for each."""
 
@@ -63,12 +58,6 @@ class Statement(NamedTuple):
 
 Script: TypeAlias = Generator[tuple[Statement, ...], list[list[Row]], T]
 """Yields statements, receives the rows of each, returns its result."""
-
-
-def identity(path: str) -> Identity:
-    """Which file is at this path now."""
-    status = os.stat(path)  # noqa: PTH116  (once per batch: a Path costs more than the call)
-    return (status.st_dev, status.st_ino)
 
 
 class Driver:

@@ -6,7 +6,8 @@ else: a due hold's other pools are never touched. Decides nothing and writes not
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable
+from collections import defaultdict
+from collections.abc import Collection, Iterable
 from typing import cast
 
 from msgspec import Struct
@@ -109,8 +110,9 @@ def gather(
         swept = yield from list_sweep(rows, need.sweep, slot, limits, empty_pools, pressed)
         rows.first_deadlines = touched  # a sweep returns the legs of its holds, not of their pools
     counts = _UNCOUNTED
-    if _bounded(limits) or need.changes_limits:
-        counts = yield from count(limits, slot, everything=need.changes_limits)
+    may_set_bound = bool(need.records) and need.changes_limits
+    if may_set_bound or _bounded(limits):
+        counts = yield from count(limits, slot, everything=may_set_bound)
     horizon = slot
     for pool in rows.pools.values():
         if pool.slot > horizon:
@@ -118,15 +120,9 @@ def gather(
     due: dict[Key, list[DueLeg]] = {}
     if rows.first_deadlines and min(rows.first_deadlines.values()) <= horizon:
         due = yield from load_due(rows, slot, horizon, limits.max_due + 1)
-    loaded = Loaded(slot, (last_seq or 0) + 1, rows.pools, rows.holds, rows.operations, rows.records, lookup(due), horizon,
-                    limits, int(floor or 0), counts)  # fmt: skip
+    loaded = Loaded(slot, (last_seq or 0) + 1, rows.pools, rows.holds, rows.operations, rows.records,
+                    defaultdict(list, due).__getitem__, horizon, limits, int(floor or 0), counts)  # fmt: skip
     return LoadedBatch(loaded, swept, due, oldest_operation, oldest_ended, version or 0)
-
-
-def lookup(due: dict[Key, list[DueLeg]]) -> Callable[[Key], list[DueLeg]]:
-    """The due legs of a pool, as the view asks for them."""
-    none: list[DueLeg] = []
-    return lambda key: due.get(key, none)
 
 
 def list_sweep(

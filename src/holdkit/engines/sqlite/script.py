@@ -70,8 +70,7 @@ def apply_script(
     if loaded_batch.version != limits.version:
         return (yield from take_over(stored, retry_state))
     view = View(loaded_batch.loaded)
-    excess = backlog(view, loaded_batch.due)
-    if excess:
+    if loaded_batch.due and (excess := backlog(view, loaded_batch.due)):
         return_backlog(view, excess)
         return (yield from write_only(view))
     outcomes = decide_groups(view, groups, loaded_batch.swept)
@@ -178,13 +177,13 @@ def keep_bound(view: View) -> Script[None]:
 
 
 def _ran(view: View, statements: list[Statement]) -> ScriptResult:
-    written = 0
+    written, last_seq = 0, view.loaded.next_seq - 1
     committed_row: tuple[str, Row] | None = None
     for name, rows, many in statements:
         written += len(rows) if many else 1
         if name == "insert_journal":
-            committed_row = ("journal", rows[0])
+            committed_row, last_seq = ("journal", rows[0]), rows[-1][0]
     if committed_row is None and view.operations.changed:
         stored = next(iter(view.operations.changed.values()))
         committed_row = None if stored is None else ("operations", operation_row(stored))
-    return ScriptResult(None, view.next_seq - 1, written, committed_row)
+    return ScriptResult(None, last_seq, written, committed_row)

@@ -25,17 +25,18 @@ released in any case.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from threading import Lock
-from typing import Final
+from typing import Final, TypeAlias
 
 from ...errors import EngineError, HoldkitError, OutcomeUnknown, Overloaded
 from ..deadlines import within
 from .checkpointing import Checkpoints
-from .driver import Driver, Identity, OnStatement, Row, Script, identity
+from .driver import Driver, OnStatement, Row, Script
 from .fair_write_lock import FairWriteLock
 from .opening import connect, error_from_sqlite, set_up
 from .script import ScriptResult
@@ -44,6 +45,15 @@ _PASSING: Final = frozenset(
     {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_FULL, sqlite3.SQLITE_CONSTRAINT}
 )
 """Errors that say nothing against the connection."""
+
+Identity: TypeAlias = tuple[int, int]
+"""Device and inode of a file."""
+
+
+def identity(path: str) -> Identity:
+    """Which file is at this path now."""
+    status = os.stat(path)  # noqa: PTH116  (once per batch: a Path costs more than the call)
+    return (status.st_dev, status.st_ino)
 
 
 class Writer:

@@ -159,8 +159,7 @@ class Executor:
         shielded: bool = False,
     ) -> Receipt:
         """Execute one command; a refusal is raised. Where faces have made some of the legs, it names what the caller named."""
-        mixed = not faces and combined(command)
-        checked = self.check(command, faces=faces or mixed, retried=True)
+        checked = self.check(command, faces=faces or None, retried=True)
         group = Group((self.mint.prepare(command, original),), checked=checked)
         if tx is None:
             minted = getattr(command, "id", "") is None
@@ -171,6 +170,7 @@ class Executor:
             return outcome
         if isinstance(outcome, Refusal):
             refusal = refusal_of(outcome)
+            mixed = not faces and combined(command)
             raise in_own_words(refusal, getattr(command, "legs", ())) if mixed else refusal
         raise InvalidRequest(outcome.message, field=outcome.field, code=outcome.code)
 
