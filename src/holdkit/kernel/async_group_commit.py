@@ -172,7 +172,7 @@ class AsyncGroupCommit(LoopBatches, MainQueue):
             self._deadlines.discard(call)
         if call.outcomes is None and (call.error is None or call.skipped):
             raise self._late(call)
-        return call.result()
+        return call.outcomes if call.outcomes is not None else call.result()
 
     def _late(self, call: TaskCall) -> HoldkitError:
         """The error of a call whose deadline has passed. If it was queued or skipped, nothing was done. Else it goes on, and its

@@ -144,7 +144,8 @@ def write_only(view: View) -> Script[ScriptResult]:
     """What went first, and nothing else."""
     statements = write_back(view)
     yield tuple(statements)
-    yield from keep_bound(view)
+    if view.limits.max_holds is not None:
+        yield from keep_bound(view, view.limits.max_holds)
     return _ran(view, statements)
 
 
@@ -162,14 +163,14 @@ def finish(view: View, loaded_batch: LoadedBatch, need: Needs, limits: Limits, s
         statements += pruning
     if statements:
         yield tuple(statements)
-    yield from keep_bound(view)
+    if view.limits.max_holds is not None:
+        yield from keep_bound(view, view.limits.max_holds)
     return ran
 
 
-def keep_bound(view: View) -> Script[None]:
-    """Behind every write that may have left more holds than `max_holds`: ended ones leave, oldest first."""
-    bound = view.limits.max_holds
-    if bound is not None and (view.holds.changed or LIMITS_KEY in view.records.changed):
+def keep_bound(view: View, bound: int) -> Script[None]:
+    """Behind every write that may have left more holds than `bound`: ended ones leave, oldest first."""
+    if view.holds.changed or LIMITS_KEY in view.records.changed:
         rows = yield (Statement("count_holds"),)
         excess = rows[0][0][0] - bound
         if excess > 0:
