@@ -104,7 +104,7 @@ class JournalRow(Struct, frozen=True, gc=False):
 
 
 def entry_of(row: JournalRow) -> Entry:
-    """The entry of a row."""
+    """Decode the entry of a row."""
     return decode_entry(row.text)
 
 
@@ -165,7 +165,7 @@ class Survey(Struct, frozen=True):
     now: Slot
     """The engine's own clock."""
     latest: Slot | None
-    """The last slot of a decision on any pool: if the clock is behind it, somebody has set the clock back."""
+    """The last slot of a decision on any pool: if the clock is behind it, the clock was set back."""
 
 
 class TakeSurvey(Query[Survey], frozen=True):

@@ -37,7 +37,7 @@ class NeedsThread(Exception):
 
 
 class Applied(Struct, frozen=True, gc=False):
-    """What a batch came to: outcomes per group, in order, and whether anything was written."""
+    """The result of a batch: outcomes per group, in order, and whether anything was written."""
 
     outcomes: list[list[Outcome]]
     last_seq: int | None
@@ -57,7 +57,7 @@ class Applied(Struct, frozen=True, gc=False):
     numbers are given when the caller's transaction is committed."""
 
     def replies(self, survives: Survives | None) -> list[list[Reply]]:
-        """The outcomes as callers are told: whatever is done as a `Receipt`."""
+        """The outcomes as callers get them: done ones as a `Receipt`."""
         if not self.positions:
             return [[reply(outcome, None, survives) for outcome in group] for group in self.outcomes]
         return [
@@ -67,7 +67,7 @@ class Applied(Struct, frozen=True, gc=False):
 
 
 def reply(outcome: Outcome, position: Position | None, survives: Survives | None) -> Reply:
-    """One outcome as its caller is told."""
+    """One outcome as its caller gets it."""
     if not isinstance(outcome, Done):
         return outcome
     return Receipt(outcome.slot, outcome.hold, outcome.pool, outcome.record, outcome.token, outcome.uncovered,

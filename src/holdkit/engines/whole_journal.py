@@ -1,4 +1,4 @@
-"""What jobs share that read much of a journal: progress, tables that may not fit into memory, and the history of one pool."""
+"""Shared by the jobs that read most of a journal: progress, tables that may not fit into memory, and the history of one pool."""
 
 from __future__ import annotations
 

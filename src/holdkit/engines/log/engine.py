@@ -154,7 +154,7 @@ class LogEngine(ResidentEngine):
         return self._log.generation
 
     def renew_generation(self) -> None:
-        """What was opened is a copy that was put back: from here on its journal may tell another story."""
+        """What was opened is a copy that was put back: its journal may differ from the original's from here on."""
         with self._writing:
             self._check_open()
             try:

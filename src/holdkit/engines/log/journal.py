@@ -53,7 +53,7 @@ _decoder: Final = msgspec.msgpack.Decoder(Batch)
 
 
 def encode_batch(view: View) -> bytes:
-    """The batch a view came to."""
+    """The batch of the changes in a view."""
     entries, first = view.entries, view.loaded.next_seq
     operations: list[Operation] = []
     grants: list[Grant] = []
@@ -103,7 +103,7 @@ class LogJournal:
         return rows
 
     def about(self, tenant: str, subject: str, limit: int | None) -> list[JournalRow]:
-        """A subject's story. Reads the whole log, but decodes only the frames that name the subject."""
+        """The entries about a subject. Reads the whole log, but decodes only the frames that name the subject."""
         found = (row for row in self._naming(tenant, subject, 0) if row[1].subject == subject)
         return [JournalRow(number, encode_entry(entry)) for number, entry in islice(found, limit)]
 

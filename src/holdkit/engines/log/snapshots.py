@@ -30,7 +30,7 @@ class Snapshot(Struct, frozen=True, forbid_unknown_fields=True):
     log_id: str
     after_frame: int
     chain: str
-    """What all frames up to that one came to."""
+    """The digest of all frames up to that one (see `segments.chained`)."""
     next_seq: int
     fence_floor: int
     last_slot: Slot

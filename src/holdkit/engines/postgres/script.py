@@ -60,7 +60,7 @@ class Contention(Exception):
 
 
 class ScriptResult(Struct):
-    """What one run of a script came to."""
+    """The result of one run of a script."""
 
     outcomes: list[list[Outcome]] | None
     """None: only what must be done first was done; run the script again."""
@@ -256,7 +256,7 @@ def _check_counts(statements: Sequence[Statement], answers: Sequence[list[Row]])
 
 
 def _make_room(need: Needs, options: BatchOptions, state: RetryState, batch: int) -> Script[ScriptResult | None]:
-    """Where a limited table would overflow with rows that only a sweep can end, sweep first: people forget to."""
+    """Where a limited table would overflow with rows that only a sweep can end, sweep first, because callers may not have swept."""
     if not state.counted:
         state.counted = True
         unended, pools = yield (("count_unended_holds", ()), ("count_pools", ()))

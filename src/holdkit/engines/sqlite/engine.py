@@ -245,7 +245,7 @@ def _open(
     write_lock: FairWriteLock | None = None
     try:
         driver = Driver(connection, on_statement)
-        present_version(driver, path)  # a stranger's file is refused before anything beside it is made
+        present_version(driver, path)  # another application's file is refused before any file is created beside it
         write_lock = FairWriteLock(path)
         write_lock.acquire(seconds)
         try:

@@ -186,7 +186,7 @@ def migrate(driver: Driver, path: str, limits: Limits, now: Slot) -> None:
 
 
 def present_version(driver: Driver, path: str) -> int:
-    """The schema's version, 0 if it has none; a stranger's table of our name is refused."""
+    """The schema's version, 0 if it has none; another application's table of that name is refused."""
     ours = [row[0] for row in driver.ask("list_our_tables")]
     if "holdkit_migrations" not in ours:
         if ours:

@@ -21,7 +21,7 @@ from .writing import write_back
 
 
 class Repair:
-    """One repair; `report` says what it came to."""
+    """One repair; `report` has its result."""
 
     def __init__(
         self, limits: Limits, now: Slot, command: Command, progress: Progress | None = None, *, dry_run: bool

@@ -91,7 +91,7 @@ def take_over(stored: StoredLimits, retry_state: RetryState) -> Script[ScriptRes
 
 
 def make_room(need: Needs, slot: Slot, stored: StoredLimits, retry_state: RetryState) -> Script[ScriptResult | None]:
-    """Where a bounded table would overflow with rows that only a sweep can end, sweep first: callers forget to."""
+    """Where a bounded table would overflow with rows that only a sweep can end, sweep first, because callers may not have swept."""
     limits = stored.in_force
     if not retry_state.counted:
         retry_state.counted = True
