@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from itertools import count
 from typing import Any
+from uuid import uuid4
 
 import psycopg
 import pytest
@@ -27,7 +28,7 @@ from holdkit.engines.postgres.connections import PipelineConnection
 from holdkit.engines.postgres.driver import Pipeline, Row, Statement
 from holdkit.engines.postgres.failures import ConnectionFailed, StatementFailed
 from holdkit.engines.postgres.migrating import COPIED, DISTRIBUTED, migrate_to
-from holdkit.engines.postgres.statements import migrations
+from holdkit.engines.postgres.statements import load_for_one_lane, migrations
 from holdkit.errors import EngineError, OutcomeUnknown, Overloaded
 from holdkit.kernel.export import export
 from holdkit.kernel.import_ import Import, import_journal
@@ -43,8 +44,7 @@ LANES = 4
 
 @pytest.fixture(scope="session")
 def postgres_template(postgres_server: Any) -> str:
-    name: str = postgres_server.template("holdkit_apart", lambda url: migrate_to(url, "as if", LANES))
-    return name
+    return str(postgres_server.template("holdkit_distributed", lambda url: migrate_to(url, "as if", LANES)))
 
 
 class Watch:
@@ -65,8 +65,6 @@ class Watch:
 
 
 def lane_forms() -> Any:
-    from holdkit.engines.postgres.statements import load_for_one_lane
-
     return load_for_one_lane()[1] | {f"{name}_quiet": None for name in load_for_one_lane()[1]}
 
 
@@ -456,8 +454,6 @@ def test_bounded_tables_make_room(postgres_url: str) -> None:
 
 @pytest.fixture
 def empty_url(postgres_server: Any) -> Iterator[str]:
-    from uuid import uuid4
-
     name = f"empty_{uuid4().hex}"
     yield postgres_server.create_database(name)
     postgres_server.drop_database(name)
@@ -470,10 +466,9 @@ def test_without_the_extension_nothing_is_made(empty_url: str) -> None:
 
 
 def test_repair_and_import_are_refused(postgres_url: str) -> None:
-    with holdkit.connect(postgres_url) as hk:
-        with pytest.raises(holdkit.InvalidRequest, match="cannot be locked as a whole") as refused:
-            hk.repair()
-        assert refused.value.code == "repair_unsupported"
+    with holdkit.connect(postgres_url) as hk, pytest.raises(holdkit.InvalidRequest, match="as a whole") as refused:
+        hk.repair()
+    assert refused.value.code == "repair_unsupported"
     with holdkit.connect("memory://") as other:
         other.create_pool("p", total=1)
         lines = [*export(other.executor.engine)]

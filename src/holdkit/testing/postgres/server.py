@@ -1,8 +1,8 @@
-"""A server to start, stop, kill and start again. Closing it removes everything; it is not for data that anybody
-wants to keep.
+"""A server to start, stop, kill and start again. Closing it removes everything; it is not for data that must
+be kept.
 
 PostgreSQL refuses to run as root, and as a user without a name. If we are root, its programs run as `nobody`; no
-user is created. It is as durable as any (`fsync` is on) unless told otherwise: a test that wants speed must say so.
+user is created. It is as durable as any (`fsync` is on) unless it is started with other settings: a test that prefers speed must choose them.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _asked = count()
 
 
 class ServerFailed(Exception):
-    """The server did not do as told; the message ends with its log."""
+    """The server did not start, stop or answer as it should; the message ends with its log."""
 
 
 class PostgresServer(ServerAddress):
@@ -284,7 +284,8 @@ def check_socket(path: Path) -> None:
 
 
 def free_port() -> int:
-    """One that nobody listens on, and that the system gives to nobody by itself: it stays free while a server is down."""
+    """A port that no process listens on, outside the range that the system assigns by itself: it stays free while a server
+    is down."""
     first = os.getpid() * 100 + next(_asked)
     for number in range(len(PORTS)):
         port = PORTS[(first + number) % len(PORTS)]

@@ -115,13 +115,13 @@ class SagaTask:
         """Its machine has stopped."""
         self._coroutine.close()
 
-    def _resume(self, go_on: Callable[[], Request]) -> None:
-        quiet, log.disabled = log.disabled, True  # what goes wrong here was meant to
+    def _resume(self, step: Callable[[], Request]) -> None:
+        quiet, log.disabled = log.disabled, True  # the plan causes these errors on purpose
         try:
-            self.request = go_on()
+            self.request = step()
         except StopIteration:
             self.over = True
-        except Exception as error:  # noqa: BLE001 - told by `error`; whoever ran the saga hears it, and the life goes on
+        except Exception as error:  # noqa: BLE001 - kept as `error` for whoever ran the saga; the run continues
             self.over, self.error = True, error
         finally:
             log.disabled = quiet
@@ -139,7 +139,7 @@ class SagaTasks:
         """The machine stops."""
         gone, self.drivers = self.drivers, []
         for driver in gone:
-            driver.over = True  # first: nobody waits for a keeper that is gone
+            driver.over = True  # first, so that no task waits for the lease renewal of another that has ended
         for driver in gone:
             driver.close()
 
@@ -171,7 +171,7 @@ class SagaTasks:
             try:
                 outcomes = self._apply(request.group)
             except HoldkitError as error:
-                if not driver.over:  # else the machine has stopped meanwhile, and nobody hears it
+                if not driver.over:  # else the machine has stopped meanwhile, and no task is left to receive it
                     driver.fail(error)
             else:
                 if not driver.over:
@@ -213,7 +213,7 @@ class _Executor(AsyncExecutor):
         """Never: a crash ends the tasks themselves."""
         return False
 
-    def start_worker(self, work: AsyncWork, name: str, stop: AsyncSignal) -> Any:  # noqa: ARG002  (nobody reads its name)
+    def start_worker(self, work: AsyncWork, name: str, stop: AsyncSignal) -> Any:  # noqa: ARG002  (its name is not used here)
         """The renewal of a lease is one more task: each of its waits lasts until its next turn."""
 
         async def wait(_seen: int, _seconds: float) -> int:

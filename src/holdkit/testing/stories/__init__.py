@@ -10,15 +10,15 @@
 A line is a verb, its words, `option=value` pairs, and behind `->` what must be the answer. A word that is not known, or an
 answer that is not expected anywhere, is an error that names file and line. Text with spaces is quoted: `'so'`; `x*513` is
 x, 513 times; `\\u0000` is that character; `none`, `true`, `nan` and numbers mean themselves. All times are seconds. A story
-begins at 0. `verify` is asked behind every line that wrote, and must find nothing.
+begins at 0. After every line that wrote, the runner calls `verify`, which must find nothing.
 
-Setting the scene
+Setup
 
     limits   max_holds=2 retention=10         first line only; every field of `Limits`, spans in seconds
     clock    60 | +5 | -5                     set, or move
-    tenant   acme | none                      whom the following lines speak for
-    context  actor=user:7 correlation_id=c reason=r    what the following lines carry; alone: nothing
-    restart                                   close and open again (an engine without durability goes on as it is)
+    tenant   acme | none                      the tenant of the following lines
+    context  actor=user:7 correlation_id=c reason=r    context of the following lines; without values: none
+    restart                                   close and open again (an engine without durability keeps running)
 
 Commands. All take `op= actor= correlation_id= reason=`. A granted hold is known by its name from then on; `@7` is the hold
 with the id 7, whether there is one or not. A hold presents its own token; `owner=` presents another, `owner=none` none,
@@ -77,7 +77,7 @@ Reads
     verify                              -> ok
 
 What an answer may be asked for: its word (`held`, `confirmed`, `released`, `expired`, `done`, a reason, or `invalid` with
-`field=` and `code=`), `replayed` (which must be said if it was), and any of its numbers; of one leg of several as
+`field=` and `code=`), `replayed` (which must be stated if it was), and any of its numbers; of one leg of several as
 `gpu.held=1`; `short=gpu:2/1,cpu:1/0` names every shortfall as pool:requested/available.
 """
 
