@@ -168,7 +168,11 @@ def test_canary_entries_moved_before_the_head_is_locked_deadlock(
     send: Any = driver.Pipeline.exchange
 
     def headless(self: driver.Pipeline, statements: Any) -> Any:
-        return send(self, [each for each in statements if each[0] != "lock_heads"])
+        answers = yield from send(self, [each for each in statements if each[0] != "lock_heads"])
+        for index, each in enumerate(statements):
+            if each[0] == "lock_heads":
+                answers.insert(index, [])
+        return answers
 
     monkeypatch.setattr(driver.Pipeline, "exchange", headless)
     with suppress(psycopg.errors.DeadlockDetected):  # one of the two is chosen; ours begins again

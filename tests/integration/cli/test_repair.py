@@ -205,7 +205,7 @@ def test_both_tell_how_far_they_are(url: str, by_hand: Change) -> None:
 def test_engines_without_rows_say_so(tmp_path: Path) -> None:
     holdkit.connect(f"log:///{tmp_path}/log").close()
     for place in (f"log:///{tmp_path}/log", "memory://"):
-        assert "nothing to repair" in run("repair", place, "--yes", code=2).err
+        assert "its state is its folded journal" in run("repair", place, "--yes", code=2).err
 
 
 def test_bad_usage(url: str) -> None:
