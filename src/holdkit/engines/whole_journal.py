@@ -17,11 +17,11 @@ T = TypeVar("T")
 Progress: TypeAlias = Callable[[int, int], None]
 """Called with how much of how much is done, from the thread that does it."""
 OFTEN: Final = 1_000
-"""Steps between two calls."""
+"""Steps between two reports."""
 
 
 class Meter:
-    """Counts steps."""
+    """Counts the steps of a long job, and reports them now and then."""
 
     def __init__(self, tell: Progress | None, total: int) -> None:
         self._tell, self._total, self._done = tell, total, 0
@@ -49,21 +49,22 @@ class Meter:
 K = TypeVar("K", bound=tuple[Any, ...])
 V = TypeVar("V")
 
-ROOM = 12 * 2**20
-"""Bytes of new rows of one table that are kept in memory; of those before them there are as many again."""
+MEMORY_LIMIT = 12 * 2**20
+"""Bytes of changed rows that one table keeps in memory before it writes them to the temporary database. It also keeps the rows that
+it wrote last, so it takes up to twice as much."""
 PAGES: Final = 16 * 2**10
 """KiB of the database that SQLite keeps in memory."""
 OVERHEAD: Final = 300
-"""Bytes that a row costs in memory beside its own: the key, and the place in the dictionary."""
+"""Bytes that a row takes in memory besides its encoding: its key and its entry in the dictionary."""
 _GONE: Final = b""
 _encode: Final = msgspec.msgpack.Encoder().encode
 
 
 class Spill:
-    """A place for tables; close it when they are no longer needed."""
+    """A temporary database for tables that may not fit into memory; close it when they are no longer needed."""
 
-    def __init__(self, room: int | None = None) -> None:
-        self.room = ROOM if room is None else room
+    def __init__(self, memory_limit: int | None = None) -> None:
+        self.memory_limit = MEMORY_LIMIT if memory_limit is None else memory_limit
         self._connection: sqlite3.Connection | None = None
         self._tables = 0
 
@@ -90,7 +91,7 @@ class Spill:
 
 
 class SpillTable(Generic[K, V]):
-    """Rows by key."""
+    """Rows by key: the latest in memory, the others in the temporary database."""
 
     def __init__(self, spill: Spill, name: str, kind: Any, width: int) -> None:
         self._spill, self._name = spill, name
@@ -118,7 +119,7 @@ class SpillTable(Generic[K, V]):
         raw = _GONE if row is None else _encode(row)
         self._recent[key] = raw
         self._weight += len(raw) + OVERHEAD
-        if self._weight > self._spill.room:
+        if self._weight > self._spill.memory_limit:
             self._write()
 
     def items(self) -> Iterator[tuple[K, V]]:
