@@ -158,7 +158,8 @@ def test_a_cancelled_wait_stays_unknown(
     """Without operation id, so that the journal is asked: it shows what no standby has."""
     with away(server) as cancelled:
         assert names(told(url, mode, take, spend)) == ["OutcomeUnknown"] * 2
-        assert cancelled.count >= 4, "each once for the commit, and once for the look at what came of it"
+        # each once for the commit, and once for the read of its fate; counted a moment after it was cancelled
+        await_that(lambda: cancelled.count >= 4, "a wait for a standby was not cancelled")
         without_proof(monkeypatch)
         assert names(told(url, mode, take, spend)) == ["Hold"] * 2
 
