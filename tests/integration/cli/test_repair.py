@@ -185,7 +185,7 @@ def test_what_does_not_fit_in_memory_is_found_and_repaired_as_well(
         by_hand(DAMAGE[sql])
     found = told(VerifyDocument, "verify", code=6)
     assert len(found.differences) > 5
-    monkeypatch.setattr("holdkit.engines.whole_journal.ROOM", 0)
+    monkeypatch.setattr("holdkit.engines.whole_journal.MEMORY_LIMIT", 0)
     assert told(VerifyDocument, "verify", code=6) == found
     assert told(RepairDocument, "repair", "--yes").repaired == found.differences
     assert told(VerifyDocument, "verify").ok
