@@ -37,7 +37,7 @@ def go(way: Way) -> None:
         script.proof_of = lambda outcomes, batch_rows: ()  # noqa: ARG005
     if way == "refused under the lock":
         replace = BatchOptions._replace
-        BatchOptions._replace = lambda options, **new: replace(options, **new | {"proof_apart": False})  # type: ignore[method-assign]
+        BatchOptions._replace = lambda options, **new: replace(options, **new | {"proof_in_own_transaction": False})  # type: ignore[method-assign]
 
 
 def work(url: str, way: Way, callers: int, seconds: float, told: multiprocessing.Queue[Told]) -> None:

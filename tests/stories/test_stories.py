@@ -29,12 +29,12 @@ from holdkit.testing.stories.parser import VERBS
 
 FOLDER = Path(__file__).parent
 STORIES = read_stories(FOLDER)
-ENGINES = {"memory": False, "log": True, "sqlite": True, "postgres": True, "lanes": True, "apart": True}
+ENGINES = {"memory": False, "log": True, "sqlite": True, "postgres": True, "lanes": True, "distributed": True}
 """Each engine, and whether it is durable; `lanes` is PostgreSQL with several, `apart` the same said as where the tables
 are distributed by lane. Both are told every other story sync, and the rest async."""
 MODES = ("sync", "async")
-LANES = {"postgres": 1, "lanes": 8, "apart": 8}
-SEVERAL = ("lanes", "apart")
+LANES = {"postgres": 1, "lanes": 8, "distributed": 8}
+SEVERAL = ("lanes", "distributed")
 ONE_LANE = frozenset({
     "02-tenants-share-nothing",
     "04-a-batch-stands-without-its-refused",
@@ -74,7 +74,7 @@ def tell(story: Story, engine: str, mode: str, folder: Path, database: str = "")
 def test_story(story: Story, engine: str, mode: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     database = ""
     if engine in LANES:
-        layout = "as if" if engine == "apart" else "one server"
+        layout = "as if" if engine == "distributed" else "one server"
         database = request.getfixturevalue("migrated")(layout, LANES[engine], asked_slots(story.limits))
     told = tell(story, engine, mode, tmp_path, database)
     assert told.checked == story.checked > 0, "a line with an expectation was passed over"

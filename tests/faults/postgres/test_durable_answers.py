@@ -126,7 +126,7 @@ def without_proof(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def server(postgres_binaries: object) -> Iterator[PostgresServer]:
     with PostgresServer(within=memory()) as server:
-        layouts: dict[str, Layout] = {"shop": "one server", "apart": "as if"}
+        layouts: dict[str, Layout] = {"shop": "one server", "distributed": "as if"}
         for database, layout in layouts.items():
             server.create_database(database)
             migrate_to(server.dsn(database), layout, lanes=engine_calls.LANES)
@@ -165,7 +165,7 @@ def test_a_cancelled_wait_stays_unknown(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("database", "mode"), [("shop", "sync"), ("shop", "async"), ("apart", "sync")])
+@pytest.mark.parametrize(("database", "mode"), [("shop", "sync"), ("shop", "async"), ("distributed", "sync")])
 def test_nothing_that_was_read_is_answered_while_the_standby_is_away(
     server: PostgresServer, database: str, mode: Mode
 ) -> None:

@@ -210,7 +210,7 @@ class BatchOptions(NamedTuple):
     assume_new: bool = False
     """Do not look for the ids that the batch is about to insert: they are nearly always new. If one is not, the write's row count
     says so, nothing was done, and the batch runs again without this assumption."""
-    proof_apart: bool = False
+    proof_in_own_transaction: bool = False
     """The next transaction on this connection reaches the same server, so a read may release its locks before a second
     transaction proves that what it saw is durable."""
     stored: StoredLimits | None = None

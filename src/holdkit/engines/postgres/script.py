@@ -192,7 +192,7 @@ def _write_and_commit(
     replays = bool(view.loaded.operations)
     asking = find_replayed(groups, outcomes, view, options.lanes) if replays else []
     proof = proof_of(outcomes, batch_rows) if not wrote else ()
-    if proof and options.proof_apart and not statements:
+    if proof and options.proof_in_own_transaction and not statements:
         proof = (ROLLBACK, BEGIN, *proof)
     answers = yield (*statements, *asking, *proof, COMMIT if statements or replays or proof else ROLLBACK)
     if options.in_caller_transaction:

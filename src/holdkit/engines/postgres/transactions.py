@@ -6,7 +6,7 @@ is one run of the script on one connection. Its end decides what happens next:
 - It returns outcomes: committed. The notifier is told, and the server's clock is noted.
 - It returns none: it did only what had to be done first, or found that an id it assumed to be new exists. Run it again at once.
 - It raises before COMMIT may have left: nothing was done. What another attempt can mend (deadlock, lost connection, failover) is
-  tried again. If the batch has several groups and one of them may be at fault, `BatchRejected` asks the kernel to send them apart.
+  tried again. If the batch has several groups and one of them may be at fault, `BatchRejected` asks the kernel to send them separately.
 - It raises after that: `OutcomeUnknown`. Never tried again.
 
 A batch that waits for locks uses connections of another pool, so that waiting batches cannot block those that do not wait.
@@ -161,7 +161,7 @@ class Transactions:
             timeout = str(NO_WAIT_MS)
         self._check_again_for = CHECK_AGAIN_FOR if state.check_again else max(0, self._check_again_for - 1)
         assume_new = not (self._check_again_for or options.distributed or options.bounded)
-        options = options._replace(lock_timeout=timeout, assume_new=assume_new, proof_apart=one_session)
+        options = options._replace(lock_timeout=timeout, assume_new=assume_new, proof_in_own_transaction=one_session)
         pruning = time.monotonic() - self._pruned > self._prune_every
         script = apply_script(part.groups, options, state, random.getrandbits(62), pruning=pruning,
                               candidates=part.candidates, growing=part.growing)  # fmt: skip
