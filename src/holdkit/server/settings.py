@@ -1,76 +1,99 @@
-"""The server's settings: all of its limits, and its secret. `holdkit.Limits` has the limits of the data."""
+"""The server's settings: all of its limits. `configuration.py` reads them from a file, the environment and flags, and
+`holdkit.Limits` has the limits of the data.
+
+A description says what the setting is and, of a bound, whether it counts in each server process or in the whole database.
+"""
 
 from __future__ import annotations
 
 import os
+from typing import Annotated, TypeAlias
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
 KIB = 1024
 
+Bytes: TypeAlias = Annotated[int, Meta(ge=1)]
+Count: TypeAlias = Annotated[int, Meta(ge=1)]
+Seconds: TypeAlias = Annotated[float, Meta(ge=0)]
 
-class Delivery(Struct, frozen=True, kw_only=True):
+
+class Delivery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How webhooks are delivered."""
 
-    pauses: tuple[float, ...] = (1.0, 5.0, 30.0, 120.0, 600.0)
-    """Seconds between attempts; after the last one the delivery is parked."""
-    seconds: float = 10.0
-    """The timeout of one attempt."""
-    allowed: frozenset[str] = frozenset()
-    """Hosts that may have private addresses, and may be called without TLS."""
-    source: str = "urn:holdkit"
-    """The `source` of the CloudEvents envelope."""
-    state: str | None = None
-    """A directory outside the database that records what each webhook was sent last. Without it, only the running process
-    knows."""
+    pauses: Annotated[
+        tuple[Seconds, ...],
+        Meta(description="seconds between the attempts at a delivery; after the last one it is parked"),
+    ] = (1.0, 5.0, 30.0, 120.0, 600.0)
+    seconds: Annotated[Seconds, Meta(description="timeout of one attempt")] = 10.0
+    allowed: Annotated[
+        frozenset[str], Meta(description="hosts that may have private addresses, and may be called without TLS")
+    ] = frozenset()
+    source: Annotated[str, Meta(description="`source` of the CloudEvents envelope")] = "urn:holdkit"
+    state: Annotated[
+        str | None,
+        Meta(
+            description="directory outside the database that records what each webhook was sent last; without it, only the "
+            "running process knows"
+        ),
+    ] = None
 
 
 class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The settings of a server. The defaults are safe for a public server."""
 
-    open: bool = False
-    """Accept requests without an API key: every client is admin of the default tenant. On loopback only."""
-    schema: str | None = None
-    """PostgreSQL: the schema of the tables, if it is not `holdkit`. Used when the server opens a URL."""
-    pool_size: int | None = None
-    """PostgreSQL: the maximum number of connections. Used when the server opens a URL."""
-    max_body: int = 256 * KIB
-    """Bytes of a request body."""
-    max_depth: int = 40
-    """Levels of nesting in a body; metadata may have 32 of them."""
-    max_headers: int = 16 * KIB
-    """Bytes of all headers together."""
-    max_query: int = 8 * KIB
-    """Bytes of a query string; a journal cursor must fit."""
-    max_page: int = 1_000
-    max_batch: int = 1_000
-    body_timeout: float = 10.0
-    """Seconds within which a body must arrive."""
-    receive_timeout: float = 20.0
-    """Seconds within which a whole request must arrive, headers included; then the connection is closed."""
-    max_connections: int = 2_000
-    request_timeout: float = 30.0
-    """Seconds after which a request is answered with 504, effect unknown."""
-    max_requests: int = 2_000
-    """Requests processed at a time; more are refused with 503."""
-    rate: float = 5_000.0
-    """Requests per second of one API key, on average."""
-    burst: int = 10_000
-    """Requests of one API key in a burst."""
-    max_streams: int = 200
-    """Open event streams at a time."""
-    stream_timeout: float = 10.0
-    """Seconds after which a stream is dropped if its client reads nothing."""
-    summary_every: float = 0.25
-    """Seconds between two summaries of one stream."""
-    ping_every: float = 15.0
-    sweep_every: float = 1.0
-    """Seconds between two sweeps; 0 turns the sweeper off."""
-    key_refresh: float = 1.0
-    """Seconds after which API keys that another process created or revoked take effect here."""
+    open: Annotated[
+        bool,
+        Meta(
+            description="accept requests without an API key: every client is admin of the default tenant; on loopback only"
+        ),
+    ] = False
+    schema: Annotated[
+        str | None, Meta(description="schema of the tables on PostgreSQL, if it is not `holdkit`, when opening a URL")
+    ] = None
+    pool_size: Annotated[
+        Annotated[int, Meta(ge=4, le=1_000)] | None,
+        Meta(description="maximum number of PostgreSQL connections per process, when opening a URL"),
+    ] = None
+    max_body: Annotated[Bytes, Meta(description="bytes of a request body")] = 256 * KIB
+    max_depth: Annotated[Count, Meta(description="levels of nesting in a body; metadata may have 32 of them")] = 40
+    max_headers: Annotated[Bytes, Meta(description="bytes of all headers together")] = 16 * KIB
+    max_query: Annotated[Bytes, Meta(description="bytes of a query string; a journal cursor must fit")] = 8 * KIB
+    max_page: Annotated[Count, Meta(description="entries of a page")] = 1_000
+    max_batch: Annotated[Count, Meta(description="commands of a batch")] = 1_000
+    body_timeout: Annotated[Seconds, Meta(description="seconds within which a body must arrive")] = 10.0
+    receive_timeout: Annotated[
+        Seconds,
+        Meta(
+            description="seconds within which a whole request must arrive, headers included; then the connection is closed"
+        ),
+    ] = 20.0
+    max_connections: Annotated[Count, Meta(description="open connections per process")] = 2_000
+    request_timeout: Annotated[
+        Seconds, Meta(description="seconds after which a request is answered with 504, effect unknown")
+    ] = 30.0
+    max_requests: Annotated[
+        Count, Meta(description="requests that a process works on at a time; more are refused with 503")
+    ] = 2_000
+    rate: Annotated[
+        float, Meta(gt=0, description="requests per second of one API key, on average, in each process")
+    ] = 5_000.0
+    burst: Annotated[Count, Meta(description="requests of one API key in a burst, in each process")] = 10_000
+    max_streams: Annotated[Count, Meta(description="open event streams per process")] = 200
+    stream_timeout: Annotated[
+        Seconds, Meta(description="seconds after which a stream is dropped if its client reads nothing")
+    ] = 10.0
+    summary_every: Annotated[Seconds, Meta(description="seconds between two summaries of one stream")] = 0.25
+    ping_every: Annotated[Seconds, Meta(description="seconds between two signs of life in a quiet stream")] = 15.0
+    sweep_every: Annotated[Seconds, Meta(description="seconds between two sweeps; 0 turns the sweeper off")] = 1.0
+    key_refresh: Annotated[
+        Seconds,
+        Meta(description="seconds after which API keys that another process created or revoked take effect here"),
+    ] = 1.0
     webhooks: Delivery = Delivery()
-    stop_timeout: float = 10.0
-    """Seconds that running requests get to finish when the server stops."""
+    stop_timeout: Annotated[
+        Seconds, Meta(description="seconds that running requests get to finish when the server stops")
+    ] = 10.0
 
 
 def secret_from_environment() -> bytes | None:
