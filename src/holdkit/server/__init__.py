@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from ..faces._async.kernel import AsyncKernel
+from ..wire.keys import KeyInfo
 from ._async.keystore import AsyncKeys
 from ._sync.keystore import Keys
 from .application import Application
-from .keys import KeyInfo, NewKey
+from .keys import NewKey
 from .settings import Settings
 from .uvicorn_server import serve, server
 

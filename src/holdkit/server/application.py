@@ -19,9 +19,9 @@ from ..errors import HoldkitError
 from ..faces._async.kernel import AsyncKernel
 from ..faces.opening import connect_async
 from ..kernel._async.background import AsyncSweeper
+from ..wire.fields import at
 from ._async.keystore import AsyncKeys
 from .admission import Admission
-from .answers import at
 from .dispatch import dispatch
 from .feed import Feeds
 from .metrics import Metrics

@@ -10,8 +10,8 @@ import time
 from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import HoldkitError
+from ..wire.fields import at
 from .admission import operators_only
-from .answers import at
 from .decoding import decode_body, read_body, read_query
 from .problems import Problem, problem_body, problem_of
 from .request import DURABILITY, REPLAYED, Answer, Receive, Request, Scope, Send, read_headers

@@ -11,15 +11,15 @@ import base64
 import hashlib
 import re
 from hmac import compare_digest
-from typing import Final, Literal, TypeAlias
+from typing import Final, Literal
 
 from msgspec import Struct
 
 from ..core.model import Slot
 from ..core.validation import invalid, text
 from ..kernel.normalise import datetime_of
+from ..wire.keys import KeyInfo, Scope
 
-Scope: TypeAlias = Literal["read", "hold", "admin"]
 SCOPES: Final[tuple[Scope, ...]] = ("read", "hold", "admin")
 """In ascending order: each includes the ones before it."""
 
@@ -42,19 +42,6 @@ class StoredKey(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_un
     """The hash of the secret before the last rotation."""
     old_until: Slot | None = None
     """When the old secret expires."""
-
-
-class KeyInfo(Struct, frozen=True, kw_only=True):
-    """An API key without its secret."""
-
-    id: str
-    tenant: str
-    scope: Scope
-    name: str
-    state: Literal["active", "expired", "revoked"]
-    made_at: str | None
-    expires_at: str | None = None
-    revoked_at: str | None = None
 
 
 class NewKey(Struct, frozen=True):

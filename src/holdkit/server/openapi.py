@@ -6,27 +6,14 @@ import re
 from typing import Any, Final
 
 import msgspec
-from msgspec import Struct
 
 from ..engines.durability import LEVELS
+from ..wire.problems import ProblemAnswer
 from .problems import STATUSES
 from .routing import Route
 
 _REF: Final = "#/components/schemas/{name}"
 _variable: Final = re.compile(r"\{(\w+)\}")
-
-
-class ProblemAnswer(Struct, kw_only=True):
-    """RFC 9457, with a stable `reason`, and `effect`: none, or unknown if the request may have been carried out."""
-
-    type: str
-    title: str
-    status: int
-    detail: str
-    reason: str
-    effect: str
-    request_id: str
-    server_time: str
 
 
 def openapi_json(routes: tuple[Route, ...]) -> bytes:

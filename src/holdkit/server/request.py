@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ..core.model import Slot
 from ..faces._async.kernel import AsyncKernel
-from .answers import at, encode
-from .keys import Scope as KeyScope
+from ..wire.fields import at, encode
+from ..wire.keys import Scope as KeyScope
 from .problems import Problem
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from urllib.parse import quote, unquote_to_bytes
 import msgspec
 from msgspec import Struct
 
-from .bodies import Nothing
-from .keys import Scope as KeyScope
+from ..wire.fields import Nothing
+from ..wire.keys import Scope as KeyScope
 from .request import Answer, Request, Scope
 
 Handler: TypeAlias = Callable[[Request], Awaitable[Answer | None]]

@@ -19,8 +19,9 @@ from sse_starlette.sse import SendTimeoutError
 from ..core.validation import invalid
 from ..errors import CursorLost
 from ..kernel._async.following import AsyncFollower
-from .answers import PoolAnswer, encode, entry_answer, pool_fields
-from .bodies import EventsQuery
+from ..wire.fields import encode
+from ..wire.journal import EventsQuery, entry_answer
+from ..wire.pools import PoolAnswer, pool_fields
 from .feed import Feed
 from .problems import Problem
 from .request import CLOSE_CONNECTION, Message, Request, Send

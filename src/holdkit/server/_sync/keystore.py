@@ -23,7 +23,8 @@ from ...core.validation import invalid, text
 from ...errors import EngineError, OutcomeUnknown, Overloaded, VersionConflict
 from ...faces._sync.kernel import Kernel
 from ...kernel.normalise import span
-from ..keys import KeyInfo, NewKey, Scope, StoredKey, check_name, check_scope, format_key, hash_secret, mint_key, shown
+from ...wire.keys import KeyInfo, Scope
+from ..keys import NewKey, StoredKey, check_name, check_scope, format_key, hash_secret, mint_key, shown
 
 KEYS: Final = "~key"
 SERVER: Final = "~server"

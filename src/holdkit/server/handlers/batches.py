@@ -16,8 +16,10 @@ from ...kernel.context import Context, actor_text, current
 from ...kernel.normalise import normalise
 from ...kernel.prepare import op_within
 from ...kernel.results import Hold
-from .. import batch_bodies as bodies
-from ..answers import BatchAnswer, CommandAnswer, PoolNow, hold_now, pool_fields
+from ...wire import batches as bodies
+from ...wire.batches import BatchAnswer, CommandAnswer
+from ...wire.holds import hold_now
+from ...wire.pools import PoolNow, pool_fields
 from ..problems import Problem, facts, plain
 from ..request import REPLAYED, Answer, Caller, Request, answer
 from .calls import legs_of, need_admin

@@ -3,21 +3,31 @@ tenant, under the name of a set."""
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Annotated, Final
+from typing import Final
 
 import msgspec
-from msgspec import Meta, Struct
 
 from ...core.commands import PutRecord
-from ...core.model import Slot
 from ...core.reading import FindRecord, ListRecords
 from ...core.validation import text
 from ...faces._async.budgets import AsyncBudgets
 from ...faces._async.kernel import AsyncKernel
 from ...faces.allowances import Allowance
-from ..answers import PoolNow, at, hold_now, pool_fields
-from ..bodies import BudgetConfirm, BudgetConsume, BudgetHold, BudgetResize, ClientQuery, PageQuery
+from ...wire.budgets import (
+    BudgetAnswer,
+    BudgetConfirm,
+    BudgetConsume,
+    BudgetHold,
+    BudgetPage,
+    BudgetResize,
+    BudgetSet,
+    ClientQuery,
+    UsageAnswer,
+    UsagePage,
+)
+from ...wire.fields import PageQuery, at
+from ...wire.holds import hold_now
+from ...wire.pools import PoolNow, pool_fields
 from ..problems import Problem
 from ..request import REPLAYED, Answer, Request, answer
 from .calls import call_fields
@@ -26,20 +36,6 @@ from .pools import pool_tag
 
 KIND: Final = "~budget"
 MAX_NAME: Final = 64
-
-
-class AllowanceBody(Struct, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """The total per window, for each client."""
-
-    total: int
-    per: Annotated[str, Meta(description="second, minute, hour, day, week, month, year, or a length such as 90s")]
-    zone: str | None = None
-
-
-class BudgetSet(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Budgets that are held together, each with one to eight allowances."""
-
-    budgets: Annotated[dict[str, list[AllowanceBody]], Meta(min_length=1, max_length=32)]
 
 
 _set: Final = msgspec.json.Decoder(BudgetSet)
@@ -77,44 +73,6 @@ async def list_sets(kernel: AsyncKernel, tenant: str, after: str, limit: int) ->
     """Sets in order of name."""
     rows = await kernel.executor.read(ListRecords(tenant, KIND, after, limit))
     return [(row.id, _set.decode(row.body)) for row in rows]
-
-
-class BudgetAnswer(Struct):
-    """A set of budgets."""
-
-    name: str
-    budgets: dict[str, list[AllowanceBody]]
-    server_time: datetime
-
-
-class BudgetPage(Struct):
-    """Sets of budgets in order of name."""
-
-    items: list[BudgetAnswer]
-    next: str | None
-    server_time: datetime
-
-
-class UsageAnswer(Struct):
-    """The usage of a client in one window."""
-
-    budget: str
-    per: str
-    opens_slot: Slot
-    opens: datetime
-    closes_slot: Slot
-    closes: datetime
-    total: int
-    held: int
-    consumed: int
-    available: int
-
-
-class UsagePage(Struct):
-    """The usage of a client."""
-
-    items: list[UsageAnswer]
-    server_time: datetime
 
 
 async def _opened(request: Request) -> AsyncBudgets:

@@ -7,7 +7,8 @@ from typing import Any
 from ...core.model import Leg
 from ...core.validation import invalid
 from ...faces.keys import items, key, split_key
-from ..bodies import Body, LegBody, Taking
+from ...wire.fields import Body
+from ...wire.holds import LegBody, Taking
 from ..keys import allows
 from ..problems import Problem
 from ..request import Caller, Request

@@ -9,26 +9,28 @@ from ...errors import EngineError, OutcomeUnknown, Overloaded, plain
 from ...faces.claim import Claim
 from ...faces.keys import PREFIX
 from ...kernel.results import Hold
-from ..answers import hold_now
-from ..claim_documents import (
-    AddItems,
-    BestItems,
+from ...wire.claims import (
     ClaimPage,
     ClaimsQuery,
     ConfirmClaim,
     EndClaim,
-    EndItems,
     ExtendClaim,
     ForgetClaim,
+    NewClaim,
+    claim_answer,
+)
+from ...wire.holds import hold_now
+from ...wire.items import (
+    AddItems,
+    BestItems,
+    EndItems,
     ItemAnswer,
     ItemList,
     ItemPage,
     ItemsQuery,
-    NewClaim,
     ReadItems,
     ReopenItems,
     ReserveItems,
-    claim_answer,
 )
 from ..problems import Problem
 from ..request import REPLAYED, Answer, Request, answer

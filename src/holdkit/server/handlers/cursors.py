@@ -2,113 +2,18 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Annotated
-
-from msgspec import Meta, Struct
-
-from ...core.model import Record, Slot
+from ...core.model import Record
 from ...core.validation import invalid, text
 from ...kernel._async.following import find_cursor, save_cursor
 from ...kernel.follower_state import MAX_FOLLOWER, SavedCursor
 from ...kernel.journal import generation_of
-from ..answers import at
-from ..bodies import AllTenants, Body, Limit
+from ...wire.fields import at
+from ...wire.journal import CursorAnswer, CursorQuery, FollowerQuery, KeptCursor, MoveCursor
+from ...wire.records import PutRecordBody, RecordAnswer, RecordNow, RecordPage, RecordsQuery
 from ..problems import Problem
 from ..request import REPLAYED, Answer, Request, answer
 from ..webhooks.hooks import FOLLOWER_PREFIX
 from .calls import call_fields
-
-Version = Annotated[int, Meta(extra_json_schema={"minimum": 0})]
-
-
-class CursorQuery(Struct, forbid_unknown_fields=True):
-    """The position: the end of the journal, or `back` entries earlier in each lane."""
-
-    back: Annotated[int, Meta(ge=0)] = 0
-
-
-class FollowerQuery(Struct, forbid_unknown_fields=True):
-    """Followers of your tenant, or of all tenants."""
-
-    all_tenants: AllTenants = False
-
-
-class CursorAnswer(Struct):
-    """A cursor in the journal."""
-
-    cursor: str
-    generation: Annotated[
-        str,
-        Meta(description="changes when the journal continues from another state: after a promotion, restore or import"),
-    ]
-    server_time: datetime
-
-
-class KeptCursor(Struct):
-    """The stored cursor of a named follower."""
-
-    name: str
-    cursor: str
-    follower: Annotated[str, Meta(description="the id of the process that stored it, if it gave one")]
-    version: int
-    slot: Slot
-    server_time: datetime
-
-
-class MoveCursor(Struct, kw_only=True, forbid_unknown_fields=True):
-    """Store a cursor, given the version that was read; 0 for a new name."""
-
-    cursor: str
-    if_version: Version
-    follower: Annotated[
-        str,
-        Meta(description="a random id of your own, one per run, to recognise your own writes"),
-    ] = ""
-
-
-class RecordsQuery(Struct, forbid_unknown_fields=True):
-    """The records to list."""
-
-    kind: str = ""
-    after: str = ""
-    limit: Limit = 100
-
-
-class PutRecordBody(Body, kw_only=True):
-    """Write a record, or remove it."""
-
-    body: Annotated[str | None, Meta(description="a JSON document as text; null removes the record")]
-    if_version: Annotated[
-        Version | None, Meta(description="only if it is at this version; 0: only if it does not exist")
-    ] = None
-
-
-class RecordAnswer(Struct, kw_only=True, omit_defaults=True):
-    """A record."""
-
-    kind: str
-    id: str
-    body: str
-    version: int
-    slot: Slot
-    at: datetime
-    replayed: bool = False
-
-
-class RecordNow(Struct):
-    """One record; null if it was removed."""
-
-    record: RecordAnswer | None
-    server_time: datetime
-
-
-class RecordPage(Struct):
-    """Records in order of id; `next` is the `after` of the next page."""
-
-    items: list[RecordAnswer]
-    next: str | None
-    server_time: datetime
 
 
 async def show_end(request: Request) -> Answer:

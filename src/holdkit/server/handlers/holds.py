@@ -3,8 +3,21 @@
 from __future__ import annotations
 
 from ...kernel.results import Hold
-from ..answers import HoldAnswer, HoldPage, encode, hold_fields, hold_now
-from ..bodies import Confirm, Expire, Extend, HoldsQuery, NewConsume, NewHold, Release, Return
+from ...wire.fields import encode
+from ...wire.holds import (
+    Confirm,
+    Expire,
+    Extend,
+    HoldAnswer,
+    HoldPage,
+    HoldsQuery,
+    NewConsume,
+    NewHold,
+    Release,
+    Return,
+    hold_fields,
+    hold_now,
+)
 from ..request import JSON, REPLAYED, Answer, Headers, Request, answer
 from .calls import call_fields, legs_of, need_admin
 

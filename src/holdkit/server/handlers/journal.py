@@ -9,8 +9,7 @@ from ...core.validation import invalid, pool_id
 from ...kernel.journal import ALL
 from ...kernel.normalise import hold_id
 from ...kernel.results import JournalEntry
-from ..answers import EntryPage, entry_answer
-from ..bodies import HistoryQuery, JournalQuery
+from ...wire.journal import EntryPage, HistoryQuery, JournalQuery, entry_answer
 from ..request import Answer, Request, answer
 
 MAX_TAIL: Final = 10_000

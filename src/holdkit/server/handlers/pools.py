@@ -8,8 +8,17 @@ from typing import Final
 from ...core.model import Pool
 from ...core.validation import invalid
 from ...kernel._async.reads import AsyncReads
-from ..answers import PoolAnswer, PoolNow, PoolPage, pool_fields
-from ..bodies import NewPool, PoolEnd, PoolsQuery, PoolTotal, ReturnToPool
+from ...wire.pools import (
+    NewPool,
+    PoolAnswer,
+    PoolEnd,
+    PoolNow,
+    PoolPage,
+    PoolsQuery,
+    PoolTotal,
+    ReturnToPool,
+    pool_fields,
+)
 from ..problems import Problem
 from ..request import REPLAYED, Answer, Headers, Request, answer
 from .calls import call_fields

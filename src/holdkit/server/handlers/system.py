@@ -9,20 +9,10 @@ from typing import Any
 from ...core.model import Pool
 from ...errors import HoldkitError
 from ...kernel.limits import changes_of, in_seconds
-from ..answers import (
-    KeyAnswer,
-    KeyPage,
-    LimitsAnswer,
-    Overview,
-    PoolAnswer,
-    SweepAnswer,
-    TenantPage,
-    VerifyAnswer,
-    WhoAmI,
-    at,
-    pool_fields,
-)
-from ..bodies import ChangeLimitsBody, NewKeyBody, PageQuery, RotateKeyBody, SweepBody
+from ...wire.fields import PageQuery, at
+from ...wire.keys import KeyAnswer, KeyPage, NewKeyBody, RotateKeyBody, WhoAmI
+from ...wire.pools import PoolAnswer, pool_fields
+from ...wire.system import ChangeLimitsBody, LimitsAnswer, Overview, SweepAnswer, SweepBody, TenantPage, VerifyAnswer
 from ..keys import NewKey
 from ..metrics import exposition
 from ..problems import Problem

@@ -3,59 +3,14 @@
 from __future__ import annotations
 
 import logging
-from datetime import datetime
 
-from msgspec import Raw, Struct
+from msgspec import Raw
 
 from ...errors import EngineError
-from ..bodies import NewWebhook
+from ...wire.webhooks import HookAnswer, HookPage, NewWebhook, ParkedAnswer, ParkedPage, ReplayAnswer
 from ..problems import Problem
 from ..request import Answer, Request, answer
 from ..webhooks.hooks import Hook, Hooks
-
-
-class HookAnswer(Struct, kw_only=True, omit_defaults=True):
-    """A webhook; its secret only in the answer that creates it."""
-
-    id: str
-    url: str
-    actions: list[str]
-    state: str
-    why: str | None = None
-    secret: str | None = None
-    server_time: datetime
-
-
-class HookPage(Struct):
-    """The webhooks of your tenant."""
-
-    items: list[HookAnswer]
-    server_time: datetime
-
-
-class ParkedAnswer(Struct):
-    """A delivery that failed after all attempts."""
-
-    id: str
-    why: str
-    event: Raw
-    """The event as it was sent; null if it is too large to store: a replay then reads it from the journal."""
-
-
-class ParkedPage(Struct):
-    """The parked deliveries of a webhook."""
-
-    items: list[ParkedAnswer]
-    server_time: datetime
-
-
-class ReplayAnswer(Struct):
-    """How many parked deliveries were accepted, and how many remain parked."""
-
-    taken: int
-    parked: int
-    server_time: datetime
-
 
 log = logging.getLogger("holdkit.server")
 

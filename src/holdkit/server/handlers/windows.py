@@ -6,10 +6,7 @@ needs scope admin. No other reserved pool can be named here, and an owner token 
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Annotated, Any, TypeAlias
-
-from msgspec import Meta, Struct
+from typing import Any
 
 from ...core.commands import PLACING, AnyCommand, ConfirmHold, Consume, PlaceHold, ReleaseHold, ResizePool
 from ...core.model import Leg
@@ -18,107 +15,24 @@ from ...faces.keys import WINDOWED
 from ...kernel.answers import hold_of
 from ...kernel.context import actor_text
 from ...kernel.normalise import amounts_of, moment, span
-from ..answers import HoldNow, PoolAnswer, PoolNow, at, hold_now, pool_fields
-from ..bodies import Body, Confirm, Moment, PoolId, Quantity, Span, Token, Total
+from ...wire.fields import at
+from ...wire.holds import hold_now
+from ...wire.pools import PoolAnswer, PoolNow, pool_fields
+from ...wire.windows import (
+    ReadWindows,
+    WindowAnswer,
+    WindowCommand,
+    WindowConfirm,
+    WindowConsume,
+    Windowed,
+    WindowLeg,
+    WindowList,
+    WindowRelease,
+    WindowResize,
+)
 from ..problems import Problem
 from ..request import REPLAYED, Answer, Request, answer
 from .calls import call_fields, need_admin
-
-
-class WindowLeg(Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """A leg on the pool of one window."""
-
-    pool: PoolId
-    quantity: Quantity = 1
-    create_with_total: Total | None = None
-    opens: Annotated[datetime | None, Meta(description="the leg is granted from this time on")] = None
-    closes: Annotated[datetime | None, Meta(description="and before this time; otherwise window_closed")] = None
-
-
-WindowLegs: TypeAlias = Annotated[list[WindowLeg], Meta(min_length=1, max_length=1_000)]
-
-
-class WindowHold(Body, tag="hold", tag_field="type", kw_only=True):
-    """Hold until a deadline."""
-
-    legs: WindowLegs
-    ttl: Span | None = None
-    deadline: Moment | None = None
-    owner: Token = None
-    entity: str | None = None
-    metadata: dict[str, Any] | None = None
-
-
-class WindowConsume(Body, tag="consume", tag_field="type", kw_only=True):
-    """Hold and confirm in one step."""
-
-    legs: WindowLegs
-    entity: str | None = None
-    metadata: dict[str, Any] | None = None
-
-
-class WindowConfirm(Confirm, tag="confirm", tag_field="type", kw_only=True):
-    """Confirm a hold with the actual amounts."""
-
-    id: str
-    others_as_held: Annotated[
-        bool, Meta(description="a pool that is not named keeps its held amount, instead of 0")
-    ] = False
-
-
-class WindowRelease(Body, tag="release", tag_field="type", kw_only=True):
-    """Release a hold."""
-
-    id: str
-    owner: Token = None
-
-
-class WindowResize(Body, tag="resize_pool", tag_field="type", kw_only=True):
-    """Change the total of a window."""
-
-    id: PoolId
-    total: Total
-
-
-WindowCommand: TypeAlias = WindowHold | WindowConsume | WindowConfirm | WindowRelease | WindowResize
-
-
-class Windowed(Struct, kw_only=True, forbid_unknown_fields=True):
-    """One command; or several windows to resize, all or none."""
-
-    commands: Annotated[list[WindowCommand], Meta(min_length=1, max_length=1_000)]
-    original: Annotated[
-        WindowCommand | None,
-        Meta(
-            description="the request that the idempotency key identifies, independent of the window: a retry may fall into a later one"
-        ),
-    ] = None
-
-
-class WindowAnswer(Struct, kw_only=True, omit_defaults=True):
-    """The result, and when it was decided."""
-
-    decided: datetime
-    hold: HoldNow | None = None
-    pool: PoolNow | None = None
-    replayed: bool = False
-    server_time: datetime
-
-
-class ReadWindows(Struct, kw_only=True, forbid_unknown_fields=True):
-    """The windows to read."""
-
-    pools: Annotated[list[PoolId], Meta(min_length=1, max_length=1_000)]
-    durable: Annotated[
-        bool, Meta(description="only data that survives a failover to a synchronous standby; otherwise 503")
-    ] = False
-
-
-class WindowList(Struct):
-    """Windows in the requested order; null for a window that is not used yet."""
-
-    items: list[PoolAnswer | None]
-    server_time: datetime
 
 
 def window_pool(id: str) -> str:

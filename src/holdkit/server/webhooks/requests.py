@@ -20,7 +20,8 @@ from msgspec import Struct
 
 from ...core.validation import invalid
 from ...kernel.results import JournalEntry
-from ..answers import at, encode, entry_answer
+from ...wire.fields import at, encode
+from ...wire.journal import entry_answer
 
 Resolver: TypeAlias = Callable[[str, int], Awaitable[list[str]]]
 

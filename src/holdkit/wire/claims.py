@@ -1,18 +1,15 @@
-"""Claims and items: the documents that callers send and get. An owner token is only in the answer that creates it."""
+"""Claims: unique keys. An owner token is only in the answer that creates it."""
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
 from ..core.model import Slot
 from ..faces.claim import Claim
-from .answers import at
-from .bodies import Body, Limit, Span, Token
-
-ItemIds: TypeAlias = Annotated[list[str], Meta(min_length=1, max_length=1_000)]
+from .fields import Body, Limit, Span, Token, at
 
 
 class NewClaim(Body, kw_only=True):
@@ -66,61 +63,6 @@ class ClaimsQuery(Struct, forbid_unknown_fields=True):
     limit: Limit = 100
 
 
-class ItemsQuery(Struct, forbid_unknown_fields=True):
-    """The items to list."""
-
-    prefix: str = ""
-    after: str = ""
-    limit: Limit = 100
-
-
-class AddItems(Body, kw_only=True):
-    """Create items."""
-
-    ids: ItemIds
-
-
-class ReopenItems(Body, kw_only=True):
-    """Make spent items available again."""
-
-    ids: ItemIds
-
-
-class ReserveItems(Body, kw_only=True):
-    """Reserve all of these items, or none."""
-
-    ids: ItemIds
-    ttl: Span | None = None
-    owner: Token = None
-    metadata: dict[str, Any] | None = None
-
-
-class BestItems(Body, kw_only=True):
-    """Reserve the first available items, from a list or with a common prefix."""
-
-    count: Annotated[int, Meta(extra_json_schema={"minimum": 1, "maximum": 1_000})]
-    within: Annotated[list[str], Meta(max_length=1_000)] | None = None
-    prefix: str | None = None
-    adjacent: Annotated[bool, Meta(description="only items that are next to each other")] = True
-    ttl: Span | None = None
-    owner: Token = None
-    metadata: dict[str, Any] | None = None
-
-
-class EndItems(Body, kw_only=True):
-    """End the hold on some items."""
-
-    hold: str
-    owner: Token = None
-    entity: str | None = None
-
-
-class ReadItems(Struct, kw_only=True, forbid_unknown_fields=True):
-    """The items to read; in a body, because a thousand ids do not fit into a URL."""
-
-    ids: ItemIds
-
-
 class ClaimAnswer(Struct, kw_only=True, omit_defaults=True):
     """A claim: the current one of its key, or the last one."""
 
@@ -152,29 +94,6 @@ class ClaimPage(Struct):
 
     items: list[ClaimAnswer]
     next: str | None
-    server_time: datetime
-
-
-class ItemAnswer(Struct):
-    """An item, and the hold that has it."""
-
-    id: str
-    state: Literal["available", "held", "spent", "missing"]
-    hold: str | None
-
-
-class ItemPage(Struct):
-    """Items in order of id; `next` is the `after` of the next page."""
-
-    items: list[ItemAnswer]
-    next: str | None
-    server_time: datetime
-
-
-class ItemList(Struct):
-    """Items in the requested order."""
-
-    items: list[ItemAnswer]
     server_time: datetime
 
 

@@ -1,26 +1,17 @@
-"""The commands of a batch: each has the fields of its own route, a `type`, the id where the route has one in its path, and an
-optional operation id of its own."""
+"""Batches. A command has the fields of its own route, a `type`, the id where the route has one in its path, and an optional
+operation id of its own.
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, TypeAlias
+from datetime import datetime
+from typing import Annotated, Any, TypeAlias
 
 from msgspec import Meta, Struct
 
-from .bodies import (
-    Confirm,
-    Expire,
-    Extend,
-    NewConsume,
-    NewHold,
-    NewPool,
-    PoolEnd,
-    PoolId,
-    PoolTotal,
-    Release,
-    Return,
-    ReturnToPool,
-)
+from .fields import PoolId
+from .holds import Confirm, Expire, Extend, HoldNow, NewConsume, NewHold, Release, Return
+from .pools import NewPool, PoolEnd, PoolNow, PoolTotal, ReturnToPool
 
 OwnKey: TypeAlias = Annotated[
     str | None, Meta(description="its own operation id; by default derived from Idempotency-Key and its index")
@@ -137,3 +128,23 @@ class Batch(Struct, kw_only=True, forbid_unknown_fields=True):
 
     commands: Annotated[list[BatchCommand], Meta(min_length=1, max_length=1_000)]
     atomic: bool = False
+
+
+class CommandAnswer(Struct, kw_only=True, omit_defaults=True):
+    """The result of one command of a batch: a hold, a pool, or a refusal."""
+
+    status: str
+    hold: HoldNow | None = None
+    pool: PoolNow | None = None
+    reason: str | None = None
+    detail: str | None = None
+    transient: bool | None = None
+    replayed: bool = False
+    facts: dict[str, Any] | None = None
+
+
+class BatchAnswer(Struct):
+    """One answer per command, in order."""
+
+    answers: list[CommandAnswer]
+    server_time: datetime

@@ -1,0 +1,153 @@
+"""The journal: entries, and the cursors of followers."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+
+from ..core.model import Slot
+from ..kernel.results import JournalEntry
+from .fields import AllTenants, Limit, Version, at
+from .holds import PositionAnswer
+from .pools import PoolAnswer, pool_fields
+
+
+class JournalQuery(Struct, forbid_unknown_fields=True):
+    """The entries to read: after a cursor, or the last ones."""
+
+    after: str | None = None
+    last: Annotated[int, Meta(ge=1, le=1_000)] | None = None
+    limit: Limit = 100
+    all_tenants: AllTenants = False
+
+
+class HistoryQuery(Struct, forbid_unknown_fields=True):
+    """The entries of a history, after a cursor. The history of a hold is complete, whatever the limit."""
+
+    after: str | None = None
+    limit: Limit = 100
+
+
+class EventsQuery(Struct, forbid_unknown_fields=True):
+    """The events to stream."""
+
+    after: str | None = None
+    kind: Literal["entries", "summary"] = "entries"
+    all_tenants: AllTenants = False
+
+
+class Effect(Struct):
+    """A pool after an entry, and how its counters changed."""
+
+    pool: PoolAnswer
+    total: int
+    held: int
+    consumed: int
+    loose: int
+
+
+class EntryAnswer(Struct, kw_only=True):
+    """A journal entry."""
+
+    position: PositionAnswer
+    cursor: str
+    action: str
+    slot: Slot
+    at: datetime
+    subject: str
+    actor: str | None
+    correlation_id: str | None
+    reason: str | None
+    op: str | None
+    forced: bool
+    part: bool
+    pools: list[Effect]
+    before: dict[str, Any]
+    after: dict[str, Any]
+    tenant: Annotated[str | UnsetType, Meta(description="the tenant; only in answers about all tenants")] = UNSET
+
+
+def entry_answer(entry: JournalEntry, cursor: str | None = None, *, with_tenant: bool = False) -> EntryAnswer:
+    """A journal entry as a document."""
+    return EntryAnswer(
+        position=PositionAnswer(entry.position.lane, entry.position.seq),
+        cursor=entry.cursor if cursor is None else cursor,
+        action=entry.action.value,
+        slot=entry.slot,
+        at=at(entry.slot),
+        subject=entry.subject,
+        actor=entry.actor,
+        correlation_id=entry.correlation_id,
+        reason=entry.reason,
+        op=entry.op,
+        forced=entry.forced,
+        part=entry.part,
+        pools=[
+            Effect(PoolAnswer(**pool_fields(effect.pool)), effect.total, effect.held, effect.consumed, effect.loose)
+            for effect in entry.pools
+        ],
+        before=entry.before,
+        after=_shown(entry.after),
+        tenant=entry.tenant if with_tenant else UNSET,
+    )
+
+
+def _shown(fields: dict[str, Any]) -> dict[str, Any]:
+    metadata = fields.get("metadata")
+    shown = {name: value for name, value in fields.items() if name != "tenant"}
+    return shown | {"metadata": Raw(metadata.encode())} if isinstance(metadata, str) else shown
+
+
+class EntryPage(Struct):
+    """Entries in journal order; `next` is the `after` of the next page."""
+
+    items: list[EntryAnswer]
+    next: str | None
+    server_time: datetime
+
+
+class CursorQuery(Struct, forbid_unknown_fields=True):
+    """The position: the end of the journal, or `back` entries earlier in each lane."""
+
+    back: Annotated[int, Meta(ge=0)] = 0
+
+
+class FollowerQuery(Struct, forbid_unknown_fields=True):
+    """Followers of your tenant, or of all tenants."""
+
+    all_tenants: AllTenants = False
+
+
+class CursorAnswer(Struct):
+    """A cursor in the journal."""
+
+    cursor: str
+    generation: Annotated[
+        str,
+        Meta(description="changes when the journal continues from another state: after a promotion, restore or import"),
+    ]
+    server_time: datetime
+
+
+class KeptCursor(Struct):
+    """The stored cursor of a named follower."""
+
+    name: str
+    cursor: str
+    follower: Annotated[str, Meta(description="the id of the process that stored it, if it gave one")]
+    version: int
+    slot: Slot
+    server_time: datetime
+
+
+class MoveCursor(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Store a cursor, given the version that was read; 0 for a new name."""
+
+    cursor: str
+    if_version: Version
+    follower: Annotated[
+        str,
+        Meta(description="a random id of your own, one per run, to recognise your own writes"),
+    ] = ""

@@ -1,0 +1,93 @@
+"""Pools."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+
+from msgspec import Meta, Struct
+
+from ..core.model import Pool
+from .fields import Body, Limit, PoolId, Quantity, Total
+
+
+class NewPool(Body, kw_only=True):
+    """Create a pool."""
+
+    id: PoolId
+    total: Total
+    exist_ok: bool = False
+
+
+class PoolTotal(Body, kw_only=True):
+    """Change a pool's total."""
+
+    total: Total
+
+
+class PoolEnd(Body, kw_only=True):
+    """Remove, archive or unarchive a pool."""
+
+
+class ReturnToPool(Body, kw_only=True):
+    """Return consumed units whose holds are no longer kept."""
+
+    quantity: Quantity
+    force: Annotated[bool, Meta(description="must be true, with a reason, because no owner token is checked")] = False
+
+
+class PoolsQuery(Struct, forbid_unknown_fields=True):
+    """The pools to list."""
+
+    prefix: str = ""
+    contains: str = ""
+    archived: bool = False
+    after: str = ""
+    limit: Limit = 100
+
+
+class PoolAnswer(Struct, kw_only=True):
+    """A pool as it is now; expired legs count as returned."""
+
+    id: str
+    total: int
+    held: int
+    consumed: int
+    loose: Annotated[int, Meta(description="consumed units that belong to no hold that is still kept")]
+    available: int
+    over: bool
+    version: int
+    fence: int
+    on_demand: bool
+    archived: bool
+
+
+class PoolNow(PoolAnswer, kw_only=True):
+    """One pool, and the time of the answer."""
+
+    server_time: datetime
+
+
+class PoolPage(Struct):
+    """Pools in order of id; `next` is the `after` of the next page."""
+
+    items: list[PoolAnswer]
+    next: str | None
+    server_time: datetime
+
+
+def pool_fields(pool: Pool) -> dict[str, Any]:
+    """The fields of a pool."""
+    return {
+        "id": pool.id,
+        "total": pool.total,
+        "held": pool.held,
+        "consumed": pool.consumed,
+        "loose": pool.loose,
+        "available": pool.available,
+        "over": pool.over,
+        "version": pool.version,
+        "fence": pool.fence,
+        "on_demand": pool.on_demand,
+        "archived": pool.archived,
+    }

@@ -1,0 +1,86 @@
+"""Sagas: their phase, and ending one by hand."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from msgspec import Meta, Struct
+
+from ..core.model import Slot
+from ..faces.saga_records import SagaRecord
+from .fields import Body, Limit, at
+
+
+class SagasQuery(Struct, forbid_unknown_fields=True):
+    """The sagas to list; `stuck` selects those that need an operator."""
+
+    phase: str | None = None
+    stuck: bool = False
+    older_than: Annotated[str, Meta(description="with stuck: the minimum time in one phase")] = "5m"
+    after: str = ""
+    limit: Limit = 100
+
+
+class ResolveSaga(Body, kw_only=True):
+    """End a saga by hand."""
+
+    how: Annotated[
+        Literal["done", "cancelled"], Meta(description="done: its hold is confirmed; cancelled: its hold is released")
+    ]
+    reason: Annotated[str, Meta(description="recorded with the saga and in the journal")]
+
+
+class SagaAnswer(Struct, kw_only=True):
+    """A saga: its phase, its lease and its last error."""
+
+    id: str
+    name: str
+    phase: str
+    attempt: int
+    epoch: int
+    failures: int
+    hold: str | None
+    error: Any
+    intent: Any
+    result: Any
+    resolved: Annotated[str | None, Meta(description="the reason an operator gave for ending it")]
+    begun_slot: Slot
+    begun_at: datetime
+    since_slot: Slot
+    since: datetime
+    leased_until_slot: Slot
+    leased_until: datetime | None
+    server_time: datetime
+
+
+class SagaPage(Struct):
+    """Sagas in order of id."""
+
+    items: list[SagaAnswer]
+    next: str | None
+    server_time: datetime
+
+
+def saga_answer(saga: SagaRecord, now: datetime) -> SagaAnswer:
+    """A saga as a document."""
+    return SagaAnswer(
+        id=saga.id,
+        name=saga.name,
+        phase=str(saga.phase),
+        attempt=saga.attempt,
+        epoch=saga.epoch,
+        failures=saga.failures,
+        hold=saga.hold,
+        error=saga.error,
+        intent=saga.intent,
+        result=saga.result,
+        resolved=saga.resolved,
+        begun_slot=saga.begun_slot,
+        begun_at=at(saga.begun_slot),
+        since_slot=saga.since_slot,
+        since=at(saga.since_slot),
+        leased_until_slot=saga.leased_until_slot,
+        leased_until=at(saga.leased_until_slot) if saga.leased_until_slot else None,
+        server_time=now,
+    )
