@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
 
 import uvicorn
@@ -33,13 +32,13 @@ def main() -> None:
     if sys.argv[1] == "echo":
         app = Starlette(routes=[Route("/echo", echo, methods=["POST"])])
         config = uvicorn.Config(app, port=0, log_level="warning", access_log=False)
-        asyncio.run(Echo(config).serve())
+        Echo(config).run()
     else:
         settings = Settings(rate=1e9, burst=10**9)
         said = server(
             sys.argv[2], port=0, settings=settings, started=lambda url: print(url.rsplit(":", 1)[1], flush=True)
         )
-        asyncio.run(said.serve())
+        said.run()
 
 
 if __name__ == "__main__":

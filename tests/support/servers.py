@@ -121,7 +121,8 @@ class _ServerThread:
 
     def _main(self) -> None:
         try:
-            asyncio.run(self._run())
+            with asyncio.Runner(loop_factory=self._server.config.get_loop_factory()) as runner:
+                runner.run(self._run())
         finally:
             self._ready.set()
 

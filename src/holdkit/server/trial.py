@@ -7,7 +7,6 @@ only if a folder was given.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import secrets
 import signal
 import socket
@@ -75,7 +74,7 @@ def _serve(folder: Path, port: int, *, traffic: bool, kept: bool) -> None:
 
     made = server(url, port=port, pepper=pepper, started=started)
     try:
-        asyncio.run(made.serve())
+        made.run()
     finally:
         for one in started_traffic:
             one.stop()

@@ -19,9 +19,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import h11
 import uvicorn
-from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from ..core.validation import invalid
 from ..errors import EngineError
@@ -134,7 +133,6 @@ def server(
         backlog=512,
         timeout_keep_alive=30,
         timeout_graceful_shutdown=max(1, round(chosen.stop_timeout)),
-        h11_max_incomplete_event_size=chosen.max_headers,
         ssl_certfile=None if certificate is None else str(certificate),
         ssl_keyfile=None if private_key is None else str(private_key),
     )
@@ -146,7 +144,7 @@ def serve(source: str, *, host: str = "127.0.0.1", port: int = 8420, **more: Any
     os.umask(0o077)
     made = server(source, host=host, port=port, **more)
     try:
-        asyncio.run(made.serve())
+        made.run()
     except SystemExit:  # uvicorn exits like this if it cannot start; it has logged why
         if made.application.failed is None:
             raise EngineError(f"cannot listen on {host}:{port}: the port may be in use") from None
@@ -183,13 +181,16 @@ def main(arguments: list[str] | None = None) -> int:
 __all__ = ["Server", "check_binding", "main", "serve", "server"]
 
 
-_ARRIVED = (h11.DONE, h11.MUST_CLOSE, h11.CLOSED, h11.ERROR)
-
-
-class BoundedProtocol(H11Protocol):
+class BoundedProtocol(HttpToolsProtocol):
     """One connection. The timeout runs from the start of the connection, and from the first byte of each later request."""
 
     _timeout: asyncio.TimerHandle | None = None
+    _reading_headers = True
+    _header_bytes = 0
+    _arriving = False
+    """A request has begun, and its end has not arrived."""
+    _arrived = False
+    """The end of a request was in the bytes that came last."""
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Close the connection at once if there are too many."""
@@ -201,12 +202,32 @@ class BoundedProtocol(H11Protocol):
             self._start_timeout()
 
     def data_received(self, data: bytes) -> None:
-        """Stop the timeout when the request has arrived; a request that arrives in one piece never starts it."""
+        """Stop the timeout when the request has arrived; a request that arrives in one piece never starts it. httptools keeps
+        headers of any length: refuse them here."""
+        self._header_bytes += len(data)
+        self._arrived = False
         super().data_received(data)
-        if self.conn.their_state in _ARRIVED:
+        if self._arrived and not self._arriving:
             self._cancel_timeout()
-        elif self._timeout is None:
-            self._start_timeout()
+        elif self._timeout is None and (self._arriving or self.cycle.response_complete):
+            self._start_timeout()  # empty lines between two requests end uvicorn's timeout, and begin no request
+        if self._reading_headers and self._header_bytes > self._settings.max_headers:
+            self.send_400_response("The headers are too large.")
+
+    def on_message_begin(self) -> None:
+        """A request begins."""
+        super().on_message_begin()
+        self._arriving = self._reading_headers = True
+
+    def on_headers_complete(self) -> None:
+        """Its headers have arrived."""
+        super().on_headers_complete()
+        self._reading_headers, self._header_bytes = False, 0
+
+    def on_message_complete(self) -> None:
+        """Its body has arrived."""
+        super().on_message_complete()
+        self._arriving, self._arrived, self._reading_headers, self._header_bytes = False, True, True, 0
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Cancel the timeout."""

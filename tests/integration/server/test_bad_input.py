@@ -302,6 +302,23 @@ def test_a_request_that_does_not_arrive_loses_its_connection(payload: bytes) -> 
                     pass  # until the server hangs up
 
 
+def test_empty_lines_after_a_request_keep_no_connection_open() -> None:
+    with (
+        live_server(settings=Settings(receive_timeout=0.2)) as server,
+        socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) as wire,
+    ):
+        wire.sendall(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        assert wire.recv(65_536).startswith(b"HTTP/1.1 200")
+        wire.sendall(b"\r\n")
+        with contextlib.suppress(ConnectionResetError):
+            assert wire.recv(65_536) == b""
+
+
+def test_headers_without_an_end_are_refused_before_they_fill_the_memory(server: LiveServer) -> None:
+    told = raw(server, b"GET /livez HTTP/1.1\r\nX-A: " + b"a" * (QUICK.max_headers + 1))
+    assert told.startswith(b"HTTP/1.1 400 ")
+
+
 def test_there_are_only_so_many_connections() -> None:
     with live_server(settings=Settings(max_connections=2, key_refresh=0.05)) as server:
         kept = [socket.create_connection(("127.0.0.1", server.port), timeout=PATIENCE) for _ in range(2)]
