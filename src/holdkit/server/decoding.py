@@ -66,16 +66,37 @@ def _too_large(settings: Settings) -> Problem:
 
 def parse_json(body: bytes, max_depth: int) -> Any:
     """Parse strict JSON: refuse what two parsers could read differently (duplicate keys, NaN, numbers that overflow, lone
-    surrogates), and what is nested too deeply."""
+    surrogates), what is nested too deeply, and NUL in a text."""
     if body.count(b"{") + body.count(b"[") > max_depth and _depth(body) > max_depth:
         raise Problem(400, "body_too_deep", f"the body is nested deeper than {max_depth} levels")
     try:
         value = _strict.decode(body.decode("utf-8"))
         if _SURROGATE.search(body):
             json.dumps(value, ensure_ascii=False).encode("utf-8")
-        return value
     except (ValueError, RecursionError):
         raise Problem(400, "body_not_json", "the body must be one JSON object, in UTF-8, without NaN") from None
+    if _NUL in body and (field := _with_nul(value)) is not None:
+        raise Problem(400, "invalid_request", "text must not contain NUL", field=field, code="field_malformed")
+    return value
+
+
+_NUL: Final = b"\\u0000"
+"""The only spelling of NUL in JSON. After another backslash it is plain text, so the parsed value is searched as well."""
+
+
+def _with_nul(value: Any, path: str = "") -> str | None:
+    """The first field whose name or text contains NUL, which not every engine can store; None if there is none."""
+    if isinstance(value, str):
+        return (path or "body") if "\0" in value else None
+    if isinstance(value, dict):
+        if any("\0" in name for name in value):
+            return path or "body"
+        parts = [(f"{path}.{name}" if path else name[:64], item) for name, item in value.items()]
+    elif isinstance(value, list):
+        parts = [(f"{path}[{index}]", item) for index, item in enumerate(value)]
+    else:
+        return None
+    return next((found for place, item in parts if (found := _with_nul(item, place)) is not None), None)
 
 
 _SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
@@ -172,6 +193,8 @@ def read_query(raw: bytes, kind: type[T], settings: Settings) -> T:
         return kind()
     if len(raw) > settings.max_query:
         raise Problem(414, "query_too_long", f"the query string is longer than {settings.max_query} bytes")
+    if b"%00" in raw:
+        raise Problem(400, "invalid_request", "text must not contain NUL", field="query", code="field_malformed")
     try:
         pairs = parse_qsl(
             raw.decode("ascii"), keep_blank_values=True, strict_parsing=True, errors="strict", max_num_fields=20

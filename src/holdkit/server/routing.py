@@ -59,11 +59,11 @@ class Table:
 
     def __init__(self, routes: tuple[Route, ...]) -> None:
         self.routes = routes
-        self._root: dict[str, Any] = {}
+        self._root: dict[Any, Any] = {}
         for route in routes:
             node = self._root
             for segment in route.path.strip("/").split("/"):
-                node = node.setdefault("{}" if segment.startswith("{") else segment, {})
+                node = node.setdefault(_VARIABLE if segment.startswith("{") else segment, {})
             for kind in (route.body, route.query):
                 if kind is not None:
                     msgspec.json.Decoder(
@@ -78,7 +78,7 @@ class Table:
         for segment in segments:
             found = node.get(segment)
             if found is None:
-                found = node.get("{}")
+                found = node.get(_VARIABLE)
                 if found is None:
                     return None, ()
                 names.append(segment)
@@ -86,7 +86,10 @@ class Table:
         return node.get(_METHODS), tuple(names)
 
 
-_METHODS: Final = "\x00methods"  # no segment can have this name: control characters are rejected
+_VARIABLE: Final = object()
+"""The key of a variable segment. No text equals it, so that no segment of a path can be mistaken for it."""
+_METHODS: Final = object()
+"""The key of the routes that end at a node, by method."""
 
 
 def segments_of(scope: Scope) -> list[str] | None:
