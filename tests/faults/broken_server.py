@@ -7,7 +7,7 @@ import sys
 import time
 from typing import Any
 
-from holdkit.server.uvicorn_server import main
+from holdkit.cli.root import run
 from tests.faults import canaries
 
 
@@ -84,4 +84,4 @@ def operation_row_apart() -> None:
 
 if __name__ == "__main__":
     {"answer_before_commit": answer_before_commit, "operation_row_apart": operation_row_apart}[sys.argv.pop(1)]()
-    sys.exit(main())
+    sys.exit(run(["serve", *sys.argv[1:]]))

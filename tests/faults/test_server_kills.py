@@ -27,7 +27,7 @@ from holdkit.core.model import Leg
 from holdkit.server import Keys
 from holdkit.testing.postgres.server import free_port
 
-KILLS = int(os.environ.get("HOLDKIT_SERVER_KILLS", "20"))
+KILLS = int(os.environ.get("HOLDKIT_KILLS", "20"))
 SEED = int(os.environ.get("HOLDKIT_SEED", "7"))
 TRIALS = 12
 """A kill can be lucky: so often six of them may miss a canary before it counts as not noticed."""

@@ -216,11 +216,22 @@ class LogDocument(Struct, frozen=True):
     damage: str | None
 
 
+class SettingDocument(Struct, frozen=True):
+    """A setting of the server: its value as one would write it, and where it comes from."""
+
+    name: str
+    value: str
+    source: str
+    """default, file, environment or flag."""
+    description: str
+
+
 class DoctorDocument(Struct, frozen=True):
-    """The result of `doctor`; `ok` unless a check failed."""
+    """The result of `doctor`; `ok` unless a check failed. `settings` with `--settings` only."""
 
     ok: bool
     findings: tuple[Finding, ...]
+    settings: tuple[SettingDocument, ...] = ()
 
 
 class WatchDocument(Struct, frozen=True):

@@ -23,6 +23,7 @@ from .options import (
     schema_given,
 )
 from .output import FOUND, OK, Output, progress_bar
+from .serve import server_settings
 
 
 @click.command()
@@ -177,22 +178,38 @@ MARKS = {"ok": "ok  ", "warn": "WARN", "fail": "FAIL"}
 
 
 @click.command()
+@click.option(
+    "--settings", "show_settings", is_flag=True, help="list every setting of the server, and where it comes from"
+)
+@click.option(
+    "--config",
+    envvar="HOLDKIT_SERVER_CONFIG",
+    type=click.Path(dir_okay=False),
+    help="the server's TOML file  [HOLDKIT_SERVER_CONFIG]",
+)
 @database_options
-def doctor(target: str | None, url: str | None, in_json: bool) -> int:
+def doctor(target: str | None, url: str | None, show_settings: bool, config: str | None, in_json: bool) -> int:
     """Check versions, settings, files, disk, clock, schema and sweeper, with advice for each problem. Fails if a check fails.
+
+    The settings of a server are those that `holdkit serve` would use with the same environment and --config.
 
     \b
     Example:
       holdkit doctor sqlite:///holds.db
+      holdkit doctor sqlite:///holds.db --settings
     """
     url = chosen_url(url, target)
     must_exist(url)
-    findings = tuple(examine(url))
+    of_server, settings = server_settings(config)
+    findings = (*examine(url), *of_server)
     failed = any(finding.level == "fail" for finding in findings)
     lines = []
     for finding in findings:
         lines.append(f"{MARKS[finding.level]}  {finding.name:<18}  {finding.says}")
         if finding.advice:
             lines.append(f"{'':<26}→ {finding.advice}")
-    Output(in_json).write(DoctorDocument(not failed, findings), *lines)
+    if show_settings:
+        width = max((len(one.name) for one in settings), default=0)
+        lines += ["", *(f"{one.name:<{width}}  {one.value}  ({one.source}): {one.description}" for one in settings)]
+    Output(in_json).write(DoctorDocument(not failed, findings, settings if show_settings else ()), *lines)
     return FOUND if failed else OK

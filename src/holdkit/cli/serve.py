@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -9,70 +10,133 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ..errors import EngineError
-from .documents import key_document
+from ..engines.doctor import Finding
+from ..errors import EngineError, InvalidRequest
+from .documents import SettingDocument, key_document
 from .options import chosen_url, database_options, open_kernel, url_option
 from .output import OK, Output, as_json
 
 if TYPE_CHECKING:
     from ..server import KeyInfo, Keys
+    from ..server.configuration import Setting
 
 HEADS = ("key", "name", "scope", "tenant", "state", "expires")
 
 
 def need_server() -> None:
     """Check that the packages of the `server` extra are installed."""
-    missing = [name for name in ("starlette", "uvicorn", "sse_starlette") if find_spec(name) is None]
+    missing = _missing()
     if missing:
         raise EngineError(f"the server needs {', '.join(missing)}: pip install 'holdkit[server]'")
 
 
-@click.command()
+def _missing() -> list[str]:
+    needed = ("cryptography", "httptools", "httpx", "prometheus_client", "sse_starlette", "starlette", "uvicorn")
+    return [name for name in needed if find_spec(name) is None]
+
+
+class ServeCommand(click.Command):
+    """A command with one option per setting of the server. They are made when they are needed: importing the server takes a
+    while, and it may not be installed."""
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        """The options of the command itself, then those of the settings."""
+        own = super().get_params(ctx)
+        taken = {option for parameter in own for option in parameter.opts}
+        need_server()
+        from ..server.configuration import SETTINGS
+
+        return own + [_option(one) for one in SETTINGS.values() if one.flag not in taken]
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the settings in a section of their own."""
+        own: list[tuple[str, str]] = []
+        settings: list[tuple[str, str]] = []
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None:
+                (settings if isinstance(parameter, SettingOption) else own).append(record)
+        with formatter.section("Options"):
+            formatter.write_dl(own)
+        with formatter.section("Settings (also HOLDKIT_SERVER_NAME in the environment, or name = value in --config)"):
+            formatter.write_dl(settings)
+
+
+class SettingOption(click.Option):
+    """An option that sets one setting of the server."""
+
+
+def _option(setting: Setting) -> SettingOption:
+    """The option of a setting. Its text is checked together with the other sources, so that all get the same message."""
+    from ..server.configuration import written
+
+    on = isinstance(setting.default, bool)
+    off = setting.flag.replace("--", "--no-")
+    return SettingOption(
+        [f"{setting.flag}/{off}" if on else setting.flag, setting.name.replace(".", "__")],
+        default=None,
+        help=f"{setting.description}  [default: {written(setting.default)}]" if not on else setting.description,
+        metavar=None if on else "VALUE",
+        type=bool if on else str,
+    )
+
+
+@click.command(cls=ServeCommand)
 @click.option(
-    "--host", default="127.0.0.1", show_default=True, help="other than loopback needs API keys, and TLS or a proxy"
-)
-@click.option("--port", type=click.IntRange(0, 65_535), default=8420, show_default=True)
-@click.option("--open", "is_open", is_flag=True, help="accept requests without an API key; on loopback only")
-@click.option("--certificate", type=click.Path(exists=True, dir_okay=False), help="TLS certificate, a PEM file")
-@click.option("--private-key", type=click.Path(exists=True, dir_okay=False), help="TLS private key")
-@click.option("--behind-proxy", is_flag=True, help="a proxy in front of the server provides TLS")
-@click.option(
-    "--state",
-    type=click.Path(exists=True, file_okay=False, writable=True),
-    help="directory outside the database that records which webhooks were sent",
-)
-@click.option(
-    "--pool-size", type=click.IntRange(4, 1_000), help="maximum number of PostgreSQL connections  [default: 30]"
+    "--config",
+    envvar="HOLDKIT_SERVER_CONFIG",
+    type=click.Path(dir_okay=False),
+    help="TOML file with settings  [HOLDKIT_SERVER_CONFIG]",
 )
 @database_options
-def serve(
-    target: str | None,
-    url: str | None,
-    in_json: bool,
-    is_open: bool,
-    state: str | None,
-    pool_size: int | None,
-    **more: Any,
-) -> int:
+def serve(target: str | None, url: str | None, in_json: bool, config: str | None, **flags: Any) -> int:
     """Serve the HTTP API and the dashboard until SIGTERM or Ctrl-C; running requests are finished. Also runs the sweeper.
+
+    A flag takes precedence over the environment, and the environment over the file. `holdkit doctor --settings` shows every
+    setting that is in force, and where it came from.
 
     \b
     Example:
       holdkit keys make checkout --url sqlite:///holds.db
-      holdkit serve sqlite:///holds.db --port 8420
+      holdkit serve sqlite:///holds.db --port 8420 --max-body 65536
     """
-    need_server()
-    from ..server import Settings
     from ..server import serve as run_server
-    from ..server.settings import Delivery
+    from ..server.configuration import configure
     from .documents import ServeDocument
 
     def started(address: str) -> None:
         Output(in_json).write(ServeDocument(address), f"holdkit listens on {address}")
 
-    settings = Settings(open=is_open, pool_size=pool_size, webhooks=Delivery(state=state))
-    run_server(chosen_url(url, target), settings=settings, started=started, **more)
+    given = {name.replace("__", "."): value for name, value in flags.items()}
+    chosen = configure(given, file=config, environment=os.environ).configuration
+    run_server(
+        chosen_url(url, target),
+        settings=chosen,
+        host=chosen.host,
+        port=chosen.port,
+        certificate=chosen.certificate,
+        private_key=chosen.private_key,
+        behind_proxy=chosen.behind_proxy,
+        started=started,
+    )
     return OK
+
+
+def server_settings(config: str | None) -> tuple[tuple[Finding, ...], tuple[SettingDocument, ...]]:
+    """What `doctor` says of the server's settings, and the settings; nothing if the server is not installed."""
+    if _missing():
+        return (), ()
+    from ..server.configuration import configure, written
+
+    try:
+        found = configure(file=config, environment=os.environ)
+    except InvalidRequest as wrong:
+        return (Finding("server settings", "fail", str(wrong), "correct it, or holdkit serve will not start"),), ()
+    settings = tuple(
+        SettingDocument(one.name, written(value), source, one.description) for one, value, source in found.listed()
+    )
+    changed = ", ".join(f"{one.name}={one.value} ({one.source})" for one in settings if one.source != "default")
+    return (Finding("server settings", "ok", changed or "all at their defaults"),), settings
 
 
 @click.group()

@@ -1,9 +1,10 @@
-"""`python -m holdkit.server`."""
+"""`python -m holdkit.server`: the same as `holdkit serve`."""
 
 from __future__ import annotations
 
 import sys
 
-from .uvicorn_server import main
+from ..cli.root import run
 
-sys.exit(main())
+if __name__ == "__main__":
+    sys.exit(run(["serve", *sys.argv[1:]]))

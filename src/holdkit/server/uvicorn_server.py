@@ -152,33 +152,7 @@ def serve(source: str, *, host: str = "127.0.0.1", port: int = 8420, **more: Any
         raise made.application.failed
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """`python -m holdkit.server URL [--host] [--port] [--open]`."""
-    import argparse
-
-    parser = argparse.ArgumentParser(prog="python -m holdkit.server", description="Serve holds over HTTP.")
-    parser.add_argument("url", nargs="?", default="sqlite:///holds.db")
-    parser.add_argument("--host", default="127.0.0.1")
-    parser.add_argument("--port", type=int, default=8420)
-    parser.add_argument("--open", action="store_true", help="accept requests without an API key; on loopback only")
-    parser.add_argument("--certificate")
-    parser.add_argument("--private-key")
-    parser.add_argument("--behind-proxy", action="store_true", help="a proxy in front of the server provides TLS")
-    chosen = parser.parse_args(arguments)
-    serve(
-        chosen.url,
-        host=chosen.host,
-        port=chosen.port,
-        settings=Settings(open=chosen.open),
-        certificate=chosen.certificate,
-        private_key=chosen.private_key,
-        behind_proxy=chosen.behind_proxy,
-        started=lambda address: print(f"holdkit listens on {address}", flush=True),  # noqa: T201 - the output of a program
-    )
-    return 0
-
-
-__all__ = ["Server", "check_binding", "main", "serve", "server"]
+__all__ = ["Server", "check_binding", "serve", "server"]
 
 
 class BoundedProtocol(HttpToolsProtocol):

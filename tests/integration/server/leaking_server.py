@@ -11,7 +11,8 @@ import threading
 from collections.abc import Callable
 from typing import Any, Final
 
-from holdkit.server import Application, uvicorn_server
+from holdkit.cli.root import run
+from holdkit.server import Application
 
 ROOM: Final = 2**18
 kept: Final[list[Any]] = []
@@ -44,7 +45,7 @@ def main(name: str, arguments: list[str]) -> int:
         await honest(application, scope, receive, send)
 
     Application.__call__ = leaking  # type: ignore[method-assign, assignment]
-    return uvicorn_server.main(arguments)
+    return run(["serve", *arguments])
 
 
 if __name__ == "__main__":

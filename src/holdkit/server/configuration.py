@@ -1,0 +1,200 @@
+"""Where the settings of a server come from: flags, then environment variables, then a TOML file, then the defaults.
+
+One name serves all of them: the setting `webhooks.seconds` is the flag `--webhooks-seconds`, the variable
+`HOLDKIT_SERVER_WEBHOOKS_SECONDS`, and `seconds` in the table `[webhooks]` of the file. A name that does not exist is an error,
+because a misspelt limit would otherwise be no limit.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, TypeAlias, get_args, get_origin
+
+import msgspec
+from msgspec import Meta, Struct
+
+from ..core.validation import invalid
+from .settings import Settings
+
+PREFIX: Final = "HOLDKIT_SERVER_"
+FILE_VARIABLE: Final = "HOLDKIT_SERVER_CONFIG"
+_OTHERS: Final = frozenset((FILE_VARIABLE, "HOLDKIT_SERVER_SECRET"))
+MAX_FILE: Final = 1024 * 1024
+
+Source: TypeAlias = Literal["default", "file", "environment", "flag"]
+
+
+class Configuration(Settings, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Everything that `holdkit serve` can be told: the settings of the application, and where it listens."""
+
+    host: Annotated[
+        str, Meta(description="address to listen on; other than loopback needs API keys, and TLS or a proxy")
+    ] = "127.0.0.1"
+    port: Annotated[int, Meta(ge=0, le=65_535, description="port to listen on; 0 for any free one")] = 8420
+    certificate: Annotated[str | None, Meta(description="TLS certificate, a PEM file")] = None
+    private_key: Annotated[str | None, Meta(description="TLS private key, a PEM file")] = None
+    behind_proxy: Annotated[bool, Meta(description="a proxy in front of the server provides TLS")] = False
+
+
+class Setting(Struct, frozen=True):
+    """One setting: its name with dots, its type, its default and what it is."""
+
+    name: str
+    type: Any
+    default: Any
+    description: str
+
+    @property
+    def flag(self) -> str:
+        """Its flag."""
+        return "--" + self.name.replace(".", "-").replace("_", "-")
+
+    @property
+    def variable(self) -> str:
+        """Its environment variable."""
+        return PREFIX + self.name.replace(".", "_").upper()
+
+
+class Configured(Struct, frozen=True):
+    """The configuration, and where each setting that is not at its default came from."""
+
+    configuration: Configuration
+    sources: dict[str, Source]
+
+    def listed(self) -> Iterator[tuple[Setting, Any, Source]]:
+        """Every setting with its value and its source, in the order of their definition."""
+        for setting in SETTINGS.values():
+            value: Any = self.configuration
+            for part in setting.name.split("."):
+                value = getattr(value, part)
+            yield setting, value, self.sources.get(setting.name, "default")
+
+
+def configure(
+    flags: Mapping[str, Any] | None = None, *, file: str | Path | None = None, environment: Mapping[str, str]
+) -> Configured:
+    """Read the configuration. `flags` are by the name of their setting; a flag that is None was not given."""
+    given: dict[str, tuple[Any, Source]] = {}
+    path = file or environment.get(FILE_VARIABLE)
+    if path:
+        given |= {name: (value, "file") for name, value in _from_file(Path(path)).items()}
+    given |= {name: (value, "environment") for name, value in _from_environment(environment).items()}
+    given |= {name: (value, "flag") for name, value in (flags or {}).items() if value is not None}
+    values: dict[str, Any] = {}
+    for name, (value, source) in given.items():
+        _check(SETTINGS[name], value, source)
+        *tables, last = name.split(".")
+        node = values
+        for table in tables:
+            node = node.setdefault(table, {})
+        node[last] = _plain(SETTINGS[name], value)
+    configuration = msgspec.convert(values, Configuration, strict=False)
+    _check_paths(configuration)
+    return Configured(configuration, {name: source for name, (_, source) in given.items()})
+
+
+def _check_paths(configuration: Configuration) -> None:
+    for name, path in (("certificate", configuration.certificate), ("private_key", configuration.private_key)):
+        if path is not None and not Path(path).is_file():
+            raise invalid(name, "file_not_found", f"there is no file {path}")
+    if (configuration.certificate is None) != (configuration.private_key is None):
+        raise invalid("certificate", "certificate_incomplete", "give both a certificate and its private key")
+    state = configuration.webhooks.state
+    if state is not None and not Path(state).is_dir():
+        raise invalid("webhooks.state", "directory_not_found", f"there is no directory {state}")
+
+
+def written(value: Any) -> str:
+    """The value of a setting as one would write it in a flag."""
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (tuple, frozenset)):
+        return ",".join(map(written, sorted(value) if isinstance(value, frozenset) else value)) or "none"
+    return f"{value:g}" if isinstance(value, float) else str(value)
+
+
+def _from_file(path: Path) -> dict[str, Any]:
+    try:
+        if path.stat().st_size > MAX_FILE:
+            raise invalid("config", "config_too_large", f"{path} is larger than 1 MiB: is it the right file?")
+        document = tomllib.loads(path.read_text("utf-8"))
+    except OSError as failed:
+        raise invalid("config", "config_unreadable", f"cannot read {path}: {failed.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as failed:
+        raise invalid("config", "config_malformed", f"{path} is not a TOML file: {failed}") from None
+    found: dict[str, Any] = {}
+    for name, value in document.items():
+        nested = {f"{name}.{key}": one for key, one in value.items()} if isinstance(value, dict) else {name: value}
+        for full, one in nested.items():
+            if full not in SETTINGS:
+                raise invalid("config", "setting_unknown", f"{path}: there is no setting {full}{_similar(full)}")
+            found[full] = one
+    return found
+
+
+def _from_environment(environment: Mapping[str, str]) -> dict[str, str]:
+    known = {setting.variable: name for name, setting in SETTINGS.items()}
+    found: dict[str, str] = {}
+    for variable, value in environment.items():
+        if variable.startswith(PREFIX) and variable not in _OTHERS:
+            if variable not in known:
+                asked = variable.removeprefix(PREFIX).lower()
+                raise invalid(
+                    "environment", "setting_unknown", f"{variable}: there is no setting {asked}{_similar(asked)}"
+                )
+            found[known[variable]] = value
+    return found
+
+
+def _similar(name: str) -> str:
+    from difflib import get_close_matches
+
+    close = get_close_matches(name, SETTINGS, 1)
+    return f"; did you mean {close[0]}?" if close else "; holdkit doctor --settings lists them"
+
+
+def _check(setting: Setting, value: Any, source: Source) -> None:
+    """Check one value by itself, so that the message names what the user wrote."""
+    try:
+        msgspec.convert(_plain(setting, value), setting.type, strict=False)
+    except msgspec.ValidationError as wrong:
+        named = {"flag": setting.flag, "environment": setting.variable}.get(source, setting.name)
+        raise invalid(setting.name, "setting_malformed", f"{named} = {value!r}: {wrong}") from None
+
+
+def _plain(setting: Setting, value: Any) -> Any:
+    """A value as msgspec expects it: text is split at commas for a collection, and `none` is None."""
+    if not isinstance(value, str):
+        return value
+    if _is_collection(setting.type):
+        return [part.strip() for part in value.split(",") if part.strip()]
+    return None if value.strip().lower() == "none" and setting.default is None else value
+
+
+def _is_collection(annotation: Any) -> bool:
+    while get_origin(annotation) is Annotated:
+        annotation = get_args(annotation)[0]
+    return get_origin(annotation) in (tuple, frozenset, list) or any(
+        _is_collection(part) for part in get_args(annotation) if type(None) in get_args(annotation)
+    )
+
+
+def _settings(kind: type[Struct], prefix: str = "") -> Iterator[Setting]:
+    for field in msgspec.structs.fields(kind):
+        if isinstance(field.default, Struct):
+            yield from _settings(type(field.default), f"{prefix}{field.name}.")
+            continue
+        metas = [meta for meta in get_args(field.type)[1:] if isinstance(meta, Meta)]
+        described = next((meta.description for meta in reversed(metas) if meta.description), "")
+        yield Setting(prefix + field.name, field.type, field.default, described)
+
+
+_LISTENING: Final = ("host", "port", "certificate", "private_key", "behind_proxy")
+SETTINGS: Final = {
+    setting.name: setting for setting in sorted(_settings(Configuration), key=lambda one: one.name not in _LISTENING)
+}
+"""Every setting by its name; where the server listens comes first."""
