@@ -8,10 +8,10 @@ from typing import Any
 import click
 
 from ..faces.claim import Claim
-from .documents import claim_document, clock_time
+from .documents import claim_document
 from .holds import owner_option, seconds, ticket_from
 from .options import call_of, call_options, open_kernel, tenant_options
-from .output import OK, Output
+from .output import OK, Output, clock_time
 
 HEADS = ("claim", "key", "state", "deadline", "entity", "fence")
 

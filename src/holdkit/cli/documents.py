@@ -15,7 +15,7 @@ from ..core.model import Pool, Slot
 from ..engines.doctor import Finding
 from ..engines.log.inspection import SegmentSeen, SnapshotSeen
 from ..faces.claim import Claim
-from ..kernel.normalise import datetime_of, text_of
+from ..kernel.normalise import text_of
 from ..kernel.results import Hold, JournalEntry
 
 if TYPE_CHECKING:
@@ -343,12 +343,3 @@ def key_document(key: KeyInfo, text: str | None = None) -> KeyDocument:
     return KeyDocument(
         key.id, key.name, key.scope, key.tenant, key.state, key.made_at, key.expires_at, key.revoked_at, text
     )
-
-
-def clock_time(slot: Slot | None, now: Slot | None = None) -> str:
-    """A slot as readable text, without the date if it is on the same day as `now`, the engine's time."""
-    at = datetime_of(slot)
-    if at is None:
-        return "-" if slot is None else str(slot)
-    today = datetime_of(now)
-    return at.strftime("%Y-%m-%d %H:%M:%S" if today is None or today.date() != at.date() else "%H:%M:%S")

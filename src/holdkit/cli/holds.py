@@ -14,9 +14,9 @@ from ..core.model import State
 from ..core.validation import invalid
 from ..kernel.normalise import What
 from ..kernel.results import Hold
-from .documents import clock_time, hold_document
+from .documents import hold_document
 from .options import call_of, call_options, open_kernel, tenant_options
-from .output import OK, Output
+from .output import OK, Output, clock_time
 
 HEADS = ("hold", "state", "legs", "deadline", "fence", "actor", "entity")
 

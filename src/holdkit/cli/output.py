@@ -15,7 +15,9 @@ from typing import Any, Final
 import click
 import msgspec
 
+from ..core.model import Slot
 from ..errors import CursorLost, HoldkitError, InvalidRequest, OutcomeUnknown, Overloaded, Refused
+from ..kernel.normalise import datetime_of
 from .documents import ErrorDocument
 
 OK: Final = 0
@@ -146,3 +148,12 @@ def progress_bar(label: str) -> Iterator[Callable[[int, int], None]]:
 
 def _ignore(_done: int, _total: int) -> None:
     """There is no terminal to show progress on."""
+
+
+def clock_time(slot: Slot | None, now: Slot | None = None) -> str:
+    """A slot as readable text, without the date if it is on the same day as `now`, the engine's time."""
+    at = datetime_of(slot)
+    if at is None:
+        return "-" if slot is None else str(slot)
+    today = datetime_of(now)
+    return at.strftime("%Y-%m-%d %H:%M:%S" if today is None or today.date() != at.date() else "%H:%M:%S")

@@ -20,9 +20,9 @@ from ..core.model import Pool
 from ..faces._sync.kernel import Kernel
 from ..kernel.normalise import text_of
 from ..kernel.results import Hold, JournalEntry
-from .documents import WatchDocument, clock_time, entry_document, hold_document, pool_document
+from .documents import WatchDocument, entry_document, hold_document, pool_document
 from .options import chosen_url, database_options, open_kernel, tenant_option
-from .output import OK, Output
+from .output import OK, Output, clock_time
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -102,7 +102,7 @@ def test_a_configured_limit_is_the_one_in_force(tmp_path: Path) -> None:
     settings = configure({"open": True}, environment={"HOLDKIT_SERVER_MAX_BODY": "100"}).configuration
     assert isinstance(settings, Settings)
     with live_server(settings=settings) as server:
-        answer = httpx.post(f"{server.address}/v1/pools", json={"id": "x" * 200, "total": 1}, timeout=60)
+        answer = httpx.post(f"{server.url}/v1/pools", json={"id": "x" * 200, "total": 1}, timeout=60)
     assert (answer.status_code, answer.json()["reason"]) == (413, "body_too_large")
 
 
