@@ -15,6 +15,7 @@ from typing import Final
 from ..errors import HoldkitError
 from ..faces._async.kernel import AsyncKernel
 from ._async.keystore import AsyncKeys
+from .directory import Directory
 from .keys import StoredKey, admits, allows, hash_secret, read_key
 from .problems import Problem
 from .request import Caller
@@ -23,8 +24,6 @@ from .settings import Settings
 
 log = logging.getLogger("holdkit.server")
 
-FULL_REFRESH: Final = 60.0
-"""Seconds after which all keys are read again, whether or not the change counter moved."""
 _NO_ID: Final = "a" * 16
 
 
@@ -48,22 +47,16 @@ class Admission:
 
     def __init__(self, kernel: AsyncKernel, keys: AsyncKeys, settings: Settings) -> None:
         self.kernel, self.keys, self._settings = kernel, keys, settings
-        self._known: dict[str, StoredKey] = {}
-        self._changes = -1
-        self._read_at = float("-inf")
+        self.directory = Directory(keys, kernel.executor.now, settings.max_keys)
         self._pepper = b""
         self._callers: OrderedDict[str, tuple[StoredKey, Caller]] = OrderedDict()
         self._buckets: OrderedDict[str, Bucket] = OrderedDict()
         self._anonymous = Caller("anonymous", "", "admin", kernel, "anonymous")
 
     async def refresh(self) -> None:
-        """Read the keys if any changed, and every minute in any case."""
+        """Learn of changed keys."""
         self._pepper = self._pepper or await self.keys.pepper()
-        changes = await self.keys.changes()
-        now = time.monotonic()
-        if changes != self._changes or now - self._read_at > FULL_REFRESH:
-            self._known = {key.id: key for key in await self.keys.stored()}
-            self._changes, self._read_at = changes, now
+        await self.directory.refresh()
 
     async def stay_current(self) -> None:
         """Refresh the keys until cancelled."""
@@ -77,7 +70,7 @@ class Admission:
     @property
     def empty(self) -> bool:
         """Whether there is no API key at all."""
-        return not self._known
+        return not self.directory.keys
 
     def admit(self, headers: dict[bytes, bytes], route: Route) -> Caller:
         """The caller, if it may call this route now; raises `Problem` otherwise."""
@@ -97,7 +90,7 @@ class Admission:
         scheme, _, presented = header.decode("latin-1").partition(" ")
         parts = read_key(presented.strip()) if scheme.lower() == "bearer" and len(presented) < 200 else None
         id, secret = (_NO_ID, "") if parts is None else parts
-        key = self._known.get(id)
+        key = self.directory.keys.get(id)
         digest = hash_secret(id, secret, self._pepper)
         if not admits(key, digest, self.kernel.executor.now()) or key is None:
             raise Problem(401, "key_refused", "the API key is unknown, wrong, revoked or expired")

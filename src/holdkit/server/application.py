@@ -210,5 +210,6 @@ async def _maintain(running: Running) -> None:
         await running.feeds.close_idle()
         try:
             await running.webhook_sender.sync_all(running.kernel)
+            await running.admission.directory.remove_ended()
         except HoldkitError as failed:
-            log.warning("cannot read the webhooks, will retry: %s", failed)
+            log.warning("background maintenance failed, will retry: %s", failed)

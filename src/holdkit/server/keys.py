@@ -10,18 +10,24 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from collections.abc import Iterable
 from hmac import compare_digest
 from typing import Final, Literal
 
 from msgspec import Struct
 
-from ..core.model import Slot
+from ..core.model import DAY, Slot
 from ..core.validation import invalid, text
 from ..kernel.normalise import datetime_of
 from ..wire.keys import KeyInfo, Scope
 
 SCOPES: Final[tuple[Scope, ...]] = ("read", "hold", "admin")
 """In ascending order: each includes the ones before it."""
+
+MAX_KEYS: Final = 1_000
+"""Active keys of one tenant, unless a server's settings say otherwise."""
+KEPT_ENDED: Final[Slot] = 30 * DAY
+"""How long a revoked or expired key is listed before it is removed."""
 
 _form: Final = re.compile(r"hk_([a-z2-7]{16})_([A-Za-z0-9_-]{43})", re.ASCII)
 _DUMMY: Final = "0" * 64
@@ -94,6 +100,20 @@ def state_of(key: StoredKey, now: Slot) -> Literal["active", "expired", "revoked
     if key.revoked_at is not None:
         return "revoked"
     return "expired" if key.expires_at is not None and key.expires_at <= now else "active"
+
+
+def ended_at(key: StoredKey, now: Slot) -> Slot | None:
+    """When a key was revoked or expired; None while it is active."""
+    if key.revoked_at is not None:
+        return key.revoked_at
+    return key.expires_at if key.expires_at is not None and key.expires_at <= now else None
+
+
+def to_remove(keys: Iterable[StoredKey], most: int, now: Slot) -> list[str]:
+    """The ids of the ended keys of one tenant that are kept no longer: those that ended more than `KEPT_ENDED` ago, and all but
+    the `most` that ended last. Otherwise a tenant that creates and revokes keys in a loop would fill the store."""
+    ended = sorted(((at, key.id) for key in keys if (at := ended_at(key, now)) is not None), reverse=True)
+    return [id for place, (at, id) in enumerate(ended) if place >= most or at + KEPT_ENDED <= now]
 
 
 def allows(held: Scope, needed: Scope) -> bool:

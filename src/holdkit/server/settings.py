@@ -90,6 +90,12 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         Seconds,
         Meta(description="seconds after which API keys that another process created or revoked take effect here"),
     ] = 1.0
+    max_keys: Annotated[
+        Count,
+        Meta(
+            description="active API keys of one tenant, in the database; as many revoked or expired ones are listed for 30 days"
+        ),
+    ] = 1_000
     webhooks: Delivery = Delivery()
     stop_timeout: Annotated[
         Seconds, Meta(description="seconds that running requests get to finish when the server stops")

@@ -2,14 +2,14 @@
 """The store of API keys: records beside the holds, so that all servers and the command line see the same keys.
 
 They are written through the kernel, so they are durable, journaled and part of every backup. Their kind begins with ~, so no
-caller can read or write it. Only keyed hashes are stored. A second record counts the changes, so that a server notices a
-change by reading one row.
+caller can read or write it. Only keyed hashes are stored. A second record announces the changes: its version counts them, and
+its body names what changed last, so that a server learns of a change by reading two rows, however many keys there are.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from typing import Final
 
@@ -24,15 +24,29 @@ from ...errors import EngineError, OutcomeUnknown, Overloaded, VersionConflict
 from ...faces._sync.kernel import Kernel
 from ...kernel.normalise import span
 from ...wire.keys import KeyInfo, Scope
-from ..keys import NewKey, StoredKey, check_name, check_scope, format_key, hash_secret, mint_key, shown
+from ..keys import (
+    MAX_KEYS,
+    NewKey,
+    StoredKey,
+    check_name,
+    check_scope,
+    ended_at,
+    format_key,
+    hash_secret,
+    mint_key,
+    shown,
+    to_remove,
+)
 
 KEYS: Final = "~key"
 SERVER: Final = "~server"
-MAX_KEYS: Final = 10_000
+ANNOUNCED: Final = 50
+"""Changes that the announcement names; a server that has missed more reads all keys."""
 GRACE: Final = 300
 """Seconds for which the old secret stays valid after a rotation."""
 _PAGE: Final = 1_000
 _stored: Final = msgspec.json.Decoder(StoredKey)
+_announced: Final = msgspec.json.Decoder(list[str])
 
 
 class Keys:
@@ -49,17 +63,31 @@ class Keys:
             raise invalid("pepper", "pepper_length", "must be 16 to 64 bytes")
         self._executor, self._pepper, self._randomness = kernel.executor, pepper, randomness
 
-    def make(self, name: str, *, scope: Scope = "hold", tenant: str = "", ttl: Ttl | None = None) -> NewKey:
-        """Create a key. Its text is only in the answer."""
+    def make(
+        self,
+        name: str,
+        *,
+        scope: Scope = "hold",
+        tenant: str = "",
+        ttl: Ttl | None = None,
+        most: int = MAX_KEYS,
+        siblings: Collection[StoredKey] | None = None,
+    ) -> NewKey:
+        """Create a key. Its text is only in the answer. The tenant may have `most` active keys; `siblings` are its keys, if the
+        caller knows them. (Servers that create keys for one tenant in the same moment can exceed the bound by one each.)"""
         check_name(name)
         check_scope(scope)
         if tenant != "":
             text(tenant, "tenant", 64)
         now = self._executor.now()
         expires_at = None if ttl is None else now + self._life(ttl)
-        if len(self.stored()) >= MAX_KEYS:
+        if siblings is None:
+            siblings = [key for key in self.stored() if key.tenant == tenant]
+        if sum(ended_at(key, now) is None for key in siblings) >= most:
             raise invalid(
-                "name", "keys_too_many", f"there are already {MAX_KEYS} API keys, the maximum: remove some first"
+                "name",
+                "keys_too_many",
+                f"the tenant already has {most} active API keys, the maximum: revoke one first",
             )
         id, secret = mint_key(self._randomness(42))
         secret_hash = hash_secret(id, secret, self.pepper())
@@ -67,7 +95,14 @@ class Keys:
             id=id, tenant=tenant, scope=scope, name=name, secret_hash=secret_hash, made_at=now, expires_at=expires_at
         )
         self._put(key, 0)
+        for ended in to_remove(siblings, most, now):
+            self.remove(ended)
         return NewKey(shown(key, now), format_key(id, secret))
+
+    def remove(self, id: str) -> None:
+        """Remove a key that has ended: it is no longer listed."""
+        self._executor.execute(PutRecord(kind=KEYS, id=id, body=None), faces=True)
+        self.announce(id)
 
     def listed(self, *, tenant: str | None = None) -> list[KeyInfo]:
         """All keys in order of id, or those of one tenant, without their secrets."""
@@ -120,10 +155,30 @@ class Keys:
                 return found
             after = rows[-1].id
 
-    def changes(self) -> int:
-        """A counter of the changes of all keys."""
+    def find(self, id: str) -> StoredKey | None:
+        """One key as it is stored."""
+        found = self._executor.read(FindRecord(("", KEYS, id)))
+        return None if found is None else _stored.decode(found.body)
+
+    def changes(self) -> tuple[int, list[str]]:
+        """How many changes there were, and what the last ones changed, in order: ids of keys, and tenants after an equals sign."""
         found = self._executor.read(FindRecord(("", SERVER, "keys")))
-        return 0 if found is None else found.version
+        return (0, []) if found is None else (found.version, _announced.decode(found.body))
+
+    def announce(self, changed: str) -> None:
+        """Let all servers know of a change that is stored already. If this write fails, the change is stored all the same and its
+        call must succeed: the servers' periodic full reads find it."""
+        with suppress(EngineError, Overloaded, OutcomeUnknown):
+            for _ in range(10):
+                version, ids = self.changes()
+                body = msgspec.json.encode([*ids, changed][-ANNOUNCED:]).decode()
+                try:
+                    self._executor.execute(PutRecord(kind=SERVER, id="keys", body=body, if_version=version), faces=True)
+                except VersionConflict:
+                    continue
+                return
+            # Others change keys all the time. Without names every server reads all keys, once.
+            self._executor.execute(PutRecord(kind=SERVER, id="keys", body="[]"), faces=True)
 
     def pepper(self) -> bytes:
         """The server's own secret; generated and stored on first use, unless one was given."""
@@ -152,10 +207,7 @@ class Keys:
     def _put(self, key: StoredKey, version: int) -> None:
         body = msgspec.json.encode(key).decode()
         self._executor.execute(PutRecord(kind=KEYS, id=key.id, body=body, if_version=version), faces=True)
-        # Second, so that a server that sees the new count also sees the key. If this write fails, the key is stored all the
-        # same and the call must succeed: the servers' periodic full reads find it.
-        with suppress(EngineError, Overloaded, OutcomeUnknown):
-            self._executor.execute(PutRecord(kind=SERVER, id="keys", body="{}"), faces=True)
+        self.announce(key.id)  # second, so that a server that sees the announcement also sees the key
 
     def _life(self, value: Ttl, field: str = "ttl") -> Slot:
         slots = span(value, field)

@@ -13,7 +13,7 @@ from ...wire.fields import PageQuery, at
 from ...wire.keys import KeyAnswer, KeyPage, NewKeyBody, RotateKeyBody, WhoAmI
 from ...wire.pools import PoolAnswer, pool_fields
 from ...wire.system import ChangeLimitsBody, LimitsAnswer, Overview, SweepAnswer, SweepBody, TenantPage, VerifyAnswer
-from ..keys import NewKey
+from ..keys import NewKey, shown
 from ..metrics import exposition
 from ..problems import Problem
 from ..request import JSON, Answer, Request, answer
@@ -136,14 +136,24 @@ async def stats(request: Request) -> Answer:
 
 async def list_keys(request: Request) -> Answer:
     """List the API keys of the caller's tenant."""
-    found = await request.running.keys.listed(tenant=request.caller.tenant)
+    directory, now = request.running.admission.directory, request.kernel.executor.now()
+    await directory.refresh()
+    found = [shown(key, now) for key in sorted(directory.keys_of(request.caller.tenant), key=lambda key: key.id)]
     return answer(KeyPage(found, request.now()))
 
 
 async def make_key(request: Request) -> Answer:
     """Create an API key for the caller's tenant; only this answer shows it."""
     body: NewKeyBody = request.body
-    made = await request.running.keys.make(body.name, scope=body.scope, tenant=request.caller.tenant, ttl=body.ttl)
+    running, tenant = request.running, request.caller.tenant
+    made = await running.keys.make(
+        body.name,
+        scope=body.scope,
+        tenant=tenant,
+        ttl=body.ttl,
+        most=running.settings.max_keys,
+        siblings=running.admission.directory.keys_of(tenant),
+    )
     return await _shown(request, made, 201)
 
 
