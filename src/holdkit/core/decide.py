@@ -43,6 +43,7 @@ from .limits import LIMITS_KEY
 from .model import Key, RecordKey, Slot
 from .outcomes import Done, Outcome, Reason, Refusal
 from .remembering import REMEMBERED, UNSETTLED, operations_full, recall, remember
+from .touching import bound_touched
 from .validation import unfit_for
 from .view import View
 
@@ -146,7 +147,13 @@ def decide_groups(view: View, groups: Iterable[Group], due: SweepList = NOTHING_
 
 
 def decide_group(view: View, group: Group, due: SweepList = NOTHING_DUE) -> list[Outcome]:
-    """Decide each command on its own; or, if atomic, all of them or none. Rung 0 of a guarded group is its guard."""
+    """Decide each command on its own; or, if atomic, all of them or none. Rung 0 of a guarded group is its guard.
+
+    No outcomes: nothing of the group was done, because the transaction has no room for the legs that it touches."""
+    if len(group.commands) > 1 or view.touched >= view.limits.max_touched_legs or view.put_off:
+        refused = bound_touched(view, group)
+        if refused is not None:
+            return refused
     view.recheck = group.checked is not None and group.checked != view.limits.version
     if group.guard is not None:
         known = recall(view, group.guard)
@@ -213,7 +220,9 @@ def decide(view: View, command: AnyCommand, due: SweepList = NOTHING_DUE) -> Out
         return sweep_up(view, command, due, now)
     if view.recheck and (unfit := unfit_for(command, view.limits)) is not None:
         return unfit
-    now = catch_up(view, command.tenant, touched(view, command), now)
+    names = touched(view, command)
+    view.touched += len(names)
+    now = catch_up(view, command.tenant, names, now)
     before = len(view.entries)  # after those of the catch-up, which are not the command's own
     outcome = LADDERS[type(command)](view, command, now)
     if len(view.entries) > before:

@@ -242,6 +242,8 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_due: int = 1_000
     """Due legs that one transaction returns; a longer backlog goes first, in separate transactions."""
     max_batch: int = 1_000  # commands of one `apply`
+    max_touched_legs: int = 10_000
+    """Legs that one transaction touches: those that its commands name, and those of the holds that they name."""
     max_queue: int = 10_000  # queued commands; beyond that, callers get Overloaded
     lock_timeout: Slot = 10 * SECOND  # how long a write waits for other processes before it gives up with Overloaded
     call_timeout: Slot = 30 * SECOND  # how long a whole call may take, unless its context says otherwise

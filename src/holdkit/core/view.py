@@ -86,7 +86,8 @@ class View:
     """The state on which a batch is decided. Created for one batch, then written back or dropped."""
 
     __slots__ = ("_fresh", "_mark", "_taken", "_waiting", "entries", "fence_floor", "get_hold", "grown", "holds", "limits",
-                 "loaded", "numbers", "operations", "pools", "put_pool", "put_record", "recheck", "records", "written")  # fmt: skip
+                 "loaded", "numbers", "operations", "pools", "put_off", "put_pool", "put_record", "recheck", "records", "touched",
+                 "written")  # fmt: skip
 
     def __init__(self, loaded: Loaded) -> None:
         self.loaded = loaded
@@ -101,6 +102,10 @@ class View:
         """The number of the entry that the last decision wrote itself, or of the one that a recorded answer tells of; 0: none."""
         self.numbers: list[int] = []
         """`written` of every command that was answered, in order: where in the journal each answer stands."""
+        self.touched = 0
+        """Legs that the commands decided so far have touched."""
+        self.put_off: set[str] = set()
+        """Tenants with a group that was left for the next transaction, because this one has touched as many legs as it may."""
         self.fence_floor = loaded.fence_floor
         self.grown = [0, 0, 0]  # pools, live holds, operations added by this batch
         self._waiting: dict[Key, list[DueLeg]] = {}  # loaded candidates that no command has reached yet

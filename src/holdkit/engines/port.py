@@ -50,6 +50,9 @@ class Applied(Struct, frozen=True, gc=False):
     failed: Mapping[int, HoldkitError] = {}
     """Groups, by index, that were in a transaction of their own, which failed: with an error as `apply` would raise it. The
     others are done. Their outcomes are an empty list."""
+    put_off: frozenset[int] = frozenset()
+    """Groups, by index, of which nothing was done because the transaction touches as many legs as it may: they are to be the first
+    of the next one. Never the first group. Their outcomes are an empty list."""
     still_open: Callable[[], bool] | None = None
     """In a caller's transaction, where a plain call of the same caller would wait for it for ever: whether it is open."""
     positions: Sequence[Sequence[Position | None]] = ()

@@ -57,7 +57,7 @@ class BatchRunner:
                 self._resolve(waiting, _unclear(error))
                 return True
             wrote = self._run_halves(waiting) if waiting else True
-            if all(call.outcomes is not None or call.skipped for call in batch):
+            if all(call.error is None or call.skipped for call in batch):
                 raise  # it did not happen again: not a call's fault, but an interrupt from outside, such as a job's time limit
             return wrote
 
@@ -116,8 +116,10 @@ class BatchRunner:
                 batch[index].error = SkippedLocked(lock)
         replies = applied.replies(self.engine.durability.level)
         for index, (call, outcomes) in enumerate(zip(batch, replies, strict=True)):
-            if (outcomes or call.error is None) and index not in applied.failed:
+            if (outcomes or call.error is None) and index not in applied.failed and index not in applied.put_off:
                 call.outcomes = outcomes
+        for index in applied.put_off:
+            batch[index].sent = False  # it has no answer: whoever runs the batch queues it again
         self._end = applied.last_seq
         if self._end is None:
             self._sole_writer = False

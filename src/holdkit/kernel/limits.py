@@ -38,6 +38,9 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Due legs one transaction returns; a longer backlog goes first, in transactions of its own."""
     max_batch: int = 1_000
     """Commands of one `apply`."""
+    max_touched_legs: int = 10_000
+    """Legs that one transaction touches, and so does one `apply`: those that its commands name, and those of the holds that they
+    name, for each command anew. A single command is never refused for this: `max_legs` bounds it."""
     max_queue: int = 10_000
     """Commands waiting for the group commit before callers are turned away."""
     lock_timeout: Ttl = timedelta(seconds=10)

@@ -118,6 +118,7 @@ def apply_distributed(
     positions: list[list[Position | None]] = [[] for _ in groups]
     skipped: dict[int, str] = {}
     failed: dict[int, HoldkitError] = {}
+    later: set[int] = set()
     wrote = False
     for each in sets:
         try:
@@ -138,7 +139,9 @@ def apply_distributed(
             outcomes[index], positions[index] = result.outcomes[at], result.positions[at]
             if at in result.skipped_locked:
                 skipped[index] = result.skipped_locked[at]
-    return Applied(outcomes, None, wrote, skipped, failed=failed, positions=positions)
+            elif at in result.put_off:
+                later.add(index)
+    return Applied(outcomes, None, wrote, skipped, failed=failed, put_off=frozenset(later), positions=positions)
 
 
 def _transact(part: BatchPart, transact: Transact) -> ScriptResult:

@@ -37,6 +37,7 @@ from ...core.limits import LIMITS_KEY
 from ...core.model import Key, Limits, Slot
 from ...core.outcomes import Done, Outcome, Position
 from ...core.table_bounds import overflow, retirements, spare, unnamed
+from ...core.touching import groups_put_off
 from ...core.view import View
 from ...errors import EngineError
 from .database import BatchOptions
@@ -70,6 +71,8 @@ class ScriptResult(Struct):
     """What the server's clock said on the way, if it was read."""
     positions: list[list[Position | None]] = []
     """Beside the outcomes: where in the journal each stands."""
+    put_off: frozenset[int] = frozenset()
+    """Groups, by index, that are left for the next transaction."""
 
 
 RUN_AGAIN = ScriptResult(None, {}, False)
@@ -199,7 +202,8 @@ def _write_and_commit(
         _check_counts(statements, answers)
     entries = entry_positions(rows, statements, answers) if view.entries else []
     positions = positions_of(outcomes, view.numbers, entries, answers[len(statements)] if asking else ())
-    return ScriptResult(outcomes, skipped, wrote, view.loaded.slot, positions)
+    put_off = groups_put_off(view, groups, outcomes) - skipped.keys()
+    return ScriptResult(outcomes, skipped, wrote, view.loaded.slot, positions, put_off)
 
 
 def proof_of(outcomes: Sequence[Sequence[Outcome]], batch_rows: LoadedBatch) -> tuple[Statement, ...]:

@@ -274,7 +274,9 @@ class Transactions:
 
 def _applied(result: ScriptResult) -> Applied:
     assert result.outcomes is not None
-    return Applied(result.outcomes, None, result.wrote, result.skipped_locked, positions=result.positions)
+    return Applied(
+        result.outcomes, None, result.wrote, result.skipped_locked, put_off=result.put_off, positions=result.positions
+    )
 
 
 def _roll_back() -> Script[None]:

@@ -22,6 +22,7 @@ from ...core.model import SECOND, Key, Limits, Slot
 from ...core.reading import Query, ReadGeneration
 from ...core.retention import retired_until
 from ...core.table_bounds import overflow, portion, retirements, spare, unnamed
+from ...core.touching import groups_put_off
 from ...core.view import Counts, Loaded, View
 from ...errors import EngineError, InvalidRequest, Overloaded, PromiseBroken
 from ..clocks import Clock, wall_clock
@@ -94,7 +95,9 @@ class ResidentEngine:
             outcomes = decide_groups(view, groups, self._sweep_list(wanted.sweep, slot))
             self._write(view)
             wrote = bool(view.entries or view.operations.changed)
-            return Applied(outcomes, self._journal.last_seq, wrote, positions=positions_of(outcomes, view.numbers))
+            later = groups_put_off(view, groups, outcomes)
+            positions = positions_of(outcomes, view.numbers)
+            return Applied(outcomes, self._journal.last_seq, wrote, put_off=later, positions=positions)
 
     def lend(self, work: Callable[[Lent], T]) -> T:
         """Run `work` while nobody else writes. There is no SQL, so what it applies is done at once."""

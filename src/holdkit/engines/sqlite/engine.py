@@ -110,7 +110,7 @@ class SqliteEngine:
             self._open_transactions.check()
         ran = self._writer.run(partial(apply_script, groups, self.clock, self.stored, RetryState()))
         assert ran.outcomes is not None
-        return Applied(ran.outcomes, ran.last_seq, ran.written > 0, positions=ran.positions)
+        return Applied(ran.outcomes, ran.last_seq, ran.written > 0, put_off=ran.put_off, positions=ran.positions)
 
     def apply_in(self, tx: Any, groups: Sequence[Group], lock: Sequence[Key] = ()) -> Applied:  # noqa: ARG002
         """The same inside the caller's own transaction, in a savepoint. (There is one lock, for all pools.)"""

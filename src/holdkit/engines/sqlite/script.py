@@ -18,6 +18,7 @@ from ...core.limits import LIMITS_KEY
 from ...core.model import Limits, Slot
 from ...core.outcomes import Outcome, Position
 from ...core.table_bounds import overflow, retirements, spare, unnamed
+from ...core.touching import groups_put_off
 from ...core.view import View
 from ..clocks import Clock
 from ..port import positions_of
@@ -40,6 +41,8 @@ class ScriptResult(Struct):
     """A row that exists if and only if this transaction was committed: its table's name, and the row. Looked for if COMMIT fails."""
     positions: list[list[Position | None]] = []
     """The journal position of each outcome."""
+    put_off: frozenset[int] = frozenset()
+    """Groups, by index, that are left for the next transaction."""
 
 
 class RetryState(Struct):
@@ -76,6 +79,7 @@ def apply_script(
     outcomes = decide_groups(view, groups, loaded_batch.swept)
     ran = yield from finish(view, loaded_batch, need, limits, slot)
     ran.outcomes, ran.positions = outcomes, positions_of(outcomes, view.numbers)
+    ran.put_off = groups_put_off(view, groups, outcomes)
     if write_always and not ran.written:
         yield (Statement("put_setting", setting_row("scrubbed", slot)),)
         ran.written = 1

@@ -11,8 +11,9 @@ from typing import Any, Protocol, Self, TypeVar
 from ...core.commands import AnyCommand, Group
 from ...core.limits import LIMITS_KEY
 from ...core.model import Key, Limits, Pool, Slot, StoredHold
-from ...core.outcomes import Receipt, Refusal, Reply, Survives
+from ...core.outcomes import Invalid, Receipt, Refusal, Reply, Survives
 from ...core.reading import FindHold, FindPools, FindRecord, Query, ReadHistory, entry_of
+from ...core.touching import TOO_LARGE
 from ...core.validation import BY_LIMITS, check
 from ...engines.clocks import Reading
 from ...engines.clocks import read as read_clock
@@ -182,7 +183,10 @@ class Executor:
         return self.answers(group, self.group_commit.submit(group))
 
     def answers(self, group: Group, outcomes: list[Reply]) -> list[Answer]:
-        """The outcomes of a group as users see them."""
+        """The outcomes of a group as users see them. One that touches too many legs as a whole is raised: nothing was done."""
+        first = outcomes[0]
+        if isinstance(first, Invalid) and first.code == TOO_LARGE:
+            raise InvalidRequest(first.message, field=first.field, code=first.code)
         return [answer_of(command, outcome) for command, outcome in zip(group.commands, outcomes, strict=True)]
 
     def execute_together(self, commands: Sequence[AnyCommand], tx: Any = None) -> list[Reply]:

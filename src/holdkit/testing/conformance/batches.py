@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ...core.commands import ConfirmHold, CreatePool, Group, PutRecord, ReleaseHold, ResizePool
+from msgspec import structs
+
+from ...core.commands import ConfirmHold, CreatePool, ExtendHold, Group, PutRecord, ReleaseHold, ResizePool
 from ...core.model import Leg, State
 from ...core.outcomes import Done, Outcome, Position, Reason, Refusal
 from ...core.reading import FindEnds, FindPool, FindRecord
 from ...errors import HoldkitError
-from .harness import TOKEN, Harness, NotConforming, hold_id, placing, require, require_equal
+from .harness import TOKEN, Harness, NotConforming, hold_id, placing, prepared, require, require_equal
 
 
 def batch_in_order(harness: Harness) -> None:
@@ -163,5 +165,31 @@ def word_of(outcome: Outcome) -> str:
             return outcome.code
 
 
+def touched_legs_are_bounded(harness: Harness) -> None:
+    """A group that touches more legs than `max_touched_legs`, those of loaded holds counted, is invalid as a whole; one that does
+    not fit behind others is put off, with what its tenant sends after it, and nothing of it is done."""
+    harness.open(max_touched_legs=6)
+    harness.pools(a=9, b=9)
+    harness.pools("other", a=9)
+    harness.done(placing(1, [Leg("a"), Leg("b")]))
+    extend = ExtendHold(id=hold_id(1), owner=TOKEN, by_slots=1)
+    words = [word_of(outcome) for outcome in harness.execute_under("large", *[extend] * 4)]
+    require_equal(words, ["batch_too_large"] * 4, "the answers of a group that touches 8 legs")
+    require_equal(harness.actions().count("hold.extended"), 0, "extensions by a group that is refused")
+    theirs = structs.replace(placing(2), tenant="other")
+    groups = [Group((extend,) * 2), Group((extend,) * 2), Group((placing(3),)), Group((theirs,))]
+    applied = harness.engine.apply([prepared(group) for group in groups])
+    require(applied.put_off <= {1, 2}, f"groups 1 and 2 may be put off, but it was {sorted(applied.put_off)}")
+    if harness.engine.lanes == 1:  # with several, each may be in a transaction of its own
+        require_equal(applied.put_off, {1, 2}, "the groups that are put off")
+        require_equal([len(group) for group in applied.outcomes], [2, 0, 0, 1], "outcomes per group")
+    later = [groups[index] for index in sorted(applied.put_off)]
+    if later:
+        harness.apply(*later)
+    require_equal(harness.actions().count("hold.extended"), 4, "extensions after what was put off was sent again")
+    require_equal(harness.pool().held, 2, "units held after it")
+    harness.verify()
+
+
 CHECKS = (batch_in_order, refusal_leaves_nothing, atomic_group, aborted_group_removes_its_pools, error_leaves_nothing,
-          waiting_for_locks_changes_nothing)  # fmt: skip
+          waiting_for_locks_changes_nothing, touched_legs_are_bounded)  # fmt: skip

@@ -1,0 +1,69 @@
+"""The bound of the legs that a transaction touches: the measure of its cost beside the number of its commands.
+
+A command that names a hold touches all legs of that hold, however short the command is: a thousand extensions of one hold with a
+thousand legs touch a million. So legs are counted after the holds were loaded and before anything is decided. A group that touches
+more than `max_touched_legs` by itself is invalid. A group that does not fit behind the others is put off, and so are all later ones
+of its tenant, so that a tenant's groups keep their order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from .commands import PLACING, ConfirmHold, ExpireHold, ExtendHold, Group, ReleaseHold, ReturnUnits
+from .model import Key
+from .outcomes import Invalid, Outcome
+from .view import View
+
+TOO_LARGE: Final = "batch_too_large"
+"""The code of a group that has too many commands, or touches too many legs."""
+_STANDING: Final = (ConfirmHold, ReleaseHold, ExtendHold, ExpireHold, ReturnUnits)
+"""Commands that name a hold."""
+
+
+def bound_touched(view: View, group: Group) -> list[Outcome] | None:
+    """None if the group may be decided now. No outcomes if it is put off; else one for each command, which says why none is valid."""
+    bound = view.limits.max_touched_legs
+    tenant = group.commands[0].tenant if group.commands else ""
+    if tenant in view.put_off:
+        return []
+    legs = 1 if len(group.commands) == 1 else touched_legs(view, group)  # one command has room if there is any
+    if legs > bound and len(group.commands) > 1:
+        why = f"the batch touches {legs} legs, at most {bound} are allowed: send fewer commands at once (max_touched_legs)"
+        view.numbers += [0] * len(group.commands)
+        return [Invalid("commands", TOO_LARGE, why)] * len(group.commands)
+    if view.touched + legs <= bound or not view.touched:
+        return None
+    view.put_off.add(tenant)
+    return []
+
+
+def groups_put_off(view: View, groups: Sequence[Group], outcomes: Sequence[Sequence[Outcome]]) -> frozenset[int]:
+    """The indexes of the groups that were put off. (A group that was skipped for want of a lock has no outcomes either, and may
+    be among them if its tenant has a group that was put off.)"""
+    if not view.put_off:
+        return frozenset()
+    return frozenset(
+        index
+        for index, (group, answers) in enumerate(zip(groups, outcomes, strict=True))
+        if not answers and group.commands and group.commands[0].tenant in view.put_off
+    )
+
+
+def touched_legs(view: View, group: Group) -> int:
+    """The legs that these commands name, or that belong to holds that they name. A command whose answer is recorded touches none."""
+    legs = 0
+    placed: dict[Key, int] = {}
+    for command in group.commands:
+        if command.op is not None and view.operations.get((command.tenant, command.op)) is not None:
+            continue
+        if isinstance(command, PLACING):
+            legs += len(command.legs)
+            if command.id is not None:
+                placed[command.tenant, command.id] = len(command.legs)
+        elif isinstance(command, _STANDING):
+            key = (command.tenant, command.id)
+            hold = view.holds.get(key)
+            legs += placed.get(key, 0) if hold is None else len(hold.legs)
+    return legs
