@@ -164,6 +164,13 @@ class _ServerThread:
         return asyncio.run_coroutine_threadsafe(making, self._loop).result(PATIENCE)
 
 
+def problem(status: int, *, reason: str, effect: str, **more: Any) -> httpx.Response:
+    """An answer that is a problem, as a server writes it, for a network that is made up."""
+    times = {"retry_after": 0.001, "server_time": "2030-01-01T00:00:00Z"}
+    words = {"type": f"urn:holdkit:problem:{reason}", "title": "t", "detail": "d", "request_id": "r"}
+    return httpx.Response(status, json={**words, **times, "status": status, "reason": reason, "effect": effect, **more})
+
+
 @contextmanager
 def live_server(
     url: str = "memory://",

@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import Any
 
 from ..core.validation import invalid
+from ..wire.journal import EntryAnswer
 from ._async.remote import AsyncRemoteKernel
 from ._sync.remote import RemoteKernel
 from .problems import NotAdmitted, Policy
 from .unsupported import NotRemote
-from .wire import RemoteEntry
 
 
 def connect(url: str, *, key: str | None = None, policy: Policy | None = None, http: Any = None) -> RemoteKernel:
@@ -45,10 +45,10 @@ def _sendable(key: object) -> str | None:
 
 __all__ = [
     "AsyncRemoteKernel",
+    "EntryAnswer",
     "NotAdmitted",
     "NotRemote",
     "Policy",
-    "RemoteEntry",
     "RemoteKernel",
     "connect",
     "connect_async",

@@ -10,13 +10,13 @@ import random
 from typing import Any, Final
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import UNSET, Struct
 
 from .. import errors
-from ..core.model import SECOND, Slot
-from ..core.outcomes import Shortfall
+from ..core.model import SECOND
 from ..kernel.answers import TIMES
 from ..kernel.normalise import datetime_of
+from ..wire.problems import Facts, ProblemAnswer
 
 FIRST_PAUSE: Final = 0.05
 LONGEST_PAUSE: Final = 5.0
@@ -34,47 +34,7 @@ _OTHERS: Final = {
 """The other facts, by reason."""
 
 
-class Facts(Struct, frozen=True, kw_only=True):
-    """What a refusal says beside its reason, with the types of its attributes. A server leaves out what does not apply."""
-
-    subject: str = ""
-    in_use: int | UnsetType | None = UNSET
-    now: Slot | UnsetType | None = UNSET
-    max_lifetime: float | UnsetType | None = UNSET
-    """In seconds; the exception has slots."""
-    ended_slot: Slot | UnsetType | None = UNSET
-    deadline: Slot | UnsetType | None = UNSET
-    left: int | UnsetType | None = UNSET
-    version: int | UnsetType | None = UNSET
-    claim: str | UnsetType = UNSET
-    state: str | UnsetType = UNSET
-    remaining: float | UnsetType | None = UNSET
-    taken: tuple[str, ...] | UnsetType = UNSET
-    holders: dict[str, str | None] | UnsetType = UNSET
-    hold: str | UnsetType = UNSET
-    requested: int | UnsetType = UNSET
-    loose: int | UnsetType = UNSET
-    consumed: int | UnsetType = UNSET
-    shortfalls: tuple[Shortfall, ...] | UnsetType = UNSET
-    available: int | UnsetType = UNSET
-    total: int | UnsetType = UNSET
-    budgets: tuple[str, ...] | UnsetType = UNSET
-    retry_after: float | UnsetType | None = UNSET
-    field: str | None = None
-    """Of an invalid request: the argument, and why it is invalid."""
-    code: str | None = None
-
-
-class Problem(Facts, frozen=True, kw_only=True):
-    """The body of an answer that is not a success (RFC 9457)."""
-
-    reason: str = ""
-    detail: str = ""
-    effect: str = "unknown"
-    replayed: bool = False
-
-
-read_problem: Final = msgspec.json.Decoder(Problem).decode
+read_problem: Final = msgspec.json.Decoder(ProblemAnswer).decode
 """Made once, here: msgspec crashes if two threads use a type for the first time at the same moment."""
 
 
@@ -110,7 +70,7 @@ def refusal_from(reason: str, detail: str, facts: Facts, *, replayed: bool) -> e
     return cls(detail.removeprefix(f"{reason}: "), replayed=replayed, **declared)
 
 
-def error_from(problem: Problem, status: int) -> errors.HoldkitError:
+def error_from(problem: ProblemAnswer, status: int) -> errors.HoldkitError:
     """The exception of a problem. No problem whose effect is unknown becomes an error that says that nothing was done."""
     reason, detail = problem.reason, problem.detail
     refusal = refusal_from(reason, detail, problem, replayed=problem.replayed)

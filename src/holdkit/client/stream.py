@@ -11,7 +11,8 @@ import httpx
 from msgspec.structs import replace
 
 from ..kernel.follower_state import CursorStore, OnGeneration
-from .wire import RemoteEntry, read_entry
+from ..wire.journal import EntryAnswer
+from .answers import read_entry
 
 
 class StreamCursor:
@@ -29,7 +30,7 @@ class StreamCursor:
         if self.cursor is None:
             self.cursor = cursor
 
-    def is_new(self, entry: RemoteEntry) -> bool:
+    def is_new(self, entry: EntryAnswer) -> bool:
         """Whether this entry has not been seen before; marks it as seen."""
         lane, seq = entry.position.lane, entry.position.seq
         if seq <= self._seen.get(lane, 0):
@@ -37,7 +38,7 @@ class StreamCursor:
         self._seen[lane] = seq
         return True
 
-    def entries(self, packet: bytes) -> Iterator[RemoteEntry]:
+    def entries(self, packet: bytes) -> Iterator[EntryAnswer]:
         """The new entries in a packet of the stream."""
         for line in self.lines(packet):
             if (entry := self.parse(line)) is not None:
@@ -50,7 +51,7 @@ class StreamCursor:
         for line in whole:
             yield line.removesuffix(b"\r").decode()
 
-    def parse(self, line: str) -> RemoteEntry | None:
+    def parse(self, line: str) -> EntryAnswer | None:
         """The entry in a line of the stream, if it is new. The cursor moves with the event it belongs to, not
         before: the connection may break between the two lines."""
         if line.startswith("id: "):

@@ -76,7 +76,7 @@ def parse_json(body: bytes, max_depth: int) -> Any:
     except (ValueError, RecursionError):
         raise Problem(400, "body_not_json", "the body must be one JSON object, in UTF-8, without NaN") from None
     if _NUL in body and (field := _with_nul(value)) is not None:
-        raise Problem(400, "invalid_request", "text must not contain NUL", field=field, code="field_malformed")
+        raise _unprintable(field)
     return value
 
 
@@ -87,16 +87,23 @@ _NUL: Final = b"\\u0000"
 def _with_nul(value: Any, path: str = "") -> str | None:
     """The first field whose name or text contains NUL, which not every engine can store; None if there is none."""
     if isinstance(value, str):
-        return (path or "body") if "\0" in value else None
+        return path if "\0" in value else None
     if isinstance(value, dict):
         if any("\0" in name for name in value):
-            return path or "body"
-        parts = [(f"{path}.{name}" if path else name[:64], item) for name, item in value.items()]
+            return path
+        parts = [(f"{path}.{name}" if path else name, item) for name, item in value.items()]
     elif isinstance(value, list):
         parts = [(f"{path}[{index}]", item) for index, item in enumerate(value)]
     else:
         return None
     return next((found for place, item in parts if (found := _with_nul(item, place)) is not None), None)
+
+
+def _unprintable(path: str) -> Problem:
+    """The problem of a text with NUL, in the words of the core, which refuses all control characters in its own fields."""
+    field = (path or "body")[:128].encode("ascii", "backslashreplace").decode()
+    code = f"{field.rpartition('.')[2].partition('[')[0]}_unprintable"
+    return Problem(400, "invalid_request", "must not contain control characters", field=field, code=code)
 
 
 _SURROGATE: Final = re.compile(rb"\\u[dD][89a-fA-F]")
@@ -194,7 +201,7 @@ def read_query(raw: bytes, kind: type[T], settings: Settings) -> T:
     if len(raw) > settings.max_query:
         raise Problem(414, "query_too_long", f"the query string is longer than {settings.max_query} bytes")
     if b"%00" in raw:
-        raise Problem(400, "invalid_request", "text must not contain NUL", field="query", code="field_malformed")
+        raise _unprintable("query")
     try:
         pairs = parse_qsl(
             raw.decode("ascii"), keep_blank_values=True, strict_parsing=True, errors="strict", max_num_fields=20

@@ -21,7 +21,7 @@ from ..errors import CursorLost
 from ..kernel._async.following import AsyncFollower
 from ..wire.fields import encode
 from ..wire.journal import EventsQuery, entry_answer
-from ..wire.pools import PoolAnswer, pool_fields
+from ..wire.pools import pool_answer
 from .feed import Feed
 from .problems import Problem
 from .request import CLOSE_CONNECTION, Message, Request, Send
@@ -153,7 +153,7 @@ async def summaries(request: Request, feed: Feed) -> AsyncGenerator[bytes, None]
             summary = {
                 "sums": feed.sums.fields(),
                 "complete": feed.complete,
-                "pools": [PoolAnswer(**pool_fields(pool)) for pool in pools],
+                "pools": [pool_answer(pool) for pool in pools],
                 "removed": removed,
                 "actions": actions,
                 "reset": reset,

@@ -5,13 +5,14 @@ operation id of its own.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, TypeAlias
 
 from msgspec import Meta, Struct
 
 from .fields import PoolId
 from .holds import Confirm, Expire, Extend, HoldNow, NewConsume, NewHold, Release, Return
 from .pools import NewPool, PoolEnd, PoolNow, PoolTotal, ReturnToPool
+from .problems import Facts
 
 OwnKey: TypeAlias = Annotated[
     str | None, Meta(description="its own operation id; by default derived from Idempotency-Key and its index")
@@ -140,7 +141,7 @@ class CommandAnswer(Struct, kw_only=True, omit_defaults=True):
     detail: str | None = None
     transient: bool | None = None
     replayed: bool = False
-    facts: dict[str, Any] | None = None
+    facts: Facts | None = None
 
 
 class BatchAnswer(Struct):

@@ -7,9 +7,9 @@ from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
-from ..core.model import Slot
+from ..core.model import Slot, State
 from ..faces.claim import Claim
-from .fields import Body, Limit, Span, Token, at
+from .fields import Body, Limit, Span, Tenant, Token, at
 
 
 class NewClaim(Body, kw_only=True):
@@ -70,7 +70,7 @@ class ClaimAnswer(Struct, kw_only=True, omit_defaults=True):
     key: str
     type: str
     value: str
-    state: str
+    state: State
     hold: str | None
     deadline: Slot | None
     deadline_at: datetime | None
@@ -82,7 +82,8 @@ class ClaimAnswer(Struct, kw_only=True, omit_defaults=True):
     correlation_id: str | None
     fence: int
     version: int
-    combined: bool
+    combined: Annotated[bool, Meta(description="whether its hold has other legs too")]
+    tenant: Tenant = None
     owner: str | None = None
     ticket: str | None = None
     replayed: bool = False
@@ -97,14 +98,14 @@ class ClaimPage(Struct):
     server_time: datetime
 
 
-def claim_answer(claim: Claim, now: datetime, *, secret: bool = False) -> ClaimAnswer:
+def claim_answer(claim: Claim, now: datetime, *, secret: bool = False, with_tenant: bool = False) -> ClaimAnswer:
     """A claim as a document."""
     return ClaimAnswer(
         id=claim.id,
         key=claim.key,
         type=claim.type,
         value=claim.value,
-        state=claim.state.value,
+        state=claim.state,
         hold=claim.hold_id,
         deadline=claim.deadline,
         deadline_at=None if claim.deadline is None else at(claim.deadline),
@@ -117,6 +118,7 @@ def claim_answer(claim: Claim, now: datetime, *, secret: bool = False) -> ClaimA
         fence=claim.fence,
         version=claim.version,
         combined=claim.combined,
+        tenant=claim.tenant if with_tenant else None,
         owner=claim.owner if secret else None,
         ticket=claim.ticket if secret else None,
         replayed=claim.replayed,

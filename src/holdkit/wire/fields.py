@@ -39,6 +39,9 @@ Amounts: TypeAlias = Annotated[
 ]
 Moment: TypeAlias = Annotated[datetime | Slot, Meta(description="RFC 3339, or a slot: microseconds since 1970, UTC")]
 Token: TypeAlias = Annotated[str | None, Meta(description="the owner token, from the answer that placed the hold")]
+Tenant: TypeAlias = Annotated[
+    str | None, Meta(description="the tenant, empty for the default one; only where several tenants are shown")
+]
 Limit: TypeAlias = Annotated[int, Meta(ge=1, le=1_000)]
 AllTenants: TypeAlias = Annotated[bool, Meta(description="entries of all tenants; for keys of the default tenant")]
 Version: TypeAlias = Annotated[int, Meta(extra_json_schema={"minimum": 0})]

@@ -10,7 +10,7 @@ from msgspec import Meta, Raw, Struct
 from ..core.commands import Overage
 from ..core.model import Slot, State, StoredHold
 from ..kernel.results import Hold
-from .fields import Amounts, Body, Limit, Moment, PoolId, Quantity, Span, Token, Total, at
+from .fields import Amounts, Body, Limit, Moment, PoolId, Quantity, Span, Tenant, Token, Total, at
 
 _EMPTY: Final = Raw(b"{}")
 
@@ -109,18 +109,18 @@ class LegAnswer(Struct):
     returned: int
 
 
-class PositionAnswer(Struct):
+class PositionAnswer(Struct, frozen=True):
     """A position in the journal."""
 
     lane: int
     seq: int
 
 
-class HoldAnswer(Struct, kw_only=True):
+class HoldAnswer(Struct, kw_only=True, omit_defaults=True):
     """A hold, without its owner token."""
 
     id: str
-    state: str
+    state: State
     legs: list[LegAnswer]
     deadline: Slot | None
     deadline_at: datetime | None
@@ -135,9 +135,10 @@ class HoldAnswer(Struct, kw_only=True):
     correlation_id: str | None
     metadata: Raw
     version: int
+    tenant: Tenant = None
 
 
-class HoldNow(HoldAnswer, kw_only=True, omit_defaults=True):
+class HoldNow(HoldAnswer, kw_only=True):
     """One hold, and the result of the call."""
 
     position: PositionAnswer | None = None
@@ -156,35 +157,11 @@ class HoldPage(Struct):
     server_time: datetime
 
 
-def hold_fields(row: StoredHold) -> dict[str, Any]:
-    """The fields of a hold."""
-    return {
-        "id": row.id,
-        "state": row.state.value,
-        "legs": [LegAnswer(leg.pool, leg.quantity, leg.held, leg.confirmed, leg.returned) for leg in row.legs],
-        "deadline": row.deadline,
-        "deadline_at": None if row.deadline is None else at(row.deadline),
-        "fence": row.fence,
-        "entity": row.entity,
-        "held_slot": row.held_at,
-        "held_at": at(row.held_at),
-        "ended_slot": row.ended_at,
-        "ended_at": None if row.ended_at is None else at(row.ended_at),
-        "reason": row.reason,
-        "actor": row.actor,
-        "correlation_id": row.correlation_id,
-        "metadata": _EMPTY if row.metadata is None else Raw(row.metadata.encode()),
-        "version": row.version,
-    }
-
-
-def hold_now(hold: Hold, now: datetime, *, secret: bool) -> HoldNow:
-    """A hold that a call just changed; with `secret`, including its token. Written out without an intermediate dict, because
-    a batch makes up to a thousand of them."""
-    row, position = hold.row, hold.position
-    return HoldNow(
+def hold_answer(row: StoredHold, *, with_tenant: bool = False) -> HoldAnswer:
+    """A hold as a document."""
+    return HoldAnswer(
         id=row.id,
-        state=row.state.value,
+        state=row.state,
         legs=[LegAnswer(leg.pool, leg.quantity, leg.held, leg.confirmed, leg.returned) for leg in row.legs],
         deadline=row.deadline,
         deadline_at=None if row.deadline is None else at(row.deadline),
@@ -199,6 +176,32 @@ def hold_now(hold: Hold, now: datetime, *, secret: bool) -> HoldNow:
         correlation_id=row.correlation_id,
         metadata=_EMPTY if row.metadata is None else Raw(row.metadata.encode()),
         version=row.version,
+        tenant=row.tenant if with_tenant else None,
+    )
+
+
+def hold_now(hold: Hold, now: datetime, *, secret: bool, with_tenant: bool = False) -> HoldNow:
+    """A hold that a call just changed; with `secret`, including its token. Written out, because a batch makes up to a thousand
+    of them."""
+    row, position = hold.row, hold.position
+    return HoldNow(
+        id=row.id,
+        state=row.state,
+        legs=[LegAnswer(leg.pool, leg.quantity, leg.held, leg.confirmed, leg.returned) for leg in row.legs],
+        deadline=row.deadline,
+        deadline_at=None if row.deadline is None else at(row.deadline),
+        fence=row.fence,
+        entity=row.entity,
+        held_slot=row.held_at,
+        held_at=at(row.held_at),
+        ended_slot=row.ended_at,
+        ended_at=None if row.ended_at is None else at(row.ended_at),
+        reason=row.reason,
+        actor=row.actor,
+        correlation_id=row.correlation_id,
+        metadata=_EMPTY if row.metadata is None else Raw(row.metadata.encode()),
+        version=row.version,
+        tenant=row.tenant if with_tenant else None,
         position=None if position is None else PositionAnswer(position.lane, position.seq),
         uncovered=hold.uncovered or None,
         owner=hold.owner if secret else None,

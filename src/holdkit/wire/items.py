@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, TypeAlias
 
 from msgspec import Meta, Struct
 
+from ..faces.keys import Item
 from .fields import Body, Limit, Span, Token
 
 ItemIds: TypeAlias = Annotated[list[str], Meta(min_length=1, max_length=1_000)]
@@ -67,18 +68,10 @@ class ReadItems(Struct, kw_only=True, forbid_unknown_fields=True):
     ids: ItemIds
 
 
-class ItemAnswer(Struct):
-    """An item, and the hold that has it."""
-
-    id: str
-    state: Literal["available", "held", "spent", "missing"]
-    hold: str | None
-
-
 class ItemPage(Struct):
     """Items in order of id; `next` is the `after` of the next page."""
 
-    items: list[ItemAnswer]
+    items: list[Item]
     next: str | None
     server_time: datetime
 
@@ -86,5 +79,5 @@ class ItemPage(Struct):
 class ItemList(Struct):
     """Items in the requested order."""
 
-    items: list[ItemAnswer]
+    items: list[Item]
     server_time: datetime

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
-from msgspec import UNSET, Meta, Raw, Struct, UnsetType
+from msgspec import Meta, Raw, Struct
 
+from ..core.entries import Action
 from ..core.model import Slot
 from ..kernel.results import JournalEntry
-from .fields import AllTenants, Limit, Version, at
+from .fields import AllTenants, Limit, Tenant, Version, at
 from .holds import PositionAnswer
-from .pools import PoolAnswer, pool_fields
+from .pools import PoolAnswer, pool_answer
+
+ActionName: TypeAlias = Annotated[str, Meta(extra_json_schema={"enum": [action.value for action in Action]})]
+"""What happened. Decoded as text, so that a client accepts the actions of a newer server."""
 
 
 class JournalQuery(Struct, forbid_unknown_fields=True):
@@ -48,12 +52,12 @@ class Effect(Struct):
     loose: int
 
 
-class EntryAnswer(Struct, kw_only=True):
+class EntryAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A journal entry."""
 
     position: PositionAnswer
     cursor: str
-    action: str
+    action: ActionName
     slot: Slot
     at: datetime
     subject: str
@@ -66,7 +70,7 @@ class EntryAnswer(Struct, kw_only=True):
     pools: list[Effect]
     before: dict[str, Any]
     after: dict[str, Any]
-    tenant: Annotated[str | UnsetType, Meta(description="the tenant; only in answers about all tenants")] = UNSET
+    tenant: Tenant = None
 
 
 def entry_answer(entry: JournalEntry, cursor: str | None = None, *, with_tenant: bool = False) -> EntryAnswer:
@@ -85,12 +89,12 @@ def entry_answer(entry: JournalEntry, cursor: str | None = None, *, with_tenant:
         forced=entry.forced,
         part=entry.part,
         pools=[
-            Effect(PoolAnswer(**pool_fields(effect.pool)), effect.total, effect.held, effect.consumed, effect.loose)
+            Effect(pool_answer(effect.pool), effect.total, effect.held, effect.consumed, effect.loose)
             for effect in entry.pools
         ],
         before=entry.before,
         after=_shown(entry.after),
-        tenant=entry.tenant if with_tenant else UNSET,
+        tenant=entry.tenant if with_tenant else None,
     )
 
 

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from ..core.model import Pool
-from .fields import Body, Limit, PoolId, Quantity, Total
+from .fields import Body, Limit, PoolId, Quantity, Tenant, Total
 
 
 class NewPool(Body, kw_only=True):
@@ -46,7 +46,7 @@ class PoolsQuery(Struct, forbid_unknown_fields=True):
     limit: Limit = 100
 
 
-class PoolAnswer(Struct, kw_only=True):
+class PoolAnswer(Struct, kw_only=True, omit_defaults=True):
     """A pool as it is now; expired legs count as returned."""
 
     id: str
@@ -60,6 +60,7 @@ class PoolAnswer(Struct, kw_only=True):
     fence: int
     on_demand: bool
     archived: bool
+    tenant: Tenant = None
 
 
 class PoolNow(PoolAnswer, kw_only=True):
@@ -76,8 +77,17 @@ class PoolPage(Struct):
     server_time: datetime
 
 
-def pool_fields(pool: Pool) -> dict[str, Any]:
-    """The fields of a pool."""
+def pool_answer(pool: Pool, *, with_tenant: bool = False) -> PoolAnswer:
+    """A pool as a document."""
+    return PoolAnswer(**_fields(pool, with_tenant))
+
+
+def pool_now(pool: Pool, now: datetime, *, with_tenant: bool = False) -> PoolNow:
+    """One pool, and the time of the answer."""
+    return PoolNow(**_fields(pool, with_tenant), server_time=now)
+
+
+def _fields(pool: Pool, with_tenant: bool) -> dict[str, Any]:
     return {
         "id": pool.id,
         "total": pool.total,
@@ -90,4 +100,5 @@ def pool_fields(pool: Pool) -> dict[str, Any]:
         "fence": pool.fence,
         "on_demand": pool.on_demand,
         "archived": pool.archived,
+        "tenant": pool.tenant if with_tenant else None,
     }

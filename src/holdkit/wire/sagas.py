@@ -8,14 +8,15 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta, Struct
 
 from ..core.model import Slot
-from ..faces.saga_records import SagaRecord
+from ..faces.saga_records import SagaError, SagaRecord
+from ..faces.saga_steps import Phase
 from .fields import Body, Limit, at
 
 
 class SagasQuery(Struct, forbid_unknown_fields=True):
     """The sagas to list; `stuck` selects those that need an operator."""
 
-    phase: str | None = None
+    phase: Phase | None = None
     stuck: bool = False
     older_than: Annotated[str, Meta(description="with stuck: the minimum time in one phase")] = "5m"
     after: str = ""
@@ -36,12 +37,12 @@ class SagaAnswer(Struct, kw_only=True):
 
     id: str
     name: str
-    phase: str
+    phase: Phase
     attempt: int
     epoch: int
     failures: int
     hold: str | None
-    error: Any
+    error: SagaError | None
     intent: Any
     result: Any
     resolved: Annotated[str | None, Meta(description="the reason an operator gave for ending it")]
@@ -67,7 +68,7 @@ def saga_answer(saga: SagaRecord, now: datetime) -> SagaAnswer:
     return SagaAnswer(
         id=saga.id,
         name=saga.name,
-        phase=str(saga.phase),
+        phase=saga.phase,
         attempt=saga.attempt,
         epoch=saga.epoch,
         failures=saga.failures,

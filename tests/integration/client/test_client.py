@@ -15,7 +15,7 @@ import holdkit
 from holdkit import ConfirmHold, CreatePool, Leg, PlaceHold
 from holdkit.client import NotAdmitted, Policy, RemoteKernel, connect, connect_async
 from holdkit.core.commands import AnyCommand
-from tests.support.servers import LiveServer, live_server
+from tests.support.servers import LiveServer, live_server, problem
 from tests.support.threads import PATIENCE
 
 
@@ -227,10 +227,6 @@ class Flaky(httpx.BaseTransport):
 
 
 QUICKLY = Policy(attempts=4, seconds=20)
-
-
-def problem(status: int, **more: Any) -> httpx.Response:
-    return httpx.Response(status, json={"status": status, "detail": "d", "retry_after": 0.001, **more})
 
 
 def test_a_lost_answer_is_asked_for_again_with_the_same_key_and_done_once(server: LiveServer) -> None:

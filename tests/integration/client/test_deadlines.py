@@ -14,6 +14,7 @@ import holdkit
 from holdkit import OutcomeUnknown, Overloaded
 from holdkit.client import Policy, connect
 from tests.integration.conftest import Clients
+from tests.support.servers import problem
 
 
 @pytest.fixture
@@ -54,9 +55,7 @@ def test_a_later_attempt_has_what_is_left() -> None:
 
     def answer(request: httpx.Request) -> httpx.Response:
         seen.append(request.extensions["timeout"])
-        return httpx.Response(
-            503, json={"reason": "overloaded", "effect": "none", "retry_after": 0.01, "detail": "busy"}
-        )
+        return problem(503, reason="overloaded", effect="none", retry_after=0.01, detail="busy")
 
     http = httpx.Client(transport=httpx.MockTransport(answer), timeout=httpx.Timeout(None, connect=3.0))
     remote = connect("http://localhost", http=http, policy=Policy(attempts=3, seconds=20))
@@ -73,7 +72,9 @@ def test_a_long_job_has_a_long_time() -> None:
 
     def answer(request: httpx.Request) -> httpx.Response:
         seen.append(request.extensions["timeout"])
-        return httpx.Response(200, json={"ok": True, "found": [], "more": False})
+        return httpx.Response(
+            200, json={"ok": True, "differences": [], "found": [], "server_time": "2030-01-01T00:00:00Z"}
+        )
 
     http = httpx.Client(transport=httpx.MockTransport(answer))
     with holdkit.context(timeout="1s"):

@@ -11,7 +11,7 @@ import pytest
 
 from holdkit import Limits
 from holdkit.client import connect, connect_async
-from holdkit.client.wire import ServerClock
+from holdkit.client.answers import ServerClock
 from holdkit.testing import FakeClock
 from holdkit.testing.stories import Story, read_stories, run_story, run_story_async
 from tests.support.servers import LiveServer, live_server

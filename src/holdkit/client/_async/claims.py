@@ -15,9 +15,8 @@ from ...faces.claim import Claim
 from ...faces.keys import CLAIMS, claim_pool, key
 from ...kernel.context import Call
 from ...kernel.normalise import reference
-from ..face_wire import claim_from, read_claim, read_claims
+from ..answers import claim_from, durability_of, read_claim, read_claims
 from ..requests import path_of, seconds
-from ..wire import durability_of
 from .transport import AsyncRemoteCalls, no_transaction
 
 
@@ -131,14 +130,14 @@ class AsyncRemoteClaims(AsyncRemoteCalls):
             return None
 
     def _claim_of(self, answer: httpx.Response, owner: str | None) -> Claim:
-        wire = read_claim(answer.content)
-        self._clock.observe(wire.server_time, answer)
-        return claim_from(wire, owner, self._clock, durability_of(answer))
+        document = read_claim(answer.content)
+        self._clock.observe(document.server_time, answer)
+        return claim_from(document, owner, self._clock, durability_of(answer))
 
     def _page(self, answer: httpx.Response) -> list[Claim]:
         page = read_claims(answer.content)
         self._clock.observe(page.server_time, answer)
-        return [claim_from(wire, None, self._clock) for wire in page.items]
+        return [claim_from(document, None, self._clock) for document in page.items]
 
 
 def _named(claim: Claim | str, owner: str | None) -> tuple[str, str | None]:

@@ -26,13 +26,11 @@ from ...errors import HoldNotFound, HoldRetired
 from ...kernel.normalise import combined
 from ...kernel.queued_calls import Undo
 from ...kernel.workers import AsyncSignal, AsyncWork, AsyncWorker
-from ..cancelling import AsyncFinisher
-from ..requests import path_of, record_json, record_path, verb_json, verb_of, window_json
-from ..wire import (
+from ..answers import (
     ServerClock,
     durability_of,
-    pool_answer,
     pool_from,
+    pool_in,
     read_entries,
     read_hold,
     read_record,
@@ -41,8 +39,11 @@ from ..wire import (
     read_windows,
     receipt_from,
     record_from,
+    row_from,
     slot_of,
 )
+from ..cancelling import AsyncFinisher
+from ..requests import path_of, record_json, record_path, verb_json, verb_of, window_json
 from .transport import AsyncRemoteCalls, AsyncTransport, no_transaction, retry_key
 
 ANY: Final = Limits(max_ttl=MAX_SLOT, max_lifetime=MAX_SLOT)
@@ -102,25 +103,25 @@ class AsyncRemoteExecutor(AsyncRemoteCalls):
             version = command.if_version
             headers = {} if version is None else {"If-Match": f'"{version}.0"'}
             answer = await self._transport.ask("PUT", path_of("pools", command.id), body, op=op, headers=headers)
-        pool = pool_answer(answer)
+        pool = pool_in(answer)
         return Receipt(slot=self.now(), pool=pool, replayed=pool.replayed)
 
     async def _record(self, command: PutRecord) -> Receipt:
         path, op = record_path(command.kind, command.id), retry_key(command.op)
         answer = await self._transport.ask("PUT", path, record_json(command), op=op)
-        wire = read_record(answer.content).record
-        record = None if wire is None else record_from(wire)
-        return Receipt(slot=self.now(), record=record, replayed=wire is not None and wire.replayed)
+        document = read_record(answer.content).record
+        record = None if document is None else record_from(document)
+        return Receipt(slot=self.now(), record=record, replayed=document is not None and document.replayed)
 
     async def _window(self, command: AnyCommand, original: AnyCommand | None) -> Receipt:
         body = {"commands": [window_json(command)]} | ({} if original is None else {"original": window_json(original)})
         answer = await self._transport.ask("POST", "/v1/windows", body, op=retry_key(command.op))
-        wire = read_window(answer.content)
-        self._clock.observe(wire.server_time, answer)
-        if wire.hold is not None:
-            return receipt_from(wire.hold, durability_of(answer), wire.decided)
-        pool = None if wire.pool is None else pool_from(wire.pool)
-        return Receipt(slot=slot_of(wire.decided), pool=pool, replayed=wire.replayed)
+        document = read_window(answer.content)
+        self._clock.observe(document.server_time, answer)
+        if document.hold is not None:
+            return receipt_from(document.hold, durability_of(answer), document.decided)
+        pool = None if document.pool is None else pool_from(document.pool)
+        return Receipt(slot=slot_of(document.decided), pool=pool, replayed=document.replayed)
 
     async def execute_all(self, commands: Sequence[AnyCommand], tx: Any = None) -> None:
         """Resize windows, all or none."""
@@ -139,10 +140,9 @@ class AsyncRemoteExecutor(AsyncRemoteCalls):
 
     async def _changed(self, path: str, body: dict[str, Any], op: str | None) -> Receipt:
         answer = await self._transport.ask("POST", path, body, op=retry_key(op))
-        wire = read_hold(answer.content)
-        if wire.server_time is not None:
-            self._clock.observe(wire.server_time, answer)
-        return receipt_from(wire, durability_of(answer))
+        document = read_hold(answer.content)
+        self._clock.observe(document.server_time, answer)
+        return receipt_from(document, durability_of(answer))
 
     async def find_pools(self, keys: Sequence[Key], tx: Any = None, *, durable: bool = False) -> list[Pool | None]:
         """Pools by window as they are now, in the order asked."""
@@ -153,7 +153,7 @@ class AsyncRemoteExecutor(AsyncRemoteCalls):
         answer = await self._transport.ask("POST", "/v1/windows/read", asked)
         page = read_windows(answer.content)
         self._clock.observe(page.server_time, answer)
-        return [None if wire is None else pool_from(wire) for wire in page.items]
+        return [None if document is None else pool_from(document) for document in page.items]
 
     async def find_hold(self, key: Key, tx: Any = None) -> StoredHold | None:
         """A hold as it is now."""
@@ -162,7 +162,7 @@ class AsyncRemoteExecutor(AsyncRemoteCalls):
             answer = await self._get(path_of("holds", key[1]))
         except (HoldNotFound, HoldRetired):
             return None
-        return receipt_from(read_hold(answer.content), None).hold
+        return row_from(read_hold(answer.content))
 
     async def forced(self, key: Key) -> bool:
         """Whether a hold was last changed by force."""

@@ -12,7 +12,7 @@ from ...faces.keys import Item, item_legs
 from ...kernel.context import Call
 from ...kernel.normalise import Legs, reference
 from ...kernel.results import Hold
-from ..face_wire import read_items
+from ..answers import read_items
 from ..requests import seconds
 from .transport import AsyncRemoteCalls, no_transaction, retry_key
 

@@ -21,31 +21,32 @@ from ...kernel._async.background import AsyncSubscription
 from ...kernel.context import Actor, actor_text
 from ...kernel.follower_state import OnGeneration, Remember, check_following, check_remembering
 from ...kernel.journal import Tenants, check_listener, generation_of, of_all
-from ...kernel.limits import LimitsInForce, changes_of, from_seconds
+from ...kernel.limits import LimitsInForce, changes_of
 from ...kernel.normalise import hold_id as normalised_id
 from ...kernel.normalise import reference
 from ...kernel.results import Hold, SweepReport, VerifyReport
-from ..face_wire import read_verify
-from ..requests import path_of, record_path
-from ..stream import LocalState
-from ..wire import (
-    RemoteEntry,
+from ...wire.journal import EntryAnswer
+from ..answers import (
     ServerClock,
     hold_from,
-    pool_answer,
+    limits_in,
     pool_from,
+    pool_in,
     read_entries,
     read_hold,
     read_holds,
-    read_limits,
     read_pools,
     read_record,
     read_records,
     read_sweep,
     read_tenants,
+    read_verify,
     record_from,
+    row_from,
     slot_of,
 )
+from ..requests import path_of, record_path
+from ..stream import LocalState
 from .executor import AsyncRemoteExecutor
 from .following import AsyncRemoteFollower, AsyncRemoteSource
 from .transport import AsyncRemoteCalls, AsyncTransport, no_transaction, retry_key
@@ -62,7 +63,7 @@ class AsyncRemoteReads(AsyncRemoteCalls):
     async def pool(self, id: str, *, tx: Any = None) -> Pool:
         """One pool. Raises `PoolNotFound`."""
         no_transaction(tx)
-        return pool_answer(await self._transport.ask("GET", path_of("pools", text(id, "id", 512))))
+        return pool_in(await self._transport.ask("GET", path_of("pools", text(id, "id", 512))))
 
     async def pools(
         self, prefix: str = "", *, archived: bool = False, after: str = "", limit: int = 100, tx: Any = None
@@ -72,7 +73,7 @@ class AsyncRemoteReads(AsyncRemoteCalls):
         flag(archived, "archived")
         query = {"prefix": prefix, "archived": "true" if archived else "false", "after": after, "limit": limit}
         answer = await self._transport.ask("GET", "/v1/pools", params=query)
-        return [pool_from(wire) for wire in read_pools(answer.content).items]
+        return [pool_from(document) for document in read_pools(answer.content).items]
 
     async def get(self, hold: Hold | str | UUID, *, tx: Any = None) -> Hold:
         """A hold as it is now, without its token. Raises `HoldNotFound` or `HoldRetired`."""
@@ -96,11 +97,11 @@ class AsyncRemoteReads(AsyncRemoteCalls):
         fields = {"pool": pool, "state": state, "entity": entity, "after": after, "limit": limit}
         query = {name: str(value) for name, value in fields.items() if value is not None}
         answer = await self._transport.ask("GET", "/v1/holds", params=query)
-        return [hold_from(wire, None) for wire in read_holds(answer.content).items]
+        return [Hold(row_from(document)) for document in read_holds(answer.content).items]
 
     async def history(
         self, subject: Hold | str | UUID, *, after: str | None = None, limit: int = 1_000
-    ) -> list[RemoteEntry]:
+    ) -> list[EntryAnswer]:
         """All entries about a hold; or about a pool, by its id, and the holds on it: up to `limit` entries. In
         journal order, after a cursor. Raises `CursorLost`."""
         named = subject if isinstance(subject, str) and not is_ticket(subject) else reference(subject, None)[0]
@@ -112,7 +113,7 @@ class AsyncRemoteReads(AsyncRemoteCalls):
 
     async def journal(
         self, *, after: str | None = None, limit: int = 1_000, tenant: Tenants = None
-    ) -> list[RemoteEntry]:
+    ) -> list[EntryAnswer]:
         """Up to `limit` entries in order, after a cursor. Raises `CursorLost`. `tenant=ALL`, with a key of the
         default tenant: those of all tenants."""
         of_everybody = True if of_all(tenant) else None
@@ -138,7 +139,7 @@ class AsyncRemoteReads(AsyncRemoteCalls):
         tenant: Tenants = None,
         remember: Remember | None = None,
         on_generation: OnGeneration | None = None,
-    ) -> AsyncIterator[RemoteEntry]:
+    ) -> AsyncIterator[EntryAnswer]:
         """Entries as they are written, none skipped and none twice, after the cursor `after` or from the beginning.
         Continues after a broken connection; ends on `close`, or with `wait=False` at the end of the journal. Raises
         `CursorLost`.
@@ -155,8 +156,8 @@ class AsyncRemoteReads(AsyncRemoteCalls):
         return self._follower(after, name, tenant, local).follow(wait)
 
     async def on(
-        self, action: str | None, callback: Callable[[RemoteEntry], Any], *, tenant: Tenants = None
-    ) -> AsyncSubscription[RemoteEntry]:
+        self, action: str | None, callback: Callable[[EntryAnswer], Any], *, tenant: Tenants = None
+    ) -> AsyncSubscription[EntryAnswer]:
         """Call back after each commit that did `action` ("hold.expired", or None for all), from now on, best effort.
 
         It is fed by the server's stream, on a thread or task of its own, and continues where it was after a broken
@@ -187,14 +188,14 @@ class AsyncRemoteReads(AsyncRemoteCalls):
             if missing.code != "record_not_found":
                 raise
             return None
-        wire = read_record(answer.content).record
-        return None if wire is None else record_from(wire)
+        document = read_record(answer.content).record
+        return None if document is None else record_from(document)
 
     async def records(self, kind: str, *, after: str = "", limit: int = 100, tx: Any = None) -> list[Record]:
         """Records of a kind in order of id."""
         no_transaction(tx)
         answer = await self._get("/v1/records", kind=text(kind, "kind", 64), after=after, limit=limit)
-        return [record_from(wire) for wire in read_records(answer.content).items]
+        return [record_from(document) for document in read_records(answer.content).items]
 
     async def tenants(self, *, after: str = "", limit: int = 100) -> list[str]:
         """Names of the tenants that have pools, in order: for keys of the default tenant, which has no name and is
@@ -205,11 +206,13 @@ class AsyncRemoteReads(AsyncRemoteCalls):
         """Expire what is due, of all tenants, and name it: for admins of the default tenant."""
         answer = await self._transport.ask("POST", "/v1/sweep", {"limit": limit})
         swept = read_sweep(answer.content)
-        return SweepReport(swept.expired, swept.holds, swept.tenants, slot_of(swept.server_time), swept.more)
+        return SweepReport(
+            swept.expired, tuple(swept.holds), tuple(swept.tenants), slot_of(swept.server_time), swept.more
+        )
 
     async def limits_in_force(self) -> LimitsInForce:
         """The limits that are stored with the data: for keys of the default tenant."""
-        return limits_answer(await self._transport.ask("GET", "/v1/limits"))
+        return limits_in(await self._transport.ask("GET", "/v1/limits"))
 
     async def change_limits(
         self,
@@ -229,7 +232,7 @@ class AsyncRemoteReads(AsyncRemoteCalls):
         body = {name: value for name, value in fields.items() if value is not None}
         changes = {name: value / SECOND if name in SPANS else value for name, value in changes_of(limits).items()}
         answer = await self._transport.ask("POST", "/v1/limits", body | {"limits": changes}, op=retry_key(op))
-        return limits_answer(answer)
+        return limits_in(answer)
 
     async def verify(self, *, progress: Progress | None = None) -> VerifyReport:
         """Fold the whole journal and compare the result with every stored row: for admins of the default tenant.
@@ -239,7 +242,7 @@ class AsyncRemoteReads(AsyncRemoteCalls):
                 "progress", "progress_unsupported", "is not reported over HTTP: run `holdkit verify` where the data is"
             )
         answer = await self._transport.ask("POST", "/v1/verify", long=True)
-        return VerifyReport(read_verify(answer.content).found)
+        return VerifyReport(tuple(read_verify(answer.content).found))
 
     async def stats(self) -> dict[str, Any]:
         """The server's counters since it started."""
@@ -247,11 +250,5 @@ class AsyncRemoteReads(AsyncRemoteCalls):
         return msgspec.json.decode(answer.content, type=dict[str, Any])
 
 
-def limits_answer(answer: httpx.Response) -> LimitsInForce:
-    """The limits in an answer."""
-    wire = read_limits(answer.content)
-    return from_seconds(wire.limits, wire.version)
-
-
-def _entries(answer: httpx.Response) -> list[RemoteEntry]:
+def _entries(answer: httpx.Response) -> list[EntryAnswer]:
     return read_entries(answer.content).items

@@ -30,10 +30,12 @@ from ...kernel.context import Call
 from ...kernel.normalise import What
 from ...kernel.prepare import prepared
 from ...kernel.workers import GRACE
+from ...wire.batches import CommandAnswer
+from ...wire.problems import Facts
+from ..answers import ServerClock, durability_of, hold_from, pool_from, read_batch
 from ..problems import Policy, refusal_from
 from ..requests import command_json
 from ..unsupported import UnsupportedOfKernel
-from ..wire import ServerClock, WireAnswer, durability_of, hold_from, pool_from, read_batch
 from .budgets import AsyncRemoteBudgets, AsyncRemoteBudgetSet
 from .claims import AsyncRemoteClaims
 from .executor import AsyncRemoteExecutor
@@ -61,19 +63,19 @@ class AsyncRemoteVerbs(AsyncRemoteReads, AsyncVerbs):
             answer = await self._transport.ask("POST", "/v1/batch", body, op=retry_key(op))
         except OperationConflict as used:  # the key of the whole batch
             return [used for _ in listed]
-        wires = read_batch(answer.content).answers
+        answers = read_batch(answer.content).answers
         survives = durability_of(answer)
-        return [_answer(command, wire, survives) for command, wire in zip(listed, wires, strict=True)]
+        return [_answer(command, document, survives) for command, document in zip(listed, answers, strict=True)]
 
 
-def _answer(command: AnyCommand, wire: WireAnswer, durability: Survives | None) -> Answer:
-    if wire.hold is not None:
-        return hold_from(wire.hold, getattr(command, "owner", None), durability)
-    if wire.pool is not None:
-        return pool_from(wire.pool, wire.replayed)
-    refusal = refusal_from(wire.reason, wire.detail, wire.facts, replayed=wire.replayed)
-    field, code = wire.facts.field or "commands", wire.facts.code or wire.reason
-    return refusal or InvalidRequest(wire.detail, field=field, code=code)
+def _answer(command: AnyCommand, document: CommandAnswer, durability: Survives | None) -> Answer:
+    if document.hold is not None:
+        return hold_from(document.hold, getattr(command, "owner", None), durability)
+    if document.pool is not None:
+        return pool_from(document.pool, document.replayed)
+    reason, detail, facts = document.reason or "", document.detail or "", document.facts or Facts()
+    refusal = refusal_from(reason, detail, facts, replayed=document.replayed)
+    return refusal or InvalidRequest(detail, field=facts.field or "commands", code=facts.code or reason)
 
 
 class AsyncRemoteKernel(AsyncRemoteVerbs, UnsupportedOfKernel):

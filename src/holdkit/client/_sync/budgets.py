@@ -18,9 +18,8 @@ from ...kernel.context import Call
 from ...kernel.normalise import Legs
 from ...kernel.queued_calls import Undo
 from ...kernel.results import Hold
-from ..face_wire import allowance_json, read_usages
+from ..answers import ServerClock, allowance_body, pool_in, read_usages, usage_from
 from ..requests import USE_THE_BUDGET, path_of, verb_json
-from ..wire import ServerClock, pool_answer
 from .executor import RemoteExecutor
 from .transport import RemoteCalls, Transport, no_transaction
 
@@ -86,17 +85,17 @@ class RemoteBudgetSet(RemoteCalls):
     def usage(self, client: str) -> list[Usage]:
         """What a client has used of each current window."""
         answer = self._get(self._path("usage"), client=client)
-        return read_usages(answer.content).items
+        return [usage_from(document) for document in read_usages(answer.content).items]
 
     def resize(self, client: str, budget: str, total: int, per: str | None, call: Call) -> Pool:
         """Another total for the current window."""
         body = {"client": client, "budget": budget, "total": total, "per": per}
-        return pool_answer(self._post(self._path("resize"), body, call))
+        return pool_in(self._post(self._path("resize"), body, call))
 
     def define(self, budgets: Mapping[str, Allowance | tuple[Allowance, ...]]) -> None:
         """Define the set."""
         listed = {
-            budget: [allowance_json(one) for one in (given if isinstance(given, tuple | list) else (given,))]
+            budget: [allowance_body(one) for one in (given if isinstance(given, tuple | list) else (given,))]
             for budget, given in budgets.items()
         }
         self._transport.ask("PUT", path_of("budgets", self.name), {"budgets": listed})

@@ -27,13 +27,11 @@ from ...errors import HoldNotFound, HoldRetired
 from ...kernel.normalise import combined
 from ...kernel.queued_calls import Undo
 from ...kernel.workers import Signal, Work, Worker
-from ..cancelling import Finisher
-from ..requests import path_of, record_json, record_path, verb_json, verb_of, window_json
-from ..wire import (
+from ..answers import (
     ServerClock,
     durability_of,
-    pool_answer,
     pool_from,
+    pool_in,
     read_entries,
     read_hold,
     read_record,
@@ -42,8 +40,11 @@ from ..wire import (
     read_windows,
     receipt_from,
     record_from,
+    row_from,
     slot_of,
 )
+from ..cancelling import Finisher
+from ..requests import path_of, record_json, record_path, verb_json, verb_of, window_json
 from .transport import RemoteCalls, Transport, no_transaction, retry_key
 
 ANY: Final = Limits(max_ttl=MAX_SLOT, max_lifetime=MAX_SLOT)
@@ -103,25 +104,25 @@ class RemoteExecutor(RemoteCalls):
             version = command.if_version
             headers = {} if version is None else {"If-Match": f'"{version}.0"'}
             answer = self._transport.ask("PUT", path_of("pools", command.id), body, op=op, headers=headers)
-        pool = pool_answer(answer)
+        pool = pool_in(answer)
         return Receipt(slot=self.now(), pool=pool, replayed=pool.replayed)
 
     def _record(self, command: PutRecord) -> Receipt:
         path, op = record_path(command.kind, command.id), retry_key(command.op)
         answer = self._transport.ask("PUT", path, record_json(command), op=op)
-        wire = read_record(answer.content).record
-        record = None if wire is None else record_from(wire)
-        return Receipt(slot=self.now(), record=record, replayed=wire is not None and wire.replayed)
+        document = read_record(answer.content).record
+        record = None if document is None else record_from(document)
+        return Receipt(slot=self.now(), record=record, replayed=document is not None and document.replayed)
 
     def _window(self, command: AnyCommand, original: AnyCommand | None) -> Receipt:
         body = {"commands": [window_json(command)]} | ({} if original is None else {"original": window_json(original)})
         answer = self._transport.ask("POST", "/v1/windows", body, op=retry_key(command.op))
-        wire = read_window(answer.content)
-        self._clock.observe(wire.server_time, answer)
-        if wire.hold is not None:
-            return receipt_from(wire.hold, durability_of(answer), wire.decided)
-        pool = None if wire.pool is None else pool_from(wire.pool)
-        return Receipt(slot=slot_of(wire.decided), pool=pool, replayed=wire.replayed)
+        document = read_window(answer.content)
+        self._clock.observe(document.server_time, answer)
+        if document.hold is not None:
+            return receipt_from(document.hold, durability_of(answer), document.decided)
+        pool = None if document.pool is None else pool_from(document.pool)
+        return Receipt(slot=slot_of(document.decided), pool=pool, replayed=document.replayed)
 
     def execute_all(self, commands: Sequence[AnyCommand], tx: Any = None) -> None:
         """Resize windows, all or none."""
@@ -140,10 +141,9 @@ class RemoteExecutor(RemoteCalls):
 
     def _changed(self, path: str, body: dict[str, Any], op: str | None) -> Receipt:
         answer = self._transport.ask("POST", path, body, op=retry_key(op))
-        wire = read_hold(answer.content)
-        if wire.server_time is not None:
-            self._clock.observe(wire.server_time, answer)
-        return receipt_from(wire, durability_of(answer))
+        document = read_hold(answer.content)
+        self._clock.observe(document.server_time, answer)
+        return receipt_from(document, durability_of(answer))
 
     def find_pools(self, keys: Sequence[Key], tx: Any = None, *, durable: bool = False) -> list[Pool | None]:
         """Pools by window as they are now, in the order asked."""
@@ -154,7 +154,7 @@ class RemoteExecutor(RemoteCalls):
         answer = self._transport.ask("POST", "/v1/windows/read", asked)
         page = read_windows(answer.content)
         self._clock.observe(page.server_time, answer)
-        return [None if wire is None else pool_from(wire) for wire in page.items]
+        return [None if document is None else pool_from(document) for document in page.items]
 
     def find_hold(self, key: Key, tx: Any = None) -> StoredHold | None:
         """A hold as it is now."""
@@ -163,7 +163,7 @@ class RemoteExecutor(RemoteCalls):
             answer = self._get(path_of("holds", key[1]))
         except (HoldNotFound, HoldRetired):
             return None
-        return receipt_from(read_hold(answer.content), None).hold
+        return row_from(read_hold(answer.content))
 
     def forced(self, key: Key) -> bool:
         """Whether a hold was last changed by force."""

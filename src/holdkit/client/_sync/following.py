@@ -15,9 +15,10 @@ from ...errors import CursorLost, HoldkitError, InvalidRequest, OutcomeUnknown, 
 from ...kernel.follower_state import CursorOwnership, SavedCursor, advice_of, cut_back, missing_in, report_generation
 from ...kernel.journal import decode_cursor, encode_cursor, generation_of
 from ...kernel.workers import Signal
+from ...wire.journal import EntryAnswer
+from ..answers import ServerClock, read_cursor, read_end, read_entries
 from ..requests import path_of
 from ..stream import LocalState, StreamCursor, StreamHandle
-from ..wire import RemoteEntry, ServerClock, read_cursor, read_entries
 from .transport import RemoteCalls, Transport, retry_key
 
 PAGE = 500
@@ -86,11 +87,10 @@ class RemoteFollower(RemoteCalls):
                 raise
             return None
         found = read_cursor(answer.content)
-        if found.server_time is not None:
-            self._clock.observe(found.server_time, answer)
+        self._clock.observe(found.server_time, answer)
         return SavedCursor(found.cursor, found.follower, found.version, found.slot)
 
-    def follow(self, wait: bool, *, from_now: bool = False) -> Iterator[RemoteEntry]:
+    def follow(self, wait: bool, *, from_now: bool = False) -> Iterator[EntryAnswer]:
         """Entries until the stream or the client is closed or, without `wait`, until the journal ends."""
         try:
             self._begin()
@@ -118,7 +118,7 @@ class RemoteFollower(RemoteCalls):
             if not self._is_closed():  # in the middle of a request
                 raise
 
-    def _entries(self, packet: bytes) -> Iterable[RemoteEntry]:
+    def _entries(self, packet: bytes) -> Iterable[EntryAnswer]:
         """The entries of a packet; if there is a local store, their cursor is stored before any is shown."""
         new = self.cursor.entries(packet)
         if self._local.store is None:
@@ -128,7 +128,7 @@ class RemoteFollower(RemoteCalls):
             self._note(self.cursor.cursor)
         return entries
 
-    def _page(self) -> list[RemoteEntry]:
+    def _page(self) -> list[EntryAnswer]:
         answer = self._get("/v1/journal", limit=PAGE, after=self.cursor.cursor, **self._whose)
         items = read_entries(answer.content).items
         if items:
@@ -184,7 +184,7 @@ class RemoteFollower(RemoteCalls):
     def end(self, back: int = 0) -> str:
         """A cursor after everything that is in the journal now, or that many entries earlier in each lane."""
         answer = self._get("/v1/cursor", back=back)
-        return read_cursor(answer.content).cursor
+        return read_end(answer.content).cursor
 
     @property
     def closed(self) -> bool:
@@ -226,7 +226,7 @@ class RemoteSource:
         """Whether the client is closed."""
         return self._follower.closed
 
-    def entries(self) -> Iterator[RemoteEntry]:
+    def entries(self) -> Iterator[EntryAnswer]:
         """Entries from where it was left."""
         return self._follower.follow(wait=True, from_now=self._follower.cursor.cursor is None)
 

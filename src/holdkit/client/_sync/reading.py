@@ -22,31 +22,32 @@ from ...kernel._sync.background import Subscription
 from ...kernel.context import Actor, actor_text
 from ...kernel.follower_state import OnGeneration, Remember, check_following, check_remembering
 from ...kernel.journal import Tenants, check_listener, generation_of, of_all
-from ...kernel.limits import LimitsInForce, changes_of, from_seconds
+from ...kernel.limits import LimitsInForce, changes_of
 from ...kernel.normalise import hold_id as normalised_id
 from ...kernel.normalise import reference
 from ...kernel.results import Hold, SweepReport, VerifyReport
-from ..face_wire import read_verify
-from ..requests import path_of, record_path
-from ..stream import LocalState
-from ..wire import (
-    RemoteEntry,
+from ...wire.journal import EntryAnswer
+from ..answers import (
     ServerClock,
     hold_from,
-    pool_answer,
+    limits_in,
     pool_from,
+    pool_in,
     read_entries,
     read_hold,
     read_holds,
-    read_limits,
     read_pools,
     read_record,
     read_records,
     read_sweep,
     read_tenants,
+    read_verify,
     record_from,
+    row_from,
     slot_of,
 )
+from ..requests import path_of, record_path
+from ..stream import LocalState
 from .executor import RemoteExecutor
 from .following import RemoteFollower, RemoteSource
 from .transport import RemoteCalls, Transport, no_transaction, retry_key
@@ -63,7 +64,7 @@ class RemoteReads(RemoteCalls):
     def pool(self, id: str, *, tx: Any = None) -> Pool:
         """One pool. Raises `PoolNotFound`."""
         no_transaction(tx)
-        return pool_answer(self._transport.ask("GET", path_of("pools", text(id, "id", 512))))
+        return pool_in(self._transport.ask("GET", path_of("pools", text(id, "id", 512))))
 
     def pools(
         self, prefix: str = "", *, archived: bool = False, after: str = "", limit: int = 100, tx: Any = None
@@ -73,7 +74,7 @@ class RemoteReads(RemoteCalls):
         flag(archived, "archived")
         query = {"prefix": prefix, "archived": "true" if archived else "false", "after": after, "limit": limit}
         answer = self._transport.ask("GET", "/v1/pools", params=query)
-        return [pool_from(wire) for wire in read_pools(answer.content).items]
+        return [pool_from(document) for document in read_pools(answer.content).items]
 
     def get(self, hold: Hold | str | UUID, *, tx: Any = None) -> Hold:
         """A hold as it is now, without its token. Raises `HoldNotFound` or `HoldRetired`."""
@@ -97,9 +98,9 @@ class RemoteReads(RemoteCalls):
         fields = {"pool": pool, "state": state, "entity": entity, "after": after, "limit": limit}
         query = {name: str(value) for name, value in fields.items() if value is not None}
         answer = self._transport.ask("GET", "/v1/holds", params=query)
-        return [hold_from(wire, None) for wire in read_holds(answer.content).items]
+        return [Hold(row_from(document)) for document in read_holds(answer.content).items]
 
-    def history(self, subject: Hold | str | UUID, *, after: str | None = None, limit: int = 1_000) -> list[RemoteEntry]:
+    def history(self, subject: Hold | str | UUID, *, after: str | None = None, limit: int = 1_000) -> list[EntryAnswer]:
         """All entries about a hold; or about a pool, by its id, and the holds on it: up to `limit` entries. In
         journal order, after a cursor. Raises `CursorLost`."""
         named = subject if isinstance(subject, str) and not is_ticket(subject) else reference(subject, None)[0]
@@ -109,7 +110,7 @@ class RemoteReads(RemoteCalls):
             path = path_of("pools", text(named, "subject", 512), "history")
         return _entries(self._get(path, limit=limit, after=after))
 
-    def journal(self, *, after: str | None = None, limit: int = 1_000, tenant: Tenants = None) -> list[RemoteEntry]:
+    def journal(self, *, after: str | None = None, limit: int = 1_000, tenant: Tenants = None) -> list[EntryAnswer]:
         """Up to `limit` entries in order, after a cursor. Raises `CursorLost`. `tenant=ALL`, with a key of the
         default tenant: those of all tenants."""
         of_everybody = True if of_all(tenant) else None
@@ -135,7 +136,7 @@ class RemoteReads(RemoteCalls):
         tenant: Tenants = None,
         remember: Remember | None = None,
         on_generation: OnGeneration | None = None,
-    ) -> Iterator[RemoteEntry]:
+    ) -> Iterator[EntryAnswer]:
         """Entries as they are written, none skipped and none twice, after the cursor `after` or from the beginning.
         Continues after a broken connection; ends on `close`, or with `wait=False` at the end of the journal. Raises
         `CursorLost`.
@@ -152,8 +153,8 @@ class RemoteReads(RemoteCalls):
         return self._follower(after, name, tenant, local).follow(wait)
 
     def on(
-        self, action: str | None, callback: Callable[[RemoteEntry], Any], *, tenant: Tenants = None
-    ) -> Subscription[RemoteEntry]:
+        self, action: str | None, callback: Callable[[EntryAnswer], Any], *, tenant: Tenants = None
+    ) -> Subscription[EntryAnswer]:
         """Call back after each commit that did `action` ("hold.expired", or None for all), from now on, best effort.
 
         It is fed by the server's stream, on a thread or task of its own, and continues where it was after a broken
@@ -184,14 +185,14 @@ class RemoteReads(RemoteCalls):
             if missing.code != "record_not_found":
                 raise
             return None
-        wire = read_record(answer.content).record
-        return None if wire is None else record_from(wire)
+        document = read_record(answer.content).record
+        return None if document is None else record_from(document)
 
     def records(self, kind: str, *, after: str = "", limit: int = 100, tx: Any = None) -> list[Record]:
         """Records of a kind in order of id."""
         no_transaction(tx)
         answer = self._get("/v1/records", kind=text(kind, "kind", 64), after=after, limit=limit)
-        return [record_from(wire) for wire in read_records(answer.content).items]
+        return [record_from(document) for document in read_records(answer.content).items]
 
     def tenants(self, *, after: str = "", limit: int = 100) -> list[str]:
         """Names of the tenants that have pools, in order: for keys of the default tenant, which has no name and is
@@ -202,11 +203,13 @@ class RemoteReads(RemoteCalls):
         """Expire what is due, of all tenants, and name it: for admins of the default tenant."""
         answer = self._transport.ask("POST", "/v1/sweep", {"limit": limit})
         swept = read_sweep(answer.content)
-        return SweepReport(swept.expired, swept.holds, swept.tenants, slot_of(swept.server_time), swept.more)
+        return SweepReport(
+            swept.expired, tuple(swept.holds), tuple(swept.tenants), slot_of(swept.server_time), swept.more
+        )
 
     def limits_in_force(self) -> LimitsInForce:
         """The limits that are stored with the data: for keys of the default tenant."""
-        return limits_answer(self._transport.ask("GET", "/v1/limits"))
+        return limits_in(self._transport.ask("GET", "/v1/limits"))
 
     def change_limits(
         self,
@@ -226,7 +229,7 @@ class RemoteReads(RemoteCalls):
         body = {name: value for name, value in fields.items() if value is not None}
         changes = {name: value / SECOND if name in SPANS else value for name, value in changes_of(limits).items()}
         answer = self._transport.ask("POST", "/v1/limits", body | {"limits": changes}, op=retry_key(op))
-        return limits_answer(answer)
+        return limits_in(answer)
 
     def verify(self, *, progress: Progress | None = None) -> VerifyReport:
         """Fold the whole journal and compare the result with every stored row: for admins of the default tenant.
@@ -236,7 +239,7 @@ class RemoteReads(RemoteCalls):
                 "progress", "progress_unsupported", "is not reported over HTTP: run `holdkit verify` where the data is"
             )
         answer = self._transport.ask("POST", "/v1/verify", long=True)
-        return VerifyReport(read_verify(answer.content).found)
+        return VerifyReport(tuple(read_verify(answer.content).found))
 
     def stats(self) -> dict[str, Any]:
         """The server's counters since it started."""
@@ -244,11 +247,5 @@ class RemoteReads(RemoteCalls):
         return msgspec.json.decode(answer.content, type=dict[str, Any])
 
 
-def limits_answer(answer: httpx.Response) -> LimitsInForce:
-    """The limits in an answer."""
-    wire = read_limits(answer.content)
-    return from_seconds(wire.limits, wire.version)
-
-
-def _entries(answer: httpx.Response) -> list[RemoteEntry]:
+def _entries(answer: httpx.Response) -> list[EntryAnswer]:
     return read_entries(answer.content).items

@@ -12,7 +12,7 @@ from ...errors import InvalidRequest
 from ...faces.saga_records import MAX_SAGA_ID, SagaRecord
 from ...faces.saga_steps import Phase
 from ...kernel.normalise import span
-from ..face_wire import read_saga, read_sagas
+from ..answers import read_saga, read_sagas, saga_from
 from ..requests import path_of
 from ..unsupported import UnsupportedOfSagas
 from .transport import RemoteCalls
@@ -31,22 +31,22 @@ class RemoteSagas(RemoteCalls, UnsupportedOfSagas):
             if missing.code != "saga_not_found":
                 raise
             return None
-        return read_saga(answer.content)
+        return saga_from(read_saga(answer.content))
 
     def list(self, *, phase: Phase | str | None = None, after: str = "", limit: int = 100) -> Listed:
         """Sagas in order of id, all or those in one phase; for the next page pass the last id as `after`."""
         answer = self._get("/v1/sagas", phase=phase, after=after, limit=limit)
-        return read_sagas(answer.content).items
+        return [saga_from(document) for document in read_sagas(answer.content).items]
 
     def stuck(self, older_than: Ttl = "5m", *, limit: int = 100) -> Listed:
         """Sagas that somebody should look at: parked ones, and unfinished ones that have been in their phase for too
         long."""
         oldest = f"{span(older_than, 'older_than') / SECOND:.6f}s"
         answer = self._get("/v1/sagas", stuck=True, older_than=oldest, limit=limit)
-        return read_sagas(answer.content).items
+        return [saga_from(document) for document in read_sagas(answer.content).items]
 
     def resolve(self, id: str, how: Literal["done", "cancelled"], *, reason: str, op: str | None = None) -> SagaRecord:
         """End a saga by hand, for good; see `holdkit.Sagas.resolve`."""
         path = path_of("sagas", text(id, "id", MAX_SAGA_ID), "resolve")
         answer = self._post(path, {"how": how}, {"op": op, "reason": reason})
-        return read_saga(answer.content)
+        return saga_from(read_saga(answer.content))

@@ -21,9 +21,9 @@ from ...errors import EngineError, HoldkitError, OutcomeUnknown, Overloaded
 from ...kernel.context import Call, call_fields, current
 from ...kernel.results import Hold
 from ...kernel.workers import GRACE, Signal
+from ..answers import ServerClock, durability_of, hold_from, read_hold, with_send_time
 from ..problems import Attempts, Policy, error_from, read_problem
 from ..stream import StreamHandle
-from ..wire import ServerClock, durability_of, hold_from, read_hold, with_send_time
 
 MAX_KEY = 200
 LONG = 3600.0
@@ -192,10 +192,9 @@ class RemoteCalls:
     def _change(self, path: str, body: dict[str, Any], call: Call, owner: str | None) -> Hold:
         """Request a change whose answer is a hold."""
         answer = self._post(path, body, call)
-        wire = read_hold(answer.content)
-        if wire.server_time is not None:
-            self._clock.observe(wire.server_time, answer)
-        return hold_from(wire, owner, durability_of(answer))
+        document = read_hold(answer.content)
+        self._clock.observe(document.server_time, answer)
+        return hold_from(document, owner, durability_of(answer))
 
     def _get(self, path: str, **query: Any) -> httpx.Response:
         """Read; a parameter that is None is not sent."""

@@ -19,7 +19,8 @@ from ...kernel.results import Hold
 from ...wire import batches as bodies
 from ...wire.batches import BatchAnswer, CommandAnswer
 from ...wire.holds import hold_now
-from ...wire.pools import PoolNow, pool_fields
+from ...wire.pools import pool_now
+from ...wire.problems import Facts
 from ..problems import Problem, facts, plain
 from ..request import REPLAYED, Answer, Caller, Request, answer
 from .calls import legs_of, need_admin
@@ -53,7 +54,7 @@ def _answered(outcome: Outcome, asked: AnyCommand, now: datetime) -> CommandAnsw
         shown = hold_now(outcome, now, secret=secret)
         return CommandAnswer(status="done", hold=shown, replayed=outcome.replayed)
     if isinstance(outcome, Pool):
-        shown_pool = PoolNow(**pool_fields(outcome), server_time=now)
+        shown_pool = pool_now(outcome, now)
         return CommandAnswer(status="done", pool=shown_pool, replayed=outcome.replayed)
     if isinstance(outcome, errors.Refused):
         return CommandAnswer(
@@ -62,12 +63,15 @@ def _answered(outcome: Outcome, asked: AnyCommand, now: datetime) -> CommandAnsw
             detail=plain(outcome),
             transient=outcome.transient,
             replayed=outcome.replayed,
-            facts=facts(outcome),
+            facts=Facts(**facts(outcome)),
         )
     assert isinstance(outcome, errors.InvalidRequest)
-    facts_of_error = {"field": outcome.field, "code": outcome.code}
     return CommandAnswer(
-        status="refused", reason="invalid_request", detail=plain(outcome), transient=False, facts=facts_of_error
+        status="refused",
+        reason="invalid_request",
+        detail=plain(outcome),
+        transient=False,
+        facts=Facts(field=outcome.field, code=outcome.code),
     )
 
 

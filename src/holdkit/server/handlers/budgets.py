@@ -27,7 +27,7 @@ from ...wire.budgets import (
 )
 from ...wire.fields import PageQuery, at
 from ...wire.holds import hold_now
-from ...wire.pools import PoolNow, pool_fields
+from ...wire.pools import pool_now
 from ..problems import Problem
 from ..request import REPLAYED, Answer, Request, answer
 from .calls import call_fields
@@ -155,7 +155,7 @@ async def resize_budget(request: Request) -> Answer:
     body: BudgetResize = request.body
     budgets = await _opened(request)
     pool = await budgets.resize(body.client, body.budget, body.total, per=body.per, **call_fields(request, body))
-    shown = PoolNow(**pool_fields(pool), server_time=request.now())
+    shown = pool_now(pool, request.now())
     return answer(shown, 200, _headers(pool.replayed, pool_tag(pool)))
 
 

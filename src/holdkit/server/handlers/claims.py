@@ -24,7 +24,6 @@ from ...wire.items import (
     AddItems,
     BestItems,
     EndItems,
-    ItemAnswer,
     ItemList,
     ItemPage,
     ItemsQuery,
@@ -163,7 +162,7 @@ async def list_items(request: Request) -> Answer:
     query: ItemsQuery = request.query
     found = await request.kernel.items.listed(query.prefix, after=query.after, limit=query.limit)
     after = found[-1].id if len(found) == query.limit else None
-    return answer(ItemPage([ItemAnswer(one.id, one.state, one.hold) for one in found], after, request.now()))
+    return answer(ItemPage(found, after, request.now()))
 
 
 async def read_items(request: Request) -> Answer:
@@ -173,8 +172,7 @@ async def read_items(request: Request) -> Answer:
 
 
 async def _items(request: Request, ids: list[str]) -> Answer:
-    found = [ItemAnswer(one.id, one.state, one.hold) for one in await request.kernel.items.states(ids)]
-    return answer(ItemList(found, request.now()))
+    return answer(ItemList(await request.kernel.items.states(ids), request.now()))
 
 
 async def reserve_items(request: Request) -> Answer:

@@ -8,14 +8,13 @@ from ...wire.holds import (
     Confirm,
     Expire,
     Extend,
-    HoldAnswer,
     HoldPage,
     HoldsQuery,
     NewConsume,
     NewHold,
     Release,
     Return,
-    hold_fields,
+    hold_answer,
     hold_now,
 )
 from ..request import JSON, REPLAYED, Answer, Headers, Request, answer
@@ -131,4 +130,4 @@ async def list_holds(request: Request) -> Answer:
         pool=query.pool, state=query.state, entity=query.entity, after=query.after, limit=query.limit
     )
     after = holds[-1].id if len(holds) == query.limit else None
-    return answer(HoldPage([HoldAnswer(**hold_fields(hold.row)) for hold in holds], after, request.now()))
+    return answer(HoldPage([hold_answer(hold.row) for hold in holds], after, request.now()))

@@ -10,14 +10,13 @@ from ...core.validation import invalid
 from ...kernel._async.reads import AsyncReads
 from ...wire.pools import (
     NewPool,
-    PoolAnswer,
     PoolEnd,
-    PoolNow,
     PoolPage,
     PoolsQuery,
     PoolTotal,
     ReturnToPool,
-    pool_fields,
+    pool_answer,
+    pool_now,
 )
 from ..problems import Problem
 from ..request import REPLAYED, Answer, Headers, Request, answer
@@ -39,7 +38,7 @@ def _pool_answer(request: Request, pool: Pool, status: int = 200) -> Answer:
     headers: Headers = ((b"etag", pool_tag(pool)),)
     if pool.replayed:
         headers = (*headers, REPLAYED)
-    return answer(PoolNow(**pool_fields(pool), server_time=request.now()), status, headers)
+    return answer(pool_now(pool, request.now()), status, headers)
 
 
 async def create_pool(request: Request) -> Answer:
@@ -112,7 +111,7 @@ async def list_pools(request: Request) -> Answer:
     else:
         pools = await request.kernel.pools(query.prefix, archived=query.archived, after=query.after, limit=query.limit)
         after = pools[-1].id if len(pools) == query.limit else None
-    return answer(PoolPage([PoolAnswer(**pool_fields(pool)) for pool in pools], after, request.now()))
+    return answer(PoolPage([pool_answer(pool) for pool in pools], after, request.now()))
 
 
 async def _search(kernel: AsyncReads, query: PoolsQuery) -> tuple[list[Pool], str | None]:

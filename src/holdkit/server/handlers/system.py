@@ -11,7 +11,7 @@ from ...errors import HoldkitError
 from ...kernel.limits import changes_of, in_seconds
 from ...wire.fields import PageQuery, at
 from ...wire.keys import KeyAnswer, KeyPage, NewKeyBody, RotateKeyBody, WhoAmI
-from ...wire.pools import PoolAnswer, pool_fields
+from ...wire.pools import pool_answer
 from ...wire.system import ChangeLimitsBody, LimitsAnswer, Overview, SweepAnswer, SweepBody, TenantPage, VerifyAnswer
 from ..keys import NewKey, shown
 from ..metrics import exposition
@@ -76,7 +76,7 @@ async def overview(request: Request) -> Answer:
     """Answered from memory, which the feed keeps current."""
     feed = request.running.feeds.get(request.kernel, request.caller.tenant)
     await feed.ready.wait()
-    fullest = [PoolAnswer(**pool_fields(pool)) for pool in nlargest(20, feed.pools.values(), key=_fullness)]
+    fullest = [pool_answer(pool) for pool in nlargest(20, feed.pools.values(), key=_fullness)]
     return answer(Overview(sums=feed.sums.fields(), complete=feed.complete, fullest=fullest, server_time=request.now()))
 
 

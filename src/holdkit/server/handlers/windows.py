@@ -17,7 +17,7 @@ from ...kernel.context import actor_text
 from ...kernel.normalise import amounts_of, moment, span
 from ...wire.fields import at
 from ...wire.holds import hold_now
-from ...wire.pools import PoolAnswer, PoolNow, pool_fields
+from ...wire.pools import pool_answer, pool_now
 from ...wire.windows import (
     ReadWindows,
     WindowAnswer,
@@ -98,7 +98,7 @@ async def decide(request: Request) -> Answer:
     if done.hold is not None:
         result.hold = hold_now(hold_of(done, getattr(command, "owner", None)), now, secret=isinstance(command, PLACING))
     if done.pool is not None:
-        result.pool = PoolNow(**pool_fields(done.pool), server_time=now)
+        result.pool = pool_now(done.pool, now)
     return answer(result, 200, (REPLAYED,) if done.replayed else ())
 
 
@@ -122,5 +122,5 @@ async def read_windows(request: Request) -> Answer:
     body: ReadWindows = request.body
     keys = [(request.caller.tenant, window_pool(id)) for id in body.pools]
     found = await request.kernel.executor.find_pools(keys, durable=body.durable)
-    shown = [None if pool is None else PoolAnswer(**pool_fields(pool)) for pool in found]
+    shown = [None if pool is None else pool_answer(pool) for pool in found]
     return answer(WindowList(shown, request.now()))

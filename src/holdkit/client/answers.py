@@ -1,0 +1,223 @@
+"""Answers of the server: its documents decoded, and the kernel's own types made from them. Each body is decoded once.
+
+The documents are those of `holdkit.wire`; fields that a newer server adds are ignored. No message contains an API key or a
+token.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Final
+
+import httpx
+import msgspec
+from msgspec import Struct
+
+from ..core.model import HeldLeg, Pool, Record, Slot, State, StoredHold
+from ..core.outcomes import Position, Receipt, Survives
+from ..core.validation import invalid
+from ..engines.clocks import Clock, RemoteClock, steady
+from ..engines.clocks import read as read_clock
+from ..engines.durability import LEVELS
+from ..faces.allowances import Allowance, Usage
+from ..faces.claim import Claim
+from ..faces.keys import CLAIMS
+from ..faces.saga_records import SagaRecord
+from ..kernel.answers import hold_of
+from ..kernel.limits import LimitsInForce, from_seconds
+from ..kernel.normalise import moment
+from ..kernel.results import Hold
+from ..wire.batches import BatchAnswer
+from ..wire.budgets import AllowanceBody, UsageAnswer, UsagePage
+from ..wire.claims import ClaimAnswer, ClaimPage
+from ..wire.holds import HoldAnswer, HoldNow, HoldPage
+from ..wire.items import ItemList
+from ..wire.journal import CursorAnswer, EntryAnswer, EntryPage, KeptCursor
+from ..wire.pools import PoolAnswer, PoolPage
+from ..wire.records import RecordAnswer, RecordNow, RecordPage
+from ..wire.sagas import SagaAnswer, SagaPage
+from ..wire.system import LimitsAnswer, SweepAnswer, TenantPage, VerifyAnswer
+from ..wire.windows import WindowAnswer, WindowList
+
+
+class Timed(Struct):
+    """What every answer says: when it was given."""
+
+    server_time: datetime
+
+
+read_hold: Final = msgspec.json.Decoder(HoldNow).decode
+"""Made once, here: msgspec crashes if two threads use a type for the first time at the same moment."""
+read_holds: Final = msgspec.json.Decoder(HoldPage).decode
+read_pool: Final = msgspec.json.Decoder(PoolAnswer).decode
+read_pools: Final = msgspec.json.Decoder(PoolPage).decode
+read_entry: Final = msgspec.json.Decoder(EntryAnswer).decode
+read_entries: Final = msgspec.json.Decoder(EntryPage).decode
+read_tenants: Final = msgspec.json.Decoder(TenantPage).decode
+read_batch: Final = msgspec.json.Decoder(BatchAnswer).decode
+read_window: Final = msgspec.json.Decoder(WindowAnswer).decode
+read_windows: Final = msgspec.json.Decoder(WindowList).decode
+read_record: Final = msgspec.json.Decoder(RecordNow).decode
+read_records: Final = msgspec.json.Decoder(RecordPage).decode
+read_end: Final = msgspec.json.Decoder(CursorAnswer).decode
+read_cursor: Final = msgspec.json.Decoder(KeptCursor).decode
+read_sweep: Final = msgspec.json.Decoder(SweepAnswer).decode
+read_limits: Final = msgspec.json.Decoder(LimitsAnswer).decode
+read_verify: Final = msgspec.json.Decoder(VerifyAnswer).decode
+read_claim: Final = msgspec.json.Decoder(ClaimAnswer).decode
+read_claims: Final = msgspec.json.Decoder(ClaimPage).decode
+read_items: Final = msgspec.json.Decoder(ItemList).decode
+"""Of a page of items too: it has one field more."""
+read_usages: Final = msgspec.json.Decoder(UsagePage).decode
+read_saga: Final = msgspec.json.Decoder(SagaAnswer).decode
+read_sagas: Final = msgspec.json.Decoder(SagaPage).decode
+read_time: Final = msgspec.json.Decoder(Timed).decode
+
+
+def slot_of(at: datetime) -> Slot:
+    """A time as a slot, exactly."""
+    slot: Slot = moment(at)
+    return slot
+
+
+def durability_of(answer: httpx.Response) -> Survives | None:
+    """What an answer survives, as the server says; None if it does not say."""
+    level_name = answer.headers.get("holdkit-durability")
+    return next((level for level in LEVELS if level == level_name), None)
+
+
+def row_from(document: HoldAnswer) -> StoredHold:
+    """A hold as the kernel stores it, without the hash of its token."""
+    metadata = bytes(document.metadata).decode()
+    return StoredHold(
+        tenant="",
+        id=document.id,
+        legs=tuple([HeldLeg(leg.pool, leg.quantity, leg.held, leg.confirmed, leg.returned) for leg in document.legs]),
+        owner_hash="",
+        held_at=document.held_slot,
+        fence=document.fence,
+        deadline=document.deadline,
+        state=document.state,
+        entity=document.entity,
+        ended_at=document.ended_slot,
+        reason=document.reason,
+        actor=document.actor,
+        correlation_id=document.correlation_id,
+        metadata=None if metadata == "{}" else metadata,
+        version=document.version,
+    )
+
+
+def receipt_from(document: HoldNow, durability: Survives | None, decided: datetime | None = None) -> Receipt:
+    """The result of a change, as the kernel's own executor would return it."""
+    position = document.position
+    return Receipt(
+        slot=document.held_slot if decided is None else slot_of(decided),
+        hold=row_from(document),
+        token=document.owner,
+        uncovered=document.uncovered,
+        replayed=document.replayed,
+        position=None if position is None else Position(position.lane, position.seq),
+        durability=durability,
+    )
+
+
+def hold_from(document: HoldNow, owner: str | None, durability: Survives | None = None) -> Hold:
+    """A hold as the kernel would return it."""
+    return hold_of(receipt_from(document, durability), owner)
+
+
+def pool_from(document: PoolAnswer, replayed: bool = False) -> Pool:
+    """A pool as the kernel would return it."""
+    return Pool(
+        "", document.id, document.total, document.held, document.consumed, document.fence, version=document.version,
+        on_demand=document.on_demand, loose=document.loose, archived=document.archived, replayed=replayed,
+    )  # fmt: skip
+
+
+def pool_in(answer: httpx.Response) -> Pool:
+    """The pool of an answer."""
+    return pool_from(read_pool(answer.content), "idempotency-replayed" in answer.headers)
+
+
+def record_from(document: RecordAnswer) -> Record:
+    """A record as the kernel would return it."""
+    return Record("", document.kind, document.id, document.body, document.version, document.slot, document.replayed)
+
+
+def limits_in(answer: httpx.Response) -> LimitsInForce:
+    """The limits of an answer."""
+    document = read_limits(answer.content)
+    return from_seconds(document.limits, document.version)
+
+
+def usage_from(document: UsageAnswer) -> Usage:
+    """The usage of a window as the face would return it."""
+    return Usage(**{name: getattr(document, name) for name in Usage.__struct_fields__})
+
+
+def saga_from(document: SagaAnswer) -> SagaRecord:
+    """A saga as the face would return it."""
+    return SagaRecord(**{name: getattr(document, name) for name in SagaRecord.__struct_fields__})
+
+
+def claim_from(document: ClaimAnswer, owner: str | None, clock: Clock, durability: Survives | None = None) -> Claim:
+    """A claim as the face would return it."""
+    id = CLAIMS + document.id
+    taken, spent = int(document.state is State.HELD), int(document.state is State.CONFIRMED)
+    pool = Pool("", id, 1, held=taken, consumed=spent, fence=document.fence, version=document.version, on_demand=True,
+                label=document.key, holder=document.hold, entity=document.entity)  # fmt: skip
+    hold = None
+    if document.held_slot is not None and document.hold is not None:
+        hold = _life(document, id, taken, spent, document.held_slot)
+    as_of = read_clock(clock, slot_of(document.server_time))
+    return Claim(pool, hold, document.owner or owner, replayed=document.replayed, as_of=as_of, durability=durability)
+
+
+def _life(document: ClaimAnswer, pool: str, taken: int, spent: int, held_slot: Slot) -> StoredHold:
+    ours = HeldLeg(pool, 1, taken, spent)
+    others = (HeldLeg("", 1, taken, spent),) if document.combined else ()  # not sent: one stands for all of them
+    return StoredHold(
+        tenant="",
+        id=document.hold or "",
+        legs=(ours, *others),
+        owner_hash="",
+        held_at=held_slot,
+        fence=document.fence,
+        deadline=document.deadline,
+        state=document.state,
+        entity=document.entity,
+        ended_at=document.ended_slot,
+        correlation_id=document.correlation_id,
+        version=document.version,
+    )
+
+
+def allowance_body(allowance: Allowance) -> AllowanceBody:
+    """An allowance as a request has it: its total must be a number, because functions cannot be sent."""
+    if not isinstance(allowance, Allowance):
+        raise invalid("budgets", "allowance_malformed", f"must be an Allowance, not {type(allowance).__name__}")
+    if callable(allowance.total):
+        raise invalid("total", "total_not_whole", "must be a whole number: a server cannot call a function of yours")
+    period = allowance.period
+    zone = None if period.length or allowance.zone is None else period.zone
+    return AllowanceBody(total=allowance.total, per=period.name, zone=zone)
+
+
+_BEGAN: Final = "holdkit.began"
+
+
+def with_send_time(answer: httpx.Response, began: float) -> httpx.Response:
+    """Store with an answer when its request was sent, by `steady`."""
+    answer.extensions[_BEGAN] = began
+    return answer
+
+
+class ServerClock(RemoteClock):
+    """The server's clock, as far as the `server_time` of answers tells. Deadlines are the engine's, so remaining
+    times are counted by this clock, whatever the clock of this machine says. Decides nothing."""
+
+    def observe(self, at: datetime, answer: httpx.Response) -> None:
+        """An answer says that it was given at this time."""
+        began: Any = answer.extensions.get(_BEGAN)
+        self.heard(moment(at), steady() if began is None else began)

@@ -1,0 +1,30 @@
+"""A problem document names every fact that a refusal or the server may give: what it did not name, no client would read."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import holdkit.server
+from holdkit import errors
+from holdkit.wire.problems import Facts, ProblemAnswer
+
+OF_PYTHON_ONLY = {"found"}
+"""The same number under its own name is in the document."""
+
+
+def test_every_fact_of_a_refusal_is_in_the_document() -> None:
+    declared = {name for refusal in errors.REFUSALS.values() for name in refusal.fields}
+    assert len(declared) > 20
+    assert declared - OF_PYTHON_ONLY <= set(Facts.__struct_fields__)
+
+
+def test_every_fact_that_the_server_adds_is_in_the_document() -> None:
+    own = {"effect", "retry_after"}
+    given: set[str] = set()
+    for path in Path(holdkit.server.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Problem":
+                given |= {word.arg for word in node.keywords if word.arg is not None}
+    assert own <= given
+    assert given <= set(ProblemAnswer.__struct_fields__)
