@@ -122,6 +122,7 @@ def seconds_of(slots: Mapping[str, int | None]) -> dict[str, float | int | None]
 
 
 def from_seconds(told: Mapping[str, Any], version: int) -> LimitsInForce:
-    """The limits of a document."""
+    """The limits of a document; a limit that a newer server has is left out."""
+    known = {name: value for name, value in told.items() if name in LimitsInForce.__struct_fields__}
     spans = {name: timedelta(microseconds=round(told[name] * SECOND)) for name in SPANS if name in told}
-    return LimitsInForce(**{**told, **spans}, version=version)
+    return LimitsInForce(**{**known, **spans}, version=version)
