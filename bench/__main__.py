@@ -41,6 +41,7 @@ class Bench:
         self.rounds: int = options.rounds or (3 if options.quick else 5)
         self.sync: float = options.sync
         self.connections: int = options.connections
+        self.against: str | None = options.against
         self.few_rounds: int = options.rounds or (1 if options.quick else 3)  # where one round is long
         self.directory, self.progress = directory, progress
         self.flushes: FlushCounter | None = flush_counter(directory)
@@ -189,7 +190,7 @@ class Bench:
         postgres_table.print_measured(self.progress.console, measured)
 
     def server(self) -> None:
-        """Over HTTP, compared with a bare echo."""
+        """Over HTTP, compared with another revision if one is named."""
         self.directory.chmod(0o711)
         bar = self.progress.add_task("server", total=None)
         seconds = 1.0 if self.quick else 2.0
@@ -198,11 +199,12 @@ class Bench:
             seconds,
             self.few_rounds,
             lambda name: self.progress.update(bar, advance=1, description=name),
+            self.against,
         )
         self.runs["server"] = rows
         for engine in ("sqlite", "postgres"):
             ours = [one for one in rows if one.engine == engine]
-            self.figures += over_http.figures(ours) if ours else []
+            self.figures += over_http.figures(ours, self.against) if ours else []
 
 
 def quicker(scenario: Scenario) -> Scenario:
@@ -230,6 +232,9 @@ def options_of(arguments: list[str] | None) -> argparse.Namespace:
         type=int,
         default=CONNECTIONS,
         help="PostgreSQL: most connections of the hand-written variants (4 is their fastest; 256: one for each caller)",
+    )
+    parser.add_argument(
+        "--against", metavar="REV", help="server: another revision of the project, run beside this one, alternating"
     )
     parser.add_argument("--json", type=Path, default=BUILD / "bench.json", help="where every run is written")
     parser.add_argument("--plot", type=Path, default=BUILD / "bench.png", help="where the plot is written")

@@ -1,1 +1,1 @@
-"""The server under load, compared with a bare echo of the framework in the same run."""
+"""The server under load, beside another revision of the project if one is named."""

@@ -1,178 +1,203 @@
-"""The server over HTTP: hold and confirm with 1, 32 and 256 connections, and batches of 100, compared with a bare echo.
+"""The server over HTTP: hold and confirm with 1, 32 and 256 connections, and batches of 100; beside another revision of the
+project, if one is named.
 
-The server, the echo and the load are separate processes. A lifecycle is a hold and its confirm: two requests, two
-commits. The echo takes the same bodies and gives them back. The holds of a batch are one request with an `Idempotency-Key`, and so are its confirms.
+The servers, a bare echo and the load are separate processes. A lifecycle is a hold and its confirm: two requests, two
+commits. The echo takes the same bodies and gives them back: what it reaches is what HTTP alone costs on this machine. The
+holds of a batch are one request with an `Idempotency-Key`, and so are its confirms.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
-import os
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
 from typing import Final
-from uuid import uuid4
 
+import msgspec
 from msgspec import Struct
 
-import holdkit
-from holdkit.server import Keys
 from holdkit.testing.postgres import PostgresServer
 from holdkit.testing.postgres.binaries import NoPostgres, find
 
 from ..figures import Figure, compared
 from ..rows import BenchFailed
-from .wire import Wire, load
+from .processes import POOLS
+from .revision import THIS, Process, Revision, commit_of, extract
+from .wire import Turn, Wire, load
 
 CONNECTIONS: Final = (1, 32, 256)
 BATCH: Final = 100
 BATCHING: Final = 4
 """Connections that send batches."""
-POOLS: Final = 8
 LIFECYCLE: Final = "lifecycle"
 BATCHES: Final = "batches"
+ECHO: Final = "echo"
 UNIT: Final = "holds/s"
-OF_ECHO: Final = 0.35
-TIMES_SINGLE: Final = 10.0
+GOALS: Final = {"b5ea8640": (2.0, 1.0)}
+"""By the first characters of a commit: how many times its rate this revision is to reach on SQLite, in lifecycles of 32
+connections and in batches."""
 
 
 class Row(Struct, frozen=True):
     """One line of the table."""
 
     engine: str
-    """Whose run it was; the echo has one in each."""
     variant: str
+    """The revision, or the echo."""
     what: str
     connections: int
     per_second: float
     """Lifecycles, or for batches holds."""
     p50: float
     p99: float
+    cpu: float | None = None
+    """Seconds of the server's CPU time per lifecycle."""
 
 
-@contextmanager
-def process(*arguments: str) -> Iterator[int]:
-    """Start a server process; gives its port."""
-    command = [sys.executable, "-m", "bench.server.processes", *arguments]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ) as running:
-        assert running.stdout is not None
-        said = running.stdout.readline()
-        try:
-            if not said.strip().isdigit():
-                raise BenchFailed(f"a process did not start: {said!r}")
-            yield int(said)
-        finally:
-            running.terminate()
+class Placed(Struct):
+    """What the load needs of the answer to a hold."""
+
+    id: str
+    owner: str
 
 
-def prepare(url: str) -> str:
-    """Pools, and a key."""
-    with holdkit.connect(url) as hk:
-        for number in range(POOLS):
-            hk.create_pool(f"pool:{number}", 2**50, exist_ok=True)
-        return Keys(hk).make("bench", scope="admin").text
+_placed: Final = msgspec.json.Decoder(Placed)
 
 
 async def lifecycle(wire: Wire, name: int, number: int) -> None:
     """Hold, then confirm."""
     body = b'{"pool":"pool:%d","quantity":1,"ttl":60}' % (name % POOLS)
-    told = json.loads(await wire.post("/v1/holds", body, uuid4().hex))
-    confirm = json.dumps({"owner": told["owner"], "entity": f"order:{number}"}).encode()
-    await wire.post(f"/v1/holds/{told['id']}/confirm", confirm, uuid4().hex)
+    placed = _placed.decode(await wire.post("/v1/holds", body, f"hold-{wire.name}-{number}"))
+    confirm = b'{"owner":"%b","entity":"order:%d"}' % (placed.owner.encode(), number)
+    await wire.post(f"/v1/holds/{placed.id}/confirm", confirm, f"confirm-{placed.id}")
 
 
 async def echo(wire: Wire, name: int, number: int) -> None:
     """The same bodies, to the echo."""
-    body = b'{"pool":"pool:%d","quantity":1,"ttl":60}' % (name % POOLS)
-    json.loads(await wire.post("/echo", body, uuid4().hex))
-    confirm = json.dumps({"owner": "0" * 32, "entity": f"order:{number}"}).encode()
-    await wire.post("/echo", confirm, uuid4().hex)
+    body = b'{"id":"","owner":"","pool":"pool:%d","quantity":1,"ttl":60}' % (name % POOLS)
+    _placed.decode(await wire.post("/echo", body, "hold"))
+    await wire.post("/echo", b'{"owner":"%b","entity":"order:%d"}' % (b"0" * 32, number), "confirm")
 
 
-async def batch(wire: Wire, name: int, _number: int) -> None:
+async def batch(wire: Wire, name: int, number: int) -> None:
     """A hundred holds, then their confirms."""
     holds = [{"type": "hold", "pool": f"pool:{name % POOLS}", "ttl": 60}] * BATCH
-    told = json.loads(await wire.post("/v1/batch", json.dumps({"commands": holds}).encode(), uuid4().hex))
+    retry_key = f"{wire.name}-{number}"
+    told = json.loads(await wire.post("/v1/batch", json.dumps({"commands": holds}).encode(), f"holds-{retry_key}"))
     confirms = [{"type": "confirm", "id": one["hold"]["id"], "owner": one["hold"]["owner"]} for one in told["answers"]]
-    done = json.loads(await wire.post("/v1/batch", json.dumps({"commands": confirms}).encode(), uuid4().hex))
+    body = json.dumps({"commands": confirms}).encode()
+    done = json.loads(await wire.post("/v1/batch", body, f"confirms-{retry_key}"))
     if any(one["status"] != "done" for one in done["answers"]):
         raise BenchFailed("a confirm of a batch was refused")
 
 
-def row(
-    engine: str, variant: str, what: str, connections: int, measured: tuple[float, list[float]], times: int = 1
-) -> Row:
-    """With p50 and p99."""
-    rate, took = measured
-    return Row(engine, variant, what, connections, rate * times, took[len(took) // 2], took[int(len(took) * 0.99)])
+class Side:
+    """One server under load."""
+
+    def __init__(self, engine: str, variant: str, process: Process, keys: list[str], turn: Turn) -> None:
+        self.engine, self.variant, self.process, self.keys, self.turn = engine, variant, process, keys, turn
+
+    def run(self, connections: int, seconds: float, *, batches: bool = False) -> Row:
+        """Put it under load for so long."""
+        before = self.process.cpu()
+        rate, took = load(self.process.port, self.keys, connections, seconds, batch if batches else self.turn)
+        after = self.process.cpu()
+        cpu = None if before is None or after is None else (after - before) / len(took)
+        what, times = (BATCHES, BATCH) if batches else (LIFECYCLE, 1)
+        p50, p99 = took[len(took) // 2], took[int(len(took) * 0.99)]
+        return Row(self.engine, self.variant, what, connections, rate * times, p50, p99, cpu)
 
 
-def measure(engine: str, url: str, seconds: float, rounds: int, step: Callable[[str], None]) -> list[Row]:
-    """One engine and the echo, alternating; the order changes with every round."""
+def measure(
+    engine: str,
+    urls: dict[Revision, str],
+    seconds: float,
+    rounds: int,
+    step: Callable[[str], None],
+    connections: Iterable[int] = CONNECTIONS,
+) -> list[Row]:
+    """The revisions and the echo, alternating; the order changes with every round. Each revision has a database of its own."""
     rows: list[Row] = []
-    key = prepare(url)
-    with process("holdkit", url) as port, process("echo") as bare:
+    with ExitStack() as stack:
+        sides = [Side(engine, ECHO, stack.enter_context(THIS.process("echo")), [""], echo)]
+        for revision, url in urls.items():
+            keys = revision.prepare(url, BATCHING)
+            process = stack.enter_context(revision.process("holdkit", url))
+            sides.append(Side(engine, revision.name, process, keys, lifecycle))
+        ours = next(side for side in sides if side.variant == THIS.name)
         for number in range(rounds):
-            for connections in CONNECTIONS:
-                variants = [("echo", bare, echo), (engine, port, lifecycle)]
-                for variant, where, turn in variants if number % 2 else reversed(variants):
-                    step(f"{variant}, {connections} connections")
-                    measured = asyncio.run(load(where, key, connections, seconds, turn))
-                    rows.append(row(engine, variant, LIFECYCLE, connections, measured))
-            step(f"{engine}, batches")
-            alone = asyncio.run(load(port, key, BATCHING, seconds, lifecycle))
-            rows.append(row(engine, engine, LIFECYCLE, BATCHING, alone))
-            rows.append(
-                row(engine, engine, BATCHES, BATCHING, asyncio.run(load(port, key, BATCHING, seconds, batch)), BATCH)
-            )
-    with holdkit.connect(url) as hk:
-        if not hk.verify().ok:
-            raise BenchFailed("the journal disagrees with the rows")
+            for many in connections:
+                for side in sides if number % 2 else reversed(sides):
+                    step(f"{engine}, {side.variant}, {many} connections")
+                    rows.append(side.run(many, seconds))
+            rows.append(ours.run(BATCHING, seconds))
+            for side in sides[1:] if number % 2 else reversed(sides[1:]):
+                step(f"{engine}, {side.variant}, batches")
+                rows.append(side.run(BATCHING, seconds, batches=True))
+    for revision, url in urls.items():
+        revision.verify(url)
     return rows
 
 
-def figures(rows: list[Row]) -> list[Figure]:
-    """Lifecycles compared with the echo, and batches with single calls, both per hold."""
-    found: list[Figure] = []
+def figures(rows: list[Row], against: str | None = None) -> list[Figure]:
+    """Lifecycles and batches, compared with the other revision if there is one; and batches compared with single calls."""
     engine = rows[0].engine
-    for connections in CONNECTIONS:
-        bare, ours = (
-            [
-                one.per_second
-                for one in rows
-                if (one.variant, one.what, one.connections) == (variant, LIFECYCLE, connections)
-            ]
-            for variant in ("echo", engine)
-        )
-        target = OF_ECHO if (engine, connections) == ("sqlite", 32) else None
-        name = f"{engine}, hold and confirm, {connections} connections, compared with a bare echo"
-        found.append(compared("server", name, UNIT, bare, ours, at_least=target, note=_slow(rows, engine, connections)))
-    alone = (engine, BATCHING, LIFECYCLE)
-    single = [one.per_second for one in rows if (one.variant, one.connections, one.what) == alone]
-    batched = [one.per_second for one in rows if one.what == BATCHES]
-    target = TIMES_SINGLE if engine == "sqlite" else None
-    name = f"{engine}, batches of {BATCH} from {BATCHING} connections, compared with single calls"
-    return [*found, compared("server", name, UNIT, single, batched, at_least=target)]
+    goal, batch_goal = (None, None) if against is None or engine != "sqlite" else _goals(against)
+    found: list[Figure] = []
+    for connections in sorted({one.connections for one in rows if one.variant == ECHO}):
+        name = f"{engine}, hold and confirm, {connections} connections"
+        found.append(_figure(rows, name, LIFECYCLE, connections, against, goal if connections == 32 else None))
+        bare = median(_rates(rows, ECHO, LIFECYCLE, connections))
+        found.append(Figure("server", f"{engine}, a bare echo, {connections} connections", UNIT, None, bare))
+    name = f"{engine}, batches of {BATCH} from {BATCHING} connections"
+    if against is not None:
+        found.append(_figure(rows, name, BATCHES, BATCHING, against, batch_goal))
+    single, batched = (_rates(rows, THIS.name, what, BATCHING) for what in (LIFECYCLE, BATCHES))
+    return [*found, compared("server", f"{name}, compared with single calls", UNIT, single, batched)]
 
 
-def _slow(rows: list[Row], engine: str, connections: int) -> str:
-    took = [one for one in rows if (one.variant, one.connections, one.what) == (engine, connections, LIFECYCLE)]
-    return f"p50 {1e3 * median(one.p50 for one in took):.1f} ms, p99 {1e3 * median(one.p99 for one in took):.1f} ms"
+def _figure(rows: list[Row], name: str, what: str, connections: int, against: str | None, goal: float | None) -> Figure:
+    ours = _of(rows, THIS.name, what, connections)
+    rates = [one.per_second for one in ours]
+    note = f"p50 {1e3 * median(one.p50 for one in ours):.1f} ms, p99 {1e3 * median(one.p99 for one in ours):.1f} ms"
+    if against is None:
+        return Figure("server", name, UNIT, None, median(rates), note=note)
+    other = _of(rows, against, what, connections)
+    before = [one.per_second for one in other]
+    note += _cpu(other, ours)
+    return compared("server", f"{name}, beside {against}", UNIT, before, rates, at_least=goal, note=note)
 
 
-def run(directory: Path, seconds: float, rounds: int, step: Callable[[str], None]) -> list[Row]:
+def _of(rows: list[Row], variant: str, what: str, connections: int) -> list[Row]:
+    return [one for one in rows if (one.variant, one.what, one.connections) == (variant, what, connections)]
+
+
+def _rates(rows: list[Row], variant: str, what: str, connections: int) -> list[float]:
+    return [one.per_second for one in _of(rows, variant, what, connections)]
+
+
+def _goals(revision: str) -> tuple[float, float] | tuple[None, None]:
+    commit = commit_of(revision)
+    return next((goals for start, goals in GOALS.items() if commit.startswith(start)), (None, None))
+
+
+def _cpu(other: list[Row], ours: list[Row]) -> str:
+    """The ratio of the servers' CPU time per lifecycle: on a busy machine it says more than the rates."""
+    ratios = [mine.cpu / before.cpu for before, mine in zip(other, ours, strict=True) if mine.cpu and before.cpu]
+    return f", CPU {median(ratios):.2f} × ({min(ratios):.2f} to {max(ratios):.2f})" if ratios else ""
+
+
+def run(directory: Path, seconds: float, rounds: int, step: Callable[[str], None], against: str | None) -> list[Row]:
     """On SQLite, and on PostgreSQL if its binaries are installed."""
-    rows = measure("sqlite", f"sqlite:///{directory / 'server.db'}", seconds, rounds, step)
+    revisions = [THIS] if against is None else [extract(against, directory / "revision"), THIS]
+    urls = {one: f"sqlite:///{directory / f'server-{number}.db'}" for number, one in enumerate(revisions)}
+    rows = measure("sqlite", urls, seconds, rounds, step)
     try:
         find()
     except NoPostgres:
         return rows
-    with PostgresServer({"max_connections": "50"}) as server:
-        url = server.dsn()
-        holdkit.migrate(url)
-        return rows + measure("postgres", url, seconds, rounds, step)
+    with PostgresServer({"max_connections": "100"}) as server:
+        urls = {one: server.create_database(f"server_{number}") for number, one in enumerate(revisions)}
+        return rows + measure("postgres", urls, seconds, rounds, step)

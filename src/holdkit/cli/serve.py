@@ -31,7 +31,7 @@ def need_server() -> None:
 
 
 def _missing() -> list[str]:
-    needed = ("cryptography", "httptools", "httpx", "prometheus_client", "sse_starlette", "starlette", "uvicorn")
+    needed = ("cryptography", "httptools", "httpx", "prometheus_client", "sse_starlette", "uvicorn")
     return [name for name in needed if find_spec(name) is None]
 
 
