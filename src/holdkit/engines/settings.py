@@ -24,6 +24,12 @@ class StoredLimits:
         """The limits that the data was created with where they change its meaning; the others as this process asked for."""
         self.in_force = in_force(created, record)
 
+    def bound(self, **unstored: int) -> None:
+        """Set limits that are not stored with the data, for this process. Those of the kernel's queue are set when it is opened."""
+        assert not unstored.keys() & set(MEANING), "a stored limit is changed by a command"
+        self.created = structs.replace(self.created, **unstored)
+        self.in_force = structs.replace(self.in_force, **unstored)
+
     def adopt(self, record: Record | None) -> Limits:
         """Apply the changes that were made since the data was created."""
         if self.in_force.version != (0 if record is None else record.version):

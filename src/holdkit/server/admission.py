@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from collections import OrderedDict
 from typing import Final
 
@@ -18,6 +17,7 @@ from ._async.keystore import AsyncKeys
 from .directory import Directory
 from .keys import StoredKey, admits, allows, hash_secret, read_key
 from .problems import Problem
+from .rates import Rates
 from .request import Caller
 from .routing import Route
 from .settings import Settings
@@ -33,15 +33,6 @@ def operators_only(caller: Caller) -> None:
         raise Problem(403, "operator_only", "this covers all tenants and needs an API key of the default tenant")
 
 
-class Bucket:
-    """A token bucket."""
-
-    __slots__ = ("level", "seen")
-
-    def __init__(self, level: float, seen: float) -> None:
-        self.level, self.seen = level, seen
-
-
 class Admission:
     """Authenticates callers, limits their rates, and caches a kernel per key."""
 
@@ -50,7 +41,7 @@ class Admission:
         self.directory = Directory(keys, kernel.executor.now, settings.max_keys)
         self._pepper = b""
         self._callers: OrderedDict[str, tuple[StoredKey, Caller]] = OrderedDict()
-        self._buckets: OrderedDict[str, Bucket] = OrderedDict()
+        self.rates = Rates(settings)
         self._anonymous = Caller("anonymous", "", "admin", kernel, "anonymous")
 
     async def refresh(self) -> None:
@@ -81,7 +72,7 @@ class Admission:
             raise Problem(403, "scope_too_small", f"this needs an API key with scope {needed}")
         if route.operator:
             operators_only(caller)
-        self._take_token(caller.id)
+        self.rates.charge(caller.id, caller.tenant, 1)
         return caller
 
     def _authenticated(self, header: bytes | None) -> Caller:
@@ -106,22 +97,3 @@ class Admission:
         if len(self._callers) > 10_000:
             self._callers.popitem(last=False)
         return caller
-
-    def _take_token(self, id: str) -> None:
-        rate, burst, now = self._settings.rate, self._settings.burst, time.monotonic()
-        bucket = self._buckets.get(id)
-        if bucket is None:
-            bucket = self._buckets[id] = Bucket(burst, now)
-            if len(self._buckets) > 10_000:
-                self._buckets.popitem(last=False)
-        bucket.level = min(burst, bucket.level + (now - bucket.seen) * rate)
-        bucket.seen = now
-        if bucket.level < 1:
-            wait = (1 - bucket.level) / rate
-            raise Problem(
-                429,
-                "rate_exceeded",
-                f"the API key exceeds its rate of {rate:g} requests per second: retry later",
-                retry_after=wait,
-            )
-        bucket.level -= 1

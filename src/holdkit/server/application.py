@@ -137,7 +137,9 @@ class Application:
 
     async def _open(self, url: str) -> AsyncKernel:
         settings = self.settings
-        return await connect_async(url, clock=self._clock, schema=settings.schema, pool_size=settings.pool_size)
+        kernel = await connect_async(url, clock=self._clock, schema=settings.schema, pool_size=settings.pool_size)
+        kernel.executor.engine.stored.bound(max_touched_legs=settings.max_touched_legs)
+        return kernel
 
     @asynccontextmanager
     async def lifespan(self) -> AsyncIterator[Running]:

@@ -7,6 +7,7 @@ import logging
 import re
 import secrets
 import time
+from math import ceil
 from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import HoldkitError
@@ -157,6 +158,9 @@ async def _read_body(route: Route, request: Request) -> None:
     elif request.headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != b"application/json":
         raise Problem(415, "content_type_unknown", "send Content-Type: application/json")
     request.body = decode_body(raw, route.body, settings)
+    if route.scope is not None:
+        caller = request.caller
+        request.running.admission.rates.charge_body(caller.id, caller.tenant, request.body)
 
 
 def _check_host(request: Request) -> None:
@@ -173,7 +177,7 @@ def _check_host(request: Request) -> None:
 def _problem_answer(problem: Problem, request: Request, running: Running | None) -> Answer:
     headers: list[tuple[bytes, bytes]] = [PROBLEM]
     if problem.retry_after is not None:
-        headers.append((b"retry-after", str(max(1, round(problem.retry_after))).encode()))
+        headers.append((b"retry-after", str(max(1, ceil(problem.retry_after))).encode()))
         problem.more.setdefault("retry_after", round(problem.retry_after, 3))
     if problem.status == 401:
         headers.append((b"www-authenticate", b'Bearer realm="holdkit"'))

@@ -74,6 +74,11 @@ class Request:
         """The kernel, bound to the caller's tenant."""
         return self.caller.kernel
 
+    def charge_legs(self, legs: int) -> None:
+        """Charge the caller's rate for legs of holds that the request names by id, beyond the first of each."""
+        if legs > 0:
+            self.running.admission.rates.charge_answer(self.caller.id, self.caller.tenant, legs)
+
     def now(self, *seen: Slot | None) -> datetime:
         """The engine's time, but not before the slots that the answer has `seen`."""
         return at(max([self.caller.kernel.executor.now(), *(slot for slot in seen if slot is not None)]))

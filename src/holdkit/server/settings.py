@@ -75,10 +75,28 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_requests: Annotated[
         Count, Meta(description="requests that a process works on at a time; more are refused with 503")
     ] = 2_000
+    max_touched_legs: Annotated[
+        Count,
+        Meta(
+            description="legs that a batch touches: those that its commands name, and those of the holds that they name; when "
+            "opening a URL"
+        ),
+    ] = 10_000
     rate: Annotated[
-        float, Meta(gt=0, description="requests per second of one API key, on average, in each process")
+        float,
+        Meta(
+            gt=0,
+            description="tokens per second of one API key, on average, in each process: a command costs one, and one more for "
+            "each leg beyond its first",
+        ),
     ] = 5_000.0
-    burst: Annotated[Count, Meta(description="requests of one API key in a burst, in each process")] = 10_000
+    burst: Annotated[Count, Meta(description="tokens of one API key in a burst, in each process")] = 10_000
+    tenant_rate: Annotated[
+        float, Meta(gt=0, description="tokens per second of all API keys of one tenant together, in each process")
+    ] = 10_000.0
+    tenant_burst: Annotated[
+        Count, Meta(description="tokens of all API keys of one tenant in a burst, in each process")
+    ] = 20_000
     max_streams: Annotated[Count, Meta(description="open event streams per process")] = 200
     stream_timeout: Annotated[
         Seconds, Meta(description="seconds after which a stream is dropped if its client reads nothing")

@@ -34,15 +34,17 @@ async def apply_batch(request: Request) -> Answer:
         raise Problem(
             400, "idempotency_key_required", "send an Idempotency-Key header, or give every command its own op"
         )
-    limits = request.kernel.executor.limits
-    if len(batch.commands) > limits.max_batch:
-        raise invalid("commands", "batch_too_large", f"a batch may have at most {limits.max_batch} commands")
+    most = min(request.running.settings.max_batch, request.kernel.executor.limits.max_batch)
+    if len(batch.commands) > most:
+        raise invalid("commands", "batch_too_large", f"a batch may have at most {most} commands")
     prepared = commands_of(batch, request.caller, key)
     outcomes = await request.kernel.executor.execute_prepared(prepared, atomic=batch.atomic, op=key)
     first = outcomes[0]
     if isinstance(first, errors.OperationConflict) and first.subject == key:
         raise first  # commands have derived ids: the conflict is that of the whole batch
     now = request.now()
+    named = [one for one, asked in zip(outcomes, prepared, strict=True) if not isinstance(asked, PLACING)]
+    request.charge_legs(sum([len(one.row.legs) - 1 for one in named if isinstance(one, Hold)]))
     answers = [_answered(one, asked, now) for one, asked in zip(outcomes, prepared, strict=True)]
     replayed = key is not None and all(one.replayed for one in answers)
     return answer(BatchAnswer(answers, now), headers=(REPLAYED,) if replayed else ())

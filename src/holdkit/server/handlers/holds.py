@@ -30,6 +30,8 @@ def _hold_answer(request: Request, hold: Hold, status: int = 200, *, secret: boo
     headers: Headers = (JSON, (b"etag", hold_tag(hold)))
     if hold.replayed:
         headers = (*headers, REPLAYED)
+    if not secret:  # else the request has named them, and paid
+        request.charge_legs(len(hold.row.legs) - 1)
     return Answer(encode(hold_now(hold, request.now(hold.held_slot), secret=secret)), status, headers)
 
 
