@@ -2,7 +2,7 @@
 import { ask, segment } from "./api";
 import { number } from "./format";
 import { confirmAction, Field } from "./components/Dialog";
-import type { Hold, Pool, Saga } from "./types";
+import type { Hold, Pool, Saga, VerifyJob, VerifyReport } from "./types";
 
 export function releaseHold(hold: Hold, after: () => void): void {
   const units = hold.legs.reduce((sum, leg) => sum + leg.held, 0);
@@ -164,6 +164,20 @@ export function sweep(after: () => void): void {
   });
 }
 
+/** Milliseconds between two looks at a job. */
+const LOOK = 500;
+
+/** Starts the verification, and waits for it to end. */
+async function verified(): Promise<VerifyReport> {
+  let job: VerifyJob = await ask("v1/verify", { method: "POST" });
+  while (job.ended_at === null) {
+    await new Promise((done) => setTimeout(done, LOOK));
+    job = await ask(`v1/jobs/${segment(job.id)}`);
+  }
+  if (job.result === null) throw new Error(job.problem?.detail ?? "The verification was cancelled.");
+  return job.result;
+}
+
 export function verify(): void {
   confirmAction({
     title: "Verify all data",
@@ -175,7 +189,7 @@ export function verify(): void {
       </p>
     ),
     act: async () => {
-      const report: { ok: boolean; differences: string[] } = await ask("v1/verify", { method: "POST" });
+      const report = await verified();
       if (report.ok) return "Every row matches the journal.";
       return `${number(report.differences.length)} ${report.differences.length === 1 ? "difference" : "differences"} found. The first: ${report.differences[0] ?? ""}`;
     },

@@ -153,3 +153,17 @@ export interface Saga {
   begun_at: string;
   since: string;
 }
+
+export interface VerifyReport {
+  ok: boolean;
+  differences: string[];
+}
+
+/** A long task of the server: the verification of the journal. */
+export interface VerifyJob {
+  id: string;
+  state: "running" | "stopping" | "done" | "failed" | "cancelled";
+  ended_at: string | null;
+  result: VerifyReport | null;
+  problem: { reason: string; detail: string } | null;
+}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from threading import RLock
 from typing import Any, TypeVar
 
@@ -159,7 +159,7 @@ class LanedEngine:
     def listen(self, wake: Callable[[], None]) -> None:
         """There are no others."""
 
-    def verify(self, progress: Progress | None = None) -> Iterator[Difference]:
+    def verify(self, progress: Progress | None = None) -> Generator[Difference, None, None]:
         return self.inner.verify(progress)
 
     def close(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, TypeVar
 
 from holdkit.core.audit_rows import Difference
@@ -113,7 +113,7 @@ class LockableEngine:
     def listen(self, wake: Callable[[], None]) -> None:
         """There are no others."""
 
-    def verify(self, progress: Progress | None = None) -> Iterator[Difference]:
+    def verify(self, progress: Progress | None = None) -> Generator[Difference, None, None]:
         return self.inner.verify(progress)
 
     def close(self) -> None:

@@ -36,7 +36,7 @@ from ..wire.journal import CursorAnswer, EntryAnswer, EntryPage, KeptCursor
 from ..wire.pools import PoolAnswer, PoolPage
 from ..wire.records import RecordAnswer, RecordNow, RecordPage
 from ..wire.sagas import SagaAnswer, SagaPage
-from ..wire.system import LimitsAnswer, SweepAnswer, TenantPage, VerifyAnswer
+from ..wire.system import LimitsAnswer, SweepAnswer, TenantPage, VerifyJob
 from ..wire.windows import WindowAnswer, WindowList
 
 
@@ -63,7 +63,7 @@ read_end: Final = msgspec.json.Decoder(CursorAnswer).decode
 read_cursor: Final = msgspec.json.Decoder(KeptCursor).decode
 read_sweep: Final = msgspec.json.Decoder(SweepAnswer).decode
 read_limits: Final = msgspec.json.Decoder(LimitsAnswer).decode
-read_verify: Final = msgspec.json.Decoder(VerifyAnswer).decode
+read_verify: Final = msgspec.json.Decoder(VerifyJob).decode
 read_claim: Final = msgspec.json.Decoder(ClaimAnswer).decode
 read_claims: Final = msgspec.json.Decoder(ClaimPage).decode
 read_items: Final = msgspec.json.Decoder(ItemList).decode

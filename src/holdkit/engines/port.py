@@ -7,7 +7,7 @@ nothing is complete: the kernel does without, or refuses the call that needs the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct
@@ -154,9 +154,10 @@ class Engine(Protocol):
         """Call `wake`, from any thread, when other processes may have written. Do nothing if the store does not notify."""
         ...
 
-    def verify(self, progress: Progress | None = None) -> Iterator[Difference]:
+    def verify(self, progress: Progress | None = None) -> Generator[Difference, None, None]:
         """Fold the whole journal and report every row that differs from it. Memory use is bounded whatever the journal's length;
-        temporary files take about as much disk as the journal."""
+        temporary files take about as much disk as the journal. Whoever closes the generator, or raises from `progress`, ends it:
+        it releases its connection and its files then, in that thread."""
         ...
 
     def close(self) -> None:

@@ -15,7 +15,8 @@ from ..errors import EngineError
 T = TypeVar("T")
 
 Progress: TypeAlias = Callable[[int, int], None]
-"""Called with how much of how much is done, from the thread that does it."""
+"""Called with how much of how much is done, from the thread that does it. If it raises, the job ends there: it has changed nothing,
+and releases what it holds."""
 OFTEN: Final = 1_000
 """Steps between two reports."""
 
@@ -37,6 +38,16 @@ class Meter:
         for step in steps:
             self._done += 1
             if self._done % OFTEN == 0:
+                tell(min(self._done, self._total), self._total)
+            yield step
+
+    def watch(self, steps: Iterator[T]) -> Iterator[T]:
+        """The same steps, not counted; every so many of them the count so far is reported, so that a job can be ended here too."""
+        return steps if self._tell is None else self._watched(steps, self._tell)
+
+    def _watched(self, steps: Iterator[T], tell: Progress) -> Iterator[T]:
+        for number, step in enumerate(steps, 1):
+            if number % OFTEN == 0:
                 tell(min(self._done, self._total), self._total)
             yield step
 

@@ -24,6 +24,7 @@ from ._async.keystore import AsyncKeys
 from .admission import Admission
 from .dispatch import dispatch
 from .feed import Feeds
+from .jobs import Jobs
 from .metrics import Metrics
 from .openapi import openapi_json
 from .request import Receive, Request, Scope, Send
@@ -51,7 +52,7 @@ class Running:
         self.metrics = Metrics()
         self.sweeper: AsyncSweeper | None = None
         self.stopping = asyncio.Event()
-        self.verifying = False
+        self.jobs = Jobs(settings, kernel.executor.now)
         self.streams = 0
         self.in_work = 0
         self.keys_in_flight: set[tuple[str, str]] = set()
@@ -175,6 +176,7 @@ class Application:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        await running.jobs.close(self.settings.stop_timeout)
         await running.feeds.close()
         await running.webhook_sender.close()
         if running.sweeper is not None:

@@ -28,6 +28,7 @@ STATUSES: Final[dict[str, int]] = {
     "webhook_not_found": 404,
     "cursor_not_found": 404,
     "record_not_found": 404,
+    "job_not_found": 404,
     "cursor_lost": 410,
     "hold_retired": 410,
     "not_owner": 403,

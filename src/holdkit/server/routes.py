@@ -54,10 +54,20 @@ from ..wire.keys import KeyAnswer, KeyInfo, KeyPage, NewKeyBody, RotateKeyBody, 
 from ..wire.pools import NewPool, PoolEnd, PoolNow, PoolPage, PoolsQuery, PoolTotal, ReturnToPool
 from ..wire.records import PutRecordBody, RecordNow, RecordPage, RecordsQuery
 from ..wire.sagas import ResolveSaga, SagaAnswer, SagaPage, SagasQuery
-from ..wire.system import ChangeLimitsBody, LimitsAnswer, Overview, SweepAnswer, SweepBody, TenantPage, VerifyAnswer
+from ..wire.system import (
+    ChangeLimitsBody,
+    JobAnswer,
+    JobPage,
+    LimitsAnswer,
+    Overview,
+    SweepAnswer,
+    SweepBody,
+    TenantPage,
+    VerifyJob,
+)
 from ..wire.webhooks import HookAnswer, HookPage, NewWebhook, ParkedPage, ReplayAnswer
 from ..wire.windows import ReadWindows, WindowAnswer, Windowed, WindowList
-from .handlers import batches, budgets, claims, cursors, holds, journal, pools, sagas, system, webhooks, windows
+from .handlers import batches, budgets, claims, cursors, holds, jobs, journal, pools, sagas, system, webhooks, windows
 from .routing import Route
 
 _ENDING: Final = (
@@ -175,8 +185,15 @@ ROUTES: Final = (
     Route(method="POST", path="/v1/limits", handler=system.change_limits, scope="admin", operator=True,
           body=ChangeLimitsBody, retry_key="optional", kind="change_limits", answer=LimitsAnswer,
           reasons=("version_conflict",), summary="Change the limits that are stored with the data, for all tenants"),
-    Route(method="POST", path="/v1/verify", handler=system.verify, scope="admin", operator=True, kind="verify",
-          answer=VerifyAnswer, summary="Replay the whole journal and compare it with every row"),
+    Route(method="POST", path="/v1/verify", handler=system.verify, scope="admin", operator=True, kind="verify", status=202,
+          retry_key="optional", answer=VerifyJob, reasons=("job_running",),
+          summary="Start a job that replays the whole journal and compares it with every row"),
+    Route(method="GET", path="/v1/jobs", handler=jobs.list_jobs, scope="admin", kind="list_jobs",
+          answer=JobPage, summary="List the jobs of your tenant on this server"),
+    Route(method="GET", path="/v1/jobs/{job}", handler=jobs.show_job, scope="admin", kind="show_job",
+          answer=JobAnswer, reasons=("job_not_found",), summary="Read a job: its progress, and its result"),
+    Route(method="DELETE", path="/v1/jobs/{job}", handler=jobs.cancel_job, scope="admin", kind="cancel_job",
+          answer=JobAnswer, reasons=("job_not_found",), summary="Cancel a job: it stops at its next step"),
     Route(method="GET", path="/v1/claims", handler=claims.list_claims, query=ClaimsQuery, kind="list_claims",
           answer=ClaimPage, summary="List claims: by key, by entity, or all"),
     Route(method="POST", path="/v1/claims", handler=claims.reserve_claim, scope="hold", body=NewClaim,

@@ -114,6 +114,18 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             description="active API keys of one tenant, in the database; as many revoked or expired ones are listed for 30 days"
         ),
     ] = 1_000
+    job_timeout: Annotated[
+        Seconds, Meta(description="seconds after which a job, such as a verification, is stopped")
+    ] = 3_600.0
+    job_retention: Annotated[
+        Seconds, Meta(description="seconds for which a process keeps a job that has ended, with its result")
+    ] = 3_600.0
+    max_jobs: Annotated[
+        Count,
+        Meta(
+            description="ended jobs that a process keeps; beyond it, it drops the oldest of the tenant that has the most"
+        ),
+    ] = 100
     webhooks: Delivery = Delivery()
     stop_timeout: Annotated[
         Seconds, Meta(description="seconds that running requests get to finish when the server stops")

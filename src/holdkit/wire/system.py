@@ -1,11 +1,11 @@
-"""The system itself: sweeps, limits, verification, tenants, the overview."""
+"""The system itself: sweeps, limits, jobs, verification, tenants, the overview."""
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated
+from typing import Annotated, Generic, Literal, TypeAlias, TypeVar
 
-from msgspec import Meta, Struct
+from msgspec import Meta, Raw, Struct
 
 from ..core.audit_rows import Difference
 from .fields import Body, Span
@@ -54,6 +54,48 @@ class VerifyAnswer(Struct):
     differences: list[str]
     found: list[Difference]
     """The same differences, with their parts as fields."""
+    server_time: datetime
+
+
+T = TypeVar("T")
+
+JobState: TypeAlias = Literal["running", "stopping", "done", "failed", "cancelled"]
+
+
+class JobProblem(Struct):
+    """Why a job failed."""
+
+    reason: str
+    detail: str
+
+
+class Job(Struct, Generic[T], kw_only=True):
+    """A long task that a request started."""
+
+    id: str
+    kind: Annotated[str, Meta(description="what it does, such as verify")]
+    state: JobState
+    done: Annotated[int, Meta(description="steps done so far")]
+    total: Annotated[int, Meta(description="steps in all, as far as is known; 0 before the first step")]
+    began_at: datetime
+    ended_at: datetime | None
+    result: Annotated[T | None, Meta(description="of a job that is done: the document that its kind names")]
+    problem: Annotated[JobProblem | None, Meta(description="of a job that failed")]
+    server_time: datetime
+
+
+class JobAnswer(Job[Raw], kw_only=True):
+    """A job of any kind."""
+
+
+class VerifyJob(Job[VerifyAnswer], kw_only=True):
+    """A job that verifies the journal."""
+
+
+class JobPage(Struct):
+    """The jobs of your tenant on this server, the latest first; without their results."""
+
+    items: list[JobAnswer]
     server_time: datetime
 
 

@@ -96,6 +96,6 @@ def test_verify_reads_one_snapshot_and_can_be_left_early(engine: SqliteEngine) -
         someone.execute("update holdkit_pools set total = 11, fence = 99")
     half = engine.verify()
     next(half)
-    half.close()  # type: ignore[attr-defined]
+    half.close()
     assert len(list(engine.verify())) == 2
     done(engine, place())

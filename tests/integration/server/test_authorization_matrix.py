@@ -12,6 +12,7 @@ import pytest
 from msgspec.structs import fields
 
 from holdkit import Saga
+from holdkit.server.jobs import Job
 from holdkit.server.routes import ROUTES
 from holdkit.server.routing import Route
 from holdkit.testing import FakeClock
@@ -84,8 +85,12 @@ async def ask(here: InProcessApp, route: Route, ids: dict[str, str], **more: Any
     return await here.call(route.method, path_of(route, ids), body, op=op, **more)
 
 
+async def done(_job: Job) -> bytes:
+    return b"{}"
+
+
 async def scene(here: InProcessApp) -> dict[str, str]:
-    """A pool, a hold and a key of tenant acme."""
+    """A pool, a hold, a key and more of tenant acme."""
     await here.call("POST", "/v1/pools", {"id": "theirs", "total": 5}, tenant="acme")
     hold = await here.call("POST", "/v1/holds", {"pool": "theirs", "ttl": 60}, op="theirs", tenant="acme")
     key = await here.running.keys.make("theirs", scope="read", tenant="acme")
@@ -97,6 +102,7 @@ async def scene(here: InProcessApp) -> dict[str, str]:
     ids = {"hold": hold.json()["id"], "key": key.info.id, "webhook": hook.json()["id"], "claim": claim.json()["id"]}
     saga = await here.running.kernel.tenant("acme").sagas.register(Delivery()).begin("errand-of-theirs", {})
     records = {"follower": "theirs", "kind": "note", "record": "theirs"}
+    ids["job"] = here.running.jobs.start("theirs", "acme", done).id
     return {"pool": "theirs", "budget": "theirs", "saga": saga.id, **records, **ids}
 
 
@@ -169,6 +175,7 @@ def test_another_tenants_things_do_not_exist() -> None:
         "claim": "res_" + "1" * 32,
         "follower": "missing",
         "record": "missing",
+        "job": "0" * 32,
     }
 
     async def work(here: InProcessApp, ids: dict[str, str]) -> None:

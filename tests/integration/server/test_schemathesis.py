@@ -19,6 +19,7 @@ with warnings.catch_warnings():
         status_code_conformance,
     )
 
+from holdkit.client import connect
 from holdkit.server import Settings
 from holdkit.server.openapi import document
 from holdkit.server.routes import ROUTES
@@ -38,7 +39,8 @@ def server() -> Iterator[LiveServer]:
         yield running
         with running.client() as http:
             assert http.get("/readyz").status_code == 200
-            assert http.post("/v1/verify").json()["ok"]
+        with connect(running.url, key=running.admin) as hk:
+            assert hk.verify().ok
 
 
 def without_streams() -> dict[str, Any]:

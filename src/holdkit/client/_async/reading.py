@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio  # async-only
 from collections.abc import AsyncIterator, Callable
+from contextlib import suppress
 from typing import Any
 from uuid import UUID
 
@@ -13,10 +15,10 @@ from ...core.codec import is_ticket
 from ...core.commands import Ttl
 from ...core.limits import SPANS
 from ...core.model import MAX_SLOT, SECOND, Pool, Record, State
-from ...core.validation import flag, invalid, text, whole
+from ...core.validation import flag, text, whole
 from ...core.validation import hold_id as check_hold_id
 from ...engines.whole_journal import Progress
-from ...errors import InvalidRequest
+from ...errors import EngineError, HoldkitError, InvalidRequest
 from ...kernel._async.background import AsyncSubscription
 from ...kernel.context import Actor, actor_text
 from ...kernel.follower_state import OnGeneration, Remember, check_following, check_remembering
@@ -26,6 +28,7 @@ from ...kernel.normalise import hold_id as normalised_id
 from ...kernel.normalise import reference
 from ...kernel.results import Hold, SweepReport, VerifyReport
 from ...wire.journal import EntryAnswer
+from ...wire.system import VerifyJob
 from ..answers import (
     ServerClock,
     hold_from,
@@ -50,6 +53,11 @@ from ..stream import LocalState
 from .executor import AsyncRemoteExecutor
 from .following import AsyncRemoteFollower, AsyncRemoteSource
 from .transport import AsyncRemoteCalls, AsyncTransport, no_transaction, retry_key
+
+# sync-only: from time import sleep
+
+FIRST_LOOK, LAST_LOOK = 0.02, 1.0
+"""Seconds before a client looks at a job for the first time, and between its later looks."""
 
 
 class AsyncRemoteReads(AsyncRemoteCalls):
@@ -236,13 +244,36 @@ class AsyncRemoteReads(AsyncRemoteCalls):
 
     async def verify(self, *, progress: Progress | None = None) -> VerifyReport:
         """Fold the whole journal and compare the result with every stored row: for admins of the default tenant.
-        Returns the first thousand differences. Progress is reported only where the data is."""
-        if progress is not None:
-            raise invalid(
-                "progress", "progress_unsupported", "is not reported over HTTP: run `holdkit verify` where the data is"
-            )
-        answer = await self._transport.ask("POST", "/v1/verify", long=True)
-        return VerifyReport(tuple(read_verify(answer.content).found))
+        Returns the first thousand differences.
+
+        The server does it as a job, and this waits for the job, however long it takes. `progress(done, total)` is called
+        now and then. If the wait is interrupted, or `progress` raises, the job is cancelled.
+        """
+        job = read_verify((await self._transport.ask("POST", "/v1/verify", op=retry_key())).content)
+        try:
+            job = await self._ended(job, progress)
+        except HoldkitError:
+            raise
+        except BaseException:
+            with suppress(HoldkitError):
+                await self._transport.ask("DELETE", path_of("jobs", job.id))
+            raise
+        if job.result is None:
+            why = f"was {job.state}" if job.problem is None else f"failed: {job.problem.detail}"
+            raise EngineError(f"the verification {why}")
+        return VerifyReport(tuple(job.result.found))
+
+    async def _ended(self, job: VerifyJob, progress: Progress | None) -> VerifyJob:
+        """The job, once it has ended."""
+        pause = FIRST_LOOK
+        while job.ended_at is None:
+            await asyncio.sleep(pause)  # async-only
+            # sync-only: sleep(pause)
+            pause = min(2 * pause, LAST_LOOK)
+            job = read_verify((await self._get(path_of("jobs", job.id))).content)
+            if progress is not None and job.total:
+                progress(job.done, job.total)
+        return job
 
     async def stats(self) -> dict[str, Any]:
         """The server's counters since it started."""

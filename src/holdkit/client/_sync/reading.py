@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from time import sleep
 from typing import Any
 from uuid import UUID
 
@@ -14,10 +16,10 @@ from ...core.codec import is_ticket
 from ...core.commands import Ttl
 from ...core.limits import SPANS
 from ...core.model import MAX_SLOT, SECOND, Pool, Record, State
-from ...core.validation import flag, invalid, text, whole
+from ...core.validation import flag, text, whole
 from ...core.validation import hold_id as check_hold_id
 from ...engines.whole_journal import Progress
-from ...errors import InvalidRequest
+from ...errors import EngineError, HoldkitError, InvalidRequest
 from ...kernel._sync.background import Subscription
 from ...kernel.context import Actor, actor_text
 from ...kernel.follower_state import OnGeneration, Remember, check_following, check_remembering
@@ -27,6 +29,7 @@ from ...kernel.normalise import hold_id as normalised_id
 from ...kernel.normalise import reference
 from ...kernel.results import Hold, SweepReport, VerifyReport
 from ...wire.journal import EntryAnswer
+from ...wire.system import VerifyJob
 from ..answers import (
     ServerClock,
     hold_from,
@@ -51,6 +54,9 @@ from ..stream import LocalState
 from .executor import RemoteExecutor
 from .following import RemoteFollower, RemoteSource
 from .transport import RemoteCalls, Transport, no_transaction, retry_key
+
+FIRST_LOOK, LAST_LOOK = 0.02, 1.0
+"""Seconds before a client looks at a job for the first time, and between its later looks."""
 
 
 class RemoteReads(RemoteCalls):
@@ -233,13 +239,35 @@ class RemoteReads(RemoteCalls):
 
     def verify(self, *, progress: Progress | None = None) -> VerifyReport:
         """Fold the whole journal and compare the result with every stored row: for admins of the default tenant.
-        Returns the first thousand differences. Progress is reported only where the data is."""
-        if progress is not None:
-            raise invalid(
-                "progress", "progress_unsupported", "is not reported over HTTP: run `holdkit verify` where the data is"
-            )
-        answer = self._transport.ask("POST", "/v1/verify", long=True)
-        return VerifyReport(tuple(read_verify(answer.content).found))
+        Returns the first thousand differences.
+
+        The server does it as a job, and this waits for the job, however long it takes. `progress(done, total)` is called
+        now and then. If the wait is interrupted, or `progress` raises, the job is cancelled.
+        """
+        job = read_verify((self._transport.ask("POST", "/v1/verify", op=retry_key())).content)
+        try:
+            job = self._ended(job, progress)
+        except HoldkitError:
+            raise
+        except BaseException:
+            with suppress(HoldkitError):
+                self._transport.ask("DELETE", path_of("jobs", job.id))
+            raise
+        if job.result is None:
+            why = f"was {job.state}" if job.problem is None else f"failed: {job.problem.detail}"
+            raise EngineError(f"the verification {why}")
+        return VerifyReport(tuple(job.result.found))
+
+    def _ended(self, job: VerifyJob, progress: Progress | None) -> VerifyJob:
+        """The job, once it has ended."""
+        pause = FIRST_LOOK
+        while job.ended_at is None:
+            sleep(pause)
+            pause = min(2 * pause, LAST_LOOK)
+            job = read_verify((self._get(path_of("jobs", job.id))).content)
+            if progress is not None and job.total:
+                progress(job.done, job.total)
+        return job
 
     def stats(self) -> dict[str, Any]:
         """The server's counters since it started."""

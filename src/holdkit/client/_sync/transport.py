@@ -26,8 +26,6 @@ from ..problems import Attempts, Policy, error_from, read_problem
 from ..stream import StreamHandle
 
 MAX_KEY = 200
-LONG = 3600.0
-"""Seconds for a job that reads the whole database."""
 
 
 class Transport:
@@ -43,10 +41,8 @@ class Transport:
         self._in_progress: set[Attempts] = set()
         self._finished = Signal()
 
-    def ask(
-        self, method: str, path: str, body: Any = None, *, op: str | None = None, long: bool = False, **more: Any
-    ) -> httpx.Response:
-        """The answer, or the exception of its problem; within the time of one call, unless it is a `long` job."""
+    def ask(self, method: str, path: str, body: Any = None, *, op: str | None = None, **more: Any) -> httpx.Response:
+        """The answer, or the exception of its problem; within the time of one call."""
         headers = self._headers | more.pop("headers", {})
         if op is not None:
             headers["Idempotency-Key"] = _sendable(op)
@@ -54,9 +50,7 @@ class Transport:
             more["content"] = msgspec.json.encode(body)
             headers["Content-Type"] = "application/json"
         seconds = current().timeout
-        seconds = LONG if long else within(self._policy.seconds if seconds is None else seconds)
-        if long:
-            more["timeout"] = httpx.Timeout(10.0, read=LONG)
+        seconds = within(self._policy.seconds if seconds is None else seconds)
         attempts = Attempts(self._policy, time.monotonic(), seconds)
         self._in_progress.add(attempts)
         try:

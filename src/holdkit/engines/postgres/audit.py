@@ -73,9 +73,9 @@ class Audit:
         if [row[0] for row in heads] != list(range(self._lanes)):
             yield Difference("heads", "", "lanes", str([row[0] for row in heads]), f"0 … {self._lanes - 1}")
         self.stored.fence_floor = max((row[2] for row in heads), default=0)
-        yield from self._operations()
         holds = self._connection.fetch("audit_size")[0][0]
         meter = self.stored.meter = Meter(self._progress, sum(row[1] for row in heads) + holds)
+        yield from self._operations(meter.watch(self._connection.fetch_each("audit_operations")))
         entries = meter.over(chain.from_iterable(self._lane(row[0], row[1]) for row in heads))
         yield from audit(_numbered(entries), self.stored, self._created, now, self.folded, self.mismatches)
         yield from self._limits_version()
@@ -110,8 +110,8 @@ class Audit:
                 return
             after = rows[-1][position]
 
-    def _operations(self) -> Iterator[Difference]:
-        for row in self._connection.fetch_each("audit_operations"):
+    def _operations(self, rows: Iterator[Row]) -> Iterator[Difference]:
+        for row in rows:
             name = row_name((row[0], row[1]))
             expected = operation_checksum(row[0], row[1], row[2], row[3], row[4].encode())
             yield from _unless("operations", name, "crc", row[5], expected)
@@ -157,7 +157,7 @@ class StoredRows:
 
     def each_pool(self) -> Iterator[Found[Key, Pool]]:
         """Every pool."""
-        return _last_of_each(map(self._pool, self._connection.fetch_each("audit_pools")))
+        return self.meter.watch(_last_of_each(map(self._pool, self._connection.fetch_each("audit_pools"))))
 
     def each_hold(self) -> Iterator[Found[Key, StoredHold]]:
         """Every hold."""
@@ -165,11 +165,11 @@ class StoredRows:
 
     def each_record(self) -> Iterator[Found[RecordKey, Record]]:
         """Every record."""
-        return _last_of_each(map(self._record, self._connection.fetch_each("audit_records")))
+        return self.meter.watch(_last_of_each(map(self._record, self._connection.fetch_each("audit_records"))))
 
     def each_leg(self) -> Iterator[Found[LegKey, int]]:
         """Every leg's outstanding units."""
-        return _last_of_each(map(self._leg, self._connection.fetch_each("audit_legs")))
+        return self.meter.watch(_last_of_each(map(self._leg, self._connection.fetch_each("audit_legs"))))
 
     def _pool(self, row: Row) -> Found[Key, Pool]:
         pool = pool_of(row)

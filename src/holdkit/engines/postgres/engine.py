@@ -11,7 +11,7 @@ Here are the port's methods; each kind of work has its module: `transactions` (b
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any, Final, TypeVar
 
 import psycopg
@@ -208,7 +208,7 @@ class PostgresEngine:
 
     # The whole journal
 
-    def verify(self, progress: Progress | None = None) -> Iterator[Difference]:
+    def verify(self, progress: Progress | None = None) -> Generator[Difference, None, None]:
         """Fold the whole journal and report every row that differs from it."""
         self._check()
         database = self._database

@@ -6,7 +6,7 @@ Subclasses say what makes a batch durable and where the journal is; they add no 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from threading import TIMEOUT_MAX, RLock
 from typing import Any, TypeVar, cast
@@ -147,8 +147,11 @@ class ResidentEngine:
     def listen(self, wake: Callable[[], None]) -> None:
         """Nothing to do: there are no others."""
 
-    def verify(self, progress: Progress | None = None) -> Iterator[Difference]:
+    def verify(self, progress: Progress | None = None) -> Generator[Difference, None, None]:
         """Fold the journal, and compare."""
+        yield from self._audit(progress)
+
+    def _audit(self, progress: Progress | None) -> list[Difference]:
         with self._writing, closing(Spill()) as spill:
             self._check_open()
             tables = self._tables
@@ -164,7 +167,7 @@ class ResidentEngine:
                 audit(meter.over(self._journal.whole()), stored, self.stored.created, now, Folded(spill.table))
             )
             meter.finish()
-            return iter(found)
+            return found
 
     def _check_open(self) -> None:
         if self._closed:

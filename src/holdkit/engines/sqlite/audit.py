@@ -43,9 +43,9 @@ class Audit:
         driver = self._driver
         yield from check_migrations(driver)
         yield from check_settings(driver, self._created)
-        yield from check_operations(driver)
         entries, holds = driver.ask("load_head")[0][0] or 0, driver.ask("count_holds")[0][0]
         meter = self.stored.meter = Meter(self._progress, entries + holds)
+        yield from check_operations(meter.watch(driver.each("audit_operations")))
         yield from audit(
             meter.over(read_journal(driver)), self.stored, self._created, now, self.folded, self.mismatches
         )
@@ -88,9 +88,9 @@ def check_settings(driver: Driver, created: Limits) -> Iterator[Difference]:
                 yield Difference("settings", f"limit.{name}", "value", row[0], str(getattr(created, name)))
 
 
-def check_operations(driver: Driver) -> Iterator[Difference]:
+def check_operations(rows: Iterator[Row]) -> Iterator[Difference]:
     """Every stored answer of an operation id matches its checksum."""
-    for row in driver.each("audit_operations"):
+    for row in rows:
         expected = checksum(*row[:6])
         if expected != row[6]:
             yield Difference("operations", row_name((row[0], row[1])), "crc", str(row[6]), str(expected))
@@ -142,7 +142,7 @@ class Rows:
 
     def each_pool(self) -> Iterator[Found[Key, Pool]]:
         """Every pool."""
-        for row in self._driver.each("audit_pools"):
+        for row in self.meter.watch(self._driver.each("audit_pools")):
             pool = pool_of(row)
             found: tuple[Difference, ...] = ()
             if pool.over != bool(row[16]):
@@ -155,13 +155,13 @@ class Rows:
 
     def each_record(self) -> Iterator[Found[RecordKey, Record]]:
         """Every record."""
-        for row in self._driver.each("audit_records"):
+        for row in self.meter.watch(self._driver.each("audit_records")):
             record = record_of(row)
             yield record.key, record, ()
 
     def each_leg(self) -> Iterator[Found[LegKey, int]]:
         """Every leg's outstanding units."""
-        for *key, units in self._driver.each("audit_legs"):
+        for *key, units in self.meter.watch(self._driver.each("audit_legs")):
             yield (key[0], key[1], key[2], key[3]), units, ()
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import suppress
 from functools import cache
 from itertools import chain
 from types import MappingProxyType
@@ -113,9 +114,14 @@ class Driver:
             self.on_statement(name)
         cursor = self.connection.cursor()
         try:
-            yield from cursor.execute(self._named[name], parameters)
+            yield from chain(
+                cursor.execute(self._named[name], parameters)
+            )  # `yield from` would close the cursor itself
         finally:
-            cursor.close()
+            with suppress(
+                sqlite3.ProgrammingError
+            ):  # whoever ended the read in the middle may have closed the connection
+                cursor.close()
 
     def tell(self, sql: str) -> list[Row]:
         """Run a plain statement (begin, commit, a pragma, a migration's step); the hook sees its text."""

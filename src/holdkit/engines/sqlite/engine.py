@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -196,7 +196,7 @@ class SqliteEngine:
     def listen(self, wake: Callable[[], None]) -> None:
         """Do nothing: SQLite notifies nobody, so followers poll."""
 
-    def verify(self, progress: Progress | None = None) -> Iterator[Difference]:
+    def verify(self, progress: Progress | None = None) -> Generator[Difference, None, None]:
         """Fold the whole journal and report every row that differs from it."""
         self._check()
         with self._readers.one() as driver:

@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import closing
 from heapq import nlargest
-from typing import Any
+from itertools import islice
+from typing import Any, Final
 
+from ...core.audit_rows import Difference
 from ...core.model import Pool
+from ...engines.port import Engine
+from ...engines.whole_journal import Progress
 from ...errors import HoldkitError
 from ...kernel.limits import changes_of, in_seconds
-from ...wire.fields import PageQuery, at
+from ...wire.fields import PageQuery, at, encode
 from ...wire.keys import KeyAnswer, KeyPage, NewKeyBody, RotateKeyBody, WhoAmI
 from ...wire.pools import pool_answer
 from ...wire.system import ChangeLimitsBody, LimitsAnswer, Overview, SweepAnswer, SweepBody, TenantPage, VerifyAnswer
+from ..jobs import Job
 from ..keys import NewKey, shown
 from ..metrics import exposition
 from ..problems import Problem
 from ..request import JSON, Answer, Request, answer
 from .calls import call_fields
+from .jobs import started
 
+MAX_DIFFERENCES: Final = 1_000
+MAX_DIFFERENCE_TEXT: Final = 1_000_000
+"""Characters of all differences together: each appears twice in the answer."""
 PROMETHEUS = (b"content-type", b"text/plain; version=0.0.4; charset=utf-8")
 
 
@@ -116,17 +126,28 @@ async def change_limits(request: Request) -> Answer:
 
 
 async def verify(request: Request) -> Answer:
-    """Replay the whole journal and compare; one request at a time."""
-    running = request.running
-    if running.verifying:
-        raise Problem(503, "verify_running", "another verification is running: retry when it has ended", retry_after=5)
-    running.verifying = True
-    try:
-        report = await request.kernel.verify()
-    finally:
-        running.verifying = False
-    found = list(report.differences[:1_000])
-    return answer(VerifyAnswer(report.ok, [str(one) for one in found], found, request.now()))
+    """Start a job that replays the whole journal and compares; one at a time."""
+    executor = request.kernel.executor
+
+    async def work(job: Job) -> bytes:
+        found = await job.in_thread(lambda: first_differences(executor.engine, job.report))
+        return encode(VerifyAnswer(not found, [str(one) for one in found], found, at(executor.now())))
+
+    return started(request, request.running.jobs.start("verify", request.caller.tenant, work, op=request.op))
+
+
+def first_differences(engine: Engine, progress: Progress) -> list[Difference]:
+    """The first differences that verifying finds, so many and of so many characters that they fit into one answer; the first one
+    in any case."""
+    found: list[Difference] = []
+    size = 0
+    with closing(engine.verify(progress)) as differences:
+        for one in islice(differences, MAX_DIFFERENCES):
+            size += len(str(one))
+            if found and size > MAX_DIFFERENCE_TEXT:
+                break
+            found.append(one)
+    return found
 
 
 async def stats(request: Request) -> Answer:

@@ -204,4 +204,28 @@ def _whole(rows: list[JournalRow]) -> list[JournalRow]:
     return [row for row in rows if not entry_of(row).part]
 
 
-CHECKS = (gap_free, every_change_has_its_entry, replay_is_state, history_is_the_journal, pools_have_their_history)
+class _Enough(Exception):
+    """Raised by a progress callback that wants a job to end."""
+
+
+def verification_can_be_ended(harness: Harness) -> None:
+    """A progress callback that raises ends a verification, and so does closing it; the engine works on."""
+    exercise_everything(harness)
+
+    def enough(done: int, total: int) -> None:
+        raise _Enough(f"at {done} of {total}")
+
+    for _ in range(20):  # more often than an engine has connections
+        try:
+            list(harness.engine.verify(enough))
+        except _Enough:
+            pass
+        else:
+            require(False, "the verification went on although its progress callback raised")
+        harness.engine.verify().close()
+    harness.granted(90, "a")
+    harness.verify()
+
+
+CHECKS = (gap_free, every_change_has_its_entry, replay_is_state, history_is_the_journal, pools_have_their_history,
+          verification_can_be_ended)  # fmt: skip

@@ -6,7 +6,7 @@ nothing was done), a timeout (nobody can say; behind the point the write has rea
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import suppress
 from typing import Any, Literal, TypeVar
 
@@ -109,7 +109,7 @@ class FaultyEngine:
     def listen(self, wake: Callable[[], None]) -> None:
         self.inner.listen(wake)
 
-    def verify(self, progress: Progress | None = None) -> Iterator[Difference]:
+    def verify(self, progress: Progress | None = None) -> Generator[Difference, None, None]:
         return self.inner.verify(progress)
 
     def close(self) -> None:
