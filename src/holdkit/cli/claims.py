@@ -7,10 +7,11 @@ from typing import Any
 
 import click
 
+from ..faces._sync.kernel import Kernel
 from ..faces.claim import Claim
-from .documents import claim_document
+from ..wire.claims import claim_answer
 from .holds import owner_option, seconds, ticket_from
-from .options import call_of, call_options, open_kernel, tenant_options
+from .options import call_of, call_options, open_kernel, tenant_options, time_of
 from .output import OK, Output, clock_time
 
 HEADS = ("claim", "key", "state", "deadline", "entity", "fence")
@@ -45,7 +46,8 @@ def reserve(
     """
     with open_kernel(url, tenant) as hk:
         found = hk.claims.reserve(type_, value, ttl=_given(ttl), owner=owner, **call_of(call))
-    Output(in_json).write(claim_document(found), found.ticket or "")
+        document = claim_answer(found, time_of(hk), secret=True, with_tenant=True)
+    Output(in_json).write(document, found.ticket or "")
     if not in_json and sys.stdout.isatty():
         click.echo(f"claimed until {clock_time(found.deadline)} UTC, as {found.id}", err=True)
     return OK
@@ -67,7 +69,7 @@ def confirm(
       holdkit claim confirm "$TICKET" --entity user:7
     """
     with open_kernel(url, tenant) as hk:
-        return _print(hk.claims.confirm(ticket_from(which), entity=entity, owner=owner, **call_of(call)), in_json)
+        return _print(hk, [hk.claims.confirm(ticket_from(which), entity=entity, owner=owner, **call_of(call))], in_json)
 
 
 @claim.command()
@@ -83,7 +85,7 @@ def release(url: str | None, tenant: str, in_json: bool, which: str, owner: str 
       holdkit claim release "$TICKET" --reason user_cancelled
     """
     with open_kernel(url, tenant) as hk:
-        return _print(hk.claims.release(ticket_from(which), owner=owner, **call_of(call)), in_json)
+        return _print(hk, [hk.claims.release(ticket_from(which), owner=owner, **call_of(call))], in_json)
 
 
 @claim.command()
@@ -100,7 +102,7 @@ def forget(url: str | None, tenant: str, in_json: bool, which: str, owner: str |
       holdkit claim forget "$TICKET" --reason "account closed"
     """
     with open_kernel(url, tenant) as hk:
-        return _print(hk.claims.forget(ticket_from(which), owner=owner, force=force, **call_of(call)), in_json)
+        return _print(hk, [hk.claims.forget(ticket_from(which), owner=owner, force=force, **call_of(call))], in_json)
 
 
 @claim.command()
@@ -126,13 +128,12 @@ def find(
     """
     with open_kernel(url, tenant) as hk:
         found = hk.claims.find(id=claim_id, type=type_, value=value, active_only=active)
-    rows = [] if found is None else [found]
-    Output(in_json).table([claim_document(one) for one in rows], HEADS, [_row(one) for one in rows])
-    return OK
+        return _print(hk, [] if found is None else [found], in_json)
 
 
-def _print(found: Claim, in_json: bool) -> int:
-    Output(in_json).table([claim_document(found)], HEADS, [_row(found)])
+def _print(hk: Kernel, found: list[Claim], in_json: bool) -> int:
+    documents = [claim_answer(one, time_of(hk), with_tenant=True) for one in found]
+    Output(in_json).table(documents, HEADS, [_row(one) for one in found])
     return OK
 
 

@@ -12,10 +12,11 @@ import msgspec
 from ..core.commands import Amounts, Overage
 from ..core.model import State
 from ..core.validation import invalid
+from ..faces._sync.kernel import Kernel
 from ..kernel.normalise import What
 from ..kernel.results import Hold
-from .documents import hold_document
-from .options import call_of, call_options, open_kernel, tenant_options
+from ..wire.holds import hold_answer, hold_now
+from .options import call_of, call_options, open_kernel, tenant_options, time_of
 from .output import OK, Output, clock_time
 
 HEADS = ("hold", "state", "legs", "deadline", "fence", "actor", "entity")
@@ -53,7 +54,8 @@ def hold(
         held = hk.hold(
             what, quantity, ttl=seconds(ttl), id=hold_id, entity=entity, metadata=_object(metadata), **call_of(call)
         )
-    Output(in_json).write(hold_document(held), held.ticket or "")
+        document = hold_now(held, time_of(hk), secret=True, with_tenant=True)
+    Output(in_json).write(document, held.ticket or "")
     if not in_json and sys.stdout.isatty():
         click.echo(f"held until {clock_time(held.deadline)} UTC, fence {held.fence}", err=True)
     return OK
@@ -84,7 +86,7 @@ def confirm(
             ticket_from(hold), owner=owner, quantity=amounts(units, legs), keep_rest=keep_rest, overage=overage,
             entity=entity, **call_of(call),
         )  # fmt: skip
-    return _print(done, in_json)
+        return _print(hk, done, in_json)
 
 
 @click.command()
@@ -108,7 +110,7 @@ def release(
     """
     with open_kernel(url, tenant) as hk:
         done = hk.release(ticket_from(hold), owner=owner, quantity=amounts(units, legs), force=force, **call_of(call))
-    return _print(done, in_json)
+        return _print(hk, done, in_json)
 
 
 @click.command()
@@ -129,7 +131,7 @@ def extend(
     """
     with open_kernel(url, tenant) as hk:
         done = hk.extend(ticket_from(hold), owner=owner, by=seconds(by), ttl=seconds(ttl), **call_of(call))
-    return _print(done, in_json)
+        return _print(hk, done, in_json)
 
 
 @click.command("return")
@@ -155,7 +157,7 @@ def return_(
         done = hk.return_units(
             ticket_from(hold), owner=owner, quantity=amounts(units, legs), force=force, **call_of(call)
         )
-    return _print(done, in_json)
+        return _print(hk, done, in_json)
 
 
 @click.group()
@@ -187,7 +189,9 @@ def list_holds(
     """
     with open_kernel(url, tenant) as hk:
         found = hk.holds(pool=pool, state=state, entity=entity, after=after, limit=limit)
-    Output(in_json).table([hold_document(one) for one in found], HEADS, [row_of(one) for one in found])
+    Output(in_json).table(
+        [hold_answer(one.row, with_tenant=True) for one in found], HEADS, [row_of(one) for one in found]
+    )
     return OK
 
 
@@ -202,7 +206,7 @@ def show(url: str | None, tenant: str, in_json: bool, hold: str) -> int:
       holdkit holds show 0199c0ffee…
     """
     with open_kernel(url, tenant) as hk:
-        return _print(hk.get(ticket_from(hold)), in_json)
+        return _print(hk, hk.get(ticket_from(hold)), in_json)
 
 
 def row_of(hold: Hold) -> list[str]:
@@ -219,8 +223,9 @@ def row_of(hold: Hold) -> list[str]:
     ]
 
 
-def _print(hold: Hold, in_json: bool) -> int:
-    Output(in_json).table([hold_document(hold)], HEADS, [row_of(hold)])
+def _print(hk: Kernel, hold: Hold, in_json: bool) -> int:
+    document = hold_now(hold, time_of(hk), secret=False, with_tenant=True)
+    Output(in_json).table([document], HEADS, [row_of(hold)])
     return OK
 
 

@@ -16,7 +16,9 @@ from ..engines.log.inspection import Seen, entries_of, look
 from ..faces._sync.kernel import Kernel
 from ..kernel.normalise import text_of
 from ..kernel.results import JournalEntry
-from .documents import LogDocument, entry_document
+from ..wire.fields import encode
+from ..wire.journal import entry_answer
+from .documents import LogDocument
 from .options import open_kernel, tenant_options
 from .output import FOUND, OK, Output, as_json
 
@@ -100,7 +102,8 @@ def history(url: str | None, tenant: str, in_json: bool, subject: str, after: st
 
 def _print(entries: Iterable[JournalEntry], in_json: bool) -> None:
     for entry in entries:
-        click.echo(msgspec.json.encode(entry_document(entry)) if in_json else entry_line(entry.entry, entry.position))
+        document = encode(entry_answer(entry, with_tenant=True)) if in_json else None
+        click.echo(document or entry_line(entry.entry, entry.position))
 
 
 def entry_line(entry: Entry, at: Position) -> str:

@@ -11,7 +11,9 @@ from ..core.limits import SPANS
 from ..kernel.doctor import examine
 from ..kernel.limits import changes_of, in_seconds
 from ..kernel.opening import migrate as migrate_schema
-from .documents import DoctorDocument, LimitsDocument, MigrateDocument, RepairDocument, SweepDocument, VerifyDocument
+from ..wire.fields import at
+from ..wire.system import LimitsAnswer, SweepAnswer, VerifyAnswer
+from .documents import DoctorDocument, MigrateDocument, RepairDocument
 from .options import (
     call_of,
     call_options,
@@ -21,6 +23,7 @@ from .options import (
     open_existing,
     open_kernel,
     schema_given,
+    time_of,
 )
 from .output import FOUND, OK, Output, progress_bar
 from .serve import server_settings
@@ -36,8 +39,10 @@ def verify(target: str | None, url: str | None, in_json: bool) -> int:
       holdkit verify sqlite:///holds.db && echo clean
     """
     with open_existing(chosen_url(url, target)) as engine, progress_bar("verifying") as progress:
-        found = tuple(str(difference) for difference in engine.verify(progress))
-    Output(in_json).write(VerifyDocument(engine.url, not found, found), *(found or ["every row matches the journal"]))
+        found = list(engine.verify(progress))
+        lines = [str(difference) for difference in found]
+        document = VerifyAnswer(not found, lines, found, at(engine.clock()))
+    Output(in_json).write(document, *(lines or ["every row matches the journal"]))
     return FOUND if found else OK
 
 
@@ -98,10 +103,11 @@ def limits(
             found = hk.change_limits(if_version=if_version, **_who(call), **values)
         else:
             found = hk.limits_in_force()
+        now = time_of(hk)
     values_in_seconds = in_seconds(found)
     lines = [f"{name:<20} {_shown(name, value)}" for name, value in values_in_seconds.items()]
     Output(in_json).write(
-        LimitsDocument(hk.url, values_in_seconds, found.version), *lines, f"{'version':<20} {found.version}"
+        LimitsAnswer(values_in_seconds, found.version, now), *lines, f"{'version':<20} {found.version}"
     )
     return OK
 
@@ -141,7 +147,8 @@ def sweep(target: str | None, url: str | None, limit: int, in_json: bool) -> int
     with open_kernel(chosen_url(url, target)) as hk:
         report = hk.sweep(limit)
     more = "; more are due: run it again" if report.more else ""
-    document = SweepDocument(hk.url, report.expired, report.holds, report.tenants, report.more)
+    holds, tenants = list(report.holds), list(report.tenants)
+    document = SweepAnswer(report.expired, holds, tenants, report.more, at(report.scanned_slot))
     Output(in_json).write(document, f"{report.expired} holds expired{more}")
     return OK
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -17,6 +18,7 @@ from ..faces._sync.kernel import Kernel
 from ..faces.opening import connect
 from ..kernel.context import Call
 from ..kernel.opening import open_engine, with_schema
+from ..wire.fields import at
 from .output import as_json
 
 _SCHEMA = "holdkit.schema"
@@ -111,6 +113,11 @@ def must_exist(url: str) -> None:
             field="url",
             code="url_not_found",
         )
+
+
+def time_of(hk: Kernel) -> datetime:
+    """The engine's time, for the `server_time` of a document."""
+    return at(hk.executor.now())
 
 
 @contextmanager

@@ -18,6 +18,7 @@ import msgspec
 from ..core.model import Slot
 from ..errors import CursorLost, HoldkitError, InvalidRequest, OutcomeUnknown, Overloaded, Refused
 from ..kernel.normalise import datetime_of
+from ..wire.fields import encode
 from .documents import ErrorDocument
 
 OK: Final = 0
@@ -42,7 +43,7 @@ class Output:
     def write(self, document: msgspec.Struct, *lines: str) -> None:
         """Print one JSON document on one line, or these lines."""
         if self.in_json:
-            click.echo(msgspec.json.encode(document))
+            click.echo(encode(document))
         else:
             for line in lines:
                 click.echo(line)
@@ -51,7 +52,7 @@ class Output:
         """Print JSON lines, or a table: styled on a terminal, in plain columns elsewhere."""
         if self.in_json:
             for document in documents:
-                click.echo(msgspec.json.encode(document))
+                click.echo(encode(document))
             return
         cells = [list(row) for row in rows]
         if sys.stdout.isatty():

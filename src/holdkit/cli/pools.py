@@ -7,8 +7,10 @@ from typing import Any
 import click
 
 from ..core.model import Pool
-from .documents import TenantDocument, pool_document
-from .options import call_of, call_options, open_kernel, tenant_options, url_option
+from ..faces._sync.kernel import Kernel
+from ..wire.pools import pool_answer, pool_now
+from .documents import TenantDocument
+from .options import call_of, call_options, open_kernel, tenant_options, time_of, url_option
 from .output import OK, Output, as_json
 
 HEADS = ("pool", "total", "held", "consumed", "available", "")
@@ -41,7 +43,9 @@ def list_pools(url: str | None, tenant: str, in_json: bool, prefix: str, archive
     """
     with open_kernel(url, tenant) as hk:
         found = hk.pools(prefix, archived=archived, after=after, limit=limit)
-    Output(in_json).table([pool_document(pool) for pool in found], HEADS, [_row(pool) for pool in found])
+    Output(in_json).table(
+        [pool_answer(pool, with_tenant=True) for pool in found], HEADS, [_row(pool) for pool in found]
+    )
     return OK
 
 
@@ -56,7 +60,7 @@ def show(url: str | None, tenant: str, in_json: bool, pool: str) -> int:
       holdkit pools show gpu
     """
     with open_kernel(url, tenant) as hk:
-        _print(hk.pool(pool), in_json)
+        _print(hk, hk.pool(pool), in_json)
     return OK
 
 
@@ -74,7 +78,7 @@ def create(url: str | None, tenant: str, in_json: bool, pool: str, total: int, e
       holdkit pools create gpu 8
     """
     with open_kernel(url, tenant, create=True) as hk:
-        _print(hk.create_pool(pool, total, exist_ok=exist_ok, **call_of(call)), in_json)
+        _print(hk, hk.create_pool(pool, total, exist_ok=exist_ok, **call_of(call)), in_json)
     return OK
 
 
@@ -91,7 +95,7 @@ def resize(url: str | None, tenant: str, in_json: bool, pool: str, total: int, *
       holdkit pools resize gpu 16 --reason "second rack"
     """
     with open_kernel(url, tenant) as hk:
-        _print(hk.resize_pool(pool, total, **call_of(call)), in_json)
+        _print(hk, hk.resize_pool(pool, total, **call_of(call)), in_json)
     return OK
 
 
@@ -108,7 +112,7 @@ def return_(url: str | None, tenant: str, in_json: bool, pool: str, units: int, 
       holdkit pools return show:42 2 --reason "refund of order 9"
     """
     with open_kernel(url, tenant) as hk:
-        _print(hk.return_units(pool=pool, quantity=units, force=True, **call_of(call)), in_json)
+        _print(hk, hk.return_units(pool=pool, quantity=units, force=True, **call_of(call)), in_json)
     return OK
 
 
@@ -124,7 +128,7 @@ def remove(url: str | None, tenant: str, in_json: bool, pool: str, **call: Any) 
       holdkit pools remove gpu --reason "sold"
     """
     with open_kernel(url, tenant) as hk:
-        _print(hk.remove_pool(pool, **call_of(call)), in_json)
+        _print(hk, hk.remove_pool(pool, **call_of(call)), in_json)
     return OK
 
 
@@ -140,7 +144,7 @@ def archive(url: str | None, tenant: str, in_json: bool, pool: str, **call: Any)
       holdkit pools archive show:42 --reason "the show is over"
     """
     with open_kernel(url, tenant) as hk:
-        _print(hk.archive_pool(pool, **call_of(call)), in_json)
+        _print(hk, hk.archive_pool(pool, **call_of(call)), in_json)
     return OK
 
 
@@ -156,7 +160,7 @@ def unarchive(url: str | None, tenant: str, in_json: bool, pool: str, **call: An
       holdkit pools unarchive show:42
     """
     with open_kernel(url, tenant) as hk:
-        _print(hk.unarchive_pool(pool, **call_of(call)), in_json)
+        _print(hk, hk.unarchive_pool(pool, **call_of(call)), in_json)
     return OK
 
 
@@ -189,5 +193,5 @@ def _row(pool: Pool) -> list[str]:
     ]
 
 
-def _print(pool: Pool, in_json: bool) -> None:
-    Output(in_json).table([pool_document(pool)], HEADS, [_row(pool)])
+def _print(hk: Kernel, pool: Pool, in_json: bool) -> None:
+    Output(in_json).table([pool_now(pool, time_of(hk), with_tenant=True)], HEADS, [_row(pool)])

@@ -12,12 +12,14 @@ import click
 
 from ..engines.doctor import Finding
 from ..errors import EngineError, InvalidRequest
-from .documents import SettingDocument, key_document
-from .options import chosen_url, database_options, open_kernel, url_option
+from ..faces._sync.kernel import Kernel
+from ..wire.keys import KeyAnswer, KeyInfo
+from .documents import SettingDocument
+from .options import chosen_url, database_options, open_kernel, time_of, url_option
 from .output import OK, Output, as_json
 
 if TYPE_CHECKING:
-    from ..server import KeyInfo, Keys
+    from ..server import Keys
     from ..server.configuration import Setting
 
 HEADS = ("key", "name", "scope", "tenant", "state", "expires")
@@ -150,13 +152,13 @@ def keys() -> None:
 
 
 @contextmanager
-def _keys(url: str | None, *, create: bool = False) -> Iterator[Keys]:
+def _keys(url: str | None, *, create: bool = False) -> Iterator[tuple[Kernel, Keys]]:
     need_server()
     from ..server import Keys
     from ..server.settings import secret_from_environment
 
     with open_kernel(url, create=create) as hk:
-        yield Keys(hk, pepper=secret_from_environment())
+        yield hk, Keys(hk, pepper=secret_from_environment())
 
 
 @keys.command()
@@ -173,9 +175,10 @@ def make(url: str | None, in_json: bool, name: str, scope: Any, tenant: str, ttl
     Example:
       holdkit keys make checkout --scope hold --ttl 365d
     """
-    with _keys(url, create=True) as store:
+    with _keys(url, create=True) as (hk, store):
         new = store.make(name, scope=scope, tenant=tenant, ttl=ttl)
-    Output(in_json).write(key_document(new.info, new.text), new.text)
+        document = KeyAnswer(new.info, new.text, time_of(hk))
+    Output(in_json).write(document, new.text)
     return OK
 
 
@@ -190,9 +193,9 @@ def list_keys(url: str | None, in_json: bool, tenant: str | None) -> int:
     Example:
       holdkit keys list
     """
-    with _keys(url) as store:
+    with _keys(url) as (_, store):
         found = store.listed(tenant=tenant)
-    Output(in_json).table([key_document(one) for one in found], HEADS, [_row(one) for one in found])
+    Output(in_json).table(found, HEADS, [_row(one) for one in found])
     return OK
 
 
@@ -207,9 +210,9 @@ def revoke(url: str | None, in_json: bool, key: str) -> int:
     Example:
       holdkit keys revoke abcdefgh23456723
     """
-    with _keys(url) as store:
+    with _keys(url) as (_, store):
         info = store.revoke(key)
-    Output(in_json).table([key_document(info)], HEADS, [_row(info)])
+    Output(in_json).table([info], HEADS, [_row(info)])
     return OK
 
 
@@ -225,11 +228,19 @@ def rotate(url: str | None, in_json: bool, key: str, grace: str | None) -> int:
     Example:
       holdkit keys rotate abcdefgh23456723 --grace 1h
     """
-    with _keys(url) as store:
+    with _keys(url) as (hk, store):
         new = store.rotate(key) if grace is None else store.rotate(key, grace=grace)
-    Output(in_json).write(key_document(new.info, new.text), new.text)
+        document = KeyAnswer(new.info, new.text, time_of(hk))
+    Output(in_json).write(document, new.text)
     return OK
 
 
 def _row(key: KeyInfo) -> list[str]:
-    return [key.id, key.name, key.scope, key.tenant, key.state, key.expires_at or "-"]
+    return [
+        key.id,
+        key.name,
+        key.scope,
+        key.tenant,
+        key.state,
+        "-" if key.expires_at is None else f"{key.expires_at:%Y-%m-%d %H:%M:%S}",
+    ]

@@ -20,7 +20,10 @@ from ..core.model import Pool
 from ..faces._sync.kernel import Kernel
 from ..kernel.normalise import text_of
 from ..kernel.results import Hold, JournalEntry
-from .documents import WatchDocument, entry_document, hold_document, pool_document
+from ..wire.holds import hold_answer
+from ..wire.journal import entry_answer
+from ..wire.pools import pool_answer
+from .documents import WatchDocument
 from .options import chosen_url, database_options, open_kernel, tenant_option
 from .output import OK, Output, clock_time
 
@@ -223,8 +226,8 @@ class Watcher:
         return WatchDocument(
             at=text_of(self.now) or "",
             url=self._hk.url,
-            pools=tuple(map(pool_document, self.pools)),
-            holds=tuple(map(hold_document, self.holds)),
-            entries=tuple(map(entry_document, self.tail)),
+            pools=tuple(pool_answer(pool, with_tenant=True) for pool in self.pools),
+            holds=tuple(hold_answer(hold.row, with_tenant=True) for hold in self.holds),
+            entries=tuple(entry_answer(entry, with_tenant=True) for entry in self.tail),
             rates=self.rates,
         )

@@ -129,15 +129,10 @@ def shown(key: StoredKey, now: Slot) -> KeyInfo:
         scope=key.scope,
         name=key.name,
         state=state_of(key, now),
-        made_at=_time(key.made_at),
-        expires_at=_time(key.expires_at),
-        revoked_at=_time(key.revoked_at),
+        made_at=datetime_of(key.made_at),
+        expires_at=datetime_of(key.expires_at),
+        revoked_at=datetime_of(key.revoked_at),
     )
-
-
-def _time(slot: Slot | None) -> str | None:
-    at = datetime_of(slot)
-    return None if at is None else at.isoformat().replace("+00:00", "Z")
 
 
 def check_scope(scope: object) -> Scope:

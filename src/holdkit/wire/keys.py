@@ -20,9 +20,9 @@ class KeyInfo(Struct, frozen=True, kw_only=True):
     scope: Scope
     name: str
     state: Literal["active", "expired", "revoked"]
-    made_at: str | None
-    expires_at: str | None = None
-    revoked_at: str | None = None
+    made_at: datetime | None
+    expires_at: datetime | None = None
+    revoked_at: datetime | None = None
 
 
 class NewKeyBody(Struct, kw_only=True, forbid_unknown_fields=True):

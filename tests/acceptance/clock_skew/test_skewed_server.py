@@ -12,10 +12,11 @@ import pytest
 
 import holdkit
 from holdkit import Allowance
-from holdkit.cli.documents import DoctorDocument, KeyDocument, WatchDocument
+from holdkit.cli.documents import DoctorDocument, WatchDocument
 from holdkit.client import connect, connect_async
 from holdkit.core.model import SECOND
 from holdkit.kernel.normalise import moment
+from holdkit.wire.keys import KeyAnswer
 from tests.acceptance.clock_skew.test_skewed_clients import SLACK, TTL, database_slot
 from tests.acceptance.clock_skew.test_skewed_clients import told as nearly_all
 from tests.support.command_line import run, told
@@ -117,10 +118,10 @@ def test_the_command_line_counts_down_by_the_database(skew: int, postgres_url: s
 
 def test_the_keys_of_a_server_live_by_the_database(skew: int, postgres_url: str, monkeypatch: Any) -> None:
     monkeypatch.setenv("HOLDKIT_URL", postgres_url)
-    made = told(KeyDocument, "keys", "make", "a", "--ttl", "50m")
-    assert made.expires_at is not None
-    nearly_all((moment(datetime.fromisoformat(made.expires_at)) - database_slot(postgres_url)) / SECOND)
-    assert made.state == "active"
+    made = told(KeyAnswer, "keys", "make", "a", "--ttl", "50m")
+    assert made.info.expires_at is not None
+    nearly_all((moment(made.info.expires_at) - database_slot(postgres_url)) / SECOND)
+    assert made.info.state == "active"
 
 
 def test_doctor_says_that_this_machine_is_wrong(skew: int, postgres_url: str) -> None:

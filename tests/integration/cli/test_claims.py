@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from holdkit.cli.documents import ClaimDocument, ErrorDocument
+from holdkit.cli.documents import ErrorDocument
+from holdkit.wire.claims import ClaimAnswer
 from tests.support.command_line import each, read, run, told
 
 KEY = ("email", "alice@example.com")
@@ -19,27 +20,27 @@ def _place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_key_from_claim_to_forgetting() -> None:
-    claim = told(ClaimDocument, "claim", "reserve", *KEY, "--ttl", "5m", "--actor", "user:7")
+    claim = told(ClaimAnswer, "claim", "reserve", *KEY, "--ttl", "5m", "--actor", "user:7")
     assert (claim.key, claim.state, claim.entity) == ("email:alice@example.com", "held", None)
     assert claim.ticket is not None
-    done = told(ClaimDocument, "claim", "confirm", "-", "--entity", "user:7", stdin=claim.ticket + "\n")
+    done = told(ClaimAnswer, "claim", "confirm", "-", "--entity", "user:7", stdin=claim.ticket + "\n")
     assert (done.id, done.state, done.entity) == (claim.id, "confirmed", "user:7")
-    (found,) = each(ClaimDocument, "claim", "find", *KEY)
+    (found,) = each(ClaimAnswer, "claim", "find", *KEY)
     assert (found.state, found.entity, found.ticket) == ("confirmed", "user:7", None)
-    freed = told(ClaimDocument, "claim", "forget", claim.ticket, "--reason", "account closed")
+    freed = told(ClaimAnswer, "claim", "forget", claim.ticket, "--reason", "account closed")
     assert freed.id == claim.id
-    assert told(ClaimDocument, "claim", "reserve", *KEY, "--ttl", 60).fence > claim.fence
+    assert told(ClaimAnswer, "claim", "reserve", *KEY, "--ttl", 60).fence > claim.fence
 
 
 def test_another_owner_is_refused_and_told_whose_it_is_not() -> None:
-    first = told(ClaimDocument, "claim", "reserve", *KEY, "--ttl", "5m", "--owner", "mine")
-    again = told(ClaimDocument, "claim", "reserve", *KEY, "--ttl", "5m", "--owner", "mine")
+    first = told(ClaimAnswer, "claim", "reserve", *KEY, "--ttl", "5m", "--owner", "mine")
+    again = told(ClaimAnswer, "claim", "reserve", *KEY, "--ttl", "5m", "--owner", "mine")
     assert (again.hold, again.replayed) == (first.hold, True)
     said = run("claim", "reserve", *KEY, "--ttl", "5m", "--json", code=1)
     error = read(ErrorDocument, said.err)
     assert error.reason == "already_claimed"
     assert "mine" not in said.err
-    told(ClaimDocument, "claim", "release", first.ticket or "", "--reason", "user_cancelled")
+    told(ClaimAnswer, "claim", "release", first.ticket or "", "--reason", "user_cancelled")
     people = run("claim", "reserve", *KEY, "--ttl", "5m").out
     assert people.startswith("hk1.")
 

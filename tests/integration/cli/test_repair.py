@@ -11,7 +11,9 @@ import psycopg
 import pytest
 
 import holdkit
-from holdkit.cli.documents import EntryDocument, RepairDocument, VerifyDocument
+from holdkit.cli.documents import RepairDocument
+from holdkit.wire.journal import EntryAnswer
+from holdkit.wire.system import VerifyAnswer
 from tests.support.command_line import each, run, told
 
 Change = Callable[[str], None]
@@ -72,16 +74,16 @@ DAMAGE = {
 def test_verify_repair_verify(url: str, by_hand: Change, damage: str) -> None:
     sql = DAMAGE[damage]
     by_hand(sql.replace("'false'", "0") if url.startswith("sqlite") else sql)
-    found = told(VerifyDocument, "verify", code=6)
+    found = told(VerifyAnswer, "verify", code=6)
     journal = run("journal", "list", "--json").out
     tried = told(RepairDocument, "repair", code=6)
     assert (tried.dry_run, tried.ok, tried.left) == (True, False, ())
-    assert tried.repaired == found.differences
-    assert told(VerifyDocument, "verify", code=6) == found, "nothing was changed yet"
+    assert list(tried.repaired) == found.differences
+    assert told(VerifyAnswer, "verify", code=6).found == found.found, "nothing was changed yet"
     assert run("journal", "list", "--json").out == journal
     done = told(RepairDocument, "repair", "--yes", "--reason", "an accident", "--actor", "user:ops")
-    assert (done.ok, done.repaired) == (True, found.differences)
-    assert told(VerifyDocument, "verify").ok
+    assert (done.ok, list(done.repaired)) == (True, found.differences)
+    assert told(VerifyAnswer, "verify").ok
     assert told(RepairDocument, "repair", "--yes").repaired == ()
     with holdkit.connect(url) as hk:  # life goes on
         held = hk.release("5" * 32, owner="me")
@@ -98,10 +100,10 @@ def test_verify_repair_verify(url: str, by_hand: Change, damage: str) -> None:
 def test_the_journal_says_what_was_and_what_is(url: str, by_hand: Change) -> None:
     by_hand("update holdkit_pools set held = 5, consumed = 1 where id = 'b'")
     run("repair", "--yes", "--reason", "an accident", "--actor", "user:ops")
-    (entry,) = [one for one in each(EntryDocument, "history", "b") if one.action == "pool.repaired"]
+    (entry,) = [one for one in each(EntryAnswer, "history", "b") if one.action == "pool.repaired"]
     assert (entry.actor, entry.reason, entry.subject) == ("user:ops", "an accident", "b")
     (effect,) = entry.pools
-    assert (effect.held, effect.held_by, effect.consumed, effect.consumed_by) == (1, -4, 0, -1)
+    assert (effect.pool.held, effect.held, effect.pool.consumed, effect.consumed) == (1, -4, 0, -1)
 
 
 DERIVED = {
@@ -147,7 +149,7 @@ def test_a_pool_that_nobody_created_goes(url: str, by_hand: Change) -> None:
         f" values ('', 'ghost', 5, 1, 0, 99, 0, 1, {no}, {no}" + values + ")"
     )
     assert told(RepairDocument, "repair", "--yes").ok
-    assert told(VerifyDocument, "verify").ok
+    assert told(VerifyAnswer, "verify").ok
     with holdkit.connect(url) as hk:
         assert "ghost" not in [pool.id for pool in hk.pools()]
         hk.create_pool("ghost", total=1)
@@ -183,12 +185,12 @@ def test_what_does_not_fit_in_memory_is_found_and_repaired_as_well(
     """Without any room everything is folded on disk, and the differences are the same."""
     for sql in ("a total", "a leg gone", "a record changed", "a fence back", "a hold's legs nonsense"):
         by_hand(DAMAGE[sql])
-    found = told(VerifyDocument, "verify", code=6)
+    found = told(VerifyAnswer, "verify", code=6)
     assert len(found.differences) > 5
     monkeypatch.setattr("holdkit.engines.whole_journal.MEMORY_LIMIT", 0)
-    assert told(VerifyDocument, "verify", code=6) == found
-    assert told(RepairDocument, "repair", "--yes").repaired == found.differences
-    assert told(VerifyDocument, "verify").ok
+    assert told(VerifyAnswer, "verify", code=6).found == found.found
+    assert list(told(RepairDocument, "repair", "--yes").repaired) == found.differences
+    assert told(VerifyAnswer, "verify").ok
 
 
 def test_both_tell_how_far_they_are(url: str, by_hand: Change) -> None:

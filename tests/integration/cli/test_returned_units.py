@@ -7,7 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from holdkit.cli.documents import ClaimDocument, EntryDocument, ErrorDocument, HoldDocument, PoolDocument
+from holdkit.cli.documents import ErrorDocument
+from holdkit.wire.claims import ClaimAnswer
+from holdkit.wire.holds import HoldNow
+from holdkit.wire.journal import EntryAnswer
+from holdkit.wire.pools import PoolNow
 from tests.support.command_line import each, read, run, told
 
 KEY = ("email", "alice@example.com")
@@ -31,10 +35,10 @@ def refusal(*arguments: object, code: int = 1, stdin: str = "") -> ErrorDocument
     return read(ErrorDocument, said.err)
 
 
-def confirmed(*legs: object) -> HoldDocument:
+def confirmed(*legs: object) -> HoldNow:
     """A confirmed hold as it was when it was placed: with its ticket."""
-    held = told(HoldDocument, "hold", *legs, "--ttl", "5m")
-    told(HoldDocument, "confirm", held.ticket, "--entity", "order:9")
+    held = told(HoldNow, "hold", *legs, "--ttl", "5m")
+    told(HoldNow, "confirm", held.ticket, "--entity", "order:9")
     return held
 
 
@@ -45,24 +49,24 @@ def retire() -> None:
 
 
 def counts() -> tuple[int, int, int]:
-    pool = told(PoolDocument, "pools", "show", "gpu")
+    pool = told(PoolNow, "pools", "show", "gpu")
     return pool.held, pool.consumed, pool.available
 
 
-def last() -> EntryDocument:
-    (entry,) = each(EntryDocument, "journal", "tail", "-n", 1)
+def last() -> EntryAnswer:
+    (entry,) = each(EntryAnswer, "journal", "tail", "-n", 1)
     return entry
 
 
 def test_units_come_back_by_ticket() -> None:
     held = confirmed("gpu", "--units", 3)
     assert counts() == (0, 3, 2)
-    back = told(HoldDocument, "return", held.ticket, "--units", 1, "--reason", "order_cancelled", "--op", "r1")
+    back = told(HoldNow, "return", held.ticket, "--units", 1, "--reason", "order_cancelled", "--op", "r1")
     assert (back.state, back.legs[0].confirmed, back.legs[0].returned) == ("confirmed", 3, 1)
-    again = told(HoldDocument, "return", held.ticket, "--units", 1, "--reason", "order_cancelled", "--op", "r1")
+    again = told(HoldNow, "return", held.ticket, "--units", 1, "--reason", "order_cancelled", "--op", "r1")
     assert (again.replayed, counts()) == (True, (0, 2, 3))
     assert (last().action, last().forced, last().reason) == ("hold.returned", False, "order_cancelled")
-    assert told(HoldDocument, "return", "-", stdin=f"{held.ticket}\n").legs[0].returned == 3
+    assert told(HoldNow, "return", "-", stdin=f"{held.ticket}\n").legs[0].returned == 3
     assert counts() == (0, 0, 5)
     assert refusal("return", held.ticket).reason == "quantity_exceeds_hold"
     assert held.id in run("holds", "show", held.id).out
@@ -80,7 +84,7 @@ def test_people_see_the_hold_whose_units_came_back() -> None:
 def test_some_legs_come_back() -> None:
     run("pools", "create", "room", 2)
     held = confirmed("--leg", "gpu", 2, "--leg", "room", 1)
-    back = told(HoldDocument, "return", held.ticket, "--leg", "gpu", 1)
+    back = told(HoldNow, "return", held.ticket, "--leg", "gpu", 1)
     assert {leg.pool: leg.returned for leg in back.legs} == {"gpu": 1, "room": 0}
     assert refusal("return", held.ticket, "--leg", "room", 2).reason == "quantity_exceeds_hold"
     assert refusal("return", held.ticket, "--leg", "gpu", 1, "--leg", "gpu", 1, code=2).code == "pool_twice"
@@ -92,13 +96,13 @@ def test_an_operator_brings_units_back_without_the_token() -> None:
     assert refusal("return", held.id).reason == "not_owner"
     assert refusal("return", held.id, "--force", code=2).field == "reason"
     assert counts() == (0, 3, 2)
-    told(HoldDocument, "return", held.id, "--force", "--reason", "refund of order 9")
+    told(HoldNow, "return", held.id, "--force", "--reason", "refund of order 9")
     assert (last().action, last().forced, last().reason) == ("hold.returned", True, "refund of order 9")
     assert counts() == (0, 0, 5)
 
 
 def test_what_was_not_confirmed_does_not_come_back() -> None:
-    held = told(HoldDocument, "hold", "gpu", "--ttl", "5m")
+    held = told(HoldNow, "hold", "gpu", "--ttl", "5m")
     assert refusal("return", held.ticket).reason == "not_confirmed"
     assert refusal("return", "0" * 32, "--owner", "x").reason == "hold_not_found"
     assert refusal("return", "no-such-id", code=2).field == "hold"
@@ -115,9 +119,9 @@ def test_units_come_back_by_pool_once_their_hold_is_gone() -> None:
     assert refusal("pools", "return", "gpu", 0, *reason, code=2).field == "quantity"
     assert refusal("pools", "return", "nowhere", 1, *reason).reason == "pool_not_found"
     assert counts() == (0, 3, 2)
-    pool = told(PoolDocument, "pools", "return", "gpu", 2, *reason, "--op", "r1")
+    pool = told(PoolNow, "pools", "return", "gpu", 2, *reason, "--op", "r1")
     assert (pool.consumed, pool.available) == (1, 4)
-    assert told(PoolDocument, "pools", "return", "gpu", 2, *reason, "--op", "r1").available == 4
+    assert told(PoolNow, "pools", "return", "gpu", 2, *reason, "--op", "r1").available == 4
     assert (last().action, last().forced, last().reason) == ("pool.returned", True, "refund of order 9")
     error = refusal("pools", "return", "gpu", 2, *reason)
     assert (error.reason, error.transient) == ("quantity_exceeds_consumed", False)
@@ -126,18 +130,18 @@ def test_units_come_back_by_pool_once_their_hold_is_gone() -> None:
 
 def test_an_operator_frees_a_key_at_any_age() -> None:
     for life in ("kept", "gone"):
-        claim = told(ClaimDocument, "claim", "reserve", *KEY, "--ttl", "5m")
+        claim = told(ClaimAnswer, "claim", "reserve", *KEY, "--ttl", "5m")
         assert refusal("claim", "forget", claim.id, "--force", "--reason", "early").reason == "not_confirmed"
-        told(ClaimDocument, "claim", "confirm", claim.ticket, "--entity", "user:7")
+        told(ClaimAnswer, "claim", "confirm", claim.ticket, "--entity", "user:7")
         if life == "gone":
             retire()
         assert refusal("claim", "forget", claim.id, "--force", code=2).field == "reason"
         if life == "kept":
             assert refusal("claim", "forget", claim.id).reason == "not_owner"
-        assert told(ClaimDocument, "claim", "find", *KEY).state == "confirmed"
-        freed = told(ClaimDocument, "claim", "forget", claim.id, "--force", "--reason", "account closed")
+        assert told(ClaimAnswer, "claim", "find", *KEY).state == "confirmed"
+        freed = told(ClaimAnswer, "claim", "forget", claim.id, "--force", "--reason", "account closed")
         assert (freed.id, freed.key, freed.ticket) == (claim.id, "email:alice@example.com", None)
         assert (last().forced, last().reason) == (True, "account closed")
-        assert told(ClaimDocument, "claim", "find", *KEY).state == "released"
+        assert told(ClaimAnswer, "claim", "find", *KEY).state == "released"
         again = refusal("claim", "forget", claim.id, "--force", "--reason", "account closed")
         assert again.reason == "not_confirmed"

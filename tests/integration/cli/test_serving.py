@@ -13,7 +13,9 @@ import httpx
 import pytest
 
 import holdkit
-from holdkit.cli.documents import BenchDocument, KeyDocument, PoolDocument
+from holdkit.cli.documents import BenchDocument
+from holdkit.wire.keys import KeyAnswer, KeyInfo
+from holdkit.wire.pools import PoolNow
 from tests.support.command_line import each, run, told
 
 RUN = [sys.executable, "-m", "holdkit"]
@@ -23,7 +25,7 @@ RUN = [sys.executable, "-m", "holdkit"]
 def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     place = f"sqlite:///{tmp_path}/holds.db"
     monkeypatch.setenv("HOLDKIT_URL", place)
-    told(PoolDocument, "pools", "create", "gpu", 5)
+    told(PoolNow, "pools", "create", "gpu", 5)
     return place
 
 
@@ -31,7 +33,7 @@ def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 def test_serves_until_it_is_told_to_stop(url: str, secret: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """With keys that were made on the command line, by the same secret."""
     monkeypatch.setenv("HOLDKIT_SERVER_SECRET", secret)
-    key = told(KeyDocument, "keys", "make", "checkout").key
+    key = told(KeyAnswer, "keys", "make", "checkout").key
     process = subprocess.Popen(
         [*RUN, "serve", "--port", "0", "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -58,17 +60,15 @@ def test_does_not_listen_unguarded(url: str) -> None:
 
 
 def test_keys_are_shown_once(url: str) -> None:
-    new = told(KeyDocument, "keys", "make", "checkout", "--scope", "admin", "--tenant", "acme", "--ttl", "1d")
-    assert new.key is not None
-    (listed,) = each(KeyDocument, "keys", "list")
+    new = told(KeyAnswer, "keys", "make", "checkout", "--scope", "admin", "--tenant", "acme", "--ttl", "1d")
+    (listed,) = each(KeyInfo, "keys", "list")
     assert (listed.id, listed.name, listed.scope, listed.tenant, listed.state) == (
-        new.id, "checkout", "admin", "acme", "active")  # fmt: skip
-    assert listed.key is None
+        new.info.id, "checkout", "admin", "acme", "active")  # fmt: skip
     assert new.key not in run("keys", "list").out
     assert run("keys", "make", "second").out.startswith("hk_")
-    rotated = told(KeyDocument, "keys", "rotate", new.id, "--grace", "1m")
-    assert rotated.key not in (None, new.key)
-    assert told(KeyDocument, "keys", "revoke", new.id).state == "revoked"
+    rotated = told(KeyAnswer, "keys", "rotate", new.info.id, "--grace", "1m")
+    assert rotated.key != new.key
+    assert told(KeyInfo, "keys", "revoke", new.info.id).state == "revoked"
     assert run("keys", "revoke", "nobody", code=2 if _named_badly() else 1).err
     assert run("keys", "make", "", code=2).err
     assert run("keys", "make", "x", "--scope", "god", code=2).err

@@ -7,7 +7,10 @@ from pathlib import Path
 import pytest
 
 import holdkit
-from holdkit.cli.documents import EntryDocument, ErrorDocument, HoldDocument, PoolDocument
+from holdkit.cli.documents import ErrorDocument
+from holdkit.wire.holds import HoldAnswer, HoldNow
+from holdkit.wire.journal import EntryAnswer
+from holdkit.wire.pools import PoolAnswer, PoolNow
 from tests.support.command_line import each, read, run, told
 
 
@@ -16,7 +19,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monk
     """A place with a pool of 5 in it, named by the environment."""
     place = f"{request.param}:///{tmp_path}/holds"
     monkeypatch.setenv("HOLDKIT_URL", place)
-    told(PoolDocument, "pools", "create", "gpu", 5)
+    told(PoolNow, "pools", "create", "gpu", 5)
     return place
 
 
@@ -29,23 +32,24 @@ def refusal(*arguments: object, code: int = 1) -> ErrorDocument:
 
 
 def test_a_hold_from_birth_to_confirmation(url: str) -> None:
-    held = told(HoldDocument, "hold", "gpu", "--units", 2, "--ttl", "5m", "--actor", "user:7", "--op", "r1")
-    assert (held.state, held.legs[0].held, held.actor, held.seq, held.lane) == ("held", 2, "user:7", 2, 0)
+    held = told(HoldNow, "hold", "gpu", "--units", 2, "--ttl", "5m", "--actor", "user:7", "--op", "r1")
+    assert (held.state, held.legs[0].held, held.actor, held.tenant) == ("held", 2, "user:7", "")
+    assert held.position is not None
     assert held.ticket is not None
-    assert told(HoldDocument, "hold", "gpu", "--units", 2, "--ttl", 300, "--actor", "user:7", "--op", "r1").replayed
-    later = told(HoldDocument, "extend", held.ticket, "--by", "1m")
+    assert told(HoldNow, "hold", "gpu", "--units", 2, "--ttl", 300, "--actor", "user:7", "--op", "r1").replayed
+    later = told(HoldNow, "extend", held.ticket, "--by", "1m")
     assert held.deadline is not None
     assert later.deadline == held.deadline + 60_000_000
-    done = told(HoldDocument, "confirm", "-", "--entity", "order:9", stdin=held.ticket + "\n")
+    done = told(HoldNow, "confirm", "-", "--entity", "order:9", stdin=held.ticket + "\n")
     assert (done.state, done.entity, done.legs[0].confirmed) == ("confirmed", "order:9", 2)
-    pool = told(PoolDocument, "pools", "show", "gpu")
+    pool = told(PoolNow, "pools", "show", "gpu")
     assert (pool.total, pool.held, pool.consumed, pool.available) == (5, 0, 2, 3)
-    actions = [entry.action for entry in each(EntryDocument, "history", held.id)]
+    actions = [entry.action for entry in each(EntryAnswer, "history", held.id)]
     assert actions == ["hold.held", "hold.extended", "hold.confirmed"]
-    first = each(EntryDocument, "history", "gpu", "--limit", 2)
-    rest = each(EntryDocument, "history", "gpu", "--after", first[-1].cursor)
+    first = each(EntryAnswer, "history", "gpu", "--limit", 2)
+    rest = each(EntryAnswer, "history", "gpu", "--after", first[-1].cursor)
     assert [entry.action for entry in [*first, *rest]] == ["pool.created", "hold.held", "hold.confirmed"]
-    shown = told(HoldDocument, "holds", "show", held.id)
+    shown = told(HoldNow, "holds", "show", held.id)
     assert (shown.state, shown.ticket) == ("confirmed", None)
 
 
@@ -58,49 +62,49 @@ def test_people_get_the_ticket_alone(url: str) -> None:
 
 def test_several_legs_all_or_nothing(url: str) -> None:
     run("pools", "create", "room", 1)
-    held = told(HoldDocument, "hold", "--leg", "gpu", 2, "--leg", "room", 1, "--ttl", "5m", "--metadata", '{"a": 1}')
+    held = told(HoldNow, "hold", "--leg", "gpu", 2, "--leg", "room", 1, "--ttl", "5m", "--metadata", '{"a": 1}')
     assert {leg.pool: leg.quantity for leg in held.legs} == {"gpu": 2, "room": 1}
-    assert held.metadata == {"a": 1}
+    assert bytes(held.metadata) == b'{"a":1}'
     error = refusal("hold", "--leg", "gpu", 1, "--leg", "room", 1, "--ttl", "5m")
     assert (error.reason, error.effect, error.transient) == ("insufficient_capacity", "none", True)
     assert error.details["shortfalls"][0]["pool"] == "room"
-    part = told(HoldDocument, "confirm", held.ticket, "--leg", "gpu", 1, "--keep-rest")
+    part = told(HoldNow, "confirm", held.ticket, "--leg", "gpu", 1, "--keep-rest")
     assert part.state == "held"
-    assert told(HoldDocument, "release", held.ticket).state == "released"
+    assert told(HoldNow, "release", held.ticket).state == "released"
 
 
 def test_who_holds_what(url: str) -> None:
     for owner in ("user:1", "user:2"):
         run("hold", "gpu", "--ttl", "5m", "--actor", owner, "--entity", f"order:{owner[-1]}")
-    listed = each(HoldDocument, "holds", "list", "--pool", "gpu", "--state", "held")
+    listed = each(HoldAnswer, "holds", "list", "--pool", "gpu", "--state", "held")
     assert sorted(hold.actor or "" for hold in listed) == [
         "user:1",
         "user:2",
     ]  # ids of one millisecond are in any order
-    (one,) = each(HoldDocument, "holds", "list", "--entity", "order:2")
+    (one,) = each(HoldAnswer, "holds", "list", "--entity", "order:2")
     assert one.id == next(hold.id for hold in listed if hold.actor == "user:2")
-    assert [hold.id for hold in each(HoldDocument, "holds", "list", "--after", listed[0].id)] == [listed[1].id]
+    assert [hold.id for hold in each(HoldAnswer, "holds", "list", "--after", listed[0].id)] == [listed[1].id]
     assert "user:2" in run("holds", "list").out
     assert "hk1." not in run("holds", "list", "--json").out
 
 
 def test_force_needs_no_token_and_says_so(url: str) -> None:
-    held = told(HoldDocument, "hold", "gpu", "--ttl", "5m")
+    held = told(HoldNow, "hold", "gpu", "--ttl", "5m")
     assert refusal("release", held.id).reason == "not_owner"
-    told(HoldDocument, "release", held.id, "--force", "--reason", "worker died")
-    (last,) = each(EntryDocument, "journal", "tail", "-n", 1)
+    told(HoldNow, "release", held.id, "--force", "--reason", "worker died")
+    (last,) = each(EntryAnswer, "journal", "tail", "-n", 1)
     assert (last.action, last.forced, last.reason) == ("hold.released", True, "worker died")
 
 
 def test_pools_are_listed_resized_and_of_a_tenant(url: str) -> None:
     run("pools", "create", "cpu", 3)
-    assert [pool.id for pool in each(PoolDocument, "pools", "list")] == ["cpu", "gpu"]
-    assert told(PoolDocument, "pools", "resize", "cpu", 7).total == 7
+    assert [pool.id for pool in each(PoolAnswer, "pools", "list")] == ["cpu", "gpu"]
+    assert told(PoolNow, "pools", "resize", "cpu", 7).total == 7
     run("hold", "cpu", "--units", 4, "--ttl", "5m")
     assert refusal("pools", "resize", "cpu", 3).reason == "below_in_use"
     assert refusal("pools", "create", "cpu", 3).reason == "pool_exists"
-    assert told(PoolDocument, "pools", "create", "cpu", 3, "--exist-ok").total == 7
-    assert each(PoolDocument, "pools", "list", "--tenant", "acme") == []
+    assert told(PoolNow, "pools", "create", "cpu", 3, "--exist-ok").total == 7
+    assert each(PoolAnswer, "pools", "list", "--tenant", "acme") == []
     table = run("pools", "list").out.splitlines()
     assert table[0].split() == ["pool", "total", "held", "consumed", "available"]
     assert table[1].split() == ["cpu", "7", "4", "0", "3"]
@@ -109,23 +113,23 @@ def test_pools_are_listed_resized_and_of_a_tenant(url: str) -> None:
 def test_pools_end(url: str) -> None:
     run("hold", "gpu", "--ttl", "5m")
     assert refusal("pools", "remove", "gpu").reason == "pool_in_use"
-    assert told(PoolDocument, "pools", "archive", "gpu", "--reason", "over").archived
+    assert told(PoolNow, "pools", "archive", "gpu", "--reason", "over").archived
     assert refusal("hold", "gpu", "--ttl", "5m").reason == "pool_archived"
-    assert each(PoolDocument, "pools", "list") == []
-    assert [pool.id for pool in each(PoolDocument, "pools", "list", "--archived")] == ["gpu"]
+    assert each(PoolAnswer, "pools", "list") == []
+    assert [pool.id for pool in each(PoolAnswer, "pools", "list", "--archived")] == ["gpu"]
     assert run("pools", "list", "--archived").out.splitlines()[1].split()[-1] == "archived"
-    assert not told(PoolDocument, "pools", "unarchive", "gpu").archived
+    assert not told(PoolNow, "pools", "unarchive", "gpu").archived
     run("pools", "create", "cpu", 3)
-    assert told(PoolDocument, "pools", "remove", "cpu").total == 3
+    assert told(PoolNow, "pools", "remove", "cpu").total == 3
     assert refusal("pools", "show", "cpu").reason == "pool_not_found"
 
 
 def test_the_journal_goes_on_behind_a_cursor(url: str) -> None:
     run("hold", "gpu", "--ttl", "5m")
-    first, second = each(EntryDocument, "journal", "list")
-    assert (first.action, first.pools[0].total_by, second.pools[0].held_by) == ("pool.created", 5, 1)
-    assert each(EntryDocument, "journal", "list", "--after", first.cursor) == [second]
-    assert each(EntryDocument, "journal", "list", "--after", second.cursor) == []
+    first, second = each(EntryAnswer, "journal", "list")
+    assert (first.action, first.pools[0].total, second.pools[0].held) == ("pool.created", 5, 1)
+    assert each(EntryAnswer, "journal", "list", "--after", first.cursor) == [second]
+    assert each(EntryAnswer, "journal", "list", "--after", second.cursor) == []
     assert refusal("journal", "list", "--after", "nonsense", code=2).code == "cursor_malformed"
 
 

@@ -9,10 +9,11 @@ import httpx
 import msgspec
 import pytest
 
-from holdkit.cli.documents import DoctorDocument, PoolDocument
+from holdkit.cli.documents import DoctorDocument
 from holdkit.errors import InvalidRequest
 from holdkit.server import Settings
 from holdkit.server.configuration import SETTINGS, Configuration, configure, written
+from holdkit.wire.pools import PoolNow
 from tests.support.command_line import run, told
 from tests.support.servers import live_server
 
@@ -109,7 +110,7 @@ def test_a_configured_limit_is_the_one_in_force(tmp_path: Path) -> None:
 def test_doctor_shows_every_setting_and_where_it_comes_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     url = f"sqlite:///{tmp_path}/holds.db"
     monkeypatch.setenv("HOLDKIT_SERVER_MAX_BODY", "5000")
-    told(PoolDocument, "pools", "create", "gpu", 5, "--url", url)
+    told(PoolNow, "pools", "create", "gpu", 5, "--url", url)
     shown = told(DoctorDocument, "doctor", url, "--settings").settings
     assert {one.name for one in shown} == set(SETTINGS)
     assert [(one.name, one.value, one.source) for one in shown if one.source != "default"] == [
