@@ -1,19 +1,29 @@
-# Holdkit's server and command line. Create a key before it starts: compose.yaml shows how.
-FROM python:3.13-slim
-
-RUN useradd --uid 1000 --create-home holdkit && install -d -m 0700 -o holdkit -g holdkit /data
+# Holdkit's server and command line, installed from hashed locks only. Create a key before it starts: compose.yaml shows how.
+FROM python:3.13-slim AS build
 WORKDIR /src
+COPY tools/requirements-build.lock ./
+RUN pip install --no-cache-dir --require-hashes -r requirements-build.lock
 COPY pyproject.toml README.md LICENSE ./
 COPY src ./src
-RUN pip install --no-cache-dir '.[cli,server,postgres]'
+RUN pip wheel --no-cache-dir --no-deps --no-build-isolation --wheel-dir /wheels .
+
+FROM python:3.13-slim
+COPY requirements-runtime.lock /locks/
+RUN pip install --no-cache-dir --require-hashes -r /locks/requirements-runtime.lock
+COPY --from=build /wheels /wheels
+RUN pip install --no-cache-dir --no-deps /wheels/*.whl
+RUN useradd --uid 1000 --create-home holdkit && install -d -m 0700 -o holdkit -g holdkit /data
 
 USER holdkit
 WORKDIR /data
 VOLUME /data
+# Every setting of the server can be given like these (holdkit serve --help). A container's own address is not loopback: a proxy
+# in front of it provides TLS, or HOLDKIT_SERVER_CERTIFICATE and HOLDKIT_SERVER_PRIVATE_KEY name PEM files.
 ENV HOLDKIT_URL=sqlite:////data/holds.db
+ENV HOLDKIT_SERVER_HOST=0.0.0.0
+ENV HOLDKIT_SERVER_BEHIND_PROXY=true
 EXPOSE 8420
-HEALTHCHECK --interval=10s --timeout=3s CMD \
-    python -c "import urllib.request as u; u.urlopen('http://127.0.0.1:8420/readyz', timeout=2)"
+# It reads the same variables as the server, so it follows the port and TLS.
+HEALTHCHECK --interval=10s --timeout=3s CMD holdkit ready
 ENTRYPOINT ["holdkit"]
-# A container's own address is not loopback; a proxy in front of it terminates TLS.
-CMD ["serve", "--host", "0.0.0.0", "--behind-proxy"]
+CMD ["serve"]

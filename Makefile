@@ -15,11 +15,13 @@ QUICK := tests/unit/core tests/unit/kernel tests/unit/faces tests/engines/memory
 COMPILE = $(BIN)/uv pip compile $(UPGRADE) --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-header --no-annotate
 
+LOCKS := requirements.lock requirements-runtime.lock tools/requirements-uv.lock tools/requirements-build.lock
+
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo quick test fmt fmt-check lint types layers gen gen-check dashboard shots sim prove faults bench cover mutate lock changelog check clean
+.PHONY: help setup run demo quick test fmt fmt-check lint types layers gen gen-check dashboard shots sim prove faults bench cover mutate lock image-check sbom changelog check clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(READY) ## build .venv exactly as locked
 
@@ -97,8 +99,17 @@ mutate: $(READY) ## check that the core's tests notice changed rules (SCORE=90; 
 
 lock: $(READY) ## resolve the locked versions again (UPGRADE=--upgrade takes the newest)
 	$(COMPILE) --extra cli --group dev pyproject.toml --output-file requirements.lock
+	$(COMPILE) --extra cli --extra server --extra postgres pyproject.toml --output-file requirements-runtime.lock
 	echo uv | $(COMPILE) - --output-file tools/requirements-uv.lock
-	@! grep -nE '://|^-' requirements.lock tools/requirements-uv.lock || { echo 'a lock file names a host'; exit 1; }
+	echo hatchling | $(COMPILE) - --output-file tools/requirements-build.lock
+	@! grep -nE '://|^-' $(LOCKS) || { echo 'a lock file names a host'; exit 1; }
+
+image-check: $(READY) ## run the steps of the Dockerfile here, without Docker, and its health check with and without TLS
+	$(BIN)/python -m tools.image_steps
+
+sbom: $(READY) ## write the SBOM of the server's image, CycloneDX, to .build/sbom.json
+	@mkdir -p .build
+	$(BIN)/cyclonedx-py requirements requirements-runtime.lock --pyproject pyproject.toml --output-reproducible --output-file .build/sbom.json
 
 changelog: $(READY) ## show the next release's notes
 	$(BIN)/towncrier build --draft --version next

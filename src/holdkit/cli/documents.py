@@ -112,6 +112,12 @@ class ServeDocument(Struct, frozen=True):
     listens: str
 
 
+class ReadyDocument(Struct, frozen=True):
+    """Printed by `ready`: the address of the server that is ready."""
+
+    ready: str
+
+
 class BenchDocument(Struct, frozen=True):
     """The result of `bench`. A pair is a hold and its release, each durable."""
 

@@ -91,6 +91,7 @@ for command in (
     transfer.backup,
     transfer.restore,
     serve.serve,
+    serve.ready,
     serve.keys,
     bench.bench,
     journal.log,

@@ -14,7 +14,7 @@ from ..engines.doctor import Finding
 from ..errors import EngineError, InvalidRequest
 from ..faces._sync.kernel import Kernel
 from ..wire.keys import KeyAnswer, KeyInfo
-from .documents import SettingDocument
+from .documents import ReadyDocument, SettingDocument
 from .options import chosen_url, database_options, open_kernel, time_of, url_option
 from .output import OK, Output, as_json
 
@@ -121,6 +121,44 @@ def serve(target: str | None, url: str | None, in_json: bool, config: str | None
         behind_proxy=chosen.behind_proxy,
         started=started,
     )
+    return OK
+
+
+@click.command()
+@click.option(
+    "--config",
+    envvar="HOLDKIT_SERVER_CONFIG",
+    type=click.Path(dir_okay=False),
+    help="the server's TOML file  [HOLDKIT_SERVER_CONFIG]",
+)
+@click.option("--timeout", type=click.FloatRange(0.1, 60), default=2.0, show_default=True, help="seconds to wait")
+@as_json
+def ready(config: str | None, timeout: float, in_json: bool) -> int:
+    """Ask the server on this machine whether it is ready, for health checks. Fails if it is not.
+
+    Finds the server by the same environment and --config that `holdkit serve` reads: its port, and whether it uses TLS. The
+    certificate is not checked, because it need not name this machine.
+
+    \b
+    Example:
+      holdkit ready && echo up
+    """
+    need_server()
+    import httpx
+
+    from ..server.configuration import configure
+
+    chosen = configure(file=config, environment=os.environ).configuration
+    host = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(chosen.host, chosen.host)
+    shown = f"[{host}]" if ":" in host else host
+    address = f"{'http' if chosen.certificate is None else 'https'}://{shown}:{chosen.port}"
+    try:
+        answer = httpx.get(f"{address}/readyz", timeout=timeout, verify=False, trust_env=False)
+    except httpx.HTTPError as failed:
+        raise EngineError(f"no answer from {address}: {str(failed) or type(failed).__name__}") from None
+    if answer.status_code != httpx.codes.OK:
+        raise EngineError(f"{address} is not ready: it answered {answer.status_code}")
+    Output(in_json).write(ReadyDocument(address), f"{address} is ready")
     return OK
 
 
