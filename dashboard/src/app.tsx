@@ -1,15 +1,15 @@
 /** Chooses what is shown: the sign-in form without a valid API key, otherwise the view that the address names. */
-import { signal } from "@preact/signals";
+import { signal, useSignalEffect } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { ask, Problem } from "./api";
-import { key } from "./key";
+import { key, offered, takeOffered } from "./key";
 import { readRoutes } from "./features";
-import { Dialogs } from "./components/Dialog";
+import { confirmAction, Dialogs } from "./components/Dialog";
 import { SignIn } from "./components/SignIn";
 import { Help } from "./components/Help";
 import { ErrorNotice } from "./components/Notice";
 import { Shell } from "./components/Shell";
-import { Toast } from "./components/Toast";
+import { showToast, Toast } from "./components/Toast";
 import { route } from "./route";
 import { me, stream } from "./store";
 import type { WhoAmI } from "./types";
@@ -35,8 +35,31 @@ async function signIn(): Promise<void> {
     void readRoutes();
   } catch (error) {
     refused.value = error instanceof Problem ? error : new Problem(0, "unexpected", String(error));
+    if (refused.value.status === 401 && takeOffered()) return signIn();
     if (refused.value.status === 0 || refused.value.status >= 500) timer = setTimeout(() => void signIn(), 2_000);
   }
+}
+
+/** A link offered another key while this tab uses one: say so, and let the user choose. */
+function askAboutLink(): void {
+  const found = offered.value;
+  if (found === null || me.value === null || me.value.open) return;
+  if (found === "malformed") {
+    offered.value = null;
+    showToast("The link does not contain a valid API key. This tab still uses the key that it had.");
+    return;
+  }
+  confirmAction({
+    title: "Use the API key of this link?",
+    body: <p>This tab is signed in with another API key. Everything that it shows will be what the new key may see.</p>,
+    verb: "Switch key",
+    dismiss: "Keep the current key",
+    act: () => {
+      takeOffered();
+      location.reload();
+      return Promise.resolve("The tab uses the key of the link.");
+    },
+  });
 }
 
 export function App() {
@@ -45,6 +68,7 @@ export function App() {
     // After signing out nothing of what the key showed may remain: reload the page.
     return key.subscribe((text) => text === null && me.peek() && !me.peek()?.open && location.reload());
   }, []);
+  useSignalEffect(askAboutLink);
   const connection = stream.status.value;
   if (me.value === null || (connection.state === "refused" && connection.problem.status === 401)) {
     const why = connection.state === "refused" ? connection.problem : refused.value;

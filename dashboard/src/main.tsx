@@ -2,20 +2,14 @@
 import { render } from "preact";
 import { App } from "./app";
 import { startClock } from "./clock";
-import { key, readKey } from "./key";
+import { readKey } from "./key";
 import { startKeyboard } from "./keyboard";
 import { startRouting } from "./route";
 import { startTheme } from "./theme";
 import "./style.css";
 
 readKey();
-addEventListener("hashchange", () => {
-  const before = key.peek();
-  if (location.hash.startsWith("#key=")) {
-    readKey();
-    if (before !== key.peek()) location.reload();
-  }
-});
+addEventListener("hashchange", readKey);
 startRouting();
 startTheme();
 startClock();

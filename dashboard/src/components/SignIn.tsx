@@ -1,7 +1,7 @@
 /** The sign-in form: asks for an API key, and says why the last one was refused. */
 import { useState } from "preact/hooks";
 import type { Problem } from "../api";
-import { setKey } from "../key";
+import { offered, setKey } from "../key";
 import { Logo } from "./Shell";
 
 export function SignIn({ refused, signIn }: { refused: Problem | null; signIn: () => void }) {
@@ -9,6 +9,7 @@ export function SignIn({ refused, signIn }: { refused: Problem | null; signIn: (
   const submit = (event: Event): void => {
     event.preventDefault();
     if (text.trim() === "") return;
+    offered.value = null;
     setKey(text);
     setText("");
     signIn();
@@ -19,9 +20,11 @@ export function SignIn({ refused, signIn }: { refused: Problem | null; signIn: (
         <Logo />
         <h1>{refused?.reason === "key_refused" ? "API key not accepted" : "Sign in"}</h1>
         <p>
-          {refused?.reason === "key_refused"
-            ? "The key is unknown, revoked or expired. Enter another one."
-            : "Enter an API key for this server. It is kept in this tab only, until you close it."}
+          {offered.value === "malformed"
+            ? "The link does not contain a valid API key: perhaps it was cut off. Open the whole link, or enter a key."
+            : refused?.reason === "key_refused"
+              ? "The key is unknown, revoked or expired. Enter another one."
+              : "Enter an API key for this server. It is kept in this tab only, until you close it."}
         </p>
         <label class="field">
           <span>API key</span>

@@ -43,6 +43,40 @@ def test_the_key_leaves_the_address_at_once_and_stays_in_the_tab(browser: Browse
         expect(page.get_by_text("No pools yet")).to_be_visible()
 
 
+@pytest.mark.parametrize("fragment", ["#key=%", "#key=", "#key=hk_cut_off", "#key=hk_%ff", "#key=<b>"])
+def test_a_broken_link_says_so_and_asks_for_a_key(browser: Browser, tmp_path: Path, fragment: str) -> None:
+    with served(tmp_path) as (server, _), watched(browser, server, quiet=False) as tab:
+        page = tab.page
+        page.goto(f"{server.url}/{fragment}")
+        expect(page.get_by_text("The link does not contain a valid API key")).to_be_visible()
+        assert page.url == f"{server.url}/#/pools"
+        page.get_by_label("API key").fill(server.admin)
+        page.get_by_role("button", name="Sign in").click()
+        expect(page.get_by_text("No pools yet")).to_be_visible()
+        assert all("401" in said for said in tab.complaints), tab.complaints
+
+
+def test_a_link_does_not_switch_an_open_tab_to_another_key_unasked(browser: Browser, tmp_path: Path) -> None:
+    with served(tmp_path) as (server, http), watched(browser, server) as tab:
+        Api(http).pool("ours")
+        other = server.key("read", "acme")
+        page = tab.open()
+        ours = page.get_by_role("link", name=re.compile("ours"))
+        expect(ours).to_be_visible()
+        page.evaluate("link => { location.hash = link }", f"#key={other}")
+        expect(page.get_by_role("dialog")).to_contain_text("Use the API key of this link?")
+        assert other not in page.url
+        page.get_by_role("button", name="Keep the current key").click()
+        expect(ours).to_be_visible()
+        assert page.evaluate("sessionStorage.getItem('holdkit.key')") == server.admin
+        page.evaluate("link => { location.hash = link }", "#key=%")
+        expect(page.get_by_text("This tab still uses the key that it had")).to_be_visible()
+        page.evaluate("link => { location.hash = link }", f"#key={other}")
+        page.get_by_role("button", name="Switch key").click()
+        expect(page.get_by_text("No pools yet")).to_be_visible()
+        assert page.evaluate("sessionStorage.getItem('holdkit.key')") == other
+
+
 def test_the_page_comes_with_a_strict_policy_and_its_parts_from_here(browser: Browser, tmp_path: Path) -> None:
     with served(tmp_path) as (server, _), watched(browser, server) as tab:
         asked: list[str] = []

@@ -98,7 +98,11 @@ def test_everything_in_the_image_is_locked_with_its_hash_and_no_developers_tool_
 def test_the_bill_of_materials_names_every_package_of_the_image(tmp_path: Path) -> None:
     """As `make sbom` writes it."""
     made = tmp_path / "sbom.json"
-    program: list[str | Path] = [Path(sys.executable).parent / "cyclonedx-py", "requirements", ROOT / "requirements-runtime.lock"]
+    program: list[str | Path] = [
+        Path(sys.executable).parent / "cyclonedx-py",
+        "requirements",
+        ROOT / "requirements-runtime.lock",
+    ]
     more: list[str | Path] = ["--pyproject", ROOT / "pyproject.toml", "--output-reproducible", "--output-file", made]
     subprocess.run([*program, *more], check=True, capture_output=True, timeout=120)
     listed = {one["name"] for one in json.loads(made.read_text("utf-8"))["components"]}
