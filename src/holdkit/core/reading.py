@@ -6,7 +6,7 @@ Reads count a due leg as returned and show its hold as expired, without writing;
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Generic, TypeVar
+from typing import Final, Generic, Literal, TypeAlias, TypeVar
 
 from msgspec import Struct, structs
 
@@ -170,6 +170,58 @@ class Survey(Struct, frozen=True):
 
 class TakeSurvey(Query[Survey], frozen=True):
     """Count what is stored. For health checks and operators: it may read whole indexes."""
+
+
+class ListKinds(Query[list[str]], frozen=True):
+    """The kinds of a tenant's records, in order, after a given one."""
+
+    tenant: str
+    after: str = ""
+    limit: int = 100
+
+
+Counted: TypeAlias = Literal["pools", "holds", "operations", "records"]
+"""Tables whose rows are counted by tenant."""
+COUNTED: Final[tuple[Counted, ...]] = ("pools", "holds", "operations", "records")
+ROW_BYTES: Final = 100
+"""What a row counts besides its text: for its numbers and its places in indexes."""
+
+
+class RowCount(Struct, frozen=True):
+    """Rows of one table, and their bytes: the text of their columns in UTF-8, and `ROW_BYTES` for each."""
+
+    rows: int
+    bytes: int
+    next: str | None = None
+    """Where the next step begins; None at the end."""
+
+
+class CountRows(Query[RowCount], frozen=True):
+    """One step of counting what a tenant has in one table: up to `limit` rows. For operators: it reads every row once."""
+
+    tenant: str
+    table: Counted
+    after: str = ""
+    """`next` of the step before."""
+    limit: int = 10_000
+
+
+class EntryCount(Struct, frozen=True):
+    """Entries and their bytes by tenant, and the position up to which they were counted."""
+
+    tenants: dict[str, tuple[int, int]]
+    reached: dict[int, int]
+    """The last number counted in each lane."""
+    more: bool
+    """Whether entries are left."""
+
+
+class CountEntries(Query[EntryCount], frozen=True):
+    """One step of counting the journal by tenant, after a position: about `limit` entries. An engine whose journal drops old
+    entries by itself counts none: they take no room that grows."""
+
+    after: Mapping[int, int] = {}
+    limit: int = 20_000
 
 
 def beyond(prefix: str) -> str | None:

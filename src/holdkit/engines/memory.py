@@ -115,6 +115,8 @@ class Baseline:
 class Journal:
     """The last `keep` entries by number, each findable by its subject."""
 
+    permanent = False
+
     def __init__(self, keep: int) -> None:
         self.keep = keep
         self.last_seq = 0

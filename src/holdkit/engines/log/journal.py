@@ -82,6 +82,8 @@ def numbered(frame: Frame) -> Iterator[Numbered]:
 class LogJournal:
     """Entries by number, from durable frames only."""
 
+    permanent = True
+
     def __init__(self, log: Log) -> None:
         self._log = log
         self.last_seq = 0

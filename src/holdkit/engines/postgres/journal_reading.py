@@ -12,10 +12,16 @@ from heapq import merge
 from itertools import groupby
 from typing import Any, Final, NamedTuple, TypeVar
 
+import msgspec
+
 from ...core.codec import decode_entry, digest
 from ...core.lanes import lane_of_pool
 from ...core.model import Limits, Slot
 from ...core.reading import (
+    ROW_BYTES,
+    CountEntries,
+    CountRows,
+    EntryCount,
     FindEnds,
     FindEntries,
     JournalRow,
@@ -25,6 +31,7 @@ from ...core.reading import (
     ReadHistory,
     ReadJournal,
     ReadPoolHistory,
+    RowCount,
     Survey,
     TakeSurvey,
 )
@@ -219,6 +226,38 @@ def take_survey(reader: Reader, _: TakeSurvey) -> Survey:
     return Survey(pools, live, entries, oldest, now, latest)
 
 
+# Counting
+
+
+def count_rows(reader: Reader, query: CountRows) -> RowCount:
+    """A step of counting one table, in one lane; `next` names the lane, and the last key there."""
+    first: list[str] = ["", ""] if query.table == "records" else ["0" * 32 if query.table == "holds" else ""]
+    lane, after = msgspec.json.decode(query.after, type=tuple[int, list[str]]) if query.after else (0, first)
+    parameters = (lane, query.tenant, *after, query.limit)
+    ((rows, size, last),) = reader.connection.fetch(f"measure_{query.table}", parameters)
+    if rows == query.limit:
+        after = msgspec.json.decode(last, type=list[str]) if query.table == "records" else [last]
+    else:
+        lane, after = lane + 1, first
+    following = msgspec.json.encode((lane, after)).decode() if lane < reader.lanes else None
+    return RowCount(rows, size + ROW_BYTES * rows, following)
+
+
+def count_entries(reader: Reader, query: CountEntries) -> EntryCount:
+    """A step of counting the journal: a span of each lane. Entries without a number are counted when they have one."""
+    found, reached, more = dict[str, tuple[int, int]](), dict(query.after), False
+    for lane, last in reader.fetch("read_heads"):
+        after = query.after.get(lane, 0)
+        upto = min(last, after + max(1, query.limit // reader.lanes))
+        if upto <= after:
+            continue
+        reached[lane], more = upto, more or upto < last
+        for tenant, count, size in reader.connection.fetch("measure_journal", (lane, after, upto)):
+            rows, total = found.get(tenant, (0, 0))
+            found[tenant] = (rows + count, total + size + ROW_BYTES * count)
+    return EntryCount(found, reached, more)
+
+
 _ANSWERS: Final[dict[type[Any], Callable[[Reader, Any], Any]]] = {
     ReadClock: read_clock,
     ReadGeneration: read_generation,
@@ -228,4 +267,6 @@ _ANSWERS: Final[dict[type[Any], Callable[[Reader, Any], Any]]] = {
     FindEnds: find_ends,
     FindEntries: find_entries,
     TakeSurvey: take_survey,
+    CountRows: count_rows,
+    CountEntries: count_entries,
 }

@@ -23,6 +23,7 @@ from ...core.reading import (
     FindPools,
     FindRecord,
     ListHolds,
+    ListKinds,
     ListPools,
     ListRecords,
     ListTenants,
@@ -189,6 +190,12 @@ def list_tenants(_: BatchOptions, query: ListTenants) -> Script[list[str]]:
     return sorted({tenant for (tenant,) in rows})[: query.limit]
 
 
+def list_kinds(_: BatchOptions, query: ListKinds) -> Script[list[str]]:
+    """A page of kinds of records."""
+    rows = yield from query_one("read_kinds", (query.tenant, query.after, query.limit))
+    return sorted({kind for (kind,) in rows})[: query.limit]
+
+
 def is_id(text: str) -> bool:
     """Whether a text can be a hold's id."""
     return len(text) == 32 and not set(text) - set(DIGITS)
@@ -203,6 +210,7 @@ _READS: Final[dict[type[Any], Callable[[BatchOptions, Any], Script[Any]]]] = {
     FindRecord: find_record,
     ListRecords: list_records,
     ListTenants: list_tenants,
+    ListKinds: list_kinds,
 }
 
 

@@ -7,11 +7,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, Final, Protocol, TypeVar
 
+import msgspec
 from msgspec import Struct
 
 from ...core.audit import Numbered
 from ...core.model import Key, Limits, Pool, Record, Slot, State, StoredHold
 from ...core.reading import (
+    ROW_BYTES,
+    CountEntries,
+    CountRows,
+    EntryCount,
     FindEnds,
     FindEntries,
     FindHold,
@@ -20,6 +25,7 @@ from ...core.reading import (
     FindRecord,
     JournalRow,
     ListHolds,
+    ListKinds,
     ListPools,
     ListRecords,
     ListTenants,
@@ -28,8 +34,10 @@ from ...core.reading import (
     ReadHistory,
     ReadJournal,
     ReadPoolHistory,
+    RowCount,
     Survey,
     TakeSurvey,
+    entry_of,
     seen_hold,
     seen_pool,
 )
@@ -40,6 +48,8 @@ class Journal(Protocol):
     """Where entries are kept and read from."""
 
     last_seq: int
+    permanent: bool
+    """Whether every entry is kept for good."""
 
     def forget(self, holds: Iterable[Key], /) -> None:
         """Drop what is kept for these holds: they were removed from the tables."""
@@ -158,6 +168,39 @@ def list_tenants(reader: Reader, query: ListTenants) -> list[str]:
     return sorted({tenant for tenant, _ in reader.tables.pools if tenant > query.after})[: query.limit]
 
 
+def list_kinds(reader: Reader, query: ListKinds) -> list[str]:
+    """Kinds of a tenant's records, in order."""
+    kinds = {kind for tenant, kind, _ in reader.tables.records if tenant == query.tenant and kind > query.after}
+    return sorted(kinds)[: query.limit]
+
+
+SAMPLE: Final = 1_000
+"""Rows whose bytes are counted, because readers wait meanwhile; the others count as these do on average."""
+
+
+def count_rows(reader: Reader, query: CountRows) -> RowCount:
+    """All rows of one table in one step, their bytes from a sample: they are in memory, in another form."""
+    table: Mapping[Any, Struct] = getattr(reader.tables, query.table)
+    keys = [key for key in table if key[0] == query.tenant]
+    sample = [len(msgspec.json.encode(table[key])) for key in keys[:SAMPLE]]
+    average = ROW_BYTES + sum(sample) / max(1, len(sample))
+    return RowCount(len(keys), round(average * len(keys)))
+
+
+def count_entries(reader: Reader, query: CountEntries) -> EntryCount:
+    """A step of counting the journal, if it keeps every entry."""
+    journal, found = reader.journal, dict[str, tuple[int, int]]()
+    after = query.after.get(0, 0)
+    if not journal.permanent:
+        return EntryCount({}, {0: journal.last_seq}, False)
+    rows = journal.after(after, query.limit, None)
+    for row in rows:
+        tenant = entry_of(row).tenant
+        count, size = found.get(tenant, (0, 0))
+        found[tenant] = (count + 1, size + len(row.text.encode()) + ROW_BYTES)
+    return EntryCount(found, {0: rows[-1].seq if rows else after}, len(rows) == query.limit)
+
+
 def read_journal(reader: Reader, query: ReadJournal) -> list[JournalRow]:
     """Entries after a sequence number; there is one lane."""
     return reader.journal.after(query.after.get(0, 0), query.limit, query.tenant)
@@ -222,6 +265,9 @@ ANSWERS: Final[dict[type[Query[Any]], Callable[[Reader, Any], Any]]] = {
     ReadClock: read_clock,
     ListRecords: list_records,
     ListTenants: list_tenants,
+    ListKinds: list_kinds,
+    CountRows: count_rows,
+    CountEntries: count_entries,
     ReadJournal: read_journal,
     ReadHistory: read_history,
     ReadPoolHistory: read_pool_history,

@@ -16,6 +16,10 @@ import msgspec
 
 from ...core.model import Key, Limits, Pool, Record, Slot, State, StoredHold
 from ...core.reading import (
+    ROW_BYTES,
+    CountEntries,
+    CountRows,
+    EntryCount,
     FindEnds,
     FindEntries,
     FindHold,
@@ -24,6 +28,7 @@ from ...core.reading import (
     FindRecord,
     JournalRow,
     ListHolds,
+    ListKinds,
     ListPools,
     ListRecords,
     ListTenants,
@@ -33,6 +38,7 @@ from ...core.reading import (
     ReadHistory,
     ReadJournal,
     ReadPoolHistory,
+    RowCount,
     Survey,
     TakeSurvey,
     beyond,
@@ -210,6 +216,30 @@ def list_tenants(at: At, query: ListTenants) -> list[str]:
     return [tenant for (tenant,) in at.driver.ask("read_tenants", (query.after, query.limit))]
 
 
+def list_kinds(at: At, query: ListKinds) -> list[str]:
+    """A page of kinds of records."""
+    return [kind for (kind,) in at.driver.ask("read_kinds", (query.tenant, query.after, query.limit))]
+
+
+def count_rows(at: At, query: CountRows) -> RowCount:
+    """A step of counting one table."""
+    after: tuple[str, ...] = (query.after,)
+    if query.table == "records":
+        after = msgspec.json.decode(query.after, type=tuple[str, str]) if query.after else ("", "")
+    ((rows, size, last),) = at.driver.ask(f"measure_{query.table}", (query.tenant, *after, query.limit))
+    return RowCount(rows, size + ROW_BYTES * rows, last if rows == query.limit else None)
+
+
+def count_entries(at: At, query: CountEntries) -> EntryCount:
+    """A step of counting the journal."""
+    after = query.after.get(0, 0)
+    last = max([after, *(end.seq for end in find_ends(at, FindEnds()))])
+    upto = min(after + query.limit, last)
+    rows = at.driver.ask("measure_journal", (after, upto))
+    found = {tenant: (count, size + ROW_BYTES * count) for tenant, count, size in rows}
+    return EntryCount(found, {0: upto}, upto < last)
+
+
 def read_journal(at: At, query: ReadJournal) -> list[JournalRow]:
     """Entries after a number of the one lane."""
     after = query.after.get(0, 0)
@@ -278,6 +308,9 @@ _ANSWERS: Final[dict[type[Any], Callable[[At, Any], Any]]] = {
     ReadGeneration: read_generation,
     ListRecords: list_records,
     ListTenants: list_tenants,
+    ListKinds: list_kinds,
+    CountRows: count_rows,
+    CountEntries: count_entries,
     ReadJournal: read_journal,
     ReadHistory: read_history,
     ReadPoolHistory: read_pool_history,

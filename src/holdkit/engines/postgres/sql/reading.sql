@@ -204,3 +204,54 @@ select max(p.slot) from holdkit.pools p
 -- name: oldest_due
 -- How far the sweep lags behind, over all lanes: for people.
 select min(h.deadline) from holdkit.holds h where h.open and h.deadline is not null and h.deadline <= $1::bigint
+
+-- name: read_kinds
+-- A page of the kinds of a tenant's records, lane by lane: from one kind to the next by the primary key.
+with recursive t(lane, n, kind) as (
+    select h.lane, 1, (select r.kind from holdkit.records r where r.lane = h.lane and r.tenant = $1::text and r.kind > $2::text
+                       order by r.kind limit 1)
+    from holdkit.heads h /* distributed: where h.lane = $lane */
+    union all
+    select t.lane, t.n + 1, (select r.kind from holdkit.records r where r.lane = t.lane and r.tenant = $1 and r.kind > t.kind
+                             order by r.kind limit 1)
+    from t where t.kind is not null and t.n < $3::int
+)
+select distinct t.kind from t where t.kind is not null
+order by t.kind
+limit $3
+
+-- name: measure_pools
+-- A step of counting a tenant's pools in one lane: rows, bytes of their text, and the last id.
+select count(*), coalesce(sum(m.size), 0)::bigint, max(m.id)
+from (select o.id, octet_length(o.tenant) + octet_length(o.id) + coalesce(octet_length(o.label), 0) + coalesce(octet_length(o.holder), 0) + coalesce(octet_length(o.entity), 0) as size
+      from holdkit.pools o where o.lane = $1::int and o.tenant = $2::text and o.id > $3::text
+      order by o.id limit $4::int) m
+
+-- name: measure_holds
+-- The same for its holds.
+select count(*), coalesce(sum(m.size), 0)::bigint, max(replace(m.id::text, '-', ''))
+from (select o.id, octet_length(o.tenant) + octet_length(o.legs) + octet_length(o.owner_hash) + 32 + coalesce(octet_length(o.entity), 0) + coalesce(octet_length(o.reason), 0)
+             + coalesce(octet_length(o.actor), 0) + coalesce(octet_length(o.correlation_id), 0)
+             + coalesce(octet_length(o.metadata), 0) + coalesce(octet_length(o.last_op), 0) as size
+      from holdkit.holds o where o.lane = $1::int and o.tenant = $2::text and o.id > $3::uuid
+      order by o.id limit $4::int) m
+
+-- name: measure_operations
+-- The same for its operations.
+select count(*), coalesce(sum(m.size), 0)::bigint, max(m.id)
+from (select o.id, octet_length(o.tenant) + octet_length(o.id) + octet_length(o.fingerprint) + octet_length(o.outcome) as size
+      from holdkit.operations o where o.lane = $1::int and o.tenant = $2::text and o.id > $3::text
+      order by o.id limit $4::int) m
+
+-- name: measure_records
+-- The same for its records, in the order of their kinds; the last one as JSON.
+select count(*), coalesce(sum(m.size), 0)::bigint, array_to_json(max(array[m.kind, m.id]))::text
+from (select o.kind, o.id, octet_length(o.tenant) + octet_length(o.kind) + octet_length(o.id) + octet_length(o.body) as size
+      from holdkit.records o where o.lane = $1::int and o.tenant = $2::text and (o.kind, o.id) > ($3::text, $4::text)
+      order by o.kind, o.id limit $5::int) m
+
+-- name: measure_journal
+-- The entries of a span of one lane, counted by tenant.
+select o.tenant, count(*), sum(octet_length(o.tenant) + octet_length(o.subject) + octet_length(o.body))::bigint
+from holdkit.journal o where o.lane = $1::int and o.seq > $2::bigint and o.seq <= $3::bigint
+group by o.tenant

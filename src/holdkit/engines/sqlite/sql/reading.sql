@@ -132,3 +132,45 @@ select max(slot) from holdkit_pools
 -- name: oldest_due
 -- how far the sweep lags behind, straight off holdkit_holds_due
 select min(deadline) from holdkit_holds where open and deadline is not null and deadline <= ?
+
+-- name: read_kinds
+-- the kinds of a tenant's records: from one to the next by the primary key, however many records each has
+with recursive k(kind) as (
+    select min(r.kind) from holdkit_records r where r.tenant = ?1 and r.kind > ?2
+    union all
+    select (select min(r.kind) from holdkit_records r where r.tenant = ?1 and r.kind > k.kind) from k where k.kind is not null
+)
+select k.kind from k where k.kind is not null
+limit ?3
+
+-- name: measure_pools
+-- a step of counting a tenant's pools: rows, bytes of their text, and the last id
+select count(*), coalesce(sum(size), 0), max(id) from (
+    select id, length(cast(tenant as blob)) + length(cast(id as blob)) + coalesce(length(cast(label as blob)), 0) + coalesce(length(cast(holder as blob)), 0) + coalesce(length(cast(entity as blob)), 0) as size
+    from holdkit_pools where tenant = ?1 and id > ?2 order by id limit ?3)
+
+-- name: measure_holds
+-- the same for its holds
+select count(*), coalesce(sum(size), 0), max(id) from (
+    select id, length(cast(tenant as blob)) + length(cast(id as blob)) + length(cast(legs as blob)) + length(cast(owner_hash as blob))
+           + coalesce(length(cast(entity as blob)), 0) + coalesce(length(cast(reason as blob)), 0) + coalesce(length(cast(actor as blob)), 0)
+           + coalesce(length(cast(correlation_id as blob)), 0) + coalesce(length(cast(metadata as blob)), 0) + coalesce(length(cast(last_op as blob)), 0) as size
+    from holdkit_holds where tenant = ?1 and id > ?2 order by id limit ?3)
+
+-- name: measure_operations
+-- the same for its operations
+select count(*), coalesce(sum(size), 0), max(id) from (
+    select id, length(cast(tenant as blob)) + length(cast(id as blob)) + length(cast(fingerprint as blob)) + length(cast(outcome as blob)) as size
+    from holdkit_operations where tenant = ?1 and id > ?2 order by id limit ?3)
+
+-- name: measure_records
+-- the same for its records, in the order of their kinds; the last one as JSON
+with m as materialized (
+    select kind, id, length(cast(tenant as blob)) + length(cast(kind as blob)) + length(cast(id as blob)) + length(cast(body as blob)) as size
+    from holdkit_records where tenant = ?1 and (kind, id) > (?2, ?3) order by kind, id limit ?4)
+select count(*), coalesce(sum(size), 0), (select json_array(kind, id) from m order by kind desc, id desc limit 1) from m
+
+-- name: measure_journal
+-- the entries of a span of the journal, counted by tenant
+select tenant, count(*), sum(length(cast(tenant as blob)) + length(cast(subject as blob)) + length(cast(body as blob)))
+from holdkit_journal where seq > ? and seq <= ? group by tenant
