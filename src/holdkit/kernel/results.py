@@ -21,7 +21,7 @@ from ..core.reading import expired_at
 from .journal import JournalEntry
 from .normalise import datetime_of, moment, text_of
 
-__all__ = ["Hold", "JournalEntry", "Position", "RepairReport", "SweepReport", "VerifyReport"]
+__all__ = ["Hold", "JournalEntry", "Position", "RepairReport", "StorageUsage", "SweepReport", "VerifyReport"]
 
 
 class Hold:
@@ -248,6 +248,30 @@ class RepairReport(Struct, frozen=True):
     def ok(self) -> bool:
         """Whether the stored rows are, by now, exactly what the journal says."""
         return not self.left and not (self.dry_run and self.repaired)
+
+
+class StorageUsage(Struct, frozen=True, kw_only=True):
+    """What one tenant has stored: rows by table, and their bytes.
+
+    `bytes` counts the text of all columns, and 100 for each row; a database needs about twice as much, for its indexes and pages.
+    """
+
+    pools: int = 0
+    holds: int = 0
+    """Also ended ones, until their retention is over."""
+    operations: int = 0
+    """Answers that are kept for retries."""
+    records: int = 0
+    entries: int = 0
+    """In the journal, which keeps them for good. (The memory engine's journal does not, and is not counted.)"""
+    bytes: int = 0
+    complete: bool = True
+    """Whether the whole journal has been counted yet."""
+
+    @property
+    def rows(self) -> int:
+        """Rows of all tables together."""
+        return self.pools + self.holds + self.operations + self.records + self.entries
 
 
 def reconstruct(history: Iterable[JournalEntry], *, at: Slot | datetime | None = None) -> Hold | None:

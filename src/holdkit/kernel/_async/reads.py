@@ -35,9 +35,10 @@ from ..follower_state import OnGeneration, Remember, check_following, check_reme
 from ..journal import JournalEntry, Tenants, decode_cursor, unbound, whose
 from ..normalise import hold_id as normal_id
 from ..normalise import reference
-from ..results import Hold, RepairReport, VerifyReport
+from ..results import Hold, RepairReport, StorageUsage, VerifyReport
 from .executor import AsyncExecutor
 from .following import AsyncFollower, end_of_journal
+from .usage import AsyncUsageCounter
 
 NO_REPAIR = (
     "this engine cannot repair: its state is its folded journal, or its tables are distributed and cannot be locked as a "
@@ -119,6 +120,12 @@ class AsyncReads:
         whole(limit, "limit", 1, 1_000)
         _after(after, "after")
         return await self._executor.read(ListTenants(after, limit))
+
+    async def usage(self) -> StorageUsage:
+        """Count what this tenant has stored: rows and bytes. Reads the whole journal once, in steps."""
+        counter = AsyncUsageCounter(self._executor)
+        await counter.catch_up()
+        return await counter.usage(self._tenant)
 
     async def verify(self, *, progress: Progress | None = None) -> VerifyReport:
         """Fold the whole journal and compare it with every stored row; names each difference, changes nothing.

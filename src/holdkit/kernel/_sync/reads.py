@@ -36,9 +36,10 @@ from ..follower_state import OnGeneration, Remember, check_following, check_reme
 from ..journal import JournalEntry, Tenants, decode_cursor, unbound, whose
 from ..normalise import hold_id as normal_id
 from ..normalise import reference
-from ..results import Hold, RepairReport, VerifyReport
+from ..results import Hold, RepairReport, StorageUsage, VerifyReport
 from .executor import Executor
 from .following import Follower, end_of_journal
+from .usage import UsageCounter
 
 NO_REPAIR = (
     "this engine cannot repair: its state is its folded journal, or its tables are distributed and cannot be locked as a "
@@ -120,6 +121,12 @@ class Reads:
         whole(limit, "limit", 1, 1_000)
         _after(after, "after")
         return self._executor.read(ListTenants(after, limit))
+
+    def usage(self) -> StorageUsage:
+        """Count what this tenant has stored: rows and bytes. Reads the whole journal once, in steps."""
+        counter = UsageCounter(self._executor)
+        counter.catch_up()
+        return counter.usage(self._tenant)
 
     def verify(self, *, progress: Progress | None = None) -> VerifyReport:
         """Fold the whole journal and compare it with every stored row; names each difference, changes nothing.
