@@ -36,7 +36,8 @@ from ..wire.journal import CursorAnswer, EntryAnswer, EntryPage, KeptCursor
 from ..wire.pools import PoolAnswer, PoolPage
 from ..wire.records import RecordAnswer, RecordNow, RecordPage
 from ..wire.sagas import SagaAnswer, SagaPage
-from ..wire.system import LimitsAnswer, SweepAnswer, TenantPage, VerifyJob
+from ..wire.system import LimitsAnswer, SweepAnswer, VerifyJob
+from ..wire.tenants import StorageAnswer, TenantPage
 from ..wire.windows import WindowAnswer, WindowList
 
 
@@ -54,6 +55,7 @@ read_pools: Final = msgspec.json.Decoder(PoolPage).decode
 read_entry: Final = msgspec.json.Decoder(EntryAnswer).decode
 read_entries: Final = msgspec.json.Decoder(EntryPage).decode
 read_tenants: Final = msgspec.json.Decoder(TenantPage).decode
+read_usage: Final = msgspec.json.Decoder(StorageAnswer).decode
 read_batch: Final = msgspec.json.Decoder(BatchAnswer).decode
 read_window: Final = msgspec.json.Decoder(WindowAnswer).decode
 read_windows: Final = msgspec.json.Decoder(WindowList).decode

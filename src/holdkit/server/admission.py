@@ -14,6 +14,7 @@ from typing import Final
 from ..errors import HoldkitError
 from ..faces._async.kernel import AsyncKernel
 from ._async.keystore import AsyncKeys
+from ._async.tenants import AsyncTenants
 from .directory import Directory
 from .keys import StoredKey, admits, allows, hash_secret, read_key
 from .problems import Problem
@@ -36,9 +37,9 @@ def operators_only(caller: Caller) -> None:
 class Admission:
     """Authenticates callers, limits their rates, and caches a kernel per key."""
 
-    def __init__(self, kernel: AsyncKernel, keys: AsyncKeys, settings: Settings) -> None:
+    def __init__(self, kernel: AsyncKernel, keys: AsyncKeys, tenants: AsyncTenants, settings: Settings) -> None:
         self.kernel, self.keys, self._settings = kernel, keys, settings
-        self.directory = Directory(keys, kernel.executor.now, settings.max_keys)
+        self.directory = Directory(keys, tenants, kernel.executor.now, settings.max_keys)
         self._pepper = b""
         self._callers: OrderedDict[str, tuple[StoredKey, Caller]] = OrderedDict()
         self.rates = Rates(settings)
@@ -68,6 +69,8 @@ class Admission:
         needed = route.scope
         assert needed is not None
         caller = self._anonymous if self._settings.open else self._authenticated(headers.get(b"authorization"))
+        if caller.tenant in self.directory.disabled:
+            raise Problem(403, "tenant_disabled", "an operator has disabled this tenant: ask who runs the server")
         if not allows(caller.scope, needed):
             raise Problem(403, "scope_too_small", f"this needs an API key with scope {needed}")
         if route.operator:

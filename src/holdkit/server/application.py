@@ -21,12 +21,14 @@ from ..faces.opening import connect_async
 from ..kernel._async.background import AsyncSweeper
 from ..wire.fields import at
 from ._async.keystore import AsyncKeys
+from ._async.tenants import AsyncTenants
 from .admission import Admission
 from .dispatch import dispatch
 from .feed import Feeds
 from .jobs import Jobs
 from .metrics import Metrics
 from .openapi import openapi_json
+from .quotas import Quotas
 from .request import Receive, Request, Scope, Send
 from .routes import ROUTES
 from .routing import Table
@@ -46,7 +48,9 @@ class Running:
     def __init__(self, kernel: AsyncKernel, settings: Settings, pepper: bytes | None, table: Table) -> None:
         self.kernel, self.settings, self.table = kernel, settings, table
         self.keys = AsyncKeys(kernel, pepper=pepper)
-        self.admission = Admission(kernel, self.keys, settings)
+        self.tenants = AsyncTenants(kernel, self.keys)
+        self.admission = Admission(kernel, self.keys, self.tenants, settings)
+        self.quotas = Quotas(kernel.executor, self.admission.directory, settings)
         self.feeds = Feeds()
         self.webhook_sender = WebhookSender(settings.webhooks, clock=kernel.executor.now)
         self.metrics = Metrics()
@@ -55,6 +59,8 @@ class Running:
         self.jobs = Jobs(settings, kernel.executor.now)
         self.streams = 0
         self.in_work = 0
+        self.in_work_of: dict[str, int] = {}
+        """By tenant, those that have any."""
         self.keys_in_flight: set[tuple[str, str]] = set()
         """Tenant and idempotency key of the requests that are being decided."""
         self.idle = asyncio.Event()
@@ -156,7 +162,11 @@ class Application:
                 self._check(running)
             if self.settings.sweep_every:
                 running.sweeper = kernel.sweeper(every=self.settings.sweep_every)
-            tasks = [asyncio.create_task(running.admission.stay_current()), asyncio.create_task(_maintain(running))]
+            tasks = [
+                asyncio.create_task(running.admission.stay_current()),
+                asyncio.create_task(running.quotas.stay_current()),
+                asyncio.create_task(_maintain(running)),
+            ]
             self.running = running
             yield running
         finally:

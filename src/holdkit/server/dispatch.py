@@ -93,6 +93,10 @@ async def _answer(running: Running, route: Route, request: Request, send: Send) 
         request.caller = running.admission.admit(request.headers, route)
     if running.in_work >= settings.max_requests:
         raise Problem(503, "overloaded", "the server is processing too many requests: retry later", retry_after=0.2)
+    tenant = request.caller.tenant if route.scope is not None else ""
+    if running.in_work_of.get(tenant, 0) >= settings.max_requests_of_tenant and route.scope is not None:
+        detail = "the server is processing as many requests of this tenant as it may have: retry later"
+        raise Problem(503, "overloaded", detail, retry_after=0.2)
     request.query = read_query(request.scope["query_string"], route.query, settings)
     if getattr(request.query, "all_tenants", False):
         operators_only(request.caller)
@@ -100,11 +104,17 @@ async def _answer(running: Running, route: Route, request: Request, send: Send) 
         await events(request, send)
         return None
     running.in_work += 1
+    running.in_work_of[tenant] = running.in_work_of.get(tenant, 0) + 1
     running.idle.clear()
     try:
         return _stamped(await _work(route, request, settings.request_timeout), request)
     finally:
         running.in_work -= 1
+        left = running.in_work_of[tenant] - 1
+        if left:
+            running.in_work_of[tenant] = left
+        else:
+            del running.in_work_of[tenant]
         if not running.in_work:
             running.idle.set()
 
@@ -161,6 +171,8 @@ async def _read_body(route: Route, request: Request) -> None:
     if route.scope is not None:
         caller = request.caller
         request.running.admission.rates.charge_body(caller.id, caller.tenant, request.body)
+    if route.changes:
+        request.running.quotas.admit(request.caller.tenant, request.body, len(raw))
 
 
 def _check_host(request: Request) -> None:

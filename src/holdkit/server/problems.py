@@ -29,6 +29,7 @@ STATUSES: Final[dict[str, int]] = {
     "cursor_not_found": 404,
     "record_not_found": 404,
     "job_not_found": 404,
+    "tenant_not_found": 404,
     "cursor_lost": 410,
     "hold_retired": 410,
     "not_owner": 403,
@@ -36,7 +37,7 @@ STATUSES: Final[dict[str, int]] = {
 }
 """The status of a refusal; all others are 409."""
 
-STORED: Final = frozenset(("key_not_found", "keys_too_many", "saga_not_found", "saga_ended"))
+STORED: Final = frozenset(("key_not_found", "keys_too_many", "tenant_deleting", "saga_not_found", "saga_ended"))
 """Codes of requests that are well-formed but conflict with what is stored: each becomes a reason of its own."""
 
 TITLES: Final = {

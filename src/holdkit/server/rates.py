@@ -102,8 +102,8 @@ class Rates:
 
     def charge_body(self, key: str, tenant: str, body: object) -> None:
         """Charge what a decoded body costs beyond the token that its request has paid."""
-        weigh = _WEIGHTS.get(type(body))
-        if weigh is not None and (more := weigh(body) - 1) > 0:
+        more = weight(body) - 1
+        if more > 0:
             self.charge(key, tenant, more, refused=DECODED * more)
 
     def charge_answer(self, key: str, tenant: str, legs: int) -> None:
@@ -111,6 +111,12 @@ class Rates:
         now = time.monotonic()
         self._keys.bucket(key, now).level -= legs
         self._tenants.bucket(tenant, now).level -= legs
+
+
+def weight(body: object) -> int:
+    """About how many commands of one leg a body is."""
+    weigh = _WEIGHTS.get(type(body))
+    return 1 if weigh is None else max(1, weigh(body))
 
 
 def _commands(commands: Iterable[Any]) -> int:

@@ -62,12 +62,26 @@ from ..wire.system import (
     Overview,
     SweepAnswer,
     SweepBody,
-    TenantPage,
     VerifyJob,
 )
+from ..wire.tenants import ChangeQuota, ChangeTenant, StorageAnswer, TenantAnswer, TenantPage, TenantsQuery
 from ..wire.webhooks import HookAnswer, HookPage, NewWebhook, ParkedPage, ReplayAnswer
 from ..wire.windows import ReadWindows, WindowAnswer, Windowed, WindowList
-from .handlers import batches, budgets, claims, cursors, holds, jobs, journal, pools, sagas, system, webhooks, windows
+from .handlers import (
+    batches,
+    budgets,
+    claims,
+    cursors,
+    holds,
+    jobs,
+    journal,
+    pools,
+    sagas,
+    system,
+    tenants,
+    webhooks,
+    windows,
+)
 from .routing import Route
 
 _ENDING: Final = (
@@ -175,8 +189,20 @@ ROUTES: Final = (
           summary="Sums over all pools, and the fullest pools"),
     Route(method="GET", path="/v1/stats", handler=system.stats, operator=True, kind="stats", answer=dict[str, Any],
           summary="Statistics since the server started"),
-    Route(method="GET", path="/v1/tenants", handler=system.list_tenants, operator=True, query=PageQuery,
-          kind="list_tenants", answer=TenantPage, summary="List the tenants that have pools"),
+    Route(method="GET", path="/v1/usage", handler=tenants.show_usage, kind="usage", answer=StorageAnswer,
+          summary="What your tenant has stored, and what it may store"),
+    Route(method="GET", path="/v1/tenants", handler=tenants.list_tenants, operator=True, query=TenantsQuery,
+          kind="list_tenants", answer=TenantPage, summary="List the tenants"),
+    Route(method="GET", path="/v1/tenants/{tenant}", handler=tenants.show_tenant, operator=True, kind="show_tenant",
+          answer=TenantAnswer, reasons=("tenant_not_found",), summary="Read a tenant, and what it has stored"),
+    Route(method="POST", path="/v1/tenants/{tenant}/disable", handler=tenants.disable_tenant, scope="admin", operator=True,
+          body=ChangeTenant, body_optional=True, kind="disable_tenant", answer=TenantAnswer,
+          summary="Admit no API key of a tenant until it is enabled again"),
+    Route(method="POST", path="/v1/tenants/{tenant}/enable", handler=tenants.enable_tenant, scope="admin", operator=True,
+          body=ChangeTenant, body_optional=True, kind="enable_tenant", answer=TenantAnswer, reasons=("tenant_deleting",),
+          summary="Admit the API keys of a tenant again"),
+    Route(method="PUT", path="/v1/tenants/{tenant}/quota", handler=tenants.set_quota, scope="admin", operator=True,
+          body=ChangeQuota, kind="set_quota", answer=TenantAnswer, summary="Give a tenant a storage quota of its own"),
     Route(method="POST", path="/v1/sweep", handler=system.sweep, scope="admin", operator=True, body=SweepBody,
           body_optional=True, kind="sweep", answer=SweepAnswer,
           summary="Expire due holds; the server also does this by itself"),

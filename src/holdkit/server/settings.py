@@ -75,6 +75,9 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_requests: Annotated[
         Count, Meta(description="requests that a process works on at a time; more are refused with 503")
     ] = 2_000
+    max_requests_of_tenant: Annotated[
+        Count, Meta(description="of these, requests of one tenant; more are refused with 503, others are not affected")
+    ] = 1_000
     max_touched_legs: Annotated[
         Count,
         Meta(
@@ -126,6 +129,18 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             description="ended jobs that a process keeps; beyond it, it drops the oldest of the tenant that has the most"
         ),
     ] = 100
+    quota_bytes: Annotated[
+        Bytes | None,
+        Meta(description="bytes that one tenant may store in the database, unless it has a quota of its own"),
+    ] = None
+    quota_rows: Annotated[
+        Count | None,
+        Meta(description="rows that one tenant may store in the database, unless it has a quota of its own"),
+    ] = None
+    usage_every: Annotated[
+        Seconds,
+        Meta(description="seconds between two counts of what a tenant with a quota has stored, in each process"),
+    ] = 60.0
     webhooks: Delivery = Delivery()
     stop_timeout: Annotated[
         Seconds, Meta(description="seconds that running requests get to finish when the server stops")

@@ -1,4 +1,4 @@
-"""The system itself: sweeps, limits, jobs, verification, tenants, the overview."""
+"""The system itself: sweeps, limits, jobs, verification, the overview."""
 
 from __future__ import annotations
 
@@ -96,14 +96,6 @@ class JobPage(Struct):
     """The jobs of your tenant on this server, the latest first; without their results."""
 
     items: list[JobAnswer]
-    server_time: datetime
-
-
-class TenantPage(Struct):
-    """Names of tenants in order; `next` is the `after` of the next page."""
-
-    items: list[str]
-    next: str | None
     server_time: datetime
 
 

@@ -59,9 +59,9 @@ def test_an_operators_journal_says_whose_each_entry_is() -> None:
 def test_tenants_are_told_to_operators() -> None:
     async def work(here: InProcessApp) -> None:
         first = (await here.call("GET", "/v1/tenants?limit=1", key="read")).json()
-        assert (first["items"], first["next"]) == (["*"], "*")
+        assert ([one["name"] for one in first["items"]], first["next"]) == (["*"], "*")
         rest = (await here.call("GET", "/v1/tenants", params={"after": "*"}, key="read")).json()
-        assert (rest["items"], rest["next"]) == (["acme"], None)
+        assert ([one["name"] for one in rest["items"]], rest["next"]) == (["acme"], None)
 
     play(work)
 

@@ -50,6 +50,7 @@ BODIES: dict[str, Any] = {
     "move_cursor": {"cursor": "hkc2.WyIiLFtbMCwwLCIiXV1d", "if_version": 0},
     "put_record": {"body": "{}"},
     "change_limits": {"limits": {"max_legs": 900}},
+    "set_quota": {"quota": None},
     "make_key": {"name": "n"},
     "make_webhook": {"url": "https://192.0.2.1/"},
 }
@@ -103,7 +104,7 @@ async def scene(here: InProcessApp) -> dict[str, str]:
     saga = await here.running.kernel.tenant("acme").sagas.register(Delivery()).begin("errand-of-theirs", {})
     records = {"follower": "theirs", "kind": "note", "record": "theirs"}
     ids["job"] = here.running.jobs.start("theirs", "acme", done).id
-    return {"pool": "theirs", "budget": "theirs", "saga": saga.id, **records, **ids}
+    return {"pool": "theirs", "budget": "theirs", "saga": saga.id, "tenant": "acme", **records, **ids}
 
 
 def play(work: Callable[[InProcessApp, dict[str, str]], Coroutine[Any, Any, None]]) -> FakeClock:

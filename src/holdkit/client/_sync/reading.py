@@ -27,9 +27,10 @@ from ...kernel.journal import Tenants, check_listener, generation_of, of_all
 from ...kernel.limits import LimitsInForce, changes_of
 from ...kernel.normalise import hold_id as normalised_id
 from ...kernel.normalise import reference
-from ...kernel.results import Hold, SweepReport, VerifyReport
+from ...kernel.results import Hold, StorageUsage, SweepReport, VerifyReport
 from ...wire.journal import EntryAnswer
 from ...wire.system import VerifyJob
+from ...wire.tenants import usage_from
 from ..answers import (
     ServerClock,
     hold_from,
@@ -44,6 +45,7 @@ from ..answers import (
     read_records,
     read_sweep,
     read_tenants,
+    read_usage,
     read_verify,
     record_from,
     row_from,
@@ -201,9 +203,14 @@ class RemoteReads(RemoteCalls):
         return [record_from(document) for document in read_records(answer.content).items]
 
     def tenants(self, *, after: str = "", limit: int = 100) -> list[str]:
-        """Names of the tenants that have pools, in order: for keys of the default tenant, which has no name and is
-        not listed. For the next page pass the last one as `after`."""
-        return read_tenants((self._get("/v1/tenants", after=after, limit=limit)).content).items
+        """Names of the tenants that have pools or API keys, in order: for keys of the default tenant, which has no name
+        and is not listed. For the next page pass the last one as `after`."""
+        page = read_tenants((self._get("/v1/tenants", after=after, limit=limit)).content)
+        return [tenant.name for tenant in page.items]
+
+    def usage(self) -> StorageUsage:
+        """What the key's tenant has stored: rows and bytes."""
+        return usage_from(read_usage((self._get("/v1/usage")).content).usage)
 
     def sweep(self, limit: int = 500) -> SweepReport:
         """Expire what is due, of all tenants, and name it: for admins of the default tenant."""

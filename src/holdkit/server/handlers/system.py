@@ -14,10 +14,10 @@ from ...engines.port import Engine
 from ...engines.whole_journal import Progress
 from ...errors import HoldkitError
 from ...kernel.limits import changes_of, in_seconds
-from ...wire.fields import PageQuery, at, encode
+from ...wire.fields import at, encode
 from ...wire.keys import KeyAnswer, KeyPage, NewKeyBody, RotateKeyBody, WhoAmI
 from ...wire.pools import pool_answer
-from ...wire.system import ChangeLimitsBody, LimitsAnswer, Overview, SweepAnswer, SweepBody, TenantPage, VerifyAnswer
+from ...wire.system import ChangeLimitsBody, LimitsAnswer, Overview, SweepAnswer, SweepBody, VerifyAnswer
 from ..jobs import Job
 from ..keys import NewKey, shown
 from ..metrics import exposition
@@ -101,13 +101,6 @@ async def sweep(request: Request) -> Answer:
     report = await request.kernel.sweep(body.limit)
     holds, tenants = list(report.holds), list(report.tenants)
     return answer(SweepAnswer(report.expired, holds, tenants, report.more, at(report.scanned_slot)))
-
-
-async def list_tenants(request: Request) -> Answer:
-    """List the tenants that have pools."""
-    query: PageQuery = request.query
-    found = await request.kernel.tenants(after=query.after, limit=query.limit)
-    return answer(TenantPage(found, found[-1] if len(found) == query.limit else None, request.now()))
 
 
 async def show_limits(request: Request) -> Answer:

@@ -10,7 +10,19 @@ from msgspec import Struct
 from ...core.model import Limits
 from ...engines.clocks import Clock
 from ...engines.port import Engine
-from . import batches, bounds, capabilities, concurrency, deadlines, durability, journal, pool_ends, reads, retries
+from . import (
+    batches,
+    bounds,
+    capabilities,
+    concurrency,
+    counting,
+    deadlines,
+    durability,
+    journal,
+    pool_ends,
+    reads,
+    retries,
+)
 from .harness import Harness, Make, NotConforming, Reopen
 
 Check: TypeAlias = Callable[[Harness], None]
@@ -18,7 +30,7 @@ Check: TypeAlias = Callable[[Harness], None]
 expected."""
 
 CHECKS: Final[tuple[Check, ...]] = (*batches.CHECKS, *deadlines.CHECKS, *retries.CHECKS, *journal.CHECKS,
-                                    *bounds.CHECKS, *reads.CHECKS, *pool_ends.CHECKS, *concurrency.CHECKS, *capabilities.CHECKS)  # fmt: skip
+                                    *bounds.CHECKS, *reads.CHECKS, *counting.CHECKS, *pool_ends.CHECKS, *concurrency.CHECKS, *capabilities.CHECKS)  # fmt: skip
 """What every engine must pass."""
 
 DURABLE: Final[tuple[Check, ...]] = durability.CHECKS

@@ -1,0 +1,144 @@
+"""Storage quotas: a tenant cannot fill the disk of all, and can always end what it holds."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from msgspec.structs import replace
+
+from holdkit.server import Settings
+from holdkit.server.quotas import GROWING, grows
+from holdkit.server.routes import ROUTES
+from holdkit.wire.batches import Batch
+from holdkit.wire.journal import MoveCursor
+from holdkit.wire.records import PutRecordBody
+from holdkit.wire.windows import Windowed
+from tests.support.servers import QUICK, InProcessApp, in_process_app
+from tests.support.threads import PATIENCE
+
+SMALL = replace(QUICK, quota_bytes=100_000, usage_every=0.05)
+NOTE = {"note": "x" * 5_000}
+
+
+def run(work: Any, settings: Settings = SMALL, url: str = "memory://") -> None:
+    async def main() -> None:
+        async with in_process_app(url, settings=settings) as here:
+            await here.call("POST", "/v1/pools", {"id": "p", "total": 1_000_000}, tenant="acme")
+            await work(here)
+
+    asyncio.run(main())
+
+
+async def hold(here: InProcessApp, n: int, tenant: str = "acme") -> Any:
+    body = {"pool": "p", "ttl": 600, "metadata": NOTE}
+    return await here.call("POST", "/v1/holds", body, tenant=tenant, op=f"op-{n}")
+
+
+async def fill(here: InProcessApp, most: int = 1_000) -> list[Any]:
+    """Hold until a hold is refused; the holds that were granted."""
+    held: list[Any] = []
+    async with asyncio.timeout(PATIENCE):
+        for n in range(most):
+            found = await hold(here, n)
+            if found.status_code != 201:
+                assert (found.status_code, found.json()["reason"]) == (403, "storage_quota_exceeded")
+                assert found.json()["effect"] == "none"
+                assert found.json()["allowed_bytes"] == 100_000
+                assert found.json()["used_bytes"] >= 100_000
+                return held
+            held.append(found.json())
+            await asyncio.sleep(0)  # lets the count run
+    raise AssertionError("nothing was refused")
+
+
+def test_one_key_cannot_fill_the_storage_of_all(tmp_path: Any) -> None:
+    async def work(here: InProcessApp) -> None:
+        assert len(await fill(here)) < 100
+        usage = (await here.call("GET", "/v1/usage", tenant="acme")).json()
+        assert usage["quota"] == {"bytes": 100_000, "rows": None}
+        assert usage["usage"]["bytes"] < 200_000
+        await here.call("POST", "/v1/pools", {"id": "p", "total": 10}, tenant="globex")
+        assert (await hold(here, 0, "globex")).status_code == 201, "another tenant has its own quota"
+        assert (await here.call("POST", "/v1/pools", {"id": "p", "total": 1})).status_code == 201, (
+            "an operator has none"
+        )
+
+    run(work, url=f"sqlite:///{tmp_path / 'holds.db'}")
+
+
+def test_what_a_tenant_holds_can_be_ended_when_its_quota_is_full() -> None:
+    async def work(here: InProcessApp) -> None:
+        one, two, three, four = [(await hold(here, n)).json() for n in range(4)]
+        await here.call("PUT", "/v1/tenants/acme/quota", {"quota": {"bytes": 1}})
+        assert (await here.call("GET", "/v1/usage", tenant="acme")).json()["usage"]["holds"] == 4
+        async with asyncio.timeout(PATIENCE):
+            n = 4
+            while (await hold(here, n)).status_code == 201:  # until the first count
+                n += 1
+
+        async def change(kind: str, which: Any, **body: Any) -> int:
+            path = f"/v1/holds/{which['id']}/{kind}"
+            body = {"owner": which["owner"], **body}
+            return (await here.call("POST", path, body, tenant="acme", op=f"{kind}-{which['id']}")).status_code
+
+        assert await change("extend", one, by=60) == 200
+        assert await change("confirm", one) == 200
+        assert await change("return", one) == 200
+        assert await change("release", two) == 200
+        ends = [{"type": "confirm", "id": three["id"], "owner": three["owner"]}]
+        assert (await here.call("POST", "/v1/batch", {"commands": ends}, tenant="acme", op="b1")).status_code == 200
+        both = [{"type": "release", "id": four["id"], "owner": four["owner"]}, {"type": "hold", "pool": "p", "ttl": 60}]
+        refused = await here.call("POST", "/v1/batch", {"commands": both}, tenant="acme", op="b2")
+        assert (refused.status_code, refused.json()["reason"]) == (403, "storage_quota_exceeded")
+        gone = await here.call("PUT", "/v1/records/k/r", {"body": None}, tenant="acme", op="r1")
+        assert gone.status_code == 200, gone.text
+        kept = await here.call("PUT", "/v1/records/k/r", {"body": "1"}, tenant="acme", op="r2")
+        assert kept.status_code == 403
+
+    run(work)
+
+
+def test_every_route_that_changes_something_is_either_refused_or_never() -> None:
+    """A new route must be decided on: may a full quota refuse it?"""
+    never = {
+        "ArchivePool", "BudgetConfirm", "BudgetResize", "ChangeLimitsBody", "ChangeQuota", "ChangeTenant", "Confirm",
+        "ConfirmClaim", "EndClaim", "EndItems", "Expire", "Extend", "ExtendClaim", "ForgetClaim", "NewKeyBody",
+        "NewWebhook", "PoolEnd", "PoolTotal", "Release", "ReopenItems", "ResolveSaga", "Return", "ReturnToPool",
+        "RotateKeyBody", "SweepBody", "DeleteTenant",
+    }  # fmt: skip
+    by_content = {Batch, Windowed, PutRecordBody, MoveCursor}
+    bodies = {route.body for route in ROUTES if route.changes and route.body is not None}
+    assert len(bodies) > 20
+    for body in bodies - by_content - set(GROWING):
+        assert body.__name__ in never, f"{body.__name__} is new: may a full quota refuse it?"
+    assert not any(body.__name__ in never for body in GROWING)
+    assert grows(MoveCursor(cursor="c", if_version=0))
+    assert not grows(MoveCursor(cursor="c", if_version=3))
+
+
+def test_a_quota_of_its_own_takes_effect_and_is_taken_away_again() -> None:
+    async def work(here: InProcessApp) -> None:
+        set_ = await here.call("PUT", "/v1/tenants/acme/quota", {"quota": {"rows": 30}, "reason": "trial"})
+        assert (set_.status_code, set_.json()["quota"]) == (200, {"bytes": None, "rows": 30})
+        n = 0
+        while (found := await hold(here, n)).status_code == 201 and n < 1_000:
+            n += 1
+        assert found.json()["reason"] == "storage_quota_exceeded"
+        assert found.json()["allowed_rows"] == 30
+        assert (await here.call("GET", "/v1/usage", tenant="acme")).json()["usage"]["rows"] < 60
+        assert (await here.call("PUT", "/v1/tenants/acme/quota", {"quota": None})).json()["quota"] is None
+        assert (await hold(here, 5_000)).status_code == 201
+        listed = (await here.call("GET", "/v1/tenants?usage=true")).json()["items"]
+        assert [(one["name"], one["usage"]["pools"]) for one in listed] == [("acme", 1)]
+
+    run(work, settings=QUICK)
+
+
+def test_without_a_quota_nothing_is_counted() -> None:
+    async def work(here: InProcessApp) -> None:
+        for n in range(5):
+            assert (await hold(here, n)).status_code == 201
+        assert not here.running.quotas._estimates
+
+    run(work, settings=QUICK)
