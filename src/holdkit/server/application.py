@@ -52,7 +52,9 @@ class Running:
         self.admission = Admission(kernel, self.keys, self.tenants, settings)
         self.quotas = Quotas(kernel.executor, self.admission.directory, settings)
         self.feeds = Feeds()
-        self.webhook_sender = WebhookSender(settings.webhooks, clock=kernel.executor.now)
+        self.webhook_sender = WebhookSender(
+            settings.webhooks, clock=kernel.executor.now, disabled=self.admission.directory.disabled
+        )
         self.metrics = Metrics()
         self.sweeper: AsyncSweeper | None = None
         self.stopping = asyncio.Event()

@@ -33,7 +33,7 @@ class Directory:
         self.tenants: dict[str, StoredTenant] = {}
         """By name, those that have a record."""
         self.disabled: set[str] = set()
-        """Tenants that are not admitted."""
+        """Tenants that are not admitted. The set stays the same object: the webhook sender has it too."""
         self._by_tenant: dict[str, dict[str, StoredKey]] = {}
         self._changes = -1
         self._read_at = float("-inf")
@@ -70,7 +70,8 @@ class Directory:
     async def _read_all(self) -> None:
         began = time.monotonic()
         keys, tenants = await self._key_store.stored(), await self._tenant_store.stored()
-        self.keys, self._by_tenant, self.tenants, self.disabled = {}, {}, {}, set()
+        self.keys, self._by_tenant, self.tenants = {}, {}, {}
+        self.disabled.difference_update(self.disabled - {one.name for one in tenants if one.state != "active"})
         for key in keys:
             self._put_key(key.id, key)
         for tenant in tenants:

@@ -77,7 +77,7 @@ def test_a_disabled_tenant_is_not_admitted_and_an_enabled_one_has_everything_aga
         confirmed = await here.call("POST", f"/v1/holds/{kept.json()['id']}/confirm", body, tenant="acme", op="c")
         assert confirmed.status_code == 200
         rows = await here.running.kernel.executor.read(ReadHistory("", "~tenant/=acme"))
-        assert [(entry.actor, entry.reason) for entry in map(entry_of, rows)][0] == ("user:7", "unpaid")
+        assert next((entry.actor, entry.reason) for entry in map(entry_of, rows)) == ("user:7", "unpaid")
 
     run(work, clock=clock)
 
@@ -95,6 +95,21 @@ def test_another_server_learns_of_it_within_its_refresh(tmp_path: Path) -> None:
                     await here.http.get("/readyz")
 
     run(work, url)
+
+
+def test_webhooks_of_a_disabled_tenant_pause_and_resume() -> None:
+    async def work(here: InProcessApp) -> None:
+        await here.call("POST", "/v1/webhooks", {"url": "https://192.0.2.1/"}, tenant="acme")
+        sender = here.running.webhook_sender
+        assert [tenant for tenant, _ in sender._tasks] == ["acme"]
+        await here.call("POST", "/v1/tenants/acme/disable", {})
+        assert sender._tasks == {}
+        await sender.sync_all(here.running.kernel)
+        assert sender._tasks == {}, "the periodic round does not start them"
+        await here.call("POST", "/v1/tenants/acme/enable", {})
+        assert [tenant for tenant, _ in sender._tasks] == ["acme"]
+
+    run(work)
 
 
 @pytest.mark.parametrize("path", ["/v1/tenants//disable", "/v1/tenants/" + "t" * 65 + "/disable"])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import Final
 
@@ -50,8 +51,10 @@ class WebhookSender:
         *,
         resolve: Resolver = system_resolver,
         clock: Clock = wall_clock,
+        disabled: AbstractSet[str] = frozenset(),
     ) -> None:
-        self._delivery, self._resolve, self._clock = delivery, resolve, clock
+        """`disabled` names the tenants whose webhooks pause; it may change."""
+        self._delivery, self._resolve, self._clock, self._disabled = delivery, resolve, clock, disabled
         self._http = httpx.AsyncClient(timeout=delivery.seconds, follow_redirects=False, trust_env=False)
         self._tasks: dict[tuple[str, str], asyncio.Task[None]] = {}
         self.delivered = self.failed = self.parked = 0
@@ -59,7 +62,8 @@ class WebhookSender:
     async def sync(self, kernel: AsyncKernel, tenant: str) -> None:
         """Start a task for each active webhook of a tenant, and stop the tasks of the others."""
         hooks = Hooks(kernel.executor, tenant)
-        active = {hook.id: hook for hook in await hooks.listed() if hook.state == "active"}
+        listed = [] if tenant in self._disabled else await hooks.listed()
+        active = {hook.id: hook for hook in listed if hook.state == "active"}
         for owner, id in list(self._tasks):
             if owner == tenant and (id not in active or self._tasks[owner, id].done()):
                 await _end(self._tasks.pop((owner, id)))
