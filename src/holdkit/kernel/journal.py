@@ -7,6 +7,7 @@ which generation of the journal that was.
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Mapping
 from datetime import datetime
 from enum import Enum
@@ -28,6 +29,8 @@ from .normalise import datetime_of, with_times
 _PREFIX: Final = "hkc2."
 _LONGEST: Final = 100_000
 """Characters: 1,024 lanes fit, however long they are."""
+_form: Final = re.compile(r"hkc2\.[A-Za-z0-9_-]+")
+"""The decoder passes over any other character, such as a line break, which whoever repeats a cursor would repeat too."""
 
 Positions: TypeAlias = Mapping[int, tuple[int, str]]
 """By lane: the number of the last entry read, and the digest of what it looked like. A lane of which nothing was read is missing."""
@@ -167,7 +170,7 @@ def generation_of(text: object) -> str:
 
 def _decoded(text: object) -> tuple[str, list[tuple[int, int, str]]]:
     malformed = invalid("after", "cursor_malformed", "is not a cursor of this journal")
-    if not isinstance(text, str) or not text.startswith(_PREFIX) or len(text) > _LONGEST:
+    if not isinstance(text, str) or len(text) > _LONGEST or _form.fullmatch(text) is None:
         raise malformed
     body = text[len(_PREFIX) :]
     try:

@@ -158,3 +158,20 @@ def test_a_stream_that_is_cut_off_by_the_stop_has_an_end(monkeypatch: pytest.Mon
     asyncio.run(main())
     assert [bool(one.get("more_body")) for one in said] == [False, True, False]
     assert said[-1] == {"type": "http.response.body", "body": b""}
+
+
+@pytest.mark.parametrize("mark", ["\n", "\r", "\n\ndata: {}\n\n", " ", "=", "é", "\x00", "+", "/", "!"])
+def test_no_character_that_a_cursor_never_has_comes_back_in_an_id(mark: str) -> None:
+    """A decoder that passes over what is not base64 would put line breaks of the caller's choice into the stream."""
+
+    async def main() -> None:
+        async with in_process_app() as here:
+            await here.call("POST", "/v1/pools", {"id": "a", "total": 1})
+            cursor = (await here.call("GET", "/v1/cursor")).json()["cursor"]
+            for place in (5, 9, len(cursor)):
+                after = cursor[:place] + mark * 4 + cursor[place:]  # four: what is left has the length of base64
+                for path in ("/v1/journal", "/v1/pools/a/history", "/v1/events"):
+                    answer = await here.call("GET", path, params={"after": after})
+                    assert (answer.status_code, answer.json()["reason"]) == (400, "invalid_request"), (path, place)
+
+    asyncio.run(asyncio.wait_for(main(), PATIENCE))
