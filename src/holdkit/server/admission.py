@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import OrderedDict
+from collections.abc import Callable
 from typing import Final
 
 from ..errors import HoldkitError
@@ -44,11 +45,14 @@ class Admission:
         self._callers: OrderedDict[str, tuple[StoredKey, Caller]] = OrderedDict()
         self.rates = Rates(settings)
         self._anonymous = Caller("anonymous", "", "admin", kernel, "anonymous")
+        self.on_refresh: Callable[[], None] = lambda: None
+        """Called after each refresh, whether or not anything changed."""
 
     async def refresh(self) -> None:
         """Learn of changed keys."""
         self._pepper = self._pepper or await self.keys.pepper()
         await self.directory.refresh()
+        self.on_refresh()
 
     async def stay_current(self) -> None:
         """Refresh the keys until cancelled."""
@@ -58,6 +62,7 @@ class Admission:
                 await self.refresh()
             except HoldkitError as failed:
                 log.warning("cannot read the API keys, will retry: %s", failed)
+                self.on_refresh()  # a key expires all the same
 
     @property
     def empty(self) -> bool:
@@ -66,6 +71,12 @@ class Admission:
 
     def admit(self, headers: dict[bytes, bytes], route: Route) -> Caller:
         """The caller, if it may call this route now; raises `Problem` otherwise."""
+        caller = self.allowed(headers, route)
+        self.rates.charge(caller.id, caller.tenant, 1)
+        return caller
+
+    def allowed(self, headers: dict[bytes, bytes], route: Route) -> Caller:
+        """The same, not charged to the caller's rate: for requests that last, which are checked again while they do."""
         needed = route.scope
         assert needed is not None
         caller = self._anonymous if self._settings.open else self._authenticated(headers.get(b"authorization"))
@@ -75,7 +86,6 @@ class Admission:
             raise Problem(403, "scope_too_small", f"this needs an API key with scope {needed}")
         if route.operator:
             operators_only(caller)
-        self.rates.charge(caller.id, caller.tenant, 1)
         return caller
 
     def _authenticated(self, header: bytes | None) -> Caller:

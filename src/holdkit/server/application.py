@@ -34,6 +34,7 @@ from .routes import ROUTES
 from .routing import Table
 from .settings import Settings, secret_from_environment
 from .static import Static
+from .streams import Streams
 from .webhooks.sender import WebhookSender
 
 log = logging.getLogger("holdkit.server")
@@ -59,7 +60,8 @@ class Running:
         self.sweeper: AsyncSweeper | None = None
         self.stopping = asyncio.Event()
         self.jobs = Jobs(settings, kernel.executor.now)
-        self.streams = 0
+        self.streams = Streams(self)
+        self.admission.on_refresh = self.streams.end_refused
         self.in_work = 0
         self.in_work_of: dict[str, int] = {}
         """By tenant, those that have any."""
@@ -108,7 +110,7 @@ class Running:
                 "failed": self.webhook_sender.failed,
                 "parked": self.webhook_sender.parked,
             },
-            "streams": self.streams,
+            "streams": self.streams.shares.used,
             "in_work": self.in_work,
         }
 
@@ -119,8 +121,7 @@ class Running:
     def stop(self) -> None:
         """Refuse new requests from now on, and end the streams."""
         self.stopping.set()
-        self.kernel.executor.committed.notify()
-        self.feeds.wake()
+        self.streams.wake()
 
 
 class Application:

@@ -2,6 +2,10 @@
 
 A stream reads the journal at its client's pace; nothing is queued. A client that reads nothing for `stream_timeout` seconds
 is disconnected, and continues with `Last-Event-ID`.
+
+A stream lasts longer than the check that admitted it. So each time the API keys are refreshed, the request of every open stream is
+checked again as if it had just come: with the secret that it was sent with, which may be an old one whose grace is over. A stream
+that would be refused says `bye`. One that cannot, because its client takes nothing, is cut off a moment later.
 """
 
 from __future__ import annotations
@@ -9,9 +13,9 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
-from typing import Final
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing, contextmanager
+from typing import TYPE_CHECKING, Final
 
 from sse_starlette import EventSourceResponse
 from sse_starlette.sse import SendTimeoutError
@@ -25,12 +29,18 @@ from ..wire.pools import pool_answer
 from .feed import Feed
 from .problems import Problem
 from .request import CLOSE_CONNECTION, Message, Request, Send
+from .shares import Shares
+
+if TYPE_CHECKING:
+    from .application import Running
 
 log = logging.getLogger("holdkit.server")
 
 PAGE: Final = 200
 """Entries sent together. Only the last one carries an id, so a client that reconnects may get up to this many again."""
 POLL: Final = 0.5
+FAREWELL: Final = 0.5
+"""Seconds that a stream whose caller would no longer be admitted gets to say so."""
 
 
 def sse(event: str, data: bytes, id: str | None = None) -> bytes:
@@ -39,25 +49,93 @@ def sse(event: str, data: bytes, id: str | None = None) -> bytes:
     return head.encode() + b"data: " + data + b"\n\n"
 
 
+class Stream:
+    """One open stream."""
+
+    def __init__(self, request: Request) -> None:
+        self.request = request
+        self.refused: Problem | None = None
+        """Why its caller would no longer be admitted."""
+        self.cut_off = asyncio.timeout(None)
+        """Around the whole stream."""
+
+    @property
+    def bye(self) -> bytes | None:
+        """The last event, if the stream is to end."""
+        if self.refused is not None:
+            return sse("bye", encode({"reason": self.refused.reason}))
+        return sse("bye", b"{}") if self.request.running.stopping.is_set() else None
+
+
+class Streams:
+    """The open streams of this process."""
+
+    def __init__(self, running: Running) -> None:
+        self._running = running
+        self.shares = Shares(running.settings.max_streams, divided=not running.settings.open)
+        self._open: set[Stream] = set()
+
+    @contextmanager
+    def opened(self, request: Request) -> Iterator[Stream]:
+        """A stream, for as long as the block lasts; 503 if there are too many."""
+        caller = request.caller
+        if not self.shares.take(caller.tenant, caller.id):
+            detail = "too many event streams are open, or your API key or tenant has its share of them: retry later"
+            raise Problem(503, "streams_too_many", detail, retry_after=5)
+        stream = Stream(request)
+        self._open.add(stream)
+        try:
+            yield stream
+        finally:
+            self._open.discard(stream)
+            self.shares.release(caller.tenant, caller.id)
+
+    def end_refused(self) -> None:
+        """End the streams whose callers would no longer be admitted."""
+        ended = False
+        for stream in self._open:
+            if stream.refused is None and (refused := self._refusal(stream.request)) is not None:
+                stream.refused, ended = refused, True
+                stream.cut_off.reschedule(asyncio.get_running_loop().time() + FAREWELL)
+        if ended:
+            self.wake()
+
+    def _refusal(self, request: Request) -> Problem | None:
+        try:
+            self._running.admission.allowed(request.headers, request.route)
+        except Problem as refused:
+            return refused
+        return None
+
+    def wake(self) -> None:
+        """Wake all streams: some are to end."""
+        self._running.kernel.executor.committed.notify()
+        self._running.feeds.wake()
+
+
 async def events(request: Request, send: Send) -> None:
-    """Answer with a stream that lasts until the client disconnects, is too slow, or the server stops."""
-    running = request.running
-    if running.streams >= running.settings.max_streams:
-        raise Problem(503, "streams_too_many", "too many event streams are open: retry later", retry_after=5)
-    running.streams += 1  # before the first await: many requests at once would all pass the check
-    try:
-        query: EventsQuery = request.query
-        if query.kind == "summary":
-            if query.all_tenants:
-                raise invalid(
-                    "all_tenants", "summary_of_one", "a summary covers the pools of one tenant: use kind=entries"
-                )
-            content = summaries(request, running.feeds.get(request.kernel, request.caller.tenant))
-        else:
-            content = await entries(request, _last_seen(request) or query.after, of_all=query.all_tenants)
-        await _send(request, content, send)
-    finally:
-        running.streams -= 1
+    """Answer with a stream that lasts until the client disconnects, is too slow, its API key stops counting, or the server stops."""
+    with request.running.streams.opened(
+        request
+    ) as stream:  # before the first await: else many at once would pass the check
+        try:
+            async with stream.cut_off:
+                await _send(request, await _content(stream), send)
+        except TimeoutError:
+            if not stream.cut_off.expired():
+                raise
+            log.warning("stream %s cut off: its API key no longer counts, and its client reads nothing", request.id)
+            await _close_connection(request)
+
+
+async def _content(stream: Stream) -> AsyncGenerator[bytes, None]:
+    request = stream.request
+    query: EventsQuery = request.query
+    if query.kind == "entries":
+        return await entries(stream, _last_seen(request) or query.after, of_all=query.all_tenants)
+    if query.all_tenants:
+        raise invalid("all_tenants", "summary_of_one", "a summary covers the pools of one tenant: use kind=entries")
+    return summaries(stream, request.running.feeds.get(request.kernel, request.caller.tenant))
 
 
 async def _send(request: Request, content: AsyncGenerator[bytes, None], send: Send) -> None:
@@ -103,22 +181,22 @@ def _last_seen(request: Request) -> str | None:
     return raw.decode("latin-1") if raw else None
 
 
-async def entries(request: Request, after: str | None, *, of_all: bool = False) -> AsyncGenerator[bytes, None]:
+async def entries(stream: Stream, after: str | None, *, of_all: bool = False) -> AsyncGenerator[bytes, None]:
     """Entries as they are committed, after a cursor or from now on. The cursor is checked before the stream begins."""
-    kernel = request.kernel
+    request, kernel = stream.request, stream.request.kernel
     follower = AsyncFollower(kernel.executor, None if of_all else request.caller.tenant)
     began = after or await kernel.cursor()
     await follower.begin(began)
-    return _entries(request, follower, began, of_all)
+    return _entries(stream, follower, began, of_all)
 
 
-async def _entries(request: Request, follower: AsyncFollower, began: str, of_all: bool) -> AsyncGenerator[bytes, None]:
-    running = request.running
+async def _entries(stream: Stream, follower: AsyncFollower, began: str, of_all: bool) -> AsyncGenerator[bytes, None]:
+    request = stream.request
     committed = request.kernel.executor.committed
     request.kernel.executor.listen()
     generation = await request.kernel.generation()
     yield sse("hello", encode({"server_time": request.now(), "generation": generation}), began)
-    while not running.stopping.is_set() and not committed.closed:
+    while stream.bye is None and not committed.closed:
         count = committed.count
         try:
             page = await follower.page(PAGE)
@@ -132,19 +210,19 @@ async def _entries(request: Request, follower: AsyncFollower, began: str, of_all
             yield b"".join(sent)
         if follower.at_end:
             await committed.wait(count, POLL)
-    yield sse("bye", b"{}")
+    yield stream.bye or sse("bye", b"{}")
 
 
-async def summaries(request: Request, feed: Feed) -> AsyncGenerator[bytes, None]:
+async def summaries(stream: Stream, feed: Feed) -> AsyncGenerator[bytes, None]:
     """Summaries of what changed, at most a few per second: pools as they are now, and entries counted by action."""
-    running = request.running
+    request = stream.request
     feed.watchers += 1
     try:
         await feed.ready.wait()
         tick, epoch, seen = feed.tick, feed.epoch, Counter(feed.actions)
         yield sse("summary", encode({"sums": feed.sums.fields(), "complete": feed.complete, "pools": [], "removed": [],
                                      "actions": {}, "reset": True, "server_time": request.now()}))  # fmt: skip
-        while not running.stopping.is_set():
+        while stream.bye is None:
             await feed.wait(tick, 5.0)
             reset, epoch = feed.epoch != epoch or tick < feed.forgotten, feed.epoch
             pools, removed, tick = feed.since(tick)
@@ -160,7 +238,7 @@ async def summaries(request: Request, feed: Feed) -> AsyncGenerator[bytes, None]
                 "server_time": request.now(),
             }
             yield sse("summary", encode(summary))
-            await asyncio.sleep(running.settings.summary_every)
-        yield sse("bye", b"{}")
+            await asyncio.sleep(request.running.settings.summary_every)
+        yield stream.bye or sse("bye", b"{}")
     finally:
         feed.watchers -= 1

@@ -224,13 +224,13 @@ def test_all_tenants_are_for_operators_only() -> None:
 def test_streams_tell_a_tenant_of_its_own_things_only() -> None:
     async def work(here: InProcessApp, ids: dict[str, str]) -> None:
         from holdkit.server.request import Request
-        from holdkit.server.streams import entries
+        from holdkit.server.streams import Stream, entries
 
         request = Request({"method": "GET"}, None, {}, "r")  # type: ignore[arg-type]
         await here.key("read", "rival")
         (stored,) = [key for key in await here.running.keys.stored() if key.tenant == "rival"]
         request.caller, request.running = here.running.admission._caller(stored), here.running
-        told = await entries(request, "hkc2.WyIiLFtbMCwwLCIiXV1d")  # the beginning
+        told = await entries(Stream(request), "hkc2.WyIiLFtbMCwwLCIiXV1d")  # the beginning
         assert b"event: hello" in await anext(told)
         await here.call("POST", "/v1/pools", {"id": "ours", "total": 5}, tenant="rival")
         page = await anext(told)

@@ -4,6 +4,7 @@ again."""
 from __future__ import annotations
 
 import asyncio  # async-only
+import logging
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
@@ -17,11 +18,16 @@ from ...kernel.journal import decode_cursor, encode_cursor, generation_of
 from ...kernel.workers import AsyncSignal
 from ...wire.journal import EntryAnswer
 from ..answers import ServerClock, read_cursor, read_end, read_entries
+from ..problems import LONGEST_PAUSE, NotAdmitted
 from ..requests import path_of
 from ..stream import LocalState, StreamCursor, StreamHandle
 from .transport import AsyncRemoteCalls, AsyncTransport, retry_key
 
+# sync-only: from time import sleep
+
 PAGE = 500
+
+log = logging.getLogger("holdkit")
 
 T = TypeVar("T")
 
@@ -156,6 +162,13 @@ class AsyncRemoteFollower(AsyncRemoteCalls):
         except httpx.HTTPError:
             if not begun:
                 yield _nothing()
+        except Overloaded as full:  # the server has no stream for us now: read pages meanwhile, at a calm pace
+            if begun:
+                raise
+            yield _nothing()
+            wait = min(full.retry_after, LONGEST_PAUSE)
+            await asyncio.sleep(wait)  # async-only
+            # sync-only: sleep(wait)
         if not self._is_closed():
             await self._get("/readyz")
 
@@ -229,9 +242,15 @@ class AsyncRemoteSource:
         """Whether the client is closed."""
         return self._follower.closed
 
-    def entries(self) -> AsyncIterator[EntryAnswer]:
-        """Entries from where it was left."""
-        return self._follower.follow(wait=True, from_now=self._follower.cursor.cursor is None)
+    async def entries(self) -> AsyncIterator[EntryAnswer]:
+        """Entries from where it was left. Ends, for good, if the server does not admit the client: nobody could be told
+        by an exception, and no later attempt would be admitted."""
+        try:
+            async for entry in self._follower.follow(wait=True, from_now=self._follower.cursor.cursor is None):
+                yield entry
+        except NotAdmitted as refused:
+            log.warning("listener ends: the server no longer admits this client (%s)", refused.reason)
+            self.end()
 
     def skip(self) -> None:
         """Continue with the entries that are written from now on."""

@@ -4,9 +4,11 @@ again."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
+from time import sleep
 from typing import TypeVar
 
 import httpx
@@ -17,11 +19,14 @@ from ...kernel.journal import decode_cursor, encode_cursor, generation_of
 from ...kernel.workers import Signal
 from ...wire.journal import EntryAnswer
 from ..answers import ServerClock, read_cursor, read_end, read_entries
+from ..problems import LONGEST_PAUSE, NotAdmitted
 from ..requests import path_of
 from ..stream import LocalState, StreamCursor, StreamHandle
 from .transport import RemoteCalls, Transport, retry_key
 
 PAGE = 500
+
+log = logging.getLogger("holdkit")
 
 T = TypeVar("T")
 
@@ -153,6 +158,12 @@ class RemoteFollower(RemoteCalls):
         except httpx.HTTPError:
             if not begun:
                 yield _nothing()
+        except Overloaded as full:  # the server has no stream for us now: read pages meanwhile, at a calm pace
+            if begun:
+                raise
+            yield _nothing()
+            wait = min(full.retry_after, LONGEST_PAUSE)
+            sleep(wait)
         if not self._is_closed():
             self._get("/readyz")
 
@@ -227,8 +238,14 @@ class RemoteSource:
         return self._follower.closed
 
     def entries(self) -> Iterator[EntryAnswer]:
-        """Entries from where it was left."""
-        return self._follower.follow(wait=True, from_now=self._follower.cursor.cursor is None)
+        """Entries from where it was left. Ends, for good, if the server does not admit the client: nobody could be told
+        by an exception, and no later attempt would be admitted."""
+        try:
+            for entry in self._follower.follow(wait=True, from_now=self._follower.cursor.cursor is None):
+                yield entry
+        except NotAdmitted as refused:
+            log.warning("listener ends: the server no longer admits this client (%s)", refused.reason)
+            self.end()
 
     def skip(self) -> None:
         """Continue with the entries that are written from now on."""
