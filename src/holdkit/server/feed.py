@@ -11,7 +11,7 @@ import asyncio
 import logging
 import time
 from collections import Counter, OrderedDict
-from typing import Any, Final
+from typing import Final
 
 from ..core.entries import Effect
 from ..core.model import Pool
@@ -19,6 +19,7 @@ from ..errors import CursorLost, HoldkitError
 from ..faces._async.kernel import AsyncKernel
 from ..kernel._async.following import AsyncFollower
 from ..kernel.results import JournalEntry
+from ..wire.stats import Sums as SumsDocument
 from .problems import Problem
 
 log = logging.getLogger("holdkit.server")
@@ -202,9 +203,9 @@ class Sums:
         self.over += sign * pool.over
         self.full += sign * (pool.available == 0)
 
-    def fields(self) -> dict[str, Any]:
+    def document(self) -> SumsDocument:
         """As a document."""
-        return dict(vars(self))
+        return SumsDocument(**vars(self))
 
 
 class Feeds:

@@ -1,19 +1,55 @@
-"""The OpenAPI 3.1 document, generated from the route table, so that it cannot differ from what is served."""
+"""The OpenAPI 3.1 document, generated from the route table, the documents of `holdkit.wire` and the table of reasons, so that it
+cannot differ from what is served."""
 
 from __future__ import annotations
 
+import inspect
 import re
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
 from ..engines.durability import LEVELS
+from ..wire.holds import HoldNow
+from ..wire.journal import EntryAnswer
+from ..wire.pools import PoolNow
 from ..wire.problems import ProblemAnswer
-from .problems import STATUSES
+from ..wire.stats import Hello, Summary
+from .problems import TITLES
+from .reasons import REASONS, UNKNOWN, meaning_of, reasons_of, status_of
 from .routing import Route
 
 _REF: Final = "#/components/schemas/{name}"
 _variable: Final = re.compile(r"\{(\w+)\}")
+
+TAGS: Final = {
+    "Pools": "Limited quantities of something.",
+    "Holds": "Units of pools, held until a deadline, and then confirmed, released or expired.",
+    "Claims": "Unique keys with a deadline, confirmed for an entity.",
+    "Items": "Single things, each available, held or spent.",
+    "Sagas": "Work in several steps, as its application runs it; read here, or ended by hand.",
+    "Budgets": "Allowances per window and client, stored under a name.",
+    "Windows": "Pools of the rates, budgets and calendars that applications define.",
+    "Records": "Small documents beside the holds.",
+    "Journal": "Every change, in order; cursors and streams.",
+    "Keys": "API keys, and the caller that a key belongs to.",
+    "Webhooks": "Journal entries, delivered to a URL.",
+    "Tenants": "All tenants, for operators.",
+    "System": "Health, statistics, limits and maintenance.",
+}
+_TAG_OF: Final = {
+    "consume": "Holds",
+    "batch": "Holds",
+    "cursor": "Journal",
+    "cursors": "Journal",
+    "events": "Journal",
+    "whoami": "Keys",
+}
+"""The tags of paths that do not begin with the name of their tag."""
+Named: TypeAlias = dict[tuple[int, tuple[str, ...]], str]
+"""The names of problem responses, by status and reasons."""
+EVENTS: Final[dict[str, Any]] = {"hello": Hello, "entry": EntryAnswer, "summary": Summary}
+"""The data of the events of a stream; that of an entry has its action as the name of the event."""
 
 
 def openapi_json(routes: tuple[Route, ...]) -> bytes:
@@ -23,41 +59,56 @@ def openapi_json(routes: tuple[Route, ...]) -> bytes:
 
 def document(routes: tuple[Route, ...]) -> dict[str, Any]:
     """The document."""
-    types: list[Any] = [ProblemAnswer]
+    types: list[Any] = [ProblemAnswer, *EVENTS.values()]
     for route in routes:
         types += [kind for kind in (route.body, route.answer) if kind is not None]
     schemas, components = msgspec.json.schema_components(types, schema_hook=_hook, ref_template=_REF)
     found = dict(zip(map(repr, types), schemas, strict=True))
+    named = _problems(routes)
     paths: dict[str, Any] = {}
     for route in routes:
-        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, found)
+        paths.setdefault(route.path, {})[route.method.lower()] = _operation(route, found, named)
+    problem = found[repr(ProblemAnswer)]
     return {
         "openapi": "3.1.0",
         "info": {
             "title": "Holdkit",
             "version": "1",
-            "description": "Reservations of limited quantities. See docs/http.md.",
+            "description": "Reservations of limited quantities: hold, then confirm, release or let expire.",
         },
+        "tags": [{"name": name, "description": says} for name, says in TAGS.items()],
         "security": [{"key": []}],
         "paths": paths,
         "components": {
             "schemas": components,
+            "parameters": _PARAMETERS,
+            "headers": _HEADERS,
+            "responses": {name: _problem(status, reasons, problem) for (status, reasons), name in named.items()},
+            "examples": {reason: _example(reason) for _, reasons in named for reason in reasons},
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer", "description": "hk_<id>_<secret>"}},
         },
     }
 
 
-def _operation(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
+def tag_of(route: Route) -> str:
+    """The tag of a route."""
+    name = route.path.removeprefix("/v1/").split("/")[0]
+    return _TAG_OF.get(name) or (name.capitalize() if name.capitalize() in TAGS else "System")
+
+
+def _operation(route: Route, schemas: dict[str, Any], named: Named) -> dict[str, Any]:
     operation: dict[str, Any] = {
         "operationId": route.kind,
+        "tags": [tag_of(route)],
         "summary": route.summary,
-        "responses": _responses(route, schemas),
+        "description": _description(route),
+        "responses": _responses(route, schemas, named),
         "x-scope": route.scope or "none",
         "x-operator": route.operator,
     }
-    parameters = [*_path_parameters(route), *_query_parameters(route), *_header_parameters(route)]
-    if parameters:
-        operation["parameters"] = parameters
+    operation["parameters"] = [*_path_parameters(route), *_query_parameters(route), *_header_parameters(route)]
+    if route.kind == "events":
+        operation["x-events"] = {name: schemas[repr(kind)] for name, kind in EVENTS.items()}
     if route.scope is None:
         operation["security"] = []
     if route.body is not None:
@@ -66,31 +117,93 @@ def _operation(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
     return operation
 
 
-def _responses(route: Route, schemas: dict[str, Any]) -> dict[str, Any]:
-    problem = {"application/problem+json": {"schema": schemas[repr(ProblemAnswer)]}}
-    done = {"description": "done", "content": {route.media: {"schema": schemas[repr(route.answer)]}}}
-    if route.changes:
-        done["headers"] = {
-            "Holdkit-Durability": {"description": "what the change survives", "schema": {"enum": list(LEVELS)}}
-        }
+def _description(route: Route) -> str:
+    """The docstring of the handler, and who may call it."""
+    whom = "No API key is needed." if route.scope is None else f"Needs an API key of scope {route.scope}"
+    if route.scope is not None:
+        whom += ", of the default tenant." if route.operator else "."
+    says = " ".join((inspect.getdoc(route.handler) or route.summary).split())
+    return f"{says}\n\n{whom}"
+
+
+def _responses(route: Route, schemas: dict[str, Any], named: Named) -> dict[str, Any]:
+    done: dict[str, Any] = {
+        "description": "Done",
+        "headers": _headers("X-Request-Id"),
+        "content": {route.media: {"schema": schemas[repr(route.answer)]}},
+    }
     found: dict[str, Any] = {str(route.status): done}
-    statuses = {400, 503, 504} | ({401, 403, 429} if route.scope else set())
-    if route.body is not None:
-        statuses |= {408, 413, 415}
+    if route.changes:
+        done["headers"] |= _headers("Holdkit-Durability")
     if route.retry_key is not None:
-        statuses |= {409, 422}
-    statuses |= {STATUSES.get(reason, 409) for reason in route.reasons}
-    if route.method == "GET" and "{" in route.path:
-        found["304"] = {"description": "not modified"}
-    for status in sorted(statuses):
-        reasons = sorted(reason for reason in route.reasons if STATUSES.get(reason, 409) == status)
-        found[str(status)] = {"description": ", ".join(reasons) or "see docs/http.md", "content": problem}
+        done["headers"] |= _headers("Idempotency-Replayed")
+    if _tagged(route):
+        done["headers"] |= _headers("ETag")
+        if route.method == "GET":
+            found["304"] = {"description": "Not modified", "headers": _headers("X-Request-Id", "ETag")}
+    for status, reasons in reasons_of(route).items():
+        found[str(status)] = {"$ref": f"#/components/responses/{named[status, reasons]}"}
     return found
+
+
+def _problems(routes: tuple[Route, ...]) -> Named:
+    """The name of each problem response: routes that give the same reasons with the same status share it."""
+    named: Named = {}
+    for route in routes:
+        for status, reasons in reasons_of(route).items():
+            others = sum(known == status for known, _ in named)
+            named.setdefault((status, reasons), f"{status}.{others + 1}")
+    return named
+
+
+def _problem(status: int, reasons: tuple[str, ...], problem: dict[str, Any]) -> dict[str, Any]:
+    """A problem response: its reasons, each with its meaning and an example."""
+    schema = {"allOf": [problem, {"properties": {"status": {"const": status}, "reason": {"enum": list(reasons)}}}]}
+    examples = {reason: {"$ref": f"#/components/examples/{reason}"} for reason in reasons}
+    return {
+        "description": "\n".join([TITLES[status], "", *(f"- `{name}`: {meaning_of(name)}" for name in reasons)]),
+        "headers": _headers("X-Request-Id", *(("Retry-After",) if status in _LATER else ())),
+        "content": {"application/problem+json": {"schema": schema, "examples": examples}},
+    }
+
+
+_LATER: Final = (409, 429, 503, 504)
+"""Statuses whose answer may say when to try again."""
+
+
+def _tagged(route: Route) -> bool:
+    """Whether the answer is one pool or hold, which has an ETag."""
+    return route.answer in (PoolNow, HoldNow)
+
+
+def _example(reason: str) -> dict[str, Any]:
+    status = status_of(reason)
+    value = {
+        "type": f"urn:holdkit:problem:{reason}",
+        "title": TITLES[status],
+        "status": status,
+        "detail": meaning_of(reason),
+        "reason": reason,
+        "effect": "unknown" if reason in UNKNOWN else "none",
+        "request_id": "8c1f02a94be6d377",
+        "server_time": "2030-01-01T12:00:00.000000Z",
+    }
+    if reason == "invalid_request":
+        value |= {"field": "quantity", "code": "quantity_out_of_range"}
+    if reason not in REASONS:
+        value["transient"] = False
+    return {"summary": meaning_of(reason), "value": value}
 
 
 def _path_parameters(route: Route) -> list[dict[str, Any]]:
     return [
-        {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
+        {
+            "name": name,
+            "in": "path",
+            "required": True,
+            "description": "percent-encoded, slashes too",
+            "schema": {"type": "string", "minLength": 1},
+        }
         for name in _variable.findall(route.path)
     ]
 
@@ -107,22 +220,60 @@ def _query_parameters(route: Route) -> list[dict[str, Any]]:
             plain = [option for option in options if option.get("type") != "null"]
             plain = [definitions[o["$ref"].rsplit("/", 1)[1]] if "$ref" in o else o for o in plain]
             schema = plain[0]
-        found.append({"name": field.name, "in": "query", "required": False, "schema": schema})
+        parameter = {"name": field.name, "in": "query", "required": False, "schema": schema}
+        if "description" in schema:
+            parameter["description"] = schema["description"]
+        if field.default not in (msgspec.NODEFAULT, None, ""):
+            schema = {**schema, "default": field.default}
+            parameter["schema"] = schema
+        found.append(parameter)
     return found
 
 
 def _header_parameters(route: Route) -> list[dict[str, Any]]:
-    found = []
+    names = ["X-Request-Id"]
     if route.retry_key is not None:
-        schema = {"type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[!#-~]+$"}
-        found.append(
-            {"name": "Idempotency-Key", "in": "header", "required": route.retry_key == "required", "schema": schema}
-        )
+        names.append("Idempotency-Key" if route.retry_key == "required" else "Idempotency-Key-optional")
     if route.precondition:
-        found.append({"name": "If-Match", "in": "header", "required": False, "schema": {"type": "string"}})
+        names.append("If-Match")
+    if route.method == "GET" and _tagged(route):
+        names.append("If-None-Match")
     if route.kind == "events":
-        found.append({"name": "Last-Event-ID", "in": "header", "required": False, "schema": {"type": "string"}})
-    return found
+        names.append("Last-Event-ID")
+    return [{"$ref": f"#/components/parameters/{name}"} for name in names]
+
+
+def _header(name: str, says: str, *, required: bool = False, **schema: Any) -> dict[str, Any]:
+    return {
+        "name": name,
+        "in": "header",
+        "required": required,
+        "description": says,
+        "schema": {"type": "string", **schema},
+    }
+
+
+_RETRY: Final = "the operation id: a retry with the same key and the same request gets the recorded answer"
+_KEY_FORM: Final[dict[str, Any]] = {"minLength": 1, "maxLength": 200, "pattern": "^[!#-~]+$"}
+_PARAMETERS: Final = {
+    "X-Request-Id": _header("X-Request-Id", "your own id for the request, in the server's log", pattern="^[A-Za-z0-9._-]{1,64}$"),
+    "Idempotency-Key": _header("Idempotency-Key", _RETRY, required=True, **_KEY_FORM),
+    "Idempotency-Key-optional": _header("Idempotency-Key", _RETRY, **_KEY_FORM),
+    "If-Match": _header("If-Match", "the ETag of the pool as you last saw it: 412 if it has changed since"),
+    "If-None-Match": _header("If-None-Match", "the ETag that you have: 304 if it is still the same"),
+    "Last-Event-ID": _header("Last-Event-ID", "the id of the last event that you have seen: the stream continues after it"),
+}  # fmt: skip
+_HEADERS: Final = {
+    "X-Request-Id": {"description": "the id of the request, yours or the server's", "schema": {"type": "string"}},
+    "ETag": {"description": "the version of the pool or hold", "schema": {"type": "string"}},
+    "Retry-After": {"description": "seconds to wait before a retry", "schema": {"type": "integer"}},
+    "Idempotency-Replayed": {"description": "true: this is the recorded answer", "schema": {"const": "true"}},
+    "Holdkit-Durability": {"description": "what the change survives", "schema": {"enum": list(LEVELS)}},
+}
+
+
+def _headers(*names: str) -> dict[str, Any]:
+    return {name: {"$ref": f"#/components/headers/{name}"} for name in names}
 
 
 def _hook(kind: type) -> dict[str, Any]:

@@ -54,12 +54,12 @@ from ..wire.keys import KeyAnswer, KeyInfo, KeyPage, NewKeyBody, RotateKeyBody, 
 from ..wire.pools import NewPool, PoolEnd, PoolNow, PoolPage, PoolsQuery, PoolTotal, ReturnToPool
 from ..wire.records import PutRecordBody, RecordNow, RecordPage, RecordsQuery
 from ..wire.sagas import ResolveSaga, SagaAnswer, SagaPage, SagasQuery
+from ..wire.stats import Live, Overview, Ready, Stats
 from ..wire.system import (
     ChangeLimitsBody,
     JobAnswer,
     JobPage,
     LimitsAnswer,
-    Overview,
     SweepAnswer,
     SweepBody,
     VerifyJob,
@@ -102,9 +102,9 @@ _TAKING: Final = (
 )
 
 ROUTES: Final = (
-    Route(method="GET", path="/livez", handler=system.live, scope=None, kind="livez", answer=dict[str, Any],
+    Route(method="GET", path="/livez", handler=system.live, scope=None, kind="livez", answer=Live,
           summary="Whether the process is alive"),
-    Route(method="GET", path="/readyz", handler=system.ready, scope=None, kind="readyz", answer=dict[str, Any],
+    Route(method="GET", path="/readyz", handler=system.ready, scope=None, kind="readyz", answer=Ready,
           summary="Whether the server is ready: the storage answers, and it is not shutting down"),
     Route(method="GET", path="/metrics", handler=system.metrics, operator=True, kind="metrics", answer=str,
           media="text/plain", summary="Metrics in the Prometheus text format"),
@@ -181,13 +181,13 @@ ROUTES: Final = (
           query=FollowerQuery, body=MoveCursor, retry_key="required", kind="move_cursor", answer=KeptCursor,
           reasons=("cursor_lost",), summary="Store the cursor of a named follower"),
     Route(method="GET", path="/v1/events", handler=system.events, query=EventsQuery, kind="events", answer=str,
-          media="text/event-stream", reasons=("cursor_lost",),
+          media="text/event-stream", reasons=("cursor_lost", "streams_too_many", "feeds_too_many"),
           summary="Stream journal entries as they are committed, or summaries of what changed"),
     Route(method="GET", path="/v1/whoami", handler=system.whoami, kind="whoami", answer=WhoAmI,
           summary="The caller of this API key, and what it may do"),
     Route(method="GET", path="/v1/overview", handler=system.overview, kind="overview", answer=Overview,
-          summary="Sums over all pools, and the fullest pools"),
-    Route(method="GET", path="/v1/stats", handler=system.stats, operator=True, kind="stats", answer=dict[str, Any],
+          reasons=("feeds_too_many",), summary="Sums over all pools, and the fullest pools"),
+    Route(method="GET", path="/v1/stats", handler=system.stats, operator=True, kind="stats", answer=Stats,
           summary="Statistics since the server started"),
     Route(method="GET", path="/v1/usage", handler=tenants.show_usage, kind="usage", answer=StorageAnswer,
           summary="What your tenant has stored, and what it may store"),

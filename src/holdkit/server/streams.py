@@ -220,7 +220,7 @@ async def summaries(stream: Stream, feed: Feed) -> AsyncGenerator[bytes, None]:
     try:
         await feed.ready.wait()
         tick, epoch, seen = feed.tick, feed.epoch, Counter(feed.actions)
-        yield sse("summary", encode({"sums": feed.sums.fields(), "complete": feed.complete, "pools": [], "removed": [],
+        yield sse("summary", encode({"sums": feed.sums.document(), "complete": feed.complete, "pools": [], "removed": [],
                                      "actions": {}, "reset": True, "server_time": request.now()}))  # fmt: skip
         while stream.bye is None:
             await feed.wait(tick, 5.0)
@@ -229,7 +229,7 @@ async def summaries(stream: Stream, feed: Feed) -> AsyncGenerator[bytes, None]:
             actions = {name: count - seen[name] for name, count in sorted(feed.actions.items()) if count != seen[name]}
             seen = Counter(feed.actions)
             summary = {
-                "sums": feed.sums.fields(),
+                "sums": feed.sums.document(),
                 "complete": feed.complete,
                 "pools": [pool_answer(pool) for pool in pools],
                 "removed": removed,

@@ -4,12 +4,11 @@ operation id of its own.
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Annotated, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
-from .fields import PoolId
+from .fields import PoolId, Time
 from .holds import Confirm, Expire, Extend, HoldNow, NewConsume, NewHold, Release, Return
 from .pools import NewPool, PoolEnd, PoolNow, PoolTotal, ReturnToPool
 from .problems import Facts
@@ -134,7 +133,7 @@ class Batch(Struct, kw_only=True, forbid_unknown_fields=True):
 class CommandAnswer(Struct, kw_only=True, omit_defaults=True):
     """The result of one command of a batch: a hold, a pool, or a refusal."""
 
-    status: str
+    status: Literal["done", "refused"]
     hold: HoldNow | None = None
     pool: PoolNow | None = None
     reason: str | None = None
@@ -148,4 +147,4 @@ class BatchAnswer(Struct):
     """One answer per command, in order."""
 
     answers: list[CommandAnswer]
-    server_time: datetime
+    server_time: Time

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Any, TypeAlias
 
 from msgspec import Meta, Struct
 
 from ..core.commands import Overage
 from ..core.model import Slot
-from .fields import Body, Span, Token, Total
+from .fields import Body, Span, Time, Token, Total
 
 Spent: TypeAlias = Annotated[
     int | dict[str, int], Meta(description="an amount if there is one budget, otherwise amounts by budget")
@@ -83,7 +82,7 @@ class BudgetAnswer(Struct):
 
     name: str
     budgets: dict[str, list[AllowanceBody]]
-    server_time: datetime
+    server_time: Time
 
 
 class BudgetPage(Struct):
@@ -91,7 +90,7 @@ class BudgetPage(Struct):
 
     items: list[BudgetAnswer]
     next: str | None
-    server_time: datetime
+    server_time: Time
 
 
 class UsageAnswer(Struct):
@@ -100,9 +99,9 @@ class UsageAnswer(Struct):
     budget: str
     per: str
     opens_slot: Slot
-    opens: datetime
+    opens: Time
     closes_slot: Slot
-    closes: datetime
+    closes: Time
     total: int
     held: int
     consumed: int
@@ -113,4 +112,4 @@ class UsagePage(Struct):
     """The usage of a client."""
 
     items: list[UsageAnswer]
-    server_time: datetime
+    server_time: Time

@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 
 from ..core.model import Slot, State
 from ..faces.claim import Claim
-from .fields import Body, Limit, Span, Tenant, Token, at
+from .fields import Body, Limit, Span, Tenant, Time, Token, at
 
 
 class NewClaim(Body, kw_only=True):
@@ -73,12 +73,12 @@ class ClaimAnswer(Struct, kw_only=True, omit_defaults=True):
     state: State
     hold: str | None
     deadline: Slot | None
-    deadline_at: datetime | None
+    deadline_at: Time | None
     entity: str | None
     held_slot: Slot | None
-    held_at: datetime | None
+    held_at: Time | None
     ended_slot: Slot | None
-    ended_at: datetime | None
+    ended_at: Time | None
     correlation_id: str | None
     fence: int
     version: int
@@ -87,7 +87,7 @@ class ClaimAnswer(Struct, kw_only=True, omit_defaults=True):
     owner: str | None = None
     ticket: str | None = None
     replayed: bool = False
-    server_time: datetime
+    server_time: Time
 
 
 class ClaimPage(Struct):
@@ -95,7 +95,7 @@ class ClaimPage(Struct):
 
     items: list[ClaimAnswer]
     next: str | None
-    server_time: datetime
+    server_time: Time
 
 
 def claim_answer(claim: Claim, now: datetime, *, secret: bool = False, with_tenant: bool = False) -> ClaimAnswer:

@@ -37,7 +37,9 @@ Span: TypeAlias = Annotated[
 Amounts: TypeAlias = Annotated[
     int | dict[str, int] | None, Meta(description="units of the only leg, or units by pool; null: all units")
 ]
-Moment: TypeAlias = Annotated[datetime | Slot, Meta(description="RFC 3339, or a slot: microseconds since 1970, UTC")]
+Time: TypeAlias = Annotated[datetime, Meta(extra_json_schema={"format": "date-time"})]
+"""A time in an answer, always in UTC."""
+Moment: TypeAlias = Annotated[Time | Slot, Meta(description="RFC 3339, or a slot: microseconds since 1970, UTC")]
 Token: TypeAlias = Annotated[str | None, Meta(description="the owner token, from the answer that placed the hold")]
 Tenant: TypeAlias = Annotated[
     str | None, Meta(description="the tenant, empty for the default one; only where several tenants are shown")

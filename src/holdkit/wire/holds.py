@@ -10,7 +10,7 @@ from msgspec import Meta, Raw, Struct
 from ..core.commands import Overage
 from ..core.model import Slot, State, StoredHold
 from ..kernel.results import Hold
-from .fields import Amounts, Body, Limit, Moment, PoolId, Quantity, Span, Tenant, Token, Total, at
+from .fields import Amounts, Body, Limit, Moment, PoolId, Quantity, Span, Tenant, Time, Token, Total, at
 
 _EMPTY: Final = Raw(b"{}")
 
@@ -123,17 +123,17 @@ class HoldAnswer(Struct, kw_only=True, omit_defaults=True):
     state: State
     legs: list[LegAnswer]
     deadline: Slot | None
-    deadline_at: datetime | None
+    deadline_at: Time | None
     fence: int
     entity: str | None
     held_slot: Slot
-    held_at: datetime
+    held_at: Time
     ended_slot: Slot | None
-    ended_at: datetime | None
+    ended_at: Time | None
     reason: str | None
     actor: str | None
     correlation_id: str | None
-    metadata: Raw
+    metadata: Annotated[Raw, Meta(extra_json_schema={"type": "object"})]
     version: int
     tenant: Tenant = None
 
@@ -146,7 +146,7 @@ class HoldNow(HoldAnswer, kw_only=True):
     owner: str | None = None
     ticket: str | None = None
     replayed: bool = False
-    server_time: datetime
+    server_time: Time
 
 
 class HoldPage(Struct):
@@ -154,7 +154,7 @@ class HoldPage(Struct):
 
     items: list[HoldAnswer]
     next: str | None
-    server_time: datetime
+    server_time: Time
 
 
 def hold_answer(row: StoredHold, *, with_tenant: bool = False) -> HoldAnswer:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Any, TypeAlias
 
 from msgspec import Meta, Struct
 
 from ..faces.keys import Item
-from .fields import Body, Limit, Span, Token
+from .fields import Body, Limit, Span, Time, Token
 
 ItemIds: TypeAlias = Annotated[list[str], Meta(min_length=1, max_length=1_000)]
 
@@ -73,11 +72,11 @@ class ItemPage(Struct):
 
     items: list[Item]
     next: str | None
-    server_time: datetime
+    server_time: Time
 
 
 class ItemList(Struct):
     """Items in the requested order."""
 
     items: list[Item]
-    server_time: datetime
+    server_time: Time

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta, Raw, Struct
@@ -10,7 +9,7 @@ from msgspec import Meta, Raw, Struct
 from ..core.entries import Action
 from ..core.model import Slot
 from ..kernel.results import JournalEntry
-from .fields import AllTenants, Limit, Tenant, Version, at
+from .fields import AllTenants, Limit, Tenant, Time, Version, at
 from .holds import PositionAnswer
 from .pools import PoolAnswer, pool_answer
 
@@ -59,7 +58,7 @@ class EntryAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     cursor: str
     action: ActionName
     slot: Slot
-    at: datetime
+    at: Time
     subject: str
     actor: str | None
     correlation_id: str | None
@@ -109,7 +108,7 @@ class EntryPage(Struct):
 
     items: list[EntryAnswer]
     next: str | None
-    server_time: datetime
+    server_time: Time
 
 
 class CursorQuery(Struct, forbid_unknown_fields=True):
@@ -132,7 +131,7 @@ class CursorAnswer(Struct):
         str,
         Meta(description="changes when the journal continues from another state: after a promotion, restore or import"),
     ]
-    server_time: datetime
+    server_time: Time
 
 
 class KeptCursor(Struct):
@@ -143,7 +142,7 @@ class KeptCursor(Struct):
     follower: Annotated[str, Meta(description="the id of the process that stored it, if it gave one")]
     version: int
     slot: Slot
-    server_time: datetime
+    server_time: Time
 
 
 class MoveCursor(Struct, kw_only=True, forbid_unknown_fields=True):

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import Meta, Struct
 
-from .fields import Span
+from .fields import Span, Time
 
 Scope: TypeAlias = Literal["read", "hold", "admin"]
 
@@ -20,9 +19,9 @@ class KeyInfo(Struct, frozen=True, kw_only=True):
     scope: Scope
     name: str
     state: Literal["active", "expired", "revoked"]
-    made_at: datetime | None
-    expires_at: datetime | None = None
-    revoked_at: datetime | None = None
+    made_at: Time | None
+    expires_at: Time | None = None
+    revoked_at: Time | None = None
 
 
 class NewKeyBody(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -44,24 +43,22 @@ class KeyAnswer(Struct):
 
     info: KeyInfo
     key: str
-    server_time: datetime
+    server_time: Time
 
 
 class KeyPage(Struct):
     """The API keys of your tenant."""
 
     items: list[KeyInfo]
-    server_time: datetime
+    server_time: Time
 
 
 class WhoAmI(Struct, kw_only=True):
     """The caller that an API key belongs to, and what it may do."""
 
     id: str
-    scope: str
+    scope: Scope
     tenant: str
-    operator: bool
-    """Whether it may call routes that cover all tenants."""
-    open: bool
-    """Whether this server accepts requests without an API key."""
-    server_time: datetime
+    operator: Annotated[bool, Meta(description="whether it may call routes that cover all tenants")]
+    open: Annotated[bool, Meta(description="whether this server accepts requests without an API key")]
+    server_time: Time

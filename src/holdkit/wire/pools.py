@@ -8,7 +8,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from ..core.model import Pool
-from .fields import Body, Limit, PoolId, Quantity, Tenant, Total
+from .fields import Body, Limit, PoolId, Quantity, Tenant, Time, Total
 
 
 class NewPool(Body, kw_only=True):
@@ -66,7 +66,7 @@ class PoolAnswer(Struct, kw_only=True, omit_defaults=True):
 class PoolNow(PoolAnswer, kw_only=True):
     """One pool, and the time of the answer."""
 
-    server_time: datetime
+    server_time: Time
 
 
 class PoolPage(Struct):
@@ -74,7 +74,7 @@ class PoolPage(Struct):
 
     items: list[PoolAnswer]
     next: str | None
-    server_time: datetime
+    server_time: Time
 
 
 def pool_answer(pool: Pool, *, with_tenant: bool = False) -> PoolAnswer:

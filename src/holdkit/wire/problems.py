@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Literal, TypeAlias
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
 from ..core.model import Slot
 from ..core.outcomes import Shortfall
+from .fields import Time
 
 Effect: TypeAlias = Annotated[
     Literal["none", "unknown"],
@@ -22,12 +22,12 @@ class Facts(Struct, frozen=True, kw_only=True, omit_defaults=True):
     subject: Annotated[str, Meta(description="what the refusal is about: the id of a pool, hold, key or record")] = ""
     in_use: int | UnsetType | None = UNSET
     now: Slot | UnsetType | None = UNSET
-    now_at: datetime | UnsetType | None = UNSET
+    now_at: Time | UnsetType | None = UNSET
     max_lifetime: Annotated[float | UnsetType | None, Meta(description="in seconds")] = UNSET
     ended_slot: Slot | UnsetType | None = UNSET
-    ended_at: datetime | UnsetType | None = UNSET
+    ended_at: Time | UnsetType | None = UNSET
     deadline: Slot | UnsetType | None = UNSET
-    deadline_at: datetime | UnsetType | None = UNSET
+    deadline_at: Time | UnsetType | None = UNSET
     left: int | UnsetType | None = UNSET
     version: int | UnsetType | None = UNSET
     claim: str | UnsetType = UNSET
@@ -58,7 +58,11 @@ class ProblemAnswer(Facts, frozen=True, kw_only=True):
     reason: Annotated[str, Meta(description="a stable word for programs")]
     effect: Effect
     request_id: Annotated[str, Meta(description="identifies the request in the server's log")]
-    server_time: datetime
+    server_time: Time
     transient: Annotated[bool, Meta(description="of a refusal: whether the same request may succeed later")] = False
     replayed: Annotated[bool, Meta(description="whether this is the recorded answer of an earlier request")] = False
     allow: Annotated[str | UnsetType, Meta(description="the methods that the path supports")] = UNSET
+    used_bytes: Annotated[int | UnsetType, Meta(description="of a full quota: what the tenant stores")] = UNSET
+    used_rows: int | UnsetType = UNSET
+    allowed_bytes: int | UnsetType | None = UNSET
+    allowed_rows: int | UnsetType | None = UNSET

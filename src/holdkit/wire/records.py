@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated
 
 from msgspec import Meta, Struct
 
 from ..core.model import Slot
-from .fields import Body, Limit, Version
+from .fields import Body, Limit, Time, Version
 
 
 class RecordsQuery(Struct, forbid_unknown_fields=True):
@@ -36,7 +35,7 @@ class RecordAnswer(Struct, kw_only=True, omit_defaults=True):
     body: str
     version: int
     slot: Slot
-    at: datetime
+    at: Time
     replayed: bool = False
 
 
@@ -44,7 +43,7 @@ class RecordNow(Struct):
     """One record; null if it was removed."""
 
     record: RecordAnswer | None
-    server_time: datetime
+    server_time: Time
 
 
 class RecordPage(Struct):
@@ -52,4 +51,4 @@ class RecordPage(Struct):
 
     items: list[RecordAnswer]
     next: str | None
-    server_time: datetime
+    server_time: Time

@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 from ..core.model import Slot
 from ..faces.saga_records import SagaError, SagaRecord
 from ..faces.saga_steps import Phase
-from .fields import Body, Limit, at
+from .fields import Body, Limit, Time, at
 
 
 class SagasQuery(Struct, forbid_unknown_fields=True):
@@ -47,12 +47,12 @@ class SagaAnswer(Struct, kw_only=True):
     result: Any
     resolved: Annotated[str | None, Meta(description="the reason an operator gave for ending it")]
     begun_slot: Slot
-    begun_at: datetime
+    begun_at: Time
     since_slot: Slot
-    since: datetime
+    since: Time
     leased_until_slot: Slot
-    leased_until: datetime | None
-    server_time: datetime
+    leased_until: Time | None
+    server_time: Time
 
 
 class SagaPage(Struct):
@@ -60,7 +60,7 @@ class SagaPage(Struct):
 
     items: list[SagaAnswer]
     next: str | None
-    server_time: datetime
+    server_time: Time
 
 
 def saga_answer(saga: SagaRecord, now: datetime) -> SagaAnswer:

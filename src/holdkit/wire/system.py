@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Generic, Literal, TypeAlias, TypeVar
 
 from msgspec import Meta, Raw, Struct
 
 from ..core.audit_rows import Difference
-from .fields import Body, Span
-from .pools import PoolAnswer
+from .fields import Body, Span, Time
 
 
 class SweepBody(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -31,12 +29,10 @@ class SweepAnswer(Struct):
     """The result of a sweep of all tenants."""
 
     expired: int
-    holds: list[str]
-    """The holds that it expired, in order of (deadline, id)."""
-    tenants: list[str]
-    """The tenant of each of them."""
+    holds: Annotated[list[str], Meta(description="the holds that it expired, in order of (deadline, id)")]
+    tenants: Annotated[list[str], Meta(description="the tenant of each of them")]
     more: bool
-    server_time: datetime
+    server_time: Time
 
 
 class LimitsAnswer(Struct):
@@ -44,7 +40,7 @@ class LimitsAnswer(Struct):
 
     limits: dict[str, float | int | None]
     version: int
-    server_time: datetime
+    server_time: Time
 
 
 class VerifyAnswer(Struct):
@@ -52,9 +48,8 @@ class VerifyAnswer(Struct):
 
     ok: bool
     differences: list[str]
-    found: list[Difference]
-    """The same differences, with their parts as fields."""
-    server_time: datetime
+    found: Annotated[list[Difference], Meta(description="the same differences, with their parts as fields")]
+    server_time: Time
 
 
 T = TypeVar("T")
@@ -77,11 +72,11 @@ class Job(Struct, Generic[T], kw_only=True):
     state: JobState
     done: Annotated[int, Meta(description="steps done so far")]
     total: Annotated[int, Meta(description="steps in all, as far as is known; 0 before the first step")]
-    began_at: datetime
-    ended_at: datetime | None
+    began_at: Time
+    ended_at: Time | None
     result: Annotated[T | None, Meta(description="of a job that is done: the document that its kind names")]
     problem: Annotated[JobProblem | None, Meta(description="of a job that failed")]
-    server_time: datetime
+    server_time: Time
 
 
 class JobAnswer(Job[Raw], kw_only=True):
@@ -96,13 +91,4 @@ class JobPage(Struct):
     """The jobs of your tenant on this server, the latest first; without their results."""
 
     items: list[JobAnswer]
-    server_time: datetime
-
-
-class Overview(Struct, kw_only=True):
-    """Sums over all pools, and the fullest pools."""
-
-    sums: dict[str, int]
-    complete: bool
-    fullest: list[PoolAnswer]
-    server_time: datetime
+    server_time: Time

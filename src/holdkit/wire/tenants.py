@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
 from ..kernel.results import StorageUsage
-from .fields import Body
+from .fields import Body, Time
 
 TenantState: TypeAlias = Literal["active", "disabled", "deleting"]
 Most: TypeAlias = Annotated[int, Meta(ge=1, le=2**53 - 1)]
@@ -44,7 +43,7 @@ class StorageAnswer(Struct, kw_only=True):
 
     usage: StoredRows
     quota: Quota
-    server_time: datetime
+    server_time: Time
 
 
 class TenantAnswer(Struct, kw_only=True):
@@ -58,11 +57,11 @@ class TenantAnswer(Struct, kw_only=True):
     """Its own; null: that of the server's settings."""
     note: str | None = None
     """Why it was disabled."""
-    changed_at: datetime | None = None
+    changed_at: Time | None = None
     """When an operator last changed its state or its quota."""
     usage: StoredRows | None = None
     """Null in a list that was not asked for it, or that had no time to count it."""
-    server_time: datetime | None = None
+    server_time: Time | None = None
 
 
 class TenantPage(Struct):
@@ -70,7 +69,7 @@ class TenantPage(Struct):
 
     items: list[TenantAnswer]
     next: str | None
-    server_time: datetime
+    server_time: Time
 
 
 class TenantsQuery(Struct, kw_only=True, forbid_unknown_fields=True):

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated
 
 from msgspec import Meta, Raw, Struct
+
+from .fields import Time
 
 
 class NewWebhook(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -24,14 +25,14 @@ class HookAnswer(Struct, kw_only=True, omit_defaults=True):
     state: str
     why: str | None = None
     secret: str | None = None
-    server_time: datetime
+    server_time: Time
 
 
 class HookPage(Struct):
     """The webhooks of your tenant."""
 
     items: list[HookAnswer]
-    server_time: datetime
+    server_time: Time
 
 
 class ParkedAnswer(Struct):
@@ -47,7 +48,7 @@ class ParkedPage(Struct):
     """The parked deliveries of a webhook."""
 
     items: list[ParkedAnswer]
-    server_time: datetime
+    server_time: Time
 
 
 class ReplayAnswer(Struct):
@@ -55,4 +56,4 @@ class ReplayAnswer(Struct):
 
     taken: int
     parked: int
-    server_time: datetime
+    server_time: Time

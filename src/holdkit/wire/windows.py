@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Any, TypeAlias
 
 from msgspec import Meta, Struct
 
-from .fields import Body, Moment, PoolId, Quantity, Span, Token, Total
+from .fields import Body, Moment, PoolId, Quantity, Span, Time, Token, Total
 from .holds import Confirm, HoldNow
 from .pools import PoolAnswer, PoolNow
 
@@ -18,8 +17,8 @@ class WindowLeg(Struct, forbid_unknown_fields=True, omit_defaults=True):
     pool: PoolId
     quantity: Quantity = 1
     create_with_total: Total | None = None
-    opens: Annotated[datetime | None, Meta(description="the leg is granted from this time on")] = None
-    closes: Annotated[datetime | None, Meta(description="and before this time; otherwise window_closed")] = None
+    opens: Annotated[Time | None, Meta(description="the leg is granted from this time on")] = None
+    closes: Annotated[Time | None, Meta(description="and before this time; otherwise window_closed")] = None
 
 
 WindowLegs: TypeAlias = Annotated[list[WindowLeg], Meta(min_length=1, max_length=1_000)]
@@ -85,11 +84,11 @@ class Windowed(Struct, kw_only=True, forbid_unknown_fields=True):
 class WindowAnswer(Struct, kw_only=True, omit_defaults=True):
     """The result, and when it was decided."""
 
-    decided: datetime
+    decided: Time
     hold: HoldNow | None = None
     pool: PoolNow | None = None
     replayed: bool = False
-    server_time: datetime
+    server_time: Time
 
 
 class ReadWindows(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -105,4 +104,4 @@ class WindowList(Struct):
     """Windows in the requested order; null for a window that is not used yet."""
 
     items: list[PoolAnswer | None]
-    server_time: datetime
+    server_time: Time

@@ -34,6 +34,7 @@ from ...wire.items import (
 from ..problems import Problem
 from ..request import REPLAYED, Answer, Request, answer
 from .calls import call_fields, need_admin
+from .holds import hold_tag
 
 
 def _claim(request: Request, claim: Claim, status: int = 200, *, secret: bool = False) -> Answer:
@@ -48,7 +49,8 @@ def _time(request: Request, *claims: Claim) -> datetime:
 
 def _hold(request: Request, hold: Hold, status: int = 200, *, secret: bool = False) -> Answer:
     shown = hold_now(hold, request.now(hold.held_slot), secret=secret)
-    return answer(shown, status, (REPLAYED,) if hold.replayed else ())
+    tag = (b"etag", hold_tag(hold))
+    return answer(shown, status, (tag, REPLAYED) if hold.replayed else (tag,))
 
 
 def _named(request: Request, owner: str | None) -> str:

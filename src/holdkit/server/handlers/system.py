@@ -17,7 +17,8 @@ from ...kernel.limits import changes_of, in_seconds
 from ...wire.fields import at, encode
 from ...wire.keys import KeyAnswer, KeyPage, NewKeyBody, RotateKeyBody, WhoAmI
 from ...wire.pools import pool_answer
-from ...wire.system import ChangeLimitsBody, LimitsAnswer, Overview, SweepAnswer, SweepBody, VerifyAnswer
+from ...wire.stats import Live, Overview, Ready
+from ...wire.system import ChangeLimitsBody, LimitsAnswer, SweepAnswer, SweepBody, VerifyAnswer
 from ..jobs import Job
 from ..keys import NewKey, shown
 from ..metrics import exposition
@@ -34,7 +35,7 @@ PROMETHEUS = (b"content-type", b"text/plain; version=0.0.4; charset=utf-8")
 
 async def live(_request: Request) -> Answer:
     """Answer without touching the storage."""
-    return answer({"status": "ok"})
+    return answer(Live("ok"))
 
 
 async def ready(request: Request) -> Answer:
@@ -49,7 +50,7 @@ async def ready(request: Request) -> Answer:
     except (HoldkitError, TimeoutError):
         raise Problem(503, "engine_error", "the storage does not answer: see the server's log") from None
     stats = running.kernel.stats
-    return answer({"status": "ok", "durability": stats.durability.level, "clock_lag": stats.clock_lag})
+    return answer(Ready("ok", stats.durability.level, stats.clock_lag))
 
 
 async def metrics(request: Request) -> Answer:
@@ -87,7 +88,9 @@ async def overview(request: Request) -> Answer:
     feed = request.running.feeds.get(request.kernel, request.caller.tenant)
     await feed.ready.wait()
     fullest = [pool_answer(pool) for pool in nlargest(20, feed.pools.values(), key=_fullness)]
-    return answer(Overview(sums=feed.sums.fields(), complete=feed.complete, fullest=fullest, server_time=request.now()))
+    return answer(
+        Overview(sums=feed.sums.document(), complete=feed.complete, fullest=fullest, server_time=request.now())
+    )
 
 
 def _fullness(pool: Pool) -> tuple[float, int]:

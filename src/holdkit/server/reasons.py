@@ -1,0 +1,144 @@
+"""Every reason that the server itself gives, beside the refusals of the kernel: its status, its meaning, and the routes that may
+give it. The OpenAPI document and docs/http.md are made from this table, and a test compares it with the code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from ..errors import REFUSALS
+from .problems import STATUSES
+from .routing import Route
+
+
+class Meaning(NamedTuple):
+    """What a reason means, and where it occurs."""
+
+    status: int
+    says: str
+    given_by: Callable[[Route], bool]
+
+
+def _every(_route: Route) -> bool:
+    return True
+
+
+def _named(_route: Route) -> bool:
+    """Only by routes that name the reason themselves."""
+    return False
+
+
+def _with_key(route: Route) -> bool:
+    return route.scope is not None
+
+
+def _sending(route: Route) -> bool:
+    """A body is read even where none is expected."""
+    return route.method != "GET"
+
+
+def _changing(route: Route) -> bool:
+    return route.changes
+
+
+def _with_body(route: Route) -> bool:
+    return route.body is not None
+
+
+def _retried(route: Route) -> bool:
+    return route.retry_key is not None
+
+
+def _of_all_tenants(route: Route) -> bool:
+    return route.operator or "all_tenants" in route.query.__struct_fields__
+
+
+def _conditional(route: Route) -> bool:
+    return route.precondition
+
+
+REASONS: Final[dict[str, Meaning]] = {
+    "invalid_request": Meaning(400, "a field is unknown, missing or invalid: `field` and `code` name it", _every),
+    "path_malformed": Meaning(400, "the path is not percent-encoded UTF-8, or contains NUL", _every),
+    "query_malformed": Meaning(400, "the query string is not name=value pairs, each name once", _every),
+    "header_twice": Meaning(400, "a header that must be unique was sent twice", _every),
+    "if_match_unsupported": Meaning(400, "this route does not support If-Match", _every),
+    "if_match_malformed": Meaning(400, "If-Match is not an ETag of this pool", _conditional),
+    "idempotency_key_required": Meaning(400, "the request needs an Idempotency-Key", _retried),
+    "idempotency_key_malformed": Meaning(400, "Idempotency-Key is not 1 to 200 printable ASCII characters", _retried),
+    "content_length_malformed": Meaning(400, "Content-Length is not a number", _sending),
+    "body_cut_short": Meaning(400, "the connection was closed before the whole body had arrived", _sending),
+    "body_unexpected": Meaning(400, "the route takes no body", _sending),
+    "body_not_json": Meaning(400, "the body is not one JSON object in UTF-8", _with_body),
+    "body_too_deep": Meaning(400, "the body is nested too deeply", _with_body),
+    "field_twice": Meaning(400, "a field occurs twice", _with_body),
+    "key_required": Meaning(401, "the request has no API key", _with_key),
+    "key_refused": Meaning(401, "the API key is unknown, expired or revoked", _with_key),
+    "scope_too_small": Meaning(403, "the API key's scope does not allow this", _with_key),
+    "operator_only": Meaning(403, "only keys of the default tenant may ask about all tenants", _of_all_tenants),
+    "tenant_disabled": Meaning(403, "an operator has disabled the tenant", _with_key),
+    "storage_quota_exceeded": Meaning(403, "the tenant's share of storage is used up: see Tenants", _changing),
+    "host_refused": Meaning(403, "an open server answers requests to localhost only", _every),
+    "origin_refused": Meaning(403, "an open server answers requests of its own pages only", _every),
+    "not_found": Meaning(404, "there is no such path", _named),
+    "method_not_allowed": Meaning(405, "the path does not support this method", _named),
+    "claim_not_found": Meaning(404, "there is no claim with this id", _named),
+    "budget_not_found": Meaning(404, "there is no set of budgets with this name", _named),
+    "webhook_not_found": Meaning(404, "there is no webhook with this id", _named),
+    "cursor_not_found": Meaning(404, "no follower with this name has stored a cursor", _named),
+    "record_not_found": Meaning(404, "there is no record with this kind and id", _named),
+    "saga_not_found": Meaning(404, "there is no saga with this id, or it ended longer ago than the retention", _named),
+    "key_not_found": Meaning(404, "there is no API key with this id", _named),
+    "job_not_found": Meaning(404, "there is no job with this id, or it ended a while ago", _named),
+    "tenant_not_found": Meaning(404, "there is no tenant with this name", _named),
+    "body_late": Meaning(408, "the body did not arrive in time", _sending),
+    "operation_running": Meaning(409, "a request with this Idempotency-Key is being decided right now", _retried),
+    "job_running": Meaning(409, "a job of this kind is running", _named),
+    "keys_too_many": Meaning(409, "the tenant has as many API keys as it may have", _named),
+    "saga_ended": Meaning(409, "the saga has already ended", _named),
+    "tenant_deleting": Meaning(409, "the tenant is being deleted", _named),
+    "cursor_lost": Meaning(410, "the journal no longer has what this cursor has seen", _named),
+    "body_too_large": Meaning(413, "the body is larger than the server accepts", _sending),
+    "query_too_long": Meaning(414, "the query string is longer than the server accepts", _every),
+    "content_type_unknown": Meaning(415, "the body is not application/json", _with_body),
+    "rate_exceeded": Meaning(429, "too many requests of this API key, tenant or address", _with_key),
+    "headers_too_large": Meaning(431, "the headers are larger than the server accepts", _every),
+    "internal_error": Meaning(500, "a bug in Holdkit; the server's log has it under the request id", _every),
+    "overloaded": Meaning(503, "the server or its storage has too much to do: retry later", _every),
+    "stopping": Meaning(503, "the server is shutting down: retry on another server, or later", _every),
+    "not_started": Meaning(503, "the application is not running", _every),
+    "engine_error": Meaning(503, "the storage failed, and this attempt did nothing: retry later", _every),
+    "saga_busy": Meaning(503, "another process is driving the saga", _named),
+    "streams_too_many": Meaning(503, "too many streams are open", _named),
+    "feeds_too_many": Meaning(503, "too many tenants are being watched", _named),
+    "outcome_unknown": Meaning(503, "the request may or may not have taken effect: retry with the same key", _every),
+    "timed_out": Meaning(504, "the storage did not answer in time: retry with the same key", _every),
+}
+RETRIED: Final = ("operation_conflict", "operation_table_full")
+"""The refusals of the kernel that every route with an Idempotency-Key may give."""
+UNKNOWN: Final = frozenset(("internal_error", "outcome_unknown", "timed_out"))
+"""After these the request may or may not have taken effect."""
+
+
+def status_of(reason: str) -> int:
+    """The status that a reason is answered with."""
+    return REASONS[reason].status if reason in REASONS else STATUSES.get(reason, 409)
+
+
+def meaning_of(reason: str) -> str:
+    """What a reason means, in one sentence."""
+    if reason in REASONS:
+        return REASONS[reason].says
+    first, _, _ = " ".join((REFUSALS[reason].__doc__ or "").split()).partition(". ")
+    return first.removesuffix(".")
+
+
+def reasons_of(route: Route) -> dict[int, tuple[str, ...]]:
+    """The reasons that a route may give, by status."""
+    given = [reason for reason, meaning in REASONS.items() if meaning.given_by(route)]
+    given += [*route.reasons, *(RETRIED if route.retry_key is not None else ())]
+    found: dict[int, tuple[str, ...]] = {}
+    for reason in dict.fromkeys(given):
+        found[status_of(reason)] = (*found.get(status_of(reason), ()), reason)
+    return dict(sorted(found.items()))

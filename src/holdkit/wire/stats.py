@@ -1,0 +1,117 @@
+"""What a server says about itself: health, statistics, sums over pools, and the events of its streams."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from ..core.outcomes import Survives
+from ..engines.durability import Durability
+from .fields import Time
+from .pools import PoolAnswer
+
+
+class Live(Struct):
+    """The process is alive."""
+
+    status: str
+
+
+class Ready(Struct):
+    """The server is ready."""
+
+    status: str
+    durability: Survives
+    clock_lag: float
+
+
+class Latency(Struct):
+    """Seconds from a request to its answer: upper bounds of the buckets that contain these quantiles."""
+
+    p50: float
+    p90: float
+    p99: float
+
+
+class Batches(Struct):
+    """The transactions of this process."""
+
+    count: int
+    commands: int
+    largest: int
+    sizes: list[int]
+
+
+class Sweeper(Struct):
+    """The sweeper of this process."""
+
+    running: bool
+    sweeps: int
+    expired: int
+    lag: float
+
+
+class Deliveries(Struct):
+    """Webhook deliveries of this process."""
+
+    delivered: int
+    failed: int
+    parked: int
+
+
+class Stats(Struct, kw_only=True):
+    """Statistics since the server started."""
+
+    since: Time
+    requests: int
+    done: dict[str, int]
+    refused: dict[str, int]
+    latency: Latency
+    batches: Batches
+    queue: int
+    durability: Durability
+    clock_lag: float
+    sweeper: Sweeper
+    webhooks: Deliveries
+    streams: int
+    in_work: int
+    server_time: Time
+
+
+class Sums(Struct):
+    """Sums over all pools; `over` and `full` are numbers of pools."""
+
+    pools: int
+    total: int
+    held: int
+    consumed: int
+    available: int
+    over: int
+    full: int
+
+
+class Overview(Struct, kw_only=True):
+    """Sums over all pools, and the fullest pools."""
+
+    sums: Sums
+    complete: bool
+    fullest: list[PoolAnswer]
+    server_time: Time
+
+
+class Hello(Struct, kw_only=True):
+    """The first event of a stream of entries."""
+
+    server_time: Time
+    generation: str
+
+
+class Summary(Struct, kw_only=True):
+    """An event of a stream of summaries: what changed since the one before."""
+
+    sums: Sums
+    complete: bool
+    pools: list[PoolAnswer]
+    removed: list[str]
+    actions: dict[str, int]
+    reset: bool
+    server_time: Time
