@@ -98,10 +98,10 @@ class LiveServer:
 class _ServerThread:
     """A server that runs in a thread of its own, on an event loop of its own."""
 
-    def __init__(self, url: str, settings: Settings, port: int, options: dict[str, Any]) -> None:
-        """`options`: those of the kernel, if the server is to be given one."""
-        self._url, self._settings, self._port, self._options = url, settings, port, options
-        self._server = server(url, port=port, settings=settings)
+    def __init__(self, url: str, options: dict[str, Any], serving: dict[str, Any]) -> None:
+        """`options`: those of the kernel, if the server is to be given one; `serving`: those of the server."""
+        self._url, self._options, self._serving = url, options, serving
+        self._server = server(url, **serving)
         self._ready = threading.Event()
         self._address = self._admin = ""
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -131,7 +131,7 @@ class _ServerThread:
             await self._serve()
             return
         async with await holdkit.connect_async(self._url, **self._options) as kernel:
-            self._server = server(kernel, port=self._port, settings=self._settings)
+            self._server = server(kernel, **self._serving)
             await self._serve()
 
     async def _serve(self) -> None:
@@ -179,10 +179,11 @@ def live_server(
     port: int = 0,
     clock: Clock | None = None,
     limits: holdkit.Limits | None = None,
+    **serving: Any,
 ) -> Iterator[LiveServer]:
-    """A server in a thread, with one admin key; stopped at the end, within its grace."""
+    """A server in a thread, with one admin key; stopped at the end, within its grace. `serving`: options of `server`."""
     options = {} if clock is None and limits is None else {"clock": clock, "limits": limits}
-    thread = _ServerThread(url, settings, port, options)
+    thread = _ServerThread(url, options, {"settings": settings, "port": port, **serving})
     running = thread.start()
     try:
         yield running

@@ -32,7 +32,7 @@ from .quotas import Quotas
 from .request import Receive, Request, Scope, Send
 from .routes import ROUTES
 from .routing import Table
-from .settings import Settings, secret_from_environment
+from .settings import Settings, bounds_of, secret_from_environment
 from .static import Static
 from .streams import Streams
 from .webhooks.sender import WebhookSender
@@ -58,6 +58,9 @@ class Running:
         )
         self.metrics = Metrics()
         self.sweeper: AsyncSweeper | None = None
+        self.bounds = bounds_of(settings)
+        self.draining = False
+        """The server will stop soon: `/readyz` says so, everything else is still served."""
         self.stopping = asyncio.Event()
         self.jobs = Jobs(settings, kernel.executor.now)
         self.streams = Streams(self)

@@ -91,10 +91,10 @@ async def _answer(running: Running, route: Route, request: Request, send: Send) 
         _check_host(request)
     if route.scope is not None:
         request.caller = running.admission.admit(request.headers, route)
-    if running.in_work >= settings.max_requests:
+    if running.in_work >= running.bounds.requests:
         raise Problem(503, "overloaded", "the server is processing too many requests: retry later", retry_after=0.2)
     tenant = request.caller.tenant if route.scope is not None else ""
-    if running.in_work_of.get(tenant, 0) >= settings.max_requests_of_tenant and route.scope is not None:
+    if running.in_work_of.get(tenant, 0) >= running.bounds.requests_of_tenant and route.scope is not None:
         detail = "the server is processing as many requests of this tenant as it may have: retry later"
         raise Problem(503, "overloaded", detail, retry_after=0.2)
     request.query = read_query(request.scope["query_string"], route.query, settings)

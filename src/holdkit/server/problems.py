@@ -7,6 +7,10 @@ foreign exception.
 
 from __future__ import annotations
 
+import secrets
+from datetime import UTC, datetime
+from email.utils import format_datetime
+from http import HTTPStatus
 from typing import Any, Final
 
 import msgspec
@@ -152,3 +156,20 @@ def problem_body(problem: Problem, request_id: str, server_time: Any) -> bytes:
 
 
 _encoder: Final = msgspec.json.Encoder(enc_hook=str)
+
+
+def raw_problem(problem: Problem) -> bytes:
+    """The bytes of an answer that the connection itself sends, before there is a request; it is closed afterwards."""
+    moment = datetime.now(UTC)
+    body = problem_body(problem, secrets.token_hex(8), moment)
+    head = [
+        f"HTTP/1.1 {problem.status} {HTTPStatus(problem.status).phrase}",
+        f"date: {format_datetime(moment, usegmt=True)}",
+        "content-type: application/problem+json",
+        f"content-length: {len(body)}",
+        "cache-control: no-store",
+        "connection: close",
+    ]
+    if problem.retry_after is not None:
+        head.append(f"retry-after: {max(1, round(problem.retry_after))}")
+    return "\r\n".join((*head, "", "")).encode() + body

@@ -7,6 +7,7 @@ A description says what the setting is and, of a bound, whether it counts in eac
 from __future__ import annotations
 
 import os
+import resource
 from typing import Annotated, TypeAlias
 
 from msgspec import Meta, Struct
@@ -16,6 +17,7 @@ KIB = 1024
 Bytes: TypeAlias = Annotated[int, Meta(ge=1)]
 Count: TypeAlias = Annotated[int, Meta(ge=1)]
 Seconds: TypeAlias = Annotated[float, Meta(ge=0)]
+Positive: TypeAlias = Annotated[float, Meta(gt=0)]
 
 
 class Delivery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -68,16 +70,65 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             description="seconds within which a whole request must arrive, headers included; then the connection is closed"
         ),
     ] = 20.0
-    max_connections: Annotated[Count, Meta(description="open connections per process")] = 2_000
+    write_timeout: Annotated[
+        Positive,
+        Meta(
+            description="seconds within which a client must take 16 KiB of its answer, or the rest of it; then the connection "
+            "is closed"
+        ),
+    ] = 20.0
+    keep_alive: Annotated[
+        Positive,
+        Meta(
+            description="seconds for which a connection is kept between two requests; a proxy in front of the server must "
+            "close its own sooner"
+        ),
+    ] = 75.0
+    handshake_timeout: Annotated[
+        Positive,
+        Meta(description="seconds within which a TLS client must send its first byte, and then finish its handshake"),
+    ] = 5.0
+    max_handshakes: Annotated[
+        Count, Meta(description="TLS handshakes at a time per process; one more takes the slot of the oldest")
+    ] = 250
+    max_pipelined: Annotated[
+        Count,
+        Meta(
+            description="requests of one connection that wait for the answers before them; then the connection is closed "
+            "after these answers"
+        ),
+    ] = 16
+    max_connections: Annotated[
+        Count | None,
+        Meta(
+            description="open connections per process; if not set: the limit of open files (RLIMIT_NOFILE) without 256 and "
+            "`pool_size`, but at least half of it, and at most 4,000"
+        ),
+    ] = None
+    max_connections_per_address: Annotated[
+        Count | None,
+        Meta(
+            description="open connections per process of one client address (of one /64 network with IPv6); if not set: half of "
+            "`max_connections`, and no limit for loopback addresses and behind a proxy"
+        ),
+    ] = None
     request_timeout: Annotated[
         Seconds, Meta(description="seconds after which a request is answered with 504, effect unknown")
     ] = 30.0
     max_requests: Annotated[
-        Count, Meta(description="requests that a process works on at a time; more are refused with 503")
-    ] = 2_000
+        Count | None,
+        Meta(
+            description="requests that a process works on at a time; more are refused with 503; if not set: three quarters of "
+            "`max_connections`"
+        ),
+    ] = None
     max_requests_of_tenant: Annotated[
-        Count, Meta(description="of these, requests of one tenant; more are refused with 503, others are not affected")
-    ] = 1_000
+        Count | None,
+        Meta(
+            description="of these, requests of one tenant; more are refused with 503, others are not affected; if not set: half of "
+            "`max_requests`"
+        ),
+    ] = None
     max_touched_legs: Annotated[
         Count,
         Meta(
@@ -100,7 +151,9 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     tenant_burst: Annotated[
         Count, Meta(description="tokens of all API keys of one tenant in a burst, in each process")
     ] = 20_000
-    max_streams: Annotated[Count, Meta(description="open event streams per process")] = 200
+    max_streams: Annotated[
+        Count, Meta(description="open event streams per process; never more than half of `max_connections`")
+    ] = 200
     stream_timeout: Annotated[
         Seconds, Meta(description="seconds after which a stream is dropped if its client reads nothing")
     ] = 10.0
@@ -145,6 +198,64 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     stop_timeout: Annotated[
         Seconds, Meta(description="seconds that running requests get to finish when the server stops")
     ] = 10.0
+    drain: Annotated[
+        Seconds,
+        Meta(
+            description="seconds after SIGTERM in which `/readyz` is 503 and everything is still served, so that a load balancer "
+            "turns to other servers; then the server stops"
+        ),
+    ] = 0.0
+    certificate_check: Annotated[
+        Seconds,
+        Meta(
+            description="seconds between two looks at the certificate's files; changed ones are read anew. 0: only on SIGHUP"
+        ),
+    ] = 10.0
+    hsts: Annotated[
+        int,
+        Meta(
+            ge=0,
+            description="`max-age` in seconds of the Strict-Transport-Security header, sent if the server itself has a "
+            "certificate; 0 sends none",
+        ),
+    ] = 31_536_000
+
+
+class Bounds(Struct, frozen=True):
+    """How many connections, requests and streams a process has at a time."""
+
+    connections: int
+    per_address: int
+    requests: int
+    requests_of_tenant: int
+    streams: int
+
+
+MOST_CONNECTIONS = 4_000
+RESERVED_FILES = 256
+"""Descriptors for everything but connections: the database, webhook deliveries, files, what Python itself opens."""
+
+
+def bounds_of(settings: Settings, files: int | None = None) -> Bounds:
+    """The bounds in force: those that are set, and for the others what the limit of open `files` (RLIMIT_NOFILE) allows.
+
+    connections: files - 256 - pool_size, but at least half of the files, and at most 4,000. requests: three quarters of the
+    connections, so that a client that is one too many still gets a connection, and on it a 503. per_address: half of them.
+    requests_of_tenant: half of the requests."""
+    if files is None:
+        files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    most = MOST_CONNECTIONS
+    if files != resource.RLIM_INFINITY:
+        most = min(most, max(files - RESERVED_FILES - (settings.pool_size or 0), files // 2))
+    connections = settings.max_connections or most
+    requests = settings.max_requests or max(1, connections * 3 // 4)
+    return Bounds(
+        connections,
+        settings.max_connections_per_address or max(1, connections // 2),
+        requests,
+        settings.max_requests_of_tenant or max(1, requests // 2),
+        min(settings.max_streams, max(1, connections // 2)),
+    )
 
 
 def secret_from_environment() -> bytes | None:

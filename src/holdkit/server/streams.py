@@ -72,7 +72,7 @@ class Streams:
 
     def __init__(self, running: Running) -> None:
         self._running = running
-        self.shares = Shares(running.settings.max_streams, divided=not running.settings.open)
+        self.shares = Shares(running.bounds.streams, divided=not running.settings.open)
         self._open: set[Stream] = set()
 
     @contextmanager

@@ -1,10 +1,15 @@
-"""The server process on uvicorn: where it may listen, how it stops, and the limits that uvicorn lacks.
+"""The server process on uvicorn: where it may listen, how it stops, and how it gets a new certificate.
 
 It listens on loopback by default. Another address needs at least one API key, and TLS or the explicit statement that a proxy
-provides it. Files that the process creates are readable by their owner only.
+provides it. Files that the process creates are readable by their owner only. `connections.py` has the bounds and timeouts that
+uvicorn lacks.
 
-uvicorn has no limit on the time that a request takes to arrive, and none on connections; `BoundedProtocol` adds both, and lets
-a stream close the connection of a client that reads nothing, for which ASGI has no message.
+SIGTERM: for `drain` seconds the server reports on `/readyz` that it stops, and serves everything; it asks clients to close their
+connections, so that they come back elsewhere. Then it accepts no more, ends its streams, finishes running requests within
+`stop_timeout`, and exits. SIGINT does the same without draining, and a second signal stops the server at once.
+
+SIGHUP, or a change of the certificate's files: the server reads them into a new TLS context, which new connections use. If that
+fails, because a file is broken or only one of the two has been replaced yet, it logs why and keeps the old one.
 """
 
 from __future__ import annotations
@@ -13,23 +18,30 @@ import asyncio
 import ipaddress
 import logging
 import os
+import signal
 import socket
+import sys
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from types import FrameType
+from typing import Any, Final
 
 import uvicorn
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from ..core.validation import invalid
 from ..errors import EngineError
 from ..faces._async.kernel import AsyncKernel
 from .application import Application, Running
-from .request import CLOSE_CONNECTION
+from .certificates import Certificate
+from .connections import Listener
 from .settings import Settings
 
 log = logging.getLogger("holdkit.server")
+
+STARTUP_FAILURE: Final = 3
+"""The exit code with which uvicorn reports that it could not start."""
 
 
 def is_loopback(host: str) -> bool:
@@ -63,26 +75,67 @@ def check_binding(host: str, *, settings: Settings, tls: bool, behind_proxy: boo
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server, which ends our streams before it waits for open connections."""
+    """uvicorn's server, with our listener."""
+
+    servers: list[Listener]  # type: ignore[assignment]
 
     def __init__(
-        self, config: uvicorn.Config, application: Application, started: Callable[[str], object] | None
+        self,
+        config: uvicorn.Config,
+        application: Application,
+        started: Callable[[str], object] | None,
+        *,
+        certificate: Certificate | None = None,
+        behind_proxy: bool = False,
     ) -> None:
         super().__init__(config)
         self.application, self.on_started = application, started
+        self.certificate, self.behind_proxy = certificate, behind_proxy
+        self._drained: float | None = None
+        self._looked = 0.0
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start, then report the address."""
-        await super().startup(sockets)
-        if self.started and self.on_started is not None:
+        """Start the application, listen, then report the address."""
+        await self.lifespan.startup()
+        if self.lifespan.should_exit:
+            sys.exit(STARTUP_FAILURE)
+        try:
+            listening = sockets or await _bind(self.config)
+        except OSError as failed:
+            log.warning("cannot listen on %s:%d: %s", self.config.host, self.config.port, failed.strerror)
+            await self.lifespan.shutdown()
+            sys.exit(STARTUP_FAILURE)
+        settings = self.application.settings
+        listener = Listener(listening, self.config, self.server_state, settings, behind_proxy=self.behind_proxy)
+        if self.certificate is not None:
+            listener.context = self.certificate.context
+        self.servers = [listener]
+        self.started = True
+        if self.on_started is not None:
             self.on_started(self.address)
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
-        """Exit with success after a signal: uvicorn would raise it again and die of it."""
+        """SIGHUP rereads the certificate. It keeps its usual effect, the end of the process, if the server has none."""
+        loop = asyncio.get_running_loop()
+        hangup = self.certificate is not None and threading.current_thread() is threading.main_thread()
         with super().capture_signals():
-            yield
-            self._captured_signals.clear()
+            if hangup:
+                loop.add_signal_handler(signal.SIGHUP, self.reread_certificate)
+            try:
+                yield
+            finally:
+                if hangup:
+                    loop.remove_signal_handler(signal.SIGHUP)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:  # noqa: ARG002 - uvicorn's signature
+        """The first signal stops the server, SIGTERM after draining; a second one stops it at once. uvicorn would raise the
+        signal again when it has stopped, and so end the process with an error."""
+        if self.should_exit:
+            self.force_exit = True
+        elif sig != signal.SIGTERM:
+            self._drained = 0.0
+        self.should_exit = True
 
     @property
     def address(self) -> str:
@@ -91,11 +144,43 @@ class Server(uvicorn.Server):
         host, port = self.servers[0].sockets[0].getsockname()[:2]
         return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
 
+    async def on_tick(self, counter: int) -> bool:
+        """uvicorn calls this ten times a second; the server stops when it returns true."""
+        stopping = await super().on_tick(counter)
+        now, settings = self.servers[0].loop.time(), self.application.settings
+        if not stopping:
+            if settings.certificate_check and now - self._looked >= settings.certificate_check:
+                self._looked = now
+                self.reread_certificate(only_changed=True)
+            return False
+        if self._drained is None:
+            self._drained = now + settings.drain
+            self.servers[0].draining = True
+            if self.application.running is not None:
+                self.application.running.draining = True
+        return self.force_exit or now >= self._drained
+
+    def reread_certificate(self, *, only_changed: bool = False) -> None:
+        """Use the certificate that is in the files now, for new connections."""
+        if self.certificate is not None and self.certificate.reread(only_changed=only_changed):
+            self.servers[0].context = self.certificate.context
+
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End the streams first."""
         if self.application.running is not None:
             self.application.running.stop()
         await super().shutdown(sockets)
+
+
+async def _bind(config: uvicorn.Config) -> list[socket.socket]:
+    """A listening socket for each address of the host."""
+    found = await asyncio.get_running_loop().getaddrinfo(
+        config.host, config.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )
+    made: list[socket.socket] = []
+    for family, address in sorted({(family, address) for family, _, _, _, address in found}, key=str):
+        made.append(socket.create_server(address[:2], family=family, backlog=config.backlog))
+    return made
 
 
 def server(
@@ -117,13 +202,14 @@ def server(
         tls = certificate is not None
         check_binding(host, settings=chosen, tls=tls, behind_proxy=behind_proxy, keys=not running.admission.empty)
 
+    files = None if certificate is None else Certificate(Path(certificate), Path(private_key) if private_key else None)
     application = Application(source, settings=chosen, pepper=pepper, check=check)
     config = uvicorn.Config(
         application,
         host=host,
         port=port,
         lifespan="on",
-        http=BoundedProtocol,
+        http="httptools",
         log_level="warning",
         access_log=False,
         server_header=False,
@@ -131,12 +217,12 @@ def server(
         proxy_headers=False,
         ws="none",
         backlog=512,
-        timeout_keep_alive=30,
+        headers=[("Strict-Transport-Security", f"max-age={chosen.hsts}")] if certificate and chosen.hsts else [],
         timeout_graceful_shutdown=max(1, round(chosen.stop_timeout)),
         ssl_certfile=None if certificate is None else str(certificate),
         ssl_keyfile=None if private_key is None else str(private_key),
     )
-    return Server(config, application, started)
+    return Server(config, application, started, certificate=files, behind_proxy=behind_proxy)
 
 
 def serve(source: str, *, host: str = "127.0.0.1", port: int = 8420, **more: Any) -> None:
@@ -153,69 +239,3 @@ def serve(source: str, *, host: str = "127.0.0.1", port: int = 8420, **more: Any
 
 
 __all__ = ["Server", "check_binding", "serve", "server"]
-
-
-class BoundedProtocol(HttpToolsProtocol):
-    """One connection. The timeout runs from the start of the connection, and from the first byte of each later request."""
-
-    _timeout: asyncio.TimerHandle | None = None
-    _reading_headers = True
-    _header_bytes = 0
-    _arriving = False
-    """A request has begun, and its end has not arrived."""
-    _arrived = False
-    """The end of a request was in the bytes that came last."""
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Close the connection at once if there are too many."""
-        super().connection_made(transport)
-        self.app_state = {**self.app_state, CLOSE_CONNECTION: transport.abort}
-        if len(self.connections) > self._settings.max_connections:
-            transport.abort()
-        else:
-            self._start_timeout()
-
-    def data_received(self, data: bytes) -> None:
-        """Stop the timeout when the request has arrived; a request that arrives in one piece never starts it. httptools keeps
-        headers of any length: refuse them here."""
-        self._header_bytes += len(data)
-        self._arrived = False
-        super().data_received(data)
-        if self._arrived and not self._arriving:
-            self._cancel_timeout()
-        elif self._timeout is None and (self._arriving or self.cycle.response_complete):
-            self._start_timeout()  # empty lines between two requests end uvicorn's timeout, and begin no request
-        if self._reading_headers and self._header_bytes > self._settings.max_headers:
-            self.send_400_response("The headers are too large.")
-
-    def on_message_begin(self) -> None:
-        """A request begins."""
-        super().on_message_begin()
-        self._arriving = self._reading_headers = True
-
-    def on_headers_complete(self) -> None:
-        """Its headers have arrived."""
-        super().on_headers_complete()
-        self._reading_headers, self._header_bytes = False, 0
-
-    def on_message_complete(self) -> None:
-        """Its body has arrived."""
-        super().on_message_complete()
-        self._arriving, self._arrived, self._reading_headers, self._header_bytes = False, True, True, 0
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Cancel the timeout."""
-        self._cancel_timeout()
-        super().connection_lost(exc)
-
-    @property
-    def _settings(self) -> Any:
-        return self.config.app.settings  # type: ignore[union-attr]
-
-    def _start_timeout(self) -> None:
-        self._timeout = self.loop.call_later(self._settings.receive_timeout, self.transport.abort)
-
-    def _cancel_timeout(self) -> None:
-        if self._timeout is not None:
-            self._timeout.cancel()
-            self._timeout = None

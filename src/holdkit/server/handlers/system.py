@@ -42,7 +42,7 @@ async def ready(request: Request) -> Answer:
     """503 if the storage does not answer, and while the server stops. Otherwise the durability level and the clock skew; no
     names, because this route needs no API key."""
     running = request.running
-    if running.stopping.is_set():
+    if running.stopping.is_set() or running.draining:
         raise Problem(503, "stopping", "the server is shutting down")
     try:
         async with asyncio.timeout(5):

@@ -1,0 +1,240 @@
+"""HTTP on one connection: uvicorn's protocol on httptools, with the bounds, timeouts and refusals that it lacks.
+
+`connections.py` has the theory of operation: the states of a connection, its bounds and its timeouts. This is the part that
+knows HTTP. It reads requests strictly, for a proxy in front of the server must never see other requests than the server does.
+
+httptools refuses most of what is ambiguous: `Content-Length` with `Transfer-Encoding`, or twice, or not a number; folded
+headers; bare line feeds; bad chunk sizes. This protocol adds the rest:
+
+- It ignores trailers, which httptools would append to the headers, where no proxy has seen and filtered them.
+- It refuses a transfer coding other than `chunked`, one in HTTP/1.0, versions other than 1.0 and 1.1, CONNECT, and HTTP/1.1
+  without `Host`.
+- It bounds the bytes of an unfinished head, which httptools collects without a limit, and the number of pipelined requests,
+  each of which costs a few kilobytes while it waits.
+- It ignores `Upgrade`, as RFC 9110 allows. httptools cannot: it drops the body of such a request, and would read the rest of
+  it as the next request. So the protocol gives the head, without these headers, to a new parser, and what follows after it.
+
+A malformed request ends its connection. If earlier requests have no answer yet, these answers are sent first, and nothing is
+said about the malformed one: an answer to it would end up in the middle of theirs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final
+
+import httptools
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from .problems import Problem, raw_problem
+from .request import CLOSE_CONNECTION
+
+if TYPE_CHECKING:
+    from .connections import Listener
+
+PIECE: Final = 16 * 1024
+"""Bytes that the parser gets at a time, so that a bound is checked before much more is parsed."""
+MIN_PROGRESS: Final = 16 * 1024
+"""Bytes that a client must take within the write timeout, unless it takes all."""
+MALFORMED: Final = Problem(400, "request_malformed", "this is not a well-formed HTTP/1.1 request")
+TOO_LARGE: Final = Problem(431, "headers_too_large", "the request line and headers are too large")
+
+
+class Malformed(Exception):
+    """Raised within the parser, which then stops."""
+
+
+class Connection(HttpToolsProtocol):
+    """One connection, from its first byte (with TLS: from the end of its handshake)."""
+
+    def __init__(self, listener: Listener, address: str) -> None:
+        super().__init__(listener.config, listener.state, {}, listener.loop)
+        self.listener, self.address = listener, address
+        self.since = listener.now
+        """When the current request began to arrive, or the connection became idle."""
+        self._in_head = self._in_message = False
+        self._head = 0
+        self.made = self._closed = self._answered = self._ignoring = False
+        self._chunked = self._has_host = self._upgrading = False
+        self._unsent: int | None = None
+        self._unsent_since = 0.0
+        settings = listener.settings
+        self._max_head = settings.max_headers + settings.max_query
+        self._max_pipelined = settings.max_pipelined
+
+    # The connection
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to receive the first request."""
+        super().connection_made(transport)
+        self.made = True
+        self.app_state = {CLOSE_CONNECTION: transport.abort}
+        self.since = self.listener.now
+        self.listener.idle[self] = None
+        if self.listener.closed:
+            transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Give the slot back."""
+        self._release()
+        super().connection_lost(exc)
+
+    def evict(self) -> None:
+        """Close an idle connection at once, and give its slot back now."""
+        self._release()
+        self.transport.abort()
+
+    def _release(self) -> None:
+        self.listener.idle.pop(self, None)
+        if not self._closed:
+            self._closed = True
+            self.listener.release(self.address)
+
+    def check(self, now: float) -> None:
+        """Enforce the timeouts. Called a few times per shortest timeout."""
+        settings, transport = self.listener.settings, self.transport
+        unsent, closing = transport.get_write_buffer_size(), transport.is_closing()
+        if not unsent and not closing:
+            self._unsent = None
+            if self._in_message:
+                if not self.flow.read_paused and now - self.since > settings.receive_timeout:
+                    transport.abort()
+            elif self in self.listener.idle and now - self.since > self._idle_timeout:
+                transport.close()
+        elif self._unsent is None or unsent <= self._unsent - MIN_PROGRESS:
+            self._unsent, self._unsent_since = unsent, now
+        elif now - self._unsent_since > settings.write_timeout:
+            self.listener.dropped += 1
+            transport.abort()
+        else:
+            self._unsent = max(self._unsent, unsent)
+
+    @property
+    def _idle_timeout(self) -> float:
+        settings = self.listener.settings
+        return settings.keep_alive if self._answered else settings.receive_timeout
+
+    def resume_writing(self) -> None:
+        """Most of what was unsent has been taken."""
+        self._unsent = None
+        super().resume_writing()
+
+    # Requests
+
+    def data_received(self, data: bytes) -> None:
+        """Parse, in pieces."""
+        if len(data) <= PIECE:
+            self._parse(data)
+            return
+        for start in range(0, len(data), PIECE):
+            self._parse(data[start : start + PIECE])
+
+    def _parse(self, data: bytes) -> None:
+        if self._ignoring:
+            return
+        continued = self._in_head
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade as upgrade:
+            self._continue_without_upgrade(data[upgrade.args[0] :])
+        except httptools.HttpParserError:
+            self._refuse(MALFORMED)
+        else:
+            if continued and self._in_head:
+                self._head += len(data)
+                if self._head > self._max_head:
+                    self._refuse(TOO_LARGE)
+
+    def on_message_begin(self) -> None:
+        """A request begins."""
+        if len(self.pipeline) >= self._max_pipelined:
+            raise Malformed
+        super().on_message_begin()
+        self.listener.idle.pop(self, None)
+        self._in_head = self._in_message = True
+        self._chunked = self._has_host = False
+        self._head = 0
+        self.since = self.listener.now
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Keep a header; not a trailer."""
+        if not self._in_head:
+            return
+        name = name.lower()
+        if name == b"host":
+            self._has_host = True
+        elif name == b"transfer-encoding":
+            if value.lower() != b"chunked":
+                raise Malformed
+            self._chunked = True
+        elif name == b"expect":
+            self.expect_100_continue = value.lower() == b"100-continue"
+        self.headers.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        """Start the request, unless it is ambiguous."""
+        parser = self.parser
+        version = parser.get_http_version()
+        fine = self._has_host if version == "1.1" else version == "1.0" and not self._chunked
+        if not fine or parser.get_method() == b"CONNECT":
+            raise Malformed
+        if parser.should_upgrade():
+            self._upgrading = True
+            return
+        super().on_headers_complete()
+        self._in_head = False
+        if self.listener.draining:
+            self.cycle.keep_alive = False
+
+    def on_message_complete(self) -> None:
+        """The whole request has arrived."""
+        if self._upgrading:
+            return
+        self._in_message = False
+        super().on_message_complete()
+        if self.cycle.response_complete:
+            self._become_idle()
+
+    def on_response_complete(self) -> None:
+        """Start the next request that has arrived. Without uvicorn's timer: `check` has the timeouts."""
+        self.server_state.total_requests += 1
+        self._answered = True
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
+        else:
+            self._become_idle()
+
+    def _become_idle(self) -> None:
+        self.since = self.listener.now
+        if not self._in_message:
+            self.listener.idle[self] = None
+
+    def _continue_without_upgrade(self, rest: bytes) -> None:
+        self._upgrading = False
+        head = [self.parser.get_method(), b" ", self.url, b" HTTP/", self.parser.get_http_version().encode(), b"\r\n"]
+        for name, value in self.headers:
+            if name not in (b"connection", b"upgrade"):
+                head += (name, b": ", value, b"\r\n")
+        self.parser = httptools.HttpRequestParser(self)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        self._parse(b"".join((*head, b"\r\n", rest)))
+
+    def _refuse(self, problem: Problem) -> None:
+        """End the connection: after the answers that are under way, or with this one."""
+        self._ignoring = True
+        cycle: Any = self.cycle
+        if cycle is None or cycle.response_complete or (not self.pipeline and self._in_message and not self._in_head):
+            if cycle is not None and not cycle.response_complete:  # it waits for a body whose rest is malformed
+                if cycle.response_started:
+                    self.transport.close()
+                    return
+                cycle.disconnected = True
+                cycle.message_event.set()
+            self.transport.write(raw_problem(problem))
+            self.transport.close()
+        else:
+            cycle.keep_alive = False
+            self.flow.pause_reading()

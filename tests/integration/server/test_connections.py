@@ -1,0 +1,260 @@
+"""Connections under attack: readers that take nothing, silent and idle sockets, too many of them, too few descriptors.
+
+Each attack was seen to succeed against the server without the bound that it names; the bounds are made small.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+import socket
+import ssl
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from holdkit.server import Settings
+from holdkit.server.settings import bounds_of
+from holdkit.server.static import FOLDER
+from tests.support.certificates import MadeCertificate
+from tests.support.servers import LiveServer, live_server
+from tests.support.threads import PATIENCE, wait_until
+
+ASSET = max((FOLDER / "assets").iterdir(), key=lambda path: path.stat().st_size)
+LIVE = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
+SLOW = b"POST /v1/pools HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n%s\r\n{"
+
+
+def settings(**more: Any) -> Settings:
+    return Settings(key_refresh=0.05, sweep_every=0, **more)
+
+
+def connect(port: int, *, room: int | None = None) -> socket.socket:
+    made = socket.socket()
+    if room is not None:
+        made.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, room)
+    made.settimeout(PATIENCE)
+    made.connect(("127.0.0.1", port))
+    return made
+
+
+@contextlib.contextmanager
+def sockets(port: int, count: int, **more: Any) -> Iterator[list[socket.socket]]:
+    with contextlib.ExitStack() as stack:
+        yield [stack.enter_context(connect(port, **more)) for _ in range(count)]
+
+
+def is_live(server: LiveServer, verify: ssl.SSLContext | bool = True) -> bool:
+    """Whether a newcomer gets an answer."""
+    try:
+        return httpx.get(f"{server.url}/livez", timeout=PATIENCE, verify=verify).status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+def is_closed(wire: socket.socket) -> bool:
+    """Read to the end; true if the server has closed the connection within a moment."""
+    wire.settimeout(0.01)
+    try:
+        while wire.recv(1 << 20):
+            pass
+    except TimeoutError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+@pytest.mark.parametrize("last", [b"keep-alive", b"close"])
+@pytest.mark.parametrize("tls", [False, True])
+def test_clients_that_read_nothing_are_disconnected(last: bytes, tls: bool, tmp_path: Path) -> None:
+    """They ask for more than the kernel buffers, and take nothing: while answers are under way, and while closing."""
+    made = MadeCertificate(tmp_path)
+    ask = f"GET /assets/{ASSET.name} HTTP/1.1\r\nHost: localhost\r\nConnection: ".encode()
+    asked = (ask + b"keep-alive\r\n\r\n") * 39 + ask + last + b"\r\n\r\n"
+    bounds = settings(write_timeout=0.3, max_connections=8, max_pipelined=40)
+    with live_server(settings=bounds, **(made.options if tls else {})) as server, contextlib.ExitStack() as stack:
+        for _ in range(8):
+            wire = stack.enter_context(connect(server.port, room=4096))
+            if tls:
+                wire = stack.enter_context(made.trusted().wrap_socket(wire, server_hostname="localhost"))
+            wire.sendall(asked)
+        wait_until(lambda: is_live(server, made.trusted()))
+        for _ in range(8):
+            assert is_live(server, made.trusted())
+
+
+def test_a_client_that_reads_slowly_gets_everything() -> None:
+    """The canary of the test above: progress is what counts, not the time that a whole answer takes."""
+    with live_server(settings=settings(write_timeout=0.3)) as server, connect(server.port, room=65_536) as wire:
+        wire.sendall(f"GET /assets/{ASSET.name} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n".encode())
+        got = b""
+        while part := wire.recv(8192):
+            got += part
+        assert got.endswith(ASSET.read_bytes())
+
+
+def test_silent_tls_clients_count_cost_little_and_are_closed(tmp_path: Path) -> None:
+    made = MadeCertificate(tmp_path)
+    bounds = settings(max_connections=150, max_handshakes=2, handshake_timeout=0.5)
+    with live_server(settings=bounds, **made.options) as server:
+        assert is_live(server, made.trusted())
+        before = resident()
+        with sockets(server.port, 300) as silent, sockets(server.port, 10) as begun:
+            for wire in begun:
+                wire.sendall(b"\x16\x03\x01")  # a handshake that goes no further
+            assert is_live(server, made.trusted()), "idle sockets lock nobody out"
+            grown = resident() - before  # all that came before the newcomer are accepted now
+            assert grown < 16 << 20, f"{grown >> 20} MiB"
+            assert sum(is_closed(wire) for wire in silent) >= 150, "they count before their handshake"
+            for wire in (*silent, *begun):
+                wait_until(lambda wire=wire: is_closed(wire))  # type: ignore[misc]
+        assert is_live(server, made.trusted())
+
+
+def resident() -> int:
+    """Bytes of this process in memory."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+
+@pytest.mark.parametrize("payload", [b"", LIVE], ids=["silent", "between two requests"])
+def test_idle_sockets_lock_nobody_out(payload: bytes) -> None:
+    with live_server(settings=settings(max_connections=5)) as server, sockets(server.port, 50) as idle:
+        for wire in idle:
+            if payload:
+                with contextlib.suppress(OSError):
+                    wire.sendall(payload)
+                    wire.recv(65_536)
+        for _ in range(3):
+            assert is_live(server)
+        assert sum(is_closed(wire) for wire in idle) >= 45, "the oldest made room for the newest"
+
+
+def test_requests_are_bounded_below_connections_so_that_one_too_many_is_told() -> None:
+    bounds = settings(max_connections=8, max_requests_of_tenant=8)
+    with live_server(settings=bounds) as server, sockets(server.port, 6) as busy:
+        slow = SLOW % f"Authorization: Bearer {server.admin}\r\n".encode()
+        for wire in busy:
+            wire.sendall(slow)
+        with server.client() as http:
+            wait_until(lambda: http.get("/v1/stats").status_code == 503)
+            told = http.get("/v1/pools")
+        assert (told.status_code, told.json()["reason"], told.headers["retry-after"]) == (503, "overloaded", "1")
+        assert told.json()["effect"] == "none"
+
+
+def test_a_client_beyond_all_connections_is_told_too() -> None:
+    with live_server(settings=settings(max_connections=4)) as server, sockets(server.port, 4) as busy:
+        for wire in busy:
+            wire.sendall(b"GET /livez HTTP/1.1\r\n")  # a request that has begun is not idle
+        wait_until(lambda: refused(server))
+        told = httpx.get(f"{server.url}/livez", timeout=PATIENCE)
+        assert (told.status_code, told.json()["reason"], told.headers["retry-after"]) == (503, "overloaded", "1")
+        assert told.headers["connection"] == "close"
+        busy[0].sendall(b"Host: localhost\r\n\r\n")
+        assert busy[0].recv(65_536).startswith(b"HTTP/1.1 200")
+        assert is_live(server)
+
+
+def refused(server: LiveServer) -> bool:
+    return httpx.get(f"{server.url}/livez", timeout=PATIENCE).status_code == 503
+
+
+def test_one_address_gets_only_its_share() -> None:
+    bounds = settings(max_connections=8, max_connections_per_address=4)
+    with live_server(settings=bounds, host="127.0.0.1") as server, sockets(server.port, 4) as busy:
+        for wire in busy:
+            wire.sendall(LIVE)
+            assert wire.recv(65_536).startswith(b"HTTP/1.1 200")
+        assert refused(server)
+        with socket.socket() as other:
+            other.bind(("127.0.0.2", 0))
+            other.connect(("127.0.0.1", server.port))
+            other.sendall(LIVE)
+            assert other.recv(65_536).startswith(b"HTTP/1.1 200")
+        busy[0].close()
+        wait_until(lambda: is_live(server))
+
+
+LIMITED = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_NOFILE, (128, 128))
+from holdkit.server import Settings, serve
+serve("sqlite:///" + sys.argv[1], port=0, settings=Settings(open=True), started=lambda url: print(url, flush=True))
+"""
+
+
+def test_more_idle_sockets_than_descriptors_are_borne_quietly(tmp_path: Path) -> None:
+    said = tmp_path / "said.txt"
+    with (
+        said.open("wb") as errors,
+        subprocess.Popen(
+            [sys.executable, "-c", LIMITED, str(tmp_path / "holds.db")],
+            stdout=subprocess.PIPE,
+            stderr=errors,
+            text=True,
+        ) as process,
+    ):
+        try:
+            assert process.stdout is not None
+            url = process.stdout.readline().strip()
+            with sockets(int(url.rsplit(":", 1)[1]), 300), httpx.Client(base_url=url, timeout=PATIENCE) as http:
+                assert http.post("/v1/pools", json={"id": "a", "total": 1}).status_code == 201
+                assert http.get("/readyz").status_code == 200
+        finally:
+            process.terminate()
+            process.wait(PATIENCE)
+    assert said.stat().st_size < 2_000, said.read_text()[:2_000]
+
+
+@pytest.mark.parametrize(
+    ("files", "pool_size", "connections", "requests", "streams"),
+    [
+        (64, None, 32, 24, 16),
+        (1_024, None, 768, 576, 200),
+        (1_024, 100, 668, 501, 200),
+        (4_096, None, 3_840, 2_880, 200),
+        (1_048_576, None, 4_000, 3_000, 200),
+        (-1, None, 4_000, 3_000, 200),
+    ],
+)
+def test_bounds_follow_from_the_limit_of_descriptors(
+    files: int, pool_size: int | None, connections: int, requests: int, streams: int
+) -> None:
+    found = bounds_of(Settings(pool_size=pool_size), files)
+    assert (found.connections, found.requests, found.streams) == (connections, requests, streams)
+    assert (found.per_address, found.requests_of_tenant) == (connections // 2, requests // 2)
+    assert found.requests < found.connections < max(files, 4_001)
+
+
+def test_pipelined_requests_are_answered_up_to_a_bound_then_the_connection_closes() -> None:
+    with live_server(settings=settings(max_pipelined=16)) as server:
+        for sent, answered in ((17, 17), (2_000, 17)):
+            with connect(server.port) as wire:
+                with contextlib.suppress(ConnectionError):
+                    wire.sendall(LIVE * sent)
+                told = b""
+                while told.count(b"HTTP/1.1 200") < answered:
+                    told += wire.recv(65_536)
+                if sent > answered:
+                    assert is_closed(wire)
+                assert told.count(b"HTTP/1.1 ") == answered
+
+
+def test_a_head_without_end_is_refused_and_its_connection_closed() -> None:
+    with live_server(settings=settings(max_headers=4096, max_query=1024)) as server:
+        for line in (b"x: y\r\n", b"X-Long: "):
+            with connect(server.port) as wire:
+                wire.sendall(b"GET /livez HTTP/1.1\r\nHost: localhost\r\n" + line)
+                told = b""
+                with contextlib.suppress(ConnectionError):
+                    for _ in range(1_000):
+                        wire.sendall(b"x: y\r\n" * 100)
+                    told = wire.recv(65_536)
+                assert told == b"" or told.startswith(b"HTTP/1.1 431 ")
+        assert is_live(server)
