@@ -35,6 +35,7 @@ from .routing import Table
 from .settings import Settings, bounds_of, secret_from_environment
 from .static import Static
 from .streams import Streams
+from .timeouts import Timeouts
 from .webhooks.sender import WebhookSender
 
 log = logging.getLogger("holdkit.server")
@@ -57,6 +58,7 @@ class Running:
             settings.webhooks, clock=kernel.executor.now, disabled=self.admission.directory.disabled
         )
         self.metrics = Metrics()
+        self.timeouts = Timeouts()
         self.sweeper: AsyncSweeper | None = None
         self.bounds = bounds_of(settings)
         self.draining = False

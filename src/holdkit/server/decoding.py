@@ -5,7 +5,6 @@ It never keeps more than `max_body` bytes, never waits longer than `body_timeout
 
 from __future__ import annotations
 
-import asyncio
 import json
 import math
 import re
@@ -17,13 +16,14 @@ import msgspec
 from .problems import Problem
 from .request import Receive
 from .settings import Settings
+from .timeouts import Timeouts
 
 T = TypeVar("T")
 
 _number: Final = re.compile(rb"[0-9]+")
 
 
-async def read_body(receive: Receive, headers: dict[bytes, bytes], settings: Settings) -> bytes:
+async def read_body(receive: Receive, headers: dict[bytes, bytes], settings: Settings, timeouts: Timeouts) -> bytes:
     """The whole body; 413 as soon as it is too large, 408 if it does not arrive in time."""
     declared = headers.get(b"content-length")
     if declared is not None:
@@ -32,7 +32,7 @@ async def read_body(receive: Receive, headers: dict[bytes, bytes], settings: Set
         if int(declared) > settings.max_body:
             raise _too_large(settings)
     try:
-        async with asyncio.timeout(settings.body_timeout):
+        with timeouts.limit(settings.body_timeout):
             return await _gather(receive, settings)
     except TimeoutError:
         raise Problem(408, "body_late", f"the body did not arrive within {settings.body_timeout:g} s") from None

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import re
 import secrets
 import time
+from itertools import count
 from math import ceil
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,6 +27,9 @@ log = logging.getLogger("holdkit.server")
 PROBLEM: Final = (b"content-type", b"application/problem+json")
 _NO_SNIFFING: Final = (b"x-content-type-options", b"nosniff")
 _NO_STORE: Final = (b"cache-control", b"no-store")
+_PROCESS: Final = secrets.token_hex(5)
+_numbers: Final = count()
+"""Request ids are those of the process and a number: random ones would cost a system call each."""
 _given_id: Final = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _LOOPBACK: Final = re.compile(rb"(localhost|127\.0\.0\.1|\[::1\]|testserver)(:\d{1,5})?", re.IGNORECASE)
 
@@ -34,7 +37,7 @@ _LOOPBACK: Final = re.compile(rb"(localhost|127\.0\.0\.1|\[::1\]|testserver)(:\d
 async def dispatch(application: Application, scope: Scope, receive: Receive, send: Send) -> None:
     """Answer one request."""
     began = time.monotonic()
-    request = Request(scope, receive, {}, secrets.token_hex(8))
+    request = Request(scope, receive, {}, f"{_PROCESS}{next(_numbers):06x}")
     running, outcome = application.running, "done"
     try:
         answer = await _handle(application, request, send)
@@ -126,14 +129,11 @@ async def _work(route: Route, request: Request, seconds: float) -> Answer | None
             400, "if_match_unsupported", "If-Match is not supported here: a hold is protected by its owner token"
         )
     await _read_body(route, request)
-    if route.retry_key is None:
-        async with asyncio.timeout(seconds):
-            return await route.handler(request)
-    op = request.op
+    op = request.op if route.retry_key is not None else None
     if op is None:
         if route.retry_key == "required":
             raise Problem(400, "idempotency_key_required", "send an Idempotency-Key header, so that a retry is safe")
-        async with asyncio.timeout(seconds):
+        with running.timeouts.limit(seconds):
             return await route.handler(request)
     key = (request.caller.tenant, op)
     if key in running.keys_in_flight:
@@ -141,7 +141,7 @@ async def _work(route: Route, request: Request, seconds: float) -> Answer | None
         raise Problem(409, "operation_running", detail, retry_after=0.1)
     running.keys_in_flight.add(key)
     try:
-        async with asyncio.timeout(seconds):
+        with running.timeouts.limit(seconds):
             return await route.handler(request)
     finally:
         running.keys_in_flight.discard(key)
@@ -158,7 +158,7 @@ async def _read_body(route: Route, request: Request) -> None:
     settings = request.running.settings
     if route.method == "GET":
         return
-    raw = await read_body(request.receive, request.headers, settings)
+    raw = await read_body(request.receive, request.headers, settings, request.running.timeouts)
     if route.body is None:
         if raw.strip() not in (b"", b"{}"):
             raise Problem(400, "body_unexpected", "this route takes no body")

@@ -16,8 +16,9 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from ..named_sql import load_blocks, load_migrations
 
-TOGETHER = 32
-"""Rows of one insert. sqlite3 gives up the interpreter's lock around every step: once per row is once too often."""
+TOGETHER = (32, 8)
+"""Rows of one insert. sqlite3 gives up the interpreter's lock around every step: once per row is once too often, and under load
+another thread takes the lock each time."""
 
 
 @cache
@@ -27,13 +28,13 @@ def load() -> MappingProxyType[str, str]:
 
 
 @cache
-def load_together() -> MappingProxyType[str, str]:
-    """The statements that write one row of values, for many rows."""
+def load_together() -> MappingProxyType[str, tuple[tuple[int, str], ...]]:
+    """The statements that write one row of values, each for so many rows at a time."""
     found = {}
     for name, text in load().items():
         head, values, row = text.rpartition("values ")
         if values:
-            found[name] = head + values + ", ".join([row] * TOGETHER)
+            found[name] = tuple((many, head + values + ", ".join([row] * many)) for many in TOGETHER)
     return MappingProxyType(found)
 
 
@@ -84,13 +85,8 @@ class Driver:
                     if hook is not None:
                         hook(name)
                     if many:
-                        if len(parameters) >= TOGETHER and name in together:
-                            whole = len(parameters) // TOGETHER * TOGETHER
-                            for start in range(0, whole, TOGETHER):
-                                cursor.execute(
-                                    together[name], [*chain.from_iterable(parameters[start : start + TOGETHER])]
-                                )
-                            parameters = parameters[whole:]
+                        if len(parameters) >= TOGETHER[-1] and name in together:
+                            parameters = _insert_together(cursor, together[name], parameters)
                         cursor.executemany(named[name], parameters)
                         answers.append([])
                     else:
@@ -128,3 +124,15 @@ class Driver:
         if self.on_statement is not None:
             self.on_statement(sql)
         return self.cursor.execute(sql).fetchall()
+
+
+def _insert_together(
+    cursor: sqlite3.Cursor, statements: tuple[tuple[int, str], ...], rows: Sequence[Row]
+) -> Sequence[Row]:
+    """Insert rows many at a time; returns the few that are left."""
+    start = 0
+    for many, sql in statements:
+        while len(rows) - start >= many:
+            cursor.execute(sql, [*chain.from_iterable(rows[start : start + many])])
+            start += many
+    return rows[start:]
