@@ -14,9 +14,10 @@ import holdkit
 from holdkit.engines.clocks import Clock
 from holdkit.server import Application, AsyncKeys, Settings, server
 from holdkit.server.application import Running
+from holdkit.server.settings import Delivery
 from tests.support.threads import PATIENCE
 
-QUICK = Settings(key_refresh=0.05, sweep_every=0)
+QUICK = Settings(key_refresh=0.05, sweep_every=0, webhooks=Delivery(allowed=frozenset(["127.0.0.1"])))
 NOON = 1_700_049_600_000_000
 """A slot far from where any window ends."""
 

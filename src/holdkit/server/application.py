@@ -55,7 +55,7 @@ class Running:
         self.quotas = Quotas(kernel.executor, self.admission.directory, settings)
         self.feeds = Feeds()
         self.webhook_sender = WebhookSender(
-            settings.webhooks, clock=kernel.executor.now, disabled=self.admission.directory.disabled
+            kernel.executor, settings.webhooks, server_secret=pepper, disabled=self.admission.directory.disabled
         )
         self.metrics = Metrics()
         self.timeouts = Timeouts()
@@ -110,11 +110,7 @@ class Running:
                 "expired": 0 if sweeper is None else sweeper.expired,
                 "lag": 0.0 if sweeper is None else round(time.monotonic() - sweeper.caught_up, 3),
             },
-            "webhooks": {
-                "delivered": self.webhook_sender.delivered,
-                "failed": self.webhook_sender.failed,
-                "parked": self.webhook_sender.parked,
-            },
+            "webhooks": self.webhook_sender.numbers(),
             "streams": self.streams.shares.used,
             "in_work": self.in_work,
         }
@@ -165,7 +161,7 @@ class Application:
         tasks: list[asyncio.Task[None]] = []
         try:
             await running.admission.refresh()
-            await running.webhook_sender.sync_all(kernel)
+            await running.webhook_sender.sync_all()
             if self._check is not None:
                 self._check(running)
             if self.settings.sweep_every:
@@ -231,7 +227,7 @@ async def _maintain(running: Running) -> None:
         await asyncio.sleep(MAINTAIN_EVERY)
         await running.feeds.close_idle()
         try:
-            await running.webhook_sender.sync_all(running.kernel)
+            await running.webhook_sender.sync_all()
             await running.admission.directory.remove_ended()
         except HoldkitError as failed:
             log.warning("background maintenance failed, will retry: %s", failed)

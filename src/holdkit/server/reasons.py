@@ -97,6 +97,8 @@ REASONS: Final[dict[str, Meaning]] = {
     "job_running": Meaning(409, "a job of this kind is running", _named),
     "keys_too_many": Meaning(409, "the tenant has as many API keys as it may have", _named),
     "saga_ended": Meaning(409, "the saga has already ended", _named),
+    "test_running": Meaning(409, "a test event is being sent to this webhook", _named),
+    "secret_unreadable": Meaning(409, "the webhook's secret was encrypted under another server secret", _named),
     "tenant_deleting": Meaning(409, "the tenant is being deleted", _named),
     "cursor_lost": Meaning(410, "the journal no longer has what this cursor has seen", _named),
     "body_too_large": Meaning(413, "the body is larger than the server accepts", _sending),

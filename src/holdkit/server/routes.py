@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from ..wire import webhooks as hook_documents
 from ..wire.batches import Batch, BatchAnswer
 from ..wire.budgets import (
     BudgetAnswer,
@@ -65,7 +66,6 @@ from ..wire.system import (
     VerifyJob,
 )
 from ..wire.tenants import ChangeQuota, ChangeTenant, StorageAnswer, TenantAnswer, TenantPage, TenantsQuery
-from ..wire.webhooks import HookAnswer, HookPage, NewWebhook, ParkedPage, ReplayAnswer
 from ..wire.windows import ReadWindows, WindowAnswer, Windowed, WindowList
 from .handlers import (
     batches,
@@ -318,15 +318,26 @@ ROUTES: Final = (
     Route(method="DELETE", path="/v1/keys/{key}", handler=system.revoke_key, scope="admin", kind="revoke_key",
           answer=KeyInfo, reasons=("key_not_found",), summary="Revoke an API key"),
     Route(method="GET", path="/v1/webhooks", handler=webhooks.list_hooks, scope="admin", kind="list_webhooks",
-          answer=HookPage, summary="List the webhooks of your tenant"),
-    Route(method="POST", path="/v1/webhooks", handler=webhooks.make_hook, scope="admin", body=NewWebhook, status=201,
-          kind="make_webhook", answer=HookAnswer, summary="Create a webhook; its secret is shown only once"),
+          answer=hook_documents.HookPage, summary="List the webhooks of your tenant"),
+    Route(method="POST", path="/v1/webhooks", handler=webhooks.make_hook, scope="admin", body=hook_documents.NewWebhook, status=201,
+          kind="make_webhook", answer=hook_documents.HookAnswer, summary="Create a webhook; its secret is shown only once"),
+    Route(method="GET", path="/v1/webhooks/{webhook}", handler=webhooks.show_hook, scope="admin", kind="show_webhook",
+          answer=hook_documents.HookAnswer, reasons=("webhook_not_found",), summary="Read a webhook: why it is failing, how far a replay is"),
     Route(method="DELETE", path="/v1/webhooks/{webhook}", handler=webhooks.remove_hook, scope="admin",
-          kind="remove_webhook", answer=HookAnswer, reasons=("webhook_not_found",), summary="Remove a webhook"),
+          kind="remove_webhook", answer=hook_documents.HookAnswer, reasons=("webhook_not_found",), summary="Remove a webhook"),
+    Route(method="POST", path="/v1/webhooks/{webhook}/rotate", handler=webhooks.rotate_secret, scope="admin",
+          body=hook_documents.RotateWebhook, body_optional=True, kind="rotate_webhook", answer=hook_documents.HookAnswer, reasons=("webhook_not_found",),
+          summary="Give a webhook a new secret; for a while events are signed with both"),
+    Route(method="GET", path="/v1/webhooks/{webhook}/deliveries", handler=webhooks.list_deliveries, scope="admin",
+          kind="list_deliveries", answer=hook_documents.DeliveryPage, reasons=("webhook_not_found",),
+          summary="List the last attempts at deliveries, the newest first"),
+    Route(method="POST", path="/v1/webhooks/{webhook}/test", handler=webhooks.send_test, scope="admin",
+          kind="test_webhook", answer=hook_documents.TestAnswer, reasons=("webhook_not_found", "test_running", "secret_unreadable"),
+          summary="Send a test event now, and report how the receiver took it"),
     Route(method="GET", path="/v1/webhooks/{webhook}/parked", handler=webhooks.list_parked, scope="admin",
-          kind="list_parked", answer=ParkedPage, reasons=("webhook_not_found",),
-          summary="List deliveries that failed"),
-    Route(method="POST", path="/v1/webhooks/{webhook}/replay", handler=webhooks.replay_hook, scope="admin",
-          kind="replay_webhook", answer=ReplayAnswer, reasons=("webhook_not_found",),
-          summary="Resume a webhook, and retry its parked deliveries"),
+          query=hook_documents.ParkedQuery, kind="list_parked", answer=hook_documents.ParkedPage, reasons=("webhook_not_found",),
+          summary="List the deliveries that failed, and why"),
+    Route(method="POST", path="/v1/webhooks/{webhook}/replay", handler=webhooks.replay_hook, scope="admin", status=202,
+          kind="replay_webhook", answer=hook_documents.ReplayStarted, reasons=("webhook_not_found", "secret_unreadable"),
+          summary="Resume a webhook, and retry its parked deliveries in the background"),
 )  # fmt: skip

@@ -56,6 +56,14 @@ class Deliveries(Struct):
     delivered: int
     failed: int
     parked: int
+    outcomes: dict[str, int]
+    """Attempts by outcome."""
+    attempts: int
+    """Attempts under way."""
+    waiting: int
+    """Attempts that wait for a slot."""
+    lookups: int
+    """Host names being resolved."""
 
 
 class Stats(Struct, kw_only=True):

@@ -1,12 +1,12 @@
-"""Webhooks, and deliveries that failed."""
+"""Webhooks, their attempts at deliveries, and the deliveries that failed."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from msgspec import Meta, Raw, Struct
 
-from .fields import Time
+from .fields import Limit, Span, Time
 
 
 class NewWebhook(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -16,14 +16,54 @@ class NewWebhook(Struct, kw_only=True, forbid_unknown_fields=True):
     actions: Annotated[list[str], Meta(max_length=50, description="actions to deliver; all by default")] = []
 
 
+class RotateWebhook(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Give a webhook a new signing secret."""
+
+    grace: Annotated[Span, Meta(description="how long events are signed with the old secret too")] = 86_400
+
+
+class ParkedQuery(Struct, forbid_unknown_fields=True):
+    """The page of parked deliveries to read."""
+
+    after: str = ""
+    limit: Limit = 100
+
+
+class ReplayAnswer(Struct, kw_only=True, omit_defaults=True):
+    """How far the replay of a webhook is; it runs in the background."""
+
+    state: Literal["running", "ended"]
+    began_at: Time
+    ended_at: Time | None = None
+    total: int
+    """Deliveries that were parked when it began."""
+    taken: int
+    """Deliveries that were accepted since."""
+    failed: int
+    """Deliveries that failed again, and remain parked."""
+
+
 class HookAnswer(Struct, kw_only=True, omit_defaults=True):
-    """A webhook; its secret only in the answer that creates it."""
+    """A webhook; its secret only in the answer that creates or rotates it."""
 
     id: str
     url: str
     actions: list[str]
-    state: str
+    state: Literal["active", "failing", "stopped"]
+    """`failing`: the last attempt failed; `stopped`: nothing is delivered until a replay."""
     why: str | None = None
+    """Why it is failing or stopped."""
+    since: Time | None = None
+    """Since when it is."""
+    next_attempt_at: Time | None = None
+    """When the failing delivery is tried again; if there is none, it was parked, and the next event is tried."""
+    parked: int
+    replay: ReplayAnswer | None = None
+    """The running or the last one."""
+    encrypted: bool
+    """Whether its signing secret is encrypted where it is stored."""
+    old_secret_until: Time | None = None
+    """Until then events are also signed with the secret before the last rotation."""
     secret: str | None = None
     server_time: Time
 
@@ -35,10 +75,41 @@ class HookPage(Struct):
     server_time: Time
 
 
+class DeliveryAnswer(Struct, kw_only=True, omit_defaults=True):
+    """One attempt at a delivery."""
+
+    at: Time
+    event: str
+    """The id of the event, which the receiver gets as `webhook-id`."""
+    kind: Literal["first", "retry", "replay", "test"]
+    outcome: str
+    """`delivered`, `gone` (410), `rejected` (any other status), or what went wrong, such as `connect_timed_out`."""
+    status: int | None = None
+    seconds: float
+    why: str | None = None
+
+
+class DeliveryPage(Struct):
+    """The last attempts of a webhook, the newest first."""
+
+    items: list[DeliveryAnswer]
+    server_time: Time
+
+
+class TestAnswer(DeliveryAnswer, kw_only=True, omit_defaults=True):
+    """The attempt at delivering a test event."""
+
+    __test__ = False
+
+    server_time: Time
+
+
 class ParkedAnswer(Struct):
     """A delivery that failed after all attempts."""
 
     id: str
+    """The id of the event."""
+    at: Time
     why: str
     event: Raw
     """The event as it was sent; null if it is too large to store: a replay then reads it from the journal."""
@@ -48,12 +119,11 @@ class ParkedPage(Struct):
     """The parked deliveries of a webhook."""
 
     items: list[ParkedAnswer]
+    next: str | None
     server_time: Time
 
 
-class ReplayAnswer(Struct):
-    """How many parked deliveries were accepted, and how many remain parked."""
+class ReplayStarted(ReplayAnswer, kw_only=True, omit_defaults=True):
+    """The replay that was begun, or the one that is running already."""
 
-    taken: int
-    parked: int
     server_time: Time

@@ -52,7 +52,7 @@ BODIES: dict[str, Any] = {
     "change_limits": {"limits": {"max_legs": 900}},
     "set_quota": {"quota": None},
     "make_key": {"name": "n"},
-    "make_webhook": {"url": "https://192.0.2.1/"},
+    "make_webhook": {"url": "http://127.0.0.1:9/"},
 }
 
 
@@ -95,7 +95,7 @@ async def scene(here: InProcessApp) -> dict[str, str]:
     await here.call("POST", "/v1/pools", {"id": "theirs", "total": 5}, tenant="acme")
     hold = await here.call("POST", "/v1/holds", {"pool": "theirs", "ttl": 60}, op="theirs", tenant="acme")
     key = await here.running.keys.make("theirs", scope="read", tenant="acme")
-    hook = await here.call("POST", "/v1/webhooks", {"url": "https://192.0.2.1/theirs"}, tenant="acme")
+    hook = await here.call("POST", "/v1/webhooks", {"url": "http://127.0.0.1:9/theirs"}, tenant="acme")
     await here.call("PUT", "/v1/budgets/theirs", BODIES["put_budget"], tenant="acme")
     await here.call("PUT", "/v1/cursors/theirs", BODIES["move_cursor"], op="cursor", tenant="acme")
     await here.call("PUT", "/v1/records/note/theirs", BODIES["put_record"], op="record", tenant="acme")

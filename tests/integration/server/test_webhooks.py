@@ -11,7 +11,8 @@ from standardwebhooks.webhooks import Webhook
 
 from holdkit import errors
 from holdkit.server.settings import Delivery, Settings
-from holdkit.server.webhooks.requests import TargetRefused, check_url, is_public, pin, signed_headers
+from holdkit.server.webhooks.addresses import AllowedTargets, TargetRefused, check_url, is_public
+from holdkit.server.webhooks.events import signed_headers
 from tests.support.servers import InProcessApp, in_process_app
 from tests.support.threads import PATIENCE
 
@@ -58,6 +59,17 @@ async def scene(pauses: tuple[float, ...] = (0.0, 0.0)) -> AsyncIterator[tuple[I
         yield here, receiver, made.json()
 
 
+async def replayed(here: InProcessApp, hook: str) -> tuple[int, int]:
+    """Replay to the end: how many were taken, and how many remain parked."""
+    began = await here.call("POST", f"/v1/webhooks/{hook}/replay")
+    assert began.status_code == 202, began.text
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            shown = (await here.call("GET", f"/v1/webhooks/{hook}")).json()
+            if shown["replay"]["state"] == "ended":
+                return shown["replay"]["taken"], shown["parked"]
+
+
 def test_an_entry_is_delivered_signed_and_in_its_envelope() -> None:
     async def main() -> None:
         async with scene() as (here, receiver, hook):
@@ -94,12 +106,13 @@ def test_a_failure_is_tried_again_under_the_same_id_then_parked_then_replayed() 
             parked = (await here.call("GET", f"/v1/webhooks/{hook['id']}/parked")).json()["items"]
             assert [one["event"]["subject"] for one in parked] == ["b"]
             assert parked[0]["why"] == "the receiver answered 404"
-            replayed = (await here.call("POST", f"/v1/webhooks/{hook['id']}/replay")).json()
-            assert (replayed["taken"], replayed["parked"]) == (1, 0)
+            assert await replayed(here, hook["id"]) == (1, 0)
             assert [json.loads(body)["subject"] for _, body in receiver.taken] == ["a", "c", "b"]
             assert receiver.taken[2][0]["webhook-id"] == parked[0]["id"]
             stats = (await here.call("GET", "/v1/stats")).json()["webhooks"]
-            assert stats == {"delivered": 3, "failed": 5, "parked": 1}
+            assert (stats["delivered"], stats["failed"], stats["parked"]) == (3, 5, 1)
+            assert stats["outcomes"] == {"delivered": 3, "rejected": 5}
+            assert (stats["attempts"], stats["waiting"], stats["lookups"]) == (0, 0, 0)
 
     asyncio.run(main())
 
@@ -116,7 +129,7 @@ def test_gone_stops_a_hook_until_it_is_replayed_and_removing_ends_it() -> None:
                     if shown["state"] == "stopped":
                         break
             await here.call("POST", "/v1/pools", {"id": "b", "total": 5})
-            assert (await here.call("POST", f"/v1/webhooks/{hook['id']}/replay")).status_code == 200
+            assert (await here.call("POST", f"/v1/webhooks/{hook['id']}/replay")).status_code == 202
             assert await receiver.wait(2) == [204, 204]
             assert [json.loads(body)["subject"] for _, body in receiver.taken] == ["a", "b"], "410 lost nothing"
             gone = await here.call("DELETE", f"/v1/webhooks/{hook['id']}")
@@ -128,23 +141,29 @@ def test_gone_stops_a_hook_until_it_is_replayed_and_removing_ends_it() -> None:
 
 
 def test_a_target_that_is_not_public_is_never_called() -> None:
-    async def main() -> None:
-        async def private(_host: str, _port: int) -> list[str]:
-            return ["93.184.216.34", "10.0.0.7"]
+    private, public = ["93.184.216.34", "10.0.0.7"], ["93.184.216.34"]
+    by_default = AllowedTargets(Delivery())
+    with pytest.raises(TargetRefused, match="not public"):
+        by_default.choose("https://rebinding.example/x", private)
+    with pytest.raises(TargetRefused, match="https"):
+        by_default.choose("http://example.org/x", public)
+    target = by_default.choose("https://example.org/x?y=1", public)
+    assert (target.address, target.port, target.path, target.host) == ("93.184.216.34", 443, "/x?y=1", "example.org")
+    named = AllowedTargets(Delivery(allowed=frozenset(["inside.example"])))
+    assert named.choose("http://inside.example:8080", private).authority == "inside.example:8080"
 
-        async def public(_host: str, _port: int) -> list[str]:
-            return ["93.184.216.34"]
 
-        with pytest.raises(TargetRefused, match="not public"):
-            await pin("https://rebinding.example/x", frozenset(), private)
-        with pytest.raises(TargetRefused, match="https"):
-            await pin("http://example.org/x", frozenset(), public)
-        target = await pin("https://example.org/x?y=1", frozenset(), public)
-        assert (target.url, target.host) == ("https://93.184.216.34:443/x?y=1", "example.org")
-        inside = await pin("http://inside.example:8080", frozenset(["inside.example"]), private)
-        assert inside.authority == "inside.example:8080"
-
-    asyncio.run(main())
+def test_addresses_in_an_allowed_network_are_called() -> None:
+    targets = AllowedTargets(Delivery(networks=frozenset(["10.1.0.0/16", "fd00::/8"])))
+    assert targets.choose("http://inside.example/", ["10.1.2.3"]).address == "10.1.2.3"
+    assert targets.choose("http://[fd00::7]/", ["fd00::7"]).address == "fd00::7"
+    assert targets.choose("https://both.example/", ["93.184.216.34", "10.1.2.3"]).port == 443
+    with pytest.raises(TargetRefused, match="https"):
+        targets.choose("http://both.example/", ["93.184.216.34", "10.1.2.3"])
+    with pytest.raises(TargetRefused, match="not public"):
+        targets.choose("https://inside.example/", ["10.2.0.1"])
+    with pytest.raises(errors.InvalidRequest, match=r"10\.1\.0\.0/16"):
+        AllowedTargets(Delivery(networks=frozenset(["10.1.0.1/16"])))
 
 
 @pytest.mark.parametrize(
@@ -169,12 +188,27 @@ def test_a_target_that_is_not_public_is_never_called() -> None:
         "::ffff:10.0.0.1",
         "64:ff9b::7f00:1",
         "2002:7f00:1::",
+        "fec0::1",
+        "3fff::1",
+        "192.88.99.1",
+        "192.0.0.8",
+        "192.0.0.9",
+        "198.18.0.1",
+        "240.0.0.1",
+        "64:ff9b:1::1",
+        "100::1",
+        "2001::1",
+        "2001:db8::1",
+        "5f00::1",
+        "4000::1",
+        "::7f00:1",
     ],
 )
 def test_addresses_that_are_not_public(address: str) -> None:
     assert not is_public(address)
     assert is_public("93.184.216.34")
     assert is_public("2606:2800:220:1:248:1893:25c8:1946")
+    assert is_public("64:ff9b::5db8:d822"), "an IPv4 address behind NAT64"
 
 
 @pytest.mark.parametrize(
@@ -189,7 +223,7 @@ def test_addresses_that_are_none(url: Any) -> None:
 
 
 def test_the_signature_is_the_standards() -> None:
-    headers = signed_headers("msg_1", 1_600_000_000, b"{}", SECRET)
+    headers = signed_headers("msg_1", 1_600_000_000, b"{}", [SECRET])
     expected = Webhook(SECRET)
     from datetime import UTC, datetime
 
@@ -214,8 +248,7 @@ def test_an_event_too_large_to_be_parked_stops_no_other() -> None:
 
             (parked,) = (await here.call("GET", f"/v1/webhooks/{hook}/parked")).json()["items"]
             assert (parked["event"], parked["why"]) == (None, "the receiver answered 413")
-            replayed = (await here.call("POST", f"/v1/webhooks/{hook}/replay")).json()
-            assert (replayed["taken"], replayed["parked"]) == (1, 0)
+            assert await replayed(here, hook) == (1, 0)
             headers, body = receiver.taken[-1]
             event = Webhook(made.json()["secret"]).verify(body, headers)
             assert (event["id"], event["subject"], len(event["data"]["pools"])) == (parked["id"], large.id, 500)

@@ -75,7 +75,7 @@ async def _set_state(request: Request, state: TenantState) -> Answer:
     running, name = request.running, check_tenant(request.names[0])
     changed = await running.tenants.set_state(name, state, **call_fields(request, body))
     answered = await _answer(request, changed)
-    await running.webhook_sender.sync(running.kernel.tenant(name), name)
+    await running.webhook_sender.sync(name)
     return answered
 
 

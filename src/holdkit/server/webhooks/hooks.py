@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Final, Literal
 
 import msgspec
@@ -11,6 +12,7 @@ from msgspec.structs import replace
 
 from ...core.commands import PutRecord
 from ...core.entries import Action
+from ...core.model import Slot
 from ...core.reading import FindEntries, FindRecord, ListRecords, ReadGeneration
 from ...core.validation import invalid, text
 from ...core.values import MAX_BODY
@@ -18,28 +20,38 @@ from ...errors import VersionConflict
 from ...kernel._async.executor import AsyncExecutor
 from ...kernel.follower_state import CURSORS
 from ...kernel.results import JournalEntry
-from .requests import check_url, event_id, hook_of, new_secret, position_of
+from .events import event_id, new_secret
+from .sealing import Sealer
+from .status import STATUS, HookStatus
 
 HOOKS: Final = "~webhook"
 PARKED: Final = "~parked"
 LEASES: Final = "~webhook.lease"
 """The leases: which server delivers each webhook."""
 TENANTS: Final = "~webhooks"
-"""In the default tenant: the tenants that have webhooks."""
-MAX_HOOKS: Final = 50
-MAX_PARKED: Final = 1_000
+"""In the default tenant: one record per tenant that has webhooks. Its version counts the changes of them."""
 FOLLOWER_PREFIX: Final = "webhook:"
 """The prefix of the follower names of webhooks."""
 TOO_LARGE: Final = "null"
 """The body of a parked event that is too large for a record: the journal still has it."""
+_PAGE: Final = 1_000
+_AT_ONCE: Final = 100
+"""Records that are removed in one transaction."""
 
 
 class Hook(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One webhook."""
+    """One webhook, as it is stored."""
 
     id: str
     url: str
     secret: str
+    """As the `Sealer` stores it."""
+    old_secret: str | None = None
+    """The one before the last rotation."""
+    old_until: Slot | None = None
+    """Until then events are signed with the old one too."""
+    event_key: str
+    """Keys the ids of its events."""
     actions: tuple[str, ...] = ()
     """The actions to deliver; empty: all."""
     after: str = ""
@@ -47,6 +59,8 @@ class Hook(Struct, frozen=True, kw_only=True, omit_defaults=True):
     state: Literal["active", "stopped"] = "active"
     why: str | None = None
     """The reason it was stopped."""
+    since: Slot | None = None
+    """When it was stopped."""
 
     def __repr__(self) -> str:
         return f"<Hook {self.id} {self.state}>"
@@ -56,8 +70,15 @@ class Parked(Struct, frozen=True, kw_only=True):
     """A delivery that failed after all attempts: the event as it was sent, or `TOO_LARGE`."""
 
     id: str
+    """Of the record: the webhook and the position, so that a replay goes in order."""
+    event: str
+    """The id of the event."""
+    lane: int
+    seq: int
     body: str
     why: str
+    at: Slot
+    """When it was parked."""
 
 
 def follower_name(id: str) -> str:
@@ -69,14 +90,14 @@ _hook: Final = msgspec.json.Decoder(Hook)
 _parked: Final = msgspec.json.Decoder(Parked)
 
 
-async def tenants_with_hooks(executor: AsyncExecutor) -> list[str]:
-    """All tenants that ever created a webhook."""
-    found: list[str] = []
+async def tenants_with_hooks(executor: AsyncExecutor) -> dict[str, int]:
+    """All tenants that ever created a webhook; for each a number that grows whenever its webhooks change."""
+    found: dict[str, int] = {}
     after = ""
     while True:
-        rows = await executor.read(ListRecords("", TENANTS, after, 1_000))
-        found += [row.id[1:] for row in rows]
-        if len(rows) < 1_000:
+        rows = await executor.read(ListRecords("", TENANTS, after, _PAGE))
+        found |= {row.id[1:]: row.version for row in rows}
+        if len(rows) < _PAGE:
             return found
         after = rows[-1].id
 
@@ -84,85 +105,113 @@ async def tenants_with_hooks(executor: AsyncExecutor) -> list[str]:
 class Hooks:
     """The webhooks of one tenant."""
 
-    def __init__(self, executor: AsyncExecutor, tenant: str) -> None:
-        self._executor, self.tenant = executor, tenant
+    def __init__(self, executor: AsyncExecutor, tenant: str, sealer: Sealer) -> None:
+        self.executor, self.tenant, self.sealer = executor, tenant, sealer
 
-    async def make(self, url: object, actions: list[str], after: str) -> Hook:
+    async def make(self, url: str, actions: list[str], after: str, most: int) -> tuple[Hook, str]:
         """Create a webhook; its secret is returned only here."""
         known = list(Action)
         for action in actions:
             if action not in known:
                 raise invalid("actions", "action_unknown", f"must be one of {', '.join(known)}")
-        checked = check_url(url)
-        if len(await self.listed()) >= MAX_HOOKS:
-            raise invalid(
-                "url",
-                "webhooks_too_many",
-                f"the tenant already has {MAX_HOOKS} webhooks, the maximum: remove one first",
-            )
-        hook = Hook(
-            id=os.urandom(8).hex(), url=checked, secret=new_secret(os.urandom(32)), actions=tuple(actions), after=after
-        )
-        directory = PutRecord(kind=TENANTS, id=f"={self.tenant}", body="{}")
-        await self._executor.execute(
-            directory, faces=True
-        )  # first: until the webhook itself is stored, a server finds none there
-        await self._put(HOOKS, hook.id, hook, 0)
-        return hook
+        if len(await self.listed()) >= most:
+            said = f"the tenant already has {most} webhooks, the maximum: remove one first"
+            raise invalid("url", "webhooks_too_many", said)
+        id, secret = os.urandom(8).hex(), new_secret()
+        sealed, key = self.sealer.seal(self.tenant, id, secret), os.urandom(16).hex()
+        hook = Hook(id=id, url=url, secret=sealed, event_key=key, actions=tuple(actions), after=after)
+        await (
+            self._count_change()
+        )  # first, so that a server that reads all tenants finds it though the second count fails
+        await self.executor.execute_all([self._put(HOOKS, id, hook, 0), self._put(STATUS, id, HookStatus(), 0)])
+        await self._count_change()
+        return hook, secret
 
     async def listed(self) -> list[Hook]:
         """All webhooks in order of id."""
-        rows = await self._executor.read(ListRecords(self.tenant, HOOKS, "", MAX_HOOKS + 1))
+        rows = await self.executor.read(ListRecords(self.tenant, HOOKS, "", _PAGE))
         return [_hook.decode(row.body) for row in rows]
 
     async def find(self, id: str, *, durable: bool = False) -> Hook | None:
         """One webhook, or None. `durable`: the caller reports what it read."""
-        row = await self._executor.read(FindRecord((self.tenant, HOOKS, text(id, "id", 64))), durable=durable)
+        row = await self.executor.read(FindRecord((self.tenant, HOOKS, text(id, "id", 64))), durable=durable)
         return None if row is None else _hook.decode(row.body)
 
     async def remove(self, id: str) -> None:
-        """Remove a webhook, its parked deliveries, its cursor and its lease."""
-        for parked in await self.parked(id):
-            await self._put(PARKED, parked.id, None, None)
-        await self._put(CURSORS, follower_name(id), None, None)
-        await self._put(LEASES, id, None, None)
-        await self._put(HOOKS, id, None, None)
+        """Remove a webhook, its parked deliveries, its cursor, its status and its leases."""
+        while parked := await self.parked(id, limit=_AT_ONCE):
+            await self.executor.execute_all([self._put(PARKED, one.id, None, None) for one in parked])
+        records = [(CURSORS, follower_name(id)), (LEASES, id), (LEASES, f"{id}.replay"), (STATUS, id), (HOOKS, id)]
+        await self.executor.execute_all([self._put(kind, record, None, None) for kind, record in records])
+        await self._count_change()
 
-    async def set_state(self, hook: Hook, state: Literal["active", "stopped"], why: str | None) -> None:
-        """Stop a webhook, or resume it."""
+    async def stop(self, id: str, why: str, now: Slot) -> None:
+        """Stop a webhook, until it is replayed."""
+        await self.change(id, lambda hook: replace(hook, state="stopped", why=why, since=now))
+
+    async def resume(self, id: str) -> None:
+        """Deliver again."""
+        await self.change(id, lambda hook: replace(hook, state="active", why=None, since=None))
+
+    async def change(self, id: str, change: Callable[[Hook], Hook]) -> Hook | None:
+        """Change a webhook; None if it was removed."""
         while True:
-            row = await self._executor.read(FindRecord((self.tenant, HOOKS, hook.id)))
+            row = await self.executor.read(FindRecord((self.tenant, HOOKS, id)))
             if row is None:
-                return
+                return None
+            changed = change(_hook.decode(row.body))
             try:
-                await self._put(HOOKS, hook.id, replace(_hook.decode(row.body), state=state, why=why), row.version)
+                await self.executor.execute(self._put(HOOKS, id, changed, row.version), faces=True)
             except VersionConflict:
                 continue
-            return
+            await self._count_change()
+            return changed
 
-    async def park(self, parked: Parked) -> None:
-        """Store a failed delivery; of an event that is too large only the id."""
-        fits = len(msgspec.json.encode(parked)) <= MAX_BODY
-        await self._put(PARKED, parked.id, parked if fits else replace(parked, body=TOO_LARGE), None)
+    def secrets(self, hook: Hook, now: Slot) -> list[str]:
+        """The secrets to sign with, the newest first. Raises `SecretUnreadable`."""
+        stored = [hook.secret]
+        if hook.old_secret is not None and hook.old_until is not None and now < hook.old_until:
+            stored.append(hook.old_secret)
+        return [self.sealer.open(self.tenant, hook.id, one) for one in stored]
+
+    async def park(self, hook: Hook, entry: JournalEntry, body: bytes, why: str, now: Slot) -> None:
+        """Store a failed delivery; of an event that is too large only where the journal has it."""
+        position = entry.position
+        parked = Parked(
+            id=f"{hook.id}.{position.lane:04}.{position.seq:020}",
+            event=event_id(hook.id, hook.event_key, entry),
+            lane=position.lane,
+            seq=position.seq,
+            body=body.decode(),
+            why=why,
+            at=now,
+        )
+        if len(msgspec.json.encode(parked)) > MAX_BODY:
+            parked = replace(parked, body=TOO_LARGE)
+        await self.executor.execute(self._put(PARKED, parked.id, parked, None), faces=True)
 
     async def unpark(self, id: str) -> None:
         """Remove a parked delivery that was delivered."""
-        await self._put(PARKED, id, None, None)
+        await self.executor.execute(self._put(PARKED, id, None, None), faces=True)
 
-    async def entry(self, event: str) -> JournalEntry | None:
-        """The entry of an event, if the journal still has it."""
-        rows = await self._executor.read(FindEntries((position_of(event),)))
-        generation = await self._executor.read(ReadGeneration())
-        found = [JournalEntry(row, {}, generation=generation) for row in rows]
-        same = [entry for entry in found if event_id(hook_of(event), entry) == event]
-        return same[0] if same and same[0].entry.tenant == self.tenant else None
+    async def entry(self, hook: Hook, parked: Parked) -> JournalEntry | None:
+        """The entry of a parked event, if the journal still has it."""
+        rows = await self.executor.read(FindEntries(((parked.lane, parked.seq),)))
+        generation = await self.executor.read(ReadGeneration())
+        for row in rows:
+            entry = JournalEntry(row, {}, generation=generation)
+            if event_id(hook.id, hook.event_key, entry) == parked.event and entry.tenant == self.tenant:
+                return entry
+        return None
 
-    async def parked(self, hook: str) -> list[Parked]:
-        """The parked deliveries of a webhook, in order of id."""
-        rows = await self._executor.read(ListRecords(self.tenant, PARKED, f"{hook}.", MAX_PARKED))
+    async def parked(self, hook: str, after: str = "", limit: int = _PAGE) -> list[Parked]:
+        """The parked deliveries of a webhook in order of their positions, after a given one."""
+        rows = await self.executor.read(ListRecords(self.tenant, PARKED, after or f"{hook}.", limit))
         return [_parked.decode(row.body) for row in rows if row.id.startswith(f"{hook}.")]
 
-    async def _put(self, kind: str, id: str, value: Hook | Parked | None, version: int | None) -> None:
+    def _put(self, kind: str, id: str, value: Struct | None, version: int | None) -> PutRecord:
         body = None if value is None else msgspec.json.encode(value).decode()
-        command = PutRecord(tenant=self.tenant, kind=kind, id=id, body=body, if_version=version)
-        await self._executor.execute(command, faces=True)
+        return PutRecord(tenant=self.tenant, kind=kind, id=id, body=body, if_version=version)
+
+    async def _count_change(self) -> None:
+        await self.executor.execute(PutRecord(kind=TENANTS, id=f"={self.tenant}", body="{}"), faces=True)

@@ -1,0 +1,138 @@
+"""Attempts at deliveries: one signed request each, to a checked address, in a slot of its tenant; logged and counted.
+
+First attempts, retries, and replays with tests each have slots of their own. So receivers that are down, whose retries take long,
+take nothing from those that answer, and neither does a replay.
+"""
+
+from __future__ import annotations
+
+import logging
+import ssl
+import time
+from collections import Counter, OrderedDict
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Final
+
+from ...core.model import SECOND
+from ...engines.clocks import Clock
+from ..settings import Delivery
+from .addresses import AllowedTargets, TargetRefused, receiver_of
+from .events import signed_headers
+from .exchange import ExchangeFailed, certificates, post, within
+from .hooks import Hook, Hooks
+from .lookups import LookupFailed, Lookups
+from .slots import FairSlots
+from .status import Attempt, Kind, Outcome
+
+log = logging.getLogger("holdkit.server")
+
+LOG_EVERY: Final = 10.0
+"""Seconds between two warnings about one tenant's webhooks."""
+MAX_LOGGED: Final = 1_000
+"""Tenants whose last warning is remembered; the oldest go first."""
+
+
+class Attempts:
+    """Makes the attempts of this process."""
+
+    def __init__(self, delivery: Delivery, clock: Clock) -> None:
+        self._delivery, self._clock = delivery, clock
+        self.targets = AllowedTargets(delivery)
+        self.lookups = Lookups(delivery.lookup_threads, delivery.tenant_lookup_threads)
+        bounds = (delivery.attempts, delivery.tenant_attempts, delivery.receiver_attempts)
+        replaying = FairSlots(*bounds)
+        self.slots: dict[Kind, FairSlots] = {
+            "first": FairSlots(*bounds),
+            "retry": FairSlots(*bounds),
+            "replay": replaying,
+            "test": replaying,
+        }
+        self.outcomes: Counter[Outcome] = Counter()
+        self.parked = 0
+        self._tls: ssl.SSLContext | None = None
+        self._warnings = Warnings()
+
+    @property
+    def busy(self) -> int:
+        """Attempts under way."""
+        return sum(slots.busy for slots in self._distinct())
+
+    @property
+    def waiting(self) -> int:
+        """Attempts that wait for a slot."""
+        return sum(slots.waiting for slots in self._distinct())
+
+    def _distinct(self) -> tuple[FairSlots, ...]:
+        return self.slots["first"], self.slots["retry"], self.slots["replay"]
+
+    @asynccontextmanager
+    async def slot(self, kind: Kind, tenant: str, hook: Hook) -> AsyncIterator[None]:
+        """Have a slot for an attempt."""
+        host, port = receiver_of(hook.url)
+        async with self.slots[kind].slot(tenant, f"{host}:{port}"):
+            yield
+
+    async def send(self, kind: Kind, hooks: Hooks, hook: Hook, event: str, body: bytes) -> Attempt:
+        """Make one attempt, in a slot that the caller has. The body of the answer is not read: it is untrusted."""
+        began, at = time.monotonic(), self._clock()
+        status: int | None = None
+        outcome: Outcome
+        why: str | None = None
+        try:
+            status = await self._exchange(hooks, hook, event, body)
+        except ExchangeFailed as failed:
+            outcome, why = failed.outcome, str(failed)
+        else:
+            outcome = "delivered" if 200 <= status < 300 else "gone" if status == 410 else "rejected"
+            why = None if outcome == "delivered" else f"the receiver answered {status}"
+        self.outcomes[outcome] += 1
+        if why is not None:
+            self._warnings.tell(hooks.tenant, hook.id, why)
+        seconds = round(time.monotonic() - began, 3)
+        return Attempt(at=at, event=event, kind=kind, outcome=outcome, status=status, seconds=seconds, why=why)
+
+    async def _exchange(self, hooks: Hooks, hook: Hook, event: str, body: bytes) -> int:
+        limits = self._delivery
+        now = self._clock()
+        headers = signed_headers(event, now // SECOND, body, hooks.secrets(hook, now))
+        async with within(limits.seconds, "timed_out", "the attempt took too long"):
+            addresses = await self.addresses(hooks.tenant, hook.url)
+            try:
+                target = self.targets.choose(hook.url, addresses)
+            except TargetRefused as refused:
+                raise ExchangeFailed("target_refused", str(refused)) from None
+            if target.tls and self._tls is None:
+                self._tls = certificates()
+            return await post(target, headers, body, self._tls if target.tls else None, limits)
+
+    async def addresses(self, tenant: str, url: str) -> list[str]:
+        """The addresses of a URL's host. Raises `ExchangeFailed`."""
+        host, port = receiver_of(url)
+        async with within(self._delivery.lookup_timeout, "lookup_timed_out", "the host name was not resolved in time"):
+            try:
+                return await self.lookups.addresses(tenant, host, port)
+            except LookupFailed as failed:
+                raise ExchangeFailed("lookup_failed", str(failed)) from None
+
+
+class Warnings:
+    """Logs failed attempts: at most one warning per tenant in `LOG_EVERY` seconds, which says how many it stands for."""
+
+    def __init__(self) -> None:
+        self._tenants: OrderedDict[str, tuple[float, int]] = OrderedDict()
+        """When the last warning was logged, and how many failures were not."""
+
+    def tell(self, tenant: str, hook: str, why: str) -> None:
+        """Log a failure, or count it."""
+        now = time.monotonic()
+        last, silent = self._tenants.get(tenant, (float("-inf"), 0))
+        if now - last < LOG_EVERY:
+            self._tenants[tenant] = (last, silent + 1)
+            return
+        more = f" ({silent} more failed attempts of this tenant were not logged)" if silent else ""
+        log.warning("webhook %s of tenant %r: an attempt failed: %s%s", hook, tenant, why, more)
+        self._tenants[tenant] = (now, 0)
+        self._tenants.move_to_end(tenant)
+        if len(self._tenants) > MAX_LOGGED:
+            self._tenants.popitem(last=False)

@@ -1,0 +1,283 @@
+"""The delivery of one webhook by this process.
+
+Theory of operation
+
+*When it runs.* A runner has a task only while there may be something to deliver: it is woken when its tenant has a new entry, when
+the webhook changes, and once when the server starts. The task ends when it has found the end of the journal and nothing has woken
+it since. So a webhook of an idle tenant costs this object, and no reads.
+
+*Who delivers.* Every server that has the webhook wakes; the one that has its lease delivers. The others wait for the lease, and
+then read from where the cursor is.
+
+*Order.* Events are attempted one after the other. Before each attempt the runner has a slot, then makes sure of its lease: what
+waits for a slot must not send after another server has taken over.
+
+*Failures.* A failed attempt is stored with the time of the next one, the cursor is stored before the event, and the page is
+dropped: while a receiver is down, nothing of the journal is kept in memory, and any server continues where the schedule is. After
+the last attempt the event is parked, and the next follows.
+
+*Interrupts.* A task that is cancelled stores the cursor behind what was accepted, so that it is not sent again. An event that was
+being sent is sent again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from contextvars import Context
+from pathlib import Path
+from typing import Final
+
+from msgspec.structs import replace
+
+from ...core.model import SECOND
+from ...errors import CursorLost, HoldkitError
+from ...kernel._async.following import AsyncFollower
+from ...kernel.follower_state import CursorFile
+from ...kernel.record_lease import LeaseLost, RecordLease
+from ...kernel.results import JournalEntry
+from ..settings import Delivery
+from .attempts import Attempts
+from .events import envelope, event_id
+from .hooks import LEASES, Hook, Hooks, follower_name
+from .sealing import SecretUnreadable
+from .slots import FairSlots
+from .status import Attempt, Failing, HookStatus, Statuses
+
+log = logging.getLogger("holdkit.server")
+
+PAGE: Final = 100
+STORE_EVERY: Final = 20
+"""Deliveries after which the cursor is stored: at most this many are repeated if a server dies."""
+LINGER: Final = 5.0
+"""Seconds for which a task waits at the end of the journal before it ends."""
+TRUNCATED: Final = "the journal was truncated by a failover or a restore"
+LOST: Final = 30.0
+"""Seconds until a webhook whose cursor is lost is tried again."""
+
+
+class Stopped(Exception):
+    """The webhook is not to be delivered, as far as this process knows."""
+
+
+class RetryLater(Exception):
+    """The attempt failed; the status says when the next one is due."""
+
+
+def cursor_file(delivery: Delivery, id: str) -> CursorFile | None:
+    """The file that remembers what a webhook was sent, if the settings name a directory."""
+    return None if delivery.state is None else CursorFile(Path(delivery.state) / f"webhook-{id}.cursor")
+
+
+class Runner:
+    """Delivers one webhook."""
+
+    def __init__(
+        self, hooks: Hooks, id: str, delivery: Delivery, attempts: Attempts, statuses: Statuses, reading: FairSlots
+    ) -> None:
+        self._hooks, self._id, self._delivery = hooks, id, delivery
+        self._attempts, self._statuses, self._reading = attempts, statuses, reading
+        self._executor = hooks.executor
+        self._lease = RecordLease(hooks.executor, (hooks.tenant, LEASES, id), 2 * delivery.seconds)
+        self._task: asyncio.Task[None] | None = None
+        self._news = 0
+        self._woken, self._retry = asyncio.Event(), asyncio.Event()
+        self._failing: Failing | None = None
+        self._full = False
+        """Whether as many deliveries are parked as may be."""
+        self._waited_for: Failing | None = None
+        """The failure whose pause is over. By a clock that was set back it might never be."""
+
+    def wake(self, *, retry: bool = False) -> None:
+        """There may be something to deliver; with `retry`, a pause ends now."""
+        self._news += 1
+        self._woken.set()
+        if retry:
+            self._retry.set()
+        if self._task is None:  # in a context of its own: not with the deadline of the request that woke it
+            self._task = asyncio.get_running_loop().create_task(self._run(), name="holdkit-webhook", context=Context())
+
+    async def end(self) -> None:
+        """Stop delivering here, and let another server continue at once."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        if not self._executor.closed:
+            try:
+                await self._lease.release()
+            except HoldkitError as failed:  # it runs out by itself
+                log.warning("webhook %s: its lease is not released: %s", self._id, failed)
+
+    async def _run(self) -> None:
+        while not self._executor.closed:
+            try:
+                await self._lease.wait_until_free()
+                if not await self._follow():
+                    continue
+            except (LeaseLost, RetryLater):
+                continue
+            except Stopped:
+                pass
+            except HoldkitError as failed:
+                if not await self._continues(failed):
+                    break
+                continue
+            except Exception:
+                log.exception("webhook %s failed", self._id)
+                await asyncio.sleep(LOST)
+                continue
+            break
+        self._task = None  # with no await since the decision to end: `wake` starts another
+
+    async def _continues(self, failed: HoldkitError) -> bool:
+        """Whether to go on after an error, and not before it may help."""
+        if self._executor.closed:
+            return False
+        if isinstance(failed, CursorLost) and failed.missing:
+            # delivered entries are gone: an operator must know before more is sent
+            log.warning("webhook %s is stopped: %s", self._id, failed)
+            await self._stop(f"{TRUNCATED}: at least {failed.missing} of the delivered entries are gone")
+            return False
+        log.warning("webhook %s cannot continue, will retry: %s", self._id, failed)
+        await asyncio.sleep(LOST if isinstance(failed, CursorLost) else 1.0)
+        return True
+
+    async def _follow(self) -> bool:
+        """Deliver from the stored cursor. True if there is nothing more; False if all must be read anew."""
+        hook = await self._current()
+        self._full = False
+        self._failing = (await self._statuses.find(self._hooks.tenant, self._id)).failing
+        if await self._paused():
+            return False
+        follower = AsyncFollower(
+            self._executor, self._hooks.tenant, follower_name(self._id), store=cursor_file(self._delivery, self._id)
+        )
+        await follower.begin(hook.after or None)
+        while not self._executor.closed:
+            news = self._news
+            async with self._reading.slot(self._hooks.tenant, ""):
+                entries = await follower.page(PAGE)
+            if entries:
+                if await self._lease.acquire():
+                    return False  # another server may have delivered these entries
+                await self._deliver_all(follower, entries)
+            elif follower.at_end:
+                await self._statuses.flush(self._hooks.tenant, self._id, now=True)
+                if news == self._news and not await self._woken_within(LINGER):
+                    return True
+        return False
+
+    async def _woken_within(self, seconds: float) -> bool:
+        self._woken.clear()
+        try:
+            async with asyncio.timeout(seconds):
+                await self._woken.wait()
+        except TimeoutError:
+            return False
+        return True
+
+    async def _paused(self) -> bool:
+        """Wait until the next attempt is due. True if that took time: another server may have made it."""
+        failing = self._failing
+        if failing is None or failing.next_at is None or failing == self._waited_for:
+            return False
+        longest = max(self._delivery.pauses, default=0.0)
+        seconds = min((failing.next_at - self._executor.now()) / SECOND, longest)
+        if seconds <= 0:
+            return False
+        self._retry.clear()
+        try:
+            async with asyncio.timeout(seconds):
+                await self._retry.wait()
+        except TimeoutError:
+            self._waited_for = failing
+        return True
+
+    async def _current(self) -> Hook:
+        """The webhook as it is stored now. Raises `Stopped` if it is not to be delivered."""
+        hook = await self._hooks.find(self._id)
+        if hook is None or hook.state != "active":
+            raise Stopped
+        try:
+            self._hooks.secrets(hook, self._executor.now())
+        except SecretUnreadable as unreadable:  # another server may be able to
+            log.warning("webhook %s is not delivered by this server: %s", self._id, unreadable)
+            raise Stopped from None
+        return hook
+
+    async def _deliver_all(self, follower: AsyncFollower, entries: list[JournalEntry]) -> None:
+        hook = await self._current()
+        last: JournalEntry | None = None
+        unstored = 0
+        try:
+            for entry in entries:
+                if not entry.part and (not hook.actions or entry.action in hook.actions):
+                    await self._deliver(hook, entry)
+                    unstored += 1
+                last = entry
+                if self._full:
+                    break
+                if unstored == STORE_EVERY:
+                    unstored = 0
+                    await follower.save_cursor(last)
+                    await self._statuses.flush(self._hooks.tenant, self._id)
+        except (asyncio.CancelledError, Stopped, RetryLater):
+            if unstored:  # so that accepted deliveries are not repeated
+                await follower.save_cursor(last)
+            raise
+        await follower.save_cursor(last if self._full else None)
+        if self._full:
+            raise Stopped
+        await self._statuses.flush(self._hooks.tenant, self._id)
+
+    async def _deliver(self, hook: Hook, entry: JournalEntry) -> None:
+        """Attempt one delivery. Raises `RetryLater` if it fails and is not parked yet."""
+        failing = self._failing
+        event = event_id(hook.id, hook.event_key, entry)
+        body = envelope(self._delivery.source, event, entry)
+        again = failing is not None and failing.event == event
+        async with self._attempts.slot("first" if failing is None else "retry", self._hooks.tenant, hook):
+            await self._lease.keep()
+            attempt = await self._attempts.send("retry" if again else "first", self._hooks, hook, event, body)
+        self._statuses.add(self._hooks.tenant, hook.id, attempt)
+        if attempt.outcome == "delivered":
+            if failing is not None:
+                self._failing = None
+                await self._change_status(None)
+            return
+        if attempt.outcome == "gone":
+            await self._stop("the receiver answered 410")
+            raise Stopped
+        made = failing.attempts + 1 if failing is not None and again else 1
+        await self._failed(hook, entry, body, attempt, made)
+
+    async def _failed(self, hook: Hook, entry: JournalEntry, body: bytes, attempt: Attempt, made: int) -> None:
+        """Plan the next attempt, or park the delivery after the last one."""
+        assert attempt.why is not None
+        now, pauses = self._executor.now(), self._delivery.pauses
+        since = attempt.at if self._failing is None else self._failing.since
+        failing = Failing(since=since, why=attempt.why, event=attempt.event, attempts=made)
+        if made <= len(pauses):
+            self._failing = replace(failing, next_at=now + round(pauses[made - 1] * SECOND))
+            await self._change_status(self._failing)
+            raise RetryLater
+        self._failing = failing
+        await self._hooks.park(hook, entry, body, attempt.why, now)
+        self._attempts.parked += 1
+        status = await self._change_status(failing, parked=1)
+        most = self._delivery.max_parked
+        if status.parked >= most:
+            self._full = True
+            await self._stop(f"{most} deliveries are parked, the maximum: {attempt.why}")
+
+    async def _change_status(self, failing: Failing | None, parked: int = 0) -> HookStatus:
+        return await self._statuses.change(
+            self._hooks.tenant,
+            self._id,
+            lambda status: replace(status, failing=failing, parked=status.parked + parked),
+        )
+
+    async def _stop(self, why: str) -> None:
+        await self._hooks.stop(self._id, why, self._executor.now())
+        await self._statuses.flush(self._hooks.tenant, self._id, now=True)

@@ -1,0 +1,145 @@
+"""The status of webhooks: how the last attempts went, why one is failing and when it is tried next, and how far a replay is.
+
+It is one record per webhook, beside it. So every server shows the same, a restart forgets nothing, and a webhook whose receiver is
+down needs no server that remembers when to try again: whichever finds the time come tries. A failure is written at once. Attempts
+that succeed are collected, and written at most every `FLUSH_EVERY` seconds, because each write is an entry of the journal.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+from msgspec import Struct
+from msgspec.structs import replace
+
+from ...core.commands import PutRecord
+from ...core.model import Slot
+from ...core.reading import FindRecord, ListRecords
+from ...errors import VersionConflict
+from ...kernel._async.executor import AsyncExecutor
+from .exchange import Failure
+
+STATUS: Final = "~webhook.status"
+FLUSH_EVERY: Final = 2.0
+"""Seconds between two writes of attempts that succeeded."""
+
+Outcome: TypeAlias = Literal["delivered", "gone", "rejected"] | Failure
+"""`rejected`: the receiver answered, but not with 2xx or 410."""
+Kind: TypeAlias = Literal["first", "retry", "replay", "test"]
+
+
+class Attempt(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One attempt at a delivery."""
+
+    at: Slot
+    event: str
+    kind: Kind
+    outcome: Outcome
+    status: int | None = None
+    seconds: float
+    why: str | None = None
+    """Why it failed."""
+
+
+class Failing(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A webhook whose last attempt failed."""
+
+    since: Slot
+    why: str
+    event: str
+    attempts: int
+    """At this event."""
+    next_at: Slot | None = None
+    """When the event is tried again; None: it is parked, and the next event is tried when there is one."""
+
+
+class Replay(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A replay of what is parked."""
+
+    began: Slot
+    total: int
+    taken: int = 0
+    failed: int = 0
+    ended: Slot | None = None
+
+
+class HookStatus(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What is stored."""
+
+    attempts: tuple[Attempt, ...] = ()
+    """The last ones, the oldest first."""
+    failing: Failing | None = None
+    replay: Replay | None = None
+    """The current or the last one."""
+    parked: int = 0
+
+
+_status: Final = msgspec.json.Decoder(HookStatus)
+
+
+class Statuses:
+    """The status of each webhook, with those attempts of this process that are not stored yet."""
+
+    def __init__(self, executor: AsyncExecutor, most: int) -> None:
+        self._executor, self._most = executor, most
+        self._pending: dict[tuple[str, str], list[Attempt]] = {}
+        self._flushed: dict[tuple[str, str], float] = {}
+
+    async def find(self, tenant: str, hook: str) -> HookStatus:
+        """The status of one webhook."""
+        row = await self._executor.read(FindRecord((tenant, STATUS, hook)))
+        stored = HookStatus() if row is None else _status.decode(row.body)
+        return self._merged(stored, self._pending.get((tenant, hook), []))
+
+    async def of_tenant(self, tenant: str) -> dict[str, HookStatus]:
+        """The status of each webhook of a tenant, by its id."""
+        rows = await self._executor.read(ListRecords(tenant, STATUS, "", 1_000))
+        pending = self._pending
+        return {row.id: self._merged(_status.decode(row.body), pending.get((tenant, row.id), [])) for row in rows}
+
+    def add(self, tenant: str, hook: str, attempt: Attempt) -> None:
+        """Remember an attempt, to be stored with the next change or `flush`."""
+        pending = self._pending.setdefault((tenant, hook), [])
+        pending.append(attempt)
+        del pending[: -self._most]
+
+    async def flush(self, tenant: str, hook: str, *, now: bool = False) -> None:
+        """Store the attempts that are not stored yet, unless some were a moment ago."""
+        key = (tenant, hook)
+        if self._pending.get(key) and (now or time.monotonic() - self._flushed.get(key, 0.0) > FLUSH_EVERY):
+            await self.change(tenant, hook, lambda status: status)
+
+    async def change(self, tenant: str, hook: str, change: Callable[[HookStatus], HookStatus]) -> HookStatus:
+        """Change the status, and store what is not stored yet. The status of a webhook that was removed stays removed."""
+        key = (tenant, hook)
+        fresh = self._pending.pop(key, [])
+        try:
+            while (row := await self._executor.read(FindRecord((tenant, STATUS, hook)))) is not None:
+                changed = change(self._merged(_status.decode(row.body), fresh))
+                body = msgspec.json.encode(changed).decode()
+                command = PutRecord(tenant=tenant, kind=STATUS, id=hook, body=body, if_version=row.version)
+                try:
+                    await self._executor.execute(command, faces=True)
+                except VersionConflict:
+                    continue
+                self._flushed[key] = time.monotonic()
+                return changed
+        except BaseException:
+            self._pending[key] = [*fresh, *self._pending.get(key, [])][-self._most :]
+            raise
+        self.forget(tenant, hook)
+        return HookStatus()
+
+    def forget(self, tenant: str, hook: str) -> None:
+        """Keep nothing of a webhook in this process."""
+        self._pending.pop((tenant, hook), None)
+        self._flushed.pop((tenant, hook), None)
+
+    def _merged(self, status: HookStatus, fresh: list[Attempt]) -> HookStatus:
+        if not fresh:
+            return status
+        attempts = sorted(dict.fromkeys((*status.attempts, *fresh)), key=lambda one: one.at)
+        return replace(status, attempts=tuple(attempts[-self._most :]))
