@@ -8,6 +8,8 @@ import { defineConfig, type Plugin } from "vite";
 const HERE = dirname(fileURLToPath(import.meta.url));
 const OUT = join(HERE, "../src/holdkit/server/static");
 const EXCLUDED = new Set(["node_modules", ".vite"]);
+/** Generated, and only types: it changes with every document of the server, and never the build. */
+const TYPES = "src/types.ts";
 
 function files(folder: string): string[] {
   return readdirSync(folder, { withFileTypes: true }).flatMap((found) => {
@@ -33,7 +35,7 @@ function digest(folder: string, excluded = ""): string {
 const manifest: Plugin = {
   name: "manifest",
   closeBundle() {
-    const hashes = { sources: digest(HERE), built: digest(OUT, "build.json") };
+    const hashes = { sources: digest(HERE, TYPES), built: digest(OUT, "build.json") };
     writeFileSync(join(OUT, "build.json"), `${JSON.stringify(hashes, null, 2)}\n`);
   },
 };

@@ -2,9 +2,9 @@
 import { ask, segment } from "./api";
 import { number } from "./format";
 import { confirmAction, Field } from "./components/Dialog";
-import type { Hold, Pool, Saga, VerifyJob, VerifyReport } from "./types";
+import type { HoldAnswer, PoolAnswer, SagaAnswer, VerifyAnswer, VerifyJob } from "./types";
 
-export function releaseHold(hold: Hold, after: () => void): void {
+export function releaseHold(hold: HoldAnswer, after: () => void): void {
   const units = hold.legs.reduce((sum, leg) => sum + leg.held, 0);
   confirmAction({
     title: "Release this hold",
@@ -34,7 +34,7 @@ export function releaseHold(hold: Hold, after: () => void): void {
   });
 }
 
-export function extendHold(hold: Hold, after: () => void): void {
+export function extendHold(hold: HoldAnswer, after: () => void): void {
   confirmAction({
     title: "Extend this hold",
     verb: "Extend",
@@ -68,7 +68,7 @@ const ENDS = {
   },
 };
 
-export function resolveSaga(saga: Saga, how: keyof typeof ENDS, after: () => void): void {
+export function resolveSaga(saga: SagaAnswer, how: keyof typeof ENDS, after: () => void): void {
   const { title, verb, said } = ENDS[how];
   confirmAction({
     title,
@@ -86,14 +86,14 @@ export function resolveSaga(saga: Saga, how: keyof typeof ENDS, after: () => voi
     ),
     act: async (fields, op) => {
       const body = { how, reason: fields.reason };
-      const ended: Saga = await ask(`v1/sagas/${segment(saga.id)}/resolve`, { method: "POST", op, body });
+      const ended: SagaAnswer = await ask(`v1/sagas/${segment(saga.id)}/resolve`, { method: "POST", op, body });
       after();
       return `The saga is ${ended.phase}.`;
     },
   });
 }
 
-export function resizePool(pool: Pool, after: () => void): void {
+export function resizePool(pool: PoolAnswer, after: () => void): void {
   const used = pool.held + pool.consumed;
   confirmAction({
     title: "Change the total",
@@ -168,7 +168,7 @@ export function sweep(after: () => void): void {
 const LOOK = 500;
 
 /** Starts the verification, and waits for it to end. */
-async function verified(): Promise<VerifyReport> {
+async function verified(): Promise<VerifyAnswer> {
   let job: VerifyJob = await ask("v1/verify", { method: "POST" });
   while (job.ended_at === null) {
     await new Promise((done) => setTimeout(done, LOOK));

@@ -5,14 +5,14 @@
 import { signal, type Signal } from "@preact/signals";
 import { ask } from "./api";
 import { pools } from "./store";
-import type { Page, Pool } from "./types";
+import type { PoolAnswer, PoolPage } from "./types";
 
 const MOST = 500;
 /** Requests in a row; the server looks through about 20,000 names for each. */
 const ROUND = 5;
 
 export class Search {
-  readonly found = signal<Signal<Pool>[]>([]);
+  readonly found = signal<Signal<PoolAnswer>[]>([]);
   readonly state = signal<"searching" | "paused" | "done" | "failed">("searching");
   error: unknown = null;
   private readonly seen = new Set<string>();
@@ -50,7 +50,7 @@ export class Search {
   }
 
   private async take(query: Record<string, string | number>): Promise<string | null> {
-    const page: Page<Pool> = await ask("v1/pools", { query, signal: this.aborter.signal });
+    const page: PoolPage = await ask("v1/pools", { query, signal: this.aborter.signal });
     const fresh = page.items.filter((pool) => !this.seen.has(pool.id));
     for (const pool of fresh) this.seen.add(pool.id);
     if (fresh.length > 0)

@@ -7,7 +7,7 @@ import { ask } from "./api";
 import { syncClock, serverNow } from "./clock";
 import { Stream, type ServerEvent } from "./live";
 import { RingBuffer, PoolSamples } from "./buffers";
-import type { Page, Pool, Summary, Sums, WhoAmI } from "./types";
+import type { PoolAnswer, PoolPage, Summary, Sums, WhoAmI } from "./types";
 
 const MOST_POOLS = 50_000;
 const PAGE = 1_000;
@@ -16,7 +16,7 @@ export const me = signal<WhoAmI | null>(null);
 export const may = (scope: "hold" | "admin"): boolean =>
   me.value?.scope === "admin" || (scope === "hold" && me.value?.scope === "hold");
 
-export const pools = new Map<string, Signal<Pool>>();
+export const pools = new Map<string, Signal<PoolAnswer>>();
 /** Counts up when a pool appears or disappears. */
 export const membership = signal(0);
 /** Counts up with every update that was applied. */
@@ -46,7 +46,7 @@ export const perSecond = computed(() => {
   return count / 5;
 });
 
-const arrived = new Map<string, Pool | null>();
+const arrived = new Map<string, PoolAnswer | null>();
 let latest: Summary | null = null;
 let due = false;
 let reading: AbortController | null = null;
@@ -91,7 +91,7 @@ function flush(): void {
 }
 
 /** Returns whether a pool appeared or disappeared. */
-function put(id: string, pool: Pool | null): boolean {
+function put(id: string, pool: PoolAnswer | null): boolean {
   const known = pools.get(id);
   if (pool === null) return pools.delete(id);
   if (known) known.value = pool;
@@ -108,7 +108,7 @@ async function readAll(): Promise<void> {
   try {
     let after = "";
     do {
-      const page: Page<Pool> = await ask("v1/pools", { query: { after, limit: PAGE }, signal: mine.signal });
+      const page: PoolPage = await ask("v1/pools", { query: { after, limit: PAGE }, signal: mine.signal });
       for (const pool of page.items) {
         seen.add(pool.id);
         const known = arrived.get(pool.id) ?? pools.get(pool.id)?.peek();

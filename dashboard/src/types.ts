@@ -1,56 +1,156 @@
-/** The server's answers, as far as the dashboard reads them. The contract is docs/http.md. */
+/** The server's answers. Written by tools/gen_types.py from the OpenAPI document: run `make gen`, do not edit. */
 
-export interface Pool {
-  id: string;
+/** The total per window, for each client. */
+export interface AllowanceBody {
   total: number;
-  held: number;
-  consumed: number;
-  /** Consumed units that belong to no hold that is still kept. */
-  loose: number;
-  available: number;
-  over: boolean;
-  version: number;
-  fence: number;
-  on_demand: boolean;
-  archived: boolean;
+  /** second, minute, hour, day, week, month, year, or a length such as 90s */
+  per: string;
+  zone?: string | null;
 }
 
-export interface Leg {
-  pool: string;
-  quantity: number;
-  held: number;
-  confirmed: number;
-  returned: number;
+/** One answer per command, in order. */
+export interface BatchAnswer {
+  answers: CommandAnswer[];
+  server_time: string;
 }
 
-export interface Hold {
+/** The transactions of this process. */
+export interface Batches {
+  count: number;
+  commands: number;
+  largest: number;
+  sizes: number[];
+}
+
+/** A set of budgets. */
+export interface BudgetAnswer {
+  name: string;
+  budgets: Record<string, AllowanceBody[]>;
+  server_time: string;
+}
+
+/** Sets of budgets in order of name. */
+export interface BudgetPage {
+  items: BudgetAnswer[];
+  next: string | null;
+  server_time: string;
+}
+
+/** A claim: the current one of its key, or the last one. */
+export interface ClaimAnswer {
   id: string;
-  state: "held" | "confirmed" | "released" | "expired";
-  legs: Leg[];
+  key: string;
+  type: string;
+  value: string;
+  state: State;
+  hold: string | null;
+  deadline: number | null;
   deadline_at: string | null;
-  fence: number;
   entity: string | null;
-  held_at: string;
+  held_slot: number | null;
+  held_at: string | null;
+  ended_slot: number | null;
   ended_at: string | null;
-  reason: string | null;
-  actor: string | null;
   correlation_id: string | null;
-  metadata: Record<string, unknown>;
+  fence: number;
   version: number;
+  /** whether its hold has other legs too */
+  combined: boolean;
+  /** the tenant, empty for the default one; only where several tenants are shown */
+  tenant?: string | null;
+  owner?: string | null;
+  ticket?: string | null;
+  replayed?: boolean;
+  server_time: string;
 }
 
+/** Claims. */
+export interface ClaimPage {
+  items: ClaimAnswer[];
+  next: string | null;
+  server_time: string;
+}
+
+/** The result of one command of a batch: a hold, a pool, or a refusal. */
+export interface CommandAnswer {
+  status: "done" | "refused";
+  hold?: HoldNow | null;
+  pool?: PoolNow | null;
+  reason?: string | null;
+  detail?: string | null;
+  transient?: boolean | null;
+  replayed?: boolean;
+  facts?: Facts | null;
+}
+
+/** A cursor in the journal. */
+export interface CursorAnswer {
+  cursor: string;
+  /** changes when the journal continues from another state: after a promotion, restore or import */
+  generation: string;
+  server_time: string;
+}
+
+/** Webhook deliveries of this process. */
+export interface Deliveries {
+  delivered: number;
+  failed: number;
+  parked: number;
+}
+
+/** One stored row, or one entry, that differs from what the journal says. */
+export interface Difference {
+  table: string;
+  key: string;
+  field: string;
+  stored: string;
+  expected: string;
+}
+
+/** What a done answer survives, as the store is set. */
+export interface Durability {
+  level: "asynchronous_standby" | "local" | "process" | "synchronous" | "unsafe";
+  says: string;
+  advice: string;
+  standbys: Standby[];
+  settings: Record<string, string>;
+}
+
+/** A pool after an entry, and how its counters changed. */
 export interface Effect {
-  pool: Pool;
+  pool: PoolAnswer;
   total: number;
   held: number;
   consumed: number;
   loose: number;
 }
 
-export interface Entry {
-  position: { lane: number; seq: number };
+/** A journal entry. */
+export interface EntryAnswer {
+  position: PositionAnswer;
   cursor: string;
-  action: string;
+  action:
+    | "pool.created"
+    | "pool.resized"
+    | "pool.removed"
+    | "pool.archived"
+    | "pool.unarchived"
+    | "pool.repaired"
+    | "pool.returned"
+    | "hold.held"
+    | "hold.extended"
+    | "hold.partly_confirmed"
+    | "hold.partly_released"
+    | "hold.confirmed"
+    | "hold.released"
+    | "hold.expired"
+    | "hold.returned"
+    | "hold.retired"
+    | "leg.returned"
+    | "record.put"
+    | "limits.changed"
+    | "journal.baseline";
+  slot: number;
   at: string;
   subject: string;
   actor: string | null;
@@ -62,14 +162,534 @@ export interface Entry {
   pools: Effect[];
   before: Record<string, unknown>;
   after: Record<string, unknown>;
+  /** the tenant, empty for the default one; only where several tenants are shown */
+  tenant?: string | null;
 }
 
-export interface Page<T> {
-  items: T[];
+/** Entries in journal order; `next` is the `after` of the next page. */
+export interface EntryPage {
+  items: EntryAnswer[];
   next: string | null;
   server_time: string;
 }
 
+/** The facts behind a refusal. What does not apply is left out. */
+export interface Facts {
+  /** what the refusal is about: the id of a pool, hold, key or record */
+  subject?: string;
+  in_use?: number | null;
+  now?: number | null;
+  now_at?: string | null;
+  /** in seconds */
+  max_lifetime?: number | null;
+  ended_slot?: number | null;
+  ended_at?: string | null;
+  deadline?: number | null;
+  deadline_at?: string | null;
+  left?: number | null;
+  version?: number | null;
+  claim?: string;
+  state?: string;
+  /** seconds until the deadline */
+  remaining?: number | null;
+  taken?: string[];
+  /** the hold that has each item */
+  holders?: Record<string, string | null>;
+  hold?: string;
+  requested?: number;
+  loose?: number;
+  consumed?: number;
+  shortfalls?: Shortfall[];
+  available?: number;
+  total?: number;
+  budgets?: string[];
+  /** seconds to wait before a retry */
+  retry_after?: number | null;
+  /** of an invalid request: the field */
+  field?: string | null;
+  /** of an invalid request: a stable word for what is wrong */
+  code?: string | null;
+}
+
+/** The first event of a stream of entries. */
+export interface Hello {
+  server_time: string;
+  generation: string;
+}
+
+/** A hold, without its owner token. */
+export interface HoldAnswer {
+  id: string;
+  state: State;
+  legs: LegAnswer[];
+  deadline: number | null;
+  deadline_at: string | null;
+  fence: number;
+  entity: string | null;
+  held_slot: number;
+  held_at: string;
+  ended_slot: number | null;
+  ended_at: string | null;
+  reason: string | null;
+  actor: string | null;
+  correlation_id: string | null;
+  metadata: Record<string, unknown>;
+  version: number;
+  /** the tenant, empty for the default one; only where several tenants are shown */
+  tenant?: string | null;
+}
+
+/** One hold, and the result of the call. */
+export interface HoldNow {
+  id: string;
+  state: State;
+  legs: LegAnswer[];
+  deadline: number | null;
+  deadline_at: string | null;
+  fence: number;
+  entity: string | null;
+  held_slot: number;
+  held_at: string;
+  ended_slot: number | null;
+  ended_at: string | null;
+  reason: string | null;
+  actor: string | null;
+  correlation_id: string | null;
+  metadata: Record<string, unknown>;
+  version: number;
+  /** the tenant, empty for the default one; only where several tenants are shown */
+  tenant?: string | null;
+  position?: PositionAnswer | null;
+  uncovered?: Record<string, number> | null;
+  owner?: string | null;
+  ticket?: string | null;
+  replayed?: boolean;
+  server_time: string;
+}
+
+/** Holds in order of id; `next` is the `after` of the next page. */
+export interface HoldPage {
+  items: HoldAnswer[];
+  next: string | null;
+  server_time: string;
+}
+
+/** A webhook; its secret only in the answer that creates it. */
+export interface HookAnswer {
+  id: string;
+  url: string;
+  actions: string[];
+  state: string;
+  why?: string | null;
+  secret?: string | null;
+  server_time: string;
+}
+
+/** The webhooks of your tenant. */
+export interface HookPage {
+  items: HookAnswer[];
+  server_time: string;
+}
+
+/** One item, as it was when it was read. */
+export interface Item {
+  id: string;
+  state: "available" | "held" | "missing" | "spent";
+  hold: string | null;
+}
+
+/** Items in the requested order. */
+export interface ItemList {
+  items: Item[];
+  server_time: string;
+}
+
+/** Items in order of id; `next` is the `after` of the next page. */
+export interface ItemPage {
+  items: Item[];
+  next: string | null;
+  server_time: string;
+}
+
+/** A job of any kind. */
+export interface JobAnswer {
+  id: string;
+  /** what it does, such as verify */
+  kind: string;
+  state: "cancelled" | "done" | "failed" | "running" | "stopping";
+  /** steps done so far */
+  done: number;
+  /** steps in all, as far as is known; 0 before the first step */
+  total: number;
+  began_at: string;
+  ended_at: string | null;
+  /** of a job that is done: the document that its kind names */
+  result: unknown | null;
+  /** of a job that failed */
+  problem: JobProblem | null;
+  server_time: string;
+}
+
+/** The jobs of your tenant on this server, the latest first; without their results. */
+export interface JobPage {
+  items: JobAnswer[];
+  server_time: string;
+}
+
+/** Why a job failed. */
+export interface JobProblem {
+  reason: string;
+  detail: string;
+}
+
+/** The stored cursor of a named follower. */
+export interface KeptCursor {
+  name: string;
+  cursor: string;
+  /** the id of the process that stored it, if it gave one */
+  follower: string;
+  version: number;
+  slot: number;
+  server_time: string;
+}
+
+/** An API key that was just created or rotated: `key` is shown only this once. */
+export interface KeyAnswer {
+  info: KeyInfo;
+  key: string;
+  server_time: string;
+}
+
+/** An API key without its secret. */
+export interface KeyInfo {
+  id: string;
+  tenant: string;
+  scope: "admin" | "hold" | "read";
+  name: string;
+  state: "active" | "expired" | "revoked";
+  made_at: string | null;
+  expires_at: string | null;
+  revoked_at: string | null;
+}
+
+/** The API keys of your tenant. */
+export interface KeyPage {
+  items: KeyInfo[];
+  server_time: string;
+}
+
+/** Seconds from a request to its answer: upper bounds of the buckets that contain these quantiles. */
+export interface Latency {
+  p50: number;
+  p90: number;
+  p99: number;
+}
+
+/** One leg of a hold. */
+export interface LegAnswer {
+  pool: string;
+  quantity: number;
+  held: number;
+  confirmed: number;
+  returned: number;
+}
+
+/** The limits that are stored with the data; intervals in seconds. */
+export interface LimitsAnswer {
+  limits: Record<string, number | null>;
+  version: number;
+  server_time: string;
+}
+
+/** The process is alive. */
+export interface Live {
+  status: string;
+}
+
+/** Sums over all pools, and the fullest pools. */
+export interface Overview {
+  sums: Sums;
+  complete: boolean;
+  fullest: PoolAnswer[];
+  server_time: string;
+}
+
+/** A delivery that failed after all attempts. */
+export interface ParkedAnswer {
+  id: string;
+  why: string;
+  event: unknown;
+}
+
+/** The parked deliveries of a webhook. */
+export interface ParkedPage {
+  items: ParkedAnswer[];
+  server_time: string;
+}
+
+/** Where a saga is; `done` and `aborted` are its ends, `parked` waits for an operator. */
+export type Phase = "aborted" | "done" | "finalizing" | "parked" | "reserving";
+
+/** A pool as it is now; expired legs count as returned. */
+export interface PoolAnswer {
+  id: string;
+  total: number;
+  held: number;
+  consumed: number;
+  /** consumed units that belong to no hold that is still kept */
+  loose: number;
+  available: number;
+  over: boolean;
+  version: number;
+  fence: number;
+  on_demand: boolean;
+  archived: boolean;
+  /** the tenant, empty for the default one; only where several tenants are shown */
+  tenant?: string | null;
+}
+
+/** One pool, and the time of the answer. */
+export interface PoolNow {
+  id: string;
+  total: number;
+  held: number;
+  consumed: number;
+  /** consumed units that belong to no hold that is still kept */
+  loose: number;
+  available: number;
+  over: boolean;
+  version: number;
+  fence: number;
+  on_demand: boolean;
+  archived: boolean;
+  /** the tenant, empty for the default one; only where several tenants are shown */
+  tenant?: string | null;
+  server_time: string;
+}
+
+/** Pools in order of id; `next` is the `after` of the next page. */
+export interface PoolPage {
+  items: PoolAnswer[];
+  next: string | null;
+  server_time: string;
+}
+
+/** A position in the journal. */
+export interface PositionAnswer {
+  lane: number;
+  seq: number;
+}
+
+/** The answer to a request that did not succeed. */
+export interface ProblemAnswer {
+  /** what the refusal is about: the id of a pool, hold, key or record */
+  subject?: string;
+  in_use?: number | null;
+  now?: number | null;
+  now_at?: string | null;
+  /** in seconds */
+  max_lifetime?: number | null;
+  ended_slot?: number | null;
+  ended_at?: string | null;
+  deadline?: number | null;
+  deadline_at?: string | null;
+  left?: number | null;
+  version?: number | null;
+  claim?: string;
+  state?: string;
+  /** seconds until the deadline */
+  remaining?: number | null;
+  taken?: string[];
+  /** the hold that has each item */
+  holders?: Record<string, string | null>;
+  hold?: string;
+  requested?: number;
+  loose?: number;
+  consumed?: number;
+  shortfalls?: Shortfall[];
+  available?: number;
+  total?: number;
+  budgets?: string[];
+  /** seconds to wait before a retry */
+  retry_after?: number | null;
+  /** of an invalid request: the field */
+  field?: string | null;
+  /** of an invalid request: a stable word for what is wrong */
+  code?: string | null;
+  type: string;
+  title: string;
+  status: number;
+  /** for people; the text may change */
+  detail: string;
+  /** a stable word for programs */
+  reason: string;
+  /** none: this attempt did nothing; unknown: retry with the same Idempotency-Key to find out */
+  effect: "none" | "unknown";
+  /** identifies the request in the server's log */
+  request_id: string;
+  server_time: string;
+  /** of a refusal: whether the same request may succeed later */
+  transient?: boolean;
+  /** whether this is the recorded answer of an earlier request */
+  replayed?: boolean;
+  /** the methods that the path supports */
+  allow?: string;
+  /** of a full quota: what the tenant stores */
+  used_bytes?: number;
+  used_rows?: number;
+  allowed_bytes?: number | null;
+  allowed_rows?: number | null;
+}
+
+/** What a tenant may store; null: no bound. */
+export interface Quota {
+  bytes?: number | null;
+  rows?: number | null;
+}
+
+/** The server is ready. */
+export interface Ready {
+  status: string;
+  durability: "asynchronous_standby" | "local" | "process" | "synchronous" | "unsafe";
+  clock_lag: number;
+}
+
+/** A record. */
+export interface RecordAnswer {
+  kind: string;
+  id: string;
+  body: string;
+  version: number;
+  slot: number;
+  at: string;
+  replayed?: boolean;
+}
+
+/** One record; null if it was removed. */
+export interface RecordNow {
+  record: RecordAnswer | null;
+  server_time: string;
+}
+
+/** Records in order of id; `next` is the `after` of the next page. */
+export interface RecordPage {
+  items: RecordAnswer[];
+  next: string | null;
+  server_time: string;
+}
+
+/** How many parked deliveries were accepted, and how many remain parked. */
+export interface ReplayAnswer {
+  taken: number;
+  parked: number;
+  server_time: string;
+}
+
+/** A saga: its phase, its lease and its last error. */
+export interface SagaAnswer {
+  id: string;
+  name: string;
+  phase: Phase;
+  attempt: number;
+  epoch: number;
+  failures: number;
+  hold: string | null;
+  error: SagaError | null;
+  intent: unknown;
+  result: unknown;
+  /** the reason an operator gave for ending it */
+  resolved: string | null;
+  begun_slot: number;
+  begun_at: string;
+  since_slot: number;
+  since: string;
+  leased_until_slot: number;
+  leased_until: string | null;
+  server_time: string;
+}
+
+/** What went wrong last: class and message of an exception, and nothing else of it. */
+export interface SagaError {
+  kind: string;
+  message: string;
+}
+
+/** Sagas in order of id. */
+export interface SagaPage {
+  items: SagaAnswer[];
+  next: string | null;
+  server_time: string;
+}
+
+/** One leg that fell short. */
+export interface Shortfall {
+  pool: string;
+  requested: number;
+  available: number;
+  total: number;
+  label?: string | null;
+  holder?: string | null;
+  spent?: boolean;
+}
+
+/** A standby server that receives the store's write-ahead log, or did. */
+export interface Standby {
+  name: string;
+  state: "asynchronous" | "away" | "synchronous" | "unknown";
+}
+
+/** The state of a hold; all but `HELD` are terminal. */
+export type State = "confirmed" | "expired" | "held" | "released";
+
+/** Statistics since the server started. */
+export interface Stats {
+  since: string;
+  requests: number;
+  done: Record<string, number>;
+  refused: Record<string, number>;
+  latency: Latency;
+  batches: Batches;
+  queue: number;
+  durability: Durability;
+  clock_lag: number;
+  sweeper: Sweeper;
+  webhooks: Deliveries;
+  streams: number;
+  in_work: number;
+  server_time: string;
+}
+
+/** What your tenant has stored, and what it may store. */
+export interface StorageAnswer {
+  usage: StoredRows;
+  quota: Quota;
+  server_time: string;
+}
+
+/** What a tenant has stored. */
+export interface StoredRows {
+  pools: number;
+  holds: number;
+  operations: number;
+  records: number;
+  entries: number;
+  rows: number;
+  bytes: number;
+  complete: boolean;
+}
+
+/** An event of a stream of summaries: what changed since the one before. */
+export interface Summary {
+  sums: Sums;
+  complete: boolean;
+  pools: PoolAnswer[];
+  removed: string[];
+  actions: Record<string, number>;
+  reset: boolean;
+  server_time: string;
+}
+
+/** Sums over all pools; `over` and `full` are numbers of pools. */
 export interface Sums {
   pools: number;
   total: number;
@@ -80,90 +700,115 @@ export interface Sums {
   full: number;
 }
 
-export interface Summary {
-  sums: Sums;
-  complete: boolean;
-  pools: Pool[];
-  removed: string[];
-  actions: Record<string, number>;
-  reset: boolean;
+/** The result of a sweep of all tenants. */
+export interface SweepAnswer {
+  expired: number;
+  /** the holds that it expired, in order of (deadline, id) */
+  holds: string[];
+  /** the tenant of each of them */
+  tenants: string[];
+  more: boolean;
   server_time: string;
 }
 
+/** The sweeper of this process. */
+export interface Sweeper {
+  running: boolean;
+  sweeps: number;
+  expired: number;
+  lag: number;
+}
+
+/** One tenant. */
+export interface TenantAnswer {
+  name: string;
+  state: "active" | "deleting" | "disabled";
+  keys: number;
+  quota: Quota | null;
+  note: string | null;
+  changed_at: string | null;
+  usage: StoredRows | null;
+  server_time: string | null;
+}
+
+/** Tenants in order of name; `next` is the `after` of the next page. */
+export interface TenantPage {
+  items: TenantAnswer[];
+  next: string | null;
+  server_time: string;
+}
+
+/** The usage of a client in one window. */
+export interface UsageAnswer {
+  budget: string;
+  per: string;
+  opens_slot: number;
+  opens: string;
+  closes_slot: number;
+  closes: string;
+  total: number;
+  held: number;
+  consumed: number;
+  available: number;
+}
+
+/** The usage of a client. */
+export interface UsagePage {
+  items: UsageAnswer[];
+  server_time: string;
+}
+
+/** Whether every row matches the journal. */
+export interface VerifyAnswer {
+  ok: boolean;
+  differences: string[];
+  /** the same differences, with their parts as fields */
+  found: Difference[];
+  server_time: string;
+}
+
+/** A job that verifies the journal. */
+export interface VerifyJob {
+  id: string;
+  /** what it does, such as verify */
+  kind: string;
+  state: "cancelled" | "done" | "failed" | "running" | "stopping";
+  /** steps done so far */
+  done: number;
+  /** steps in all, as far as is known; 0 before the first step */
+  total: number;
+  began_at: string;
+  ended_at: string | null;
+  /** of a job that is done: the document that its kind names */
+  result: VerifyAnswer | null;
+  /** of a job that failed */
+  problem: JobProblem | null;
+  server_time: string;
+}
+
+/** The caller that an API key belongs to, and what it may do. */
 export interface WhoAmI {
   id: string;
-  scope: "read" | "hold" | "admin";
+  scope: "admin" | "hold" | "read";
   tenant: string;
+  /** whether it may call routes that cover all tenants */
   operator: boolean;
+  /** whether this server accepts requests without an API key */
   open: boolean;
   server_time: string;
 }
 
-export interface Durability {
-  level: "process" | "local" | "synchronous" | "asynchronous_standby" | "unsafe";
-  says: string;
-  advice: string;
-  standbys: { name: string; state: "synchronous" | "asynchronous" | "away" | "unknown" }[];
-  settings: Record<string, string>;
-}
-
-export interface Stats {
-  since: string;
-  requests: number;
-  done: Record<string, number>;
-  refused: Record<string, number>;
-  latency: { p50: number; p90: number; p99: number };
-  batches: { count: number; commands: number; largest: number; sizes: number[] };
-  queue: number;
-  durability: Durability;
-  /** Seconds by which the engine's clock is ahead of the server's machine. */
-  clock_lag: number;
-  sweeper: { running: boolean; sweeps: number; expired: number; lag: number };
-  streams: number;
-  in_work: number;
+/** The result, and when it was decided. */
+export interface WindowAnswer {
+  decided: string;
+  hold?: HoldNow | null;
+  pool?: PoolNow | null;
+  replayed?: boolean;
   server_time: string;
 }
 
-export interface Claim {
-  id: string;
-  key: string;
-  state: Hold["state"];
-  hold: string | null;
-  deadline_at: string | null;
-  entity: string | null;
-}
-
-export interface Item {
-  id: string;
-  state: "available" | "held" | "spent" | "missing";
-  hold: string | null;
-}
-
-export interface Saga {
-  id: string;
-  name: string;
-  phase: string;
-  attempt: number;
-  hold: string | null;
-  failures: number;
-  intent: unknown;
-  error: { kind: string; message: string } | null;
-  /** The reason an operator gave for ending it. */
-  resolved: string | null;
-  begun_at: string;
-  since: string;
-}
-
-export interface VerifyReport {
-  ok: boolean;
-  differences: string[];
-}
-
-/** A long task of the server: the verification of the journal. */
-export interface VerifyJob {
-  id: string;
-  state: "running" | "stopping" | "done" | "failed" | "cancelled";
-  ended_at: string | null;
-  result: VerifyReport | null;
-  problem: { reason: string; detail: string } | null;
+/** Windows in the requested order; null for a window that is not used yet. */
+export interface WindowList {
+  items: (PoolAnswer | null)[];
+  server_time: string;
 }

@@ -1,8 +1,8 @@
 /** The consumed, held and free units of one pool, as a bar and as numbers. */
 import { compact, number, percent } from "../format";
-import type { Pool } from "../types";
+import type { PoolAnswer } from "../types";
 
-export function Bar({ pool }: { pool: Pool }) {
+export function Bar({ pool }: { pool: PoolAnswer }) {
   const whole = Math.max(pool.total, pool.held + pool.consumed);
   const said = `${number(pool.consumed)} consumed, ${number(pool.held)} held, ${number(pool.available)} free of ${number(pool.total)}`;
   return (
@@ -13,7 +13,7 @@ export function Bar({ pool }: { pool: Pool }) {
   );
 }
 
-export function Figures({ pool }: { pool: Pool }) {
+export function Figures({ pool }: { pool: PoolAnswer }) {
   return (
     <>
       <span class="figure figure-consumed">{compact(pool.consumed)}</span>

@@ -1,9 +1,9 @@
 /** The time until a hold's deadline, on the engine's clock. */
 import { now } from "../clock";
 import { moment, span } from "../format";
-import type { Hold } from "../types";
+import type { HoldAnswer } from "../types";
 
-export function Countdown({ hold }: { hold: Hold }) {
+export function Countdown({ hold }: { hold: HoldAnswer }) {
   if (hold.state !== "held") return <span class="muted">{hold.ended_at ? moment(hold.ended_at) : ""}</span>;
   if (hold.deadline_at === null) return <span class="muted">no deadline</span>;
   const left = Date.parse(hold.deadline_at) - now.value;
@@ -15,7 +15,7 @@ export function Countdown({ hold }: { hold: Hold }) {
 }
 
 /** The remaining share of a hold's lifetime, 0 to 1; null if it has no deadline. */
-export function lifeLeft(hold: Hold, at: number): number | null {
+export function lifeLeft(hold: HoldAnswer, at: number): number | null {
   if (hold.state !== "held" || hold.deadline_at === null) return null;
   const [born, ends] = [Date.parse(hold.held_at), Date.parse(hold.deadline_at)];
   return ends > born ? Math.max(0, Math.min(1, (ends - at) / (ends - born))) : 0;

@@ -2,7 +2,7 @@
 import { clock, moment, number, shortId } from "../format";
 import { link } from "../route";
 import { phone } from "../screen";
-import type { Entry } from "../types";
+import type { EntryAnswer } from "../types";
 
 /** The group an action belongs to, which decides its colour. */
 export function kindOf(action: string): string {
@@ -24,7 +24,7 @@ export function Action({ action }: { action: string }) {
 const signed = (value: number): string => (value > 0 ? `+${number(value)}` : number(value).replace("-", "−"));
 
 /** How the counters of each pool changed. */
-export function Effects({ entry, most = 2 }: { entry: Entry; most?: number }) {
+export function Effects({ entry, most = 2 }: { entry: EntryAnswer; most?: number }) {
   const shown = entry.pools.slice(0, most);
   const deadline = entry.action === "hold.extended" ? entry.after.deadline_at : null;
   return (
@@ -47,7 +47,7 @@ export function Effects({ entry, most = 2 }: { entry: Entry; most?: number }) {
   );
 }
 
-export function EntryRow({ entry }: { entry: Entry }) {
+export function EntryRow({ entry }: { entry: EntryAnswer }) {
   const isHold = entry.action.startsWith("hold.") || entry.action.startsWith("leg.");
   const target = isHold
     ? link("hold", entry.subject)
@@ -68,7 +68,7 @@ export function EntryRow({ entry }: { entry: Entry }) {
 }
 
 /** Entries as a timeline, in journal order. */
-export function Timeline({ entries }: { entries: Entry[] }) {
+export function Timeline({ entries }: { entries: EntryAnswer[] }) {
   return (
     <ol class="timeline">
       {entries.map((entry) => (

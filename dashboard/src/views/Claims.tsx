@@ -12,17 +12,17 @@ import { VirtualList } from "../components/VirtualList";
 import { link } from "../route";
 import { phone } from "../screen";
 import { revision } from "../store";
-import type { Claim, Page } from "../types";
+import type { ClaimAnswer, ClaimPage } from "../types";
 
 const MOST = 100;
 const WHAT = "A claim gives one owner a unique name, such as an e-mail address, a user name or a coupon code.";
 
 /** A text with a colon may be a key or an entity: look up both. */
-async function find(text: string, signal: AbortSignal): Promise<Claim[]> {
+async function find(text: string, signal: AbortSignal): Promise<ClaimAnswer[]> {
   const wanted = text.trim();
-  if (wanted === "") return (await ask<Page<Claim>>("v1/claims", { query: { limit: MOST }, signal })).items;
-  const entity = ask<Page<Claim>>("v1/claims", { query: { entity: wanted, limit: MOST }, signal });
-  const key = /^[^:]+:./.test(wanted) ? ask<Page<Claim>>("v1/claims", { query: { key: wanted }, signal }) : null;
+  if (wanted === "") return (await ask<ClaimPage>("v1/claims", { query: { limit: MOST }, signal })).items;
+  const entity = ask<ClaimPage>("v1/claims", { query: { entity: wanted, limit: MOST }, signal });
+  const key = /^[^:]+:./.test(wanted) ? ask<ClaimPage>("v1/claims", { query: { key: wanted }, signal }) : null;
   const found = [...((await key)?.items ?? []), ...(await entity).items];
   return found.filter((claim, index) => found.findIndex((other) => other.id === claim.id) === index);
 }
@@ -38,7 +38,7 @@ export function Claims() {
 }
 
 function Found({ text }: { text: string }) {
-  const found = useFetched<Claim[]>(
+  const found = useFetched<ClaimAnswer[]>(
     `claims ${text}`,
     (signal) => find(text, signal),
     () => void revision.value,
@@ -77,7 +77,7 @@ function Found({ text }: { text: string }) {
   );
 }
 
-function ClaimRow({ claim }: { claim: Claim }) {
+function ClaimRow({ claim }: { claim: ClaimAnswer }) {
   const left = claim.deadline_at === null ? 0 : Date.parse(claim.deadline_at) - now.value;
   return (
     <a class="row face-row" href={claim.hold === null ? link("claims") : link("hold", claim.hold)} tabIndex={-1}>

@@ -11,20 +11,20 @@ import { ErrorNotice, Loading } from "../components/Notice";
 import { Head } from "../components/Shell";
 import { link } from "../route";
 import { may, membership, pools } from "../store";
-import type { Entry, Hold, Page } from "../types";
+import type { EntryPage, HoldAnswer } from "../types";
 
 export function HoldView({ id }: { id: string }) {
   const path = `v1/holds/${segment(id)}`;
-  const known = useSignal<Hold | null>(null);
+  const known = useSignal<HoldAnswer | null>(null);
   const due = useComputed(() => {
     const deadline = known.value?.state === "held" ? known.value.deadline_at : null;
     return deadline !== null && Date.parse(deadline) <= now.value;
   });
-  const found = useFetched<[Hold, Page<Entry>]>(
+  const found = useFetched<[HoldAnswer, EntryPage]>(
     path,
     async (signal) => {
-      known.value = await ask<Hold>(path, { signal });
-      return [known.value, await ask<Page<Entry>>(`${path}/history`, { signal })];
+      known.value = await ask<HoldAnswer>(path, { signal });
+      return [known.value, await ask<EntryPage>(`${path}/history`, { signal })];
     },
     () => {
       // a hold changes only together with its pools, or when its deadline passes
@@ -74,7 +74,7 @@ export function HoldView({ id }: { id: string }) {
   );
 }
 
-function LifetimeCard({ hold }: { hold: Hold }) {
+function LifetimeCard({ hold }: { hold: HoldAnswer }) {
   const left = lifeLeft(hold, now.value);
   return (
     <section class="card life-card" data-state={hold.state}>
@@ -94,7 +94,7 @@ function LifetimeCard({ hold }: { hold: Hold }) {
   );
 }
 
-function LegsCard({ hold }: { hold: Hold }) {
+function LegsCard({ hold }: { hold: HoldAnswer }) {
   return (
     <section class="card">
       <h2>{hold.legs.length === 1 ? "Pool" : `${hold.legs.length} pools, held together`}</h2>
@@ -145,7 +145,7 @@ function PoolName({ id }: { id: string }) {
   );
 }
 
-function Details({ hold }: { hold: Hold }) {
+function Details({ hold }: { hold: HoldAnswer }) {
   const facts: [string, string | null][] = [
     ["held at", moment(hold.held_at)],
     ["deadline", hold.deadline_at && moment(hold.deadline_at)],

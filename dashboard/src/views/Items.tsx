@@ -8,7 +8,7 @@ import { SearchView, NotSupported } from "../components/SearchView";
 import { ErrorNotice, Notice, Loading } from "../components/Notice";
 import { link } from "../route";
 import { revision } from "../store";
-import type { Item, Page } from "../types";
+import type { Item, ItemList, ItemPage } from "../types";
 
 const MOST = 1_000;
 const WHAT =
@@ -17,10 +17,10 @@ const WHAT =
 async function find(text: string, signal: AbortSignal): Promise<Item[]> {
   const names = text.split(/[\s,]+/).filter(Boolean);
   if (names.length < 2 && hasRoute("get", "/v1/items") !== false)
-    return (await ask<Page<Item>>("v1/items", { query: { prefix: names[0] ?? "", limit: MOST }, signal })).items;
+    return (await ask<ItemPage>("v1/items", { query: { prefix: names[0] ?? "", limit: MOST }, signal })).items;
   if (names.length === 0) return [];
   const ids = [...new Set(names)].slice(0, MOST);
-  return (await ask<Page<Item>>("v1/items/states", { method: "POST", body: { ids }, signal })).items;
+  return (await ask<ItemList>("v1/items/states", { method: "POST", body: { ids }, signal })).items;
 }
 
 export function Items() {

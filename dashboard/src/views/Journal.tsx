@@ -11,7 +11,7 @@ import { Head } from "../components/Shell";
 import { VirtualList } from "../components/VirtualList";
 import { RingBuffer } from "../buffers";
 import { phone } from "../screen";
-import type { Entry, Page } from "../types";
+import type { EntryAnswer, EntryPage } from "../types";
 import { Chips } from "./Pools";
 
 const KEPT = 3_000;
@@ -29,20 +29,20 @@ const KINDS: [Kind, string][] = [
   ["other", "Other"],
 ];
 
-const ring = new RingBuffer<Entry>(KEPT);
+const ring = new RingBuffer<EntryAnswer>(KEPT);
 const seen = new Map<number, number>();
 const drawn = signal(0);
 const began = signal(false);
 const paused = signal(false);
 const kind = signal<Kind>("all");
 const searchText = signal("");
-let frozen: Entry[] = [];
+let frozen: EntryAnswer[] = [];
 
 const shown = computed(() => {
   void drawn.value;
   const from = paused.value ? frozen : ring.items;
   const wanted = searchText.value.toLowerCase();
-  const found: Entry[] = [];
+  const found: EntryAnswer[] = [];
   for (let index = from.length - 1; index >= 0; index -= 1) {
     const entry = from[index];
     if (entry && fits(entry, wanted)) found.push(entry);
@@ -50,7 +50,7 @@ const shown = computed(() => {
   return found;
 });
 
-function fits(entry: Entry, wanted: string): boolean {
+function fits(entry: EntryAnswer, wanted: string): boolean {
   const its = kindOf(entry.action);
   if (kind.value !== "all" && kind.value !== (its === "extended" ? "other" : its)) return false;
   if (wanted === "") return true;
@@ -62,7 +62,7 @@ function fits(entry: Entry, wanted: string): boolean {
 }
 
 /** Each lane has its own sequence; after a reconnect the stream repeats entries that were already seen. */
-function add(entry: Entry): void {
+function add(entry: EntryAnswer): void {
   const { lane, seq } = entry.position;
   if (seq <= (seen.get(lane) ?? 0)) return;
   seen.set(lane, seq);
@@ -86,12 +86,12 @@ function follow(): () => void {
       if (frame.id) cursor = frame.id;
       if (frame.event === "lost") cursor = "";
       if (!frame.event.includes(".")) return;
-      add(JSON.parse(frame.data) as Entry);
+      add(JSON.parse(frame.data) as EntryAnswer);
       draw();
     },
   );
   const aborter = new AbortController();
-  void ask<Page<Entry>>("v1/journal", { query: { last: BEGIN }, signal: aborter.signal })
+  void ask<EntryPage>("v1/journal", { query: { last: BEGIN }, signal: aborter.signal })
     .then((page) => {
       page.items.forEach(add);
       cursor = page.next ?? "";

@@ -15,7 +15,7 @@ import { VirtualList } from "../components/VirtualList";
 import { link } from "../route";
 import { phone } from "../screen";
 import { may, membership, pools, revision, samples } from "../store";
-import type { Entry, Hold, Page, Pool } from "../types";
+import type { EntryPage, HoldAnswer, HoldPage, PoolAnswer } from "../types";
 import { Chips } from "./Pools";
 
 type Shown = "held" | "confirmed" | "released" | "expired";
@@ -35,7 +35,7 @@ export function PoolView({ id }: { id: string }) {
   void membership.value;
   const live = pools.get(id)?.value ?? null;
   const path = `v1/pools/${segment(id)}`;
-  const read = useFetched<Pool>(
+  const read = useFetched<PoolAnswer>(
     path,
     (signal) => ask(path, { signal }),
     () => {
@@ -108,8 +108,8 @@ export function PoolView({ id }: { id: string }) {
 }
 
 /** The last minutes: the samples of this page, and before them the last entries of the journal. */
-function Usage({ pool }: { pool: Pool }) {
-  const tailOf = useFetched<Page<Entry>>(
+function Usage({ pool }: { pool: PoolAnswer }) {
+  const tailOf = useFetched<EntryPage>(
     pool.id,
     (signal) => ask("v1/journal", { query: { last: 1_000 }, signal }),
     () => undefined,
@@ -152,7 +152,7 @@ const MOST = 1_000;
 function Holds({ pool }: { pool: string }) {
   const state = useSignal<Shown>("held");
   const asked = `${state.value} ${pool}`;
-  const holds = useFetched<Page<Hold>>(
+  const holds = useFetched<HoldPage>(
     asked,
     (signal) => ask("v1/holds", { query: { pool, state: state.peek(), limit: MOST }, signal }),
     () => void [membership.value, pools.get(pool)?.value],
@@ -198,7 +198,7 @@ function Holds({ pool }: { pool: string }) {
   );
 }
 
-function HoldRow({ hold, pool }: { hold: Hold; pool: string }) {
+function HoldRow({ hold, pool }: { hold: HoldAnswer; pool: string }) {
   const leg = hold.legs.find((one) => one.pool === pool);
   const left = lifeLeft(hold, clockNow.value);
   return (
@@ -225,7 +225,7 @@ function HoldRow({ hold, pool }: { hold: Hold; pool: string }) {
 function Changes({ id }: { id: string }) {
   const path = `v1/pools/${segment(id)}/history`;
   const total = useComputed(() => (void membership.value, pools.get(id)?.value.total));
-  const history = useFetched<Page<Entry>>(
+  const history = useFetched<EntryPage>(
     path,
     (signal) => ask(path, { signal }),
     () => void [membership.value, total.value],

@@ -14,19 +14,19 @@ import { Head } from "../components/Shell";
 import { VirtualList } from "../components/VirtualList";
 import { link } from "../route";
 import { Search } from "../search";
-import type { Page, Pool } from "../types";
+import type { PoolAnswer, PoolPage } from "../types";
 
 type Order = "name" | "fullest" | "held" | "free";
 type Only = "all" | "full" | "over" | "held" | "archived";
 
-const used = (pool: Pool): number => (pool.held + pool.consumed) / Math.max(1, pool.total);
-const ORDERS: Record<Order, (a: Pool, b: Pool) => number> = {
+const used = (pool: PoolAnswer): number => (pool.held + pool.consumed) / Math.max(1, pool.total);
+const ORDERS: Record<Order, (a: PoolAnswer, b: PoolAnswer) => number> = {
   name: (a, b) => (a.id < b.id ? -1 : 1),
   fullest: (a, b) => used(b) - used(a) || (a.id < b.id ? -1 : 1),
   held: (a, b) => b.held - a.held || (a.id < b.id ? -1 : 1),
   free: (a, b) => b.available - a.available || (a.id < b.id ? -1 : 1),
 };
-const ONLY: Record<Only, (pool: Pool) => boolean> = {
+const ONLY: Record<Only, (pool: PoolAnswer) => boolean> = {
   all: () => true,
   held: (pool) => pool.held > 0,
   full: (pool) => pool.available === 0,
@@ -74,7 +74,7 @@ export function Pools() {
     if (moving) void settled.value;
     const wanted = searchText.value.toLowerCase();
     const fits = ONLY[only.value];
-    const found: Signal<Pool>[] = [];
+    const found: Signal<PoolAnswer>[] = [];
     for (const pool of pools.values())
       if (fits(pool.peek()) && (wanted === "" || pool.peek().id.toLowerCase().includes(wanted))) found.push(pool);
     const compare = ORDERS[order.value];
@@ -146,7 +146,7 @@ export function Pools() {
   );
 }
 
-function Table({ list }: { list: Signal<Pool>[] }) {
+function Table({ list }: { list: Signal<PoolAnswer>[] }) {
   return (
     <section class="table pools">
       <div class="table-head row pool-row" aria-hidden="true">
@@ -173,7 +173,7 @@ function Table({ list }: { list: Signal<Pool>[] }) {
 
 /** Archived pools are not in the list or the totals, so they are requested separately. */
 function Archived({ searchText, order }: { searchText: string; order: Order }) {
-  const read = useFetched<Page<Pool>>("archived", readArchived, () => void membership.value);
+  const read = useFetched<PoolPage>("archived", readArchived, () => void membership.value);
   if (read.value === null)
     return read.error ? (
       <ErrorNotice error={read.error} retry={() => void read.refresh()} />
@@ -196,12 +196,12 @@ function Archived({ searchText, order }: { searchText: string; order: Order }) {
   );
 }
 
-async function readArchived(signal: AbortSignal): Promise<Page<Pool>> {
-  const items: Pool[] = [];
+async function readArchived(signal: AbortSignal): Promise<PoolPage> {
+  const items: PoolAnswer[] = [];
   let [after, seen] = ["", 0];
   for (;;) {
     const query = { archived: "true", after, limit: 1_000 };
-    const page: Page<Pool> = await ask("v1/pools", { query, signal });
+    const page: PoolPage = await ask("v1/pools", { query, signal });
     items.push(...page.items.filter((pool) => pool.archived));
     seen += page.items.length;
     if (page.next === null || seen >= SCANNED) return { ...page, items };
@@ -246,7 +246,7 @@ function ServerSearch({ searchText }: { searchText: string }) {
   );
 }
 
-function PoolRow({ pool }: { pool: Signal<Pool> }) {
+function PoolRow({ pool }: { pool: Signal<PoolAnswer> }) {
   const now = pool.value;
   return (
     <a class="row pool-row" href={link("pool", now.id)} tabIndex={-1}>

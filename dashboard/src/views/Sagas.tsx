@@ -10,7 +10,7 @@ import { ErrorNotice, Notice, Loading } from "../components/Notice";
 import { Head } from "../components/Shell";
 import { link } from "../route";
 import { may, revision } from "../store";
-import type { Page, Saga } from "../types";
+import type { SagaAnswer, SagaPage } from "../types";
 import { Chips } from "./Pools";
 
 const MOST = 200;
@@ -31,7 +31,7 @@ const SHOWN: [Shown, string][] = [
 const ENDED = ["done", "aborted"];
 const KINDS: Record<string, string> = { done: "confirmed", aborted: "released", parked: "expired" };
 
-function find(shown: Shown, signal: AbortSignal): Promise<Page<Saga>> {
+function find(shown: Shown, signal: AbortSignal): Promise<SagaPage> {
   const query = shown === "all" ? {} : shown === "stuck" ? { stuck: "true" } : { phase: shown };
   return ask("v1/sagas", { query: { ...query, limit: MOST }, signal });
 }
@@ -51,7 +51,7 @@ export function Sagas() {
 }
 
 function List({ shown }: { shown: Shown }) {
-  const found = useFetched<[Page<Saga>, Page<Saga>]>(
+  const found = useFetched<[SagaPage, SagaPage]>(
     shown,
     (signal) => Promise.all([find(shown, signal), find("stuck", signal)]),
     () => void revision.value,
@@ -87,7 +87,7 @@ function List({ shown }: { shown: Shown }) {
   );
 }
 
-function SagaCard({ saga, stuck, changed }: { saga: Saga; stuck: boolean; changed: () => void }) {
+function SagaCard({ saga, stuck, changed }: { saga: SagaAnswer; stuck: boolean; changed: () => void }) {
   return (
     <section class="card saga" data-stuck={stuck ? "" : undefined}>
       <div class="timeline-line">
@@ -126,7 +126,7 @@ function SagaCard({ saga, stuck, changed }: { saga: Saga; stuck: boolean; change
   );
 }
 
-function Resolve({ saga, changed }: { saga: Saga; changed: () => void }) {
+function Resolve({ saga, changed }: { saga: SagaAnswer; changed: () => void }) {
   return (
     <div class="resolve">
       <p class="small">

@@ -63,6 +63,7 @@ def document(routes: tuple[Route, ...]) -> dict[str, Any]:
     for route in routes:
         types += [kind for kind in (route.body, route.answer) if kind is not None]
     schemas, components = msgspec.json.schema_components(types, schema_hook=_hook, ref_template=_REF)
+    _require_what_is_always_sent(types, components)
     found = dict(zip(map(repr, types), schemas, strict=True))
     named = _problems(routes)
     paths: dict[str, Any] = {}
@@ -88,6 +89,29 @@ def document(routes: tuple[Route, ...]) -> dict[str, Any]:
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer", "description": "hk_<id>_<secret>"}},
         },
     }
+
+
+def _require_what_is_always_sent(types: list[Any], components: dict[str, Any]) -> None:
+    """msgspec requires only fields without a default. That is right for what callers send; an answer has all its fields, unless
+    its struct leaves defaults out."""
+    waiting: list[Any] = list(msgspec.inspect.multi_type_info(types))
+    seen: set[type] = set()
+    while waiting:
+        info = waiting.pop()
+        if isinstance(info, msgspec.inspect.StructType):
+            if info.cls in seen:
+                continue
+            seen.add(info.cls)
+            config = info.cls.__struct_config__
+            schema = components.get(info.cls.__name__, {})
+            if not config.forbid_unknown_fields and not config.omit_defaults and "properties" in schema:
+                sent = [field.encode_name for field in info.fields if field.default is not msgspec.UNSET]
+                schema["required"] = [name for name in schema["properties"] if name in sent]
+            waiting += [field.type for field in info.fields]
+        else:
+            inner = [getattr(info, name, None) for name in ("type", "item_type", "key_type", "value_type")]
+            waiting += [part for part in inner if part is not None]
+            waiting += [*getattr(info, "types", ()), *getattr(info, "item_types", ())]
 
 
 def tag_of(route: Route) -> str:
