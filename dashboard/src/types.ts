@@ -96,6 +96,27 @@ export interface Deliveries {
   delivered: number;
   failed: number;
   parked: number;
+  outcomes: Record<string, number>;
+  attempts: number;
+  waiting: number;
+  lookups: number;
+}
+
+/** One attempt at a delivery. */
+export interface DeliveryAnswer {
+  at: string;
+  event: string;
+  kind: "first" | "replay" | "retry" | "test";
+  outcome: string;
+  status?: number | null;
+  seconds: number;
+  why?: string | null;
+}
+
+/** The last attempts of a webhook, the newest first. */
+export interface DeliveryPage {
+  items: DeliveryAnswer[];
+  server_time: string;
 }
 
 /** One stored row, or one entry, that differs from what the journal says. */
@@ -274,13 +295,19 @@ export interface HoldPage {
   server_time: string;
 }
 
-/** A webhook; its secret only in the answer that creates it. */
+/** A webhook; its secret only in the answer that creates or rotates it. */
 export interface HookAnswer {
   id: string;
   url: string;
   actions: string[];
-  state: string;
+  state: "active" | "failing" | "stopped";
   why?: string | null;
+  since?: string | null;
+  next_attempt_at?: string | null;
+  parked: number;
+  replay?: ReplayAnswer | null;
+  encrypted: boolean;
+  old_secret_until?: string | null;
   secret?: string | null;
   server_time: string;
 }
@@ -417,6 +444,7 @@ export interface Overview {
 /** A delivery that failed after all attempts. */
 export interface ParkedAnswer {
   id: string;
+  at: string;
   why: string;
   event: unknown;
 }
@@ -424,6 +452,7 @@ export interface ParkedAnswer {
 /** The parked deliveries of a webhook. */
 export interface ParkedPage {
   items: ParkedAnswer[];
+  next: string | null;
   server_time: string;
 }
 
@@ -578,10 +607,24 @@ export interface RecordPage {
   server_time: string;
 }
 
-/** How many parked deliveries were accepted, and how many remain parked. */
+/** How far the replay of a webhook is; it runs in the background. */
 export interface ReplayAnswer {
+  state: "ended" | "running";
+  began_at: string;
+  ended_at?: string | null;
+  total: number;
   taken: number;
-  parked: number;
+  failed: number;
+}
+
+/** The replay that was begun, or the one that is running already. */
+export interface ReplayStarted {
+  state: "ended" | "running";
+  began_at: string;
+  ended_at?: string | null;
+  total: number;
+  taken: number;
+  failed: number;
   server_time: string;
 }
 
@@ -735,6 +778,18 @@ export interface TenantAnswer {
 export interface TenantPage {
   items: TenantAnswer[];
   next: string | null;
+  server_time: string;
+}
+
+/** The attempt at delivering a test event. */
+export interface TestAnswer {
+  at: string;
+  event: string;
+  kind: "first" | "replay" | "retry" | "test";
+  outcome: string;
+  status?: number | null;
+  seconds: number;
+  why?: string | null;
   server_time: string;
 }
 

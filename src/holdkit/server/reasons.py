@@ -60,6 +60,7 @@ def _conditional(route: Route) -> bool:
 
 REASONS: Final[dict[str, Meaning]] = {
     "invalid_request": Meaning(400, "a field is unknown, missing or invalid: `field` and `code` name it", _every),
+    "request_malformed": Meaning(400, "this is not HTTP/1.1, or its length is ambiguous", _named),
     "path_malformed": Meaning(400, "the path is not percent-encoded UTF-8, or contains NUL", _every),
     "query_malformed": Meaning(400, "the query string is not name=value pairs, each name once", _every),
     "header_twice": Meaning(400, "a header that must be unique was sent twice", _every),
