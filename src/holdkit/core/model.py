@@ -244,7 +244,7 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_batch: int = 1_000  # commands of one `apply`
     max_touched_legs: int = 10_000
     """Legs that one transaction touches: those that its commands name, and those of the holds that they name."""
-    max_queue: int = 10_000  # queued commands; beyond that, callers get Overloaded
+    max_queue: int = 10_000  # queued commands of a tenant that is alone; beyond that, its callers get Overloaded
     lock_timeout: Slot = 10 * SECOND  # how long a write waits for other processes before it gives up with Overloaded
     call_timeout: Slot = 30 * SECOND  # how long a whole call may take, unless its context says otherwise
     version: int = 0

@@ -42,8 +42,6 @@ def bound_touched(view: View, group: Group) -> list[Outcome] | None:
 def groups_put_off(view: View, groups: Sequence[Group], outcomes: Sequence[Sequence[Outcome]]) -> frozenset[int]:
     """The indexes of the groups that were put off. (A group that was skipped for want of a lock has no outcomes either, and may
     be among them if its tenant has a group that was put off.)"""
-    if not view.put_off:
-        return frozenset()
     return frozenset(
         index
         for index, (group, answers) in enumerate(zip(groups, outcomes, strict=True))

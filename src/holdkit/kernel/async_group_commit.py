@@ -28,9 +28,10 @@ from ..engines.port import AsyncApply, Engine, NeedsThread
 from ..errors import EngineError, HoldkitError
 from .batch_worker import BatchWorker, DeadlineTimer, TaskCall, give_up, latest
 from .context import inside_any, refuse_inside
+from .fair_queue import MAX_COMMANDS
 from .group_commit import MainQueue
 from .lock_queues import AsyncLockQueues, queue_for
-from .queued_calls import MAX_COMMANDS, Undo, late_in_batch, unsettled
+from .queued_calls import Undo, late_in_batch, unsettled
 from .workers import GRACE, AsyncSignal, AsyncWorker
 
 T = TypeVar("T")
@@ -105,6 +106,7 @@ class LoopBatches(BatchWorker):
     def _complete(self, batch: Sequence[TaskCall], wrote: bool) -> None:
         """Launch the next batch first, if enough calls are queued for one, and give the answers while it is written."""
         self._batch = ()
+        self._queue.charge(batch)
         if put_off := unsettled(batch):
             self._requeue(put_off)
             batch = [call for call in batch if call.settled]

@@ -36,7 +36,8 @@ from ..engines.deadlines import until
 from ..engines.port import Engine
 from ..errors import OutcomeUnknown
 from .batches import BatchRunner
-from .queued_calls import INTERRUPTED, BoundedQueue, QueuedCall, SkippedLocked, Undo, broken, fail, unsettled
+from .fair_queue import BoundedQueue
+from .queued_calls import INTERRUPTED, QueuedCall, SkippedLocked, Undo, broken, fail, unsettled
 from .workers import AsyncSignal
 
 TICK: Final = 0.1
@@ -140,6 +141,7 @@ class BatchWorker(BoundedQueue):
                 self._loop.call_soon_threadsafe(self._settle, batch, wrote)
 
     def _settle(self, batch: list[TaskCall], wrote: bool) -> None:
+        self._queue.charge(batch)
         again = unsettled(batch)
         if again:
             fail([call for call in again if call.sent], OutcomeUnknown(INTERRUPTED))

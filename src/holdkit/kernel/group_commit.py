@@ -28,9 +28,10 @@ from ..engines.port import Engine
 from ..errors import EngineError
 from .batches import BatchRunner
 from .context import current, inside_any, refuse_inside
+from .fair_queue import BoundedQueue
 from .leader_queue import CLOSED, LeaderQueue
 from .lock_queues import LockQueues, queue_for
-from .queued_calls import BoundedQueue, SkippedLocked, Undo
+from .queued_calls import SkippedLocked, Undo
 from .workers import GRACE, Signal, Worker
 
 T = TypeVar("T")

@@ -9,6 +9,8 @@ its followers and passes the lead to a call that was queued meanwhile. So a batc
 hundreds under load, and no call ever waits for a timer. The leader wakes its followers before it passes the lead, so that
 their next calls can be part of the next batch; in the other order batches alternate between one call and all the others.
 
+Tenants take turns in the queue (`fair_queue`): which calls a leader takes, and whose call leads next, is decided there.
+
 *States of a call.* It moves down this list, or from "taken" back to "queued":
 
     queued     in `_queue`; its thread waits for `woken`
@@ -62,7 +64,8 @@ from ..engines.deadlines import set_current, too_late
 from ..engines.port import Engine
 from ..errors import EngineError
 from .batches import BatchRunner
-from .queued_calls import BoundedQueue, QueuedCall, late_in_batch, unsettled
+from .fair_queue import BoundedQueue
+from .queued_calls import QueuedCall, late_in_batch, unsettled
 from .workers import Signal
 
 CLOSED: Final = "this kernel is closed: connect again"
@@ -151,8 +154,9 @@ class LeaderQueue(BoundedQueue):
     def _lead(self, call: _ThreadCall, batch: list[_ThreadCall]) -> None:
         """Run one batch: this call, and all that are queued."""
         batch.append(call)
-        if self._queue:
+        if self._queued:
             with self._lock:
+                self._queue.spend(call)
                 self._take(batch, latest=call.until + SLACK)
         wrote = True
         try:
@@ -182,6 +186,9 @@ class LeaderQueue(BoundedQueue):
         run_to_end(partial(self._hand_over, call, batch))
 
     def _hand_over(self, call: _ThreadCall, batch: list[_ThreadCall]) -> None:
+        if self._queued:
+            with self._lock:
+                self._queue.charge(batch)
         if not call.gone and (len(batch) > 1 or call.outcomes is None):
             self._dismiss(call, batch)
         self._pass_lead(call)
@@ -195,7 +202,8 @@ class LeaderQueue(BoundedQueue):
         if again or not call.settled:
             with self._lock:
                 self.withdraw(call)
-                self._requeue([one for one in again if one is not call and not one.gone and one not in self._queue])
+                queued = {*self._queue}
+                self._requeue([one for one in again if one is not call and not one.gone and one not in queued])
                 call.gone = True
 
     def _pass_lead(self, call: _ThreadCall) -> None:
@@ -213,12 +221,13 @@ class LeaderQueue(BoundedQueue):
                 self._idle.set()
 
     def _next_leader(self) -> _ThreadCall:
-        """The first in the queue, unless the deadline of another one near the head is later: a batch ends at its leader's
-        deadline, and its followers should not be told sooner than necessary that their outcome is unknown."""
-        first: _ThreadCall = self._queue[0]
+        """The first of the tenant that has the turn, unless the deadline of another one near the head is later: a batch ends at its
+        leader's deadline, and its followers should not be told sooner than necessary that their outcome is unknown."""
+        calls = self._queue.turn()
+        first: _ThreadCall = calls[0]
         if first.sent:
             return first
-        near: list[_ThreadCall] = [*islice(self._queue, NEAR)]
+        near: list[_ThreadCall] = [*islice(calls, NEAR)]
         enough = max([call.until for call in near]) - SLACK
         return next((call for call in near if call.until >= enough and not call.sent), first)
 

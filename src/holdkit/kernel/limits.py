@@ -42,7 +42,8 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Legs that one transaction touches, and so does one `apply`: those that its commands name, and those of the holds that they
     name, for each command anew. A single command is never refused for this: `max_legs` bounds it."""
     max_queue: int = 10_000
-    """Commands waiting for the group commit before callers are turned away."""
+    """Commands of a tenant that wait for the group commit before its callers are turned away. While other tenants wait too, each may
+    have fewer: as many as are free of twice this number. So one tenant cannot fill the queue."""
     lock_timeout: Ttl = timedelta(seconds=10)
     """How long a write waits for other processes before it is turned away."""
     call_timeout: Ttl = timedelta(seconds=30)

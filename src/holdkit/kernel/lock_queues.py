@@ -38,8 +38,9 @@ from ..core.model import SECOND
 from ..core.outcomes import Reply
 from ..errors import EngineError, HoldkitError, Overloaded
 from .batch_worker import BatchWorker, TaskCall
+from .fair_queue import BoundedQueue
 from .leader_queue import CLOSED, LeaderQueue, run_to_end
-from .queued_calls import BoundedQueue, QueuedCall, SkippedLocked, fail
+from .queued_calls import QueuedCall, SkippedLocked, fail
 
 MAX_QUEUES: Final = 16
 """Locks that may be waited for at once."""

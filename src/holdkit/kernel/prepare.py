@@ -17,8 +17,8 @@ from ..core.model import Limits, Slot
 from ..core.validation import check, invalid, text
 from ..core.values import MAX_OP
 from .context import actor_text, call_fields, correlation_text
-from .normalise import combined, normalise, original_of
-from .queued_calls import MAX_LEGS, legs_in
+from .normalise import MOST_LEGS, combined, normalise, original_of
+from .queued_calls import legs_in
 
 Randomness: TypeAlias = Callable[[int], bytes]
 """Gives that many random bytes: `os.urandom`, or a seeded source in a simulation."""
@@ -115,8 +115,8 @@ def prepared(
             raise invalid("commands", "batch_too_large", f"at most {limits.max_batch} commands are allowed")
         ready.append(_prepared(command, fields, tenant, op, len(ready)))
         check(ready[-1], limits, faces=combined(ready[-1]))
-    if legs_in(ready) > MAX_LEGS:
-        raise invalid("commands", "batch_too_large", f"at most {MAX_LEGS} legs are allowed, of all commands together")
+    if legs_in(ready) > MOST_LEGS:
+        raise invalid("commands", "batch_too_large", f"at most {MOST_LEGS} legs are allowed, of all commands together")
     return ready
 
 

@@ -1,4 +1,4 @@
-"""Calls on their way to the engine: one caller's commands, the bounded queue they wait in, and how a batch is taken from it.
+"""Calls on their way to the engine: one caller's commands, and what becomes of them. `fair_queue` is where they wait.
 
 A queued call ends with outcomes or with an error of its own; then it is settled. A call that was sent to the engine and has
 no answer has an unknown outcome. A call that was not sent can be queued again.
@@ -6,23 +6,17 @@ no answer has an unknown outcome. A call that was not sent can be queued again.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from math import inf
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 from ..core.commands import PLACING, AnyCommand, Group
 from ..core.outcomes import Reply
 from ..engines import deadlines
-from ..errors import HoldkitError, OutcomeUnknown, Overloaded, PromiseBroken
-from .normalise import MOST_LEGS
+from ..errors import HoldkitError, OutcomeUnknown, PromiseBroken
 
 C = TypeVar("C", bound="QueuedCall")
 
-MAX_COMMANDS: Final = 1_000
-"""Commands of one batch: bounds how long the write lock is held."""
-MAX_LEGS: Final = MOST_LEGS
-"""Legs of one batch, as far as its commands name them: the same bound, for holds over many pools."""
 INTERRUPTED: Final = "interrupted while the batch was being written: ask again with the same operation id"
 """The message of a call whose outcome stays unknown because its batch was interrupted."""
 
@@ -42,12 +36,15 @@ class SkippedLocked(Exception):
 class QueuedCall:
     """One caller's group of commands, and what became of it."""
 
-    __slots__ = ("error", "group", "legs", "minted", "outcomes", "sent", "size", "until")
+    __slots__ = ("cost", "error", "group", "legs", "minted", "outcomes", "sent", "size", "tenant", "until")
 
     def __init__(self, group: Group, minted: bool = False, until: float = inf) -> None:
         self.group = group
         self.size = len(group.commands)
         self.legs = legs_in(group.commands)
+        self.cost = self.size + self.legs
+        """The share of a batch that it takes."""
+        self.tenant = group.commands[0].tenant if group.commands else ""
         self.minted = minted
         """Its one hold has an id that the kernel minted, and nobody else can have: the id is a retry key."""
         self.outcomes: list[Reply] | None = None
@@ -81,77 +78,6 @@ class QueuedCall:
 def legs_in(commands: Sequence[AnyCommand]) -> int:
     """How many legs these commands name."""
     return sum([len(command.legs) for command in commands if isinstance(command, PLACING)])
-
-
-class BoundedQueue:
-    """Calls in order of arrival. `bound` is how many commands may wait here."""
-
-    def __init__(self, bound: int) -> None:
-        self.bound = bound
-        self._queue: deque[Any] = deque()
-        self._queued = 0
-        """Commands of the calls in the queue."""
-
-    def _enqueue(self, call: QueuedCall) -> None:
-        size = call.size
-        if self._queued and self._queued + size > self.bound:
-            raise Overloaded(f"{self._queued} commands are waiting already (max_queue): try again a little later")
-        self._queue.append(call)
-        self._queued += size
-
-    def _requeue(self, calls: Sequence[QueuedCall]) -> None:
-        """Put calls back at the head, in order. The bound does not apply: they were in the queue before."""
-        self._queue.extendleft(reversed(calls))
-        self._queued += sum([call.size for call in calls])
-
-    def _take(
-        self,
-        batch: list[Any],
-        most: int = MAX_COMMANDS,
-        fits: Callable[[Group], bool] | None = None,
-        latest: float = inf,
-    ) -> None:
-        """Move calls from the queue into the batch, as `take_batch` says."""
-        before = len(batch)
-        try:
-            take_batch(self._queue, batch, most, fits, latest)
-        finally:
-            self._queued -= sum([call.size for call in batch[before:]])
-
-    def withdraw(self, call: QueuedCall) -> bool:
-        """Take a call out of the queue; says whether it was there."""
-        try:
-            self._queue.remove(call)
-        except ValueError:
-            return False
-        self._queued -= call.size
-        return True
-
-
-def take_batch(
-    queue: deque[QueuedCall],
-    batch: list[QueuedCall],
-    most: int = MAX_COMMANDS,
-    fits: Callable[[Group], bool] | None = None,
-    latest: float = inf,
-) -> None:
-    """Move calls from the queue into the batch, in order, up to the bounds or to the first call that does not fit, or whose
-    deadline is after `latest`. An empty batch gets at least one call.
-
-    Even if it is interrupted, each call is afterwards either in the batch or in the queue.
-    """
-    room = most - sum([call.size for call in batch])
-    legs = MAX_LEGS - sum([call.legs for call in batch])
-    try:
-        while queue and (((first := queue[0]).size <= room and first.legs <= legs) or not batch):
-            if first.until > latest or (fits is not None and not fits(first.group)):
-                break
-            room, legs = room - first.size, legs - first.legs
-            batch.append(first)  # before it leaves the queue: an interrupt in between loses nobody
-            queue.popleft()
-    finally:
-        if queue and batch and queue[0] is batch[-1]:
-            queue.popleft()
 
 
 def unsettled(batch: Sequence[C]) -> list[C]:

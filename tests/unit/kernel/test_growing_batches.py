@@ -51,7 +51,7 @@ def test_who_wants_something_else_too_rides_in_the_next_with_all_behind_it(hk: K
 
 
 def test_a_batch_that_grew_is_bounded(hk: Kernel, engine: GrowingEngine, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("holdkit.kernel.queued_calls.BoundedQueue._take.__defaults__", (3, None, inf))
+    monkeypatch.setattr("holdkit.kernel.fair_queue.BoundedQueue._take.__defaults__", (3, None, inf))
     engine.lock("x")
     callers = block(hk, engine, [hold(hk, "x")] * 5)
     engine.unlock("x")
@@ -133,7 +133,8 @@ def test_who_comes_in_while_the_leader_is_interrupted_is_in_the_batch_or_in_the_
     engine.lock("x")
     callers = block(hk, engine, [hold(hk, "x")] * 4)
     (room,) = lock_queues_of(hk).open.values()
-    room._queue = InterruptedQueue(room._queue)
+    (tenant,) = room._queue._order
+    tenant.calls = interrupted = InterruptedQueue(tenant.calls)
     pass_lead = LockQueue._pass_lead
 
     def pass_late(self: LockQueue, caller: Any) -> None:
@@ -143,7 +144,7 @@ def test_who_comes_in_while_the_leader_is_interrupted_is_in_the_batch_or_in_the_
     monkeypatch.setattr(LockQueue, "_pass_lead", pass_late)
     engine.unlock("x")
     answers = callers.join()
-    assert room._queue.interrupted
+    assert interrupted.interrupted
     assert len({answer.id for answer in answers}) == 4
     assert hk.pool("x").held == 4
     assert room._queued == 0

@@ -210,7 +210,7 @@ def test_a_leader_interrupted_while_it_hands_over_hands_over(
 
 def test_a_waiting_follower_that_is_interrupted_is_removed(hk: Kernel, engine: WatchedEngine) -> None:
     with batch_of(hk, engine, [lambda: hk.hold("p", 1, ttl=60)] * 3) as callers:
-        woken = hk._executor.group_commit._queue[1].woken
+        woken = [*hk._executor.group_commit._queue][1].woken
         interrupt(callers._threads[1])
         woken.release()  # a lock is waited for in C: the interrupt strikes when it returns
         wait_until(lambda: queued(hk) == 2)

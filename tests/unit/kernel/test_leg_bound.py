@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Any
 
 import pytest
 
 from holdkit import InvalidRequest, Leg, PlaceHold
 from holdkit.core.commands import Group
-from holdkit.kernel.queued_calls import MAX_LEGS, QueuedCall, take_batch
+from holdkit.kernel.fair_queue import MAX_COMMANDS, MAX_LEGS, FairQueue
+from holdkit.kernel.queued_calls import QueuedCall
 
 
 def wide(legs: int) -> PlaceHold:
@@ -20,23 +20,30 @@ def submission(*legs: int) -> QueuedCall:
     return QueuedCall(Group(tuple(wide(each) for each in legs)))
 
 
+def queue_of(*calls: QueuedCall) -> FairQueue:
+    queue = FairQueue()
+    for call in calls:
+        queue.append(call)
+    return queue
+
+
 def test_a_batch_ends_before_the_leg_that_is_too_much() -> None:
-    queue = deque([submission(6_000), submission(3_000, 1_000), submission(1), submission(1)])
+    queue = queue_of(submission(6_000), submission(3_000, 1_000), submission(1), submission(1))
     batch: list[QueuedCall] = []
-    take_batch(queue, batch)
+    queue.take(batch, MAX_COMMANDS)
     assert [one.legs for one in batch] == [6_000, 4_000]
-    take_batch(queue, batch)
+    queue.take(batch, MAX_COMMANDS)
     assert len(batch) == 2, "nobody else comes in"
     following: list[QueuedCall] = []
-    take_batch(queue, following)
+    queue.take(following, MAX_COMMANDS)
     assert [one.legs for one in following] == [1, 1]
     assert not queue
 
 
 def test_one_that_is_larger_goes_alone() -> None:
-    queue = deque([submission(MAX_LEGS, 1), submission(1)])
+    queue = queue_of(submission(MAX_LEGS, 1), submission(1))
     batch: list[QueuedCall] = []
-    take_batch(queue, batch)
+    queue.take(batch, MAX_COMMANDS)
     assert [one.size for one in batch] == [2]
 
 

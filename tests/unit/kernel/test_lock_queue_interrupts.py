@@ -291,7 +291,7 @@ def hk(engine: LockableEngine) -> Iterator[Kernel]:
 def test_a_thread_interrupted_while_it_waits_in_a_lock_queue_is_removed(hk: Kernel, engine: LockableEngine) -> None:
     callers = block(hk, engine, [hold(hk, "x")] * 4)
     (room,) = lock_queues_of(hk).open.values()
-    woken = room._queue[1].woken
+    woken = [*room._queue][1].woken
     interrupt(callers._threads[2])
     woken.release()  # a lock is waited for in C: the interrupt strikes when it returns
     wait_until(lambda: queued_behind_locks(hk) == 2)

@@ -202,7 +202,7 @@ def _write_and_commit(
         _check_counts(statements, answers)
     entries = entry_positions(rows, statements, answers) if view.entries else []
     positions = positions_of(outcomes, view.numbers, entries, answers[len(statements)] if asking else ())
-    put_off = groups_put_off(view, groups, outcomes) - skipped.keys()
+    put_off = groups_put_off(view, groups, outcomes) - skipped.keys() if view.put_off else frozenset()
     return ScriptResult(outcomes, skipped, wrote, view.loaded.slot, positions, put_off)
 
 

@@ -95,7 +95,7 @@ class ResidentEngine:
             outcomes = decide_groups(view, groups, self._sweep_list(wanted.sweep, slot))
             self._write(view)
             wrote = bool(view.entries or view.operations.changed)
-            later = groups_put_off(view, groups, outcomes)
+            later = groups_put_off(view, groups, outcomes) if view.put_off else frozenset()
             positions = positions_of(outcomes, view.numbers)
             return Applied(outcomes, self._journal.last_seq, wrote, put_off=later, positions=positions)
 

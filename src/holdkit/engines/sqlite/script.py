@@ -79,7 +79,8 @@ def apply_script(
     outcomes = decide_groups(view, groups, loaded_batch.swept)
     ran = yield from finish(view, loaded_batch, need, limits, slot)
     ran.outcomes, ran.positions = outcomes, positions_of(outcomes, view.numbers)
-    ran.put_off = groups_put_off(view, groups, outcomes)
+    if view.put_off:
+        ran.put_off = groups_put_off(view, groups, outcomes)
     if write_always and not ran.written:
         yield (Statement("put_setting", setting_row("scrubbed", slot)),)
         ran.written = 1
