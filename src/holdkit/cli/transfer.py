@@ -27,21 +27,23 @@ from .output import OK, Output, as_json, progress_bar
 @click.command("export")
 @click.argument("file", type=click.Path(dir_okay=False))
 @click.option("--force", is_flag=True, help="replace an existing file")
+@click.option("--tenant", default=None, metavar="NAME", help="only this tenant's entries  [default: all tenants]")
 @url_option
 @as_json
-def export_(url: str | None, file: str, force: bool, in_json: bool) -> int:
-    """Write the whole journal, all tenants, as JSON lines to FILE (- for stdout). Only the file's owner can read it.
+def export_(url: str | None, file: str, force: bool, tenant: str | None, in_json: bool) -> int:
+    """Write the journal of all tenants, or of one, as JSON lines to FILE (- for stdout). Only the file's owner can read it.
 
     \b
     Example:
       holdkit export --url sqlite:///holds.db holds.jsonl
+      holdkit export --tenant acme acme.jsonl
       holdkit export - | zstd > holds.jsonl.zst
     """
     if file != "-" and Path(file).exists() and not force:
         raise click.UsageError(f"{file} already exists: choose another name, or use --force")
     with open_existing(chosen_url(url)) as engine, progress_bar("exporting") as progress, _output_file(file) as out:
         lines = 0
-        for line in export_lines(engine, progress):
+        for line in export_lines(engine, progress, tenant=tenant):
             out.write(line)
             lines += 1
     if file != "-":

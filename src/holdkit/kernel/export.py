@@ -1,7 +1,11 @@
 """Export: a journal as JSON lines, to be imported into another engine. A header, one line per entry, and a seal.
 
-An export has everything up to one moment, of all tenants and lanes. It contains owner hashes, no owner tokens. The answers that
-are kept for retries are not part of it.
+An export has everything up to one moment, of all tenants and lanes, or of one tenant. It contains owner hashes, no owner tokens.
+The answers that are kept for retries are not part of it.
+
+Nothing that happens to one tenant depends on another's entries, so one tenant's entries are a whole journal: numbered anew in each
+lane, they can be imported and verified by themselves. What an operator keeps about a tenant (its API keys, its quota) and the
+changes of limits belong to the default tenant, and are not among them; the header has the limits in force.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ import msgspec
 from msgspec import Struct
 
 from ..core.codec import digest
-from ..core.reading import FindEnds, JournalRow, ReadGeneration, ReadJournal
+from ..core.reading import FindEnds, JournalRow, ReadGeneration, ReadJournal, entry_of
 from ..engines.port import Engine
 from ..engines.settings import stored_form
 from ..errors import CursorLost
@@ -42,6 +46,8 @@ class Header(Struct, frozen=True, forbid_unknown_fields=True):
     """Of the journal that was exported; an import begins another one."""
     limits: dict[str, int | None]
     """Those that change what commands mean."""
+    tenant: str | None = None
+    """Whose entries these are; None: those of all tenants."""
 
 
 class ExportedEntry(Struct, frozen=True, forbid_unknown_fields=True):
@@ -60,14 +66,15 @@ class Seal(Struct, frozen=True, forbid_unknown_fields=True):
     hash: str
 
 
-def export(engine: Engine, progress: Progress | None = None) -> Iterator[bytes]:
-    """Every line, each with its line feed. The end is fixed when the export begins."""
+def export(engine: Engine, progress: Progress | None = None, *, tenant: str | None = None) -> Iterator[bytes]:
+    """Every line, each with its line feed: of all tenants, or of one. The end is fixed when the export begins. The journal is read
+    in pages; for one tenant it is read twice, because the header has the number of its entries."""
     ends = {row.lane: row.seq for row in engine.read(FindEnds())}
-    total = sum(ends.values())
+    total = sum(ends.values()) if tenant is None else sum(1 for _ in _rows(engine, ends, tenant))
     hasher = hashlib.blake2b(digest_size=16)
     generation = engine.read(ReadGeneration())
-    header = Header("export", FORMAT, engine.lanes, total, generation, stored_form(engine.limits))
-    for done, line in enumerate(_entries(engine, ends, header)):
+    header = Header("export", FORMAT, engine.lanes, total, generation, stored_form(engine.limits), tenant)
+    for done, line in enumerate(_lines(engine, ends, header)):
         hasher.update(line)
         yield line
         if progress is not None:
@@ -75,10 +82,18 @@ def export(engine: Engine, progress: Progress | None = None) -> Iterator[bytes]:
     yield _encode(Seal(total, hasher.hexdigest()))
 
 
-def _entries(engine: Engine, ends: dict[int, int], header: Header) -> Iterator[bytes]:
+def _lines(engine: Engine, ends: dict[int, int], header: Header) -> Iterator[bytes]:
     yield _encode(header)
+    numbers: dict[int, int] = {}
+    for row in _rows(engine, ends, header.tenant):
+        number = numbers[row.lane] = numbers.get(row.lane, 0) + 1
+        yield _entry(row, number)
+
+
+def _rows(engine: Engine, ends: dict[int, int], tenant: str | None) -> Iterator[JournalRow]:
+    """The rows up to the ends. Pages have the entries of all tenants: not every engine has an index by tenant and number."""
     seen: dict[int, int] = {}
-    left = header.entries
+    left = sum(ends.values())
     while left:
         rows = engine.read(ReadJournal(None, dict(seen), PAGE))
         if not rows:
@@ -87,11 +102,12 @@ def _entries(engine: Engine, ends: dict[int, int], header: Header) -> Iterator[b
             seen[row.lane] = row.seq
             if row.seq <= ends.get(row.lane, 0):
                 left -= 1
-                yield _entry(row)
+                if tenant is None or entry_of(row).tenant == tenant:
+                    yield row
 
 
-def _entry(row: JournalRow) -> bytes:
-    return _encode(ExportedEntry(row.lane, row.seq, digest(row.text), msgspec.Raw(row.text.encode())))
+def _entry(row: JournalRow, number: int) -> bytes:
+    return _encode(ExportedEntry(row.lane, number, digest(row.text), msgspec.Raw(row.text.encode())))
 
 
 def _encode(document: Struct) -> bytes:

@@ -299,3 +299,73 @@ def test_bad_usage(place: Place, tmp_path: Path) -> None:
     run("export", tmp_path / "there", "--url", url, "--force")
     assert "forgets everything" in run("import", tmp_path / "there", "--url", "memory://", code=2).err
     assert "no database at" in run("export", "-", "--url", f"sqlite:///{tmp_path}/mistyped", code=2).err
+
+
+# One tenant
+
+
+def furnish_tenants(url: str) -> None:
+    """Two tenants whose entries alternate; limits that change, holds that are dropped, pools that come and go."""
+    with holdkit.connect(url) as hk:
+        for n in range(3):
+            for name in ("acme", "rival"):
+                its = hk.tenant(name)
+                its.create_pool(f"p{n}", total=10)
+                its.create_pool("gone", total=1)
+                its.confirm(its.hold({f"p{n}": 2}, ttl=60), entity="order:1")
+                its.hold({f"p{m}": 1 for m in range(n + 1)}, ttl=60, owner="mine", metadata={"of": name})
+                its.remove_pool("gone")
+                its.put_record("note", f"n{n}", '"x"')
+        for name in ("acme", "rival"):
+            hk.tenant(name).consume("p0", 3)
+        hk.change_limits(retention=0, retention_consumed=0, max_holds=500, reason="nothing is kept")
+        hk.sweep()
+        hk.tenant("acme").return_units(pool="p0", quantity=1, force=True, reason="refund")
+        hk.change_limits(retention="90d", retention_consumed="500d", max_holds=None)
+        hk.tenant("acme").claims.reserve("email", "a@b", ttl=60)
+
+
+def seen_of(hk: Any) -> Any:
+    pools = [*hk.pools(limit=1_000), *hk.pools("~", limit=1_000)]
+    return [(one.id, one.total, one.held, one.consumed, one.loose, one.fence) for one in pools], [
+        (one.id, str(one.state), one.entity, one.metadata) for one in hk.holds(limit=1_000)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        ("sqlite", "log"),
+        ("log", "sqlite"),
+        ("postgres4", "sqlite"),
+        ("sqlite", "postgres4"),
+        ("postgres4", "postgres1"),
+    ],
+)
+def test_one_tenant_moves_without_the_others(place: Place, tmp_path: Path, source: str, target: str) -> None:
+    here, there, file = place(source), place(target), tmp_path / "acme.jsonl"
+    furnish_tenants(here)
+    moved = told(TransferDocument, "export", "--url", here, "--tenant", "acme", file)
+    assert b"rival" not in file.read_bytes()
+    assert run("import", "--url", there, file).code == 0
+    assert run("verify", "--url", there).code == 0
+    with holdkit.connect(here) as old, holdkit.connect(there) as new:
+        assert seen_of(new.tenant("acme")) == seen_of(old.tenant("acme"))
+        actions = [
+            sorted(entry.action for entry in one.tenant("acme").journal(limit=10_000) if not entry.part)
+            for one in (old, new)
+        ]
+        assert actions[0] == actions[1]
+        assert moved.entries >= len(actions[0]) > 25
+        assert new.tenants() == ["acme"]
+        its = new.tenant("acme")
+        before = its.pool("p1").fence
+        assert its.hold("p1", 1, ttl=60).fence > before, "it goes on there"
+        assert new.verify().ok
+
+
+def test_a_tenant_without_entries_exports_an_empty_journal(place: Place, tmp_path: Path) -> None:
+    here, there, file = place("sqlite"), place("sqlite"), tmp_path / "nobody.jsonl"
+    furnish_tenants(here)
+    assert told(TransferDocument, "export", "--url", here, "--tenant", "nobody", file).entries == 0
+    assert run("import", "--url", there, file).code == 0
