@@ -35,12 +35,6 @@ class ErrorDocument(Struct, frozen=True):
     retry_after: float | None = None
 
 
-class TenantDocument(Struct, frozen=True):
-    """A tenant that has pools."""
-
-    tenant: str
-
-
 class RepairDocument(Struct, frozen=True):
     """What `repair` corrected, or with `dry_run` would correct. `left` cannot be corrected from the journal."""
 

@@ -1,4 +1,4 @@
-"""``holdkit pools`` (list, show, create, resize, return, remove, archive, unarchive) and ``holdkit tenants``."""
+"""``holdkit pools`` (list, show, create, resize, return, remove, archive, unarchive)."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ import click
 from ..core.model import Pool
 from ..faces._sync.kernel import Kernel
 from ..wire.pools import pool_answer, pool_now
-from .documents import TenantDocument
-from .options import call_of, call_options, open_kernel, tenant_options, time_of, url_option
-from .output import OK, Output, as_json
+from .options import call_of, call_options, open_kernel, tenant_options, time_of
+from .output import OK, Output
 
 HEADS = ("pool", "total", "held", "consumed", "available", "")
 
@@ -161,24 +160,6 @@ def unarchive(url: str | None, tenant: str, in_json: bool, pool: str, **call: An
     """
     with open_kernel(url, tenant) as hk:
         _print(hk, hk.unarchive_pool(pool, **call_of(call)), in_json)
-    return OK
-
-
-@click.command()
-@click.option("--after", default="", help="start after this tenant")
-@click.option("--limit", type=click.IntRange(1, 1_000), default=100, show_default=True)
-@url_option
-@as_json
-def tenants(url: str | None, in_json: bool, after: str, limit: int) -> int:
-    """List the tenants that have pools, by name. The default tenant has no name and is not listed.
-
-    \b
-    Example:
-      holdkit tenants --url sqlite:///holds.db
-    """
-    with open_kernel(url) as hk:
-        found = hk.tenants(after=after, limit=limit)
-    Output(in_json).table([TenantDocument(name) for name in found], ("tenant",), [[name] for name in found])
     return OK
 
 

@@ -8,7 +8,7 @@ import click
 from click.shell_completion import get_completion_class
 
 from ..errors import HoldkitError
-from . import bench, claims, holds, journal, maintenance, pools, run_command, serve, transfer, watch
+from . import bench, claims, holds, journal, maintenance, pools, run_command, serve, tenants, transfer, watch
 from .documents import ErrorDocument
 from .output import FAILED, INTERRUPTED, OK, USAGE, as_json, error_document, report_error
 
@@ -68,7 +68,7 @@ def completion(context: click.Context, shell: str) -> int:
 
 for command in (
     pools.pools,
-    pools.tenants,
+    tenants.tenants,
     holds.hold,
     holds.confirm,
     holds.release,

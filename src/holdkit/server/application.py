@@ -67,6 +67,7 @@ class Running:
         self.jobs = Jobs(settings, kernel.executor.now)
         self.streams = Streams(self)
         self.admission.on_refresh = self.streams.end_refused
+        self.exporting = False
         self.in_work = 0
         self.in_work_of: dict[str, int] = {}
         """By tenant, those that have any."""

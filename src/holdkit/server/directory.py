@@ -14,8 +14,9 @@ from typing import Final
 
 from ..engines.clocks import Clock
 from ._async.keystore import AsyncKeys
-from ._async.tenants import AsyncTenants, StoredTenant
+from ._async.tenants import AsyncTenants
 from .keys import StoredKey, ended_at, to_remove
+from .tenants import StoredTenant
 
 FULL_REFRESH: Final = 60.0
 """Seconds after which everything is read again, whether or not a change was announced."""

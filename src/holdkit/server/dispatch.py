@@ -14,6 +14,7 @@ from ..errors import HoldkitError
 from ..wire.fields import at
 from .admission import operators_only
 from .decoding import decode_body, read_body, read_query
+from .exports import export_tenant
 from .problems import Problem, problem_body, problem_of
 from .request import DURABILITY, REPLAYED, Answer, Receive, Request, Scope, Send, read_headers
 from .routing import Route, segments_of
@@ -24,6 +25,10 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("holdkit.server")
 
+STRANGERS: Final = "\0"
+"""Callers of routes that need no API key: together they have one tenant's share. No tenant can have this name."""
+STREAMED: Final = {"events": events, "export_tenant": export_tenant}
+"""Routes that send their answer themselves, part by part."""
 PROBLEM: Final = (b"content-type", b"application/problem+json")
 _NO_SNIFFING: Final = (b"x-content-type-options", b"nosniff")
 _NO_STORE: Final = (b"cache-control", b"no-store")
@@ -96,15 +101,16 @@ async def _answer(running: Running, route: Route, request: Request, send: Send) 
         request.caller = running.admission.admit(request.headers, route)
     if running.in_work >= running.bounds.requests:
         raise Problem(503, "overloaded", "the server is processing too many requests: retry later", retry_after=0.2)
-    tenant = request.caller.tenant if route.scope is not None else ""
-    if running.in_work_of.get(tenant, 0) >= running.bounds.requests_of_tenant and route.scope is not None:
+    tenant = request.caller.tenant if route.scope is not None else STRANGERS
+    if running.in_work_of.get(tenant, 0) >= running.bounds.requests_of_tenant:
         detail = "the server is processing as many requests of this tenant as it may have: retry later"
         raise Problem(503, "overloaded", detail, retry_after=0.2)
     request.query = read_query(request.scope["query_string"], route.query, settings)
     if getattr(request.query, "all_tenants", False):
         operators_only(request.caller)
-    if route.kind == "events":
-        await events(request, send)
+    streamed = STREAMED.get(route.kind)
+    if streamed is not None:
+        await streamed(request, send)
         return None
     running.in_work += 1
     running.in_work_of[tenant] = running.in_work_of.get(tenant, 0) + 1

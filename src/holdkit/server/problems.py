@@ -41,7 +41,17 @@ STATUSES: Final[dict[str, int]] = {
 }
 """The status of a refusal; all others are 409."""
 
-STORED: Final = frozenset(("key_not_found", "keys_too_many", "tenant_deleting", "saga_not_found", "saga_ended"))
+STORED: Final = frozenset(
+    (
+        "key_not_found",
+        "keys_too_many",
+        "tenant_deleting",
+        "tenant_active",
+        "tenant_in_use",
+        "saga_not_found",
+        "saga_ended",
+    )
+)
 """Codes of requests that are well-formed but conflict with what is stored: each becomes a reason of its own."""
 
 TITLES: Final = {

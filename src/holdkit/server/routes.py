@@ -65,7 +65,16 @@ from ..wire.system import (
     SweepBody,
     VerifyJob,
 )
-from ..wire.tenants import ChangeQuota, ChangeTenant, StorageAnswer, TenantAnswer, TenantPage, TenantsQuery
+from ..wire.tenants import (
+    ChangeQuota,
+    ChangeTenant,
+    DeleteTenant,
+    DeletionJob,
+    StorageAnswer,
+    TenantAnswer,
+    TenantPage,
+    TenantsQuery,
+)
 from ..wire.windows import ReadWindows, WindowAnswer, Windowed, WindowList
 from .handlers import (
     batches,
@@ -203,6 +212,12 @@ ROUTES: Final = (
           summary="Admit the API keys of a tenant again"),
     Route(method="PUT", path="/v1/tenants/{tenant}/quota", handler=tenants.set_quota, scope="admin", operator=True,
           body=ChangeQuota, kind="set_quota", answer=TenantAnswer, summary="Give a tenant a storage quota of its own"),
+    Route(method="GET", path="/v1/tenants/{tenant}/export", handler=tenants.export_tenant, scope="admin", operator=True,
+          kind="export_tenant", answer=str, media="application/x-ndjson", reasons=("export_running",),
+          summary="The journal of a tenant as JSON lines, for holdkit import"),
+    Route(method="DELETE", path="/v1/tenants/{tenant}", handler=tenants.delete_tenant, scope="admin", operator=True,
+          body=DeleteTenant, retry_key="optional", status=202, kind="delete_tenant", answer=DeletionJob,
+          reasons=("tenant_active", "job_running"), summary="Start a job that deletes a disabled tenant"),
     Route(method="POST", path="/v1/sweep", handler=system.sweep, scope="admin", operator=True, body=SweepBody,
           body_optional=True, kind="sweep", answer=SweepAnswer,
           summary="Expire due holds; the server also does this by itself"),

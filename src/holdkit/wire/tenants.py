@@ -8,6 +8,7 @@ from msgspec import Meta, Struct
 
 from ..kernel.results import StorageUsage
 from .fields import Body, Time
+from .system import Job
 
 TenantState: TypeAlias = Literal["active", "disabled", "deleting"]
 Most: TypeAlias = Annotated[int, Meta(ge=1, le=2**53 - 1)]
@@ -97,6 +98,26 @@ class DeleteTenant(Body, kw_only=True):
 
     confirm: str
     """The tenant's name once more."""
+
+
+class Deleted(Struct):
+    """What a deletion has ended and removed."""
+
+    tenant: str
+    holds: int = 0
+    """Released or returned."""
+    pools: int = 0
+    records: int = 0
+    keys: int = 0
+
+    @property
+    def all(self) -> int:
+        """Everything together."""
+        return self.holds + self.pools + self.records + self.keys
+
+
+class DeletionJob(Job[Deleted], kw_only=True):
+    """A job that deletes a tenant."""
 
 
 def stored_rows(usage: StorageUsage) -> StoredRows:

@@ -16,7 +16,7 @@ import click
 import pytest
 
 import holdkit
-from holdkit.cli.documents import DoctorDocument, TenantDocument, WatchDocument
+from holdkit.cli.documents import DoctorDocument, WatchDocument
 from holdkit.cli.root import root
 from holdkit.core.reading import Survey
 from holdkit.engines.sqlite.inspection import examine_file_system, examine_library
@@ -34,19 +34,6 @@ def hk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[holdkit.Kern
         kernel.create_pool("gpu", total=4)
         kernel.hold("gpu", 1, ttl=600, actor="user:7")
         yield kernel
-
-
-# tenants
-
-
-def test_tenants_for_people_and_programs(hk: holdkit.Kernel) -> None:
-    assert run("tenants").out.split() == ["tenant"]
-    assert run("tenants", "--json").out == ""
-    for tenant in ("rival", "acme", "other"):
-        hk.tenant(tenant).create_pool("gpu", total=1)
-    assert run("tenants").out.split() == ["tenant", "acme", "other", "rival"]
-    assert told(TenantDocument, "tenants", "--after", "acme", "--limit", 1) == TenantDocument("other")
-    assert run("tenants", "--limit", 2, "--json").out == '{"tenant":"acme"}\n{"tenant":"other"}\n'
 
 
 # watch

@@ -51,6 +51,7 @@ BODIES: dict[str, Any] = {
     "put_record": {"body": "{}"},
     "change_limits": {"limits": {"max_legs": 900}},
     "set_quota": {"quota": None},
+    "delete_tenant": {"confirm": "acme"},
     "make_key": {"name": "n"},
     "make_webhook": {"url": "http://127.0.0.1:9/"},
 }

@@ -17,8 +17,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Final, TypeAlias, Unpack
 
-from msgspec import Struct
-
 from ...core.commands import (
     AnyCommand,
     Group,
@@ -34,8 +32,10 @@ from ...core.reading import ListHolds, ListKinds, ListPools, ListRecords
 from ...core.validation import invalid
 from ...faces._async.kernel import AsyncKernel
 from ...kernel.context import Call, call_fields
+from ...wire.tenants import Deleted
+from ..tenants import check_tenant
 from .keystore import AsyncKeys
-from .tenants import AsyncTenants, check_tenant
+from .tenants import AsyncTenants
 
 PAGE: Final = 100
 MOST_LEGS: Final = 1_000
@@ -46,22 +46,6 @@ HOOK_TENANTS: Final = "~webhooks"
 
 Progress: TypeAlias = Callable[[int, int], None]
 """Called with how many things are done, and how many there are as far as is known. An exception ends the deletion."""
-
-
-class Deleted(Struct):
-    """What a deletion has ended and removed."""
-
-    tenant: str
-    holds: int = 0
-    """Released or returned."""
-    pools: int = 0
-    records: int = 0
-    keys: int = 0
-
-    @property
-    def all(self) -> int:
-        """Everything together."""
-        return self.holds + self.pools + self.records + self.keys
 
 
 class AsyncDeletion:

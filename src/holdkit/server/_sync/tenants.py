@@ -11,43 +11,20 @@ from collections.abc import Iterable
 from typing import Any, Final, Unpack
 
 import msgspec
-from msgspec import Struct
 from msgspec.structs import replace
 
 from ...core.commands import PutRecord
-from ...core.model import Slot
 from ...core.reading import FindRecord, ListPools, ListRecords, ListTenants
-from ...core.validation import invalid, text
+from ...core.validation import invalid
 from ...errors import VersionConflict
 from ...faces._sync.kernel import Kernel
 from ...kernel.context import Call, call_fields
 from ...wire.tenants import Quota, TenantState
+from ..tenants import TENANTS, StoredTenant, check_tenant
 from .keystore import Keys
 
-TENANTS: Final = "~tenant"
 _PAGE: Final = 1_000
-
-
-class StoredTenant(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What is stored about a tenant."""
-
-    name: str
-    state: TenantState = "active"
-    quota: Quota | None = None
-    """Its own; None: that of the server's settings."""
-    note: str | None = None
-    """Why it was disabled."""
-    changed_at: Slot | None = None
-
-
 _stored: Final = msgspec.json.Decoder(StoredTenant)
-
-
-def check_tenant(name: object) -> str:
-    """The name of a tenant other than the default one."""
-    if name == "":
-        raise invalid("tenant", "default_tenant", "is the default tenant, which is the operator's own")
-    return text(name, "tenant", 64)
 
 
 class Tenants:

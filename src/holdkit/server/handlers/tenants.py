@@ -1,15 +1,17 @@
-"""Tenants: what each has stored and may store; an operator lists, disables and enables them, and sets their quotas."""
+"""Tenants: what each has stored and may store; an operator lists, disables, enables and deletes them, and sets their quotas."""
 
 from __future__ import annotations
 
 import asyncio
 from typing import Final
 
+from ...kernel.context import Call
 from ...kernel.results import StorageUsage
-from ...wire.fields import at
+from ...wire.fields import encode
 from ...wire.tenants import (
     ChangeQuota,
     ChangeTenant,
+    DeleteTenant,
     StorageAnswer,
     TenantAnswer,
     TenantPage,
@@ -17,13 +19,21 @@ from ...wire.tenants import (
     TenantState,
     stored_rows,
 )
-from .._async.tenants import StoredTenant, check_tenant
+from .._async.deletion import AsyncDeletion
+from ..jobs import Job
 from ..problems import Problem
 from ..request import Answer, Request, answer
+from ..tenants import StoredTenant, check_tenant, tenant_answer
 from .calls import call_fields
+from .jobs import started
 
 COUNTING: Final = 5.0
 """Seconds that a list spends on counting; tenants beyond that are listed without their usage."""
+
+
+async def export_tenant(_request: Request) -> None:
+    """Never called: `exports.export_tenant` answers this route."""
+    raise NotImplementedError
 
 
 async def show_usage(request: Request) -> Answer:
@@ -88,6 +98,24 @@ async def set_quota(request: Request) -> Answer:
     )
 
 
+async def delete_tenant(request: Request) -> Answer:
+    """Start a job that deletes a disabled tenant, or continues a deletion that was ended before."""
+    body: DeleteTenant = request.body
+    running, name = request.running, check_tenant(request.names[0])
+    call: Call = {**call_fields(request, body), "op": None}  # type: ignore[typeddict-item]
+    deletion = AsyncDeletion(running.kernel, running.keys, running.tenants, name, **call)
+    await deletion.begin(body.confirm)
+    await running.admission.refresh()
+
+    async def work(job: Job) -> bytes:
+        usage = await running.quotas.usage(name)
+        deleted = await deletion.run(job.report, usage.pools + usage.holds + usage.records)
+        await running.admission.refresh()
+        return encode(deleted)
+
+    return started(request, running.jobs.start("delete_tenant", request.caller.tenant, work, op=request.op))
+
+
 async def _answer(request: Request, tenant: StoredTenant, usage: StorageUsage | None = None) -> Answer:
     await request.running.admission.refresh()
     found = _shown(request, tenant, usage)
@@ -96,12 +124,4 @@ async def _answer(request: Request, tenant: StoredTenant, usage: StorageUsage | 
 
 
 def _shown(request: Request, tenant: StoredTenant, usage: StorageUsage | None) -> TenantAnswer:
-    return TenantAnswer(
-        name=tenant.name,
-        state=tenant.state,
-        keys=request.running.admission.directory.active_keys_of(tenant.name),
-        quota=tenant.quota,
-        note=tenant.note,
-        changed_at=None if tenant.changed_at is None else at(tenant.changed_at),
-        usage=None if usage is None else stored_rows(usage),
-    )
+    return tenant_answer(tenant, request.running.admission.directory.active_keys_of(tenant.name), usage)

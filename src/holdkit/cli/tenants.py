@@ -1,0 +1,211 @@
+"""``holdkit tenants``: list, show, disable, enable, quota, delete. ``holdkit export --tenant`` writes one to a file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ..wire.tenants import Quota, TenantAnswer
+from .options import call_of, call_options, open_kernel, time_of, url_option
+from .output import OK, Output, as_json, progress_bar
+from .serve import need_server
+
+if TYPE_CHECKING:
+    from ..faces._sync.kernel import Kernel
+    from ..kernel.results import StorageUsage
+    from ..server import Keys
+    from ..server._sync.tenants import Tenants
+
+HEADS = ("tenant", "state", "keys", "rows", "bytes", "quota", "note")
+
+
+@click.group()
+def tenants() -> None:
+    """Tenants. One exists as soon as it has a pool or an API key. The default tenant has no name, and is not listed.
+
+    \b
+    Example:
+      holdkit tenants list --url sqlite:///holds.db
+      holdkit tenants disable acme --reason unpaid
+    """
+
+
+class _Store:
+    """A database, and what is stored there about its tenants."""
+
+    def __init__(self, hk: Kernel, keys: Keys, store: Tenants) -> None:
+        self.hk, self.keys, self.store = hk, keys, store
+
+    def answer(self, name: str, usage: StorageUsage | None = None, keys: int | None = None) -> TenantAnswer:
+        """One tenant as a document."""
+        from ..server.tenants import tenant_answer
+
+        active = sum(one.state == "active" for one in self.keys.listed(tenant=name)) if keys is None else keys
+        found = tenant_answer(self.store.find(name), active, usage)
+        found.server_time = time_of(self.hk)
+        return found
+
+
+@contextmanager
+def _open(url: str | None) -> Iterator[_Store]:
+    need_server()
+    from ..server import Keys
+    from ..server._sync.tenants import Tenants
+    from ..server.settings import secret_from_environment
+
+    with open_kernel(url) as hk:
+        keys = Keys(hk, pepper=secret_from_environment())
+        yield _Store(hk, keys, Tenants(hk, keys))
+
+
+def _show(found: list[TenantAnswer], in_json: bool) -> int:
+    Output(in_json).table(found, HEADS, [_row(one) for one in found])
+    return OK
+
+
+def _row(tenant: TenantAnswer) -> list[str]:
+    usage, quota = tenant.usage, tenant.quota
+    return [
+        tenant.name,
+        tenant.state,
+        str(tenant.keys),
+        "" if usage is None else str(usage.rows),
+        "" if usage is None else str(usage.bytes),
+        "" if quota is None else f"{quota.rows or 'any'} rows, {quota.bytes or 'any'} bytes",
+        tenant.note or "",
+    ]
+
+
+@tenants.command("list")
+@click.option("--after", default="", help="start after this tenant")
+@click.option("--limit", type=click.IntRange(1, 1_000), default=100, show_default=True)
+@click.option("--usage", is_flag=True, help="count what each has stored: reads the whole journal once")
+@url_option
+@as_json
+def list_tenants(url: str | None, in_json: bool, after: str, limit: int, usage: bool) -> int:
+    """List the tenants that have a pool, an API key, a quota or a state of their own, by name.
+
+    \b
+    Example:
+      holdkit tenants list --usage
+    """
+    with _open(url) as here:
+        active: dict[str, int] = {}
+        for one in here.keys.listed():
+            active[one.tenant] = active.get(one.tenant, 0) + (one.state == "active")
+        names = here.store.names([name for name in active if name], after=after, limit=limit)
+        counted: dict[str, StorageUsage] = {}
+        if usage:
+            from ..kernel._sync.usage import UsageCounter
+
+            counter = UsageCounter(here.hk.executor)
+            counter.catch_up()
+            counted = {name: counter.usage(name) for name in names}
+        found = [here.answer(name, counted.get(name), active.get(name, 0)) for name in names]
+    return _show(found, in_json)
+
+
+@tenants.command()
+@click.argument("tenant")
+@url_option
+@as_json
+def show(url: str | None, in_json: bool, tenant: str) -> int:
+    """Show one tenant, and count what it has stored.
+
+    \b
+    Example:
+      holdkit tenants show acme
+    """
+    with _open(url) as here:
+        return _show([here.answer(tenant, here.hk.tenant(tenant).usage())], in_json)
+
+
+@tenants.command()
+@click.argument("tenant")
+@call_options
+@url_option
+@as_json
+def disable(url: str | None, in_json: bool, tenant: str, **call: Any) -> int:
+    """Admit no API key of a tenant, within a second on every server. Its holds go on expiring.
+
+    \b
+    Example:
+      holdkit tenants disable acme --reason unpaid
+    """
+    with _open(url) as here:
+        here.store.set_state(tenant, "disabled", **call_of(call))
+        return _show([here.answer(tenant)], in_json)
+
+
+@tenants.command()
+@click.argument("tenant")
+@call_options
+@url_option
+@as_json
+def enable(url: str | None, in_json: bool, tenant: str, **call: Any) -> int:
+    """Admit the API keys of a tenant again.
+
+    \b
+    Example:
+      holdkit tenants enable acme
+    """
+    with _open(url) as here:
+        here.store.set_state(tenant, "active", **call_of(call))
+        return _show([here.answer(tenant)], in_json)
+
+
+@tenants.command()
+@click.argument("tenant")
+@click.option("--bytes", "size", type=click.IntRange(1), help="bytes that it may store  [default: any number]")
+@click.option("--rows", type=click.IntRange(1), help="rows that it may store  [default: any number]")
+@click.option("--default", "reset", is_flag=True, help="the quota of the server's settings instead of its own")
+@call_options
+@url_option
+@as_json
+def quota(
+    url: str | None, in_json: bool, tenant: str, size: int | None, rows: int | None, reset: bool, **call: Any
+) -> int:
+    """Give a tenant a storage quota of its own. A full quota never refuses confirm, release, extend or return.
+
+    \b
+    Example:
+      holdkit tenants quota acme --bytes 1000000000 --rows 1000000
+      holdkit tenants quota acme --default
+    """
+    if reset and (size is not None or rows is not None):
+        raise click.UsageError("--default takes neither --bytes nor --rows")
+    with _open(url) as here:
+        here.store.set_quota(tenant, None if reset else Quota(bytes=size, rows=rows), **call_of(call))
+        return _show([here.answer(tenant)], in_json)
+
+
+@tenants.command()
+@click.argument("tenant")
+@click.option("--confirm", required=True, metavar="NAME", help="the tenant's name once more")
+@call_options
+@url_option
+@as_json
+def delete(url: str | None, in_json: bool, tenant: str, confirm: str, **call: Any) -> int:
+    """Delete a disabled tenant: end its holds, remove its pools, records, webhooks and API keys. Its journal stays. A deletion that
+    was interrupted is started again.
+
+    \b
+    Example:
+      holdkit export --tenant acme acme.jsonl
+      holdkit tenants disable acme
+      holdkit tenants delete acme --confirm acme
+    """
+    with _open(url) as here, progress_bar("deleting") as progress:
+        from ..server._sync.deletion import Deletion
+
+        deletion = Deletion(here.hk, here.keys, here.store, tenant, **call_of(call))
+        deletion.begin(confirm)
+        gone = deletion.run(progress)
+    Output(in_json).write(
+        gone,
+        f"{tenant} is deleted: {gone.holds} holds, {gone.pools} pools, {gone.records} records, {gone.keys} API keys",
+    )
+    return OK
