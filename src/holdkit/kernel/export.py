@@ -74,7 +74,7 @@ def export(engine: Engine, progress: Progress | None = None, *, tenant: str | No
     hasher = hashlib.blake2b(digest_size=16)
     generation = engine.read(ReadGeneration())
     header = Header("export", FORMAT, engine.lanes, total, generation, stored_form(engine.limits), tenant)
-    for done, line in enumerate(_lines(engine, ends, header)):
+    for done, line in enumerate(_exported(engine, ends, header)):
         hasher.update(line)
         yield line
         if progress is not None:
@@ -82,7 +82,7 @@ def export(engine: Engine, progress: Progress | None = None, *, tenant: str | No
     yield _encode(Seal(total, hasher.hexdigest()))
 
 
-def _lines(engine: Engine, ends: dict[int, int], header: Header) -> Iterator[bytes]:
+def _exported(engine: Engine, ends: dict[int, int], header: Header) -> Iterator[bytes]:
     yield _encode(header)
     numbers: dict[int, int] = {}
     for row in _rows(engine, ends, header.tenant):

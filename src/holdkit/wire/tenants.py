@@ -100,7 +100,7 @@ class DeleteTenant(Body, kw_only=True):
     """The tenant's name once more."""
 
 
-class Deleted(Struct):
+class DeletedAnswer(Struct):
     """What a deletion has ended and removed."""
 
     tenant: str
@@ -116,7 +116,7 @@ class Deleted(Struct):
         return self.holds + self.pools + self.records + self.keys
 
 
-class DeletionJob(Job[Deleted], kw_only=True):
+class DeletionJob(Job[DeletedAnswer], kw_only=True):
     """A job that deletes a tenant."""
 
 

@@ -9,11 +9,11 @@ from msgspec import Struct
 
 from holdkit.cli import documents, output
 from holdkit.cli.root import root
-from holdkit.wire import claims, holds, journal, keys, pools, system
+from holdkit.wire import claims, holds, journal, keys, pools, system, tenants
 from tests.acceptance.docs.pages import ROOT, table_rows
 
 PAGE = ROOT / "docs/cli.md"
-SHARED = (claims, holds, journal, keys, pools, system)
+SHARED = (claims, holds, journal, keys, pools, system, tenants)
 
 
 def leaves(command: click.Command, path: str = "holdkit") -> list[str]:

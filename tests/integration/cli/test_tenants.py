@@ -9,7 +9,7 @@ import pytest
 
 import holdkit
 from holdkit.server import Keys
-from holdkit.wire.tenants import Deleted, Quota, TenantAnswer
+from holdkit.wire.tenants import DeletedAnswer, Quota, TenantAnswer
 from tests.support.command_line import each, run, told
 
 
@@ -62,7 +62,7 @@ def test_a_tenant_is_deleted(hk: holdkit.Kernel) -> None:
     run("tenants", "delete", "acme", "--confirm", "acme", code=2)
     run("tenants", "disable", "acme")
     run("tenants", "delete", "acme", "--confirm", "acne", code=2)
-    gone = told(Deleted, "tenants", "delete", "acme", "--confirm", "acme", "--reason", "contract ended")
+    gone = told(DeletedAnswer, "tenants", "delete", "acme", "--confirm", "acme", "--reason", "contract ended")
     assert (gone.holds, gone.pools, gone.records, gone.keys) == (2, 1, 1, 1)
     assert each(TenantAnswer, "tenants", "list") == []
     assert [entry.reason for entry in acme.journal()][-4:] == ["contract ended"] * 4

@@ -12,7 +12,7 @@ from holdkit.core.reading import ReadHistory, entry_of
 from holdkit.server import AsyncKeys
 from holdkit.server._async.tenants import AsyncTenants
 from holdkit.testing import FakeClock
-from tests.support.servers import NOON, QUICK, InProcessApp, in_process_app
+from tests.support.servers import NOON, QUICK, InProcessApp, in_process_app, live_server
 from tests.support.threads import PATIENCE
 
 
@@ -95,6 +95,17 @@ def test_another_server_learns_of_it_within_its_refresh(tmp_path: Path) -> None:
                     await here.http.get("/readyz")
 
     run(work, url)
+
+
+def test_streams_of_a_disabled_tenant_end() -> None:
+    with live_server() as server, server.client() as operator, server.client(server.key("read", "acme")) as acme:
+        with acme.stream("GET", "/v1/events") as stream:
+            lines = stream.iter_lines()
+            assert next(lines) == "event: hello"
+            operator.post("/v1/tenants/acme/disable", json={})
+            rest = list(lines)
+        assert rest, "the stream has ended"
+        assert acme.get("/v1/events").json()["reason"] == "tenant_disabled"
 
 
 def test_webhooks_of_a_disabled_tenant_pause_and_resume() -> None:

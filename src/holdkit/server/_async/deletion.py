@@ -32,7 +32,7 @@ from ...core.reading import ListHolds, ListKinds, ListPools, ListRecords
 from ...core.validation import invalid
 from ...faces._async.kernel import AsyncKernel
 from ...kernel.context import Call, call_fields
-from ...wire.tenants import Deleted
+from ...wire.tenants import DeletedAnswer
 from ..tenants import check_tenant
 from .keystore import AsyncKeys
 from .tenants import AsyncTenants
@@ -55,7 +55,7 @@ class AsyncDeletion:
         self, kernel: AsyncKernel, keys: AsyncKeys, tenants: AsyncTenants, tenant: str, **call: Unpack[Call]
     ) -> None:
         self._executor, self._keys, self._tenants, self._call = kernel.executor, keys, tenants, call
-        self.deleted = Deleted(tenant)
+        self.deleted = DeletedAnswer(tenant)
         self._fields = call_fields(call, check_tenant(tenant))
         self._fields["reason"] = self._fields["reason"] or "the tenant is deleted"
         self._total = 0
@@ -69,7 +69,7 @@ class AsyncDeletion:
             raise invalid("tenant", "tenant_active", "must be disabled before it is deleted")
         await self._tenants.set_state(tenant, "deleting", **self._call)
 
-    async def run(self, progress: Progress, total: int = 0) -> Deleted:
+    async def run(self, progress: Progress, total: int = 0) -> DeletedAnswer:
         """Delete until nothing is left. `total` is about how many rows there are."""
         self._total, tenant = total, self.deleted.tenant
         for _ in range(ROUNDS):

@@ -33,7 +33,7 @@ from ...core.reading import ListHolds, ListKinds, ListPools, ListRecords
 from ...core.validation import invalid
 from ...faces._sync.kernel import Kernel
 from ...kernel.context import Call, call_fields
-from ...wire.tenants import Deleted
+from ...wire.tenants import DeletedAnswer
 from ..tenants import check_tenant
 from .keystore import Keys
 from .tenants import Tenants
@@ -54,7 +54,7 @@ class Deletion:
 
     def __init__(self, kernel: Kernel, keys: Keys, tenants: Tenants, tenant: str, **call: Unpack[Call]) -> None:
         self._executor, self._keys, self._tenants, self._call = kernel.executor, keys, tenants, call
-        self.deleted = Deleted(tenant)
+        self.deleted = DeletedAnswer(tenant)
         self._fields = call_fields(call, check_tenant(tenant))
         self._fields["reason"] = self._fields["reason"] or "the tenant is deleted"
         self._total = 0
@@ -68,7 +68,7 @@ class Deletion:
             raise invalid("tenant", "tenant_active", "must be disabled before it is deleted")
         self._tenants.set_state(tenant, "deleting", **self._call)
 
-    def run(self, progress: Progress, total: int = 0) -> Deleted:
+    def run(self, progress: Progress, total: int = 0) -> DeletedAnswer:
         """Delete until nothing is left. `total` is about how many rows there are."""
         self._total, tenant = total, self.deleted.tenant
         for _ in range(ROUNDS):
