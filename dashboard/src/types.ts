@@ -91,6 +91,34 @@ export interface CursorAnswer {
   server_time: string;
 }
 
+/** What a deletion has ended and removed. */
+export interface DeletedAnswer {
+  tenant: string;
+  holds: number;
+  pools: number;
+  records: number;
+  keys: number;
+}
+
+/** A job that deletes a tenant. */
+export interface DeletionJob {
+  id: string;
+  /** what it does, such as verify */
+  kind: string;
+  state: "cancelled" | "done" | "failed" | "running" | "stopping";
+  /** steps done so far */
+  done: number;
+  /** steps in all, as far as is known; 0 before the first step */
+  total: number;
+  began_at: string;
+  ended_at: string | null;
+  /** of a job that is done: the document that its kind names */
+  result: DeletedAnswer | null;
+  /** of a job that failed */
+  problem: JobProblem | null;
+  server_time: string;
+}
+
 /** Webhook deliveries of this process. */
 export interface Deliveries {
   delivered: number;
