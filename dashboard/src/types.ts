@@ -176,7 +176,8 @@ export interface Effect {
 
 /** A journal entry. */
 export interface EntryAnswer {
-  position: PositionAnswer;
+  /** the entry's position in the journal: the same text for the same entry, without order; for an operator's key, lane and number, such as 0.17 */
+  position: string;
   cursor: string;
   action:
     | "pool.created"
@@ -202,7 +203,10 @@ export interface EntryAnswer {
   slot: number;
   at: string;
   subject: string;
+  /** who made the change, as the caller says */
   actor: string | null;
+  /** the id of the API key that asked, whoever it names as actor */
+  client_id: string | null;
   correlation_id: string | null;
   reason: string | null;
   op: string | null;
@@ -308,7 +312,7 @@ export interface HoldNow {
   version: number;
   /** the tenant, empty for the default one; only where several tenants are shown */
   tenant?: string | null;
-  position?: PositionAnswer | null;
+  position?: string | null;
   uncovered?: Record<string, number> | null;
   owner?: string | null;
   ticket?: string | null;
@@ -405,6 +409,8 @@ export interface KeptCursor {
   follower: string;
   version: number;
   slot: number;
+  /** the generation of the journal in which the cursor was made */
+  generation: string;
   server_time: string;
 }
 
@@ -425,6 +431,10 @@ export interface KeyInfo {
   made_at: string | null;
   expires_at: string | null;
   revoked_at: string | null;
+  /** prefixes of the pools that it is limited to; empty: all pools */
+  pools: string[];
+  /** the verbs that it is limited to; empty: all of its scope */
+  verbs: string[];
 }
 
 /** The API keys of your tenant. */
@@ -529,12 +539,6 @@ export interface PoolPage {
   items: PoolAnswer[];
   next: string | null;
   server_time: string;
-}
-
-/** A position in the journal. */
-export interface PositionAnswer {
-  lane: number;
-  seq: number;
 }
 
 /** The answer to a request that did not succeed. */
@@ -876,6 +880,10 @@ export interface WhoAmI {
   tenant: string;
   /** whether it may call routes that cover all tenants */
   operator: boolean;
+  /** prefixes of the pools that the key is limited to; empty: all pools */
+  pools: string[];
+  /** the verbs that the key is limited to; empty: all of its scope */
+  verbs: string[];
   /** whether this server accepts requests without an API key */
   open: boolean;
   server_time: string;

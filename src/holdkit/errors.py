@@ -89,12 +89,14 @@ class SagaCancelled(HoldkitError):
 class CursorLost(HoldkitError):
     """The journal no longer holds what this cursor has seen (restored, failed over, pruned): choose where to start again.
 
-    `missing` is the least number of entries that were delivered and are now gone, or 0 if that is not known.
+    `missing` is the least number of entries that were delivered and are now gone, or 0 if that is not known. `position` is the
+    lane and the number of an entry that is gone, where that is the reason and is known.
     """
 
-    def __init__(self, message: str, *, missing: int = 0) -> None:
+    def __init__(self, message: str, *, missing: int = 0, position: tuple[int, int] | None = None) -> None:
         super().__init__(message)
         self.missing = missing
+        self.position = position
 
 
 class PromiseBroken(HoldkitError):

@@ -72,7 +72,7 @@ export function Timeline({ entries }: { entries: EntryAnswer[] }) {
   return (
     <ol class="timeline">
       {entries.map((entry) => (
-        <li key={`${entry.position.lane}.${entry.position.seq}`} data-kind={kindOf(entry.action)}>
+        <li key={entry.position} data-kind={kindOf(entry.action)}>
           <div class="timeline-line">
             <Action action={entry.action} />
             {entry.forced && (
@@ -88,6 +88,7 @@ export function Timeline({ entries }: { entries: EntryAnswer[] }) {
             <span class="muted">
               {[
                 entry.actor,
+                entry.client_id && entry.actor !== `api_client:${entry.client_id}` && `with key ${entry.client_id}`,
                 entry.correlation_id && `correlation ${entry.correlation_id}`,
                 entry.op && `operation ${entry.op}`,
               ]

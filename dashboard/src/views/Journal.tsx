@@ -30,7 +30,7 @@ const KINDS: [Kind, string][] = [
 ];
 
 const ring = new RingBuffer<EntryAnswer>(KEPT);
-const seen = new Map<number, number>();
+const seen = new Set<string>();
 const drawn = signal(0);
 const began = signal(false);
 const paused = signal(false);
@@ -61,11 +61,11 @@ function fits(entry: EntryAnswer, wanted: string): boolean {
   );
 }
 
-/** Each lane has its own sequence; after a reconnect the stream repeats entries that were already seen. */
+/** After a reconnect the stream repeats entries that were already seen. Positions can be compared, but have no order. */
 function add(entry: EntryAnswer): void {
-  const { lane, seq } = entry.position;
-  if (seq <= (seen.get(lane) ?? 0)) return;
-  seen.set(lane, seq);
+  if (seen.has(entry.position)) return;
+  seen.add(entry.position);
+  if (seen.size > KEPT) seen.delete(seen.values().next().value as string);
   ring.push(entry);
 }
 
@@ -147,10 +147,7 @@ export function Journal() {
             label="Journal entries, newest first"
             count={list.length}
             rowHeight={phone.value ? 76 : 40}
-            keyOf={(index) => {
-              const at = list[index]?.position;
-              return at ? `${at.lane}.${at.seq}` : "";
-            }}
+            keyOf={(index) => list[index]?.position ?? ""}
             row={(index) => {
               const entry = list[index];
               return entry && <EntryRow entry={entry} />;

@@ -15,6 +15,7 @@ from ..core.validation import invalid
 from ..faces._sync.kernel import Kernel
 from ..kernel.normalise import What
 from ..kernel.results import Hold
+from ..wire.fields import plain_position
 from ..wire.holds import hold_answer, hold_now
 from .options import call_of, call_options, open_kernel, tenant_options, time_of
 from .output import OK, Output, clock_time
@@ -54,7 +55,7 @@ def hold(
         held = hk.hold(
             what, quantity, ttl=seconds(ttl), id=hold_id, entity=entity, metadata=_object(metadata), **call_of(call)
         )
-        document = hold_now(held, time_of(hk), secret=True, with_tenant=True)
+        document = hold_now(held, time_of(hk), plain_position, secret=True, with_tenant=True)
     Output(in_json).write(document, held.ticket or "")
     if not in_json and sys.stdout.isatty():
         click.echo(f"held until {clock_time(held.deadline)} UTC, fence {held.fence}", err=True)
@@ -224,7 +225,7 @@ def row_of(hold: Hold) -> list[str]:
 
 
 def _print(hk: Kernel, hold: Hold, in_json: bool) -> int:
-    document = hold_now(hold, time_of(hk), secret=False, with_tenant=True)
+    document = hold_now(hold, time_of(hk), plain_position, secret=False, with_tenant=True)
     Output(in_json).table([document], HEADS, [row_of(hold)])
     return OK
 

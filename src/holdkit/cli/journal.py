@@ -16,7 +16,7 @@ from ..engines.log.inspection import Seen, entries_of, look
 from ..faces._sync.kernel import Kernel
 from ..kernel.normalise import text_of
 from ..kernel.results import JournalEntry
-from ..wire.fields import encode
+from ..wire.fields import encode, plain_position
 from ..wire.journal import entry_answer
 from .documents import LogDocument
 from .options import open_kernel, tenant_options
@@ -102,7 +102,7 @@ def history(url: str | None, tenant: str, in_json: bool, subject: str, after: st
 
 def _print(entries: Iterable[JournalEntry], in_json: bool) -> None:
     for entry in entries:
-        document = encode(entry_answer(entry, with_tenant=True)) if in_json else None
+        document = encode(entry_answer(entry, plain_position, entry.cursor, with_tenant=True)) if in_json else None
         click.echo(document or entry_line(entry.entry, entry.position))
 
 

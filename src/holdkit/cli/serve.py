@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..server import Keys
     from ..server.configuration import Setting
 
-HEADS = ("key", "name", "scope", "tenant", "state", "expires")
+HEADS = ("key", "name", "scope", "tenant", "state", "expires", "pools", "verbs")
 
 
 def need_server() -> None:
@@ -204,17 +204,30 @@ def _keys(url: str | None, *, create: bool = False) -> Iterator[tuple[Kernel, Ke
 @click.option("--scope", type=click.Choice(["read", "hold", "admin"]), default="hold", show_default=True)
 @click.option("--tenant", default="", help="tenant that the key gives access to")
 @click.option("--ttl", help="time until it expires, such as 30d  [default: never]")
+@click.option("--pools", multiple=True, metavar="PREFIX", help="limit it to pools that begin so; may be repeated")
+@click.option("--verbs", default="", help="limit it to these verbs, such as hold,confirm,read")
 @url_option
 @as_json
-def make(url: str | None, in_json: bool, name: str, scope: Any, tenant: str, ttl: str | None) -> int:
+def make(
+    url: str | None,
+    in_json: bool,
+    name: str,
+    scope: Any,
+    tenant: str,
+    ttl: str | None,
+    pools: tuple[str, ...],
+    verbs: str,
+) -> int:
     """Create an API key. Its text is printed only this once.
 
     \b
     Example:
       holdkit keys make checkout --scope hold --ttl 365d
+      holdkit keys make box-office --pools show: --verbs hold,confirm,release
     """
+    wanted = [verb.strip() for verb in verbs.split(",") if verb.strip()]
     with _keys(url, create=True) as (hk, store):
-        new = store.make(name, scope=scope, tenant=tenant, ttl=ttl)
+        new = store.make(name, scope=scope, tenant=tenant, ttl=ttl, pools=pools, verbs=wanted)
         document = KeyAnswer(new.info, new.text, time_of(hk))
     Output(in_json).write(document, new.text)
     return OK
@@ -281,4 +294,6 @@ def _row(key: KeyInfo) -> list[str]:
         key.tenant,
         key.state,
         "-" if key.expires_at is None else f"{key.expires_at:%Y-%m-%d %H:%M:%S}",
+        " ".join(key.pools) or "-",
+        " ".join(key.verbs) or "-",
     ]

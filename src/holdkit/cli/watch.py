@@ -20,6 +20,7 @@ from ..core.model import Pool
 from ..faces._sync.kernel import Kernel
 from ..kernel.normalise import text_of
 from ..kernel.results import Hold, JournalEntry
+from ..wire.fields import plain_position
 from ..wire.holds import hold_answer
 from ..wire.journal import entry_answer
 from ..wire.pools import pool_answer
@@ -228,6 +229,6 @@ class Watcher:
             url=self._hk.url,
             pools=tuple(pool_answer(pool, with_tenant=True) for pool in self.pools),
             holds=tuple(hold_answer(hold.row, with_tenant=True) for hold in self.holds),
-            entries=tuple(entry_answer(entry, with_tenant=True) for entry in self.tail),
+            entries=tuple(entry_answer(entry, plain_position, entry.cursor, with_tenant=True) for entry in self.tail),
             rates=self.rates,
         )

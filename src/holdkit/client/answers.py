@@ -112,16 +112,22 @@ def row_from(document: HoldAnswer) -> StoredHold:
 
 def receipt_from(document: HoldNow, durability: Survives | None, decided: datetime | None = None) -> Receipt:
     """The result of a change, as the kernel's own executor would return it."""
-    position = document.position
     return Receipt(
         slot=document.held_slot if decided is None else slot_of(decided),
         hold=row_from(document),
         token=document.owner,
         uncovered=document.uncovered,
         replayed=document.replayed,
-        position=None if position is None else Position(position.lane, position.seq),
+        position=position_from(document.position),
         durability=durability,
+        position_text=document.position,
     )
+
+
+def position_from(shown: str | None) -> Position | None:
+    """Lane and number, which only an operator's key is shown."""
+    lane, dot, seq = (shown or "").partition(".")
+    return Position(int(lane), int(seq)) if dot else None
 
 
 def hold_from(document: HoldNow, owner: str | None, durability: Survives | None = None) -> Hold:

@@ -51,7 +51,9 @@ _TYPES: Final[dict[type[Any], str]] = {
     ReturnToPool: "return_to_pool",
 }
 USE_THE_BUDGET: Final = "use hold and consume of the budget itself"
-_NOT_SENT: Final = frozenset(("tenant", "fingerprint", "ttl_slots", "by_slots", "if_version", "late_overage"))
+_NOT_SENT: Final = frozenset(
+    ("tenant", "fingerprint", "ttl_slots", "by_slots", "if_version", "late_overage", "client_id")
+)
 
 
 def verb_of(command: AnyCommand) -> str:

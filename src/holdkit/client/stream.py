@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -21,7 +21,10 @@ class StreamCursor:
 
     def __init__(self, cursor: str | None) -> None:
         self.cursor = cursor
-        self._seen: dict[int, int] = {}
+        self._ahead: set[str] = set()
+        """Positions of entries that were seen, and that the cursor does not cover yet."""
+        self._packet: list[str] = []
+        """Positions of the entries that came since the stream's last cursor."""
         self._next_cursor: str | None = None
         self._partial = b""
 
@@ -31,12 +34,17 @@ class StreamCursor:
             self.cursor = cursor
 
     def is_new(self, entry: EntryAnswer) -> bool:
-        """Whether this entry has not been seen before; marks it as seen."""
-        lane, seq = entry.position.lane, entry.position.seq
-        if seq <= self._seen.get(lane, 0):
+        """Whether this entry has not been seen before; marks it as seen. Positions have no order, but what comes
+        again lies behind the cursor, so only what the cursor does not cover must be remembered."""
+        if entry.position in self._ahead:
             return False
-        self._seen[lane] = seq
+        self._ahead.add(entry.position)
         return True
+
+    def move(self, cursor: str, covered: Iterable[str]) -> None:
+        """Move to a cursor that covers the entries at these positions too."""
+        self.cursor = cursor
+        self._ahead.difference_update(covered)
 
     def entries(self, packet: bytes) -> Iterator[EntryAnswer]:
         """The new entries in a packet of the stream."""
@@ -58,15 +66,19 @@ class StreamCursor:
             self._next_cursor = line[4:]
         elif line.startswith("data: "):
             entry = read_entry(line[6:]) if line.startswith('data: {"position"') else None
+            new = entry is not None and self.is_new(entry)
+            if entry is not None:
+                self._packet.append(entry.position)
             if self._next_cursor is not None:
-                self.cursor, self._next_cursor = self._next_cursor, None
-            if entry is not None and self.is_new(entry):
+                self.move(self._next_cursor, self._packet)
+                self._packet, self._next_cursor = [], None
+            if entry is not None and new:
                 return entry if entry.cursor else replace(entry, cursor=self.cursor or "")
         return None
 
     def restart(self) -> None:
         """The last stream has ended, perhaps in the middle of an event."""
-        self._next_cursor, self._partial = None, b""
+        self._next_cursor, self._partial, self._packet = None, b"", []
 
 
 class LocalState(NamedTuple):

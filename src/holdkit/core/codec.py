@@ -62,7 +62,7 @@ def fingerprint(command: AnyCommand, client_id: bytes = b"", original: AnyComman
     If, and only if, the answer carries an owner token, they also distinguish one `client_id` from another.
     """
     asked = command if original is None else original
-    asked = structs.replace(asked, tenant="", op=None, actor=None, correlation_id=None, reason=None)
+    asked = structs.replace(asked, tenant="", op=None, actor=None, correlation_id=None, reason=None, client_id=None)
     if isinstance(asked, PLACING) and len(asked.legs) > 1:
         asked = structs.replace(asked, legs=tuple(sorted(asked.legs, key=lambda leg: leg.pool)))
     key = client_id if isinstance(command, PLACING) else b""

@@ -38,6 +38,8 @@ class Command(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=True, g
     reason: str | None = None
     fingerprint: str = ""
     """Of the payload as the caller wrote it; the kernel computes it before it mints ids and tokens."""
+    client_id: str | None = None
+    """The client that a server has authenticated. The kernel sets it: a caller cannot choose it."""
 
 
 class CreatePool(Command, frozen=True):

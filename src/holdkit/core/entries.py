@@ -89,3 +89,5 @@ class Entry(Struct, frozen=True, gc=False, omit_defaults=True):
     forced: bool = False
     part: bool = False
     """It has only the pools of this lane: the change of the hold itself is an entry in the hold's own lane."""
+    client_id: str | None = None
+    """The client that asked, as a server has authenticated it, whoever it names as actor."""

@@ -127,6 +127,8 @@ class Receipt(Done, frozen=True, gc=False, omit_defaults=True, tag="done"):
     """None: nothing was written, or the number is assigned after the caller's own transaction has committed."""
     durability: Survives | None = None
     """None in the caller's own transaction: the answer is as durable as that."""
+    position_text: str | None = None
+    """The position as a server showed it, if one was asked."""
 
 
 class Operation(Struct, frozen=True, gc=False):

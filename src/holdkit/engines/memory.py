@@ -159,7 +159,8 @@ class Journal:
 
     def _behind(self, seq: int) -> Iterator[Numbered]:
         if seq < self.baseline.seq:
-            raise CursorLost(f"entries up to {self.baseline.seq} are no longer kept, and {seq + 1} was asked for")
+            gone = f"entries up to {self.baseline.seq} are no longer kept, and {seq + 1} was asked for"
+            raise CursorLost(gone, position=(0, seq + 1))
         return ((number, self._entries[number]) for number in range(seq + 1, self.last_seq + 1))
 
     def about(self, tenant: str, subject: str, limit: int | None) -> list[JournalRow]:

@@ -229,14 +229,15 @@ def missing_in(cursor: str, ends: Mapping[int, int]) -> list[tuple[int, int]]:
 
 
 def cut_back(name: str, lost: list[tuple[int, int]], ends: Mapping[int, int], advice: str) -> CursorLost:
-    """The error of a follower that was shown these entries, of a journal that has these ends."""
-    missing = sum(max(1, seq - ends.get(lane, 0)) for lane, seq in lost)
-    lane, seq = lost[0]
+    """The error of a follower that was shown these entries (none, if it cannot tell which), of a journal that has these ends."""
+    missing = sum(max(1, seq - ends.get(lane, 0)) for lane, seq in lost) or 1
+    one = f" (entry {lost[0][1]} of lane {lost[0][0]} is one)" if lost else ""
     return CursorLost(
         f"the follower named {name!r} was shown at least {missing} entr{'y' if missing == 1 else 'ies'} that the journal no "
-        f"longer has (entry {seq} of lane {lane} is one): a failover or a restore has cut it back, and the saved cursor with it. "
+        f"longer has{one}: a failover or a restore has cut it back, and the saved cursor with it. "
         f"Undo what they caused, then {advice}: it goes on from the saved cursor",
         missing=missing,
+        position=lost[0] if lost else None,
     )
 
 

@@ -59,8 +59,13 @@ class JournalEntry:
     @property
     def cursor(self) -> str:
         """Opaque text: `journal(after=…)`, `follow(after=…)` and a history go on behind this entry."""
+        return encode_cursor(self.positions, self.generation)
+
+    @property
+    def positions(self) -> Positions:
+        """What the cursor says of each lane."""
         seen = "" if self.entry.action is Action.JOURNAL_BASELINE else self.digest  # no entry looks like it
-        return encode_cursor({**self._positions, self._row.lane: (self._row.seq, seen)}, self.generation)
+        return {**self._positions, self._row.lane: (self._row.seq, seen)}
 
     @property
     def digest(self) -> str:
@@ -96,6 +101,12 @@ class JournalEntry:
     def actor(self) -> str | None:
         """Who did it."""
         return self.entry.actor
+
+    @property
+    def client_id(self) -> str | None:
+        """The client that asked, as a server has authenticated it: the id of its API key, whoever it names as actor. None if
+        no server was asked."""
+        return self.entry.client_id
 
     @property
     def correlation_id(self) -> str | None:

@@ -31,6 +31,7 @@ class Mint:
         self, clock: Callable[[], Slot], randomness: Randomness = os.urandom, lanes: int = 1, client_id: bytes = b""
     ) -> None:
         self._clock, self._randomness, self._lanes, self._client_id = clock, randomness, lanes, client_id
+        self._client_text = client_id.decode() or None
 
     def for_client(self, client_id: str) -> Mint:
         """The same for one of several clients: an answer that contains a token is not given to another of them."""
@@ -47,6 +48,8 @@ class Mint:
         now. The fingerprint is taken of the original, so that a retry is the same operation however late it comes.
         """
         changes: dict[str, Any] = {}
+        if command.client_id != self._client_text:
+            changes["client_id"] = self._client_text  # whatever the caller wrote
         if command.op is not None:
             changes["fingerprint"] = fingerprint(command, self._client_id, original or original_of(command))
         if isinstance(command, PLACING):
@@ -84,6 +87,7 @@ class Mint:
                         owner=tokens[at - 32 : at] if owner is None else owner,
                         metadata=None if metadata is None else msgspec.json.decode(canonical_json(metadata)),
                         fingerprint=taken_of or "",
+                        client_id=self._client_text,
                     )
                 )
             else:

@@ -140,7 +140,7 @@ class Hold:
 
     @property
     def seq(self) -> int:
-        """The journal number of this change; 0 if nothing was written."""
+        """The journal number of this change; 0 if there is no `position`."""
         return 0 if self.position is None else self.position.seq
 
     @property
@@ -162,8 +162,18 @@ class Hold:
 
     @property
     def position(self) -> Position | None:
-        """The position of this change in the journal; None if nothing was written."""
+        """The position of this change in the journal. None if nothing was written, and from a server, unless its API key is an
+        operator's: numbers count the entries of all tenants."""
         return None if self._done is None else self._done.position
+
+    @property
+    def position_text(self) -> str | None:
+        """The position as text, to compare with that of an entry or a webhook's event: equal for the same entry. Texts from a
+        server have no order. None if nothing was written."""
+        if self._done is None or self._done.position_text is not None:
+            return None if self._done is None else self._done.position_text
+        position = self._done.position
+        return None if position is None else f"{position.lane}.{position.seq}"
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the secrets, ready for JSON."""

@@ -7,32 +7,49 @@ revoked and expired keys all get the same answer after the same work.
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import logging
 from collections import OrderedDict
 from collections.abc import Callable
 from typing import Final
 
+from ..core.validation import invalid
 from ..errors import HoldkitError
 from ..faces._async.kernel import AsyncKernel
 from ._async.keystore import AsyncKeys
 from ._async.tenants import AsyncTenants
 from .directory import Directory
+from .key_limits import KeyLimit
 from .keys import StoredKey, admits, allows, hash_secret, read_key
+from .positions import PlainPositions, SealedPositions
 from .problems import Problem
 from .rates import Rates
-from .request import Caller
+from .request import Caller, Scope
 from .routing import Route
 from .settings import Settings
 
 log = logging.getLogger("holdkit.server")
 
 _NO_ID: Final = "a" * 16
+MAX_PERSON: Final = 256
+"""Characters of the name that a trusted proxy gives a person."""
 
 
 def operators_only(caller: Caller) -> None:
-    """Refuse the key of any tenant but the default one."""
-    if caller.tenant:
-        raise Problem(403, "operator_only", "this covers all tenants and needs an API key of the default tenant")
+    """Refuse the key of any tenant but the default one, and limited keys."""
+    if not caller.operator:
+        detail = "this covers all tenants and needs an API key of the default tenant, without a limit to pools or verbs"
+        raise Problem(403, "operator_only", detail)
+
+
+def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network:
+    """A network that a setting names, or `InvalidRequest`."""
+    try:
+        return ipaddress.ip_network(text)
+    except ValueError as error:
+        raise invalid(
+            "trusted_proxies", "network_malformed", f"{text!r} is not a network such as 10.0.0.5/32: {error}"
+        ) from None
 
 
 class Admission:
@@ -44,7 +61,9 @@ class Admission:
         self._pepper = b""
         self._callers: OrderedDict[str, tuple[StoredKey, Caller]] = OrderedDict()
         self.rates = Rates(settings)
-        self._anonymous = Caller("anonymous", "", "admin", kernel, "anonymous")
+        self._actor_header = settings.actor_header.lower().encode()
+        self._trusted = [_network(one) for one in settings.trusted_proxies]
+        self._anonymous = Caller("anonymous", "", "admin", kernel, "anonymous", PlainPositions())
         self.on_refresh: Callable[[], None] = lambda: None
         """Called after each refresh, whether or not anything changed."""
 
@@ -84,9 +103,47 @@ class Admission:
             raise Problem(403, "tenant_disabled", "an operator has disabled this tenant: ask who runs the server")
         if not allows(caller.scope, needed):
             raise Problem(403, "scope_too_small", f"this needs an API key with scope {needed}")
+        if caller.limit is not None:
+            caller.limit.admit(route.kind)
         if route.operator:
             operators_only(caller)
         return caller
+
+    def person(self, scope: Scope, headers: dict[bytes, bytes]) -> str | None:
+        """The actor that a trusted proxy names. The header is ignored from any other peer: callers could choose it."""
+        raw = headers.get(self._actor_header)
+        peer = scope.get("client")
+        if raw is None or not peer or not self._is_trusted(peer[0]):
+            return None
+        if [name for name, _ in scope["headers"]].count(
+            self._actor_header
+        ) > 1:  # the proxy has added to the caller's own
+            raise Problem(
+                400, "header_twice", "the header that names the actor may be sent only once: the proxy must replace it"
+            )
+        try:
+            name = raw.decode().strip()
+        except UnicodeDecodeError:
+            name = ""
+        if not 0 < len(name) <= MAX_PERSON or not name.isprintable():
+            detail = f"the header that names the actor must have 1 to {MAX_PERSON} printable characters, as UTF-8"
+            raise Problem(400, "actor_header_malformed", detail)
+        return f"user:{name}"
+
+    def _is_trusted(self, peer: str) -> bool:
+        try:
+            address = ipaddress.ip_address(peer)
+        except ValueError:
+            return False
+        mapped = getattr(address, "ipv4_mapped", None)  # how a socket for both families shows an IPv4 peer
+        return any((mapped or address) in network for network in self._trusted)
+
+    def positions(self, tenant: str, *, sealed: bool = False) -> PlainPositions:
+        """How the callers and webhooks of a tenant see positions and cursors: readable for the default tenant, whose keys are
+        operators' unless they are limited, sealed for the others."""
+        if not tenant and not sealed:
+            return PlainPositions()
+        return SealedPositions(self._pepper, tenant, self.kernel.executor.engine.lanes)
 
     def _authenticated(self, header: bytes | None) -> Caller:
         if header is None:
@@ -105,7 +162,9 @@ class Admission:
         if found is not None and found[0] is key:
             return found[1]
         kernel = AsyncKernel(self.kernel.executor.for_client(key.id), key.tenant)
-        caller = Caller(key.id, key.tenant, key.scope, kernel, f"api_client:{key.id}")
+        limit = KeyLimit(key) if key.limited else None
+        positions = self.positions(key.tenant, sealed=limit is not None)
+        caller = Caller(key.id, key.tenant, key.scope, kernel, f"api_client:{key.id}", positions, limit)
         self._callers[key.id] = (key, caller)
         if len(self._callers) > 10_000:
             self._callers.popitem(last=False)

@@ -55,7 +55,11 @@ class Running:
         self.quotas = Quotas(kernel.executor, self.admission.directory, settings)
         self.feeds = Feeds()
         self.webhook_sender = WebhookSender(
-            kernel.executor, settings.webhooks, server_secret=pepper, disabled=self.admission.directory.disabled
+            kernel.executor,
+            settings.webhooks,
+            server_secret=pepper,
+            disabled=self.admission.directory.disabled,
+            positions=self.admission.positions,
         )
         self.metrics = Metrics()
         self.timeouts = Timeouts()

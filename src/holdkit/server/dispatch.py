@@ -16,7 +16,7 @@ from .admission import operators_only
 from .decoding import decode_body, read_body, read_query
 from .exports import export_tenant
 from .problems import Problem, problem_body, problem_of
-from .request import DURABILITY, REPLAYED, Answer, Receive, Request, Scope, Send, read_headers
+from .request import DURABILITY, REPLAYED, Answer, Receive, Request, Scope, Send, read_headers, refuse_tickets
 from .routing import Route, segments_of
 from .streams import events
 
@@ -77,6 +77,8 @@ async def _handle(application: Application, request: Request, send: Send) -> Ans
         raise Problem(404, "not_found", "there is no such path: see /v1/openapi.json")
     route = _route(methods, scope["method"])
     request.kind = route.kind
+    if request.names:
+        refuse_tickets(request.names)
     if application.running is None:
         raise Problem(503, "not_started", "the application is not running: enter its lifespan in the host's lifespan")
     return await _answer(application.running, route, request, send)
@@ -99,6 +101,8 @@ async def _answer(running: Running, route: Route, request: Request, send: Send) 
         _check_host(request)
     if route.scope is not None:
         request.caller = running.admission.admit(request.headers, route)
+        if settings.trusted_proxies:
+            request.person = running.admission.person(request.scope, request.headers)
     if running.in_work >= running.bounds.requests:
         raise Problem(503, "overloaded", "the server is processing too many requests: retry later", retry_after=0.2)
     tenant = request.caller.tenant if route.scope is not None else STRANGERS
@@ -135,6 +139,9 @@ async def _work(route: Route, request: Request, seconds: float) -> Answer | None
             400, "if_match_unsupported", "If-Match is not supported here: a hold is protected by its owner token"
         )
     await _read_body(route, request)
+    if route.scope is not None and request.caller.limit is not None:
+        with running.timeouts.limit(seconds):
+            await request.caller.limit.check(request)
     op = request.op if route.retry_key is not None else None
     if op is None:
         if route.retry_key == "required":

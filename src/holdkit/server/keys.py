@@ -24,6 +24,16 @@ from ..wire.keys import KeyInfo, Scope
 SCOPES: Final[tuple[Scope, ...]] = ("read", "hold", "admin")
 """In ascending order: each includes the ones before it."""
 
+VERBS: Final[dict[str, Scope]] = {
+    "read": "read",
+    **dict.fromkeys(("hold", "consume", "confirm", "release", "extend", "expire", "return"), "hold"),
+    **dict.fromkeys(("put_record", "move_cursor"), "hold"),
+    **dict.fromkeys(("create_pool", "resize_pool", "remove_pool", "archive_pool", "unarchive_pool"), "admin"),
+    "return_to_pool": "admin",
+}
+"""What a key may be limited to, and the scope that each of them needs."""
+MAX_PREFIXES: Final = 20
+"""Prefixes of pools that a key may be limited to."""
 MAX_KEYS: Final = 1_000
 """Active keys of one tenant, unless a server's settings say otherwise."""
 KEPT_ENDED: Final[Slot] = 30 * DAY
@@ -48,6 +58,15 @@ class StoredKey(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_un
     """The hash of the secret before the last rotation."""
     old_until: Slot | None = None
     """When the old secret expires."""
+    pools: tuple[str, ...] = ()
+    """Prefixes of the pools that it is limited to; empty: all pools."""
+    verbs: tuple[str, ...] = ()
+    """The verbs that it is limited to; empty: all that its scope allows."""
+
+    @property
+    def limited(self) -> bool:
+        """Whether it is limited to pools or verbs."""
+        return bool(self.pools or self.verbs)
 
 
 class NewKey(Struct, frozen=True):
@@ -130,6 +149,8 @@ def shown(key: StoredKey, now: Slot) -> KeyInfo:
         name=key.name,
         state=state_of(key, now),
         made_at=datetime_of(key.made_at),
+        pools=key.pools,
+        verbs=key.verbs,
         expires_at=datetime_of(key.expires_at),
         revoked_at=datetime_of(key.revoked_at),
     )
@@ -146,3 +167,24 @@ def check_scope(scope: object) -> Scope:
 def check_name(name: object) -> str:
     """Check the name of a key."""
     return text(name, "name", 128)
+
+
+def check_pools(pools: Iterable[str]) -> tuple[str, ...]:
+    """Check the prefixes of pools that a key is limited to."""
+    found = tuple(dict.fromkeys(text(prefix, "pools", 512) for prefix in pools))
+    if len(found) > MAX_PREFIXES:
+        raise invalid("pools", "pools_too_many", f"at most {MAX_PREFIXES} prefixes are allowed")
+    if any(prefix.startswith("~") for prefix in found):
+        raise invalid("pools", "pools_reserved", "pools that begin with ~ are reserved: a limited key cannot use them")
+    return found
+
+
+def check_verbs(verbs: Iterable[str], scope: Scope) -> tuple[str, ...]:
+    """Check the verbs that a key is limited to: known, and within its scope."""
+    found = tuple(dict.fromkeys(verbs))
+    for verb in found:
+        if verb not in VERBS:
+            raise invalid("verbs", "verb_unknown", f"must be some of {', '.join(VERBS)}")
+        if not allows(scope, VERBS[verb]):
+            raise invalid("verbs", "verb_beyond_scope", f"the verb {verb} needs scope {VERBS[verb]}")
+    return found

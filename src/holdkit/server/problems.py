@@ -112,7 +112,8 @@ def problem_of(error: BaseException) -> Problem:
         reason = "saga_busy" if isinstance(error, errors.SagaBusy) else "overloaded"
         return Problem(503, reason, plain(error), retry_after=error.retry_after)
     if isinstance(error, errors.CursorLost):
-        return Problem(410, "cursor_lost", plain(error))
+        lost = "the journal no longer has the entry that this cursor saw: start anew, from the beginning or from GET /v1/cursor"
+        return Problem(410, "cursor_lost", plain(error) if error.position is None else lost)
     if isinstance(error, errors.EngineError):
         return Problem(
             503, "engine_error", "the storage failed, and this attempt changed nothing: retry later", retry_after=1.0

@@ -6,14 +6,17 @@ from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from ..core.codec import is_ticket, read_ticket
 from ..core.model import Slot
 from ..faces._async.kernel import AsyncKernel
 from ..wire.fields import at, encode
 from ..wire.keys import Scope as KeyScope
+from .positions import PlainPositions
 from .problems import Problem
 
 if TYPE_CHECKING:
     from .application import Running
+    from .key_limits import KeyLimit
     from .routing import Route
 
 
@@ -21,12 +24,23 @@ Headers = Sequence[tuple[bytes, bytes]]
 
 CLOSE_CONNECTION: Final = "holdkit.close_connection"
 """In the state of a request's scope: closes the connection at once."""
+TICKET: Final = b"holdkit-ticket"
+"""Carries the ticket of a hold: id and owner token."""
 JSON: Final = (b"content-type", b"application/json")
 DURABILITY: Final = b"holdkit-durability"
 """The durability of the change that this answers: one of `Survives`."""
 REPLAYED: Final = (b"idempotency-replayed", b"true")
 _ONCE: Final = frozenset(
-    (b"authorization", b"idempotency-key", b"content-length", b"content-type", b"host", b"if-match", b"last-event-id")
+    (
+        b"authorization",
+        b"idempotency-key",
+        TICKET,
+        b"content-length",
+        b"content-type",
+        b"host",
+        b"if-match",
+        b"last-event-id",
+    )
 )
 """Headers that must not occur twice, because proxies could disagree on which one counts."""
 
@@ -34,10 +48,30 @@ _ONCE: Final = frozenset(
 class Caller:
     """The caller that an API key belongs to. The tenant of a request comes only from here."""
 
-    __slots__ = ("actor", "id", "kernel", "scope", "tenant")
+    __slots__ = ("actor", "id", "kernel", "limit", "operator", "positions", "scope", "show", "tenant")
 
-    def __init__(self, id: str, tenant: str, scope: KeyScope, kernel: AsyncKernel, actor: str) -> None:
+    def __init__(
+        self,
+        id: str,
+        tenant: str,
+        scope: KeyScope,
+        kernel: AsyncKernel,
+        actor: str,
+        positions: PlainPositions,
+        limit: KeyLimit | None = None,
+    ) -> None:
         self.id, self.tenant, self.scope, self.kernel, self.actor = id, tenant, scope, kernel, actor
+        self.limit = limit
+        """The pools and verbs that the key is limited to."""
+        self.operator = not tenant and limit is None
+        """Whether it may read what covers all tenants."""
+        self.positions = positions
+        self.show = positions.position
+        """Spells a position for this caller."""
+
+    def cursor(self, given: str | None) -> str | None:
+        """The kernel's cursor for one that the caller sent, if it sent one; raises `InvalidRequest`."""
+        return None if given is None else self.positions.read(given)
 
 
 class Answer:
@@ -54,7 +88,9 @@ class Answer:
 class Request:
     """A request as a handler sees it, after all checks."""
 
-    __slots__ = ("body", "caller", "headers", "id", "kind", "names", "query", "receive", "route", "running", "scope")
+    __slots__ = (
+        "body", "caller", "headers", "id", "kind", "names", "person", "query", "receive", "route", "running", "scope",
+    )  # fmt: skip
 
     caller: Caller
     body: Any
@@ -66,6 +102,8 @@ class Request:
         """The name of the request in metrics."""
         self.names: tuple[str, ...] = ()
         """The variable segments of the path, in order."""
+        self.person: str | None = None
+        """The actor that a trusted proxy names."""
         self.route: Route
         self.running: Running
 
@@ -83,6 +121,31 @@ class Request:
         """The engine's time, but not before the slots that the answer has `seen`."""
         return at(max([self.caller.kernel.executor.now(), *(slot for slot in seen if slot is not None)]))
 
+    def actor(self, claimed: str | None) -> str:
+        """Who makes the change: the person that a trusted proxy names, else whom the caller names, else the API key."""
+        if self.person is None:
+            return self.caller.actor if claimed is None else claimed
+        if claimed is not None and claimed != self.person:
+            detail = "the proxy has authenticated another actor: leave `actor` out"
+            raise Problem(400, "actor_conflict", detail)
+        return self.person
+
+    @property
+    def hold_named(self) -> str:
+        """The hold that a path names: its id or, if the request carries one, its ticket; the path then has `-` for the id, or the
+        same id."""
+        name = self.names[0]
+        raw = self.headers.get(TICKET)
+        if raw is None:
+            return name
+        given = raw.decode("latin-1").strip()
+        parts = read_ticket(given)
+        if parts is None or name not in ("-", parts[0]):
+            raise Problem(
+                400, "ticket_malformed", "Holdkit-Ticket must be the ticket of the hold in the path, or of `-`"
+            )
+        return given
+
     @property
     def op(self) -> str | None:
         """The operation id, from Idempotency-Key."""
@@ -97,6 +160,13 @@ class Request:
                 400, "idempotency_key_malformed", "Idempotency-Key must be 1 to 200 printable ASCII characters"
             )
         return key
+
+
+def refuse_tickets(names: tuple[str, ...]) -> None:
+    """Refuse a ticket in a path, where every access log would keep it."""
+    if any(map(is_ticket, names)):
+        detail = "a ticket is a secret: send it in the header Holdkit-Ticket, with `-` for the hold in the path"
+        raise Problem(400, "ticket_in_path", detail)
 
 
 def answer(value: Any, status: int = 200, headers: Headers = ()) -> Answer:

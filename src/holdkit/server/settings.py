@@ -181,6 +181,27 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     tenant_burst: Annotated[
         Count, Meta(description="tokens of all API keys of one tenant in a burst, in each process")
     ] = 20_000
+    trusted_proxies: Annotated[
+        tuple[str, ...],
+        Meta(
+            description="networks of authenticating proxies, such as 10.0.0.5/32: only from these the `actor_header` is believed; "
+            "none by default"
+        ),
+    ] = ()
+    actor_header: Annotated[
+        str,
+        Meta(
+            min_length=1,
+            description="header in which a trusted proxy names the person that it has authenticated: the actor of the request",
+        ),
+    ] = "x-forwarded-user"
+    journal_scan: Annotated[
+        Count,
+        Meta(
+            description="entries of all tenants that a request searches backwards, in all lanes together, for the last entries "
+            "of its own tenant; beyond that it answers with fewer"
+        ),
+    ] = 50_000
     max_streams: Annotated[
         Count, Meta(description="open event streams per process; never more than half of `max_connections`")
     ] = 200

@@ -185,7 +185,7 @@ async def entries(stream: Stream, after: str | None, *, of_all: bool = False) ->
     """Entries as they are committed, after a cursor or from now on. The cursor is checked before the stream begins."""
     request, kernel = stream.request, stream.request.kernel
     follower = AsyncFollower(kernel.executor, None if of_all else request.caller.tenant)
-    began = after or await kernel.cursor()
+    began = request.caller.cursor(after or None) or await kernel.cursor()
     await follower.begin(began)
     return _entries(stream, follower, began, of_all)
 
@@ -194,8 +194,8 @@ async def _entries(stream: Stream, follower: AsyncFollower, began: str, of_all: 
     request = stream.request
     committed = request.kernel.executor.committed
     request.kernel.executor.listen()
-    generation = await request.kernel.generation()
-    yield sse("hello", encode({"server_time": request.now(), "generation": generation}), began)
+    generation, positions = await request.kernel.generation(), request.caller.positions
+    yield sse("hello", encode({"server_time": request.now(), "generation": generation}), positions.show(began))
     while stream.bye is None and not committed.closed:
         count = committed.count
         try:
@@ -204,9 +204,9 @@ async def _entries(stream: Stream, follower: AsyncFollower, began: str, of_all: 
             yield sse("lost", b"{}")
             return
         if page:
-            last = page[-1].cursor
-            sent = [sse(one.action, encode(entry_answer(one, "", with_tenant=of_all))) for one in page[:-1]]
-            sent.append(sse(page[-1].action, encode(entry_answer(page[-1], last, with_tenant=of_all)), last))
+            show, last = positions.position, positions.cursor_behind(page[-1])
+            sent = [sse(one.action, encode(entry_answer(one, show, "", with_tenant=of_all))) for one in page[:-1]]
+            sent.append(sse(page[-1].action, encode(entry_answer(page[-1], show, last, with_tenant=of_all)), last))
             yield b"".join(sent)
         if follower.at_end:
             await committed.wait(count, POLL)

@@ -6,6 +6,7 @@ that each limit is defined once.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import datetime
 from functools import lru_cache
 from typing import Annotated, Final, TypeAlias
@@ -14,6 +15,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from ..core.model import MAX_QUANTITY, Slot
+from ..core.outcomes import Position
 from ..kernel.normalise import EPOCH, datetime_of
 
 encode: Final = msgspec.json.Encoder(enc_hook=str).encode
@@ -46,6 +48,22 @@ Tenant: TypeAlias = Annotated[
 ]
 Limit: TypeAlias = Annotated[int, Meta(ge=1, le=1_000)]
 AllTenants: TypeAlias = Annotated[bool, Meta(description="entries of all tenants; for keys of the default tenant")]
+PositionText: TypeAlias = Annotated[
+    str,
+    Meta(
+        description="the entry's position in the journal: the same text for the same entry, without order; for an operator's "
+        "key, lane and number, such as 0.17"
+    ),
+]
+ShowPosition: TypeAlias = Callable[[Position], str]
+"""Spells a position for the caller of a request."""
+
+
+def plain_position(position: Position) -> str:
+    """A position for those who may see lane and number: `0.17` is entry 17 of lane 0."""
+    return f"{position.lane}.{position.seq}"
+
+
 Version: TypeAlias = Annotated[int, Meta(extra_json_schema={"minimum": 0})]
 
 

@@ -10,7 +10,22 @@ from msgspec import Meta, Raw, Struct
 from ..core.commands import Overage
 from ..core.model import Slot, State, StoredHold
 from ..kernel.results import Hold
-from .fields import Amounts, Body, Limit, Moment, PoolId, Quantity, Span, Tenant, Time, Token, Total, at
+from .fields import (
+    Amounts,
+    Body,
+    Limit,
+    Moment,
+    PoolId,
+    PositionText,
+    Quantity,
+    ShowPosition,
+    Span,
+    Tenant,
+    Time,
+    Token,
+    Total,
+    at,
+)
 
 _EMPTY: Final = Raw(b"{}")
 
@@ -109,13 +124,6 @@ class LegAnswer(Struct):
     returned: int
 
 
-class PositionAnswer(Struct, frozen=True):
-    """A position in the journal."""
-
-    lane: int
-    seq: int
-
-
 class HoldAnswer(Struct, kw_only=True, omit_defaults=True):
     """A hold, without its owner token."""
 
@@ -141,7 +149,7 @@ class HoldAnswer(Struct, kw_only=True, omit_defaults=True):
 class HoldNow(HoldAnswer, kw_only=True):
     """One hold, and the result of the call."""
 
-    position: PositionAnswer | None = None
+    position: PositionText | None = None
     uncovered: dict[str, int] | None = None
     owner: str | None = None
     ticket: str | None = None
@@ -180,7 +188,7 @@ def hold_answer(row: StoredHold, *, with_tenant: bool = False) -> HoldAnswer:
     )
 
 
-def hold_now(hold: Hold, now: datetime, *, secret: bool, with_tenant: bool = False) -> HoldNow:
+def hold_now(hold: Hold, now: datetime, show: ShowPosition, *, secret: bool, with_tenant: bool = False) -> HoldNow:
     """A hold that a call just changed; with `secret`, including its token. Written out, because a batch makes up to a thousand
     of them."""
     row, position = hold.row, hold.position
@@ -202,7 +210,7 @@ def hold_now(hold: Hold, now: datetime, *, secret: bool, with_tenant: bool = Fal
         metadata=_EMPTY if row.metadata is None else Raw(row.metadata.encode()),
         version=row.version,
         tenant=row.tenant if with_tenant else None,
-        position=None if position is None else PositionAnswer(position.lane, position.seq),
+        position=None if position is None else show(position),
         uncovered=hold.uncovered or None,
         owner=hold.owner if secret else None,
         ticket=hold.ticket if secret else None,

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from msgspec import Meta, Raw, Struct
 
 from ..core.entries import Action
 from ..core.model import Slot
 from ..kernel.results import JournalEntry
-from .fields import AllTenants, Limit, Tenant, Time, Version, at
-from .holds import PositionAnswer
+from .fields import AllTenants, Limit, PositionText, ShowPosition, Tenant, Time, Version, at
 from .pools import PoolAnswer, pool_answer
 
 ActionName: TypeAlias = Annotated[str, Meta(extra_json_schema={"enum": [action.value for action in Action]})]
 """What happened. Decoded as text, so that a client accepts the actions of a newer server."""
+
+SEALED: Final = "hks1."
+"""How a cursor begins that only the server can read: every one that it gives to a key which is not an operator's."""
 
 
 class JournalQuery(Struct, forbid_unknown_fields=True):
@@ -54,13 +56,14 @@ class Effect(Struct):
 class EntryAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A journal entry."""
 
-    position: PositionAnswer
+    position: PositionText
     cursor: str
     action: ActionName
     slot: Slot
     at: Time
     subject: str
-    actor: str | None
+    actor: Annotated[str | None, Meta(description="who made the change, as the caller says")]
+    client_id: Annotated[str | None, Meta(description="the id of the API key that asked, whoever it names as actor")]
     correlation_id: str | None
     reason: str | None
     op: str | None
@@ -72,16 +75,17 @@ class EntryAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     tenant: Tenant = None
 
 
-def entry_answer(entry: JournalEntry, cursor: str | None = None, *, with_tenant: bool = False) -> EntryAnswer:
-    """A journal entry as a document."""
+def entry_answer(entry: JournalEntry, show: ShowPosition, cursor: str, *, with_tenant: bool = False) -> EntryAnswer:
+    """A journal entry as a document; `show` spells its position for the caller."""
     return EntryAnswer(
-        position=PositionAnswer(entry.position.lane, entry.position.seq),
-        cursor=entry.cursor if cursor is None else cursor,
+        position=show(entry.position),
+        cursor=cursor,
         action=entry.action.value,
         slot=entry.slot,
         at=at(entry.slot),
         subject=entry.subject,
         actor=entry.actor,
+        client_id=entry.client_id,
         correlation_id=entry.correlation_id,
         reason=entry.reason,
         op=entry.op,
@@ -112,7 +116,8 @@ class EntryPage(Struct):
 
 
 class CursorQuery(Struct, forbid_unknown_fields=True):
-    """The position: the end of the journal, or `back` entries earlier in each lane."""
+    """The position: the end of the journal, or `back` entries earlier in each lane: entries of your tenant or, with an
+    operator's key, of all tenants."""
 
     back: Annotated[int, Meta(ge=0)] = 0
 
@@ -142,6 +147,7 @@ class KeptCursor(Struct):
     follower: Annotated[str, Meta(description="the id of the process that stored it, if it gave one")]
     version: int
     slot: Slot
+    generation: Annotated[str, Meta(description="the generation of the journal in which the cursor was made")]
     server_time: Time
 
 

@@ -22,6 +22,10 @@ class KeyInfo(Struct, frozen=True, kw_only=True):
     made_at: Time | None
     expires_at: Time | None = None
     revoked_at: Time | None = None
+    pools: Annotated[
+        tuple[str, ...], Meta(description="prefixes of the pools that it is limited to; empty: all pools")
+    ] = ()
+    verbs: Annotated[tuple[str, ...], Meta(description="the verbs that it is limited to; empty: all of its scope")] = ()
 
 
 class NewKeyBody(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -30,6 +34,11 @@ class NewKeyBody(Struct, kw_only=True, forbid_unknown_fields=True):
     name: str
     scope: Scope = "hold"
     ttl: Span | None = None
+    pools: Annotated[
+        list[str],
+        Meta(description="limit it to pools that begin with one of these texts; not to claims, items or budgets"),
+    ] = []
+    verbs: Annotated[list[str], Meta(description="limit it to these verbs, such as hold, confirm and read")] = []
 
 
 class RotateKeyBody(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -60,5 +69,9 @@ class WhoAmI(Struct, kw_only=True):
     scope: Scope
     tenant: str
     operator: Annotated[bool, Meta(description="whether it may call routes that cover all tenants")]
+    pools: Annotated[
+        tuple[str, ...], Meta(description="prefixes of the pools that the key is limited to; empty: all pools")
+    ]
+    verbs: Annotated[tuple[str, ...], Meta(description="the verbs that the key is limited to; empty: all of its scope")]
     open: Annotated[bool, Meta(description="whether this server accepts requests without an API key")]
     server_time: Time

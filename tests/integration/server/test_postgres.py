@@ -30,11 +30,11 @@ def test_holds_batches_events_and_summaries_over_lanes(postgres_url: str) -> Non
                 hk.hold({"p1": 4, "p2": 1}, ttl=60)
             assert short.value.shortfalls[0].pool == "p1"
             assert hk.confirm(hold).position is not None
-            seen: list[tuple[int, int]] = []
+            seen: list[str] = []
             confirmed, id = False, None
             while not confirmed:
                 _, id, data = next(told)
-                seen.append((data["position"]["lane"], data["position"]["seq"]))
+                seen.append(data["position"])
                 confirmed = data["action"] == "hold.confirmed" and not data["part"]
             assert len(seen) == len(set(seen))
             while next(summed)[2]["sums"]["consumed"] < 16:

@@ -163,10 +163,10 @@ def in_order(receiver: Receiver) -> bool:
     """Whether every event came, for the first time, behind all those before it in its lane."""
     seen: dict[int, int] = {}
     for subject in dict.fromkeys(receiver.taken()):
-        position = receiver.events[subject]["data"]["position"]
-        if seen.get(position["lane"], 0) >= position["seq"]:
+        lane, seq = map(int, receiver.events[subject]["data"]["position"].split("."))
+        if seen.get(lane, 0) >= seq:
             return False
-        seen[position["lane"]] = position["seq"]
+        seen[lane] = seq
     return True
 
 

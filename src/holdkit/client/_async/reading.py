@@ -22,12 +22,12 @@ from ...errors import EngineError, HoldkitError, InvalidRequest
 from ...kernel._async.background import AsyncSubscription
 from ...kernel.context import Actor, actor_text
 from ...kernel.follower_state import OnGeneration, Remember, check_following, check_remembering
-from ...kernel.journal import Tenants, check_listener, generation_of, of_all
+from ...kernel.journal import Tenants, check_listener, of_all
 from ...kernel.limits import LimitsInForce, changes_of
 from ...kernel.normalise import hold_id as normalised_id
 from ...kernel.normalise import reference
 from ...kernel.results import Hold, StorageUsage, SweepReport, VerifyReport
-from ...wire.journal import EntryAnswer
+from ...wire.journal import SEALED, EntryAnswer
 from ...wire.system import VerifyJob
 from ...wire.tenants import usage_from
 from ..answers import (
@@ -131,13 +131,13 @@ class AsyncRemoteReads(AsyncRemoteCalls):
 
     async def cursor(self, *, back: int = 0) -> str:
         """A cursor after everything that is in the journal now, or with `back` that many entries earlier in each
-        lane."""
+        lane: entries of the key's tenant or, with an operator's key, of all tenants."""
         return await self._follower(None).end(whole(back, "back", 0, MAX_SLOT))
 
     async def generation(self) -> str:
         """An opaque word that changes when the server's journal continues from another state: after a promotion,
         restore or import."""
-        return generation_of(await self.cursor())
+        return await self._follower(None).generation()
 
     def follow(
         self,
@@ -161,7 +161,8 @@ class AsyncRemoteReads(AsyncRemoteCalls):
         followers. `remember` and `on_generation` work as in a kernel of your own process: the cursor of what was
         shown is stored here, outside the server.
         """
-        check_following(name, after, wait, poll)
+        sealed = isinstance(after, str) and after.startswith(SEALED)  # the server reads it
+        check_following(name, None if sealed else after, wait, poll)
         local = LocalState(check_remembering(name, remember, on_generation), on_generation)
         return self._follower(after, name, tenant, local).follow(wait)
 

@@ -15,9 +15,9 @@ import httpx
 
 from ...errors import CursorLost, HoldkitError, InvalidRequest, OutcomeUnknown, Overloaded
 from ...kernel.follower_state import CursorOwnership, SavedCursor, advice_of, cut_back, missing_in, report_generation
-from ...kernel.journal import decode_cursor, encode_cursor, generation_of
+from ...kernel.journal import decode_cursor, encode_cursor
 from ...kernel.workers import Signal
-from ...wire.journal import EntryAnswer
+from ...wire.journal import SEALED, EntryAnswer
 from ..answers import ServerClock, read_cursor, read_end, read_entries
 from ..problems import LONGEST_PAUSE, NotAdmitted
 from ..requests import path_of
@@ -54,6 +54,8 @@ class RemoteFollower(RemoteCalls):
         self._name, self._ownership = name, CursorOwnership()
         self._kept, self._local = after, local or LocalState()
         self._whose = {"all_tenants": "true"} if of_all else {}
+        self._generation = ""
+        """The generation of the journal in which the cursor under our name was made."""
 
     def _begin(self) -> None:
         """Begin at the cursor that is stored under the name, if there is one."""
@@ -72,12 +74,19 @@ class RemoteFollower(RemoteCalls):
             try:
                 self._get("/v1/journal", limit=1, after=shown, **self._whose)
             except CursorLost as lost:
-                ends = {lane: seq for lane, (seq, _) in decode_cursor(self.end()).items()}
-                raise cut_back(name, missing_in(shown, ends), ends, advice_of(store)) from lost
+                raise self._cut_back(name, shown) from lost
         elif kept is not None:
-            report_generation(name, generation_of(kept.cursor), generation_of(self.end()), self._local.on_generation)
+            report_generation(name, self._generation, self.generation(), self._local.on_generation)
         if shown is None:
             self._note(self.cursor.cursor or encode_cursor({}))
+
+    def _cut_back(self, name: str, shown: str) -> CursorLost:
+        """Entries are gone that were shown. How many can be told only with an operator's key: other cursors are sealed."""
+        advice = advice_of(self._local.store)
+        if shown.startswith(SEALED):
+            return cut_back(name, [], {}, advice)
+        ends = {lane: seq for lane, (seq, _) in decode_cursor(self.end()).items()}
+        return cut_back(name, missing_in(shown, ends), ends, advice)
 
     def _note(self, cursor: str | None) -> None:
         """Store the cursor of entries that are about to be shown."""
@@ -93,6 +102,7 @@ class RemoteFollower(RemoteCalls):
             return None
         found = read_cursor(answer.content)
         self._clock.observe(found.server_time, answer)
+        self._generation = found.generation
         return SavedCursor(found.cursor, found.follower, found.version, found.slot)
 
     def follow(self, wait: bool, *, from_now: bool = False) -> Iterator[EntryAnswer]:
@@ -107,7 +117,7 @@ class RemoteFollower(RemoteCalls):
                     if self.cursor.is_new(entry):
                         yield entry
                 if page:
-                    self.cursor.cursor = page[-1].cursor
+                    self.cursor.move(page[-1].cursor, [entry.position for entry in page])
                     self._keep()
                 elif not wait:
                     return
@@ -196,6 +206,10 @@ class RemoteFollower(RemoteCalls):
         """A cursor after everything that is in the journal now, or that many entries earlier in each lane."""
         answer = self._get("/v1/cursor", back=back)
         return read_end(answer.content).cursor
+
+    def generation(self) -> str:
+        """The present generation of the server's journal."""
+        return read_end((self._get("/v1/cursor")).content).generation
 
     @property
     def closed(self) -> bool:

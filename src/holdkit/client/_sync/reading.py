@@ -23,12 +23,12 @@ from ...errors import EngineError, HoldkitError, InvalidRequest
 from ...kernel._sync.background import Subscription
 from ...kernel.context import Actor, actor_text
 from ...kernel.follower_state import OnGeneration, Remember, check_following, check_remembering
-from ...kernel.journal import Tenants, check_listener, generation_of, of_all
+from ...kernel.journal import Tenants, check_listener, of_all
 from ...kernel.limits import LimitsInForce, changes_of
 from ...kernel.normalise import hold_id as normalised_id
 from ...kernel.normalise import reference
 from ...kernel.results import Hold, StorageUsage, SweepReport, VerifyReport
-from ...wire.journal import EntryAnswer
+from ...wire.journal import SEALED, EntryAnswer
 from ...wire.system import VerifyJob
 from ...wire.tenants import usage_from
 from ..answers import (
@@ -126,13 +126,13 @@ class RemoteReads(RemoteCalls):
 
     def cursor(self, *, back: int = 0) -> str:
         """A cursor after everything that is in the journal now, or with `back` that many entries earlier in each
-        lane."""
+        lane: entries of the key's tenant or, with an operator's key, of all tenants."""
         return self._follower(None).end(whole(back, "back", 0, MAX_SLOT))
 
     def generation(self) -> str:
         """An opaque word that changes when the server's journal continues from another state: after a promotion,
         restore or import."""
-        return generation_of(self.cursor())
+        return self._follower(None).generation()
 
     def follow(
         self,
@@ -156,7 +156,8 @@ class RemoteReads(RemoteCalls):
         followers. `remember` and `on_generation` work as in a kernel of your own process: the cursor of what was
         shown is stored here, outside the server.
         """
-        check_following(name, after, wait, poll)
+        sealed = isinstance(after, str) and after.startswith(SEALED)  # the server reads it
+        check_following(name, None if sealed else after, wait, poll)
         local = LocalState(check_remembering(name, remember, on_generation), on_generation)
         return self._follower(after, name, tenant, local).follow(wait)
 

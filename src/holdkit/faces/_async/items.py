@@ -69,7 +69,9 @@ class AsyncItems:
         ]
         original = Consume(legs=legs, **fields)  # the operation id stands for all of them; the first command has it
         checked = await self._executor.check(first, *others, faces=True)
-        group = Group((self._executor.mint.prepare(first, original), *others), atomic=True, checked=checked)
+        mint = self._executor.mint
+        ready = (mint.prepare(first, original), *map(mint.prepare, others))
+        group = Group(ready, atomic=True, checked=checked)
         settled(await self._executor.submit(group, call.get("tx")))
 
     async def reopen(self, ids: Iterable[str], **call: Unpack[Call]) -> None:

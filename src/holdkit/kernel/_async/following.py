@@ -168,7 +168,8 @@ class AsyncFollower:
                 which = f"entry {seq} of lane {lane}" if self._executor.engine.lanes > 1 else f"entry {seq}"
                 raise CursorLost(
                     f"{which} is no longer what this cursor saw: the journal was cut back or is another one; "
-                    "start anew, from the beginning or from cursor()"
+                    "start anew, from the beginning or from cursor()",
+                    position=(lane, seq),
                 )
 
     async def save_cursor(self, behind: JournalEntry | None = None) -> None:

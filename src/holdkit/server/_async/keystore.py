@@ -8,9 +8,9 @@ its body names what changed last, so that a server learns of a change by reading
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
-from typing import Final
+from typing import Final, Self
 
 import msgspec
 from msgspec.structs import replace
@@ -28,7 +28,9 @@ from ..keys import (
     NewKey,
     StoredKey,
     check_name,
+    check_pools,
     check_scope,
+    check_verbs,
     ended_at,
     format_key,
     hash_secret,
@@ -62,6 +64,10 @@ class AsyncKeys:
             raise invalid("pepper", "pepper_length", "must be 16 to 64 bytes")
         self._executor, self._pepper, self._randomness = kernel.executor, pepper, randomness
 
+    def asked_by(self, kernel: AsyncKernel) -> Self:
+        """The same keys, for one client of a server: its changes are recorded as that client's."""
+        return type(self)(kernel, pepper=self._pepper, randomness=self._randomness)
+
     async def make(
         self,
         name: str,
@@ -69,13 +75,17 @@ class AsyncKeys:
         scope: Scope = "hold",
         tenant: str = "",
         ttl: Ttl | None = None,
+        pools: Iterable[str] = (),
+        verbs: Iterable[str] = (),
         most: int = MAX_KEYS,
         siblings: Collection[StoredKey] | None = None,
     ) -> NewKey:
-        """Create a key. Its text is only in the answer. The tenant may have `most` active keys; `siblings` are its keys, if the
+        """Create a key. Its text is only in the answer. It may be limited to `pools` that begin with one of these texts, and to
+        `verbs`. The tenant may have `most` active keys; `siblings` are its keys, if the
         caller knows them. (Servers that create keys for one tenant in the same moment can exceed the bound by one each.)"""
         check_name(name)
         check_scope(scope)
+        prefixes, allowed = check_pools(pools), check_verbs(verbs, scope)
         if tenant != "":
             text(tenant, "tenant", 64)
         now = self._executor.now()
@@ -91,7 +101,15 @@ class AsyncKeys:
         id, secret = mint_key(self._randomness(42))
         secret_hash = hash_secret(id, secret, await self.pepper())
         key = StoredKey(
-            id=id, tenant=tenant, scope=scope, name=name, secret_hash=secret_hash, made_at=now, expires_at=expires_at
+            id=id,
+            tenant=tenant,
+            scope=scope,
+            name=name,
+            secret_hash=secret_hash,
+            made_at=now,
+            expires_at=expires_at,
+            pools=prefixes,
+            verbs=allowed,
         )
         await self._put(key, 0)
         for ended in to_remove(siblings, most, now):

@@ -37,7 +37,7 @@ async def apply_batch(request: Request) -> Answer:
     most = min(request.running.settings.max_batch, request.kernel.executor.limits.max_batch)
     if len(batch.commands) > most:
         raise invalid("commands", "batch_too_large", f"a batch may have at most {most} commands")
-    prepared = commands_of(batch, request.caller, key)
+    prepared = commands_of(batch, request, key)
     outcomes = await request.kernel.executor.execute_prepared(prepared, atomic=batch.atomic, op=key)
     first = outcomes[0]
     if isinstance(first, errors.OperationConflict) and first.subject == key:
@@ -45,15 +45,15 @@ async def apply_batch(request: Request) -> Answer:
     now = request.now()
     named = [one for one, asked in zip(outcomes, prepared, strict=True) if not isinstance(asked, PLACING)]
     request.charge_legs(sum([len(one.row.legs) - 1 for one in named if isinstance(one, Hold)]))
-    answers = [_answered(one, asked, now) for one, asked in zip(outcomes, prepared, strict=True)]
+    answers = [_answered(one, asked, now, request.caller) for one, asked in zip(outcomes, prepared, strict=True)]
     replayed = key is not None and all(one.replayed for one in answers)
     return answer(BatchAnswer(answers, now), headers=(REPLAYED,) if replayed else ())
 
 
-def _answered(outcome: Outcome, asked: AnyCommand, now: datetime) -> CommandAnswer:
+def _answered(outcome: Outcome, asked: AnyCommand, now: datetime, caller: Caller) -> CommandAnswer:
     if isinstance(outcome, Hold):
         secret = isinstance(asked, PLACING)
-        shown = hold_now(outcome, now, secret=secret)
+        shown = hold_now(outcome, now, caller.show, secret=secret)
         return CommandAnswer(status="done", hold=shown, replayed=outcome.replayed)
     if isinstance(outcome, Pool):
         shown_pool = pool_now(outcome, now)
@@ -81,22 +81,22 @@ Fields: TypeAlias = dict[str, Any]
 """The fields that every command may carry."""
 
 
-def commands_of(batch: bodies.Batch, caller: Caller, key: str | None) -> list[core.AnyCommand]:
+def commands_of(batch: bodies.Batch, request: Request, key: str | None) -> list[core.AnyCommand]:
     """The commands in the order of the batch; `key` is the idempotency key of the batch."""
-    around = current()
+    around, caller = current(), request.caller
     return [
         normalise(
-            _KINDS[type(asked)](asked, caller, _call_fields(asked, caller, around, op_within(key, index, asked.op)))
+            _KINDS[type(asked)](asked, caller, _call_fields(asked, request, around, op_within(key, index, asked.op)))
         )
         for index, asked in enumerate(batch.commands)
     ]
 
 
-def _call_fields(asked: bodies.BatchCommand, caller: Caller, around: Context, op: str | None) -> Fields:
+def _call_fields(asked: bodies.BatchCommand, request: Request, around: Context, op: str | None) -> Fields:
     return {
-        "tenant": caller.tenant,
+        "tenant": request.caller.tenant,
         "op": op,
-        "actor": caller.actor if asked.actor is None else actor_text(asked.actor),
+        "actor": actor_text(request.actor(asked.actor)),
         "correlation_id": around.correlation_id if asked.correlation_id is None else asked.correlation_id,
         "reason": around.reason if asked.reason is None else asked.reason,
     }

@@ -85,7 +85,7 @@ async def put_budget(request: Request) -> Answer:
     """Store a set, or change it for future windows."""
     body: BudgetSet = request.body
     caller = request.caller
-    await store_set(caller.kernel, caller.tenant, request.names[0], body, caller.actor)
+    await store_set(caller.kernel, caller.tenant, request.names[0], body, request.actor(None))
     return answer(BudgetAnswer(request.names[0], body.budgets, request.now()))
 
 
@@ -117,7 +117,7 @@ async def hold_budget(request: Request) -> Answer:
         metadata=body.metadata,
         **call_fields(request, body),
     )
-    shown = hold_now(hold, request.now(), secret=True)
+    shown = hold_now(hold, request.now(), request.caller.show, secret=True)
     return answer(shown, 201, _headers(hold.replayed, hold_tag(hold)))
 
 
@@ -128,7 +128,7 @@ async def consume_budget(request: Request) -> Answer:
     hold = await budgets.consume(
         body.client, body.actual, entity=body.entity, metadata=body.metadata, **call_fields(request, body)
     )
-    shown = hold_now(hold, request.now(), secret=True)
+    shown = hold_now(hold, request.now(), request.caller.show, secret=True)
     return answer(shown, 201, _headers(hold.replayed, hold_tag(hold)))
 
 
@@ -145,7 +145,7 @@ async def confirm_budget(request: Request) -> Answer:
         overage=body.overage,
         **call_fields(request, body),
     )
-    shown = hold_now(hold, request.now(), secret=False)
+    shown = hold_now(hold, request.now(), request.caller.show, secret=False)
     shown.uncovered = budgets.uncovered(hold) or shown.uncovered
     return answer(shown, 200, _headers(hold.replayed, hold_tag(hold)))
 

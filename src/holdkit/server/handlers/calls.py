@@ -18,7 +18,7 @@ def call_fields(request: Request, body: Body) -> dict[str, Any]:
     """The arguments that every call of the kernel takes: operation id, actor, correlation id, reason."""
     return {
         "op": request.op,
-        "actor": request.caller.actor if body.actor is None else body.actor,
+        "actor": request.actor(body.actor),
         "correlation_id": body.correlation_id,
         "reason": body.reason,
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from ...core.codec import ticket
+from ...core.codec import is_ticket, ticket
 from ...errors import EngineError, OutcomeUnknown, Overloaded, plain
 from ...faces.claim import Claim
 from ...faces.keys import PREFIX
@@ -48,15 +48,15 @@ def _time(request: Request, *claims: Claim) -> datetime:
 
 
 def _hold(request: Request, hold: Hold, status: int = 200, *, secret: bool = False) -> Answer:
-    shown = hold_now(hold, request.now(hold.held_slot), secret=secret)
+    shown = hold_now(hold, request.now(hold.held_slot), request.caller.show, secret=secret)
     tag = (b"etag", hold_tag(hold))
     return answer(shown, status, (tag, REPLAYED) if hold.replayed else (tag,))
 
 
 def _named(request: Request, owner: str | None) -> str:
     """The claim that a path names: by its id, or by the id of its hold, which means this claim of the key and no later one."""
-    name = request.names[0]
-    return name if owner is None or name.startswith(PREFIX) else ticket(name, owner)
+    name = request.hold_named
+    return name if owner is None or is_ticket(name) or name.startswith(PREFIX) else ticket(name, owner)
 
 
 async def reserve_claim(request: Request) -> Answer:

@@ -1,12 +1,17 @@
-"""Cursors of named followers, and records: small documents beside the holds. Reserved kinds and names are not accessible."""
+"""Cursors, the end of the journal, and records: small documents beside the holds. Reserved kinds and names are not accessible."""
 
 from __future__ import annotations
 
+from collections import defaultdict, deque
+from typing import NamedTuple
+
+from ...core.codec import digest
 from ...core.model import Record
+from ...core.reading import FindEntries
 from ...core.validation import invalid, text
 from ...kernel._async.following import find_cursor, save_cursor
 from ...kernel.follower_state import MAX_FOLLOWER, SavedCursor
-from ...kernel.journal import generation_of
+from ...kernel.journal import ALL, JournalEntry, decode_cursor, encode_cursor, generation_of
 from ...wire.fields import at
 from ...wire.journal import CursorAnswer, CursorQuery, FollowerQuery, KeptCursor, MoveCursor
 from ...wire.records import PutRecordBody, RecordAnswer, RecordNow, RecordPage, RecordsQuery
@@ -19,8 +24,66 @@ from .calls import call_fields
 async def show_end(request: Request) -> Answer:
     """The cursor at the end of the journal."""
     query: CursorQuery = request.query
-    cursor = await request.kernel.cursor(back=query.back)
-    return answer(CursorAnswer(cursor, generation_of(cursor), request.now()))
+    own = query.back and not request.caller.operator
+    cursor = await (_back(request, query.back) if own else request.kernel.cursor(back=query.back))
+    return answer(CursorAnswer(request.caller.positions.show(cursor), generation_of(cursor), request.now()))
+
+
+class Tail(NamedTuple):
+    """The end of the journal, as far as it was read."""
+
+    latest: list[JournalEntry]
+    """The last entries by time, at most as many as were asked for."""
+    lanes: dict[int, deque[int]]
+    """By lane the numbers of its last entries, at most as many as were asked for."""
+    start: str
+    """The cursor at which reading began."""
+    end: str
+    """The cursor behind the last entry."""
+
+
+async def read_tail(request: Request, wanted: int, *, of_all: bool = False) -> Tail:
+    """The last entries of the caller's tenant, or of all.
+
+    The kernel goes back by entries of all tenants. How many of them are the caller's would count those of strangers, so each
+    lane is searched further back until it shows as many as `wanted` of the caller's, within `journal_scan`.
+    """
+    kernel = request.kernel
+    most = max(wanted, request.running.settings.journal_scan // kernel.executor.engine.lanes)
+    back, enough = wanted, dict[int, tuple[int, str]]()
+    while True:
+        cursor = await kernel.cursor(back=back)
+        begins = {**decode_cursor(cursor), **enough}
+        tail = await _read_on(request, encode_cursor(begins, generation_of(cursor)), wanted, of_all)
+        short = [lane for lane in begins if len(tail.lanes[lane]) < wanted]
+        if of_all or not short or back >= most:
+            return tail
+        enough = {lane: at for lane, at in begins.items() if lane not in short}
+        back = min(most, 8 * back)
+
+
+async def _read_on(request: Request, start: str, wanted: int, of_all: bool) -> Tail:
+    """Read from a cursor to the end, and keep what a tail needs."""
+    latest, lanes, end = list[JournalEntry](), defaultdict[int, deque[int]](lambda: deque(maxlen=wanted)), start
+    while True:
+        page = await request.kernel.journal(after=end, limit=1_000, tenant=ALL if of_all else None)
+        latest = sorted([*latest, *page], key=lambda entry: entry.slot)[-wanted:]
+        for entry in page:
+            lanes[entry.position.lane].append(entry.position.seq)
+        end = page[-1].cursor if page else end
+        if len(page) < 1_000:
+            return Tail(latest, lanes, start, end)
+
+
+async def _back(request: Request, wanted: int) -> str:
+    """The cursor that many entries of the caller's tenant before the end of each lane."""
+    wanted = min(wanted, request.running.settings.journal_scan)
+    tail = await read_tail(request, wanted)
+    before = tuple((lane, seqs[0] - 1) for lane, seqs in tail.lanes.items() if len(seqs) == wanted and seqs[0] > 1)
+    rows = await request.kernel.executor.read(FindEntries(before)) if before else []
+    found = {row.lane: (row.seq, digest(row.text)) for row in rows}
+    kept = {lane: at for lane, at in decode_cursor(tail.start).items() if len(tail.lanes[lane]) < wanted}
+    return encode_cursor({**kept, **found}, generation_of(tail.start))
 
 
 async def show_cursor(request: Request) -> Answer:
@@ -37,14 +100,16 @@ async def move_cursor(request: Request) -> Answer:
     body: MoveCursor = request.body
     name = _name(request)
     follower = text(body.follower, "follower", MAX_FOLLOWER) if body.follower else ""
+    cursor = request.caller.positions.read(body.cursor)
     kept = await save_cursor(
-        request.kernel.executor, _whose(request), name, body.cursor, body.if_version, follower=follower, op=request.op
+        request.kernel.executor, _whose(request), name, cursor, body.if_version, follower=follower, op=request.op
     )
     return answer(_kept(request, name, kept))
 
 
 def _kept(request: Request, name: str, kept: SavedCursor) -> KeptCursor:
-    return KeptCursor(name, kept.cursor, kept.follower, kept.version, kept.slot, request.now())
+    cursor, generation = request.caller.positions.show(kept.cursor), generation_of(kept.cursor)
+    return KeptCursor(name, cursor, kept.follower, kept.version, kept.slot, generation, request.now())
 
 
 async def list_records(request: Request) -> Answer:

@@ -32,7 +32,9 @@ def _hold_answer(request: Request, hold: Hold, status: int = 200, *, secret: boo
         headers = (*headers, REPLAYED)
     if not secret:  # else the request has named them, and paid
         request.charge_legs(len(hold.row.legs) - 1)
-    return Answer(encode(hold_now(hold, request.now(hold.held_slot), secret=secret)), status, headers)
+    return Answer(
+        encode(hold_now(hold, request.now(hold.held_slot), request.caller.show, secret=secret)), status, headers
+    )
 
 
 async def place_hold(request: Request) -> Answer:
@@ -69,7 +71,7 @@ async def confirm_hold(request: Request) -> Answer:
     """Make held units consumed."""
     body: Confirm = request.body
     hold = await request.kernel.confirm(
-        request.names[0],
+        request.hold_named,
         owner=body.owner,
         entity=body.entity,
         quantity=body.quantity,
@@ -86,7 +88,7 @@ async def release_hold(request: Request) -> Answer:
     if body.force:
         need_admin(request.caller, "force")
     hold = await request.kernel.release(
-        request.names[0], owner=body.owner, quantity=body.quantity, force=body.force, **call_fields(request, body)
+        request.hold_named, owner=body.owner, quantity=body.quantity, force=body.force, **call_fields(request, body)
     )
     return _hold_answer(request, hold)
 
@@ -95,7 +97,7 @@ async def extend_hold(request: Request) -> Answer:
     """Move the deadline to a later time."""
     body: Extend = request.body
     hold = await request.kernel.extend(
-        request.names[0], by=body.by, ttl=body.ttl, until=body.until, owner=body.owner, **call_fields(request, body)
+        request.hold_named, by=body.by, ttl=body.ttl, until=body.until, owner=body.owner, **call_fields(request, body)
     )
     return _hold_answer(request, hold)
 
@@ -103,7 +105,7 @@ async def extend_hold(request: Request) -> Answer:
 async def expire_hold(request: Request) -> Answer:
     """Record an expiry. Optional: a hold ends at its deadline in any case."""
     body: Expire = request.body
-    return _hold_answer(request, await request.kernel.expire(request.names[0], **call_fields(request, body)))
+    return _hold_answer(request, await request.kernel.expire(request.hold_named, **call_fields(request, body)))
 
 
 async def return_units(request: Request) -> Answer:
@@ -112,7 +114,7 @@ async def return_units(request: Request) -> Answer:
     if body.force:
         need_admin(request.caller, "force")
     hold = await request.kernel.return_units(
-        request.names[0], owner=body.owner, quantity=body.quantity, force=body.force, **call_fields(request, body)
+        request.hold_named, owner=body.owner, quantity=body.quantity, force=body.force, **call_fields(request, body)
     )
     return _hold_answer(request, hold)
 
@@ -132,4 +134,6 @@ async def list_holds(request: Request) -> Answer:
         pool=query.pool, state=query.state, entity=query.entity, after=query.after, limit=query.limit
     )
     after = holds[-1].id if len(holds) == query.limit else None
-    return answer(HoldPage([hold_answer(hold.row) for hold in holds], after, request.now()))
+    limit = request.caller.limit
+    shown = [hold_answer(hold.row) for hold in holds if limit is None or limit.covers(hold.legs)]
+    return answer(HoldPage(shown, after, request.now()))

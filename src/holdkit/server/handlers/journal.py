@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 from ...core.validation import hold_id as check_hold_id
 from ...core.validation import invalid, pool_id
 from ...kernel.journal import ALL
 from ...kernel.normalise import hold_id
 from ...kernel.results import JournalEntry
-from ...wire.journal import EntryPage, HistoryQuery, JournalQuery, entry_answer
+from ...wire.journal import EntryAnswer, EntryPage, HistoryQuery, JournalQuery, entry_answer
 from ..request import Answer, Request, answer
-
-MAX_TAIL: Final = 10_000
-"""Entries read to answer `last`, over all lanes."""
+from .cursors import read_tail
 
 
 async def read_journal(request: Request) -> Answer:
@@ -22,29 +18,30 @@ async def read_journal(request: Request) -> Answer:
     if query.last is not None:
         return await _tail(request, query)
     tenant = ALL if query.all_tenants else None
-    entries = await request.kernel.journal(after=query.after, limit=query.limit, tenant=tenant)
-    items = [entry_answer(entry, with_tenant=query.all_tenants) for entry in entries]
+    after = request.caller.cursor(query.after)
+    entries = await request.kernel.journal(after=after, limit=query.limit, tenant=tenant)
+    items = _shown(request, entries, with_tenant=query.all_tenants)
     return answer(EntryPage(items, items[-1].cursor if items else query.after, request.now()))
 
 
+def _shown(request: Request, entries: list[JournalEntry], *, with_tenant: bool = False) -> list[EntryAnswer]:
+    """Entries as the caller may see them."""
+    positions = request.caller.positions
+    return [
+        entry_answer(entry, positions.position, positions.cursor_behind(entry), with_tenant=with_tenant)
+        for entry in entries
+    ]
+
+
 async def _tail(request: Request, query: JournalQuery) -> Answer:
-    """The last entries: reads up to `last` of each lane, drops those of other tenants, and keeps the latest."""
+    """The last entries. Entries of different lanes are ordered by time only."""
     wanted = query.last
     assert wanted is not None
     if query.after is not None:
         raise invalid("last", "last_ambiguous", "give either `after` or `last`, not both")
-    cursor = await request.kernel.cursor(back=wanted)
-    found: list[JournalEntry] = []
-    while len(found) < MAX_TAIL:
-        page = await request.kernel.journal(after=cursor, limit=1_000, tenant=ALL if query.all_tenants else None)
-        found += page
-        if len(page) < 1_000:
-            break
-        cursor = page[-1].cursor
-    last = found[-1].cursor if found else cursor
-    shown = sorted(found, key=lambda entry: entry.slot)[-wanted:]  # entries of different lanes are ordered by time only
-    items = [entry_answer(entry, with_tenant=query.all_tenants) for entry in shown]
-    return answer(EntryPage(items, last, request.now()))
+    tail = await read_tail(request, wanted, of_all=query.all_tenants)
+    items = _shown(request, tail.latest, with_tenant=query.all_tenants)
+    return answer(EntryPage(items, request.caller.positions.show(tail.end), request.now()))
 
 
 async def hold_history(request: Request) -> Answer:
@@ -59,6 +56,6 @@ async def pool_history(request: Request) -> Answer:
 
 async def _history(request: Request, subject: str) -> Answer:
     query: HistoryQuery = request.query
-    entries = await request.kernel.history(subject, after=query.after, limit=query.limit)
-    items = [entry_answer(entry) for entry in entries]
+    entries = await request.kernel.history(subject, after=request.caller.cursor(query.after), limit=query.limit)
+    items = _shown(request, entries)
     return answer(EntryPage(items, items[-1].cursor if items else query.after, request.now()))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import Final
 
+from msgspec.structs import replace
+
 from ...core.model import Pool
 from ...core.validation import invalid
 from ...kernel._async.reads import AsyncReads
@@ -106,12 +108,22 @@ async def show_pool(request: Request) -> Answer:
 async def list_pools(request: Request) -> Answer:
     """List pools by prefix, or by any part of the name."""
     query: PoolsQuery = request.query
-    if query.contains:
-        pools, after = await _search(request.kernel, query)
-    else:
-        pools = await request.kernel.pools(query.prefix, archived=query.archived, after=query.after, limit=query.limit)
-        after = pools[-1].id if len(pools) == query.limit else None
+    limit = request.caller.limit
+    pools: list[Pool] = []
+    after: str | None = None
+    for prefix in (query.prefix,) if limit is None else limit.narrowed(query.prefix):
+        part = replace(query, prefix=prefix, limit=query.limit - len(pools))
+        found, after = await (_search if query.contains else _page)(request.kernel, part)
+        pools += found
+        if after is not None:
+            break
     return answer(PoolPage([pool_answer(pool) for pool in pools], after, request.now()))
+
+
+async def _page(kernel: AsyncReads, query: PoolsQuery) -> tuple[list[Pool], str | None]:
+    """Pools by prefix, and where to continue."""
+    pools = await kernel.pools(query.prefix, archived=query.archived, after=query.after, limit=query.limit)
+    return pools, pools[-1].id if len(pools) == query.limit else None
 
 
 async def _search(kernel: AsyncReads, query: PoolsQuery) -> tuple[list[Pool], str | None]:

@@ -76,7 +76,9 @@ async def whoami(request: Request) -> Answer:
         id=caller.id,
         scope=caller.scope,
         tenant=caller.tenant,
-        operator=not caller.tenant,
+        operator=caller.operator,
+        pools=() if caller.limit is None else caller.limit.pools,
+        verbs=() if caller.limit is None else tuple(sorted(caller.limit.verbs)),
         open=request.running.settings.open,
         server_time=request.now(),
     )
@@ -163,11 +165,13 @@ async def make_key(request: Request) -> Answer:
     """Create an API key for the caller's tenant; only this answer shows it."""
     body: NewKeyBody = request.body
     running, tenant = request.running, request.caller.tenant
-    made = await running.keys.make(
+    made = await running.keys.asked_by(request.kernel).make(
         body.name,
         scope=body.scope,
         tenant=tenant,
         ttl=body.ttl,
+        pools=body.pools,
+        verbs=body.verbs,
         most=running.settings.max_keys,
         siblings=running.admission.directory.keys_of(tenant),
     )
@@ -177,7 +181,7 @@ async def make_key(request: Request) -> Answer:
 async def rotate_key(request: Request) -> Answer:
     """Give an API key a new secret."""
     body: RotateKeyBody = request.body
-    keys = request.running.keys
+    keys = request.running.keys.asked_by(request.kernel)
     return await _shown(
         request, await keys.rotate(request.names[0], grace=body.grace, tenant=request.caller.tenant), 200
     )
@@ -185,7 +189,8 @@ async def rotate_key(request: Request) -> Answer:
 
 async def revoke_key(request: Request) -> Answer:
     """Revoke an API key."""
-    info = await request.running.keys.revoke(request.names[0], tenant=request.caller.tenant)
+    keys = request.running.keys.asked_by(request.kernel)
+    info = await keys.revoke(request.names[0], tenant=request.caller.tenant)
     await request.running.admission.refresh()
     return answer(info)
 

@@ -188,7 +188,8 @@ async def list_parked(request: Request) -> Answer:
     query: ParkedQuery = request.query
     hook = await _find(request)
     found: list[Parked] = []
-    size, after, ended = 0, query.after, False
+    positions = request.caller.positions
+    size, after, ended = 0, query.after and positions.reveal(query.after), False
     while not ended and size < MAX_PAGE_BYTES and len(found) < query.limit:
         page = await _hooks(request).parked(hook.id, after, min(16, query.limit - len(found)))
         ended = not page
@@ -196,7 +197,8 @@ async def list_parked(request: Request) -> Answer:
         size += sum(len(one.body) for one in page)
         after = page[-1].id if page else after
     items = [ParkedAnswer(one.event, at(one.at), one.why, Raw(one.body.encode())) for one in found]
-    return answer(ParkedPage(items, None if ended or not found else found[-1].id, request.now()))
+    more = None if ended or not found else positions.hide(found[-1].id)
+    return answer(ParkedPage(items, more, request.now()))
 
 
 async def send_test(request: Request) -> Answer:

@@ -96,7 +96,8 @@ async def decide(request: Request) -> Answer:
     now = request.now()
     result = WindowAnswer(decided=at(done.slot), replayed=done.replayed, server_time=now)
     if done.hold is not None:
-        result.hold = hold_now(hold_of(done, getattr(command, "owner", None)), now, secret=isinstance(command, PLACING))
+        hold = hold_of(done, getattr(command, "owner", None))
+        result.hold = hold_now(hold, now, request.caller.show, secret=isinstance(command, PLACING))
     if done.pool is not None:
         result.pool = pool_now(done.pool, now)
     return answer(result, 200, (REPLAYED,) if done.replayed else ())

@@ -13,6 +13,7 @@ from ...core.model import Slot
 from ...kernel.results import JournalEntry
 from ...wire.fields import at, encode
 from ...wire.journal import entry_answer
+from ..positions import PlainPositions
 
 PREFIX: Final = "whsec_"
 TEST: Final = "holdkit.test"
@@ -33,7 +34,7 @@ def event_id(hook: str, key: str, entry: JournalEntry) -> str:
     return f"{hook}.{hashlib.blake2b(content, key=key.encode(), digest_size=16).hexdigest()}"
 
 
-def envelope(source: str, id: str, entry: JournalEntry) -> bytes:
+def envelope(source: str, id: str, entry: JournalEntry, positions: PlainPositions) -> bytes:
     """The body of a request: CloudEvents 1.0, structured mode."""
     event: dict[str, Any] = {
         "specversion": "1.0",
@@ -44,7 +45,7 @@ def envelope(source: str, id: str, entry: JournalEntry) -> bytes:
         "time": at(entry.slot),
         "datacontenttype": "application/json",
         "generation": entry.generation,
-        "data": entry_answer(entry),
+        "data": entry_answer(entry, positions.position, positions.cursor_behind(entry)),
     }
     return encode(event)
 

@@ -20,6 +20,7 @@ from ...errors import VersionConflict
 from ...kernel._async.executor import AsyncExecutor
 from ...kernel.follower_state import CURSORS
 from ...kernel.results import JournalEntry
+from ..positions import PlainPositions
 from .events import event_id, new_secret
 from .sealing import Sealer
 from .status import STATUS, HookStatus
@@ -103,10 +104,10 @@ async def tenants_with_hooks(executor: AsyncExecutor) -> dict[str, int]:
 
 
 class Hooks:
-    """The webhooks of one tenant."""
+    """The webhooks of one tenant. `positions` says how it sees positions in the journal."""
 
-    def __init__(self, executor: AsyncExecutor, tenant: str, sealer: Sealer) -> None:
-        self.executor, self.tenant, self.sealer = executor, tenant, sealer
+    def __init__(self, executor: AsyncExecutor, tenant: str, sealer: Sealer, positions: PlainPositions) -> None:
+        self.executor, self.tenant, self.sealer, self.positions = executor, tenant, sealer, positions
 
     async def make(self, url: str, actions: list[str], after: str, most: int) -> tuple[Hook, str]:
         """Create a webhook; its secret is returned only here."""

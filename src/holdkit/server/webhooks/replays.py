@@ -154,7 +154,7 @@ class Replays:
         if parked.body != TOO_LARGE:
             return parked.body.encode()
         entry = await hooks.entry(hook, parked)
-        return None if entry is None else envelope(self._delivery.source, parked.event, entry)
+        return None if entry is None else envelope(self._delivery.source, parked.event, entry, hooks.positions)
 
     async def _store(self, running: _Running, *, ended: bool = False) -> None:
         progress, fresh = running.progress, running.progress.taken - running.stored

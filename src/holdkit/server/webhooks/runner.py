@@ -137,7 +137,10 @@ class Runner:
         if isinstance(failed, CursorLost) and failed.missing:
             # delivered entries are gone: an operator must know before more is sent
             log.warning("webhook %s is stopped: %s", self._id, failed)
-            await self._stop(f"{TRUNCATED}: at least {failed.missing} of the delivered entries are gone")
+            gone = (
+                f"at least {failed.missing} of the" if not self._hooks.tenant else "some"
+            )  # it counts those of all tenants
+            await self._stop(f"{TRUNCATED}: {gone} delivered entries are gone")
             return False
         log.warning("webhook %s cannot continue, will retry: %s", self._id, failed)
         await asyncio.sleep(LOST if isinstance(failed, CursorLost) else 1.0)
@@ -235,7 +238,7 @@ class Runner:
         """Attempt one delivery. Raises `RetryLater` if it fails and is not parked yet."""
         failing = self._failing
         event = event_id(hook.id, hook.event_key, entry)
-        body = envelope(self._delivery.source, event, entry)
+        body = envelope(self._delivery.source, event, entry, self._hooks.positions)
         again = failing is not None and failing.event == event
         async with self._attempts.slot("first" if failing is None else "retry", self._hooks.tenant, hook):
             await self._lease.keep()

@@ -16,11 +16,13 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from contextvars import Context
 from typing import Any, Final
 
 from ...kernel._async.executor import AsyncExecutor
+from ..positions import PlainPositions
 from ..settings import Delivery
 from .attempts import Attempts
 from .events import test_event
@@ -49,9 +51,10 @@ class WebhookSender:
         *,
         server_secret: bytes | None = None,
         disabled: AbstractSet[str] = frozenset(),
+        positions: Callable[[str], PlainPositions] = lambda _tenant: PlainPositions(),
     ) -> None:
-        """`disabled` names the tenants whose webhooks pause; it may change."""
-        self._executor, self._delivery, self._disabled = executor, delivery, disabled
+        """`disabled` names the tenants whose webhooks pause; it may change. `positions` says how a tenant sees positions."""
+        self._executor, self._delivery, self._disabled, self._positions = executor, delivery, disabled, positions
         self._sealer = Sealer(server_secret)
         self.attempts = Attempts(delivery, executor.now)
         self.statuses = Statuses(executor, delivery.max_log)
@@ -66,7 +69,7 @@ class WebhookSender:
 
     def hooks(self, tenant: str) -> Hooks:
         """The store of a tenant's webhooks."""
-        return Hooks(self._executor, tenant, self._sealer)
+        return Hooks(self._executor, tenant, self._sealer, self._positions(tenant))
 
     async def sync(self, tenant: str) -> None:
         """Deliver exactly the active webhooks of a tenant, beginning with what they have not been sent yet."""

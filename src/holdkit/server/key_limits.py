@@ -1,0 +1,187 @@
+"""What a limited API key may do: only with some pools, only some verbs.
+
+Theory of operation
+-------------------
+
+A key may be limited to prefixes of pool ids, and to verbs, within its scope. `RULES` has one rule for each kind of request that a
+limited key may make at all: the verb that it needs, and how the pools are found that it touches. A kind without a rule is
+refused, so a new route is closed to limited keys until somebody decides otherwise.
+
+The first check runs with those of the key and its scope, the second before the handler, on the decoded request. A request that names an existing hold touches the pools of its legs;
+they are read from the hold, which is safe because the pools of a hold never change. Lists are not refused but narrowed, by their
+handlers. What tells of all pools of the tenant (its journal, its events, the overview, the history of a pool, whose holds may have
+other legs) is refused to a key that is limited to pools; so are claims, items, budgets and windows, whose pools are reserved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Final, TypeAlias
+
+from msgspec import Struct
+
+from ..core.model import HeldLeg
+from ..kernel.normalise import hold_id, reference
+from ..wire.batches import Batch
+from ..wire.holds import LegBody
+from .keys import VERBS, StoredKey
+from .problems import Problem
+from .request import Request
+
+
+class KeyLimit:
+    """The limit of one API key."""
+
+    def __init__(self, key: StoredKey) -> None:
+        self.pools, self.verbs = key.pools, frozenset(key.verbs)
+
+    def check_verb(self, verb: str) -> None:
+        """Refuse a verb that the key does not have."""
+        if self.verbs and verb not in self.verbs:
+            raise Problem(403, "key_limited", f"this API key is limited to the verbs {', '.join(sorted(self.verbs))}")
+
+    def check_pools(self, pools: Iterable[str | None]) -> None:
+        """Refuse a pool outside the key's prefixes. None stands for what is no pool of the tenant's own, such as a claim's key."""
+        if self.pools and not all(pool is not None and pool.startswith(self.pools) for pool in pools):
+            raise _outside(self)
+
+    def covers(self, legs: Iterable[HeldLeg]) -> bool:
+        """Whether all legs of a hold are within the key's prefixes."""
+        return not self.pools or all(leg.pool.startswith(self.pools) for leg in legs)
+
+    def narrowed(self, prefix: str) -> tuple[str, ...]:
+        """The prefixes, in order and apart from one another, of the pools that begin with `prefix` and are within the limit."""
+        if not self.pools or prefix.startswith(self.pools):
+            return (prefix,)
+        inside = sorted({one for one in self.pools if one.startswith(prefix)})
+        return tuple(one for at, one in enumerate(inside) if at == 0 or not one.startswith(tuple(inside[:at])))
+
+    def admit(self, kind: str) -> None:
+        """Refuse kinds of requests that the key may not make at all."""
+        rule = RULES.get(kind)
+        if rule is None:
+            raise Problem(403, "key_limited", "this needs an API key without a limit to pools or verbs")
+        if rule.verb:
+            self.check_verb(rule.verb)
+        if self.pools and rule.check is None and not rule.narrowed:
+            raise Problem(
+                403, "key_limited", "this covers all pools, or reserved ones, and the API key is limited to some"
+            )
+
+    async def check(self, request: Request) -> None:
+        """Refuse an admitted request that touches more than the key may touch."""
+        check = RULES[request.route.kind].check
+        if check is not None:
+            await check(self, request)
+
+
+def _outside(limit: KeyLimit) -> Problem:
+    return Problem(403, "key_limited", f"this API key is limited to pools that begin with {' or '.join(limit.pools)}")
+
+
+Check: TypeAlias = Callable[[KeyLimit, Request], Awaitable[None]]
+
+
+class Rule(Struct, frozen=True):
+    """What one kind of request needs."""
+
+    verb: str
+    """Empty: none, or each of its commands has a verb of its own."""
+    check: Check | None = None
+    """Checks the pools that it touches. None: it is refused to a key that is limited to pools, unless `narrowed`."""
+    narrowed: bool = False
+    """Its answer has only what the key may see."""
+
+
+async def _named_pool(limit: KeyLimit, request: Request) -> None:
+    limit.check_pools(request.names)
+
+
+async def _new_pool(limit: KeyLimit, request: Request) -> None:
+    limit.check_pools([request.body.id])
+
+
+async def _named_hold(limit: KeyLimit, request: Request) -> None:
+    await _check_holds(limit, request, [request.hold_named])
+
+
+async def _taken(limit: KeyLimit, request: Request) -> None:
+    _check_legs(limit, request.body)
+
+
+async def _each_command(limit: KeyLimit, request: Request) -> None:
+    batch: Batch = request.body
+    holds: list[str] = []
+    placed: set[str] = set()
+    for command in batch.commands:
+        verb = str(command.__struct_config__.tag)
+        limit.check_verb(verb)
+        if verb in ("hold", "consume"):
+            _check_legs(limit, command)
+            placed.add(command.id or "")
+        elif VERBS[verb] == "admin":  # all of these name a pool
+            limit.check_pools([command.id])
+        else:
+            holds.append(command.id or "")
+    await _check_holds(limit, request, holds, placed)
+
+
+async def _windows(limit: KeyLimit, request: Request) -> None:
+    for command in request.body.commands:
+        limit.check_verb(str(command.__struct_config__.tag))
+    limit.check_pools([None])
+
+
+def _check_legs(limit: KeyLimit, taking: Any) -> None:
+    """The pools that a hold is to be placed on. Creating them needs a verb of its own."""
+    legs: list[LegBody] = taking.legs or []
+    limit.check_pools([taking.pool] if taking.legs is None else [leg.pool for leg in legs])
+    if any(leg.create_with_total is not None for leg in legs):
+        limit.check_verb("create_pool")
+
+
+async def _check_holds(limit: KeyLimit, request: Request, names: list[str], placed: Iterable[str] = ()) -> None:
+    """Refuse holds with a leg outside the limit. One that does not exist is refused too, because an answer that was recorded
+    for it would be given; unless the same batch places it, within the limit."""
+    if not limit.pools:
+        return
+    new = {hold_id(name) for name in placed if name}
+    for name in dict.fromkeys(reference(name, None)[0] for name in names):
+        hold = await request.kernel.executor.find_hold((request.caller.tenant, name))
+        if hold is None and name not in new:
+            raise Problem(404, "hold_not_found", "there is no hold with this id, or it is no longer kept")
+        if hold is not None and not limit.covers(hold.legs):
+            raise _outside(limit)
+
+
+RULES: Final[dict[str, Rule]] = {
+    "whoami": Rule("", narrowed=True),
+    "list_pools": Rule("read", narrowed=True),
+    "show_pool": Rule("read", _named_pool),
+    "pool_history": Rule("read"),
+    "list_holds": Rule("read", narrowed=True),
+    "show_hold": Rule("read", _named_hold),
+    "hold_history": Rule("read", _named_hold),
+    "create_pool": Rule("create_pool", _new_pool),
+    **{verb: Rule(verb, _named_pool) for verb, scope in VERBS.items() if scope == "admin" and verb != "create_pool"},
+    **{verb: Rule(verb, _taken) for verb in ("hold", "consume")},
+    **{verb: Rule(verb, _named_hold) for verb in ("confirm", "release", "extend", "expire", "return")},
+    "batch": Rule("", _each_command),
+    **dict.fromkeys(("journal", "cursor", "show_cursor", "events", "overview"), Rule("read")),
+    **dict.fromkeys(("list_claims", "show_claim", "list_items", "item_states", "read_windows"), Rule("read")),
+    **dict.fromkeys(("list_sagas", "show_saga", "list_budgets", "show_budget", "budget_usage"), Rule("read")),
+    **dict.fromkeys(("list_records", "show_record"), Rule("read")),
+    "move_cursor": Rule("move_cursor"),
+    "put_record": Rule("put_record"),
+    **dict.fromkeys(("claim", "reserve_items", "best_items", "budget_hold"), Rule("hold")),
+    "budget_consume": Rule("consume"),
+    **dict.fromkeys(("confirm_claim", "finalize_items", "budget_confirm"), Rule("confirm")),
+    **dict.fromkeys(("release_claim", "release_items"), Rule("release")),
+    "extend_claim": Rule("extend"),
+    "forget_claim": Rule("return"),
+    "add_items": Rule("create_pool"),
+    "reopen_items": Rule("return_to_pool"),
+    "budget_resize": Rule("resize_pool"),
+    "windows": Rule("", _windows),
+}
+"""By kind of request. A kind that is missing needs a key without a limit: API keys, webhooks, jobs, and what covers all tenants."""

@@ -1,0 +1,157 @@
+"""Positions and cursors as they leave and enter the server: readable for operators, sealed for everybody else.
+
+Theory of operation
+-------------------
+
+All tenants share one journal. An entry's lane and number therefore count the entries of strangers, and a cursor at the end of
+the journal also carries a digest of the newest entry of whoever wrote last, which confirms a guess of what that entry says. So
+nothing of it leaves the server in the clear, except to an operator's key, which may read the journal of all tenants anyway.
+
+*A position* is shown as a keyed hash of lane and number. The same entry has the same text in every answer, so that a receiver
+recognises a duplicate; two texts have no order, and nobody can find the numbers by trying them. It is never read back.
+
+*A cursor* is encrypted and authenticated (AES-SIV) under a key of the tenant, with a fresh nonce: two texts of the same cursor
+differ, because texts that stay equal would tell that nobody has written meanwhile. It always has room for every lane, and numbers
+of a fixed width, because the length would count lanes in use, or digits. A text that does not decrypt was made for another
+tenant, under another secret, or by hand: it is refused like any malformed cursor.
+
+Both keys are derived from the server's secret and the tenant. All servers on a database share that secret, so a cursor counts on
+each of them, and after a restart. A webhook or a follower in the server stores plain cursors, which never leave it.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import os
+import struct
+from typing import Final
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESSIV
+
+from ..core.outcomes import Position
+from ..core.validation import invalid
+from ..errors import InvalidRequest
+from ..kernel.journal import JournalEntry, Positions, decode_cursor, encode_cursor, generation_of
+from ..wire.fields import plain_position
+from ..wire.journal import SEALED
+
+_NONCE: Final = 16
+_LONGEST: Final = 100_000
+CURSOR: Final = b"cursor"
+TEXT: Final = b"text"
+"""What was sealed: a text of one purpose is not accepted for the other."""
+BEGINNING: Final = encode_cursor({})
+"""The cursor before the first entry. It tells nothing, so every caller may send it."""
+
+
+class PlainPositions:
+    """Positions and cursors for an operator: `0.17` is entry 17 of lane 0, and cursors are the kernel's."""
+
+    def position(self, at: Position) -> str:
+        """A position as text."""
+        return plain_position(at)
+
+    def hide(self, text: str) -> str:
+        """A text of fixed length that contains a position, such as where a list continues, as the caller sees it."""
+        return text
+
+    def reveal(self, text: str) -> str:
+        """The text that was hidden; raises `InvalidRequest`."""
+        return text
+
+    def cursor_behind(self, entry: JournalEntry) -> str:
+        """The cursor that resumes after an entry."""
+        return entry.cursor
+
+    def show(self, cursor: str) -> str:
+        """A cursor of the kernel as the caller sees it."""
+        return cursor
+
+    def read(self, text: str) -> str:
+        """The kernel's cursor for one that the caller sent; raises `InvalidRequest`."""
+        return text
+
+
+class SealedPositions(PlainPositions):
+    """Positions and cursors for one tenant. `lanes` is the number of lanes of the engine."""
+
+    def __init__(self, secret: bytes, tenant: str, lanes: int) -> None:
+        self._lanes = lanes
+        self._hasher = hashlib.blake2b(
+            key=_key(secret, tenant, b"holdkit.position", 32), digest_size=12
+        )  # 96 bits: among a billion entries, two are alike with a chance of 10**-11
+        self._cipher = AESSIV(_key(secret, tenant, b"holdkit.cursor", 64))
+
+    def position(self, at: Position) -> str:
+        """A keyed hash: equal for the same entry, without order."""
+        hasher = self._hasher.copy()
+        hasher.update(b"%d.%d" % (at.lane, at.seq))
+        return hasher.hexdigest()
+
+    def hide(self, text: str) -> str:
+        """A text, sealed. Each call gives another one."""
+        return self._encrypted(text.encode(), TEXT)
+
+    def reveal(self, text: str) -> str:
+        """The text that was sealed, or `InvalidRequest`."""
+        try:
+            return self._decrypted(text, TEXT).decode()
+        except (ValueError, InvalidTag):
+            raise invalid("after", "cursor_malformed", "is not what an answer of this list has as `next`") from None
+
+    def cursor_behind(self, entry: JournalEntry) -> str:
+        """The cursor that resumes after an entry, sealed."""
+        return self._sealed(entry.positions, entry.generation)
+
+    def show(self, cursor: str) -> str:
+        """A cursor, sealed. Each call gives another text."""
+        return self._sealed(decode_cursor(cursor), generation_of(cursor))
+
+    def read(self, text: str) -> str:
+        """The cursor in a sealed text, or `InvalidRequest`."""
+        if text == BEGINNING:
+            return text
+        try:
+            return self._opened(text)
+        except (ValueError, InvalidTag, InvalidRequest):  # not ASCII, not base64, not ours
+            raise invalid("after", "cursor_malformed", "is not a cursor that this API key's tenant was given") from None
+
+    def _sealed(self, positions: Positions, generation: str) -> str:
+        numbers: list[int] = []
+        for lane in range(max(self._lanes, 1 + max(positions, default=0))):
+            seq, seen = positions.get(lane, (0, ""))  # 16 bytes per lane; a digest of zeros stands for none
+            numbers += (seq, int(seen, 16) if seen else 0)
+        body = struct.pack(f">I{len(numbers)}Q", len(numbers), *numbers) + generation.encode()
+        return self._encrypted(body, CURSOR)
+
+    def _encrypted(self, body: bytes, purpose: bytes) -> str:
+        nonce = os.urandom(_NONCE)
+        sealed = nonce + self._cipher.encrypt(body, [purpose, nonce])
+        return SEALED + base64.urlsafe_b64encode(sealed).decode().rstrip("=")
+
+    def _decrypted(self, text: str, purpose: bytes) -> bytes:
+        if not text.startswith(SEALED) or len(text) > _LONGEST:
+            raise ValueError
+        raw = text[len(SEALED) :].encode("ascii")
+        sealed = base64.b64decode(raw + b"=" * (-len(raw) % 4), altchars=b"-_", validate=True)
+        if base64.urlsafe_b64encode(sealed).rstrip(b"=") != raw:  # one cursor text has one spelling
+            raise ValueError
+        return self._cipher.decrypt(sealed[_NONCE:], [purpose, sealed[:_NONCE]])
+
+    def _opened(self, text: str) -> str:
+        body = self._decrypted(text, CURSOR)
+        (count,) = struct.unpack_from(">I", body)
+        numbers = struct.unpack_from(f">{count}Q", body, 4)
+        found = {
+            lane: (seq, f"{seen:016x}" if seen else "")
+            for lane, (seq, seen) in enumerate(zip(numbers[::2], numbers[1::2], strict=True))
+            if seq
+        }
+        return encode_cursor(found, body[4 + 8 * count :].decode())
+
+
+def _key(secret: bytes, tenant: str, purpose: bytes, size: int) -> bytes:
+    """The key of one tenant for one purpose."""
+    return hashlib.blake2b(tenant.encode(), key=secret, person=purpose, digest_size=size).digest()

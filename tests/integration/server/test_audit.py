@@ -1,0 +1,83 @@
+"""The journal records which API key asked, whoever the caller names as actor."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+import holdkit
+import holdkit.client
+from holdkit.testing import FakeClock
+from tests.support.servers import NOON, QUICK, InProcessApp, in_process_app, live_server
+
+CLAIMED = "user:7"
+
+
+async def every_change(here: InProcessApp, tenant: str = "acme") -> None:
+    """One change of each kind of thing, each in the name of somebody else."""
+
+    async def ask(method: str, path: str, body: dict[str, Any], op: str) -> dict[str, Any]:
+        answer = await here.call(method, path, {**body, "actor": CLAIMED}, op=op, tenant=tenant)
+        assert answer.status_code in (200, 201), answer.text
+        return dict(answer.json())
+
+    await ask("POST", "/v1/pools", {"id": "p", "total": 50}, "a")
+    await ask("PUT", "/v1/pools/p", {"total": 60}, "b")
+    hold = await ask("POST", "/v1/holds", {"legs": [{"pool": "p"}, {"key": "email:a"}], "ttl": 60}, "c")
+    await ask("POST", f"/v1/holds/{hold['id']}/extend", {"owner": hold["owner"], "by": 60}, "d")
+    await ask("POST", f"/v1/holds/{hold['id']}/confirm", {"owner": hold["owner"]}, "e")
+    await ask("POST", f"/v1/holds/{hold['id']}/return", {"owner": hold["owner"]}, "f")
+    claim = await ask("POST", "/v1/claims", {"type": "email", "value": "b", "ttl": 60}, "g")
+    await ask("POST", f"/v1/claims/{claim['id']}/release", {"owner": claim["owner"]}, "h")
+    await ask("POST", "/v1/items", {"ids": ["seat:1", "seat:2", "seat:3"]}, "i")
+    await ask("POST", "/v1/items/reserve", {"ids": ["seat:1"], "ttl": 60}, "j")
+    await ask("PUT", "/v1/records/note/n", {"body": "{}"}, "k")
+    commands = [
+        {"type": "hold", "pool": "p", "ttl": 60, "actor": "api_client:somebody", "op": str(n)} for n in range(2)
+    ]
+    batch = {"commands": [*commands, {"type": "create_pool", "id": "q", "total": 1, "actor": "system", "op": "x"}]}
+    await here.call("POST", "/v1/batch", batch, tenant=tenant)
+
+
+@pytest.mark.parametrize("engine", ["memory", "sqlite", "log", "postgres"])
+def test_every_entry_names_the_key_that_asked(engine: str, tmp_path: Any, request: pytest.FixtureRequest) -> None:
+    if engine == "postgres":
+        url = request.getfixturevalue("migrated")()
+    else:
+        url = {"memory": "memory://", "sqlite": f"sqlite:///{tmp_path}/h.db", "log": f"log:///{tmp_path}/log"}[engine]
+
+    async def main() -> None:
+        async with in_process_app(url, settings=QUICK) as here:
+            await every_change(here)
+            (key,) = [key.id for key in await here.running.keys.listed(tenant="acme")]
+            items = (await here.call("GET", "/v1/journal?limit=1000", tenant="acme")).json()["items"]
+            assert len(items) >= 17
+            assert {entry["client_id"] for entry in items} == {key}
+            assert {entry["actor"] for entry in items} == {CLAIMED, "api_client:somebody", "system"}
+            kernel = here.running.kernel.tenant("acme")
+            await kernel.create_pool("ours", 5, actor="user:9")
+            (told,) = await kernel.history("ours")
+            assert (told.actor, told.client_id) == ("user:9", None), "no server was asked"
+
+    asyncio.run(main())
+
+
+def test_a_caller_cannot_name_the_key() -> None:
+    """A command of a kernel in this process may not either: what it says is not recorded."""
+    with holdkit.connect("memory://", clock=FakeClock(start=NOON)) as hk:
+        hk.apply([holdkit.CreatePool(id="p", total=5, client_id="somebody")])
+        (told,) = hk.history("p")
+        assert told.client_id is None
+
+
+def test_the_client_shows_the_key() -> None:
+    with live_server() as server, holdkit.client.connect(server.url, key=server.key("admin", "acme")) as hk:
+        hk.create_pool("p", 5, actor=CLAIMED)
+        hold = hk.hold("p", 1, ttl=60)
+        (entry,) = hk.history(hold)
+        assert entry.actor == f"api_client:{entry.client_id}"
+        assert (hold.position, hold.position_text) == (None, entry.position)
+        (made,) = [entry for entry in hk.journal() if entry.action == "pool.created"]
+        assert (made.actor, made.client_id) == (CLAIMED, entry.client_id)

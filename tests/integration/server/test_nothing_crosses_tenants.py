@@ -1,0 +1,232 @@
+"""What one tenant does leaves everything that another tenant can read unchanged: no gap, no digest, no length counts a stranger."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from holdkit.errors import InvalidRequest
+from holdkit.kernel.journal import decode_cursor
+from holdkit.server.request import Request
+from holdkit.server.streams import Stream, entries
+from holdkit.testing import FakeClock
+from tests.support.servers import QUICK, InProcessApp, in_process_app
+
+NOON = 1_700_049_600_000_000
+OPAQUE = (
+    "position",
+    "cursor",
+    "next",
+    "id",
+    "owner",
+    "ticket",
+    "subject",
+    "holder",
+    "op",
+    "generation",
+    "sse_id",
+    "actor",
+    "client_id",
+)
+"""Texts that are random, or keyed: only their length counts."""
+
+Work = Callable[[InProcessApp], Coroutine[Any, Any, Any]]
+
+
+def play(work: Work, url: str = "memory://") -> Any:
+    async def main() -> Any:
+        async with in_process_app(url, clock=FakeClock(start=NOON), settings=QUICK, pepper=b"p" * 32) as here:
+            return await work(here)
+
+    return asyncio.run(main())
+
+
+async def stranger(here: InProcessApp, number: int) -> None:
+    """Tenant acme makes pools, holds, records and an expiry of its own."""
+    await here.call("POST", "/v1/pools", {"id": f"secret-{number}", "total": 50}, tenant="acme")
+    for unit in range(3 + number):
+        op = f"acme-{number}-{unit}"
+        await here.call("POST", "/v1/holds", {"pool": f"secret-{number}", "ttl": 60}, op=op, tenant="acme")
+    await here.call("PUT", f"/v1/records/note/{number}", {"body": "{}"}, op=f"note-{number}", tenant="acme")
+
+
+async def first_event(here: InProcessApp, after: str | None) -> dict[str, Any]:
+    """The hello of a stream, and its first packet if it resumes after a cursor: without the times."""
+    (key,) = [key for key in await here.running.keys.stored() if key.tenant == "rival"][:1]
+    request = Request({"method": "GET"}, None, {}, "r")  # type: ignore[arg-type]
+    request.caller, request.running = here.running.admission._caller(key), here.running
+    stream = await entries(Stream(request), after)
+    packets = [await anext(stream)]
+    if after is not None:
+        packets.append(await anext(stream))
+    await stream.aclose()
+    lines = b"".join(packets).decode().split("\n")
+    ids = [line[4:] for line in lines if line.startswith("id: ")]
+    data = [json.loads(line[6:]) for line in lines if line.startswith("data: ")]
+    return {"sse": data, "ids": [{"sse_id": one} for one in ids]}
+
+
+async def story_of_rival(
+    here: InProcessApp, meanwhile: Callable[[InProcessApp, int], Coroutine[Any, Any, None]]
+) -> Any:
+    """Everything that tenant rival is told, with something happening between any two of its calls."""
+    told: list[Any] = []
+
+    async def ask(method: str, path: str, body: Any = None, op: str | None = None, **more: Any) -> Any:
+        await meanwhile(here, len(told))
+        answer = await here.call(method, path, body, op=op, tenant="rival", **more)
+        told.append([answer.status_code, answer.json()])
+        return answer.json()
+
+    await ask("GET", "/v1/cursor")
+    await ask("POST", "/v1/pools", {"id": "mine", "total": 50})
+    hold = await ask("POST", "/v1/holds", {"pool": "mine", "ttl": 60}, op="a")
+    await ask("POST", f"/v1/holds/{hold['id']}/confirm", {"owner": hold["owner"]}, op="b")
+    await ask("POST", "/v1/batch", {"commands": [{"type": "consume", "pool": "mine"}] * 2}, op="c")
+    page = await ask("GET", "/v1/journal?limit=2")
+    await ask("GET", "/v1/journal", params={"after": page["next"]})
+    await ask("GET", "/v1/journal?last=3")
+    await ask("GET", "/v1/journal?last=500")
+    end = await ask("GET", "/v1/cursor")
+    await ask("GET", "/v1/journal", params={"after": end["cursor"]})
+    back = await ask("GET", "/v1/cursor?back=2")
+    await ask("GET", "/v1/journal", params={"after": back["cursor"]})
+    await ask("GET", "/v1/pools/mine/history?limit=2")
+    await ask("GET", f"/v1/holds/{hold['id']}/history")
+    await ask("PUT", "/v1/cursors/mailer", {"cursor": page["next"], "if_version": 0}, op="d")
+    kept = await ask("GET", "/v1/cursors/mailer")
+    await ask("GET", "/v1/overview")
+    told.append(await first_event(here, None))
+    told.append(await first_event(here, kept["cursor"]))
+    return told
+
+
+def shape(told: Any, name: str = "") -> Any:
+    """What can be learnt from an answer: every number and word; of opaque texts only their length."""
+    if isinstance(told, dict):
+        return {key: shape(value, key) for key, value in told.items() if key not in ("server_time", "request_id")}
+    if isinstance(told, list):
+        return [shape(one, name) for one in told]
+    return f"{len(told)} characters" if isinstance(told, str) and name in OPAQUE else told
+
+
+async def nothing(_here: InProcessApp, _number: int) -> None:
+    """No stranger does anything."""
+
+
+@pytest.mark.parametrize("engine", ["memory", "postgres"])
+def test_a_strangers_activity_changes_nothing_that_a_tenant_can_read(
+    engine: str, request: pytest.FixtureRequest
+) -> None:
+    urls = [request.getfixturevalue("migrated")() if engine == "postgres" else "memory://" for _ in range(2)]
+    alone = shape(play(lambda here: story_of_rival(here, nothing), urls[0]))
+    beside = shape(play(lambda here: story_of_rival(here, stranger), urls[1]))
+    assert len(alone) == 20
+    for told, expected in zip(beside, alone, strict=True):
+        assert told == expected
+
+
+def test_the_end_of_the_journal_does_not_tell_whether_anybody_wrote() -> None:
+    async def work(here: InProcessApp) -> None:
+        quiet = [(await here.call("GET", "/v1/cursor", tenant="rival")).json()["cursor"] for _ in range(2)]
+        await stranger(here, 0)
+        busy = (await here.call("GET", "/v1/cursor", tenant="rival")).json()["cursor"]
+        assert len({*quiet, busy}) == 3, "equal texts would tell that nothing was written"
+        assert {len(text) for text in (*quiet, busy)} == {len(busy)}
+        for text in (*quiet, busy):
+            with pytest.raises(InvalidRequest):
+                decode_cursor(text)  # what an attacker does: no lane, no number, no digest of an entry
+
+    play(work)
+
+
+def test_positions_are_equal_for_the_same_entry_and_tell_nothing_else() -> None:
+    async def work(here: InProcessApp) -> None:
+        await here.call("POST", "/v1/pools", {"id": "mine", "total": 50}, tenant="rival")
+        await here.call("POST", "/v1/pools", {"id": "mine", "total": 50}, tenant="acme")
+        hold = (await here.call("POST", "/v1/holds", {"pool": "mine", "ttl": 60}, op="a", tenant="rival")).json()
+        again = (await here.call("POST", "/v1/holds", {"pool": "mine", "ttl": 60}, op="a", tenant="rival")).json()
+        (entry,) = (await here.call("GET", f"/v1/holds/{hold['id']}/history", tenant="rival")).json()["items"]
+        page = (await here.call("GET", "/v1/journal", tenant="rival")).json()["items"]
+        assert hold["position"] == again["position"] == entry["position"] == page[-1]["position"]
+        assert isinstance(hold["position"], str)
+        assert len({one["position"] for one in page}) == len(page) == 2
+        everything = (await here.call("GET", "/v1/journal?all_tenants=true")).json()["items"]
+        assert [one["position"] for one in everything] == ["0.3", "0.6", "0.7"], "an operator sees lane and number"
+        assert not {one["position"] for one in page} & {one["position"] for one in everything}
+
+    play(work)
+
+
+def test_a_foreign_forged_or_truncated_cursor_is_refused() -> None:
+    async def work(here: InProcessApp) -> None:
+        await here.call("POST", "/v1/pools", {"id": "mine", "total": 50}, tenant="rival")
+        good = (await here.call("GET", "/v1/cursor", tenant="rival")).json()["cursor"]
+        foreign = (await here.call("GET", "/v1/cursor", tenant="acme")).json()["cursor"]
+        plain = (await here.call("GET", "/v1/cursor")).json()["cursor"]
+        middle = len(good) // 2
+        flipped = good[:middle] + ("A" if good[middle] != "A" else "B") + good[middle + 1 :]
+        bad = [
+            foreign,
+            plain,
+            flipped,
+            good[:-1],
+            good[:-4],
+            good + "AAAA",
+            good[:6],
+            good.replace(".", "\n.", 1),
+            good + "\n",
+        ]
+        for number, text in enumerate([*bad, good + "=", good + "ü", "", "hkc", "x" * 5_000]):
+            for method, path, more in (
+                ("GET", "/v1/journal", {"params": {"after": text}}),
+                ("GET", "/v1/pools/mine/history", {"params": {"after": text}}),
+                ("GET", "/v1/events", {"params": {"after": text}}),
+                ("PUT", "/v1/cursors/mailer", {"body": {"cursor": text, "if_version": 0}, "op": f"{number}"}),
+            ):
+                if path == "/v1/events" and not text:
+                    continue  # that is a stream from now on
+                answer = await here.call(method, path, tenant="rival", **more)
+                assert (answer.status_code, answer.json().get("code")) == (400, "cursor_malformed"), (path, text)
+        answer = await here.call("GET", "/v1/journal", tenant="rival", params={"after": good})
+        assert answer.status_code == 200
+
+    play(work)
+
+
+def test_a_cursor_outlives_its_server_and_counts_on_another(tmp_path: Any) -> None:
+    """The key is derived from the secret that all servers on the database share, stored or given."""
+    url = f"sqlite:///{tmp_path}/holds.db"
+
+    async def first(here: InProcessApp) -> str:
+        await here.call("POST", "/v1/pools", {"id": "mine", "total": 50}, tenant="rival")
+        return str((await here.call("GET", "/v1/cursor", tenant="rival")).json()["cursor"])
+
+    async def second(here: InProcessApp, cursor: str) -> list[str]:
+        await here.call("POST", "/v1/pools", {"id": "more", "total": 50}, tenant="rival")
+        page = await here.call("GET", "/v1/journal", tenant="rival", params={"after": cursor})
+        return [entry["subject"] for entry in page.json()["items"]]
+
+    cursor = play(first, url)
+    assert play(lambda here: second(here, cursor), url) == ["more"]
+
+
+def test_a_lost_cursor_tells_no_number() -> None:
+    """The journal that the cursor saw is gone; the message of the kernel names lane and number, that of the server does not."""
+
+    async def first(here: InProcessApp) -> str:
+        await stranger(here, 4)
+        return str((await here.call("GET", "/v1/cursor", tenant="rival")).json()["cursor"])
+
+    cursor = play(first)
+
+    async def second(here: InProcessApp) -> None:
+        answer = await here.call("GET", "/v1/journal", tenant="rival", params={"after": cursor})
+        assert (answer.status_code, answer.json()["reason"]) == (410, "cursor_lost")
+        assert not [word for word in answer.json()["detail"].split() if word.strip(".,:;").isdigit()]
+
+    play(second)
