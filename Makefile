@@ -62,13 +62,15 @@ types: $(READY) ## check types: mypy --strict
 layers: $(READY) ## check that imports go down only
 	$(BIN)/lint-imports
 
-gen: $(READY) ## generate the _sync folders from the _async folders, and the dashboard's types from the OpenAPI document
+gen: $(READY) ## generate the _sync folders, the dashboard's types, and the table of settings in docs/operating.md
 	$(BIN)/python -m tools.gen_sync
 	$(BIN)/python -m tools.gen_types
+	$(BIN)/python -m tools.gen_settings
 
 gen-check: $(READY) ## check that the generated code is current
 	$(BIN)/python -m tools.gen_sync --check
 	$(BIN)/python -m tools.gen_types --check
+	$(BIN)/python -m tools.gen_settings --check
 
 dashboard: ## build the dashboard into the package (needs node 20 and npm; no other target does)
 	cd dashboard && npm ci --no-audit --no-fund && npm run build
