@@ -1,10 +1,18 @@
-"""Counters and their Prometheus text format. No label contains text from a caller."""
+"""The server's counters, and their form for Prometheus. No label contains text from a caller."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
 from typing import Any, Final
+
+from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.openmetrics import exposition as openmetrics
+from prometheus_client.registry import Collector
 
 from ..engines.durability import LEVELS
 
@@ -41,57 +49,72 @@ class Metrics:
         return 0.0
 
 
-def exposition(metrics: Metrics, numbers: dict[str, Any]) -> bytes:
-    """The Prometheus text format, version 0.0.4."""
-    lines = _head("holdkit_requests_total", "counter", "Requests by kind and outcome.")
-    lines += [
-        f'holdkit_requests_total{{kind="{kind}",outcome="{outcome}"}} {count}'
-        for (kind, outcome), count in sorted(metrics.commands.items())
-    ]
-    lines += _head("holdkit_request_seconds", "histogram", "Seconds from a request to its answer.")
-    reached = 0
-    for bound, count in zip(BUCKETS, metrics.latencies, strict=False):
-        reached += count
-        lines.append(f'holdkit_request_seconds_bucket{{le="{bound:g}"}} {reached}')
-    lines.append(f'holdkit_request_seconds_bucket{{le="+Inf"}} {metrics.requests}')
-    lines.append(f"holdkit_request_seconds_sum {metrics.seconds:.6f}")
-    lines.append(f"holdkit_request_seconds_count {metrics.requests}")
-    lines += _batches(numbers["batches"])
-    for name, kind, help_text, value in (
-        ("holdkit_queue_depth", "gauge", "Commands that wait for the group commit.", numbers["queue"]),
+class NumbersCollector(Collector):
+    """Hands the counters and the statistics of one moment to `prometheus_client`."""
+
+    def __init__(self, metrics: Metrics, numbers: dict[str, Any]) -> None:
+        self._metrics, self._numbers = metrics, numbers
+
+    def collect(self) -> Iterator[Metric]:
+        """All metrics, in a stable order."""
+        metrics, numbers = self._metrics, self._numbers
+        requests = CounterMetricFamily("holdkit_requests", "Requests by kind and outcome.", labels=("kind", "outcome"))
+        for labels, count in sorted(metrics.commands.items()):
+            requests.add_metric(labels, count)
+        yield requests
+        yield HistogramMetricFamily(
+            "holdkit_request_seconds",
+            "Seconds from a request to its answer.",
+            buckets=_cumulative([f"{bound:g}" for bound in BUCKETS], metrics.latencies),
+            sum_value=round(metrics.seconds, 6),
+        )
+        batches = numbers["batches"]
+        yield HistogramMetricFamily(
+            "holdkit_batch_commands",
+            "Commands per transaction of the group commit.",
+            buckets=_cumulative([str(2 ** (power + 1) - 1) for power in range(len(batches["sizes"]) - 1)], batches["sizes"]),
+            sum_value=batches["commands"],
+        )  # fmt: skip
+        yield from _gauges(numbers)
+        sweeper, webhooks = numbers["sweeper"], numbers["webhooks"]
+        yield CounterMetricFamily("holdkit_sweeper_expired", "Holds that the sweeper expired.", sweeper["expired"])
+        attempts = CounterMetricFamily("holdkit_webhook_attempts", "Webhook attempts by outcome.", labels=("outcome",))
+        for outcome, count in {"delivered": 0, **webhooks["outcomes"]}.items():
+            attempts.add_metric((outcome,), count)
+        yield attempts
+        yield CounterMetricFamily("holdkit_webhook_parked", "Webhook deliveries that were parked.", webhooks["parked"])
+        durability = GaugeMetricFamily(
+            "holdkit_durability", "Durability of committed answers: 1 at the current level.", labels=("level",)
+        )
+        for level in LEVELS:
+            durability.add_metric((level,), level == numbers["durability"].level)
+        yield durability
+
+
+def _gauges(numbers: dict[str, Any]) -> Iterator[Metric]:
+    for name, says, value in (
+        ("queue_depth", "Commands that wait for the group commit.", numbers["queue"]),
+        ("sweeper_lag_seconds", "Seconds since the last sweep that left no due hold.", numbers["sweeper"]["lag"]),
+        ("streams", "Open event streams.", numbers["streams"]),
         (
-            "holdkit_sweeper_lag_seconds",
-            "gauge",
-            "Seconds since the last sweep that left no due hold.",
-            numbers["sweeper"]["lag"],
-        ),
-        ("holdkit_sweeper_expired_total", "counter", "Holds that the sweeper expired.", numbers["sweeper"]["expired"]),
-        ("holdkit_streams", "gauge", "Open event streams.", numbers["streams"]),
-        (
-            "holdkit_clock_lag_seconds",
-            "gauge",
+            "clock_lag_seconds",
             "Seconds by which the engine's clock is ahead of this machine's.",
             numbers["clock_lag"],
         ),
-        ("holdkit_requests_in_work", "gauge", "Requests being processed.", numbers["in_work"]),
+        ("requests_in_work", "Requests being processed.", numbers["in_work"]),
+        ("webhook_attempts_in_work", "Webhook attempts being made.", numbers["webhooks"]["attempts"]),
     ):
-        lines += [*_head(name, kind, help_text), f"{name} {value:g}"]
-    lines += _head("holdkit_durability", "gauge", "Durability of committed answers: 1 at the current level.")
-    current = numbers["durability"].level
-    lines += [f'holdkit_durability{{level="{level}"}} {int(level == current)}' for level in LEVELS]
-    return ("\n".join(lines) + "\n").encode()
+        yield GaugeMetricFamily(f"holdkit_{name}", says, value)
 
 
-def _batches(batches: dict[str, Any]) -> list[str]:
-    lines = _head("holdkit_batch_commands", "histogram", "Commands per transaction of the group commit.")
-    reached = 0
-    for power, count in enumerate(batches["sizes"]):
-        reached += count
-        if power < len(batches["sizes"]) - 1:
-            lines.append(f'holdkit_batch_commands_bucket{{le="{2 ** (power + 1) - 1}"}} {reached}')
-    lines.append(f'holdkit_batch_commands_bucket{{le="+Inf"}} {reached}')
-    return [*lines, f"holdkit_batch_commands_sum {batches['commands']}", f"holdkit_batch_commands_count {reached}"]
+def _cumulative(bounds: Sequence[str], counts: Sequence[int]) -> list[tuple[str, float]]:
+    return list(zip((*bounds, "+Inf"), map(float, accumulate(counts)), strict=True))
 
 
-def _head(name: str, kind: str, help_text: str) -> list[str]:
-    return [f"# HELP {name} {help_text}", f"# TYPE {name} {kind}"]
+def exposition(metrics: Metrics, numbers: dict[str, Any], accept: bytes = b"") -> tuple[bytes, str]:
+    """The metrics and their content type: OpenMetrics if the scraper accepts it, else Prometheus's text format."""
+    collector = NumbersCollector(metrics, numbers)
+    if b"application/openmetrics-text" in accept:
+        found: bytes = openmetrics.generate_latest(collector)  # type: ignore[no-untyped-call]
+        return found, openmetrics.CONTENT_TYPE_LATEST
+    return generate_latest(collector), CONTENT_TYPE_PLAIN_0_0_4

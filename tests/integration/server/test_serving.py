@@ -17,6 +17,8 @@ from typing import Any
 import httpx
 import pytest
 from fastapi import FastAPI
+from prometheus_client.openmetrics.parser import text_string_to_metric_families as openmetrics
+from prometheus_client.parser import text_string_to_metric_families as plain_text
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
@@ -156,6 +158,11 @@ def test_metrics_and_stats_count_what_was_asked() -> None:
             assert re.fullmatch(
                 r'(# (HELP|TYPE) .+|[a-z_]+(\{[a-z_]+="[^"\\]*"(,[a-z_]+="[^"]*")*\})? [0-9.e+-]+)', line
             ), line
+        opened = await here.call("GET", "/metrics", headers={"Accept": "application/openmetrics-text;version=1.0.0"})
+        assert opened.headers["content-type"].startswith("application/openmetrics-text; version=1.0.0")
+        families = {family.name for family in openmetrics(opened.text)}  # type: ignore[no-untyped-call]
+        assert families == {family.name for family in plain_text(text)}
+        assert {"holdkit_requests", "holdkit_webhook_attempts", "holdkit_durability"} <= families
         told = (await here.call("GET", "/v1/stats", key="read")).json()
         assert told["done"]["hold"] == 1
         assert told["refused"]["hold.insufficient_capacity"] == 2

@@ -30,7 +30,6 @@ from .jobs import started
 MAX_DIFFERENCES: Final = 1_000
 MAX_DIFFERENCE_TEXT: Final = 1_000_000
 """Characters of all differences together: each appears twice in the answer."""
-PROMETHEUS = (b"content-type", b"text/plain; version=0.0.4; charset=utf-8")
 
 
 async def live(_request: Request) -> Answer:
@@ -56,7 +55,9 @@ async def ready(request: Request) -> Answer:
 async def metrics(request: Request) -> Answer:
     """Metrics for Prometheus; needs an API key."""
     running = request.running
-    return Answer(exposition(running.metrics, running.numbers()), headers=(PROMETHEUS,))
+    accept = request.headers.get(b"accept", b"")
+    body, kind = exposition(running.metrics, running.numbers(), accept)
+    return Answer(body, headers=((b"content-type", kind.encode()),))
 
 
 async def openapi(request: Request) -> Answer:
