@@ -21,6 +21,7 @@ from .output import OK, Output, as_json
 if TYPE_CHECKING:
     from ..server import Keys
     from ..server.configuration import Setting
+    from ..server.settings import Settings
 
 HEADS = ("key", "name", "scope", "tenant", "state", "expires", "pools", "verbs")
 
@@ -176,7 +177,22 @@ def server_settings(config: str | None) -> tuple[tuple[Finding, ...], tuple[Sett
         SettingDocument(one.name, written(value), source, one.description) for one, value, source in found.listed()
     )
     changed = ", ".join(f"{one.name}={one.value} ({one.source})" for one in settings if one.source != "default")
-    return (Finding("server settings", "ok", changed or "all at their defaults"),), settings
+    findings = (Finding("server settings", "ok", changed or "all at their defaults"), _bounds(found.configuration))
+    return findings, settings
+
+
+def _bounds(settings: Settings) -> Finding:
+    """The bounds of a server that is started with this limit of open files."""
+    from ..server.settings import MOST_CONNECTIONS, bounds_of
+
+    bounds = bounds_of(settings)
+    says = (
+        f"{bounds.connections:,} connections ({bounds.per_address:,} per address), {bounds.requests:,} requests "
+        f"({bounds.requests_of_tenant:,} per tenant), {bounds.streams:,} streams per process"
+    )
+    few = settings.max_connections is None and bounds.connections < MOST_CONNECTIONS
+    advice = "raise the limit of open files (ulimit -n, LimitNOFILE=) for more, up to 4,000" if few else ""
+    return Finding("server bounds", "ok", says, advice)
 
 
 @click.group()

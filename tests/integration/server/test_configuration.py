@@ -14,6 +14,7 @@ from holdkit.errors import InvalidRequest
 from holdkit.server import Settings
 from holdkit.server.configuration import SETTINGS, Configuration, configure, written
 from holdkit.wire.pools import PoolNow
+from holdkit.server.settings import bounds_of
 from tests.support.command_line import run, told
 from tests.support.servers import live_server
 
@@ -111,7 +112,12 @@ def test_doctor_shows_every_setting_and_where_it_comes_from(tmp_path: Path, monk
     url = f"sqlite:///{tmp_path}/holds.db"
     monkeypatch.setenv("HOLDKIT_SERVER_MAX_BODY", "5000")
     told(PoolNow, "pools", "create", "gpu", 5, "--url", url)
-    shown = told(DoctorDocument, "doctor", url, "--settings").settings
+    document = told(DoctorDocument, "doctor", url, "--settings")
+    shown = document.settings
+    bounds = bounds_of(Settings())
+    says = next(one.says for one in document.findings if one.name == "server bounds")
+    assert f"{bounds.connections:,} connections" in says
+    assert f"{bounds.requests_of_tenant:,} per tenant" in says
     assert {one.name for one in shown} == set(SETTINGS)
     assert [(one.name, one.value, one.source) for one in shown if one.source != "default"] == [
         ("max_body", "5000", "environment")
