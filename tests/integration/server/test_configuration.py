@@ -13,8 +13,8 @@ from holdkit.cli.documents import DoctorDocument
 from holdkit.errors import InvalidRequest
 from holdkit.server import Settings
 from holdkit.server.configuration import SETTINGS, Configuration, configure, written
-from holdkit.wire.pools import PoolNow
 from holdkit.server.settings import bounds_of
+from holdkit.wire.pools import PoolNow
 from tests.support.command_line import run, told
 from tests.support.servers import live_server
 
