@@ -1,4 +1,4 @@
-"""The dashboard's files: read once from the package, served with content types, ETags and a strict security policy.
+"""The files of the dashboard, and of the page at /docs: read once from the package, served with content types, ETags and a strict security policy.
 
 Only files that were present at the start are served, by exact name: no file path is ever built from a request.
 """
@@ -13,6 +13,8 @@ from .problems import Problem
 from .request import Answer, Headers
 
 FOLDER: Final = Path(__file__).parent / "static"
+REFERENCE: Final = Path(__file__).parent / "reference"
+"""The page at /docs: the reference of the HTTP API, from the OpenAPI document."""
 TYPES: Final = {
     ".html": b"text/html; charset=utf-8",
     ".js": b"text/javascript; charset=utf-8",
@@ -52,12 +54,18 @@ class File:
 class Static:
     """The files by their path."""
 
-    def __init__(self, folder: Path = FOLDER) -> None:
+    def __init__(self, folder: Path = FOLDER, reference: Path = REFERENCE) -> None:
         self._files: dict[str, File] = {}
+        self._read(folder, "")
+        self._read(reference, "docs/")
+        if "docs/index.html" in self._files:
+            self._files["docs"] = self._files.pop("docs/index.html")
+
+    def _read(self, folder: Path, prefix: str) -> None:
         for path in sorted(folder.rglob("*")) if folder.is_dir() else ():
             kind = TYPES.get(path.suffix)
             if kind is not None and path.is_file() and path.stat().st_size <= MAX_FILE:
-                self._add(path.relative_to(folder).as_posix(), path.read_bytes(), kind)
+                self._add(prefix + path.relative_to(folder).as_posix(), path.read_bytes(), kind)
 
     def _add(self, name: str, body: bytes, kind: bytes) -> None:
         tag = b'"' + hashlib.blake2b(body, digest_size=12).hexdigest().encode() + b'"'
@@ -70,6 +78,8 @@ class Static:
     def find(self, segments: list[str], headers: dict[bytes, bytes]) -> Answer:
         """A file, `index.html` for the root; 404 for anything else."""
         name = "/".join(segments) or "index.html"
+        if name == "docs/":  # the page's links are relative to /docs
+            return Answer(status=308, headers=((b"location", b"../docs"), *_SECURITY_HEADERS))
         file = self._files.get(name)
         if file is None:
             raise Problem(404, "not_found", "there is no such file")
