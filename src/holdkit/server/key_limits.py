@@ -21,6 +21,7 @@ from typing import Any, Final, TypeAlias
 from msgspec import Struct
 
 from ..core.model import HeldLeg
+from ..errors import HoldNotFound
 from ..kernel.normalise import hold_id, reference
 from ..wire.batches import Batch
 from ..wire.holds import LegBody
@@ -149,7 +150,7 @@ async def _check_holds(limit: KeyLimit, request: Request, names: list[str], plac
     for name in dict.fromkeys(reference(name, None)[0] for name in names):
         hold = await request.kernel.executor.find_hold((request.caller.tenant, name))
         if hold is None and name not in new:
-            raise Problem(404, "hold_not_found", "there is no hold with this id, or it is no longer kept")
+            raise HoldNotFound("there is no hold with this id, or it is no longer kept", subject=name)
         if hold is not None and not limit.covers(hold.legs):
             raise _outside(limit)
 

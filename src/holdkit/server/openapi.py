@@ -16,7 +16,7 @@ from ..wire.pools import PoolNow
 from ..wire.problems import ProblemAnswer
 from ..wire.stats import Hello, Summary
 from .problems import TITLES
-from .reasons import REASONS, UNKNOWN, meaning_of, reasons_of, status_of
+from .reasons import REASONS, UNKNOWN, meaning_of, reasons_of, status_of, takes_ticket
 from .routing import Route
 
 _REF: Final = "#/components/schemas/{name}"
@@ -258,6 +258,8 @@ def _header_parameters(route: Route) -> list[dict[str, Any]]:
     names = ["X-Request-Id"]
     if route.retry_key is not None:
         names.append("Idempotency-Key" if route.retry_key == "required" else "Idempotency-Key-optional")
+    if takes_ticket(route):
+        names.append("Holdkit-Ticket")
     if route.precondition:
         names.append("If-Match")
     if route.method == "GET" and _tagged(route):
@@ -283,6 +285,7 @@ _PARAMETERS: Final = {
     "X-Request-Id": _header("X-Request-Id", "your own id for the request, in the server's log", pattern="^[A-Za-z0-9._-]{1,64}$"),
     "Idempotency-Key": _header("Idempotency-Key", _RETRY, required=True, **_KEY_FORM),
     "Idempotency-Key-optional": _header("Idempotency-Key", _RETRY, **_KEY_FORM),
+    "Holdkit-Ticket": _header("Holdkit-Ticket", "the ticket of the hold, instead of its id (the path has -) and its owner token"),
     "If-Match": _header("If-Match", "the ETag of the pool as you last saw it: 412 if it has changed since"),
     "If-None-Match": _header("If-None-Match", "the ETag that you have: 304 if it is still the same"),
     "Last-Event-ID": _header("Last-Event-ID", "the id of the last event that you have seen: the stream continues after it"),

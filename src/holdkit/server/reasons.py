@@ -54,6 +54,15 @@ def _of_all_tenants(route: Route) -> bool:
     return route.operator or "all_tenants" in route.query.__struct_fields__
 
 
+def _of_one(route: Route) -> bool:
+    return "{" in route.path
+
+
+def takes_ticket(route: Route) -> bool:
+    """Whether the header Holdkit-Ticket may name the hold."""
+    return route.path.startswith(("/v1/holds/{hold}/", "/v1/claims/{claim}/")) and route.changes
+
+
 def _conditional(route: Route) -> bool:
     return route.precondition
 
@@ -64,6 +73,14 @@ REASONS: Final[dict[str, Meaning]] = {
     "path_malformed": Meaning(400, "the path is not percent-encoded UTF-8, or contains NUL", _every),
     "query_malformed": Meaning(400, "the query string is not name=value pairs, each name once", _every),
     "header_twice": Meaning(400, "a header that must be unique was sent twice", _every),
+    "ticket_in_path": Meaning(400, "a ticket belongs into the header Holdkit-Ticket, not into a path", _of_one),
+    "ticket_malformed": Meaning(
+        400, "Holdkit-Ticket is cut short, or belongs to another hold than the path", takes_ticket
+    ),
+    "actor_conflict": Meaning(400, "the request names another actor than a trusted proxy has authenticated", _changing),
+    "actor_header_malformed": Meaning(
+        400, "the name that a trusted proxy gives is empty, too long or not printable", _with_key
+    ),
     "if_match_unsupported": Meaning(400, "this route does not support If-Match", _every),
     "if_match_malformed": Meaning(400, "If-Match is not an ETag of this pool", _conditional),
     "idempotency_key_required": Meaning(400, "the request needs an Idempotency-Key", _retried),
@@ -77,6 +94,7 @@ REASONS: Final[dict[str, Meaning]] = {
     "key_required": Meaning(401, "the request has no API key", _with_key),
     "key_refused": Meaning(401, "the API key is unknown, expired or revoked", _with_key),
     "scope_too_small": Meaning(403, "the API key's scope does not allow this", _with_key),
+    "key_limited": Meaning(403, "the API key is limited to other pools or verbs", _with_key),
     "operator_only": Meaning(403, "only keys of the default tenant may ask about all tenants", _of_all_tenants),
     "tenant_disabled": Meaning(403, "an operator has disabled the tenant", _with_key),
     "storage_quota_exceeded": Meaning(403, "the tenant's share of storage is used up: see Tenants", _changing),
