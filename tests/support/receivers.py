@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Final
@@ -12,6 +13,13 @@ from tests.support.threads import PATIENCE
 
 HANG: Final = 0
 """As an answer: take the request, and never answer it."""
+
+
+async def eventually(done: Callable[[], bool]) -> None:
+    """Wait for a condition that nothing announces."""
+    async with asyncio.timeout(PATIENCE):
+        while not done():
+            await asyncio.to_thread(time.sleep, 0.01)
 
 
 class Receivers:

@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 from holdkit.server.settings import Delivery, Settings
-from tests.support.receivers import HANG, receivers
+from holdkit.server.webhooks.lookups import Lookups
+from tests.support.receivers import HANG, Receivers, eventually, receivers
 from tests.support.servers import InProcessApp, in_process_app
+from tests.support.threads import PATIENCE
 
 POOLS = ["pool.created"]
 
@@ -126,3 +128,127 @@ def test_events_that_hang_do_not_keep_a_replay_from_those_behind_them() -> None:
             assert [one["event"]["subject"] for one in left] == ["a", "b", "c"]
 
     asyncio.run(main())
+
+
+def hanging(there: Receivers, tenant: str) -> int:
+    """How many attempts of a tenant's hooks hang at the receiver."""
+    return sum(path.startswith(f"/{tenant}") for path, _ in there.seen)
+
+
+@pytest.mark.parametrize("bound", ["on", "off"])
+def test_receivers_that_hang_take_the_slots_of_their_own_tenant_only(bound: str) -> None:
+    """The canary: if a tenant may have all slots, another one starves."""
+
+    async def main() -> None:
+        own = {"tenant_attempts": 2, "receiver_attempts": 2} if bound == "on" else {"tenant_attempts": 4}
+        few = settings(seconds=20.0, attempts=4, **{"receiver_attempts": 4, **own})
+        async with receivers() as there, in_process_app(settings=few) as here:
+            for n in range(6):
+                there.plans[f"/mallory{n}"] = lambda _event: HANG
+                await hook(here, there.url(f"/mallory{n}"), "mallory")
+            await hook(here, there.url("/good"), "quiet")
+            await pool(here, "a", "mallory")
+            await there.until(lambda: hanging(there, "mallory") == (2 if bound == "on" else 4))
+            await pool(here, "b", "quiet")
+            if bound == "on":
+                await there.until(lambda: there.subjects("/good") == ["b"])
+                assert hanging(there, "mallory") == 2
+            else:
+                with pytest.raises(TimeoutError):
+                    await there.until(lambda: there.subjects("/good") == ["b"], 0.5)
+
+    asyncio.run(main())
+
+
+def test_retries_to_dead_receivers_take_nothing_from_first_attempts() -> None:
+    """However many tenants have dead receivers."""
+
+    async def main() -> None:
+        few = settings(seconds=20.0, pauses=(0.0, 0.0), attempts=2, tenant_attempts=2, receiver_attempts=2)
+        async with receivers() as there, in_process_app(settings=few) as here:
+            for n in range(6):
+                first = iter([500])
+                there.plans[f"/dead{n}"] = lambda _event, first=first: next(first, HANG)  # type: ignore[misc]
+                await hook(here, there.url(f"/dead{n}"), f"dead{n}")
+                await pool(here, "a", f"dead{n}")
+                await there.until(lambda n=n: hanging(there, f"dead{n}") == (2 if n < 2 else 1))  # type: ignore[misc]
+            await hook(here, there.url("/good"), "quiet")
+            await pool(here, "b", "quiet")
+            await there.until(lambda: there.subjects("/good") == ["b"])
+
+    asyncio.run(main())
+
+
+def test_many_parallel_replays_are_one() -> None:
+    async def main() -> None:
+        async with receivers() as there, in_process_app(settings=settings()) as here:
+            there.plans["/down"] = lambda _event: 500
+            mine = await hook(here, there.url("/down"), "acme")
+            for name in "abc":
+                await pool(here, name, "acme")
+            await parked(here, mine, "acme", 3)
+            before = len(there.seen)
+            answers = await asyncio.gather(
+                *(here.call("POST", f"/v1/webhooks/{mine}/replay", tenant="acme") for _ in range(50))
+            )
+            assert {one.status_code for one in answers} == {202}
+            began = {one.json()["began_at"] for one in answers}
+            assert len(began) == 1, "all are told of the same one"
+            assert {one.json()["total"] for one in answers} == {3}
+            await there.until(lambda: len(there.seen) == before + 3)
+            ended = await replay_ended(here, mine, "acme")
+            assert (ended["replay"]["taken"], ended["replay"]["failed"], ended["parked"]) == (0, 3, 3)
+            assert len(there.seen) == before + 3
+
+    asyncio.run(main())
+
+
+async def replay_ended(here: InProcessApp, id: str, tenant: str) -> dict[str, Any]:
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            shown = (await here.call("GET", f"/v1/webhooks/{id}", tenant=tenant)).json()
+            if shown["replay"]["state"] == "ended":
+                return dict(shown)
+
+
+def test_a_lookup_that_hangs_counts_against_its_tenant_until_it_returns(monkeypatch: pytest.MonkeyPatch) -> None:
+    answer, threads = threading.Event(), list[str]()
+
+    def slow(host: Any, *_args: Any, **_more: Any) -> Any:
+        threads.append(host)
+        answer.wait(60)
+        raise socket.gaierror(socket.EAI_AGAIN, "slow")
+
+    async def main() -> None:
+        lookups = Lookups(8, 2)
+        for n in range(5):
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.05):
+                    await lookups.addresses("mallory", f"{n}.example", 443)
+        assert threads == ["0.example", "1.example"]
+        assert lookups.slots.busy == 2
+        answer.set()
+        await eventually(lambda: not lookups.slots.busy)
+        assert await lookups.addresses("mallory", "127.0.0.1", 443) == ["127.0.0.1"], "an address needs no thread"
+
+    monkeypatch.setattr(socket, "getaddrinfo", slow)
+    asyncio.run(main())
+
+
+def test_failures_are_logged_once_in_a_while_per_tenant_and_counted(caplog: pytest.LogCaptureFixture) -> None:
+    async def main() -> None:
+        async with receivers() as there, in_process_app(settings=settings()) as here:
+            for tenant in ("mallory", "quiet"):
+                there.plans[f"/{tenant}"] = lambda _event: 500
+                mine = await hook(here, there.url(f"/{tenant}"), tenant)
+                for name in "abcde":
+                    await pool(here, name, tenant)
+                await parked(here, mine, tenant, 5)
+            stats = (await here.call("GET", "/v1/stats")).json()["webhooks"]
+            assert (stats["failed"], stats["parked"], stats["outcomes"]) == (10, 10, {"rejected": 10})
+
+    asyncio.run(main())
+    told = [record.getMessage() for record in caplog.records if "an attempt failed" in record.getMessage()]
+    assert len(told) == 2, told
+    assert "of tenant 'mallory': an attempt failed: the receiver answered 500" in told[0]
+    assert "of tenant 'quiet'" in told[1]

@@ -6,7 +6,9 @@ take nothing from those that answer, and neither does a replay.
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import math
 import ssl
 import time
 from collections import Counter, OrderedDict
@@ -96,20 +98,21 @@ class Attempts:
         limits = self._delivery
         now = self._clock()
         headers = signed_headers(event, now // SECOND, body, hooks.secrets(hook, now))
-        async with within(limits.seconds, "timed_out", "the attempt took too long"):
-            addresses = await self.addresses(hooks.tenant, hook.url)
-            try:
-                target = self.targets.choose(hook.url, addresses)
-            except TargetRefused as refused:
-                raise ExchangeFailed("target_refused", str(refused)) from None
-            if target.tls and self._tls is None:
-                self._tls = certificates()
-            return await post(target, headers, body, self._tls if target.tls else None, limits)
+        ends = asyncio.get_running_loop().time() + limits.seconds
+        addresses = await self.addresses(hooks.tenant, hook.url, ends)
+        try:
+            target = self.targets.choose(hook.url, addresses)
+        except TargetRefused as refused:
+            raise ExchangeFailed("target_refused", str(refused)) from None
+        if target.tls and self._tls is None:
+            self._tls = certificates()
+        return await post(target, headers, body, self._tls if target.tls else None, limits, ends)
 
-    async def addresses(self, tenant: str, url: str) -> list[str]:
+    async def addresses(self, tenant: str, url: str, ends: float = math.inf) -> list[str]:
         """The addresses of a URL's host. Raises `ExchangeFailed`."""
         host, port = receiver_of(url)
-        async with within(self._delivery.lookup_timeout, "lookup_timed_out", "the host name was not resolved in time"):
+        seconds = self._delivery.lookup_timeout
+        async with within(seconds, ends, "lookup_timed_out", "the host name was not resolved in time"):
             try:
                 return await self.lookups.addresses(tenant, host, port)
             except LookupFailed as failed:

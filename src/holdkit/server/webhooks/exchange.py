@@ -2,7 +2,7 @@
 
 Nothing outlives the exchange: no pool in which attempts of others wait, no cookies, no connection whose certificate was checked
 for another name. There are no redirects, no proxies from the environment and no compression. Of the answer only the status is
-read, at most 16 KiB of it. Each step has a timeout, and the whole has one around them.
+read, at most 16 KiB of it. Each step has a timeout, and the whole has one that no step exceeds.
 """
 
 from __future__ import annotations
@@ -35,7 +35,6 @@ Failure: TypeAlias = Literal[
     "answer_timed_out",
     "closed",
     "malformed",
-    "timed_out",
 ]
 
 
@@ -48,10 +47,10 @@ class ExchangeFailed(Exception):
 
 
 @asynccontextmanager
-async def within(seconds: float, outcome: Failure, why: str) -> AsyncIterator[None]:
-    """Give a step so many seconds."""
+async def within(seconds: float, ends: float, outcome: Failure, why: str) -> AsyncIterator[None]:
+    """Give a step so many seconds, but no longer than until the whole ends, by the event loop's clock."""
     try:
-        async with asyncio.timeout(seconds):
+        async with asyncio.timeout_at(min(asyncio.get_running_loop().time() + seconds, ends)):
             yield
     except TimeoutError:
         raise ExchangeFailed(outcome, why) from None
@@ -65,15 +64,15 @@ def certificates() -> ssl.SSLContext:
 
 
 async def post(
-    target: Target, headers: dict[str, str], body: bytes, tls: ssl.SSLContext | None, limits: Delivery
+    target: Target, headers: dict[str, str], body: bytes, tls: ssl.SSLContext | None, limits: Delivery, ends: float
 ) -> int:
     """Send one request; returns the status of the answer. Raises `ExchangeFailed`."""
-    async with within(limits.connect_timeout, "connect_timed_out", "no connection in time"):
+    async with within(limits.connect_timeout, ends, "connect_timed_out", "no connection in time"):
         reader, writer = await _connect(target, tls)
     try:
-        async with within(limits.send_timeout, "send_timed_out", "the receiver did not read the request in time"):
+        async with within(limits.send_timeout, ends, "send_timed_out", "the receiver did not read the request in time"):
             parser = await _send(writer, target, headers, body)
-        async with within(limits.seconds, "answer_timed_out", "no answer in time"):
+        async with within(limits.seconds, ends, "answer_timed_out", "no answer in time"):
             return await _status(reader, parser)
     finally:
         writer.transport.abort()  # at once, whatever the other side does, and also when we are cancelled

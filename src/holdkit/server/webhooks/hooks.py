@@ -210,6 +210,13 @@ class Hooks:
         rows = await self.executor.read(ListRecords(self.tenant, PARKED, after or f"{hook}.", limit))
         return [_parked.decode(row.body) for row in rows if row.id.startswith(f"{hook}.")]
 
+    async def count_parked(self, hook: str) -> int:
+        """How many deliveries of a webhook are parked. The status counts them; this is exact, and reads all of them."""
+        count, after = 0, ""
+        while page := await self.parked(hook, after, 16):
+            count, after = count + len(page), page[-1].id
+        return count
+
     def _put(self, kind: str, id: str, value: Struct | None, version: int | None) -> PutRecord:
         body = None if value is None else msgspec.json.encode(value).decode()
         return PutRecord(tenant=self.tenant, kind=kind, id=id, body=body, if_version=version)

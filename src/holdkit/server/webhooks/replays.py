@@ -158,11 +158,13 @@ class Replays:
 
     async def _store(self, running: _Running, *, ended: bool = False) -> None:
         progress, fresh = running.progress, running.progress.taken - running.stored
+        left: int | None = None
         if ended:
             running.progress = progress = replace(progress, ended=running.hooks.executor.now())
-        await self._statuses.change(
-            running.hooks.tenant,
-            running.hook.id,
-            lambda status: replace(status, replay=progress, parked=max(0, status.parked - fresh)),
-        )
+            left = await running.hooks.count_parked(running.hook.id)  # a server that died may have miscounted
+
+        def stored(status: HookStatus) -> HookStatus:
+            return replace(status, replay=progress, parked=max(0, status.parked - fresh) if left is None else left)
+
+        await self._statuses.change(running.hooks.tenant, running.hook.id, stored)
         running.stored, running.stored_at = progress.taken, time.monotonic()

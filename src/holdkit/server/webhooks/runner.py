@@ -189,6 +189,8 @@ class Runner:
         seconds = min((failing.next_at - self._executor.now()) / SECOND, longest)
         if seconds <= 0:
             return False
+        if seconds > self._delivery.seconds:  # so that another server can end the pause
+            await self._lease.release()
         self._retry.clear()
         try:
             async with asyncio.timeout(seconds):
