@@ -15,11 +15,13 @@ PROGRAMS = {
     "strace": "the tests that make system calls fail",
     "pgbouncer": "the tests behind a pooler",
     "chromium": "the tests of the dashboard",
+    "nginx": "the tests behind a proxy",
+    "caddy": "the tests behind a proxy",
     "mkfs.ext4": "the tests that cut the power of a file system",
     "mount": "the tests that cut the power of a file system",
 }
 """What they are for."""
-PACKAGES = {"mkfs.ext4": "e2fsprogs"}
+PACKAGES = {"mkfs.ext4": "e2fsprogs", "nginx": "nginx-light"}
 """Where that is not called as the program is."""
 
 
