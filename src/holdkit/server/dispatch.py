@@ -16,7 +16,18 @@ from .admission import operators_only
 from .decoding import decode_body, read_body, read_query
 from .exports import export_tenant
 from .problems import Problem, problem_body, problem_of
-from .request import DURABILITY, REPLAYED, Answer, Receive, Request, Scope, Send, read_headers, refuse_tickets
+from .request import (
+    DURABILITY,
+    REPLAYED,
+    WRITE_ANSWER,
+    Answer,
+    Receive,
+    Request,
+    Scope,
+    Send,
+    read_headers,
+    refuse_tickets,
+)
 from .routing import Route, segments_of
 from .streams import events
 
@@ -224,11 +235,15 @@ def _server_time(running: Running | None) -> Any:
 
 
 async def _send(answer: Answer, request: Request, send: Send) -> None:
-    body = answer.body
+    body, scope = answer.body, request.scope
     headers = [*answer.headers, (b"x-request-id", request.id.encode()), _NO_SNIFFING]
     if answer.status != 304:
-        headers.append((b"content-length", str(len(body)).encode()))
+        headers.append((b"content-length", b"%d" % len(body)))
     if not answer.cacheable:
         headers.append(_NO_STORE)
-    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-    await send({"type": "http.response.body", "body": b"" if request.scope["method"] == "HEAD" else body})
+    if scope["method"] == "HEAD":
+        body = b""
+    write = scope["state"].get(WRITE_ANSWER) if "state" in scope else None
+    if write is None or not write(answer.status, headers, body):
+        await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+        await send({"type": "http.response.body", "body": body})

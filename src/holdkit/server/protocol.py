@@ -21,13 +21,14 @@ said about the malformed one: an answer to it would end up in the middle of thei
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import httptools
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
 from .problems import Problem, raw_problem
-from .request import CLOSE_CONNECTION
+from .request import CLOSE_CONNECTION, WRITE_ANSWER, Headers
 
 if TYPE_CHECKING:
     from .connections import Listener
@@ -36,6 +37,7 @@ PIECE: Final = 16 * 1024
 """Bytes that the parser gets at a time, so that a bound is checked before much more is parsed."""
 MIN_PROGRESS: Final = 16 * 1024
 """Bytes that a client must take within the write timeout, unless it takes all."""
+CLOSE: Final = (b"connection", b"close")
 MALFORMED: Final = Problem(400, "request_malformed", "this is not a well-formed HTTP/1.1 request")
 TOO_LARGE: Final = Problem(431, "headers_too_large", "the request line and headers are too large")
 
@@ -186,6 +188,10 @@ class Connection(HttpToolsProtocol):
         if self.listener.draining:
             self.cycle.keep_alive = False
 
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        cycle.scope["state"][WRITE_ANSWER] = partial(write_answer, cycle)
+        super()._start_asgi_task(cycle, app)
+
     def on_message_complete(self) -> None:
         """The whole request has arrived."""
         if self._upgrading:
@@ -238,3 +244,26 @@ class Connection(HttpToolsProtocol):
         else:
             cycle.keep_alive = False
             self.flow.pause_reading()
+
+
+def write_answer(cycle: RequestResponseCycle, status: int, headers: Headers, body: bytes) -> bool:
+    """Write a whole answer, as uvicorn's `send` does with two messages. That writes head and body separately, which is a system
+    call each, and searches every header twice. Refuses if the client has to take earlier answers first, for which `send` waits."""
+    if cycle.flow.write_paused or cycle.disconnected or cycle.response_started:
+        return False
+    lines = [STATUS_LINE[status], *[b"%b: %b\r\n" % header for header in (*cycle.default_headers, *headers)]]
+    if CLOSE in headers:
+        cycle.keep_alive = False
+    elif not cycle.keep_alive:
+        lines.append(b"connection: close\r\n")
+    head = b"".join(lines)
+    if head.count(b"\n") != len(lines):  # a line break in a header would begin another one
+        raise ValueError("a header contains a line break")
+    cycle.response_started = cycle.response_complete = True
+    cycle.waiting_for_100_continue = False
+    cycle.transport.write(b"%b\r\n%b" % (head, body))
+    cycle.message_event.set()
+    if not cycle.keep_alive:
+        cycle.transport.close()
+    cycle.on_response()
+    return True

@@ -26,6 +26,8 @@ CLOSE_CONNECTION: Final = "holdkit.close_connection"
 """In the state of a request's scope: closes the connection at once."""
 TICKET: Final = b"holdkit-ticket"
 """Carries the ticket of a hold: id and owner token."""
+WRITE_ANSWER: Final = "holdkit.write_answer"
+"""In the state of a request's scope: writes status, headers and body at once; says whether it has."""
 JSON: Final = (b"content-type", b"application/json")
 DURABILITY: Final = b"holdkit-durability"
 """The durability of the change that this answers: one of `Survives`."""
