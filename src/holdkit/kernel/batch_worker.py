@@ -8,6 +8,10 @@ time. The first call that is queued schedules `_next_batch` with `call_soon`, so
 their calls before the batch is taken. The thread runs the batch and sends it back with `call_soon_threadsafe`; `_settle` wakes
 the tasks, and takes the next batch after these had their turn to queue again. One batch costs one change of threads.
 
+Callers behind a network need a moment longer: they get their answers one after the other, and their next calls come the same way.
+The first of these would be a batch of its own while all the others wait for it, so that batches of one and of all the others
+alternate. Therefore a batch that is less than half as large as the last one first waits for a few turns of the loop.
+
 *States of a call*: queued (in `queue`, from where it can be withdrawn) → in a batch → settled. A skipped call goes on to a lock
 queue (`_pass_on`). A task that is cancelled while its call is queued withdraws it: certainly nothing was done. If the call is in
 a batch, it is written all the same; what it granted is taken back by `undo`, because nobody received it. A shielded call is
@@ -42,6 +46,11 @@ from .workers import AsyncSignal
 
 TICK: Final = 0.1
 """Seconds between two checks for calls whose deadline has passed."""
+
+
+TURNS: Final = 16
+"""Turns of the loop that a small batch waits for more calls, if the last one was large: well under a millisecond where nobody
+else has anything to do."""
 
 
 class Withdrawable(Protocol):
@@ -96,6 +105,8 @@ class BatchWorker(BoundedQueue):
         """The batch that is being written."""
         self._running = False
         """Whether a batch is being written, or about to be taken."""
+        self._last_size = self._turns = 0
+        """Commands of the last batch; turns of the loop that the next one has waited for more."""
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -112,6 +123,12 @@ class BatchWorker(BoundedQueue):
             self._loop.call_soon(self._next_batch)
 
     def _next_batch(self) -> None:
+        if self._turns < TURNS and 0 < 2 * self._queued < self._last_size:
+            self._turns += 1
+            self._loop.call_soon(self._next_batch)
+            return
+        self._turns = 0
+        self._last_size = self._queued or self._last_size
         batch: list[Any] = []
         self._take(batch)
         if batch:

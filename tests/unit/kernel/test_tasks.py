@@ -13,8 +13,10 @@ import pytest
 
 from holdkit import AsyncKernel, EngineError, Hold, HoldNotFound, connect_async
 from holdkit.core.model import Limits
+from holdkit.kernel import batch_worker
 from holdkit.kernel._async.executor import AsyncExecutor
 from holdkit.kernel.async_group_commit import AsyncGroupCommit
+from holdkit.kernel.batch_worker import TURNS
 from tests.support.threads import PATIENCE, no_threads_left, wait_until
 from tests.support.watched_engine import WatchedEngine
 
@@ -99,6 +101,34 @@ def test_tasks_that_come_back_ride_with_those_who_queued_meanwhile() -> None:
         engine.gate.set()
         await asyncio.gather(*tasks)
         assert engine.batches == [10, 20, 10]
+
+    run(test)
+
+
+@pytest.mark.parametrize(("turns", "first"), [(TURNS, 10), (0, 1)], ids=["as it is", "canary: without waiting"])
+def test_callers_who_come_back_one_after_the_other_share_a_batch(
+    monkeypatch: pytest.MonkeyPatch, turns: int, first: int
+) -> None:
+    monkeypatch.setattr(batch_worker, "TURNS", turns)
+
+    async def test(hk: AsyncKernel, engine: WatchedEngine) -> None:
+        await asyncio.gather(*[hk.put_record("k", str(n), "1") for n in range(20)])
+        engine.batches.clear()
+        tasks = [await start(hk.put_record("k", str(n), "2")) for n in range(20)]  # one in each turn of the loop
+        await asyncio.gather(*tasks)
+        assert engine.batches[0] == first
+        assert sum(engine.batches) == 20
+
+    run(test)
+
+
+def test_a_lone_caller_after_many_is_not_kept_waiting_for_company() -> None:
+    async def test(hk: AsyncKernel, engine: WatchedEngine) -> None:
+        await asyncio.gather(*[hk.put_record("k", str(n), "1") for n in range(20)])
+        engine.batches.clear()
+        await hk.put_record("k", "a", "2")
+        await hk.put_record("k", "a", "3")
+        assert engine.batches == [1, 1]
 
     run(test)
 
