@@ -59,13 +59,17 @@ class JournalEntry:
     @property
     def cursor(self) -> str:
         """Opaque text: `journal(after=…)`, `follow(after=…)` and a history go on behind this entry."""
-        return encode_cursor(self.positions, self.generation)
+        return encode_cursor({**self._positions, self._row.lane: (self._row.seq, self.seen)}, self.generation)
 
     @property
-    def positions(self) -> Positions:
-        """What the cursor says of each lane."""
-        seen = "" if self.entry.action is Action.JOURNAL_BASELINE else self.digest  # no entry looks like it
-        return {**self._positions, self._row.lane: (self._row.seq, seen)}
+    def seen(self) -> str:
+        """The digest that a cursor has of it; empty for the baseline, because no entry looks like it."""
+        return "" if self.entry.action is Action.JOURNAL_BASELINE else self.digest
+
+    @property
+    def read_before(self) -> Positions:
+        """How far the lanes were read before this entry was. Entries that were read together from one lane share it."""
+        return self._positions
 
     @property
     def digest(self) -> str:

@@ -39,6 +39,8 @@ from ..wire.journal import SEALED
 
 _NONCE: Final = 16
 _LONGEST: Final = 100_000
+_LANE: Final = 16
+"""Bytes of a lane."""
 CURSOR: Final = b"cursor"
 TEXT: Final = b"text"
 """What was sealed: a text of one purpose is not accepted for the other."""
@@ -83,6 +85,8 @@ class SealedPositions(PlainPositions):
             key=_key(secret, tenant, b"holdkit.position", 32), digest_size=12
         )  # 96 bits: among a billion entries, two are alike with a chance of 10**-11
         self._cipher = AESSIV(_key(secret, tenant, b"holdkit.cursor", 64))
+        self._packed: tuple[Positions | None, bytes] = (None, b"")
+        """What the last entry was read behind, packed."""
 
     def position(self, at: Position) -> str:
         """A keyed hash: equal for the same entry, without order."""
@@ -103,11 +107,20 @@ class SealedPositions(PlainPositions):
 
     def cursor_behind(self, entry: JournalEntry) -> str:
         """The cursor that resumes after an entry, sealed."""
-        return self._sealed(entry.positions, entry.generation)
+        before, lane = entry.read_before, entry.position.lane
+        known, packed = self._packed
+        if known is not before:  # the entries of a page come in runs that share it, and there may be a thousand lanes
+            packed = self._pack(before)
+            self._packed = (before, packed)
+        if lane >= len(packed) // _LANE:
+            packed = self._pack({**before, lane: (0, "")})
+        body = bytearray(packed)
+        struct.pack_into(">QQ", body, lane * _LANE, entry.position.seq, int(entry.seen or "0", 16))
+        return self._sealed(bytes(body), entry.generation)
 
     def show(self, cursor: str) -> str:
         """A cursor, sealed. Each call gives another text."""
-        return self._sealed(decode_cursor(cursor), generation_of(cursor))
+        return self._sealed(self._pack(decode_cursor(cursor)), generation_of(cursor))
 
     def read(self, text: str) -> str:
         """The cursor in a sealed text, or `InvalidRequest`."""
@@ -118,13 +131,15 @@ class SealedPositions(PlainPositions):
         except (ValueError, InvalidTag, InvalidRequest):  # not ASCII, not base64, not ours
             raise invalid("after", "cursor_malformed", "is not a cursor that this API key's tenant was given") from None
 
-    def _sealed(self, positions: Positions, generation: str) -> str:
-        numbers: list[int] = []
-        for lane in range(max(self._lanes, 1 + max(positions, default=0))):
-            seq, seen = positions.get(lane, (0, ""))  # 16 bytes per lane; a digest of zeros stands for none
-            numbers += (seq, int(seen, 16) if seen else 0)
-        body = struct.pack(f">I{len(numbers)}Q", len(numbers), *numbers) + generation.encode()
-        return self._encrypted(body, CURSOR)
+    def _pack(self, positions: Positions) -> bytes:
+        """Every lane, as its number and its digest; a digest of zeros stands for none."""
+        lanes = range(max(self._lanes, 1 + max(positions, default=0)))
+        found = [positions.get(lane, (0, "")) for lane in lanes]
+        numbers = [number for seq, seen in found for number in (seq, int(seen or "0", 16))]
+        return struct.pack(f">{len(numbers)}Q", *numbers)
+
+    def _sealed(self, lanes: bytes, generation: str) -> str:
+        return self._encrypted(b"".join((lanes, generation.encode(), len(lanes).to_bytes(4))), CURSOR)
 
     def _encrypted(self, body: bytes, purpose: bytes) -> str:
         nonce = os.urandom(_NONCE)
@@ -142,14 +157,14 @@ class SealedPositions(PlainPositions):
 
     def _opened(self, text: str) -> str:
         body = self._decrypted(text, CURSOR)
-        (count,) = struct.unpack_from(">I", body)
-        numbers = struct.unpack_from(f">{count}Q", body, 4)
+        size = int.from_bytes(body[-4:])
+        numbers = struct.unpack(f">{size // 8}Q", body[:size])
         found = {
             lane: (seq, f"{seen:016x}" if seen else "")
             for lane, (seq, seen) in enumerate(zip(numbers[::2], numbers[1::2], strict=True))
             if seq
         }
-        return encode_cursor(found, body[4 + 8 * count :].decode())
+        return encode_cursor(found, body[size:-4].decode())
 
 
 def _key(secret: bytes, tenant: str, purpose: bytes, size: int) -> bytes:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 import holdkit
 from holdkit.client import NotAdmitted, connect_async
+from holdkit.client.answers import read_entry
 from holdkit.client.stream import StreamCursor
 from tests.integration.conftest import Clients
 from tests.support.recording_listener import RecordingListener
@@ -218,6 +220,33 @@ def test_the_cursor_moves_with_its_event_and_not_before() -> None:
     assert position.cursor == "old"
     assert position.parse('data: {"server_time":"x"}') is None
     assert position.cursor == "old"
+
+
+def test_what_comes_again_after_a_broken_connection_is_skipped_once() -> None:
+    """Positions have no order. Only what lies ahead of the cursor can come again, also in another order, and from a page."""
+    entry = {"slot": 1, "at": "2026-01-01T00:00:00Z", "subject": "s", "actor": None, "client_id": None, "reason": None,
+             "correlation_id": None, "op": None, "forced": False, "part": False, "pools": [], "before": {}, "after": {},
+             "action": "pool.created"}  # fmt: skip
+
+    def event(position: str, id: str | None = None) -> bytes:
+        data = json.dumps({"position": position, "cursor": id or "", **entry}, separators=(",", ":"))
+        return f"event: pool.created\n{'' if id is None else f'id: {id}' + chr(10)}data: {data}\n\n".encode()
+
+    def new(*events: bytes) -> list[str]:
+        return [one.position for one in cursor.entries(b"".join(events))]
+
+    cursor = StreamCursor("old")
+    assert new(event("c"), event("a", "first")) == ["c", "a"]
+    assert new(event("b"), event("z")) == ["b", "z"]  # then the connection breaks
+    cursor.restart()
+    assert cursor.cursor == "first"
+    assert new(event("d"), event("z"), event("b"), event("e", "second")) == ["d", "e"]
+    assert new(event("f")) == ["f"]
+    cursor.restart()
+    page = [read_entry(event(position).split(b"data: ")[1]) for position in ("g", "f")]
+    assert [one.position for one in page if cursor.is_new(one)] == ["g"]
+    cursor.move("third", ["g", "f"])
+    assert not cursor._ahead, "what the cursor covers is forgotten"
 
 
 def test_a_line_ends_where_the_server_ended_it_and_nowhere_else() -> None:

@@ -12,9 +12,12 @@ import pytest
 from holdkit.errors import InvalidRequest
 from holdkit.kernel.journal import decode_cursor
 from holdkit.server.request import Request
+from holdkit.server.settings import Delivery, Settings
 from holdkit.server.streams import Stream, entries
 from holdkit.testing import FakeClock
+from tests.integration.server.test_webhooks import Receiver
 from tests.support.servers import QUICK, InProcessApp, in_process_app
+from tests.support.threads import PATIENCE
 
 NOON = 1_700_049_600_000_000
 OPAQUE = (
@@ -230,3 +233,45 @@ def test_a_lost_cursor_tells_no_number() -> None:
         assert not [word for word in answer.json()["detail"].split() if word.strip(".,:;").isdigit()]
 
     play(second)
+
+
+def test_webhooks_and_their_parked_events_tell_no_number() -> None:
+    async def work(here: InProcessApp, receiver: Receiver, url: str) -> None:
+        hook = (await here.call("POST", "/v1/webhooks", {"url": url}, tenant="rival")).json()
+        await stranger(here, 2)
+        await here.call("POST", "/v1/pools", {"id": "mine", "total": 50}, tenant="rival")
+        hold = (await here.call("POST", "/v1/holds", {"pool": "mine", "ttl": 60}, op="a", tenant="rival")).json()
+        await receiver.wait(2)
+        events = [json.loads(body) for _, body in receiver.taken]
+        page = (await here.call("GET", "/v1/journal", tenant="rival")).json()["items"]
+        told = [event["data"]["position"] for event in events]
+        assert told == [entry["position"] for entry in page]
+        assert told[-1] == hold["position"]
+        assert {len(event["data"]["cursor"]) for event in events} == {len(page[0]["cursor"])}
+        receiver.plan = [500] * 4
+        for name in ("b", "c"):
+            await here.call("POST", "/v1/pools", {"id": name, "total": 1}, tenant="rival")
+        await receiver.wait(4)
+        path = f"/v1/webhooks/{hook['id']}/parked"
+        async with asyncio.timeout(PATIENCE):
+            while len((await here.call("GET", path, tenant="rival")).json()["items"]) < 2:
+                pass  # until both are parked
+        first = (await here.call("GET", f"{path}?limit=1", tenant="rival")).json()
+        assert first["next"].startswith("hks1."), "it contains lane and number"
+        second = (await here.call("GET", path, tenant="rival", params={"after": first["next"]})).json()
+        subjects = [one["event"]["subject"] for one in (*first["items"], *second["items"])]
+        assert subjects == ["b", "c"]
+        for bad in (first["next"][:-1], first["next"] + "A", f"{hook['id']}.0000.{1:020}", page[0]["cursor"]):
+            answer = await here.call("GET", path, tenant="rival", params={"after": bad})
+            assert (answer.status_code, answer.json()["code"]) == (400, "cursor_malformed"), bad
+
+    async def main() -> None:
+        receiver = Receiver()
+        delivery = Delivery(pauses=(0.0,), allowed=frozenset(["127.0.0.1"]))
+        settings = Settings(sweep_every=0, webhooks=delivery)
+        async with await asyncio.start_server(receiver.serve, "127.0.0.1", 0) as server:
+            url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/hook"
+            async with in_process_app(settings=settings) as here:
+                await work(here, receiver, url)
+
+    asyncio.run(main())
