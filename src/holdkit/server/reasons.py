@@ -139,6 +139,24 @@ REASONS: Final[dict[str, Meaning]] = {
     "outcome_unknown": Meaning(503, "the request may or may not have taken effect: retry with the same key", _every),
     "timed_out": Meaning(504, "the storage did not answer in time: retry with the same key", _every),
 }
+ENDING: Final = (
+    "hold_not_found",
+    "hold_retired",
+    "not_owner",
+    "already_confirmed",
+    "already_released",
+    "hold_expired",
+)
+"""The refusals of whatever ends a hold."""
+TAKING: Final = (
+    "pool_not_found",
+    "pool_archived",
+    "hold_exists",
+    "pool_table_full",
+    "hold_table_full",
+    "insufficient_capacity",
+)
+"""The refusals of whatever takes units."""
 RETRIED: Final = ("operation_conflict", "operation_table_full")
 """The refusals of the kernel that every route with an Idempotency-Key may give."""
 UNKNOWN: Final = frozenset(("internal_error", "outcome_unknown", "timed_out"))
