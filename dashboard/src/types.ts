@@ -83,6 +83,16 @@ export interface CommandAnswer {
   facts?: Facts | null;
 }
 
+/** Connections of this process; the last three count since its start. */
+export interface Connections {
+  open: number;
+  idle: number;
+  limit: number;
+  refused: number;
+  evicted: number;
+  dropped: number;
+}
+
 /** A cursor in the journal. */
 export interface CursorAnswer {
   cursor: string;
@@ -731,6 +741,7 @@ export interface Stats {
   webhooks: Deliveries;
   streams: number;
   in_work: number;
+  connections: Connections | null;
   server_time: string;
 }
 

@@ -65,6 +65,8 @@ class Running:
         self.timeouts = Timeouts()
         self.sweeper: AsyncSweeper | None = None
         self.bounds = bounds_of(settings)
+        self.connections: Callable[[], dict[str, int]] | None = None
+        """Counts the connections, if the server is ours."""
         self.draining = False
         """The server will stop soon: `/readyz` says so, everything else is still served."""
         self.stopping = asyncio.Event()
@@ -118,6 +120,7 @@ class Running:
             "webhooks": self.webhook_sender.numbers(),
             "streams": self.streams.shares.used,
             "in_work": self.in_work,
+            "connections": None if self.connections is None else self.connections(),
         }
 
     def plain_headers(self, request: Request) -> list[tuple[str, str]]:

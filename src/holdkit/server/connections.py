@@ -11,13 +11,13 @@ address before. Every accepted socket is in exactly one of these states, and cou
                 for a TLS connection, so a handshake begins when its first byte is there.
     handshake   TLS only. At most `max_handshakes` run at a time; one more takes the slot of the oldest. Handshakes that were
                 begun and abandoned therefore delay nobody, as they would if the others had to wait for them.
-    receiving   A request has begun and is not complete.
-    answering   A request is complete, its answer is not.
-    idle        Between two requests.
+    idle        Between two requests, or the head of the next one is incomplete. Nothing of it has been looked at.
+    working     A request's head is complete, its answer is not.
     closing     The transport is closed, but the client has not yet taken what was written before.
 
 Bounds. A socket beyond `max_connections` takes the slot of the one that has been silent or idle for the longest time, so idle
-sockets cannot lock anybody out. If all are busy, a client without TLS is answered 503, and its socket is closed when the client
+sockets and requests that never arrive cannot lock anybody out: without an API key one can keep a slot only by not reading an
+answer, for `write_timeout`. If all are busy, a client without TLS is answered 503, and its socket is closed when the client
 has read that, or after a second; only `REFUSING` sockets may wait for it, the others are closed at once. So is a client with TLS,
 for whom an answer would cost a handshake. One address gets at most its share. If the process runs out of descriptors all the
 same, the listener stops accepting for a second: the kernel's queue holds newcomers meanwhile, and nothing spins.
@@ -161,11 +161,11 @@ class Listener:
         """Those that are silent or idle, the longest first."""
         self.starting: dict[asyncio.Task[None], None] = {}
         """Handshakes, the oldest first."""
-        self.open = self.refused = self.dropped = 0
+        self.open = self.refused = self.evicted = self.dropped = 0
         self.draining = self.closed = False
         self._of_address: Counter[str] = Counter()
         self._refusing: dict[socket.socket, float] = {}
-        self._reported = 0.0
+        self._reported, self._report_at = (0, 0), 0.0
         self._every = min(1.0, min(settings.receive_timeout, settings.write_timeout, settings.handshake_timeout) / 4)
         self._timer = self.loop.call_later(self._every, self._tick)
         for listening in sockets:
@@ -201,6 +201,7 @@ class Listener:
         if self._of_address[address] >= share < self._most:
             return False
         if self.open >= self._most and self.idle:
+            self.evicted += 1
             next(iter(self.idle)).evict()
         return self.open < self._most
 
@@ -210,6 +211,7 @@ class Listener:
         self.loop.remove_reader(listening)
         self.loop.call_later(1.0, self._resume, listening)
         for one in list(self.idle)[:ACCEPTS]:
+            self.evicted += 1
             one.evict()
 
     def _resume(self, listening: socket.socket) -> None:
@@ -262,14 +264,25 @@ class Listener:
             self._drop_refused(refused)
         for connection in list(self.state.connections):
             connection.check(now)  # type: ignore[union-attr]
-        if (self.refused or self.dropped) and now - self._reported >= REPORT_EVERY:
+        if (self.refused, self.dropped) != self._reported and now >= self._report_at:
             log.warning(
-                "%d connections refused (%d are open), %d clients disconnected because they read nothing",
+                "since the start: %d connections refused, %d clients disconnected because they read nothing; %d are open",
                 self.refused,
-                self.open,
                 self.dropped,
+                self.open,
             )
-            self._reported, self.refused, self.dropped = now, 0, 0
+            self._reported, self._report_at = (self.refused, self.dropped), now + REPORT_EVERY
+
+    def numbers(self) -> dict[str, int]:
+        """For `/v1/stats` and `/metrics`."""
+        return {
+            "open": self.open,
+            "idle": len(self.idle),
+            "limit": self._most,
+            "refused": self.refused,
+            "evicted": self.evicted,
+            "dropped": self.dropped,
+        }
 
     def close(self) -> None:
         """Accept no more; close the sockets on which nothing has arrived."""

@@ -76,6 +76,7 @@ class NumbersCollector(Collector):
             sum_value=batches["commands"],
         )  # fmt: skip
         yield from _gauges(numbers)
+        yield from _connections(numbers["connections"])
         sweeper, webhooks = numbers["sweeper"], numbers["webhooks"]
         yield CounterMetricFamily("holdkit_sweeper_expired", "Holds that the sweeper expired.", sweeper["expired"])
         attempts = CounterMetricFamily("holdkit_webhook_attempts", "Webhook attempts by outcome.", labels=("outcome",))
@@ -105,6 +106,20 @@ def _gauges(numbers: dict[str, Any]) -> Iterator[Metric]:
         ("webhook_attempts_in_work", "Webhook attempts being made.", numbers["webhooks"]["attempts"]),
     ):
         yield GaugeMetricFamily(f"holdkit_{name}", says, value)
+
+
+def _connections(numbers: dict[str, int] | None) -> Iterator[Metric]:
+    if numbers is not None:
+        yield GaugeMetricFamily("holdkit_connections", "Open connections.", numbers["open"])
+        yield GaugeMetricFamily("holdkit_connections_limit", "Most open connections.", numbers["limit"])
+        ended = CounterMetricFamily(
+            "holdkit_connections_ended",
+            "Connections that the server refused, closed to make room for another, or dropped because their client read nothing.",
+            labels=("why",),
+        )
+        for why in ("refused", "evicted", "dropped"):
+            ended.add_metric((why,), numbers[why])
+        yield ended
 
 
 def _cumulative(bounds: Sequence[str], counts: Sequence[int]) -> list[tuple[str, float]]:

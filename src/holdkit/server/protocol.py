@@ -152,7 +152,6 @@ class Connection(HttpToolsProtocol):
         if len(self.pipeline) >= self._max_pipelined:
             raise Malformed
         super().on_message_begin()
-        self.listener.idle.pop(self, None)
         self._in_head = self._in_message = True
         self._chunked = self._has_host = False
         self._head = 0
@@ -185,6 +184,7 @@ class Connection(HttpToolsProtocol):
             return
         super().on_headers_complete()
         self._in_head = False
+        self.listener.idle.pop(self, None)
         if self.listener.draining:
             self.cycle.keep_alive = False
 
@@ -215,8 +215,7 @@ class Connection(HttpToolsProtocol):
 
     def _become_idle(self) -> None:
         self.since = self.listener.now
-        if not self._in_message:
-            self.listener.idle[self] = None
+        self.listener.idle[self] = None
 
     def _continue_without_upgrade(self, rest: bytes) -> None:
         self._upgrading = False

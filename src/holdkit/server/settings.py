@@ -309,6 +309,16 @@ def bounds_of(settings: Settings, files: int | None = None) -> Bounds:
     )
 
 
+def raise_file_limit(settings: Settings) -> None:
+    """Raise this process's limit of open files as far as its connections need it and the hard limit allows."""
+    wanted = (settings.max_connections or MOST_CONNECTIONS) + RESERVED_FILES + (settings.pool_size or 0)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY:
+        wanted = min(wanted, hard)
+    if soft not in (resource.RLIM_INFINITY, wanted) and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
 def secret_from_environment() -> bytes | None:
     """The server's own secret, if it is kept outside the database: 16 to 64 bytes in HOLDKIT_SERVER_SECRET. It must be the same
     for all servers, and wherever API keys are created."""

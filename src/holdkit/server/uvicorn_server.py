@@ -36,7 +36,7 @@ from ..faces._async.kernel import AsyncKernel
 from .application import Application, Running
 from .certificates import Certificate
 from .connections import Listener
-from .settings import Settings
+from .settings import Settings, raise_file_limit
 
 log = logging.getLogger("holdkit.server")
 
@@ -110,6 +110,8 @@ class Server(uvicorn.Server):
         if self.certificate is not None:
             listener.context = self.certificate.context
         self.servers = [listener]
+        if self.application.running is not None:
+            self.application.running.connections = listener.numbers
         self.started = True
         if self.on_started is not None:
             self.on_started(self.address)
@@ -228,6 +230,7 @@ def server(
 def serve(source: str, *, host: str = "127.0.0.1", port: int = 8420, **more: Any) -> None:
     """Serve until SIGINT or SIGTERM; then close streams and finish running requests. Takes the arguments of `server`."""
     os.umask(0o077)
+    raise_file_limit(more.get("settings") or Settings())
     made = server(source, host=host, port=port, **more)
     try:
         made.run()

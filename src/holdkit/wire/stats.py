@@ -66,6 +66,20 @@ class Deliveries(Struct):
     """Host names being resolved."""
 
 
+class Connections(Struct):
+    """Connections of this process; the last three count since its start."""
+
+    open: int
+    idle: int
+    """Those that would make room for a new one."""
+    limit: int
+    refused: int
+    evicted: int
+    """Closed to make room for a new one."""
+    dropped: int
+    """Closed because their client read nothing."""
+
+
 class Stats(Struct, kw_only=True):
     """Statistics since the server started."""
 
@@ -82,6 +96,8 @@ class Stats(Struct, kw_only=True):
     webhooks: Deliveries
     streams: int
     in_work: int
+    connections: Connections | None
+    """None if the application is mounted in another server."""
     server_time: Time
 
 

@@ -89,6 +89,17 @@ def test_clients_that_read_nothing_are_disconnected(last: bytes, tls: bool, tmp_
             assert is_live(server, made.trusted())
 
 
+def test_without_a_write_timeout_they_lock_everybody_out() -> None:
+    """The canary of the test above."""
+    asked = f"GET /assets/{ASSET.name} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode() * 17
+    with live_server(settings=settings(write_timeout=3_600, max_connections=8)) as server:
+        with sockets(server.port, 8, room=4096) as readers:
+            for wire in readers:
+                wire.sendall(asked)
+            wait_until(lambda: not is_live(server))
+        wait_until(lambda: is_live(server))
+
+
 def test_a_client_that_reads_slowly_gets_everything() -> None:
     """The canary of the test above: progress is what counts, not the time that a whole answer takes."""
     with live_server(settings=settings(write_timeout=0.3)) as server, connect(server.port, room=65_536) as wire:
@@ -122,17 +133,27 @@ def resident() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 
 
-@pytest.mark.parametrize("payload", [b"", LIVE], ids=["silent", "between two requests"])
+@pytest.mark.parametrize(
+    "payload",
+    [b"", LIVE, LIVE[:-2], SLOW % b""],
+    ids=["silent", "between two requests", "an unfinished head", "a body that nobody waits for"],
+)
 def test_idle_sockets_lock_nobody_out(payload: bytes) -> None:
     with live_server(settings=settings(max_connections=5)) as server, sockets(server.port, 50) as idle:
         for wire in idle:
-            if payload:
-                with contextlib.suppress(OSError):
-                    wire.sendall(payload)
+            with contextlib.suppress(OSError):
+                wire.sendall(payload)
+                if payload in (LIVE, SLOW % b""):
                     wire.recv(65_536)
         for _ in range(3):
             assert is_live(server)
         assert sum(is_closed(wire) for wire in idle) >= 45, "the oldest made room for the newest"
+        with server.client() as http:
+            counted = http.get("/v1/stats").json()["connections"]
+            text = http.get("/metrics").text
+        assert (counted["limit"], counted["refused"], counted["dropped"]) == (5, 0, 0)
+        assert counted["evicted"] >= 45
+        assert "holdkit_connections_limit 5.0" in text
 
 
 def test_requests_are_bounded_below_connections_so_that_one_too_many_is_told() -> None:
@@ -149,16 +170,17 @@ def test_requests_are_bounded_below_connections_so_that_one_too_many_is_told() -
 
 
 def test_a_client_beyond_all_connections_is_told_too() -> None:
-    with live_server(settings=settings(max_connections=4)) as server, sockets(server.port, 4) as busy:
+    bounds = settings(max_connections=4, max_requests=4, max_requests_of_tenant=4)
+    with live_server(settings=bounds) as server, sockets(server.port, 4) as busy:
+        slow = SLOW % f"Authorization: Bearer {server.admin}\r\n".encode()
         for wire in busy:
-            wire.sendall(b"GET /livez HTTP/1.1\r\n")  # a request that has begun is not idle
+            wire.sendall(slow)
         wait_until(lambda: refused(server))
         told = httpx.get(f"{server.url}/livez", timeout=PATIENCE)
         assert (told.status_code, told.json()["reason"], told.headers["retry-after"]) == (503, "overloaded", "1")
-        assert told.headers["connection"] == "close"
-        busy[0].sendall(b"Host: localhost\r\n\r\n")
-        assert busy[0].recv(65_536).startswith(b"HTTP/1.1 200")
-        assert is_live(server)
+        assert (told.headers["connection"], told.json()["effect"]) == ("close", "none")
+        busy[0].close()
+        wait_until(lambda: is_live(server))
 
 
 def refused(server: LiveServer) -> bool:
@@ -185,20 +207,18 @@ LIMITED = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_NOFILE, (128, 128))
 from holdkit.server import Settings, serve
-serve("sqlite:///" + sys.argv[1], port=0, settings=Settings(open=True), started=lambda url: print(url, flush=True))
+settings = Settings(open=True, max_connections=int(sys.argv[2]) or None)
+serve("sqlite:///" + sys.argv[1], port=0, settings=settings, started=lambda url: print(url, flush=True))
 """
 
 
-def test_more_idle_sockets_than_descriptors_are_borne_quietly(tmp_path: Path) -> None:
+@pytest.mark.parametrize("most", [0, 10_000], ids=["derived", "a canary: too many"])
+def test_more_idle_sockets_than_descriptors_are_borne_quietly(most: int, tmp_path: Path) -> None:
     said = tmp_path / "said.txt"
+    command = [sys.executable, "-c", LIMITED, str(tmp_path / "holds.db"), str(most)]
     with (
         said.open("wb") as errors,
-        subprocess.Popen(
-            [sys.executable, "-c", LIMITED, str(tmp_path / "holds.db")],
-            stdout=subprocess.PIPE,
-            stderr=errors,
-            text=True,
-        ) as process,
+        subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True) as process,
     ):
         try:
             assert process.stdout is not None
@@ -209,7 +229,9 @@ def test_more_idle_sockets_than_descriptors_are_borne_quietly(tmp_path: Path) ->
         finally:
             process.terminate()
             process.wait(PATIENCE)
-    assert said.stat().st_size < 2_000, said.read_text()[:2_000]
+    told = said.read_text()
+    assert len(told) < 2_000, told[:2_000]
+    assert ("accepts no connections for a second: Too many open files" in told) == bool(most)
 
 
 @pytest.mark.parametrize(
