@@ -194,6 +194,8 @@ class RowCount(Struct, frozen=True):
     bytes: int
     next: str | None = None
     """Where the next step begins; None at the end."""
+    live: int = 0
+    """Of holds: those that have not ended."""
 
 
 class CountRows(Query[RowCount], frozen=True):

@@ -269,6 +269,8 @@ class StorageUsage(Struct, frozen=True, kw_only=True):
     pools: int = 0
     holds: int = 0
     """Also ended ones, until their retention is over."""
+    live_holds: int = 0
+    """Of these, those that have not ended."""
     operations: int = 0
     """Answers that are kept for retries."""
     records: int = 0

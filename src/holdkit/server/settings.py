@@ -241,6 +241,15 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         Count | None,
         Meta(description="rows that one tenant may store in the database, unless it has a quota of its own"),
     ] = None
+    table_share: Annotated[
+        float,
+        Meta(
+            gt=0,
+            le=1,
+            description="part of `max_pools`, `max_holds` and `max_operations`, where they are bounded, that one tenant may have "
+            "in the database; the default tenant may have all",
+        ),
+    ] = 0.5
     usage_every: Annotated[
         Seconds,
         Meta(description="seconds between two counts of what a tenant with a quota has stored, in each process"),

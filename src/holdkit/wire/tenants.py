@@ -26,6 +26,8 @@ class StoredRows(Struct, frozen=True, kw_only=True):
 
     pools: int
     holds: int
+    live_holds: int
+    """Of these, those that have not ended."""
     operations: int
     """Answers that are kept for retries."""
     records: int
@@ -125,6 +127,7 @@ def stored_rows(usage: StorageUsage) -> StoredRows:
     return StoredRows(
         pools=usage.pools,
         holds=usage.holds,
+        live_holds=usage.live_holds,
         operations=usage.operations,
         records=usage.records,
         entries=usage.entries,
@@ -139,6 +142,7 @@ def usage_from(rows: StoredRows) -> StorageUsage:
     return StorageUsage(
         pools=rows.pools,
         holds=rows.holds,
+        live_holds=rows.live_holds,
         operations=rows.operations,
         records=rows.records,
         entries=rows.entries,

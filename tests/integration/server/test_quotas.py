@@ -5,9 +5,13 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
+import pytest
 from msgspec.structs import replace
 
-from holdkit.server import Settings
+import holdkit
+from holdkit.core.reading import ListRecords
+from holdkit.kernel._async.usage import AsyncUsageCounter
+from holdkit.server import Application, Settings
 from holdkit.server.quotas import GROWING, grows
 from holdkit.server.routes import ROUTES
 from holdkit.wire.batches import Batch
@@ -44,8 +48,8 @@ async def fill(here: InProcessApp, most: int = 1_000) -> list[Any]:
             if found.status_code != 201:
                 assert (found.status_code, found.json()["reason"]) == (403, "storage_quota_exceeded")
                 assert found.json()["effect"] == "none"
-                assert found.json()["allowed_bytes"] == 100_000
-                assert found.json()["used_bytes"] >= 100_000
+                assert (found.json()["what"], found.json()["allowed"]) == ("bytes", 100_000)
+                assert found.json()["used"] >= 100_000
                 return held
             held.append(found.json())
             await asyncio.sleep(0)  # lets the count run
@@ -125,7 +129,7 @@ def test_a_quota_of_its_own_takes_effect_and_is_taken_away_again() -> None:
         while (found := await hold(here, n)).status_code == 201 and n < 1_000:
             n += 1
         assert found.json()["reason"] == "storage_quota_exceeded"
-        assert found.json()["allowed_rows"] == 30
+        assert (found.json()["what"], found.json()["allowed"]) == ("rows", 30)
         assert (await here.call("GET", "/v1/usage", tenant="acme")).json()["usage"]["rows"] < 60
         assert (await here.call("PUT", "/v1/tenants/acme/quota", {"quota": None})).json()["quota"] is None
         assert (await hold(here, 5_000)).status_code == 201
@@ -135,10 +139,66 @@ def test_a_quota_of_its_own_takes_effect_and_is_taken_away_again() -> None:
     run(work, settings=QUICK)
 
 
-def test_without_a_quota_nothing_is_counted() -> None:
+@pytest.mark.parametrize(("share", "status"), [(0.5, 201), (1.0, 503)], ids=["shared", "canary"])
+def test_one_tenant_cannot_fill_a_table_that_is_bounded_for_all(share: float, status: int) -> None:
+    """Recorded answers are bounded on the memory engine: with all of them taken, nobody can hold anything for a day."""
+
+    async def main() -> None:
+        async with await holdkit.connect_async("memory://", limits=holdkit.Limits(max_operations=60)) as kernel:
+            application = Application(kernel, settings=replace(QUICK, table_share=share))
+            async with application.lifespan() as running:
+                here = InProcessApp(application, running)
+                for tenant in ("acme", "globex"):
+                    await here.call("POST", "/v1/pools", {"id": "p", "total": 1_000}, tenant=tenant)
+                n = 0
+                while (found := await hold(here, n)).status_code == 201:
+                    n += 1
+                    running.quotas._recent.clear()
+                    await running.quotas.usage("acme")
+                assert found.json()["reason"] in ("storage_quota_exceeded", "operation_table_full")
+                assert n >= 60 * share - 1
+                assert (await hold(here, 0, "globex")).status_code == status
+                await here.http.aclose()
+
+    asyncio.run(main())
+
+
+def test_the_count_of_the_journal_is_stored_and_continued(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    url = f"sqlite:///{tmp_path / 'holds.db'}"
+    monkeypatch.setattr("holdkit.server.checkpoints.STORE_AFTER", 1)
+    monkeypatch.setattr("holdkit.server.checkpoints.PART", 2)
+    seen: list[int] = []
+
+    async def first(here: InProcessApp) -> None:
+        for n in range(5):
+            await here.call("POST", "/v1/pools", {"id": "p", "total": 1}, tenant=f"t{n}")
+        seen.append((await here.running.quotas.usage("acme")).entries)
+        assert len(await here.running.kernel.executor.read(ListRecords("", "~usage", "", 100))) == 4
+
+    async def again(here: InProcessApp) -> None:
+        counter = here.running.quotas._counter
+        usage = await here.running.quotas.usage("t3")
+        assert (usage.entries, usage.complete) == (1, True)
+        assert (await here.running.quotas.usage("acme")).entries == seen[0]
+        assert stepped[0] > 5, "it continued where the other had stopped"
+        assert sum(rows for rows, _ in counter.journal.tenants.values()) == sum(counter.journal.reached.values())
+
+    run(first, url=url, settings=QUICK)
+    stepped: list[int] = []
+    step = AsyncUsageCounter.step
+
+    async def watched(self: Any) -> bool:
+        stepped.append(sum(self.journal.reached.values()))
+        return await step(self)
+
+    monkeypatch.setattr(AsyncUsageCounter, "step", watched)
+    run(again, url=url, settings=QUICK)
+
+
+def test_without_a_quota_nothing_is_counted(tmp_path: Any) -> None:
     async def work(here: InProcessApp) -> None:
         for n in range(5):
             assert (await hold(here, n)).status_code == 201
         assert not here.running.quotas._estimates
 
-    run(work, settings=QUICK)
+    run(work, settings=QUICK, url=f"sqlite:///{tmp_path / 'holds.db'}")

@@ -234,13 +234,13 @@ def count_rows(reader: Reader, query: CountRows) -> RowCount:
     first: list[str] = ["", ""] if query.table == "records" else ["0" * 32 if query.table == "holds" else ""]
     lane, after = msgspec.json.decode(query.after, type=tuple[int, list[str]]) if query.after else (0, first)
     parameters = (lane, query.tenant, *after, query.limit)
-    ((rows, size, last),) = reader.connection.fetch(f"measure_{query.table}", parameters)
+    ((rows, size, last, live),) = reader.connection.fetch(f"measure_{query.table}", parameters)
     if rows == query.limit:
         after = msgspec.json.decode(last, type=list[str]) if query.table == "records" else [last]
     else:
         lane, after = lane + 1, first
     following = msgspec.json.encode((lane, after)).decode() if lane < reader.lanes else None
-    return RowCount(rows, size + ROW_BYTES * rows, following)
+    return RowCount(rows, size + ROW_BYTES * rows, following, live)
 
 
 def count_entries(reader: Reader, query: CountEntries) -> EntryCount:

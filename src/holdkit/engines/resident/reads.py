@@ -184,7 +184,8 @@ def count_rows(reader: Reader, query: CountRows) -> RowCount:
     keys = [key for key in table if key[0] == query.tenant]
     sample = [len(msgspec.json.encode(table[key])) for key in keys[:SAMPLE]]
     average = ROW_BYTES + sum(sample) / max(1, len(sample))
-    return RowCount(len(keys), round(average * len(keys)))
+    live = sum(reader.tables.holds[key].state is State.HELD for key in keys) if query.table == "holds" else 0
+    return RowCount(len(keys), round(average * len(keys)), live=live)
 
 
 def count_entries(reader: Reader, query: CountEntries) -> EntryCount:
@@ -193,12 +194,13 @@ def count_entries(reader: Reader, query: CountEntries) -> EntryCount:
     after = query.after.get(0, 0)
     if not journal.permanent:
         return EntryCount({}, {0: journal.last_seq}, False)
-    rows = journal.after(after, query.limit, None)
+    limit = min(query.limit, SAMPLE)  # everybody waits meanwhile
+    rows = journal.after(after, limit, None)
     for row in rows:
         tenant = entry_of(row).tenant
         count, size = found.get(tenant, (0, 0))
         found[tenant] = (count + 1, size + len(row.text.encode()) + ROW_BYTES)
-    return EntryCount(found, {0: rows[-1].seq if rows else after}, len(rows) == query.limit)
+    return EntryCount(found, {0: rows[-1].seq if rows else after}, len(rows) == limit)
 
 
 def read_journal(reader: Reader, query: ReadJournal) -> list[JournalRow]:

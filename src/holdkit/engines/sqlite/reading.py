@@ -226,8 +226,8 @@ def count_rows(at: At, query: CountRows) -> RowCount:
     after: tuple[str, ...] = (query.after,)
     if query.table == "records":
         after = msgspec.json.decode(query.after, type=tuple[str, str]) if query.after else ("", "")
-    ((rows, size, last),) = at.driver.ask(f"measure_{query.table}", (query.tenant, *after, query.limit))
-    return RowCount(rows, size + ROW_BYTES * rows, last if rows == query.limit else None)
+    ((rows, size, last, live),) = at.driver.ask(f"measure_{query.table}", (query.tenant, *after, query.limit))
+    return RowCount(rows, size + ROW_BYTES * rows, last if rows == query.limit else None, live)
 
 
 def count_entries(at: At, query: CountEntries) -> EntryCount:

@@ -59,15 +59,16 @@ class AsyncUsageCounter:
     async def usage(self, tenant: str) -> StorageUsage:
         """Count the other tables of a tenant, and add its entries as far as they have been counted."""
         counts: dict[str, Any] = {}
-        size = 0
+        size = live = 0
         for table in COUNTED:
             rows, after = 0, ""
             while True:
                 found = await self._executor.read(CountRows(tenant, table, after))
-                rows, size = rows + found.rows, size + found.bytes
+                rows, size, live = rows + found.rows, size + found.bytes, live + found.live
                 if found.next is None:
                     break
                 after = found.next
             counts[table] = rows
         entries, its = self.journal.tenants.get(tenant, (0, 0))
-        return StorageUsage(**counts, entries=entries, bytes=size + its, complete=self.journal.complete)
+        complete = self.journal.complete
+        return StorageUsage(**counts, live_holds=live, entries=entries, bytes=size + its, complete=complete)

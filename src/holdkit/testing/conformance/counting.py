@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ...core.commands import PutRecord
+from ...core.commands import PutRecord, ReleaseHold
 from ...core.reading import COUNTED, CountEntries, CountRows, ListKinds, ReadJournal, entry_of
-from .harness import Harness, require, require_equal
+from .harness import TOKEN, Harness, hold_id, require, require_equal
 
 
 def kinds_and_counts_by_tenant(harness: Harness) -> None:
@@ -13,6 +13,7 @@ def kinds_and_counts_by_tenant(harness: Harness) -> None:
     harness.pools("acme", **{f"pool{number}": 100 for number in range(5)})
     for number in range(1, 8):
         harness.granted(number, pool="pool0", tenant="acme", op=f"op-{number}", metadata={"note": "é" * 50})
+    harness.done(ReleaseHold(id=hold_id(7), owner=TOKEN, tenant="acme"))
     for kind in ("b", "a", "~c", "a"):
         harness.done(PutRecord(kind=kind, id=f"of-{kind}", body='"x"', tenant="acme"))
     harness.done(PutRecord(kind="z", id="other", body="0"))
@@ -21,13 +22,14 @@ def kinds_and_counts_by_tenant(harness: Harness) -> None:
     require_equal(read(ListKinds("acme", "a", 1)), ["b"], "a page of kinds")
     require_equal(read(ListKinds("nobody")), [], "kinds of a tenant without records")
     for table, expected in zip(COUNTED, (5, 7, 7, 3), strict=True):
-        rows, size, after = 0, 0, ""
+        rows, size, live, after = 0, 0, 0, ""
         for _ in range(1_000):
             step = read(CountRows("acme", table, after, 2))
-            rows, size, after = rows + step.rows, size + step.bytes, step.next or ""
+            rows, size, live, after = rows + step.rows, size + step.bytes, live + step.live, step.next or ""
             if step.next is None:
                 break
         require_equal(rows, expected, f"{table} counted in steps")
+        require_equal(live, 6 if table == "holds" else 0, "live holds")
         whole = read(CountRows("acme", table, "", 10_000)).bytes if harness.engine.lanes == 1 else size
         require_equal(size, whole, f"bytes of {table}")
         require(size > 100 * rows, f"bytes of {table} include their text")

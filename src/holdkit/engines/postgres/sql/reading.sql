@@ -222,15 +222,16 @@ limit $3
 
 -- name: measure_pools
 -- A step of counting a tenant's pools in one lane: rows, bytes of their text, and the last id.
-select count(*), coalesce(sum(m.size), 0)::bigint, max(m.id)
+select count(*), coalesce(sum(m.size), 0)::bigint, max(m.id), 0::bigint
 from (select o.id, octet_length(o.tenant) + octet_length(o.id) + coalesce(octet_length(o.label), 0) + coalesce(octet_length(o.holder), 0) + coalesce(octet_length(o.entity), 0) as size
       from holdkit.pools o where o.lane = $1::int and o.tenant = $2::text and o.id > $3::text
       order by o.id limit $4::int) m
 
 -- name: measure_holds
 -- The same for its holds.
-select count(*), coalesce(sum(m.size), 0)::bigint, max(replace(m.id::text, '-', ''))
-from (select o.id, octet_length(o.tenant) + octet_length(o.legs) + octet_length(o.owner_hash) + 32 + coalesce(octet_length(o.entity), 0) + coalesce(octet_length(o.reason), 0)
+select count(*), coalesce(sum(m.size), 0)::bigint, max(replace(m.id::text, '-', '')),
+       count(*) filter (where m.state = 'held')
+from (select o.id, o.state, octet_length(o.tenant) + octet_length(o.legs) + octet_length(o.owner_hash) + 32 + coalesce(octet_length(o.entity), 0) + coalesce(octet_length(o.reason), 0)
              + coalesce(octet_length(o.actor), 0) + coalesce(octet_length(o.correlation_id), 0)
              + coalesce(octet_length(o.metadata), 0) + coalesce(octet_length(o.last_op), 0) as size
       from holdkit.holds o where o.lane = $1::int and o.tenant = $2::text and o.id > $3::uuid
@@ -238,14 +239,14 @@ from (select o.id, octet_length(o.tenant) + octet_length(o.legs) + octet_length(
 
 -- name: measure_operations
 -- The same for its operations.
-select count(*), coalesce(sum(m.size), 0)::bigint, max(m.id)
+select count(*), coalesce(sum(m.size), 0)::bigint, max(m.id), 0::bigint
 from (select o.id, octet_length(o.tenant) + octet_length(o.id) + octet_length(o.fingerprint) + octet_length(o.outcome) as size
       from holdkit.operations o where o.lane = $1::int and o.tenant = $2::text and o.id > $3::text
       order by o.id limit $4::int) m
 
 -- name: measure_records
 -- The same for its records, in the order of their kinds; the last one as JSON.
-select count(*), coalesce(sum(m.size), 0)::bigint, array_to_json(max(array[m.kind, m.id]))::text
+select count(*), coalesce(sum(m.size), 0)::bigint, array_to_json(max(array[m.kind, m.id]))::text, 0::bigint
 from (select o.kind, o.id, octet_length(o.tenant) + octet_length(o.kind) + octet_length(o.id) + octet_length(o.body) as size
       from holdkit.records o where o.lane = $1::int and o.tenant = $2::text and (o.kind, o.id) > ($3::text, $4::text)
       order by o.kind, o.id limit $5::int) m

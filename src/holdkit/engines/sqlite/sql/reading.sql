@@ -145,21 +145,21 @@ limit ?3
 
 -- name: measure_pools
 -- a step of counting a tenant's pools: rows, bytes of their text, and the last id
-select count(*), coalesce(sum(size), 0), max(id) from (
+select count(*), coalesce(sum(size), 0), max(id), 0 from (
     select id, length(cast(tenant as blob)) + length(cast(id as blob)) + coalesce(length(cast(label as blob)), 0) + coalesce(length(cast(holder as blob)), 0) + coalesce(length(cast(entity as blob)), 0) as size
     from holdkit_pools where tenant = ?1 and id > ?2 order by id limit ?3)
 
 -- name: measure_holds
 -- the same for its holds
-select count(*), coalesce(sum(size), 0), max(id) from (
-    select id, length(cast(tenant as blob)) + length(cast(id as blob)) + length(cast(legs as blob)) + length(cast(owner_hash as blob))
+select count(*), coalesce(sum(size), 0), max(id), coalesce(sum(live), 0) from (
+    select id, state = 'held' as live, length(cast(tenant as blob)) + length(cast(id as blob)) + length(cast(legs as blob)) + length(cast(owner_hash as blob))
            + coalesce(length(cast(entity as blob)), 0) + coalesce(length(cast(reason as blob)), 0) + coalesce(length(cast(actor as blob)), 0)
            + coalesce(length(cast(correlation_id as blob)), 0) + coalesce(length(cast(metadata as blob)), 0) + coalesce(length(cast(last_op as blob)), 0) as size
     from holdkit_holds where tenant = ?1 and id > ?2 order by id limit ?3)
 
 -- name: measure_operations
 -- the same for its operations
-select count(*), coalesce(sum(size), 0), max(id) from (
+select count(*), coalesce(sum(size), 0), max(id), 0 from (
     select id, length(cast(tenant as blob)) + length(cast(id as blob)) + length(cast(fingerprint as blob)) + length(cast(outcome as blob)) as size
     from holdkit_operations where tenant = ?1 and id > ?2 order by id limit ?3)
 
@@ -168,7 +168,7 @@ select count(*), coalesce(sum(size), 0), max(id) from (
 with m as materialized (
     select kind, id, length(cast(tenant as blob)) + length(cast(kind as blob)) + length(cast(id as blob)) + length(cast(body as blob)) as size
     from holdkit_records where tenant = ?1 and (kind, id) > (?2, ?3) order by kind, id limit ?4)
-select count(*), coalesce(sum(size), 0), (select json_array(kind, id) from m order by kind desc, id desc limit 1) from m
+select count(*), coalesce(sum(size), 0), (select json_array(kind, id) from m order by kind desc, id desc limit 1), 0 from m
 
 -- name: measure_journal
 -- the entries of a span of the journal, counted by tenant
