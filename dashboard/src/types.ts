@@ -756,6 +756,7 @@ export interface StorageAnswer {
 export interface StoredRows {
   pools: number;
   holds: number;
+  live_holds: number;
   operations: number;
   records: number;
   entries: number;

@@ -37,7 +37,7 @@ from ..wire.pools import PoolAnswer, PoolPage
 from ..wire.records import RecordAnswer, RecordNow, RecordPage
 from ..wire.sagas import SagaAnswer, SagaPage
 from ..wire.system import LimitsAnswer, SweepAnswer, VerifyJob
-from ..wire.tenants import StorageAnswer, TenantPage
+from ..wire.tenants import DeletionJob, StorageAnswer, TenantAnswer, TenantPage
 from ..wire.windows import WindowAnswer, WindowList
 
 
@@ -55,6 +55,8 @@ read_pools: Final = msgspec.json.Decoder(PoolPage).decode
 read_entry: Final = msgspec.json.Decoder(EntryAnswer).decode
 read_entries: Final = msgspec.json.Decoder(EntryPage).decode
 read_tenants: Final = msgspec.json.Decoder(TenantPage).decode
+read_tenant: Final = msgspec.json.Decoder(TenantAnswer).decode
+read_deletion: Final = msgspec.json.Decoder(DeletionJob).decode
 read_usage: Final = msgspec.json.Decoder(StorageAnswer).decode
 read_batch: Final = msgspec.json.Decoder(BatchAnswer).decode
 read_window: Final = msgspec.json.Decoder(WindowAnswer).decode

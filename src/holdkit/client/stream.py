@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import socket
+import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx
@@ -108,3 +111,26 @@ class StreamHandle:
         if self._socket is not None:
             with suppress(OSError):
                 self._socket.shutdown(socket.SHUT_RDWR)
+
+
+class NewFile:
+    """A file that only its owner can read, and that appears under its name when it is complete."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        self._unfinished, self._out = Path(name), os.fdopen(descriptor, "wb")
+
+    def write(self, part: bytes) -> None:
+        """Add to it."""
+        self._out.write(part)
+
+    def finish(self) -> None:
+        """It is complete."""
+        self._out.close()
+        self._unfinished.rename(self._path)
+
+    def discard(self) -> None:
+        """Remove it, unless it is complete."""
+        self._out.close()
+        self._unfinished.unlink(missing_ok=True)

@@ -53,7 +53,7 @@ class Running:
         self.tenants = AsyncTenants(kernel, self.keys)
         self.admission = Admission(kernel, self.keys, self.tenants, settings)
         self.quotas = Quotas(kernel.executor, self.admission.directory, settings)
-        self.feeds = Feeds()
+        self.feeds = Feeds(settings.max_feeds)
         self.webhook_sender = WebhookSender(
             kernel.executor,
             settings.webhooks,

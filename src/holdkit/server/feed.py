@@ -31,8 +31,6 @@ MAX_SHOWN: Final = 1_000
 PAGE: Final = 500
 POLL: Final = 0.5
 PAUSE: Final = 1.0
-MAX_FEEDS: Final = 100
-"""Tenants with a feed at a time: each costs a follower, and memory for its pools."""
 IDLE: Final = 60.0
 """Seconds after which an unused feed is closed."""
 
@@ -211,20 +209,32 @@ class Sums:
 class Feeds:
     """The feeds of all tenants that were requested recently."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int) -> None:
+        self._most = most
         self._feeds: OrderedDict[str, Feed] = OrderedDict()
+        """The least recently used first."""
+        self._closing: set[asyncio.Task[None]] = set()
 
     def get(self, kernel: AsyncKernel, tenant: str) -> Feed:
-        """A tenant's feed, started if there is none."""
+        """A tenant's feed, started if there is none: in place of one that nobody watches, if there are too many."""
         feed = self._feeds.get(tenant)
         if feed is None:
-            if len(self._feeds) >= MAX_FEEDS:
-                raise Problem(
-                    503, "feeds_too_many", "too many tenants are being watched: retry later", retry_after=IDLE
-                )
+            if len(self._feeds) >= self._most:
+                self._close_one()
             feed = self._feeds[tenant] = Feed(kernel, tenant)
+        self._feeds.move_to_end(tenant)
         feed.used = time.monotonic()
         return feed
+
+    def _close_one(self) -> None:
+        for tenant, feed in self._feeds.items():
+            if not feed.watchers:
+                del self._feeds[tenant]
+                task = asyncio.create_task(feed.close())
+                self._closing.add(task)
+                task.add_done_callback(self._closing.discard)
+                return
+        raise Problem(503, "feeds_too_many", "too many tenants are being watched: retry later", retry_after=5.0)
 
     def wake(self) -> None:
         """Wake all watchers, because the server is stopping."""

@@ -205,6 +205,13 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_streams: Annotated[
         Count, Meta(description="open event streams per process; never more than half of `max_connections`")
     ] = 200
+    max_feeds: Annotated[
+        Count,
+        Meta(
+            description="tenants whose pools a process keeps in memory for summaries and overviews, one feed for each, "
+            "up to 50,000 pools in one"
+        ),
+    ] = 100
     stream_timeout: Annotated[
         Seconds, Meta(description="seconds after which a stream is dropped if its client reads nothing")
     ] = 10.0

@@ -7,9 +7,10 @@ from typing import Any
 
 import httpx
 import pytest
+from msgspec.structs import replace
 
 from holdkit.server import Settings, streams
-from tests.support.servers import in_process_app, live_server
+from tests.support.servers import QUICK, in_process_app, live_server
 from tests.support.threads import PATIENCE
 
 
@@ -117,12 +118,19 @@ def test_streams_that_begin_together_are_counted_too() -> None:
     asyncio.run(asyncio.wait_for(main(), PATIENCE))
 
 
-def test_a_tenant_too_many_to_be_watched_is_told_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_feed_that_nobody_watches_makes_room_for_another_tenant() -> None:
+    """Otherwise as many tenants as there are feeds, each asking for an overview now and then, lock out all others."""
+
     async def main() -> None:
-        async with in_process_app() as here:
-            monkeypatch.setattr("holdkit.server.feed.MAX_FEEDS", 0)
-            answer = await here.call("GET", "/v1/events?kind=summary")
+        async with in_process_app(settings=replace(QUICK, max_feeds=2)) as here:
+            for tenant in ("one", "two", "three", "one"):
+                assert (await here.call("GET", "/v1/overview", tenant=tenant)).status_code == 200
+            assert list(here.running.feeds._feeds) == ["three", "one"]
+            for tenant in ("three", "one"):
+                here.running.feeds._feeds[tenant].watchers = 1
+            answer = await here.call("GET", "/v1/events?kind=summary", tenant="two")
             assert (answer.status_code, answer.json()["reason"]) == (503, "feeds_too_many")
+            assert (await here.call("GET", "/v1/overview", tenant="one")).status_code == 200
 
     asyncio.run(main())
 

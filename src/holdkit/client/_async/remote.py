@@ -42,6 +42,7 @@ from .executor import AsyncRemoteExecutor
 from .items import AsyncRemoteItems
 from .reading import AsyncRemoteReads
 from .sagas import AsyncRemoteSagas
+from .tenants import AsyncRemoteTenants
 from .transport import AsyncTransport, no_transaction, retry_key
 
 
@@ -114,6 +115,11 @@ class AsyncRemoteKernel(AsyncRemoteVerbs, UnsupportedOfKernel):
     def sagas(self) -> AsyncRemoteSagas:
         """Sagas, to read and to resolve."""
         return AsyncRemoteSagas(self._transport, self._clock)
+
+    @cached_property
+    def tenant_admin(self) -> AsyncRemoteTenants:
+        """Tenants: an operator lists, disables, enables, bounds, exports and deletes them."""
+        return AsyncRemoteTenants(self._transport, self._clock)
 
     def rates(self, name: str, *allowances: Allowance) -> AsyncRates:
         """So many per window and client, as you define them here: needs an admin key."""

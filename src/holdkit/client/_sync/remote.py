@@ -43,6 +43,7 @@ from .executor import RemoteExecutor
 from .items import RemoteItems
 from .reading import RemoteReads
 from .sagas import RemoteSagas
+from .tenants import RemoteTenants
 from .transport import Transport, no_transaction, retry_key
 
 
@@ -115,6 +116,11 @@ class RemoteKernel(RemoteVerbs, UnsupportedOfKernel):
     def sagas(self) -> RemoteSagas:
         """Sagas, to read and to resolve."""
         return RemoteSagas(self._transport, self._clock)
+
+    @cached_property
+    def tenant_admin(self) -> RemoteTenants:
+        """Tenants: an operator lists, disables, enables, bounds, exports and deletes them."""
+        return RemoteTenants(self._transport, self._clock)
 
     def rates(self, name: str, *allowances: Allowance) -> Rates:
         """So many per window and client, as you define them here: needs an admin key."""

@@ -89,7 +89,11 @@ async def whoami(request: Request) -> Answer:
 async def overview(request: Request) -> Answer:
     """Answered from memory, which the feed keeps current."""
     feed = request.running.feeds.get(request.kernel, request.caller.tenant)
-    await feed.ready.wait()
+    feed.watchers += 1  # so that it is not closed meanwhile
+    try:
+        await feed.ready.wait()
+    finally:
+        feed.watchers -= 1
     fullest = [pool_answer(pool) for pool in nlargest(20, feed.pools.values(), key=_fullness)]
     return answer(
         Overview(sums=feed.sums.document(), complete=feed.complete, fullest=fullest, server_time=request.now())

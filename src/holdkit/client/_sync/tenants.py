@@ -1,0 +1,82 @@
+# Generated from ../_async/tenants.py by tools/gen_sync.py: do not edit.
+"""`remote.tenant_admin`: tenants, for operators: list, disable, enable, bound, export and delete them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from time import sleep
+from typing import TypeAlias, Unpack
+
+from ...engines.whole_journal import Progress
+from ...errors import EngineError
+from ...kernel.context import Call
+from ...wire.tenants import DeletedAnswer, DeletionJob, Quota, TenantAnswer
+from ..answers import read_deletion, read_tenant, read_tenants
+from ..requests import path_of
+from ..stream import NewFile, StreamHandle
+from .reading import FIRST_LOOK, LAST_LOOK
+from .transport import RemoteCalls, retry_key
+
+Listed: TypeAlias = "list[TenantAnswer]"
+
+
+class RemoteTenants(RemoteCalls):
+    """All tenants of a server: for keys of the default tenant; changes need scope admin."""
+
+    def list(self, *, after: str = "", limit: int = 100, usage: bool = False) -> Listed:
+        """Tenants by name; for the next page pass the last name as `after`. `usage`: count what each has stored, for as
+        many as there is time for."""
+        return read_tenants((self._get("/v1/tenants", after=after, limit=limit, usage=usage)).content).items
+
+    def get(self, name: str) -> TenantAnswer:
+        """One tenant, and what it has stored."""
+        return read_tenant((self._get(path_of("tenants", name))).content)
+
+    def disable(self, name: str, **call: Unpack[Call]) -> TenantAnswer:
+        """Admit none of its API keys until it is enabled again; the reason becomes its note."""
+        return read_tenant((self._post(path_of("tenants", name, "disable"), {}, call)).content)
+
+    def enable(self, name: str, **call: Unpack[Call]) -> TenantAnswer:
+        """Admit its API keys again."""
+        return read_tenant((self._post(path_of("tenants", name, "enable"), {}, call)).content)
+
+    def set_quota(self, name: str, quota: Quota | None, **call: Unpack[Call]) -> TenantAnswer:
+        """Give it a storage quota of its own; None: that of the server's settings."""
+        own = None if quota is None else {"bytes": quota.bytes, "rows": quota.rows}
+        body = {**self._request_fields(call), "quota": own}
+        return read_tenant((self._transport.ask("PUT", path_of("tenants", name, "quota"), body)).content)
+
+    def export(self, name: str, file: str | Path) -> None:
+        """Write its journal to a new file, which only its owner can read, for `holdkit import`. The file appears when it is
+        complete."""
+        out = NewFile(Path(file))
+        try:
+            with self._transport.stream(path_of("tenants", name, "export"), {}, None, StreamHandle()) as parts:
+                for part in parts:
+                    out.write(part)
+            out.finish()
+        finally:
+            out.discard()
+
+    def delete(
+        self, name: str, *, confirm: str, progress: Progress | None = None, **call: Unpack[Call]
+    ) -> DeletedAnswer:
+        """Delete a disabled tenant, with all that it has stored but its journal, and wait until it is gone. `confirm` is its
+        name once more. If the wait is interrupted, the server goes on; call it again to wait or to continue."""
+        body = {**self._request_fields(call), "confirm": confirm}
+        answer = self._transport.ask("DELETE", path_of("tenants", name), body, op=retry_key(call.get("op")))
+        job = self._ended(read_deletion(answer.content), progress)
+        if job.result is None:
+            why = f"was {job.state}" if job.problem is None else f"failed: {job.problem.detail}"
+            raise EngineError(f"the deletion {why}: call it again")
+        return job.result
+
+    def _ended(self, job: DeletionJob, progress: Progress | None) -> DeletionJob:
+        pause = FIRST_LOOK
+        while job.ended_at is None:
+            sleep(pause)
+            pause = min(2 * pause, LAST_LOOK)
+            job = read_deletion((self._get(path_of("jobs", job.id))).content)
+            if progress is not None and job.total:
+                progress(job.done, job.total)
+        return job
