@@ -141,6 +141,7 @@ class AsyncGroupCommit(LoopBatches, MainQueue):
             weakref.WeakKeyDictionary()
         )
         """Tasks that have called with `tx=`, and whether that transaction is still open."""
+        self._had_transactions = False
 
     def check(self) -> None:
         """Refuse after close, in a forked child, and in another event loop."""
@@ -156,7 +157,7 @@ class AsyncGroupCommit(LoopBatches, MainQueue):
         self.check()
         if inside_any() is not None:
             refuse_inside(self.engine)
-        if self._open_transactions:
+        if self._had_transactions:
             self._check_no_open_transaction()
         call = TaskCall(group, minted, self._loop.create_future(), shielded=shielded, until=self.deadline())
         lock = queue_for(self._lock_queues.open, group) if self._lock_queues.open else None
@@ -199,6 +200,7 @@ class AsyncGroupCommit(LoopBatches, MainQueue):
         task = asyncio.current_task()
         if task is not None and applied.still_open is not None:
             self._open_transactions[task] = applied.still_open
+            self._had_transactions = True
         self.committed.notify()
         replies = applied.replies(None)
         return replies[0] if replies else []

@@ -161,7 +161,7 @@ def _spread(pool: str, quantity: int = 1, create_with_total: int | None = None) 
 def combined(command: AnyCommand) -> bool:
     """Whether faces have made some of the legs. The others must not use reserved names, and there must be a deadline."""
     legs = _face_legs(command)
-    if not any(type(leg) is FaceLeg for leg in legs):
+    if FaceLeg not in map(type, legs):
         return False
     for leg in legs:
         if type(leg) is FaceLeg or not isinstance(leg, Leg):
@@ -176,7 +176,7 @@ def combined(command: AnyCommand) -> bool:
 def original_of(command: AnyCommand) -> AnyCommand | None:
     """The command as the caller wrote it, if faces have chosen some of its pools by the present time."""
     legs = _face_legs(command)
-    if all(getattr(leg, "asked", None) is None for leg in legs):
+    if FaceLeg not in map(type, legs) or all(getattr(leg, "asked", None) is None for leg in legs):
         return None
     return replace(command, legs=tuple([getattr(leg, "asked", None) or leg for leg in legs]))
 
@@ -189,7 +189,7 @@ def _face_legs(command: AnyCommand) -> tuple[Any, ...]:
 
 def amounts_of(quantity: Any) -> Any:
     """The units of a hold. A mapping is copied into a dict, so that the caller cannot change it later."""
-    return dict(quantity) if isinstance(quantity, Mapping) else quantity
+    return dict(quantity) if quantity is not None and isinstance(quantity, Mapping) else quantity
 
 
 def hold_id(value: Any) -> Any:

@@ -91,7 +91,7 @@ class Request:
     """A request as a handler sees it, after all checks."""
 
     __slots__ = (
-        "body", "caller", "headers", "id", "kind", "names", "person", "query", "receive", "route", "running", "scope",
+        "_op", "body", "caller", "headers", "id", "kind", "names", "person", "query", "receive", "route", "running", "scope",
     )  # fmt: skip
 
     caller: Caller
@@ -100,6 +100,7 @@ class Request:
 
     def __init__(self, scope: Scope, receive: Receive, headers: dict[bytes, bytes], id: str) -> None:
         self.scope, self.receive, self.headers, self.id = scope, receive, headers, id
+        self._op: str | None = None
         self.kind = "none"
         """The name of the request in metrics."""
         self.names: tuple[str, ...] = ()
@@ -121,7 +122,11 @@ class Request:
 
     def now(self, *seen: Slot | None) -> datetime:
         """The engine's time, but not before the slots that the answer has `seen`."""
-        return at(max([self.caller.kernel.executor.now(), *(slot for slot in seen if slot is not None)]))
+        latest = self.caller.kernel.executor.now()
+        for slot in seen:
+            if slot is not None and slot > latest:
+                latest = slot
+        return at(latest)
 
     def actor(self, claimed: str | None) -> str:
         """Who makes the change: the person that a trusted proxy names, else whom the caller names, else the API key."""
@@ -151,9 +156,14 @@ class Request:
     @property
     def op(self) -> str | None:
         """The operation id, from Idempotency-Key."""
+        if self._op is None:
+            self._op = self._read_op()
+        return self._op or None
+
+    def _read_op(self) -> str:
         raw = self.headers.get(b"idempotency-key")
         if raw is None:
-            return None
+            return ""
         key = raw.decode("latin-1").strip()
         if len(key) > 1 and key[0] == key[-1] == '"':
             key = key[1:-1]

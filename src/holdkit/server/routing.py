@@ -108,11 +108,11 @@ def segments_of(scope: Scope) -> list[str] | None:
             path = path[len(root) :]
         raw = quote(path, safe="/").encode()
     try:
-        parts = [
-            part if "%" not in part else unquote_to_bytes(part).decode() for part in raw.decode("ascii").split("/")
-        ]
+        parts: list[str] = raw.decode("ascii").split("/")
+        if b"%" in raw:
+            parts = [part if "%" not in part else unquote_to_bytes(part).decode() for part in parts]
     except UnicodeDecodeError:
         return None
-    if any(not part.isprintable() and "\x00" in part for part in parts):
+    if (b"%00" in raw or b"\x00" in raw) and any("\x00" in part for part in parts):
         return None
     return parts[1:] if parts and not parts[0] else parts
