@@ -169,7 +169,6 @@ class Application:
         tasks: list[asyncio.Task[None]] = []
         try:
             await running.admission.refresh()
-            await running.webhook_sender.sync_all()
             if self._check is not None:
                 self._check(running)
             if self.settings.sweep_every:
@@ -231,11 +230,12 @@ class Application:
 
 
 async def _maintain(running: Running) -> None:
+    """Webhooks first: a server that has many need not have found all of them before it answers."""
     while True:
-        await asyncio.sleep(MAINTAIN_EVERY)
-        await running.feeds.close_idle()
         try:
             await running.webhook_sender.sync_all()
             await running.admission.directory.remove_ended()
         except HoldkitError as failed:
             log.warning("background maintenance failed, will retry: %s", failed)
+        await asyncio.sleep(MAINTAIN_EVERY)
+        await running.feeds.close_idle()

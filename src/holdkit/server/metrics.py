@@ -104,6 +104,8 @@ def _gauges(numbers: dict[str, Any]) -> Iterator[Metric]:
         ),
         ("requests_in_work", "Requests being processed.", numbers["in_work"]),
         ("webhook_attempts_in_work", "Webhook attempts being made.", numbers["webhooks"]["attempts"]),
+        ("webhook_attempts_waiting", "Webhook attempts that wait for a slot.", numbers["webhooks"]["waiting"]),
+        ("webhook_lookups", "Host names of webhooks being resolved.", numbers["webhooks"]["lookups"]),
     ):
         yield GaugeMetricFamily(f"holdkit_{name}", says, value)
 

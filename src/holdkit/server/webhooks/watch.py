@@ -19,6 +19,8 @@ from ...kernel._async.executor import AsyncExecutor
 log = logging.getLogger("holdkit.server")
 
 PAGE: Final = 200
+PACE: Final = 0.02
+"""Seconds between two reads while entries keep coming, so that one read serves many commits."""
 POLL: Final = 0.5
 """Seconds after which entries of other processes are looked for, if the engine does not report them."""
 
@@ -64,6 +66,7 @@ class JournalWatch:
                 await asyncio.sleep(1.0)
                 continue
             if not more:
+                await asyncio.sleep(PACE)
                 await committed.wait(count, POLL)
 
     async def _read(self) -> bool:
