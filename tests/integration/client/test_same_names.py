@@ -34,7 +34,7 @@ PAIRS: list[tuple[type, type]] = [
     (RemoteSagas, Sagas),
 ]
 """Rates, budgets, calendars and blocks are the kernel's own classes."""
-MORE = {"ready", "tenant_admin"}
+MORE = {"ready", "tenant_admin", "webhooks"}
 """What only a client has."""
 
 

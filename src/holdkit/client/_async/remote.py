@@ -44,6 +44,7 @@ from .reading import AsyncRemoteReads
 from .sagas import AsyncRemoteSagas
 from .tenants import AsyncRemoteTenants
 from .transport import AsyncTransport, no_transaction, retry_key
+from .webhooks import AsyncRemoteWebhooks
 
 
 class AsyncRemoteVerbs(AsyncRemoteReads, AsyncVerbs):
@@ -120,6 +121,11 @@ class AsyncRemoteKernel(AsyncRemoteVerbs, UnsupportedOfKernel):
     def tenant_admin(self) -> AsyncRemoteTenants:
         """Tenants: an operator lists, disables, enables, bounds, exports and deletes them."""
         return AsyncRemoteTenants(self._transport, self._clock)
+
+    @cached_property
+    def webhooks(self) -> AsyncRemoteWebhooks:
+        """Deliveries of the journal to URLs: needs an admin key."""
+        return AsyncRemoteWebhooks(self._transport, self._clock)
 
     def rates(self, name: str, *allowances: Allowance) -> AsyncRates:
         """So many per window and client, as you define them here: needs an admin key."""

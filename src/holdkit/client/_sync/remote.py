@@ -45,6 +45,7 @@ from .reading import RemoteReads
 from .sagas import RemoteSagas
 from .tenants import RemoteTenants
 from .transport import Transport, no_transaction, retry_key
+from .webhooks import RemoteWebhooks
 
 
 class RemoteVerbs(RemoteReads, Verbs):
@@ -121,6 +122,11 @@ class RemoteKernel(RemoteVerbs, UnsupportedOfKernel):
     def tenant_admin(self) -> RemoteTenants:
         """Tenants: an operator lists, disables, enables, bounds, exports and deletes them."""
         return RemoteTenants(self._transport, self._clock)
+
+    @cached_property
+    def webhooks(self) -> RemoteWebhooks:
+        """Deliveries of the journal to URLs: needs an admin key."""
+        return RemoteWebhooks(self._transport, self._clock)
 
     def rates(self, name: str, *allowances: Allowance) -> Rates:
         """So many per window and client, as you define them here: needs an admin key."""

@@ -11,7 +11,7 @@ from msgspec.structs import asdict, replace
 
 from ...core.model import SECOND, Slot
 from ...core.validation import invalid
-from ...errors import EngineError
+from ...errors import EngineError, OperationConflict
 from ...kernel.normalise import span
 from ...wire.fields import at
 from ...wire.webhooks import (
@@ -29,7 +29,7 @@ from ...wire.webhooks import (
     TestAnswer,
 )
 from ..problems import Problem
-from ..request import Answer, Request, answer
+from ..request import REPLAYED, Answer, Request, answer
 from ..webhooks.addresses import TargetRefused, check_url
 from ..webhooks.events import new_secret
 from ..webhooks.hooks import Hook, Hooks, Parked
@@ -113,10 +113,21 @@ async def make_hook(request: Request) -> Answer:
         await sender.check_target(tenant, url)
     except TargetRefused as refused:
         raise invalid("url", "url_not_allowed", f"cannot be called: {refused}") from None
+    if request.op is not None and (made := await _hooks(request).made_under(request.op)) is not None:
+        return _made_before(request, made, url, body.actions)
     most = request.running.settings.webhooks.tenant_hooks
-    hook, secret = await _hooks(request).make(url, body.actions, await request.kernel.cursor(), most)
+    hook, secret = await _hooks(request).make(url, body.actions, await request.kernel.cursor(), most, request.op)
     await sender.sync(tenant)
     return answer(_shown(request, hook, HookStatus(), secret), 201)
+
+
+def _made_before(request: Request, hook: Hook, url: str, actions: list[str]) -> Answer:
+    """The answer to a retry: the same webhook, with its secret, for the first answer may have been lost."""
+    if (hook.url, hook.actions) != (url, tuple(actions)):
+        raise OperationConflict("this Idempotency-Key was used to create another webhook: use a new key")
+    _check_secret(request, hook)
+    (secret, *_) = _hooks(request).secrets(hook, request.kernel.executor.now())
+    return answer(_shown(request, hook, HookStatus(), secret), 201, (REPLAYED,))
 
 
 async def list_hooks(request: Request) -> Answer:
@@ -145,7 +156,7 @@ async def remove_hook(request: Request) -> Answer:
     sender.statuses.forget(tenant, hook.id)
     try:
         await sender.forget(tenant, hook.id)
-    except EngineError as left:  # the webhook is removed all the same, and its id is never reused
+    except EngineError as left:  # the webhook is removed all the same
         log.warning("webhook %s is removed: %s", hook.id, left)
     return answer(_shown(request, hook, status))
 
@@ -154,26 +165,34 @@ async def rotate_secret(request: Request) -> Answer:
     """Give a webhook a new secret; for a while events are signed with both."""
     body: RotateWebhook = request.body
     hook = await _find(request)
-    hooks, now = _hooks(request), request.kernel.executor.now()
+    hooks, tenant, op = _hooks(request), request.caller.tenant, request.op
     grace: Slot = 0 if body.grace == 0 else span(body.grace, "grace")
     if not 0 <= grace <= LONGEST_GRACE:
         raise invalid("grace", "grace_out_of_range", "must be 0 or above, and at most 30 days")
+    status = await _sender(request).statuses.find(tenant, hook.id)
+    if op is not None and hook.rotated_under == op:  # a retry: the first answer may have been lost
+        _check_secret(request, hook)
+        secret = hooks.sealer.open(tenant, hook.id, hook.secret)
+        return answer(_shown(request, hook, status, secret), 200, (REPLAYED,))
     secret = new_secret()
-    sealed = hooks.sealer.seal(hooks.tenant, hook.id, secret)
-
-    def rotated(hook: Hook) -> Hook:
-        try:
-            old = hooks.sealer.seal(hooks.tenant, hook.id, hooks.sealer.open(hooks.tenant, hook.id, hook.secret))
-        except SecretUnreadable:  # nobody can sign with it any more
-            return replace(hook, secret=sealed, old_secret=None, old_until=None)
-        return replace(hook, secret=sealed, old_secret=old if grace else None, old_until=now + grace if grace else None)
-
-    changed = await hooks.change(hook.id, rotated)
+    until = request.kernel.executor.now() + grace if grace else None
+    changed = await hooks.change(hook.id, lambda found: _rotated(hooks, found, secret, until, op))
     if changed is None:
         raise Problem(404, "webhook_not_found", "there is no webhook with this id")
-    await _sender(request).sync(request.caller.tenant)
-    status = await _sender(request).statuses.find(request.caller.tenant, hook.id)
+    await _sender(request).sync(tenant)
     return answer(_shown(request, changed, status, secret))
+
+
+def _rotated(hooks: Hooks, hook: Hook, secret: str, until: Slot | None, op: str | None) -> Hook:
+    """The webhook with a new secret, and the old one for as long as both count."""
+    seal, old = hooks.sealer.seal, None
+    if until is not None:
+        try:
+            old = seal(hooks.tenant, hook.id, hooks.sealer.open(hooks.tenant, hook.id, hook.secret))
+        except SecretUnreadable:  # nobody can sign with it any more
+            until = None
+    sealed = seal(hooks.tenant, hook.id, secret)
+    return replace(hook, secret=sealed, old_secret=old, old_until=until, rotated_under=op)
 
 
 async def list_deliveries(request: Request) -> Answer:
@@ -235,4 +254,5 @@ def _check_secret(request: Request, hook: Hook) -> None:
     try:
         _hooks(request).secrets(hook, request.kernel.executor.now())
     except SecretUnreadable as unreadable:
-        raise Problem(409, "secret_unreadable", f"nothing can be sent to this webhook: {unreadable}") from None
+        detail = f"nothing can be sent to this webhook: {unreadable}"
+        raise Problem(409, "secret_unreadable", detail, field="webhook", code="secret_unreadable") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Callable
 from typing import Final, Literal
@@ -62,6 +63,10 @@ class Hook(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The reason it was stopped."""
     since: Slot | None = None
     """When it was stopped."""
+    made_under: str | None = None
+    """The operation id of the request that created it."""
+    rotated_under: str | None = None
+    """The operation id of the request that rotated its secret last."""
 
     def __repr__(self) -> str:
         return f"<Hook {self.id} {self.state}>"
@@ -91,6 +96,11 @@ _hook: Final = msgspec.json.Decoder(Hook)
 _parked: Final = msgspec.json.Decoder(Parked)
 
 
+def _id_under(op: str) -> str:
+    """The id of the webhook that is created under an operation id, so that a retry finds it."""
+    return hashlib.blake2b(op.encode(), digest_size=8, person=b"webhook").hexdigest()
+
+
 async def tenants_with_hooks(executor: AsyncExecutor) -> dict[str, int]:
     """All tenants that ever created a webhook; for each a number that grows whenever its webhooks change."""
     found: dict[str, int] = {}
@@ -109,8 +119,15 @@ class Hooks:
     def __init__(self, executor: AsyncExecutor, tenant: str, sealer: Sealer, positions: PlainPositions) -> None:
         self.executor, self.tenant, self.sealer, self.positions = executor, tenant, sealer, positions
 
-    async def make(self, url: str, actions: list[str], after: str, most: int) -> tuple[Hook, str]:
-        """Create a webhook; its secret is returned only here."""
+    async def made_under(self, op: str) -> Hook | None:
+        """The webhook that was created under an operation id."""
+        found = await self.find(_id_under(op), durable=True)
+        return None if found is None or found.made_under != op else found
+
+    async def make(
+        self, url: str, actions: list[str], after: str, most: int, op: str | None = None
+    ) -> tuple[Hook, str]:
+        """Create a webhook; its secret is returned only here. `VersionConflict` if one was created under `op`."""
         known = list(Action)
         for action in actions:
             if action not in known:
@@ -118,9 +135,9 @@ class Hooks:
         if len(await self.listed()) >= most:
             said = f"the tenant already has {most} webhooks, the maximum: remove one first"
             raise invalid("url", "webhooks_too_many", said)
-        id, secret = os.urandom(8).hex(), new_secret()
+        id, secret = os.urandom(8).hex() if op is None else _id_under(op), new_secret()
         sealed, key = self.sealer.seal(self.tenant, id, secret), os.urandom(16).hex()
-        hook = Hook(id=id, url=url, secret=sealed, event_key=key, actions=tuple(actions), after=after)
+        hook = Hook(id=id, url=url, secret=sealed, event_key=key, actions=tuple(actions), after=after, made_under=op)
         await (
             self._count_change()
         )  # first, so that a server that reads all tenants finds it though the second count fails
