@@ -309,6 +309,7 @@ def test_the_table_knows_every_method() -> None:
         "verify",
         "cursor",
         "generation",
+        "usage",
         "repair",
         "close",
         "limits",

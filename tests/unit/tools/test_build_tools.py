@@ -147,6 +147,8 @@ def test_ci_runs_everything_and_tells_how_long_each_took(tmp_path: Path) -> None
         "cover",
         "test",
         "-m tools.no_skips .build/junit.xml",
+        "image-check",
+        "sbom",
         "prove",
         "mutate",
     ]
