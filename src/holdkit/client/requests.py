@@ -34,22 +34,26 @@ from ..core.model import SECOND, Leg, Slot
 from ..core.validation import invalid, text
 from ..faces.keys import CLAIMS
 from ..kernel.normalise import FaceLeg, datetime_of, moment, span
+from ..wire import batches
+from ..wire.batches import BatchCommand
+from ..wire.records import PutRecordBody
 
-_TYPES: Final[dict[type[Any], str]] = {
-    CreatePool: "create_pool",
-    ResizePool: "resize_pool",
-    RemovePool: "remove_pool",
-    ArchivePool: "archive_pool",
-    UnarchivePool: "unarchive_pool",
-    PlaceHold: "hold",
-    Consume: "consume",
-    ConfirmHold: "confirm",
-    ReleaseHold: "release",
-    ExtendHold: "extend",
-    ExpireHold: "expire",
-    ReturnUnits: "return",
-    ReturnToPool: "return_to_pool",
+_DOCUMENTS: Final[dict[type[Any], type[BatchCommand]]] = {
+    CreatePool: batches.BatchCreatePool,
+    ResizePool: batches.BatchResizePool,
+    RemovePool: batches.BatchRemovePool,
+    ArchivePool: batches.BatchArchivePool,
+    UnarchivePool: batches.BatchUnarchivePool,
+    PlaceHold: batches.BatchHold,
+    Consume: batches.BatchConsume,
+    ConfirmHold: batches.BatchConfirm,
+    ReleaseHold: batches.BatchRelease,
+    ExtendHold: batches.BatchExtend,
+    ExpireHold: batches.BatchExpire,
+    ReturnUnits: batches.BatchReturn,
+    ReturnToPool: batches.BatchReturnToPool,
 }
+"""The document of each command in a batch."""
 USE_THE_BUDGET: Final = "use hold and consume of the budget itself"
 _NOT_SENT: Final = frozenset(
     ("tenant", "fingerprint", "ttl_slots", "by_slots", "if_version", "late_overage", "client_id")
@@ -58,10 +62,10 @@ _NOT_SENT: Final = frozenset(
 
 def verb_of(command: AnyCommand) -> str:
     """The name of a command in a request."""
-    kind = _TYPES.get(type(command))
-    if kind is None:
+    document = _DOCUMENTS.get(type(command))
+    if document is None:
         raise invalid("commands", "command_unknown", f"{type(command).__name__} cannot be sent to a server")
-    return kind
+    return str(document.__struct_config__.tag)
 
 
 def command_json(command: AnyCommand) -> dict[str, Any]:
@@ -100,11 +104,15 @@ def window_json(command: AnyCommand) -> dict[str, Any]:
     return found
 
 
-def record_json(command: PutRecord) -> dict[str, Any]:
+def record_body(command: PutRecord) -> PutRecordBody:
     """A record; its kind and id are in the path."""
-    fields = ("if_version", "actor", "correlation_id", "reason")
-    given = {name: getattr(command, name) for name in fields if getattr(command, name) is not None}
-    return {"body": command.body, **given}
+    return PutRecordBody(
+        body=command.body,
+        if_version=command.if_version,
+        actor=command.actor,
+        correlation_id=None if command.correlation_id is None else str(command.correlation_id),
+        reason=command.reason,
+    )
 
 
 def legs_json(legs: tuple[Leg, ...]) -> list[dict[str, Any]]:
@@ -124,8 +132,13 @@ def _window_leg(leg: Leg) -> dict[str, Any]:
 
 
 def seconds(value: Ttl | None, field: str = "ttl") -> int | float | None:
+    """An interval as JSON has it, if there is one."""
+    return None if value is None else duration(value, field)
+
+
+def duration(value: Ttl, field: str = "ttl") -> int | float:
     """An interval as JSON has it."""
-    return None if value is None else _seconds(span(value, field))
+    return _seconds(span(value, field))
 
 
 def _seconds(slots: Slot) -> int | float:

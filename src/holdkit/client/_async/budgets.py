@@ -17,6 +17,7 @@ from ...kernel.context import Call
 from ...kernel.normalise import Legs
 from ...kernel.queued_calls import Undo
 from ...kernel.results import Hold
+from ...wire.budgets import BudgetConfirm, BudgetResize, BudgetSet
 from ..answers import ServerClock, allowance_body, pool_in, read_usages, usage_from
 from ..requests import USE_THE_BUDGET, path_of, verb_json
 from .executor import AsyncRemoteExecutor
@@ -72,9 +73,15 @@ class AsyncRemoteBudgetSet(AsyncRemoteCalls):
     ) -> Hold:
         """Confirm what was actually spent; `uncovered` of the answer is by budget."""
         spent = None if actual is None else _spent(self.amounts(actual, "actual", 0))
-        body = {"hold": id, "actual": spent, "owner": token, "entity": entity, "keep_rest": keep_rest or None,
-                "overage": overage}  # fmt: skip
-        fields = {name: value for name, value in body.items() if value is not None} | self._request_fields(call)
+        fields = BudgetConfirm(
+            hold=id,
+            actual=spent,
+            owner=token,
+            entity=entity,
+            keep_rest=keep_rest,
+            overage=overage,
+            **self._request_fields(call),
+        )
         return hold_of(
             await self.executor.send(self._path("confirm"), fields, call.get("op"), shielded=shielded), token
         )
@@ -90,7 +97,7 @@ class AsyncRemoteBudgetSet(AsyncRemoteCalls):
 
     async def resize(self, client: str, budget: str, total: int, per: str | None, call: Call) -> Pool:
         """Another total for the current window."""
-        body = {"client": client, "budget": budget, "total": total, "per": per}
+        body = BudgetResize(client=client, budget=budget, total=total, per=per)
         return pool_in(await self._post(self._path("resize"), body, call))
 
     async def define(self, budgets: Mapping[str, Allowance | tuple[Allowance, ...]]) -> None:
@@ -99,7 +106,7 @@ class AsyncRemoteBudgetSet(AsyncRemoteCalls):
             budget: [allowance_body(one) for one in (given if isinstance(given, tuple | list) else (given,))]
             for budget, given in budgets.items()
         }
-        await self._transport.ask("PUT", path_of("budgets", self.name), {"budgets": listed})
+        await self._transport.ask("PUT", path_of("budgets", self.name), BudgetSet(budgets=listed))
 
     def _path(self, verb: str) -> str:
         return path_of("budgets", self.name, verb)
@@ -117,5 +124,5 @@ class AsyncRemoteBudgets(AsyncBudgets):
         await self._remote_set.define(budgets)
 
 
-def _spent(amounts: dict[str, int]) -> Spent:
+def _spent(amounts: dict[str, int]) -> int | dict[str, int]:
     return amounts[ONLY] if [*amounts] == [ONLY] else amounts

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Unpack
+from typing import Any, TypeAlias, Unpack
 
 import httpx
+from msgspec.structs import replace
 
 from ...core.codec import is_ticket
 from ...core.commands import Ttl
@@ -15,9 +16,12 @@ from ...faces.claim import Claim
 from ...faces.keys import CLAIMS, claim_pool, key
 from ...kernel.context import Call
 from ...kernel.normalise import reference
+from ...wire.claims import ConfirmClaim, EndClaim, ExtendClaim, ForgetClaim, NewClaim
 from ..answers import claim_from, durability_of, read_claim, read_claims
-from ..requests import path_of, seconds
+from ..requests import duration, path_of, seconds
 from .transport import AsyncRemoteCalls, no_transaction
+
+Ending: TypeAlias = ConfirmClaim | EndClaim | ExtendClaim | ForgetClaim
 
 
 class AsyncRemoteClaims(AsyncRemoteCalls):
@@ -35,7 +39,7 @@ class AsyncRemoteClaims(AsyncRemoteCalls):
     ) -> Claim:
         """Claim `type:value` for one second to 24 hours. Raises `AlreadyClaimed`, with the claim's id and its
         remaining time; the same `owner` gets the same claim while it is held."""
-        body = {"type": type, "value": value, "ttl": seconds(ttl), "owner": owner, "metadata": metadata}
+        body = NewClaim(type=type, value=value, ttl=duration(ttl), owner=owner, metadata=metadata)
         return self._claim_of(await self._post("/v1/claims", body, call), owner)
 
     def key(self, type: str, value: str) -> Leg:
@@ -46,25 +50,26 @@ class AsyncRemoteClaims(AsyncRemoteCalls):
         self, claim: Claim | str, *, entity: str, owner: str | None = None, **call: Unpack[Call]
     ) -> Claim:
         """The key belongs to the entity from now on. Takes a claim, its ticket, or its id with `owner=`."""
-        return await self._end(claim, "confirm", owner, {"entity": entity}, call)
+        return await self._end(claim, "confirm", ConfirmClaim(entity=entity, owner=owner), call)
 
     async def release(self, claim: Claim | str, *, owner: str | None = None, **call: Unpack[Call]) -> Claim:
         """The key becomes free at once."""
-        return await self._end(claim, "release", owner, {}, call)
+        return await self._end(claim, "release", EndClaim(owner=owner), call)
 
     async def extend(
         self, claim: Claim | str, *, by: Ttl | None = None, ttl: Ttl | None = None, owner: str | None = None,
         **call: Unpack[Call],
     ) -> Claim:  # fmt: skip
         """A later deadline: `by` counts from the present one, `ttl` from now. Never shortens."""
-        return await self._end(claim, "extend", owner, {"by": seconds(by, "by"), "ttl": seconds(ttl)}, call)
+        body = ExtendClaim(by=seconds(by, "by"), ttl=seconds(ttl), owner=owner)
+        return await self._end(claim, "extend", body, call)
 
     async def forget(
         self, claim: Claim | str, *, owner: str | None = None, force: bool = False, **call: Unpack[Call]
     ) -> Claim:
         """Free a confirmed key. Raises `NotConfirmed` if it is not confirmed. `force=True` needs a reason and an
         admin key instead of the token."""
-        return await self._end(claim, "forget", owner, {"force": True} if force else {}, call)
+        return await self._end(claim, "forget", ForgetClaim(force=force, owner=owner), call)
 
     async def find(
         self,
@@ -116,9 +121,9 @@ class AsyncRemoteClaims(AsyncRemoteCalls):
         left = claim.left(self._clock())
         return None if left is None else left / SECOND
 
-    async def _end(self, claim: Claim | str, verb: str, owner: str | None, body: dict[str, Any], call: Call) -> Claim:
-        named, token = _named(claim, owner)
-        answer = await self._post(path_of("claims", named, verb), {"owner": token, **body}, call)
+    async def _end(self, claim: Claim | str, verb: str, body: Ending, call: Call) -> Claim:
+        named, token = _named(claim, body.owner)
+        answer = await self._post(path_of("claims", named, verb), replace(body, owner=token), call)
         return self._claim_of(answer, token)
 
     async def _by_id(self, id: str) -> Claim | None:

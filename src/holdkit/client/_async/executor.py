@@ -26,6 +26,8 @@ from ...errors import HoldNotFound, HoldRetired
 from ...kernel.normalise import combined
 from ...kernel.queued_calls import Undo
 from ...kernel.workers import AsyncSignal, AsyncWork, AsyncWorker
+from ...wire.fields import Body
+from ...wire.windows import ReadWindows
 from ..answers import (
     ServerClock,
     durability_of,
@@ -43,7 +45,7 @@ from ..answers import (
     slot_of,
 )
 from ..cancelling import AsyncFinisher
-from ..requests import path_of, record_json, record_path, verb_json, verb_of, window_json
+from ..requests import path_of, record_body, record_path, verb_json, verb_of, window_json
 from .transport import AsyncRemoteCalls, AsyncTransport, no_transaction, retry_key
 
 ANY: Final = Limits(max_ttl=MAX_SLOT, max_lifetime=MAX_SLOT)
@@ -108,7 +110,7 @@ class AsyncRemoteExecutor(AsyncRemoteCalls):
 
     async def _record(self, command: PutRecord) -> Receipt:
         path, op = record_path(command.kind, command.id), retry_key(command.op)
-        answer = await self._transport.ask("PUT", path, record_json(command), op=op)
+        answer = await self._transport.ask("PUT", path, record_body(command), op=op)
         document = read_record(answer.content).record
         record = None if document is None else record_from(document)
         return Receipt(slot=self.now(), record=record, replayed=document is not None and document.replayed)
@@ -133,12 +135,18 @@ class AsyncRemoteExecutor(AsyncRemoteCalls):
         await self._transport.ask("POST", "/v1/windows", body)
 
     async def send(
-        self, path: str, body: dict[str, Any], op: str | None, undo: Undo | None = None, *, shielded: bool = False
+        self,
+        path: str,
+        body: dict[str, Any] | Body,
+        op: str | None,
+        undo: Undo | None = None,
+        *,
+        shielded: bool = False,
     ) -> Receipt:
         """Send a change whose answer is a hold."""
         return await self._finisher.finish(self._changed(path, body, op), undo, shielded=shielded)
 
-    async def _changed(self, path: str, body: dict[str, Any], op: str | None) -> Receipt:
+    async def _changed(self, path: str, body: dict[str, Any] | Body, op: str | None) -> Receipt:
         answer = await self._transport.ask("POST", path, body, op=retry_key(op))
         document = read_hold(answer.content)
         self._clock.observe(document.server_time, answer)
@@ -149,7 +157,7 @@ class AsyncRemoteExecutor(AsyncRemoteCalls):
         no_transaction(tx)
         if not keys:
             return []
-        asked = {"pools": [id for _, id in keys]} | ({"durable": True} if durable else {})
+        asked = ReadWindows(pools=[id for _, id in keys], durable=durable)
         answer = await self._transport.ask("POST", "/v1/windows/read", asked)
         page = read_windows(answer.content)
         self._clock.observe(page.server_time, answer)

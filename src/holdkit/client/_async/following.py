@@ -16,7 +16,7 @@ from ...errors import CursorLost, HoldkitError, InvalidRequest, OutcomeUnknown, 
 from ...kernel.follower_state import CursorOwnership, SavedCursor, advice_of, cut_back, missing_in, report_generation
 from ...kernel.journal import decode_cursor, encode_cursor
 from ...kernel.workers import AsyncSignal
-from ...wire.journal import SEALED, EntryAnswer
+from ...wire.journal import SEALED, EntryAnswer, MoveCursor
 from ..answers import ServerClock, read_cursor, read_end, read_entries
 from ..problems import LONGEST_PAUSE, NotAdmitted
 from ..requests import path_of
@@ -201,7 +201,7 @@ class AsyncRemoteFollower(AsyncRemoteCalls):
 
     async def _put(self, name: str) -> int:
         ownership = self._ownership
-        body = {"cursor": self.cursor.cursor, "if_version": ownership.version, "follower": ownership.follower}
+        body = MoveCursor(cursor=self.cursor.cursor or "", if_version=ownership.version, follower=ownership.follower)
         answer = await self._transport.ask("PUT", path_of("cursors", name), body, op=retry_key(), params=self._whose)
         return read_cursor(answer.content).version
 

@@ -11,6 +11,7 @@ from ...errors import InvalidRequest
 from ...faces.saga_records import MAX_SAGA_ID, SagaRecord
 from ...faces.saga_steps import Phase
 from ...kernel.normalise import span
+from ...wire.sagas import ResolveSaga
 from ..answers import read_saga, read_sagas, saga_from
 from ..requests import path_of
 from ..unsupported import UnsupportedOfSagas
@@ -49,5 +50,5 @@ class AsyncRemoteSagas(AsyncRemoteCalls, UnsupportedOfSagas):
     ) -> SagaRecord:
         """End a saga by hand, for good; see `holdkit.Sagas.resolve`."""
         path = path_of("sagas", text(id, "id", MAX_SAGA_ID), "resolve")
-        answer = await self._post(path, {"how": how}, {"op": op, "reason": reason})
+        answer = await self._post(path, ResolveSaga(how=how, reason=reason), {"op": op})
         return saga_from(read_saga(answer.content))

@@ -18,6 +18,7 @@ from ...kernel.context import Call
 from ...kernel.normalise import Legs
 from ...kernel.queued_calls import Undo
 from ...kernel.results import Hold
+from ...wire.budgets import BudgetConfirm, BudgetResize, BudgetSet
 from ..answers import ServerClock, allowance_body, pool_in, read_usages, usage_from
 from ..requests import USE_THE_BUDGET, path_of, verb_json
 from .executor import RemoteExecutor
@@ -73,9 +74,15 @@ class RemoteBudgetSet(RemoteCalls):
     ) -> Hold:
         """Confirm what was actually spent; `uncovered` of the answer is by budget."""
         spent = None if actual is None else _spent(self.amounts(actual, "actual", 0))
-        body = {"hold": id, "actual": spent, "owner": token, "entity": entity, "keep_rest": keep_rest or None,
-                "overage": overage}  # fmt: skip
-        fields = {name: value for name, value in body.items() if value is not None} | self._request_fields(call)
+        fields = BudgetConfirm(
+            hold=id,
+            actual=spent,
+            owner=token,
+            entity=entity,
+            keep_rest=keep_rest,
+            overage=overage,
+            **self._request_fields(call),
+        )
         return hold_of(self.executor.send(self._path("confirm"), fields, call.get("op"), shielded=shielded), token)
 
     def uncovered(self, hold: Hold) -> dict[str, int]:
@@ -89,7 +96,7 @@ class RemoteBudgetSet(RemoteCalls):
 
     def resize(self, client: str, budget: str, total: int, per: str | None, call: Call) -> Pool:
         """Another total for the current window."""
-        body = {"client": client, "budget": budget, "total": total, "per": per}
+        body = BudgetResize(client=client, budget=budget, total=total, per=per)
         return pool_in(self._post(self._path("resize"), body, call))
 
     def define(self, budgets: Mapping[str, Allowance | tuple[Allowance, ...]]) -> None:
@@ -98,7 +105,7 @@ class RemoteBudgetSet(RemoteCalls):
             budget: [allowance_body(one) for one in (given if isinstance(given, tuple | list) else (given,))]
             for budget, given in budgets.items()
         }
-        self._transport.ask("PUT", path_of("budgets", self.name), {"budgets": listed})
+        self._transport.ask("PUT", path_of("budgets", self.name), BudgetSet(budgets=listed))
 
     def _path(self, verb: str) -> str:
         return path_of("budgets", self.name, verb)
@@ -116,5 +123,5 @@ class RemoteBudgets(Budgets):
         self._remote_set.define(budgets)
 
 
-def _spent(amounts: dict[str, int]) -> Spent:
+def _spent(amounts: dict[str, int]) -> int | dict[str, int]:
     return amounts[ONLY] if [*amounts] == [ONLY] else amounts

@@ -27,6 +27,8 @@ from ...errors import HoldNotFound, HoldRetired
 from ...kernel.normalise import combined
 from ...kernel.queued_calls import Undo
 from ...kernel.workers import Signal, Work, Worker
+from ...wire.fields import Body
+from ...wire.windows import ReadWindows
 from ..answers import (
     ServerClock,
     durability_of,
@@ -44,7 +46,7 @@ from ..answers import (
     slot_of,
 )
 from ..cancelling import Finisher
-from ..requests import path_of, record_json, record_path, verb_json, verb_of, window_json
+from ..requests import path_of, record_body, record_path, verb_json, verb_of, window_json
 from .transport import RemoteCalls, Transport, no_transaction, retry_key
 
 ANY: Final = Limits(max_ttl=MAX_SLOT, max_lifetime=MAX_SLOT)
@@ -109,7 +111,7 @@ class RemoteExecutor(RemoteCalls):
 
     def _record(self, command: PutRecord) -> Receipt:
         path, op = record_path(command.kind, command.id), retry_key(command.op)
-        answer = self._transport.ask("PUT", path, record_json(command), op=op)
+        answer = self._transport.ask("PUT", path, record_body(command), op=op)
         document = read_record(answer.content).record
         record = None if document is None else record_from(document)
         return Receipt(slot=self.now(), record=record, replayed=document is not None and document.replayed)
@@ -134,12 +136,18 @@ class RemoteExecutor(RemoteCalls):
         self._transport.ask("POST", "/v1/windows", body)
 
     def send(
-        self, path: str, body: dict[str, Any], op: str | None, undo: Undo | None = None, *, shielded: bool = False
+        self,
+        path: str,
+        body: dict[str, Any] | Body,
+        op: str | None,
+        undo: Undo | None = None,
+        *,
+        shielded: bool = False,
     ) -> Receipt:
         """Send a change whose answer is a hold."""
         return self._finisher.finish(self._changed(path, body, op), undo, shielded=shielded)
 
-    def _changed(self, path: str, body: dict[str, Any], op: str | None) -> Receipt:
+    def _changed(self, path: str, body: dict[str, Any] | Body, op: str | None) -> Receipt:
         answer = self._transport.ask("POST", path, body, op=retry_key(op))
         document = read_hold(answer.content)
         self._clock.observe(document.server_time, answer)
@@ -150,7 +158,7 @@ class RemoteExecutor(RemoteCalls):
         no_transaction(tx)
         if not keys:
             return []
-        asked = {"pools": [id for _, id in keys]} | ({"durable": True} if durable else {})
+        asked = ReadWindows(pools=[id for _, id in keys], durable=durable)
         answer = self._transport.ask("POST", "/v1/windows/read", asked)
         page = read_windows(answer.content)
         self._clock.observe(page.server_time, answer)

@@ -29,7 +29,7 @@ from ...kernel.normalise import hold_id as normalised_id
 from ...kernel.normalise import reference
 from ...kernel.results import Hold, StorageUsage, SweepReport, VerifyReport
 from ...wire.journal import SEALED, EntryAnswer
-from ...wire.system import VerifyJob
+from ...wire.system import ChangeLimitsBody, SweepBody, VerifyJob
 from ...wire.tenants import usage_from
 from ..answers import (
     ServerClock,
@@ -215,7 +215,7 @@ class RemoteReads(RemoteCalls):
 
     def sweep(self, limit: int = 500) -> SweepReport:
         """Expire what is due, of all tenants, and name it: for admins of the default tenant."""
-        answer = self._transport.ask("POST", "/v1/sweep", {"limit": limit})
+        answer = self._transport.ask("POST", "/v1/sweep", SweepBody(limit=limit))
         swept = read_sweep(answer.content)
         return SweepReport(
             swept.expired, tuple(swept.holds), tuple(swept.tenants), slot_of(swept.server_time), swept.more
@@ -237,13 +237,15 @@ class RemoteReads(RemoteCalls):
     ) -> LimitsInForce:
         """Change limits that are stored with the data: for admins of the default tenant. Every process obeys them
         from its next batch on; a lowered limit cancels nothing. Intervals are written like a ttl."""
-        fields = {"if_version": if_version, "correlation_id": correlation_id, "reason": reason}
-        if actor is not None:
-            fields["actor"] = actor_text(actor)
-        body = {name: value for name, value in fields.items() if value is not None}
         changes = {name: value / SECOND if name in SPANS else value for name, value in changes_of(limits).items()}
-        answer = self._transport.ask("POST", "/v1/limits", body | {"limits": changes}, op=retry_key(op))
-        return limits_in(answer)
+        body = ChangeLimitsBody(
+            limits=changes,
+            if_version=if_version,
+            actor=None if actor is None else actor_text(actor),
+            correlation_id=correlation_id,
+            reason=reason,
+        )
+        return limits_in(self._transport.ask("POST", "/v1/limits", body, op=retry_key(op)))
 
     def verify(self, *, progress: Progress | None = None) -> VerifyReport:
         """Fold the whole journal and compare the result with every stored row: for admins of the default tenant.

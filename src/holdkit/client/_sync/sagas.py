@@ -12,6 +12,7 @@ from ...errors import InvalidRequest
 from ...faces.saga_records import MAX_SAGA_ID, SagaRecord
 from ...faces.saga_steps import Phase
 from ...kernel.normalise import span
+from ...wire.sagas import ResolveSaga
 from ..answers import read_saga, read_sagas, saga_from
 from ..requests import path_of
 from ..unsupported import UnsupportedOfSagas
@@ -48,5 +49,5 @@ class RemoteSagas(RemoteCalls, UnsupportedOfSagas):
     def resolve(self, id: str, how: Literal["done", "cancelled"], *, reason: str, op: str | None = None) -> SagaRecord:
         """End a saga by hand, for good; see `holdkit.Sagas.resolve`."""
         path = path_of("sagas", text(id, "id", MAX_SAGA_ID), "resolve")
-        answer = self._post(path, {"how": how}, {"op": op, "reason": reason})
+        answer = self._post(path, ResolveSaga(how=how, reason=reason), {"op": op})
         return saga_from(read_saga(answer.content))

@@ -12,6 +12,7 @@ from uuid import uuid4
 
 import httpx
 import msgspec
+from msgspec.structs import replace
 
 from ...core.validation import invalid, text
 from ...core.values import MAX_OP
@@ -21,6 +22,7 @@ from ...errors import EngineError, HoldkitError, OutcomeUnknown, Overloaded
 from ...kernel.context import Call, call_fields, current
 from ...kernel.results import Hold
 from ...kernel.workers import GRACE, Signal
+from ...wire.fields import Body
 from ..answers import ServerClock, durability_of, hold_from, read_hold, with_send_time
 from ..problems import Attempts, Policy, error_from, read_problem
 from ..stream import StreamHandle
@@ -178,12 +180,12 @@ class RemoteCalls:
         fields = self._call_fields(call)
         return {name: fields[name] for name in ("actor", "correlation_id", "reason") if fields[name] is not None}
 
-    def _post(self, path: str, body: dict[str, Any], call: Call) -> httpx.Response:
+    def _post(self, path: str, body: Body, call: Call) -> httpx.Response:
         """Request a change, under the caller's retry key or a new one."""
-        fields = {name: value for name, value in body.items() if value is not None} | self._request_fields(call)
-        return self._transport.ask("POST", path, fields, op=retry_key(call.get("op")))
+        whole = replace(body, **self._request_fields(call))
+        return self._transport.ask("POST", path, whole, op=retry_key(call.get("op")))
 
-    def _change(self, path: str, body: dict[str, Any], call: Call, owner: str | None) -> Hold:
+    def _change(self, path: str, body: Body, call: Call, owner: str | None) -> Hold:
         """Request a change whose answer is a hold."""
         answer = self._post(path, body, call)
         document = read_hold(answer.content)
