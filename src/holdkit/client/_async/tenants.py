@@ -10,7 +10,7 @@ from typing import TypeAlias, Unpack
 from ...engines.whole_journal import Progress
 from ...errors import EngineError
 from ...kernel.context import Call
-from ...wire.tenants import DeletedAnswer, DeletionJob, Quota, TenantAnswer
+from ...wire.tenants import ChangeQuota, ChangeTenant, DeletedAnswer, DeleteTenant, DeletionJob, Quota, TenantAnswer
 from ..answers import read_deletion, read_tenant, read_tenants
 from ..requests import path_of
 from ..stream import NewFile, StreamHandle
@@ -34,16 +34,15 @@ class AsyncRemoteTenants(AsyncRemoteCalls):
 
     async def disable(self, name: str, **call: Unpack[Call]) -> TenantAnswer:
         """Admit none of its API keys until it is enabled again; the reason becomes its note."""
-        return read_tenant((await self._post(path_of("tenants", name, "disable"), {}, call)).content)
+        return read_tenant((await self._post(path_of("tenants", name, "disable"), ChangeTenant(), call)).content)
 
     async def enable(self, name: str, **call: Unpack[Call]) -> TenantAnswer:
         """Admit its API keys again."""
-        return read_tenant((await self._post(path_of("tenants", name, "enable"), {}, call)).content)
+        return read_tenant((await self._post(path_of("tenants", name, "enable"), ChangeTenant(), call)).content)
 
     async def set_quota(self, name: str, quota: Quota | None, **call: Unpack[Call]) -> TenantAnswer:
         """Give it a storage quota of its own; None: that of the server's settings."""
-        own = None if quota is None else {"bytes": quota.bytes, "rows": quota.rows}
-        body = {**self._request_fields(call), "quota": own}
+        body = ChangeQuota(quota=quota, **self._request_fields(call))
         return read_tenant((await self._transport.ask("PUT", path_of("tenants", name, "quota"), body)).content)
 
     async def export(self, name: str, file: str | Path) -> None:
@@ -63,7 +62,7 @@ class AsyncRemoteTenants(AsyncRemoteCalls):
     ) -> DeletedAnswer:
         """Delete a disabled tenant, with all that it has stored but its journal, and wait until it is gone. `confirm` is its
         name once more. If the wait is interrupted, the server goes on; call it again to wait or to continue."""
-        body = {**self._request_fields(call), "confirm": confirm}
+        body = DeleteTenant(confirm=confirm, **self._request_fields(call))
         answer = await self._transport.ask("DELETE", path_of("tenants", name), body, op=retry_key(call.get("op")))
         job = await self._ended(read_deletion(answer.content), progress)
         if job.result is None:
