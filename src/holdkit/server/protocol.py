@@ -58,6 +58,7 @@ class Connection(HttpToolsProtocol):
         self._head = 0
         self.made = self._closed = self._answered = self._ignoring = False
         self._chunked = self._has_host = self._upgrading = False
+        self._working: RequestResponseCycle | None = None
         self._unsent: int | None = None
         self._unsent_since = 0.0
         settings = listener.settings
@@ -77,8 +78,13 @@ class Connection(HttpToolsProtocol):
             transport.close()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Give the slot back."""
+        """Give the slot back, and tell the request that is being answered. uvicorn tells only the last one that was pipelined;
+        the first would write to a closed connection."""
         self._release()
+        self.pipeline.clear()
+        if self._working is not None:
+            self._working.disconnected = True
+            self._working.message_event.set()
         super().connection_lost(exc)
 
     def evict(self) -> None:
@@ -189,6 +195,7 @@ class Connection(HttpToolsProtocol):
             self.cycle.keep_alive = False
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._working = cycle
         cycle.scope["state"][WRITE_ANSWER] = partial(write_answer, cycle)
         super()._start_asgi_task(cycle, app)
 
@@ -260,7 +267,10 @@ def write_answer(cycle: RequestResponseCycle, status: int, headers: Headers, bod
         raise ValueError("a header contains a line break")
     cycle.response_started = cycle.response_complete = True
     cycle.waiting_for_100_continue = False
-    cycle.transport.write(b"%b\r\n%b" % (head, body))
+    if len(body) <= PIECE:
+        cycle.transport.write(b"%b\r\n%b" % (head, body))
+    else:  # one system call too, without a copy of a file for every client that asks for it and reads slowly
+        cycle.transport.writelines((head + b"\r\n", body))
     cycle.message_event.set()
     if not cycle.keep_alive:
         cycle.transport.close()

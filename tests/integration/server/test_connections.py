@@ -6,6 +6,7 @@ Each attack was seen to succeed against the server without the bound that it nam
 from __future__ import annotations
 
 import contextlib
+import logging
 import resource
 import socket
 import ssl
@@ -72,8 +73,11 @@ def is_closed(wire: socket.socket) -> bool:
 
 @pytest.mark.parametrize("last", [b"keep-alive", b"close"])
 @pytest.mark.parametrize("tls", [False, True])
-def test_clients_that_read_nothing_are_disconnected(last: bytes, tls: bool, tmp_path: Path) -> None:
+def test_clients_that_read_nothing_are_disconnected(
+    last: bytes, tls: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """They ask for more than the kernel buffers, and take nothing: while answers are under way, and while closing."""
+    logging.getLogger("uvicorn.error").addHandler(caplog.handler)
     made = MadeCertificate(tmp_path)
     ask = f"GET /assets/{ASSET.name} HTTP/1.1\r\nHost: localhost\r\nConnection: ".encode()
     asked = (ask + b"keep-alive\r\n\r\n") * 39 + ask + last + b"\r\n\r\n"
@@ -87,6 +91,8 @@ def test_clients_that_read_nothing_are_disconnected(last: bytes, tls: bool, tmp_
         wait_until(lambda: is_live(server, made.trusted()))
         for _ in range(8):
             assert is_live(server, made.trusted())
+    logging.getLogger("uvicorn.error").removeHandler(caplog.handler)
+    assert "Traceback" not in caplog.text, "a request wrote to the closed connection"
 
 
 def test_without_a_write_timeout_they_lock_everybody_out() -> None:
