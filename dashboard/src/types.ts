@@ -605,11 +605,10 @@ export interface ProblemAnswer {
   replayed?: boolean;
   /** the methods that the path supports */
   allow?: string;
-  /** of a full quota: what the tenant stores */
-  used_bytes?: number;
-  used_rows?: number;
-  allowed_bytes?: number | null;
-  allowed_rows?: number | null;
+  /** of a full quota: what there is too much of */
+  what?: string;
+  used?: number;
+  allowed?: number;
 }
 
 /** What a tenant may store; null: no bound. */

@@ -62,7 +62,6 @@ class ProblemAnswer(Facts, frozen=True, kw_only=True):
     transient: Annotated[bool, Meta(description="of a refusal: whether the same request may succeed later")] = False
     replayed: Annotated[bool, Meta(description="whether this is the recorded answer of an earlier request")] = False
     allow: Annotated[str | UnsetType, Meta(description="the methods that the path supports")] = UNSET
-    used_bytes: Annotated[int | UnsetType, Meta(description="of a full quota: what the tenant stores")] = UNSET
-    used_rows: int | UnsetType = UNSET
-    allowed_bytes: int | UnsetType | None = UNSET
-    allowed_rows: int | UnsetType | None = UNSET
+    what: Annotated[str | UnsetType, Meta(description="of a full quota: what there is too much of")] = UNSET
+    used: int | UnsetType = UNSET
+    allowed: int | UnsetType = UNSET
