@@ -202,7 +202,7 @@ def delete(url: str | None, in_json: bool, tenant: str, confirm: str, **call: An
         from ..server._sync.deletion import Deletion
 
         deletion = Deletion(here.hk, here.keys, here.store, tenant, **call_of(call))
-        deletion.begin(confirm)
+        deletion.check(confirm)
         gone = deletion.run(progress)
     Output(in_json).write(
         gone,

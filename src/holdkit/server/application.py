@@ -198,6 +198,7 @@ class Application:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         await running.jobs.close(self.settings.stop_timeout)
+        await running.quotas.close()
         await running.feeds.close()
         await running.webhook_sender.close()
         if running.sweeper is not None:

@@ -115,9 +115,9 @@ class Jobs:
         """Start a job. The same `op` of the same tenant gets the job that it started before. Raises `Problem` if a job of this kind
         is running."""
         self._drop_old()
-        for known in self._jobs.values():
-            if op is not None and (known.kind, known.tenant, known.op) == (kind, tenant, op):
-                return known
+        known = self.started_by(kind, tenant, op)
+        if known is not None:
+            return known
         if self._closed:
             raise Problem(
                 503, "stopping", "the server is shutting down: retry on another server or later", retry_after=1.0
@@ -139,6 +139,13 @@ class Jobs:
 
         task.add_done_callback(ended)
         return job
+
+    def started_by(self, kind: str, tenant: str, op: str | None) -> Job | None:
+        """The job that this operation of a tenant started, if it is kept."""
+        for known in self._jobs.values():
+            if op is not None and (known.kind, known.tenant, known.op) == (kind, tenant, op):
+                return known
+        return None
 
     def _named(self, kind: str, tenant: str) -> dict[str, Any]:
         """The id of the running job, for its own tenant only."""

@@ -19,10 +19,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import time
 from collections import OrderedDict
 from typing import Any, Final, NamedTuple
 
+from ..core.model import Limits
 from ..errors import HoldkitError
 from ..kernel._async.executor import AsyncExecutor
 from ..kernel.results import StorageUsage
@@ -41,6 +43,7 @@ from .directory import Directory
 from .problems import Problem
 from .rates import weight
 from .settings import Settings
+from .tenants import StoredTenant
 
 log = logging.getLogger("holdkit.server")
 
@@ -55,6 +58,10 @@ MAX_ESTIMATES: Final = 10_000
 """Tenants whose estimates are kept; the least recently active are forgotten, and counted anew when they return."""
 FRESH: Final = 1.0
 """Seconds for which a count is not repeated."""
+REST: Final = 10
+"""The same for a count that took long: so many times as long as it took. So one tenant costs a tenth of a thread at most."""
+COUNTS: Final = 2
+"""Counts at a time: each keeps a thread that reads busy."""
 NO_QUOTA: Final = Quota()
 
 GROWING: Final = (
@@ -95,30 +102,63 @@ class Amounts(NamedTuple):
     operations: int | None
 
 
+UNBOUNDED: Final = Amounts(None, None, None, None, None)
+
+
 class Estimate:
-    """What one tenant has stored: as it was counted last, and the estimate since."""
+    """What one tenant has stored: as it was counted last, and the estimate since; and how much more it may store.
 
-    __slots__ = ("added_bytes", "commands", "counted", "counted_at", "wanted")
+    What is left is computed when something is counted or allowed anew, so that a request costs two comparisons.
+    """
 
-    def __init__(self) -> None:
+    __slots__ = (
+        "added_bytes", "allowed", "commands", "counted", "full_bytes", "full_commands", "limits", "next_count", "soon_bytes",
+        "soon_commands", "stored", "wanted",
+    )  # fmt: skip
+
+    def __init__(self, allowed: Amounts | None, stored: StoredTenant | None, limits: Limits) -> None:
         self.counted: StorageUsage | None = None
-        self.counted_at = float("-inf")
         self.added_bytes = self.commands = 0
-        self.wanted = True
+        self.next_count = 0.0
+        """When it may be counted again, on the process's own clock."""
+        self.wanted = allowed is not None
         """Whether it is to be counted now."""
+        self.allow(allowed, stored, limits)
 
-    def added(self) -> Amounts:
-        """What may have been added since the last count."""
-        commands = self.commands
-        return Amounts(self.added_bytes, COMMAND_ROWS * commands, commands, commands, commands)
+    def allow(self, allowed: Amounts | None, stored: StoredTenant | None, limits: Limits) -> None:
+        """Say what the tenant may store (None: anything), and what that comes from."""
+        self.allowed, self.stored, self.limits = allowed, stored, limits
+        self.measure()
 
-    def used(self) -> Amounts | None:
-        """What is stored; None before the first count."""
-        counted = self.counted
-        if counted is None:
-            return None
-        found = (counted.bytes, counted.rows, counted.pools, counted.live_holds, counted.operations)
-        return Amounts(*[one + (more or 0) for one, more in zip(found, self.added(), strict=True)])
+    def measure(self) -> None:
+        """Compute what may be added until the quota is full, and until it is to be counted again."""
+        counted, allowed = self.counted, self.allowed
+        self.full_bytes = self.full_commands = self.soon_bytes = self.soon_commands = math.inf
+        if counted is None or allowed is None:
+            return
+        if allowed.bytes is not None:
+            self.full_bytes, self.soon_bytes = allowed.bytes - counted.bytes, allowed.bytes / PART
+        rows = (counted.rows, counted.pools, counted.live_holds, counted.operations)
+        for most, its, each in zip(allowed[1:], rows, (COMMAND_ROWS, 1, 1, 1), strict=True):
+            if most is not None:
+                self.full_commands = min(self.full_commands, (most - its) / each)
+                self.soon_commands = min(self.soon_commands, most / PART / each)
+
+    @property
+    def full(self) -> bool:
+        """Whether nothing more may be stored."""
+        return self.added_bytes >= self.full_bytes or self.commands >= self.full_commands
+
+    def used(self) -> Amounts:
+        """About what is stored."""
+        found, more = self.counted or StorageUsage(), self.commands
+        return Amounts(
+            found.bytes + self.added_bytes,
+            found.rows + COMMAND_ROWS * more,
+            found.pools + more,
+            found.live_holds + more,
+            found.operations + more,
+        )
 
 
 class Quotas:
@@ -129,10 +169,13 @@ class Quotas:
         self._default = Quota(bytes=settings.quota_bytes, rows=settings.quota_rows)
         self._share = settings.table_share
         self._counter = CheckpointedCounter(executor)
-        self._counting = asyncio.Lock()
+        self._journal = asyncio.Lock()
+        self._places = asyncio.Semaphore(COUNTS)
+        self._tasks: dict[str, asyncio.Task[StorageUsage]] = {}
+        """The counts that are under way, by tenant."""
         self._estimates: OrderedDict[str, Estimate] = OrderedDict()
         self._recent: OrderedDict[str, tuple[float, StorageUsage]] = OrderedDict()
-        """What was counted last, and when: many requests in a row cost one count."""
+        """What was counted last, and until when it is not counted again."""
         self._wake = asyncio.Event()
 
     def quota_of(self, tenant: str) -> Quota:
@@ -142,67 +185,93 @@ class Quotas:
         stored = self._directory.tenants.get(tenant)
         return self._default if stored is None or stored.quota is None else stored.quota
 
-    def _allowed(self, tenant: str) -> Amounts | None:
-        """What a tenant may store; None: anything."""
-        if not tenant:
-            return None
-        quota, limits = self.quota_of(tenant), self._executor.limits
-        found = (quota.bytes, quota.rows, limits.max_pools, limits.max_holds, limits.max_operations)
-        if found == UNBOUNDED:
-            return None
-        shares = [None if bound is None else max(1, int(self._share * bound)) for bound in found[2:]]
-        return Amounts(quota.bytes, quota.rows, *shares)
+    def _estimate(self, tenant: str, stored: StoredTenant | None, limits: Limits) -> Estimate:
+        """The estimate of a tenant that is new here, or may store something else than before."""
+        quota = self._default if stored is None or stored.quota is None else stored.quota
+        tables = [
+            None if bound is None else max(1, int(self._share * bound))
+            for bound in (limits.max_pools, limits.max_holds, limits.max_operations)
+        ]
+        found = Amounts(quota.bytes, quota.rows, *tables)
+        allowed = None if found == UNBOUNDED else found
+        estimate = self._estimates.get(tenant)
+        if estimate is None:
+            estimate = self._estimates[tenant] = Estimate(allowed, stored, limits)
+            if len(self._estimates) > MAX_ESTIMATES:
+                self._estimates.popitem(last=False)
+        else:
+            estimate.allow(allowed, stored, limits)
+            estimate.wanted = allowed is not None and estimate.counted is None
+        if estimate.wanted:
+            self._wake.set()
+        return estimate
 
     def admit(self, tenant: str, body: Any, size: int) -> None:
         """Count a request with a body of this size; raises `Problem` if it would store something new and may not."""
-        allowed = self._allowed(tenant)
+        if not tenant:
+            return
+        stored, limits = self._directory.tenants.get(tenant), self._executor.limits
+        estimate = self._estimates.get(tenant)
+        if estimate is None or estimate.stored is not stored or estimate.limits is not limits:
+            estimate = self._estimate(tenant, stored, limits)
+        allowed = estimate.allowed
         if allowed is None:
             return
-        estimate = self._estimates.get(tenant)
-        if estimate is None:
-            estimate = self._estimates[tenant] = Estimate()
-            if len(self._estimates) > MAX_ESTIMATES:
-                self._estimates.popitem(last=False)
-            self._wake.set()
-        else:
-            self._estimates.move_to_end(tenant)
-        used = estimate.used()
-        if used is not None and (over := _first_over(used, allowed)) is not None and grows(body):
+        if estimate.added_bytes >= estimate.soon_bytes or estimate.commands >= estimate.soon_commands or estimate.full:
             self._count_soon(estimate)
-            raise _exceeded(over, used, allowed)
+            if estimate.full and grows(body):
+                raise _exceeded(estimate.used(), allowed)
+        self._estimates.move_to_end(tenant)
         commands = weight(body)
         estimate.added_bytes += COPIES * size + COMMAND_BYTES * commands
         estimate.commands += commands
-        if _first_over(estimate.added(), allowed, PART) is not None:
-            self._count_soon(estimate)
 
     def _count_soon(self, estimate: Estimate) -> None:
-        if not estimate.wanted and time.monotonic() - estimate.counted_at > FRESH:
+        if not estimate.wanted and time.monotonic() >= estimate.next_count:
             estimate.wanted = True
             self._wake.set()
 
     async def usage(self, tenant: str) -> StorageUsage:
-        """Count what a tenant has stored; the answer may be a second old. One count at a time in this process."""
-        async with self._counting:
-            found = self._recent.get(tenant)
-            if found is not None and time.monotonic() - found[0] < FRESH:
-                return found[1]
-            await self._counter.catch_up()
-            return await self._count(tenant)
+        """Count what a tenant has stored, or return a count of a moment ago. A count goes on when its caller has gone, so that the
+        next one finds its result."""
+        found = self._recent.get(tenant)
+        if found is not None and time.monotonic() < found[0]:
+            return found[1]
+        return await asyncio.shield(self._count(tenant))
 
-    async def _count(self, tenant: str) -> StorageUsage:
-        estimate = self._estimates.get(tenant, Estimate())
-        estimate.wanted = False
-        added_bytes, commands = estimate.added_bytes, estimate.commands
-        counted = estimate.counted = await self._counter.usage(tenant)
+    def _count(self, tenant: str) -> asyncio.Task[StorageUsage]:
+        """The count of a tenant: one at a time, and few at a time of all tenants."""
+        task = self._tasks.get(tenant)
+        if task is None:
+            task = self._tasks[tenant] = asyncio.create_task(self._count_now(tenant), name="holdkit-usage")
+            task.add_done_callback(lambda _: self._tasks.pop(tenant, None))
+        return task
+
+    async def _count_now(self, tenant: str) -> StorageUsage:
+        estimate = self._estimates.get(tenant) or Estimate(None, None, self._executor.limits)
+        async with self._places:
+            async with self._journal:
+                await self._counter.catch_up()
+            began, added_bytes, commands = time.monotonic(), estimate.added_bytes, estimate.commands
+            counted = await self._counter.usage(tenant)
+        estimate.counted, estimate.wanted = counted, False
         estimate.added_bytes -= added_bytes  # what was added meanwhile may not have been counted
         estimate.commands -= commands
-        estimate.counted_at = time.monotonic()
-        self._recent[tenant] = (estimate.counted_at, counted)
+        estimate.measure()
+        now = time.monotonic()
+        estimate.next_count = now + max(FRESH, REST * (now - began))
+        self._recent[tenant] = (estimate.next_count, counted)
         self._recent.move_to_end(tenant)
         if len(self._recent) > MAX_ESTIMATES:
             self._recent.popitem(last=False)
         return counted
+
+    async def close(self) -> None:
+        """Stop counting."""
+        tasks = list(self._tasks.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     async def stay_current(self) -> None:
         """Count until cancelled: what has changed every minute, and an estimate that is wanted at once."""
@@ -222,32 +291,24 @@ class Quotas:
 
     async def _count_all(self, *, due: bool) -> None:
         found = [name for name, one in self._estimates.items() if one.wanted or (due and one.commands)]
-        if not found:
-            return
-        async with self._counting:
-            await self._counter.catch_up()
-            for tenant in found:
-                await self._count(tenant)
+        for tenant in found:
+            await asyncio.shield(self._count(tenant))
 
 
-UNBOUNDED: Final = (None,) * len(Amounts._fields)
-
-
-def _first_over(used: Amounts, allowed: Amounts, times: int = 1) -> str | None:
-    """The first thing of which so many times as much is used as is allowed; None if there is none."""
-    for name, one, most in zip(Amounts._fields, used, allowed, strict=True):
-        if most is not None and one is not None and one * times >= most:
-            return name
-    return None
-
-
-def _exceeded(what: str, used: Amounts, allowed: Amounts) -> Problem:
-    its, most, name = getattr(used, what), getattr(allowed, what), what.replace("_", " ")
+def _exceeded(used: Amounts, allowed: Amounts) -> Problem:
+    what, its, most = next(
+        (
+            (name, one, most)
+            for name, one, most in zip(Amounts._fields, used, allowed, strict=True)
+            if most and one and one >= most
+        ),
+        ("rows", used.rows, allowed.rows),
+    )
     return Problem(
         403,
         "storage_quota_exceeded",
-        f"the tenant has stored about {its} {name}, and may store {most}: remove pools or records, or wait until ended holds and "
-        "recorded answers have gone with their retention; confirm, release, extend and return still work",
+        f"the tenant has stored about {its} {what.replace('_', ' ')}, and may store {most}: remove pools or records, or wait until "
+        "ended holds and recorded answers have gone with their retention; confirm, release, extend and return still work",
         what=what,
         used=its,
         allowed=most,

@@ -163,6 +163,33 @@ def test_one_tenant_cannot_fill_a_table_that_is_bounded_for_all(share: float, st
     asyncio.run(main())
 
 
+def test_many_requests_cost_one_count_and_a_slow_one_delays_nobody_else(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def work(here: InProcessApp) -> None:
+        gate, begun, counted = asyncio.Event(), asyncio.Event(), list[str]()
+        usage = AsyncUsageCounter.usage
+
+        async def slow(self: Any, tenant: str) -> Any:
+            counted.append(tenant)
+            if tenant == "acme":
+                begun.set()
+                await gate.wait()
+            return await usage(self, tenant)
+
+        monkeypatch.setattr(AsyncUsageCounter, "usage", slow)
+        many = [asyncio.create_task(here.call("GET", "/v1/usage", tenant="acme")) for _ in range(20)]
+        async with asyncio.timeout(PATIENCE):
+            await begun.wait()
+            assert (await here.call("GET", "/v1/usage", tenant="globex")).status_code == 200
+        gate.set()
+        assert {one.status_code for one in await asyncio.gather(*many)} == {200}
+        assert (await here.call("GET", "/v1/usage", tenant="acme")).status_code == 200
+        assert counted == ["acme", "globex"]
+
+    run(work, settings=QUICK, url=f"sqlite:///{tmp_path / 'holds.db'}")
+
+
 def test_the_count_of_the_journal_is_stored_and_continued(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     url = f"sqlite:///{tmp_path / 'holds.db'}"
     monkeypatch.setattr("holdkit.server.checkpoints.STORE_AFTER", 1)
@@ -199,6 +226,6 @@ def test_without_a_quota_nothing_is_counted(tmp_path: Any) -> None:
     async def work(here: InProcessApp) -> None:
         for n in range(5):
             assert (await hold(here, n)).status_code == 201
-        assert not here.running.quotas._estimates
+        assert [one.counted for one in here.running.quotas._estimates.values()] == [None], "nothing was counted"
 
     run(work, settings=QUICK, url=f"sqlite:///{tmp_path / 'holds.db'}")

@@ -66,7 +66,7 @@ async def ended(here: InProcessApp, job: str) -> Any:
 
 
 async def delete(here: InProcessApp, **body: Any) -> Any:
-    return await here.call("DELETE", "/v1/tenants/acme", {"confirm": "acme", **body})
+    return await here.call("DELETE", "/v1/tenants/acme", {"confirm": "acme", **body}, op=body.get("actor"))
 
 
 async def left_over(here: InProcessApp) -> list[Any]:
@@ -95,11 +95,17 @@ def test_a_deleted_tenant_leaves_its_journal_and_nothing_else(url: str) -> None:
         assert (wrong.status_code, wrong.json()["code"]) == (400, "confirm_differs")
         begun = await delete(here, reason="contract ended", actor="user:7")
         assert begun.status_code == 202
+        other = await here.call("DELETE", "/v1/tenants/globex", {"confirm": "globex"})
+        assert other.json()["reason"] == "tenant_active"
         job = await ended(here, begun.json()["id"])
         assert job["state"] == "done", job
         assert (job["result"]["tenant"], job["result"]["keys"]) == ("acme", 1)
         assert job["result"]["holds"] >= 120
         assert await left_over(here) == []
+        retried = await delete(here, reason="contract ended", actor="user:7")
+        assert (retried.status_code, retried.json()["id"]) == (202, job["id"]), (
+            "the answer was lost, and is given again"
+        )
         assert (await here.call("GET", "/v1/whoami", key=old)).status_code == 401
         forced = [entry for entry in await hk.journal(limit=10_000) if entry.reason == "contract ended"]
         assert {entry.actor for entry in forced} == {"user:7"}
@@ -131,7 +137,7 @@ def test_a_deletion_that_was_killed_at_any_step_is_started_again(tmp_path: Path)
                     raise Killed
 
             deletion = AsyncDeletion(kernel, running.keys, running.tenants, "acme")
-            await deletion.begin("acme")
+            await deletion.check("acme")
             try:
                 await deletion.run(progress)
             except Killed:
@@ -141,7 +147,7 @@ def test_a_deletion_that_was_killed_at_any_step_is_started_again(tmp_path: Path)
                     await running.tenants.set_state("acme", "active")
                 assert no.value.code == "tenant_deleting"
                 again = AsyncDeletion(kernel, running.keys, running.tenants, "acme")
-                await again.begin("acme")
+                await again.check("acme")
                 await again.run(lambda *_: None)
             assert await left_over(here) == []
             if calls < kill_at:
@@ -150,6 +156,24 @@ def test_a_deletion_that_was_killed_at_any_step_is_started_again(tmp_path: Path)
         assert (await kernel.verify()).ok
 
     run(work, f"sqlite:///{tmp_path / 'holds.db'}")
+
+
+def test_a_deletion_that_has_to_wait_changes_nothing() -> None:
+    async def work(here: InProcessApp) -> None:
+        gate = asyncio.Event()
+
+        async def busy(_job: Any) -> bytes:
+            await gate.wait()
+            return b"{}"
+
+        here.running.jobs.start("delete_tenant", "", busy)
+        await here.call("POST", "/v1/tenants/acme/disable", {})
+        refused = await delete(here)
+        assert (refused.status_code, refused.json()["reason"]) == (409, "job_running")
+        assert (await here.call("POST", "/v1/tenants/acme/enable", {})).json()["state"] == "active"
+        gate.set()
+
+    run(work)
 
 
 def test_an_export_over_http_can_be_imported(tmp_path: Path) -> None:

@@ -60,18 +60,18 @@ class AsyncDeletion:
         self._fields["reason"] = self._fields["reason"] or "the tenant is deleted"
         self._total = 0
 
-    async def begin(self, confirm: str) -> None:
-        """Refuse a tenant that is not disabled, and a name that was not given twice."""
+    async def check(self, confirm: str) -> None:
+        """Refuse a tenant that is not disabled, and a name that was not given twice. Changes nothing."""
         tenant = self.deleted.tenant
         if confirm != tenant:
             raise invalid("confirm", "confirm_differs", "must be the name of the tenant once more")
         if (await self._tenants.find(tenant)).state == "active":
             raise invalid("tenant", "tenant_active", "must be disabled before it is deleted")
-        await self._tenants.set_state(tenant, "deleting", **self._call)
 
     async def run(self, progress: Progress, total: int = 0) -> DeletedAnswer:
         """Delete until nothing is left. `total` is about how many rows there are."""
         self._total, tenant = total, self.deleted.tenant
+        await self._tenants.set_state(tenant, "deleting", **self._call)
         for _ in range(ROUNDS):
             before = self.deleted.all
             await self._end_holds(progress)

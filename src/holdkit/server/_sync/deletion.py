@@ -59,18 +59,18 @@ class Deletion:
         self._fields["reason"] = self._fields["reason"] or "the tenant is deleted"
         self._total = 0
 
-    def begin(self, confirm: str) -> None:
-        """Refuse a tenant that is not disabled, and a name that was not given twice."""
+    def check(self, confirm: str) -> None:
+        """Refuse a tenant that is not disabled, and a name that was not given twice. Changes nothing."""
         tenant = self.deleted.tenant
         if confirm != tenant:
             raise invalid("confirm", "confirm_differs", "must be the name of the tenant once more")
         if (self._tenants.find(tenant)).state == "active":
             raise invalid("tenant", "tenant_active", "must be disabled before it is deleted")
-        self._tenants.set_state(tenant, "deleting", **self._call)
 
     def run(self, progress: Progress, total: int = 0) -> DeletedAnswer:
         """Delete until nothing is left. `total` is about how many rows there are."""
         self._total, tenant = total, self.deleted.tenant
+        self._tenants.set_state(tenant, "deleting", **self._call)
         for _ in range(ROUNDS):
             before = self.deleted.all
             self._end_holds(progress)

@@ -27,6 +27,8 @@ from ..tenants import StoredTenant, check_tenant, tenant_answer
 from .calls import call_fields
 from .jobs import started
 
+DELETION: Final = "delete_tenant"
+"""The kind of the jobs that delete a tenant."""
 COUNTING: Final = 5.0
 """Seconds that a list spends on counting; tenants beyond that are listed without their usage."""
 
@@ -104,8 +106,10 @@ async def delete_tenant(request: Request) -> Answer:
     running, name = request.running, check_tenant(request.names[0])
     call: Call = {**call_fields(request, body), "op": None}  # type: ignore[typeddict-item]
     deletion = AsyncDeletion(running.kernel, running.keys, running.tenants, name, **call)
-    await deletion.begin(body.confirm)
-    await running.admission.refresh()
+    known = running.jobs.started_by(DELETION, request.caller.tenant, request.op)
+    if known is not None:  # before the check: the tenant may be gone by now
+        return started(request, known)
+    await deletion.check(body.confirm)
 
     async def work(job: Job) -> bytes:
         usage = await running.quotas.usage(name)
@@ -113,7 +117,7 @@ async def delete_tenant(request: Request) -> Answer:
         await running.admission.refresh()
         return encode(deleted)
 
-    return started(request, running.jobs.start("delete_tenant", request.caller.tenant, work, op=request.op))
+    return started(request, running.jobs.start(DELETION, request.caller.tenant, work, op=request.op))
 
 
 async def _answer(request: Request, tenant: StoredTenant, usage: StorageUsage | None = None) -> Answer:
