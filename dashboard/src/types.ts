@@ -36,6 +36,12 @@ export interface BudgetPage {
   server_time: string;
 }
 
+/** The last event of a stream that the server ends. */
+export interface Bye {
+  /** why, if the stream may not go on: the API key no longer counts */
+  reason?: string | null;
+}
+
 /** A claim: the current one of its key, or the last one. */
 export interface ClaimAnswer {
   id: string;

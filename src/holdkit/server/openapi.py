@@ -14,7 +14,7 @@ from ..wire.holds import HoldNow
 from ..wire.journal import EntryAnswer
 from ..wire.pools import PoolNow
 from ..wire.problems import ProblemAnswer
-from ..wire.stats import Hello, Summary
+from ..wire.stats import Bye, Hello, Summary
 from .problems import TITLES
 from .reasons import REASONS, UNKNOWN, meaning_of, reasons_of, status_of, takes_ticket
 from .routing import Route
@@ -48,7 +48,7 @@ _TAG_OF: Final = {
 """The tags of paths that do not begin with the name of their tag."""
 Named: TypeAlias = dict[tuple[int, tuple[str, ...]], str]
 """The names of problem responses, by status and reasons."""
-EVENTS: Final[dict[str, Any]] = {"hello": Hello, "entry": EntryAnswer, "summary": Summary}
+EVENTS: Final[dict[str, Any]] = {"hello": Hello, "entry": EntryAnswer, "summary": Summary, "bye": Bye}
 """The data of the events of a stream; that of an entry has its action as the name of the event."""
 
 

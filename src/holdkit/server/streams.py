@@ -20,12 +20,14 @@ from typing import TYPE_CHECKING, Final
 from sse_starlette import EventSourceResponse
 from sse_starlette.sse import SendTimeoutError
 
+from ..core.model import Pool
 from ..core.validation import invalid
 from ..errors import CursorLost
 from ..kernel._async.following import AsyncFollower
 from ..wire.fields import encode
 from ..wire.journal import EventsQuery, entry_answer
 from ..wire.pools import pool_answer
+from ..wire.stats import Bye, Hello, Summary
 from .feed import Feed
 from .problems import Problem
 from .request import CLOSE_CONNECTION, Message, Request, Send
@@ -63,7 +65,7 @@ class Stream:
     def bye(self) -> bytes | None:
         """The last event, if the stream is to end."""
         if self.refused is not None:
-            return sse("bye", encode({"reason": self.refused.reason}))
+            return sse("bye", encode(Bye(reason=self.refused.reason)))
         return sse("bye", b"{}") if self.request.running.stopping.is_set() else None
 
 
@@ -195,7 +197,7 @@ async def _entries(stream: Stream, follower: AsyncFollower, began: str, of_all: 
     committed = request.kernel.executor.committed
     request.kernel.executor.listen()
     generation, positions = await request.kernel.generation(), request.caller.positions
-    yield sse("hello", encode({"server_time": request.now(), "generation": generation}), positions.show(began))
+    yield sse("hello", encode(Hello(server_time=request.now(), generation=generation)), positions.show(began))
     while stream.bye is None and not committed.closed:
         count = committed.count
         try:
@@ -220,25 +222,29 @@ async def summaries(stream: Stream, feed: Feed) -> AsyncGenerator[bytes, None]:
     try:
         await feed.ready.wait()
         tick, epoch, seen = feed.tick, feed.epoch, Counter(feed.actions)
-        yield sse("summary", encode({"sums": feed.sums.document(), "complete": feed.complete, "pools": [], "removed": [],
-                                     "actions": {}, "reset": True, "server_time": request.now()}))  # fmt: skip
+        yield sse("summary", encode(_summary(request, feed, [], [], {}, reset=True)))
         while stream.bye is None:
             await feed.wait(tick, 5.0)
             reset, epoch = feed.epoch != epoch or tick < feed.forgotten, feed.epoch
             pools, removed, tick = feed.since(tick)
             actions = {name: count - seen[name] for name, count in sorted(feed.actions.items()) if count != seen[name]}
             seen = Counter(feed.actions)
-            summary = {
-                "sums": feed.sums.document(),
-                "complete": feed.complete,
-                "pools": [pool_answer(pool) for pool in pools],
-                "removed": removed,
-                "actions": actions,
-                "reset": reset,
-                "server_time": request.now(),
-            }
-            yield sse("summary", encode(summary))
+            yield sse("summary", encode(_summary(request, feed, pools, removed, actions, reset=reset)))
             await asyncio.sleep(request.running.settings.summary_every)
         yield stream.bye or sse("bye", b"{}")
     finally:
         feed.watchers -= 1
+
+
+def _summary(
+    request: Request, feed: Feed, pools: list[Pool], removed: list[str], actions: dict[str, int], *, reset: bool
+) -> Summary:
+    return Summary(
+        sums=feed.sums.document(),
+        complete=feed.complete,
+        pools=[pool_answer(pool) for pool in pools],
+        removed=removed,
+        actions=actions,
+        reset=reset,
+        server_time=request.now(),
+    )

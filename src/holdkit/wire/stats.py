@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from typing import Annotated
+
+from msgspec import Meta, Struct
 
 from ..core.outcomes import Survives
 from ..engines.durability import Durability
@@ -139,3 +141,11 @@ class Summary(Struct, kw_only=True):
     actions: dict[str, int]
     reset: bool
     server_time: Time
+
+
+class Bye(Struct, kw_only=True, omit_defaults=True):
+    """The last event of a stream that the server ends."""
+
+    reason: Annotated[
+        str | None, Meta(description="why, if the stream may not go on: the API key no longer counts")
+    ] = None
