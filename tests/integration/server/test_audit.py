@@ -9,6 +9,7 @@ import pytest
 
 import holdkit
 import holdkit.client
+from holdkit.core.reading import FindEnds, ReadJournal, entry_of
 from holdkit.testing import FakeClock
 from tests.support.servers import NOON, QUICK, InProcessApp, in_process_app, live_server
 
@@ -60,6 +61,29 @@ def test_every_entry_names_the_key_that_asked(engine: str, tmp_path: Any, reques
             await kernel.create_pool("ours", 5, actor="user:9")
             (told,) = await kernel.history("ours")
             assert (told.actor, told.client_id) == ("user:9", None), "no server was asked"
+
+    asyncio.run(main())
+
+
+def test_what_administrators_do_names_their_key_too() -> None:
+    """API keys, webhooks and tenants are records of the server's own, which no journal over HTTP shows; the database has them."""
+
+    async def main() -> None:
+        async with in_process_app(settings=QUICK) as here:
+            operator, admin = await here.key("admin"), await here.key("admin", "acme")
+            ids = {key.tenant: key.id for key in await here.running.keys.listed()}
+            before = await here.running.kernel.executor.read(FindEnds())
+            made = (await here.call("POST", "/v1/keys", {"name": "k"}, key=admin)).json()["info"]["id"]
+            await here.call("POST", f"/v1/keys/{made}/rotate", {}, key=admin)
+            await here.call("DELETE", f"/v1/keys/{made}", key=admin)
+            hook = (await here.call("POST", "/v1/webhooks", {"url": "https://hooks.invalid/"}, key=admin)).json()
+            await here.call("DELETE", f"/v1/webhooks/{hook['id']}", key=admin)
+            await here.call("POST", "/v1/tenants/acme/disable", {"reason": "unpaid"}, key=operator, op="d")
+            query = ReadJournal(None, {row.lane: row.seq for row in before}, 1_000)
+            told = [entry_of(row) for row in await here.running.kernel.executor.read(query)]
+            asked = {(one.record.kind, one.client_id) for one in told if one.record is not None}
+            by = {"~key": ids["acme"], "~webhook": ids["acme"], "~tenant": ids[""]}
+            assert {(kind, id) for kind, id in asked if kind in by} == set(by.items())
 
     asyncio.run(main())
 

@@ -218,6 +218,19 @@ def test_a_cursor_outlives_its_server_and_counts_on_another(tmp_path: Any) -> No
     assert play(lambda here: second(here, cursor), url) == ["more"]
 
 
+def test_a_cursor_of_another_secret_is_refused(tmp_path: Any) -> None:
+    url = f"sqlite:///{tmp_path}/holds.db"
+
+    async def main() -> None:
+        async with in_process_app(url, settings=QUICK, pepper=b"a" * 32) as here:
+            cursor = (await here.call("GET", "/v1/cursor", tenant="rival")).json()["cursor"]
+        async with in_process_app(url, settings=QUICK, pepper=b"b" * 32) as here:
+            answer = await here.call("GET", "/v1/journal", tenant="rival", params={"after": cursor})
+            assert (answer.status_code, answer.json()["code"]) == (400, "cursor_malformed")
+
+    asyncio.run(main())
+
+
 def test_a_lost_cursor_tells_no_number() -> None:
     """The journal that the cursor saw is gone; the message of the kernel names lane and number, that of the server does not."""
 

@@ -88,6 +88,17 @@ def test_a_caller_behind_the_proxy_cannot_name_somebody_else() -> None:
     play(work)
 
 
+def test_the_peer_is_that_of_the_connection() -> None:
+    """Through a real socket: what the request says about where it comes from plays no part."""
+    for trusted, actor in (("127.0.0.1/32", "user:anna"), ("10.1.2.0/24", "api_client:")):
+        settings = Settings(sweep_every=0, trusted_proxies=(trusted,))
+        with live_server(settings=settings) as server, server.client() as http:
+            headers = {"X-Forwarded-User": "anna", "X-Forwarded-For": PROXY, "X-Real-IP": PROXY}
+            assert http.post("/v1/pools", json={"id": "p", "total": 1}, headers=headers).status_code == 201
+            (entry,) = http.get("/v1/pools/p/history").json()["items"]
+            assert entry["actor"].startswith(actor)
+
+
 def test_a_network_that_is_none_stops_the_start() -> None:
     async def work(_here: InProcessApp) -> None:
         raise AssertionError("it must not start")

@@ -20,6 +20,7 @@ from ...wire.tenants import (
     stored_rows,
 )
 from .._async.deletion import AsyncDeletion
+from .._async.tenants import AsyncTenants
 from ..jobs import Job
 from ..problems import Problem
 from ..request import Answer, Request, answer
@@ -85,7 +86,7 @@ async def enable_tenant(request: Request) -> Answer:
 async def _set_state(request: Request, state: TenantState) -> Answer:
     body: ChangeTenant = request.body
     running, name = request.running, check_tenant(request.names[0])
-    changed = await running.tenants.set_state(name, state, **call_fields(request, body))
+    changed = await _tenants(request).set_state(name, state, **call_fields(request, body))
     answered = await _answer(request, changed)
     await running.webhook_sender.sync(name)
     return answered
@@ -95,9 +96,7 @@ async def set_quota(request: Request) -> Answer:
     """Give a tenant a quota of its own, or take it away."""
     body: ChangeQuota = request.body
     name = check_tenant(request.names[0])
-    return await _answer(
-        request, await request.running.tenants.set_quota(name, body.quota, **call_fields(request, body))
-    )
+    return await _answer(request, await _tenants(request).set_quota(name, body.quota, **call_fields(request, body)))
 
 
 async def delete_tenant(request: Request) -> Answer:
@@ -105,7 +104,8 @@ async def delete_tenant(request: Request) -> Answer:
     body: DeleteTenant = request.body
     running, name = request.running, check_tenant(request.names[0])
     call: Call = {**call_fields(request, body), "op": None}  # type: ignore[typeddict-item]
-    deletion = AsyncDeletion(running.kernel, running.keys, running.tenants, name, **call)
+    keys = running.keys.asked_by(request.kernel)
+    deletion = AsyncDeletion(request.kernel, keys, _tenants(request), name, **call)
     known = running.jobs.started_by(DELETION, request.caller.tenant, request.op)
     if known is not None:  # before the check: the tenant may be gone by now
         return started(request, known)
@@ -118,6 +118,11 @@ async def delete_tenant(request: Request) -> Answer:
         return encode(deleted)
 
     return started(request, running.jobs.start(DELETION, request.caller.tenant, work, op=request.op))
+
+
+def _tenants(request: Request) -> AsyncTenants:
+    """For changes, which are recorded as the caller's."""
+    return AsyncTenants(request.kernel, request.running.keys.asked_by(request.kernel))
 
 
 async def _answer(request: Request, tenant: StoredTenant, usage: StorageUsage | None = None) -> Answer:

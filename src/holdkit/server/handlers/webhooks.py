@@ -51,7 +51,8 @@ def _sender(request: Request) -> WebhookSender:
 
 
 def _hooks(request: Request) -> Hooks:
-    return _sender(request).hooks(request.caller.tenant)
+    """The store of the caller's webhooks; its changes are recorded as the caller's."""
+    return _sender(request).hooks(request.caller.tenant, request.kernel.executor)
 
 
 async def _find(request: Request, *, durable: bool = False) -> Hook:

@@ -67,9 +67,9 @@ class WebhookSender:
         self._watching: asyncio.Task[None] | None = None
         self._testing: set[tuple[str, str]] = set()
 
-    def hooks(self, tenant: str) -> Hooks:
-        """The store of a tenant's webhooks."""
-        return Hooks(self._executor, tenant, self._sealer, self._positions(tenant))
+    def hooks(self, tenant: str, executor: AsyncExecutor | None = None) -> Hooks:
+        """The store of a tenant's webhooks; `executor` is that of the client that asks for a change."""
+        return Hooks(executor or self._executor, tenant, self._sealer, self._positions(tenant))
 
     async def sync(self, tenant: str) -> None:
         """Deliver exactly the active webhooks of a tenant, beginning with what they have not been sent yet."""
