@@ -52,6 +52,12 @@ class Delivery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_log: Annotated[
         int, Meta(ge=1, le=200, description="attempts in the delivery log of one webhook in the database")
     ] = 50
+    log_every: Annotated[
+        Seconds,
+        Meta(
+            description="seconds between two writes of successful attempts to a webhook's log; failed ones are written at once"
+        ),
+    ] = 60.0
     allowed: Annotated[
         frozenset[str], Meta(description="hosts that may have private addresses, and may be called without TLS")
     ] = frozenset()

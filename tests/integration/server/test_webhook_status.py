@@ -132,6 +132,40 @@ def test_a_restart_and_another_server_show_the_same_and_keep_the_schedule(tmp_pa
     asyncio.run(main())
 
 
+def test_a_server_that_stops_leaves_a_whole_log(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/holds.db"
+
+    async def main() -> None:
+        async with receivers() as there:
+            async with in_process_app(url, settings=settings()) as here:
+                made = await here.call("POST", "/v1/webhooks", {"url": there.url("/hook"), "actions": ["pool.created"]})
+                for name in "abc":
+                    await pool(here, name)
+                await there.until(lambda: len(there.taken) == 3)
+                before = await deliveries(here, made.json()["id"], 3)
+            async with in_process_app(url, settings=settings()) as here:
+                assert await deliveries(here, made.json()["id"], 3) == before
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("turn", [0.0, 60.0])
+def test_a_turn_that_ends_early_loses_and_repeats_nothing(turn: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The receiver is not asked again for what it took, and the order stays."""
+    monkeypatch.setattr(runner, "TURN", turn)
+
+    async def main() -> None:
+        async with scene() as (here, there, _hook):
+            commands = [{"type": "create_pool", "id": f"p{n:02}", "total": 1, "op": f"p{n}"} for n in range(50)]
+            assert (await here.call("POST", "/v1/batch", {"commands": commands})).status_code == 200
+            await there.until(lambda: len(there.taken) >= 50)
+            await pool(here, "last")
+            await there.until(lambda: "last" in there.subjects("/hook"))
+            assert there.subjects("/hook") == [*(f"p{n:02}" for n in range(50)), "last"]
+
+    asyncio.run(main())
+
+
 def test_a_clock_that_was_set_back_delays_a_retry_by_one_pause_at_most() -> None:
     """The time of the next attempt then lies far in the future."""
     clock = FakeClock(start=1_000_000_000_000_000)

@@ -23,11 +23,13 @@ from .attempts import Attempts
 from .events import envelope
 from .hooks import LEASES, TOO_LARGE, Hook, Hooks, Parked
 from .sealing import SecretUnreadable
-from .status import FLUSH_EVERY, HookStatus, Replay, Statuses
+from .status import HookStatus, Replay, Statuses
 
 log = logging.getLogger("holdkit.server")
 
-PAGE: Final = 16
+STORE_EVERY: Final = 2.0
+"""Seconds between two writes of the progress."""
+PAGE: Final = 4
 """Parked deliveries in memory at a time; each has at most 256 KiB, except those that the journal keeps."""
 
 
@@ -121,7 +123,7 @@ class Replays:
                     group.create_task(self._replay(running, parked))
             if running.interrupted is not None:
                 raise running.interrupted
-            if time.monotonic() - running.stored_at > FLUSH_EVERY:
+            if time.monotonic() - running.stored_at > STORE_EVERY:
                 await self._store(running)
 
     async def _replay(self, running: _Running, parked: Parked) -> None:
@@ -136,10 +138,10 @@ class Replays:
 
     async def _delivered(self, running: _Running, parked: Parked) -> bool:
         hooks, hook = running.hooks, running.hook
-        body = await self._body(hooks, hook, parked)
-        if body is None:
-            return False
         async with self._attempts.slot("replay", hooks.tenant, hook):
+            body = await self._body(hooks, hook, parked)
+            if body is None:
+                return False
             async with running.keeping:
                 await running.lease.keep()
             attempt = await self._attempts.send("replay", hooks, hook, parked.event, body)

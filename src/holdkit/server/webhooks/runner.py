@@ -9,8 +9,9 @@ it since. So a webhook of an idle tenant costs this object, and no reads.
 *Who delivers.* Every server that has the webhook wakes; the one that has its lease delivers. The others wait for the lease, and
 then read from where the cursor is.
 
-*Order.* Events are attempted one after the other. Before each attempt the runner has a slot, then makes sure of its lease: what
-waits for a slot must not send after another server has taken over.
+*Turns.* Events are attempted one after the other, some in each turn: the runner takes a slot, reads a page, delivers it, and gives
+the slot back after the page or after `TURN` seconds. Who waits for a slot has nothing of the journal in memory. Before each attempt
+the runner makes sure of its lease: what has waited must not send after another server has taken over.
 
 *Failures.* A failed attempt is stored with the time of the next one, the cursor is stored before the event, and the page is
 dropped: while a receiver is down, nothing of the journal is kept in memory, and any server continues where the schedule is. After
@@ -46,9 +47,10 @@ from .status import Attempt, Failing, HookStatus, Statuses
 
 log = logging.getLogger("holdkit.server")
 
-PAGE: Final = 100
-STORE_EVERY: Final = 20
-"""Deliveries after which the cursor is stored: at most this many are repeated if a server dies."""
+PAGE: Final = 20
+"""Entries that are read at a time. The cursor is stored behind them: at most this many are repeated if a server dies."""
+TURN: Final = 1.0
+"""Seconds after which a turn ends, though entries of its page are left."""
 LINGER: Final = 5.0
 """Seconds for which a task waits at the end of the journal before it ends."""
 TRUNCATED: Final = "the journal was truncated by a failover or a restore"
@@ -156,17 +158,20 @@ class Runner:
         follower = AsyncFollower(
             self._executor, self._hooks.tenant, follower_name(self._id), store=cursor_file(self._delivery, self._id)
         )
-        await follower.begin(hook.after or None)
+        async with self._reading.slot(self._hooks.tenant, ""):
+            await follower.begin(hook.after or None)
         while not self._executor.closed:
             news = self._news
-            async with self._reading.slot(self._hooks.tenant, ""):
-                entries = await follower.page(PAGE)
-            if entries:
-                if await self._lease.acquire():
-                    return False  # another server may have delivered these entries
-                await self._deliver_all(follower, entries)
-            elif follower.at_end:
-                await self._statuses.flush(self._hooks.tenant, self._id, now=True)
+            async with self._attempts.slot("first" if self._failing is None else "retry", self._hooks.tenant, hook):
+                async with self._reading.slot(self._hooks.tenant, ""):
+                    entries = await follower.page(PAGE)
+                if entries:
+                    if await self._lease.acquire():
+                        return False  # another server may have delivered these entries
+                    if not await self._deliver_all(follower, entries):
+                        return False
+            if not entries and follower.at_end:
+                await self._statuses.flush(self._hooks.tenant, self._id)
                 if news == self._news and not await self._woken_within(LINGER):
                     return True
         return False
@@ -211,40 +216,39 @@ class Runner:
             raise Stopped from None
         return hook
 
-    async def _deliver_all(self, follower: AsyncFollower, entries: list[JournalEntry]) -> None:
-        hook = await self._current()
+    async def _deliver_all(self, follower: AsyncFollower, entries: list[JournalEntry]) -> bool:
+        """Deliver a page of at least one entry; False if the turn was over before."""
+        hook, clock = await self._current(), asyncio.get_running_loop().time
+        ends = clock() + TURN
         last: JournalEntry | None = None
-        unstored = 0
+        delivered = 0
         try:
             for entry in entries:
                 if not entry.part and (not hook.actions or entry.action in hook.actions):
                     await self._deliver(hook, entry)
-                    unstored += 1
+                    delivered += 1
                 last = entry
-                if self._full:
+                if self._full or clock() > ends:  # after the first: each turn makes progress
                     break
-                if unstored == STORE_EVERY:
-                    unstored = 0
-                    await follower.save_cursor(last)
-                    await self._statuses.flush(self._hooks.tenant, self._id)
         except (asyncio.CancelledError, Stopped, RetryLater):
-            if unstored:  # so that accepted deliveries are not repeated
+            if delivered:  # so that accepted deliveries are not repeated
                 await follower.save_cursor(last)
             raise
-        await follower.save_cursor(last if self._full else None)
+        whole = last is entries[-1]
+        await follower.save_cursor(None if whole else last)
         if self._full:
             raise Stopped
         await self._statuses.flush(self._hooks.tenant, self._id)
+        return whole
 
     async def _deliver(self, hook: Hook, entry: JournalEntry) -> None:
-        """Attempt one delivery. Raises `RetryLater` if it fails and is not parked yet."""
+        """Attempt one delivery, in the slot of this turn. Raises `RetryLater` if it fails and is not parked yet."""
         failing = self._failing
         event = event_id(hook.id, hook.event_key, entry)
         body = envelope(self._delivery.source, event, entry, self._hooks.positions)
         again = failing is not None and failing.event == event
-        async with self._attempts.slot("first" if failing is None else "retry", self._hooks.tenant, hook):
-            await self._lease.keep()
-            attempt = await self._attempts.send("retry" if again else "first", self._hooks, hook, event, body)
+        await self._lease.keep()
+        attempt = await self._attempts.send("retry" if again else "first", self._hooks, hook, event, body)
         self._statuses.add(self._hooks.tenant, hook.id, attempt)
         if attempt.outcome == "delivered":
             if failing is not None:

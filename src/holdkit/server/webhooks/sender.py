@@ -15,12 +15,14 @@ hooks.py      what is stored of a webhook; sealing.py: its secret; events.py: wh
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from contextvars import Context
 from typing import Any, Final
 
+from ...errors import HoldkitError
 from ...kernel._async.executor import AsyncExecutor
 from ..positions import PlainPositions
 from ..settings import Delivery
@@ -35,10 +37,14 @@ from .slots import FairSlots
 from .status import Attempt, Statuses
 from .watch import JournalWatch
 
+log = logging.getLogger("holdkit.server")
+
 READERS: Final = (4, 1)
 """Webhooks that read a page of the journal at a time, in all and per tenant: the readers of the engine are for everybody."""
 FULL_SYNC: Final = 300.0
 """Seconds after which all webhooks are read again, whether or not their tenant's number of changes has grown."""
+LAST_FLUSH: Final = 2.0
+"""Seconds for writing the logs when the server stops."""
 
 
 class WebhookSender:
@@ -57,7 +63,7 @@ class WebhookSender:
         self._executor, self._delivery, self._disabled, self._positions = executor, delivery, disabled, positions
         self._sealer = Sealer(server_secret)
         self.attempts = Attempts(delivery, executor.now)
-        self.statuses = Statuses(executor, delivery.max_log)
+        self.statuses = Statuses(executor, delivery.max_log, delivery.log_every)
         self.replays = Replays(delivery, self.attempts, self.statuses)
         self._reading = FairSlots(READERS[0], READERS[1], READERS[1])
         self._runners: dict[str, dict[str, Runner]] = {}
@@ -101,6 +107,7 @@ class WebhookSender:
                 if tenant not in self._disabled:
                     await self._resume_replays(tenant)
         self._synced = found
+        await self.statuses.flush_all()
         if everything:
             self._synced_at = now
 
@@ -190,3 +197,9 @@ class WebhookSender:
         runners = [runner for ours in self._runners.values() for runner in ours.values()]
         self._runners.clear()
         await asyncio.gather(*(runner.end() for runner in runners))
+        if not self._executor.closed:
+            try:
+                async with asyncio.timeout(LAST_FLUSH):
+                    await self.statuses.flush_all(now=True)
+            except (HoldkitError, TimeoutError):  # the last successful attempts are missing in the log, nothing else
+                log.warning("the last attempts of webhooks are not in their logs")

@@ -2,7 +2,8 @@
 
 It is one record per webhook, beside it. So every server shows the same, a restart forgets nothing, and a webhook whose receiver is
 down needs no server that remembers when to try again: whichever finds the time come tries. A failure is written at once. Attempts
-that succeed are collected, and written at most every `FLUSH_EVERY` seconds, because each write is an entry of the journal.
+that succeed are collected, and written at most every `Delivery.log_every` seconds: each write has the whole log, some 6 KB, and is
+an entry of the journal, which is kept for good.
 """
 
 from __future__ import annotations
@@ -23,16 +24,14 @@ from ...kernel._async.executor import AsyncExecutor
 from .exchange import Failure
 
 STATUS: Final = "~webhook.status"
-FLUSH_EVERY: Final = 2.0
-"""Seconds between two writes of attempts that succeeded."""
 
 Outcome: TypeAlias = Literal["delivered", "gone", "rejected"] | Failure
 """`rejected`: the receiver answered, but not with 2xx or 410."""
 Kind: TypeAlias = Literal["first", "retry", "replay", "test"]
 
 
-class Attempt(Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One attempt at a delivery."""
+class Attempt(Struct, frozen=True, kw_only=True, array_like=True):
+    """One attempt at a delivery. Stored without the names of its fields: a log has many."""
 
     at: Slot
     event: str
@@ -83,8 +82,9 @@ _status: Final = msgspec.json.Decoder(HookStatus)
 class Statuses:
     """The status of each webhook, with those attempts of this process that are not stored yet."""
 
-    def __init__(self, executor: AsyncExecutor, most: int) -> None:
-        self._executor, self._most = executor, most
+    def __init__(self, executor: AsyncExecutor, most: int, every: float) -> None:
+        """`most` attempts are kept of each webhook; those that succeed are stored every so many seconds."""
+        self._executor, self._most, self._every = executor, most, every
         self._pending: dict[tuple[str, str], list[Attempt]] = {}
         self._flushed: dict[tuple[str, str], float] = {}
 
@@ -109,8 +109,14 @@ class Statuses:
     async def flush(self, tenant: str, hook: str, *, now: bool = False) -> None:
         """Store the attempts that are not stored yet, unless some were a moment ago."""
         key = (tenant, hook)
-        if self._pending.get(key) and (now or time.monotonic() - self._flushed.get(key, 0.0) > FLUSH_EVERY):
+        due = now or time.monotonic() - self._flushed.get(key, float("-inf")) > self._every
+        if due and self._pending.get(key):
             await self.change(tenant, hook, lambda status: status)
+
+    async def flush_all(self, *, now: bool = False) -> None:
+        """The same for all webhooks."""
+        for tenant, hook in list(self._pending):
+            await self.flush(tenant, hook, now=now)
 
     async def change(self, tenant: str, hook: str, change: Callable[[HookStatus], HookStatus]) -> HookStatus:
         """Change the status, and store what is not stored yet. The status of a webhook that was removed stays removed."""

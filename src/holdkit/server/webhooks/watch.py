@@ -18,7 +18,7 @@ from ...kernel._async.executor import AsyncExecutor
 
 log = logging.getLogger("holdkit.server")
 
-PAGE: Final = 200
+PAGE: Final = 50
 PACE: Final = 0.02
 """Seconds between two reads while entries keep coming, so that one read serves many commits."""
 POLL: Final = 0.5
