@@ -92,10 +92,13 @@ export interface CommandAnswer {
 /** Connections of this process; the last three count since its start. */
 export interface Connections {
   open: number;
+  /** Those that would make room for a new one. */
   idle: number;
   limit: number;
   refused: number;
+  /** Closed to make room for a new one. */
   evicted: number;
+  /** Closed because their client read nothing. */
   dropped: number;
 }
 
@@ -110,6 +113,7 @@ export interface CursorAnswer {
 /** What a deletion has ended and removed. */
 export interface DeletedAnswer {
   tenant: string;
+  /** Released or returned. */
   holds: number;
   pools: number;
   records: number;
@@ -140,17 +144,23 @@ export interface Deliveries {
   delivered: number;
   failed: number;
   parked: number;
+  /** Attempts by outcome. */
   outcomes: Record<string, number>;
+  /** Attempts under way. */
   attempts: number;
+  /** Attempts that wait for a slot. */
   waiting: number;
+  /** Host names being resolved. */
   lookups: number;
 }
 
 /** One attempt at a delivery. */
 export interface DeliveryAnswer {
   at: string;
+  /** The id of the event, which the receiver gets as `webhook-id`. */
   event: string;
   kind: "first" | "replay" | "retry" | "test";
+  /** `delivered`, `gone` (410), `rejected` (any other status), or what went wrong, such as `connect_timed_out`. */
   outcome: string;
   status?: number | null;
   seconds: number;
@@ -175,9 +185,12 @@ export interface Difference {
 /** What a done answer survives, as the store is set. */
 export interface Durability {
   level: "asynchronous_standby" | "local" | "process" | "synchronous" | "unsafe";
+  /** The same as a sentence. */
   says: string;
+  /** What to set, where that would make it better. */
   advice: string;
   standbys: Standby[];
+  /** The settings that it follows from, as they are in force. */
   settings: Record<string, string>;
 }
 
@@ -348,13 +361,20 @@ export interface HookAnswer {
   id: string;
   url: string;
   actions: string[];
+  /** `failing`: the last attempt failed; `stopped`: nothing is delivered until a replay. */
   state: "active" | "failing" | "stopped";
+  /** Why it is failing or stopped. */
   why?: string | null;
+  /** Since when it is. */
   since?: string | null;
+  /** When the failing delivery is tried again; if there is none, it was parked, and the next event is tried. */
   next_attempt_at?: string | null;
   parked: number;
+  /** The running or the last one. */
   replay?: ReplayAnswer | null;
+  /** Whether its signing secret is encrypted where it is stored. */
   encrypted: boolean;
+  /** Until then events are also signed with the secret before the last rotation. */
   old_secret_until?: string | null;
   secret?: string | null;
   server_time: string;
@@ -370,6 +390,7 @@ export interface HookPage {
 export interface Item {
   id: string;
   state: "available" | "held" | "missing" | "spent";
+  /** The id of the hold that holds or has spent it; never its token. */
   hold: string | null;
 }
 
@@ -497,9 +518,11 @@ export interface Overview {
 
 /** A delivery that failed after all attempts. */
 export interface ParkedAnswer {
+  /** The id of the event. */
   id: string;
   at: string;
   why: string;
+  /** The event as it was sent; null if it is too large to store: a replay then reads it from the journal. */
   event: unknown;
 }
 
@@ -659,8 +682,11 @@ export interface ReplayAnswer {
   state: "ended" | "running";
   began_at: string;
   ended_at?: string | null;
+  /** Deliveries that were parked when it began. */
   total: number;
+  /** Deliveries that were accepted since. */
   taken: number;
+  /** Deliveries that failed again, and remain parked. */
   failed: number;
 }
 
@@ -669,8 +695,11 @@ export interface ReplayStarted {
   state: "ended" | "running";
   began_at: string;
   ended_at?: string | null;
+  /** Deliveries that were parked when it began. */
   total: number;
+  /** Deliveries that were accepted since. */
   taken: number;
+  /** Deliveries that failed again, and remain parked. */
   failed: number;
   server_time: string;
 }
@@ -717,14 +746,18 @@ export interface Shortfall {
   requested: number;
   available: number;
   total: number;
+  /** The face's own name for the pool. */
   label?: string | null;
+  /** Of a labelled pool: the id of the last hold granted on it. */
   holder?: string | null;
+  /** Of a labelled pool: that hold was confirmed, so the units do not become available by themselves. */
   spent?: boolean;
 }
 
 /** A standby server that receives the store's write-ahead log, or did. */
 export interface Standby {
   name: string;
+  /** `synchronous`: commits wait for it, alone or with others. `away`: it is expected, and not connected. `unknown`: this role may not see it. */
   state: "asynchronous" | "away" | "synchronous" | "unknown";
 }
 
@@ -746,6 +779,7 @@ export interface Stats {
   webhooks: Deliveries;
   streams: number;
   in_work: number;
+  /** None if the application is mounted in another server. */
   connections: Connections | null;
   server_time: string;
 }
@@ -761,12 +795,18 @@ export interface StorageAnswer {
 export interface StoredRows {
   pools: number;
   holds: number;
+  /** Of these, those that have not ended. */
   live_holds: number;
+  /** Answers that are kept for retries. */
   operations: number;
   records: number;
+  /** In the journal. */
   entries: number;
+  /** All of these together. */
   rows: number;
+  /** The text of all columns, and 100 for each row. */
   bytes: number;
+  /** Whether the whole journal has been counted yet. */
   complete: boolean;
 }
 
@@ -815,10 +855,15 @@ export interface Sweeper {
 export interface TenantAnswer {
   name: string;
   state: "active" | "deleting" | "disabled";
+  /** Active API keys. */
   keys: number;
+  /** Its own; null: that of the server's settings. */
   quota: Quota | null;
+  /** Why it was disabled. */
   note: string | null;
+  /** When an operator last changed its state or its quota. */
   changed_at: string | null;
+  /** Null in a list that was not asked for it, or that had no time to count it. */
   usage: StoredRows | null;
   server_time: string | null;
 }
@@ -833,8 +878,10 @@ export interface TenantPage {
 /** The attempt at delivering a test event. */
 export interface TestAnswer {
   at: string;
+  /** The id of the event, which the receiver gets as `webhook-id`. */
   event: string;
   kind: "first" | "replay" | "retry" | "test";
+  /** `delivered`, `gone` (410), `rejected` (any other status), or what went wrong, such as `connect_timed_out`. */
   outcome: string;
   status?: number | null;
   seconds: number;

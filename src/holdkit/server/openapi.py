@@ -18,8 +18,8 @@ from ..wire.stats import Bye, Hello, Summary
 from .problems import TITLES
 from .reasons import REASONS, UNKNOWN, meaning_of, reasons_of, status_of, takes_ticket
 from .routing import Route
+from .schemas import REF, hook, schemas_of
 
-_REF: Final = "#/components/schemas/{name}"
 _variable: Final = re.compile(r"\{(\w+)\}")
 
 TAGS: Final = {
@@ -62,9 +62,7 @@ def document(routes: tuple[Route, ...]) -> dict[str, Any]:
     types: list[Any] = [ProblemAnswer, *EVENTS.values()]
     for route in routes:
         types += [kind for kind in (route.body, route.answer) if kind is not None]
-    schemas, components = msgspec.json.schema_components(types, schema_hook=_hook, ref_template=_REF)
-    _require_what_is_always_sent(types, components)
-    found = dict(zip(map(repr, types), schemas, strict=True))
+    found, components = schemas_of(types)
     named = _problems(routes)
     paths: dict[str, Any] = {}
     for route in routes:
@@ -89,29 +87,6 @@ def document(routes: tuple[Route, ...]) -> dict[str, Any]:
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer", "description": "hk_<id>_<secret>"}},
         },
     }
-
-
-def _require_what_is_always_sent(types: list[Any], components: dict[str, Any]) -> None:
-    """msgspec requires only fields without a default. That is right for what callers send; an answer has all its fields, unless
-    its struct leaves defaults out."""
-    waiting: list[Any] = list(msgspec.inspect.multi_type_info(types))
-    seen: set[type] = set()
-    while waiting:
-        info = waiting.pop()
-        if isinstance(info, msgspec.inspect.StructType):
-            if info.cls in seen:
-                continue
-            seen.add(info.cls)
-            config = info.cls.__struct_config__
-            schema = components.get(info.cls.__name__, {})
-            if not config.forbid_unknown_fields and not config.omit_defaults and "properties" in schema:
-                sent = [field.encode_name for field in info.fields if field.default is not msgspec.UNSET]
-                schema["required"] = [name for name in schema["properties"] if name in sent]
-            waiting += [field.type for field in info.fields]
-        else:
-            inner = [getattr(info, name, None) for name in ("type", "item_type", "key_type", "value_type")]
-            waiting += [part for part in inner if part is not None]
-            waiting += [*getattr(info, "types", ()), *getattr(info, "item_types", ())]
 
 
 def tag_of(route: Route) -> str:
@@ -235,7 +210,7 @@ def _path_parameters(route: Route) -> list[dict[str, Any]]:
 def _query_parameters(route: Route) -> list[dict[str, Any]]:
     found = []
     for field in msgspec.structs.fields(route.query):
-        schema = msgspec.json.schema(field.type, schema_hook=_hook, ref_template=_REF)
+        schema = msgspec.json.schema(field.type, schema_hook=hook, ref_template=REF)
         definitions = schema.pop("$defs", {})
         if "$ref" in schema:
             schema = definitions[schema["$ref"].rsplit("/", 1)[1]]
@@ -301,9 +276,3 @@ _HEADERS: Final = {
 
 def _headers(*names: str) -> dict[str, Any]:
     return {name: {"$ref": f"#/components/headers/{name}"} for name in names}
-
-
-def _hook(kind: type) -> dict[str, Any]:
-    if kind is msgspec.Raw:
-        return {"type": "object"}
-    raise NotImplementedError(kind)

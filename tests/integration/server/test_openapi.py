@@ -100,6 +100,14 @@ def test_states_actions_and_scopes_are_enumerated() -> None:
     assert schemas["WhoAmI"]["properties"]["scope"]["enum"] == ["admin", "hold", "read"]
 
 
+def test_the_text_under_a_field_is_its_description_and_what_is_always_sent_is_required() -> None:
+    schemas = MADE["components"]["schemas"]
+    assert schemas["Durability"]["properties"]["says"]["description"] == "The same as a sentence."
+    assert "advice" in schemas["Durability"]["required"]  # it has a default, and is sent all the same
+    assert "owner" not in schemas["HoldNow"]["required"]
+    assert "exist_ok" not in schemas["NewPool"]["required"]
+
+
 def test_every_example_is_a_problem() -> None:
     examples = MADE["components"]["examples"]
     assert len(examples) > 60
