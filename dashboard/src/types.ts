@@ -779,6 +779,8 @@ export interface Stats {
   webhooks: Deliveries;
   streams: number;
   in_work: number;
+  /** Tenants whose storage quota is full, as far as this process knows. */
+  full_quotas: number;
   /** None if the application is mounted in another server. */
   connections: Connections | null;
   server_time: string;

@@ -120,6 +120,7 @@ class Running:
             "webhooks": self.webhook_sender.numbers(),
             "streams": self.streams.shares.used,
             "in_work": self.in_work,
+            "full_quotas": self.quotas.full,
             "connections": None if self.connections is None else self.connections(),
         }
 

@@ -103,6 +103,7 @@ def _gauges(numbers: dict[str, Any]) -> Iterator[Metric]:
             numbers["clock_lag"],
         ),
         ("requests_in_work", "Requests being processed.", numbers["in_work"]),
+        ("full_quotas", "Tenants whose storage quota is full, as far as this process knows.", numbers["full_quotas"]),
         ("webhook_attempts_in_work", "Webhook attempts being made.", numbers["webhooks"]["attempts"]),
         ("webhook_attempts_waiting", "Webhook attempts that wait for a slot.", numbers["webhooks"]["waiting"]),
         ("webhook_lookups", "Host names of webhooks being resolved.", numbers["webhooks"]["lookups"]),

@@ -170,13 +170,18 @@ class Quotas:
         self._share = settings.table_share
         self._counter = CheckpointedCounter(executor)
         self._journal = asyncio.Lock()
-        self._places = asyncio.Semaphore(COUNTS)
+        self._semaphore = asyncio.Semaphore(COUNTS)
         self._tasks: dict[str, asyncio.Task[StorageUsage]] = {}
         """The counts that are under way, by tenant."""
         self._estimates: OrderedDict[str, Estimate] = OrderedDict()
         self._recent: OrderedDict[str, tuple[float, StorageUsage]] = OrderedDict()
         """What was counted last, and until when it is not counted again."""
         self._wake = asyncio.Event()
+
+    @property
+    def full(self) -> int:
+        """How many tenants may store nothing more."""
+        return sum(estimate.full for estimate in self._estimates.values())
 
     def quota_of(self, tenant: str) -> Quota:
         """The quota of a tenant: its own, or that of the settings."""
@@ -249,7 +254,7 @@ class Quotas:
 
     async def _count_now(self, tenant: str) -> StorageUsage:
         estimate = self._estimates.get(tenant) or Estimate(None, None, self._executor.limits)
-        async with self._places:
+        async with self._semaphore:
             async with self._journal:
                 await self._counter.catch_up()
             began, added_bytes, commands = time.monotonic(), estimate.added_bytes, estimate.commands

@@ -98,6 +98,8 @@ class Stats(Struct, kw_only=True):
     webhooks: Deliveries
     streams: int
     in_work: int
+    full_quotas: int
+    """Tenants whose storage quota is full, as far as this process knows."""
     connections: Connections | None
     """None if the application is mounted in another server."""
     server_time: Time
