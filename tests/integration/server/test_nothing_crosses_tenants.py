@@ -34,6 +34,7 @@ OPAQUE = (
     "sse_id",
     "actor",
     "client_id",
+    "hold",
 )
 """Texts that are random, or keyed: only their length counts."""
 
@@ -55,6 +56,12 @@ async def stranger(here: InProcessApp, number: int) -> None:
         op = f"acme-{number}-{unit}"
         await here.call("POST", "/v1/holds", {"pool": f"secret-{number}", "ttl": 60}, op=op, tenant="acme")
     await here.call("PUT", f"/v1/records/note/{number}", {"body": "{}"}, op=f"note-{number}", tenant="acme")
+    claim = {"type": "email", "value": f"{number}", "ttl": 60}
+    await here.call("POST", "/v1/claims", claim, op=f"claim-{number}", tenant="acme")
+    await here.call("POST", "/v1/items", {"ids": [f"seat:{number}"]}, tenant="acme")
+    await here.call("PUT", "/v1/budgets/llm", {"budgets": {"tokens": [{"total": 99, "per": "day"}]}}, tenant="acme")
+    spent = {"client": "c", "actual": 1}
+    await here.call("POST", "/v1/budgets/llm/consume", spent, op=f"spent-{number}", tenant="acme")
 
 
 async def first_event(here: InProcessApp, after: str | None) -> dict[str, Any]:
@@ -103,6 +110,17 @@ async def story_of_rival(
     await ask("PUT", "/v1/cursors/mailer", {"cursor": page["next"], "if_version": 0}, op="d")
     kept = await ask("GET", "/v1/cursors/mailer")
     await ask("GET", "/v1/overview")
+    claim = await ask("POST", "/v1/claims", {"type": "email", "value": "a", "ttl": 60}, op="e")
+    await ask("POST", f"/v1/claims/{claim['id']}/confirm", {"owner": claim["owner"], "entity": "user:1"}, op="f")
+    await ask("GET", "/v1/claims")
+    await ask("POST", "/v1/items", {"ids": ["seat:1", "seat:2"]})
+    await ask("POST", "/v1/items/best", {"count": 1, "prefix": "seat:", "ttl": 60}, op="g")
+    await ask("PUT", "/v1/budgets/llm", {"budgets": {"tokens": [{"total": 5, "per": "day"}]}})
+    await ask("POST", "/v1/budgets/llm/consume", {"client": "c", "actual": 2}, op="h")
+    await ask("PUT", "/v1/records/note/n", {"body": "{}"}, op="i")
+    await ask("GET", "/v1/webhooks")
+    await ask("POST", "/v1/holds", {"pool": "mine", "quantity": 900, "ttl": 60}, op="j")
+    await ask("POST", "/v1/pools", {"id": "mine", "total": 50})
     told.append(await first_event(here, None))
     told.append(await first_event(here, kept["cursor"]))
     return told
@@ -128,7 +146,7 @@ def test_a_strangers_activity_changes_nothing_that_a_tenant_can_read(
     urls = [request.getfixturevalue("migrated")() if engine == "postgres" else "memory://" for _ in range(2)]
     alone = shape(play(lambda here: story_of_rival(here, nothing), urls[0]))
     beside = shape(play(lambda here: story_of_rival(here, stranger), urls[1]))
-    assert len(alone) == 20
+    assert len(alone) == 31
     for told, expected in zip(beside, alone, strict=True):
         assert told == expected
 
