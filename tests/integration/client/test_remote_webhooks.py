@@ -46,6 +46,7 @@ def test_from_the_first_event_to_the_end(hk: RemoteKernel, receiver: tuple[Recei
     assert hk.webhooks.replay(hook.id).total == 1
     there.wait_for(["a"])
     wait_until(lambda: hk.webhooks.get(hook.id).parked == 0)
+    assert hk.webhooks.get(hook.id).state == "active"
     assert [(one.kind, one.status) for one in hk.webhooks.deliveries(hook.id)] == [
         ("replay", 204),
         ("first", 503),

@@ -82,7 +82,9 @@ def test_a_cookie_of_one_tenants_receiver_is_sent_to_nobody() -> None:
     asyncio.run(main())
 
 
-def test_slow_name_lookups_of_one_tenant_stop_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("bound", ["on", "off"])
+def test_slow_name_lookups_of_one_tenant_stop_no_other(monkeypatch: pytest.MonkeyPatch, bound: str) -> None:
+    """The canary: if a tenant may have all threads, another one starves."""
     lookup, answer = socket.getaddrinfo, threading.Event()
 
     def slow(host: Any, *args: Any, **more: Any) -> Any:
@@ -93,7 +95,8 @@ def test_slow_name_lookups_of_one_tenant_stop_no_other(monkeypatch: pytest.Monke
 
     async def main() -> None:
         allowed = frozenset(["slow.example", "good.example"])
-        slow = settings(allowed=allowed, lookup_timeout=0.2)
+        threads = {} if bound == "on" else {"lookup_threads": 4, "tenant_lookup_threads": 4}
+        slow = settings(allowed=allowed, lookup_timeout=0.2, **threads)
         async with receivers() as there, in_process_app(settings=slow) as here:
             await here.key("admin", "mallory")
             try:
@@ -103,7 +106,11 @@ def test_slow_name_lookups_of_one_tenant_stop_no_other(monkeypatch: pytest.Monke
                 await hook(here, f"http://good.example:{there.port}/good", "quiet")
                 await pool(here, "a", "mallory")
                 await pool(here, "b", "quiet")
-                await there.until(lambda: there.subjects("/good") == ["b"], 5)
+                if bound == "on":
+                    await there.until(lambda: there.subjects("/good") == ["b"], 5)
+                else:
+                    with pytest.raises(TimeoutError):
+                        await there.until(lambda: there.subjects("/good") == ["b"], 1)
             finally:
                 answer.set()
 

@@ -227,6 +227,22 @@ def test_a_test_event_is_signed_and_reported_and_changes_nothing() -> None:
     asyncio.run(main())
 
 
+def test_a_test_event_that_is_taken_ends_a_failure_that_nothing_waits_for() -> None:
+    async def main() -> None:
+        async with scene(pauses=()) as (here, there, hook):
+            there.plans["/hook"] = lambda _event: 500
+            await pool(here, "a")
+            failing = await shown(here, hook["id"], lambda found: found["parked"] == 1)
+            assert (failing["state"], "next_attempt_at" in failing) == ("failing", False)
+            await here.call("POST", f"/v1/webhooks/{hook['id']}/test")
+            assert (await shown(here, hook["id"], lambda _found: True))["state"] == "failing"
+            del there.plans["/hook"]
+            await here.call("POST", f"/v1/webhooks/{hook['id']}/test")
+            assert (await shown(here, hook["id"], lambda _found: True))["state"] == "active"
+
+    asyncio.run(main())
+
+
 def test_one_test_at_a_time() -> None:
     async def main() -> None:
         async with scene(seconds=1.0) as (here, there, hook):

@@ -53,7 +53,7 @@ class Attempts:
         self.outcomes: Counter[Outcome] = Counter()
         self.parked = 0
         self._tls: ssl.SSLContext | None = None
-        self._warnings = Warnings()
+        self.warnings = Warnings()
 
     @property
     def busy(self) -> int:
@@ -90,7 +90,7 @@ class Attempts:
             why = None if outcome == "delivered" else f"the receiver answered {status}"
         self.outcomes[outcome] += 1
         if why is not None:
-            self._warnings.tell(hooks.tenant, hook.id, why)
+            self.warnings.tell(hooks.tenant, hook.id, f"an attempt failed: {why}")
         seconds = round(time.monotonic() - began, 3)
         return Attempt(at=at, event=event, kind=kind, outcome=outcome, status=status, seconds=seconds, why=why)
 
@@ -120,21 +120,21 @@ class Attempts:
 
 
 class Warnings:
-    """Logs failed attempts: at most one warning per tenant in `LOG_EVERY` seconds, which says how many it stands for."""
+    """Logs what goes wrong: at most one warning per tenant in `LOG_EVERY` seconds, which says how many it stands for."""
 
     def __init__(self) -> None:
         self._tenants: OrderedDict[str, tuple[float, int]] = OrderedDict()
-        """When the last warning was logged, and how many failures were not."""
+        """When the last warning was logged, and how many were not."""
 
-    def tell(self, tenant: str, hook: str, why: str) -> None:
-        """Log a failure, or count it."""
+    def tell(self, tenant: str, hook: str, what: str) -> None:
+        """Log a warning, or count it."""
         now = time.monotonic()
         last, silent = self._tenants.get(tenant, (float("-inf"), 0))
         if now - last < LOG_EVERY:
             self._tenants[tenant] = (last, silent + 1)
             return
-        more = f" ({silent} more failed attempts of this tenant were not logged)" if silent else ""
-        log.warning("webhook %s of tenant %r: an attempt failed: %s%s", hook, tenant, why, more)
+        more = f" ({silent} more warnings about webhooks of this tenant were not logged)" if silent else ""
+        log.warning("webhook %s of tenant %r: %s%s", hook, tenant, what, more)
         self._tenants[tenant] = (now, 0)
         self._tenants.move_to_end(tenant)
         if len(self._tenants) > MAX_LOGGED:

@@ -23,7 +23,7 @@ from .attempts import Attempts
 from .events import envelope
 from .hooks import LEASES, TOO_LARGE, Hook, Hooks, Parked
 from .sealing import SecretUnreadable
-from .status import HookStatus, Replay, Statuses
+from .status import HookStatus, Replay, Statuses, works_again
 
 log = logging.getLogger("holdkit.server")
 
@@ -166,6 +166,7 @@ class Replays:
             left = await running.hooks.count_parked(running.hook.id)  # a server that died may have miscounted
 
         def stored(status: HookStatus) -> HookStatus:
+            status = works_again(status) if fresh else status
             return replace(status, replay=progress, parked=max(0, status.parked - fresh) if left is None else left)
 
         await self._statuses.change(running.hooks.tenant, running.hook.id, stored)

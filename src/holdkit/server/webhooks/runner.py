@@ -144,7 +144,7 @@ class Runner:
             )  # it counts those of all tenants
             await self._stop(f"{TRUNCATED}: {gone} delivered entries are gone")
             return False
-        log.warning("webhook %s cannot continue, will retry: %s", self._id, failed)
+        self._attempts.warnings.tell(self._hooks.tenant, self._id, f"it cannot continue, will retry: {failed}")
         await asyncio.sleep(LOST if isinstance(failed, CursorLost) else 1.0)
         return True
 
@@ -212,7 +212,7 @@ class Runner:
         try:
             self._hooks.secrets(hook, self._executor.now())
         except SecretUnreadable as unreadable:  # another server may be able to
-            log.warning("webhook %s is not delivered by this server: %s", self._id, unreadable)
+            self._attempts.warnings.tell(self._hooks.tenant, self._id, f"this server does not deliver it: {unreadable}")
             raise Stopped from None
         return hook
 
@@ -288,5 +288,6 @@ class Runner:
         )
 
     async def _stop(self, why: str) -> None:
+        self._attempts.warnings.tell(self._hooks.tenant, self._id, f"it is stopped: {why}")
         await self._hooks.stop(self._id, why, self._executor.now())
         await self._statuses.flush(self._hooks.tenant, self._id, now=True)

@@ -34,7 +34,7 @@ from .replays import Replays
 from .runner import Runner, cursor_file
 from .sealing import Sealer
 from .slots import FairSlots
-from .status import Attempt, Statuses
+from .status import Attempt, Statuses, works_again
 from .watch import JournalWatch
 
 log = logging.getLogger("holdkit.server")
@@ -164,7 +164,8 @@ class WebhookSender:
         finally:
             self._testing.discard(key)
         self.statuses.add(tenant, hook.id, attempt)
-        await self.statuses.flush(tenant, hook.id, now=True)
+        delivered = attempt.outcome == "delivered"
+        await self.statuses.change(tenant, hook.id, lambda status: works_again(status) if delivered else status)
         return attempt
 
     async def forget(self, tenant: str, id: str) -> None:

@@ -79,6 +79,13 @@ class HookStatus(Struct, frozen=True, kw_only=True, omit_defaults=True):
 _status: Final = msgspec.json.Decoder(HookStatus)
 
 
+def works_again(status: HookStatus) -> HookStatus:
+    """The status after the receiver has taken a replay or a test: it is no longer failing, unless an event waits to be tried."""
+    if status.failing is None or status.failing.next_at is not None:
+        return status
+    return replace(status, failing=None)
+
+
 class Statuses:
     """The status of each webhook, with those attempts of this process that are not stored yet."""
 
