@@ -77,12 +77,12 @@ def test_clients_that_read_nothing_are_disconnected(
     last: bytes, tls: bool, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """They ask for more than the kernel buffers, and take nothing: while answers are under way, and while closing."""
-    logging.getLogger("uvicorn.error").addHandler(caplog.handler)
     made = MadeCertificate(tmp_path)
     ask = f"GET /assets/{ASSET.name} HTTP/1.1\r\nHost: localhost\r\nConnection: ".encode()
     asked = (ask + b"keep-alive\r\n\r\n") * 39 + ask + last + b"\r\n\r\n"
     bounds = settings(write_timeout=0.3, max_connections=8, max_pipelined=40)
     with live_server(settings=bounds, **(made.options if tls else {})) as server, contextlib.ExitStack() as stack:
+        logging.getLogger("uvicorn.error").addHandler(caplog.handler)
         for _ in range(8):
             wire = stack.enter_context(connect(server.port, room=4096))
             if tls:
