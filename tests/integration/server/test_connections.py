@@ -20,7 +20,7 @@ import httpx
 import pytest
 
 from holdkit.server import Settings
-from holdkit.server.settings import bounds_of
+from holdkit.server.settings import bounds_of, raise_file_limit
 from holdkit.server.static import FOLDER
 from tests.support.certificates import MadeCertificate
 from tests.support.servers import LiveServer, live_server
@@ -286,3 +286,15 @@ def test_a_head_without_end_is_refused_and_its_connection_closed() -> None:
                     told = wire.recv(65_536)
                 assert told == b"" or told.startswith(b"HTTP/1.1 431 ")
         assert is_live(server)
+
+
+def test_the_server_raises_its_own_limit_of_descriptors_as_far_as_it_needs() -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (900, hard))
+        raise_file_limit(Settings(max_connections=700, pool_size=50))
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (1_006, hard)
+        raise_file_limit(Settings(max_connections=10))
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (1_006, hard), "never lowered"
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
