@@ -21,7 +21,7 @@ from .tenants import StoredTenant
 FULL_REFRESH: Final = 60.0
 """Seconds after which everything is read again, whether or not a change was announced."""
 REMOVED: Final = 100
-"""Ended keys that are removed after one full read."""
+"""Ended keys that are removed in one round."""
 
 
 class Directory:
@@ -37,7 +37,7 @@ class Directory:
         """Tenants that are not admitted. The set stays the same object: the webhook sender has it too."""
         self._by_tenant: dict[str, dict[str, StoredKey]] = {}
         self._changes = -1
-        self._read_at = float("-inf")
+        self._read_at = self._removed_at = float("-inf")
         self._refreshing = asyncio.Lock()
 
     def keys_of(self, tenant: str) -> Collection[StoredKey]:
@@ -98,7 +98,10 @@ class Directory:
             self.disabled.add(tenant.name)
 
     async def remove_ended(self) -> None:
-        """Remove keys that ended long ago, a bounded number at a time."""
+        """Remove keys that ended long ago, once a minute, a bounded number at a time."""
+        if time.monotonic() - self._removed_at < FULL_REFRESH:
+            return
+        self._removed_at = time.monotonic()
         now, left = self._clock(), REMOVED
         for keys in list(self._by_tenant.values()):
             for id in to_remove(keys.values(), self._max_keys, now)[:left]:

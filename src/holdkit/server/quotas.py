@@ -271,6 +271,11 @@ class Quotas:
             self._recent.popitem(last=False)
         return counted
 
+    def forget(self, tenant: str) -> None:
+        """Forget what was counted: the tenant was deleted, and its name may be used again."""
+        self._estimates.pop(tenant, None)
+        self._recent.pop(tenant, None)
+
     async def close(self) -> None:
         """Stop counting."""
         tasks = list(self._tasks.values())

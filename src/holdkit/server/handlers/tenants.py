@@ -114,6 +114,7 @@ async def delete_tenant(request: Request) -> Answer:
     async def work(job: Job) -> bytes:
         usage = await running.quotas.usage(name)
         deleted = await deletion.run(job.report, usage.pools + usage.holds + usage.records)
+        running.quotas.forget(name)
         await running.admission.refresh()
         return encode(deleted)
 
