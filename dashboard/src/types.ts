@@ -252,6 +252,8 @@ export interface EntryAnswer {
 export interface EntryPage {
   items: EntryAnswer[];
   next: string | null;
+  /** whether the page ended before the journal did: read on at once */
+  more: boolean;
   server_time: string;
 }
 

@@ -15,6 +15,7 @@ from holdkit.core.entries import Effect, Entry
 from holdkit.core.lanes import lane_of_hold, lane_of_pool, lane_of_record
 from holdkit.core.model import Key, Limits
 from holdkit.core.outcomes import Position
+from holdkit.core.pages import page_of
 from holdkit.core.reading import (
     FindEnds,
     FindEntries,
@@ -25,6 +26,7 @@ from holdkit.core.reading import (
     ReadPoolHistory,
     TakeSurvey,
     entry_of,
+    row_bytes,
     touches,
 )
 from holdkit.engines.clocks import Clock
@@ -122,10 +124,14 @@ class LanedEngine:
                     for row in (sorted(self.written, key=_position) if self._by_lane else self.written)
                     if row.seq > query.after.get(row.lane, 0) and query.tenant in (None, entry_of(row).tenant)
                 ]
-                return rows[: query.limit]
+                return page_of(rows, row_bytes, query.limit, query.max_bytes)
             case ReadHistory():
-                rows = [row for row in self.written if _about(entry_of(row)) == (query.tenant, query.subject)]
-                return rows[: query.limit]
+                rows = [
+                    row
+                    for row in self.written
+                    if row.seq > query.after.get(row.lane, 0) and _about(entry_of(row)) == (query.tenant, query.subject)
+                ]
+                return page_of(rows, row_bytes, query.limit, query.max_bytes)
             case ReadPoolHistory():
                 rows = [
                     row
@@ -134,7 +140,7 @@ class LanedEngine:
                     and entry_of(row).tenant == query.tenant
                     and touches(entry_of(row), query.pool)
                 ]
-                return rows[: query.limit]
+                return page_of(rows, row_bytes, query.limit, query.max_bytes)
             case FindEnds():
                 last = {row.lane: row for row in self.written}
                 return [last[lane] for lane in sorted(last)]

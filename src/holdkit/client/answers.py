@@ -12,6 +12,7 @@ from typing import Any, Final
 import httpx
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from ..core.model import HeldLeg, Pool, Record, Slot, State, StoredHold
 from ..core.outcomes import Position, Receipt, Survives
@@ -76,6 +77,12 @@ read_usages: Final = msgspec.json.Decoder(UsagePage).decode
 read_saga: Final = msgspec.json.Decoder(SagaAnswer).decode
 read_sagas: Final = msgspec.json.Decoder(SagaPage).decode
 read_time: Final = msgspec.json.Decoder(Timed).decode
+
+
+def read_more_entries(content: bytes) -> EntryPage:
+    """A page of entries with `next` only if more entries follow: that of the journal's end is for later."""
+    page = read_entries(content)
+    return page if page.more else replace(page, next=None)
 
 
 def slot_of(at: datetime) -> Slot:

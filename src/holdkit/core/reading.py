@@ -14,6 +14,7 @@ from .codec import decode_entry
 from .entries import Entry
 from .ladders.finding import retired
 from .model import HeldLeg, Key, Limits, Pool, Record, RecordKey, Slot, State, StoredHold
+from .pages import Page, text_bytes
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -52,7 +53,7 @@ class FindHold(Query[StoredHold | None], frozen=True):
     key: Key
 
 
-class ListHolds(Query[list[StoredHold]], frozen=True):
+class ListHolds(Query[Page[StoredHold]], frozen=True):
     """Holds by id (minted ids: by age), after a given one. `state` is the state that they show at this slot."""
 
     tenant: str
@@ -61,6 +62,8 @@ class ListHolds(Query[list[StoredHold]], frozen=True):
     entity: str | None = None
     after: str = ""
     limit: int = 100
+    max_bytes: int | None = None
+    """Of the rows together, about; the first one is in the answer in any case. The same in the queries below."""
 
 
 class FindRecord(Query[Record | None], frozen=True):
@@ -69,13 +72,14 @@ class FindRecord(Query[Record | None], frozen=True):
     key: RecordKey
 
 
-class ListRecords(Query[list[Record]], frozen=True):
+class ListRecords(Query[Page[Record]], frozen=True):
     """Records of a kind by id, after a given one."""
 
     tenant: str
     kind: str
     after: str = ""
     limit: int = 100
+    max_bytes: int | None = None
 
 
 class ListTenants(Query[list[str]], frozen=True):
@@ -103,13 +107,19 @@ class JournalRow(Struct, frozen=True, gc=False):
     lane: int = 0
 
 
+def row_bytes(row: JournalRow) -> int:
+    """About the bytes of an entry, as a document: it spells out what its text leaves out."""
+    return text_bytes(row.text) * 3 // 2
+
+
 def entry_of(row: JournalRow) -> Entry:
     """Decode the entry of a row."""
     return decode_entry(row.text)
 
 
-class ReadJournal(Query[list[JournalRow]], frozen=True):
-    """Entries after a position, of one tenant, or of all if `tenant` is None; at most `limit`, and fewer only at the end.
+class ReadJournal(Query[Page[JournalRow]], frozen=True):
+    """Entries after a position, of one tenant, or of all if `tenant` is None; at most `limit`, and fewer only at the end or where
+    the page has its `max_bytes`.
 
     `after` has the last number seen in each lane (none: from its beginning). The answer continues each lane in order and
     without gaps; the engine may interleave lanes in any way that starves none.
@@ -118,9 +128,10 @@ class ReadJournal(Query[list[JournalRow]], frozen=True):
     tenant: str | None
     after: Mapping[int, int] = {}
     limit: int = 1_000
+    max_bytes: int | None = None
 
 
-class ReadPoolHistory(Query[list[JournalRow]], frozen=True):
+class ReadPoolHistory(Query[Page[JournalRow]], frozen=True):
     """The same for the entries that touched one pool, which are all in its lane. An engine that has dropped the first of
     them begins with the pool as it was before those that it keeps."""
 
@@ -128,6 +139,7 @@ class ReadPoolHistory(Query[list[JournalRow]], frozen=True):
     pool: str
     after: Mapping[int, int] = {}
     limit: int = 1_000
+    max_bytes: int | None = None
 
 
 def touches(entry: Entry, pool: str) -> bool:
@@ -135,12 +147,14 @@ def touches(entry: Entry, pool: str) -> bool:
     return any(effect.pool.id == pool for effect in entry.effects)
 
 
-class ReadHistory(Query[list[JournalRow]], frozen=True):
-    """The entries about one subject, in journal order: all of them, or the first `limit`."""
+class ReadHistory(Query[Page[JournalRow]], frozen=True):
+    """The entries about one subject after a position, in journal order: all of them, or the first `limit`."""
 
     tenant: str
     subject: str
     limit: int | None = None
+    after: Mapping[int, int] = {}
+    max_bytes: int | None = None
 
 
 class FindEntries(Query[list[JournalRow]], frozen=True):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Iterable, Iterator
-from itertools import chain, islice
+from itertools import chain
 from typing import Generic, TypeVar
 
 from ..core.audit import Numbered
@@ -152,10 +152,9 @@ class Journal:
         while self._gone and self._gone[0][0] <= self.baseline.seq:
             self.baseline.holds.put(self._gone.popleft()[1], None)
 
-    def after(self, seq: int, limit: int, tenant: str | None) -> list[JournalRow]:
+    def after(self, seq: int, tenant: str | None) -> Iterator[JournalRow]:
         """Entries after a number, of one tenant or of all."""
-        found = (row for row in self._behind(seq) if tenant is None or row[1].tenant == tenant)
-        return _rows(islice(found, limit))
+        return _rows(row for row in self._behind(seq) if tenant is None or row[1].tenant == tenant)
 
     def _behind(self, seq: int) -> Iterator[Numbered]:
         if seq < self.baseline.seq:
@@ -163,18 +162,18 @@ class Journal:
             raise CursorLost(gone, position=(0, seq + 1))
         return ((number, self._entries[number]) for number in range(seq + 1, self.last_seq + 1))
 
-    def about(self, tenant: str, subject: str, limit: int | None) -> list[JournalRow]:
+    def about(self, tenant: str, subject: str, seq: int) -> Iterator[JournalRow]:
         """The entries about a subject. If its first entries are no longer kept, its row in the baseline stands for them."""
-        known = self.baseline.entry_about(tenant, subject)
-        kept = ((seq, self._entries[seq]) for seq in self._about.get((tenant, subject), ()))
-        return _rows(islice(kept if known is None else chain(((self.baseline.seq, known),), kept), limit))
+        known = self.baseline.entry_about(tenant, subject) if seq < self.baseline.seq else None
+        kept = ((number, self._entries[number]) for number in self._about.get((tenant, subject), ()) if number > seq)
+        return _rows(kept if known is None else chain(((self.baseline.seq, known),), kept))
 
-    def touching(self, tenant: str, pool: str, seq: int, limit: int) -> list[JournalRow]:
+    def touching(self, tenant: str, pool: str, seq: int) -> Iterator[JournalRow]:
         """Entries after a sequence number that changed a pool. From the beginning, its row in the baseline comes first."""
         known = None if seq else self.baseline.entry_about_pool((tenant, pool))
         behind = self._behind(seq or self.baseline.seq)
         found = (row for row in behind if row[1].tenant == tenant and touches(row[1], pool))
-        return _rows(islice(found if known is None else chain(((self.baseline.seq, known),), found), limit))
+        return _rows(found if known is None else chain(((self.baseline.seq, known),), found))
 
     def at(self, seq: int) -> JournalRow | None:
         """The entry with this sequence number, if it is still kept."""
@@ -192,8 +191,8 @@ class Journal:
         yield from self._entries.items()
 
 
-def _rows(entries: Iterable[Numbered]) -> list[JournalRow]:
-    return [JournalRow(seq, encode_entry(entry)) for seq, entry in entries]
+def _rows(entries: Iterable[Numbered]) -> Iterator[JournalRow]:
+    return (JournalRow(seq, encode_entry(entry)) for seq, entry in entries)
 
 
 class MemoryEngine(ResidentEngine):

@@ -9,7 +9,8 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 import msgspec
 
-from ..core.reading import JournalRow, entry_of, touches
+from ..core.pages import Page, page_of
+from ..core.reading import JournalRow, ReadPoolHistory, entry_of, row_bytes, touches
 from ..errors import EngineError
 
 T = TypeVar("T")
@@ -183,8 +184,8 @@ def _disk_trouble() -> Iterator[None]:
 SPAN: Final = 20_000
 """Entries that one statement looks through, so that none takes long however long the journal is."""
 
-Look: TypeAlias = Callable[[int, int, int], list[JournalRow]]
-"""Rows whose text names the pool: behind a number, up to a number, at most so many."""
+Look: TypeAlias = Callable[[int, int], Page[JournalRow]]
+"""Rows whose text names the pool: behind a number, up to a number; a page of them."""
 
 
 def written(pool: str) -> str:
@@ -192,12 +193,14 @@ def written(pool: str) -> str:
     return msgspec.json.encode(pool).decode()
 
 
-def find_touching(pool: str, after: int, last: int, limit: int, look: Look) -> list[JournalRow]:
-    """The first entries of a lane behind `after` that touched a pool."""
-    found: list[JournalRow] = []
-    while after < last and len(found) < limit:
-        upto, most = min(after + SPAN, last), limit - len(found)
-        rows = look(after, upto, most)
-        found += [row for row in rows if touches(entry_of(row), pool)]
-        after = rows[-1].seq if len(rows) == most else upto
-    return found
+def find_touching(query: ReadPoolHistory, after: int, last: int, look: Look) -> Page[JournalRow]:
+    """The first entries of a lane behind `after` that touched the pool."""
+
+    def touching(after: int) -> Iterator[JournalRow]:
+        while after < last:
+            upto = min(after + SPAN, last)
+            rows = look(after, upto)
+            yield from (row for row in rows if touches(entry_of(row), query.pool))
+            after = rows[-1].seq if rows.more else upto
+
+    return page_of(touching(after), row_bytes, query.limit, query.max_bytes)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from datetime import datetime
 from enum import Enum
 from typing import Any, Final, TypeAlias
@@ -21,7 +21,7 @@ from ..core.lanes import MAX_LANES
 from ..core.limits import changed_of
 from ..core.model import MAX_SLOT, Slot
 from ..core.outcomes import Position
-from ..core.reading import JournalRow, entry_of
+from ..core.reading import JournalRow, entry_of, row_bytes
 from ..core.validation import invalid
 from .limits import seconds_of
 from .normalise import datetime_of, with_times
@@ -75,6 +75,11 @@ class JournalEntry:
     def digest(self) -> str:
         """What cursors know it by: another entry at the same position has another one."""
         return digest(self._row.text)
+
+    @property
+    def size(self) -> int:
+        """About its bytes, as a document."""
+        return row_bytes(self._row)
 
     @property
     def action(self) -> Action:
@@ -164,6 +169,25 @@ class JournalEntry:
 
     def __repr__(self) -> str:
         return f"<JournalEntry {self._row.seq} {self.entry.action} {self.entry.subject}>"
+
+
+def journal_entries(
+    rows: Iterable[JournalRow], positions: Positions, as_of: Slot, generation: str = ""
+) -> tuple[list[JournalEntry], Positions]:
+    """Rows that follow these positions as entries, each with the positions at which it was read; and the positions behind them all.
+
+    The positions are a new dict only where a run of one lane ends: the entries of the run share the old one.
+    """
+    entries: list[JournalEntry] = []
+    last: JournalRow | None = None
+    for row in rows:
+        if last is not None and last.lane != row.lane:
+            positions = {**positions, last.lane: (last.seq, digest(last.text))}
+        entries.append(JournalEntry(row, positions, as_of, generation))
+        last = row
+    if last is not None:
+        positions = {**positions, last.lane: (last.seq, digest(last.text))}
+    return entries, positions
 
 
 def encode_cursor(positions: Positions, generation: str = "") -> str:

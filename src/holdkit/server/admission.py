@@ -63,7 +63,8 @@ class Admission:
         self.rates = Rates(settings)
         self._actor_header = settings.actor_header.lower().encode()
         self._trusted = [_network(one) for one in settings.trusted_proxies]
-        self._anonymous = Caller("anonymous", "", "admin", kernel, "anonymous", PlainPositions())
+        anybody = AsyncKernel(kernel.executor.for_client("", settings.page_bytes))
+        self._anonymous = Caller("anonymous", "", "admin", anybody, "anonymous", PlainPositions())
         self.on_refresh: Callable[[], None] = lambda: None
         """Called after each refresh, whether or not anything changed."""
 
@@ -161,7 +162,7 @@ class Admission:
         found = self._callers.get(key.id)
         if found is not None and found[0] is key:
             return found[1]
-        kernel = AsyncKernel(self.kernel.executor.for_client(key.id), key.tenant)
+        kernel = AsyncKernel(self.kernel.executor.for_client(key.id, self._settings.page_bytes), key.tenant)
         limit = KeyLimit(key) if key.limited else None
         positions = self.positions(key.tenant, sealed=limit is not None)
         caller = Caller(key.id, key.tenant, key.scope, kernel, f"api_client:{key.id}", positions, limit)

@@ -26,6 +26,7 @@ from .admission import Admission
 from .dispatch import dispatch
 from .feed import Feeds
 from .jobs import Jobs
+from .large_answers import LargeAnswers
 from .metrics import Metrics
 from .openapi import openapi_json
 from .quotas import Quotas
@@ -71,6 +72,7 @@ class Running:
         """The server will stop soon: `/readyz` says so, everything else is still served."""
         self.stopping = asyncio.Event()
         self.jobs = Jobs(settings, kernel.executor.now)
+        self.large_answers = LargeAnswers(settings)
         self.streams = Streams(self)
         self.admission.on_refresh = self.streams.end_refused
         self.exporting = False
@@ -201,6 +203,7 @@ class Application:
         await running.jobs.close(self.settings.stop_timeout)
         await running.quotas.close()
         await running.feeds.close()
+        running.large_answers.close()
         await running.webhook_sender.close()
         if running.sweeper is not None:
             await running.sweeper.stop()

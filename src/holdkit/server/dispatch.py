@@ -15,6 +15,7 @@ from ..wire.fields import at
 from .admission import operators_only
 from .decoding import decode_body, read_body, read_query
 from .exports import export_tenant
+from .large_answers import LARGE
 from .problems import Problem, problem_body, problem_of
 from .request import (
     DURABILITY,
@@ -64,7 +65,7 @@ async def dispatch(application: Application, scope: Scope, receive: Receive, sen
             log.exception("request %s failed", request.id)
         answer = _problem_answer(problem, request, running)
     if answer is not None:
-        await _send(answer, request, send)
+        await _send(answer, request, running, send)
     if running is not None:
         status = 200 if answer is None else answer.status
         running.metrics.count(request.kind, outcome, status, time.monotonic() - began)
@@ -234,7 +235,7 @@ def _server_time(running: Running | None) -> Any:
         return at(time.time_ns() // 1000)
 
 
-async def _send(answer: Answer, request: Request, send: Send) -> None:
+async def _send(answer: Answer, request: Request, running: Running | None, send: Send) -> None:
     body, scope = answer.body, request.scope
     headers = [*answer.headers, (b"x-request-id", request.id.encode()), _NO_SNIFFING]
     if answer.status != 304:
@@ -243,6 +244,11 @@ async def _send(answer: Answer, request: Request, send: Send) -> None:
         headers.append(_NO_STORE)
     if scope["method"] == "HEAD":
         body = b""
+    if answer.counted or (len(body) >= LARGE and hasattr(request, "caller")):
+        assert running is not None, "nobody is admitted before the application runs"
+        start = {"type": "http.response.start", "status": answer.status, "headers": headers}
+        await running.large_answers.send(request, start, body, answer.counted, send)
+        return
     write = scope["state"].get(WRITE_ANSWER) if "state" in scope else None
     if write is None or not write(answer.status, headers, body):
         await send({"type": "http.response.start", "status": answer.status, "headers": headers})

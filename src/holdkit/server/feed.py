@@ -11,7 +11,9 @@ import asyncio
 import logging
 import time
 from collections import Counter, OrderedDict
-from typing import Final
+from collections.abc import Callable
+from heapq import nlargest
+from typing import Final, Protocol, TypeVar
 
 from ..core.entries import Effect
 from ..core.model import Pool
@@ -24,6 +26,8 @@ from .problems import Problem
 
 log = logging.getLogger("holdkit.server")
 
+T = TypeVar("T")
+
 MAX_POOLS: Final = 50_000
 """Pools kept in memory per tenant; with more, an overview reports that it is not complete."""
 MAX_SHOWN: Final = 1_000
@@ -33,6 +37,21 @@ POLL: Final = 0.5
 PAUSE: Final = 1.0
 IDLE: Final = 60.0
 """Seconds after which an unused feed is closed."""
+
+
+FULLEST: Final = 20
+"""Pools that an overview names."""
+FEW: Final = 1_000
+"""Pools that can be ranked on the event loop."""
+RANK_EVERY: Final = 1.0
+
+
+class OffLoop(Protocol):
+    """Does work that takes long on another thread."""
+
+    async def __call__(self, work: Callable[[], T], /) -> T:
+        """Do it."""
+        ...
 
 
 class Feed:
@@ -46,7 +65,7 @@ class Feed:
         self.actions: Counter[str] = Counter()
         """Entries since the feed started, by action."""
         self.tick = 0
-        """Counts the pages of entries that were applied."""
+        """Counts the entries that were applied."""
         self.epoch = 0
         """Counts full reloads: a watcher that knows an older epoch must reload too."""
         self._changed: OrderedDict[str, int] = OrderedDict()
@@ -54,6 +73,9 @@ class Feed:
         self.forgotten = -1
         """Changes up to this tick may be missing in `_changed`: a watcher that is further behind must reload."""
         self._updated = asyncio.Event()
+        self._ranking = asyncio.Lock()
+        self._ranked: list[str] = []
+        self._ranked_at = float("-inf")
         self.watchers = 0
         self.used = time.monotonic()
         self.ready = asyncio.Event()
@@ -111,8 +133,8 @@ class Feed:
         self.notify()
 
     def _take(self, entries: list[JournalEntry]) -> None:
-        self.tick += 1
         for entry in entries:
+            self.tick += 1
             row = entry.entry
             if not row.part:
                 self.actions[row.action.value] += 1
@@ -145,6 +167,17 @@ class Feed:
         self.sums.take(pool, 1)
         self.pools[pool.id] = pool
 
+    async def fullest(self, off_loop: OffLoop) -> list[Pool]:
+        """The fullest pools as they are now. Which of many pools they are is found out at most once a second, off the loop."""
+        if len(self.pools) <= FEW:
+            return nlargest(FULLEST, self.pools.values(), key=_fullness)
+        async with self._ranking:
+            if time.monotonic() - self._ranked_at > RANK_EVERY:
+                pools = list(self.pools.values())
+                self._ranked = [pool.id for pool in await off_loop(lambda: nlargest(FULLEST, pools, key=_fullness))]
+                self._ranked_at = time.monotonic()
+        return [self.pools[id] for id in self._ranked if id in self.pools]
+
     def notify(self) -> None:
         """Wake the watchers."""
         self._updated.set()
@@ -171,7 +204,7 @@ class Feed:
         reached = self.tick
         if len(names) > MAX_SHOWN:
             reached = self._changed[names[MAX_SHOWN - 1]] - 1
-            if reached <= tick:  # one page of entries has more pools than a summary: report the whole page
+            if reached <= tick:  # one entry has as many pools as a summary: report the whole entry
                 reached = self._changed[names[0]]
             names = [name for name in names if self._changed[name] <= reached]
         found = [self.pools[name] for name in names if name in self.pools]
@@ -181,6 +214,11 @@ class Feed:
         """Stop the task."""
         self._task.cancel()
         await asyncio.gather(self._task, return_exceptions=True)
+
+
+def _fullness(pool: Pool) -> tuple[float, int]:
+    used = pool.held + pool.consumed
+    return (used / pool.total if pool.total else float(used > 0), used)
 
 
 class Sums:

@@ -79,10 +79,12 @@ class Caller:
 class Answer:
     """An answer: status, body and headers."""
 
-    __slots__ = ("body", "cacheable", "headers", "status")
+    __slots__ = ("body", "cacheable", "counted", "headers", "status")
 
     def __init__(self, body: bytes = b"", status: int = 200, headers: Headers = (), *, cacheable: bool = False) -> None:
         self.body, self.status, self.headers = body, status, headers
+        self.counted = 0
+        """The bytes for which it is counted among the large answers."""
         self.cacheable = cacheable
         """It sets its own cache headers; all other answers are `no-store`."""
 

@@ -98,6 +98,10 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_headers: Annotated[Bytes, Meta(description="bytes of all headers together")] = 16 * KIB
     max_query: Annotated[Bytes, Meta(description="bytes of a query string; a journal cursor must fit")] = 8 * KIB
     max_page: Annotated[Count, Meta(description="entries of a page")] = 1_000
+    page_bytes: Annotated[Bytes, Meta(description="bytes at which a page ends, about")] = 4_096 * KIB
+    answer_bytes: Annotated[
+        Bytes, Meta(description="bytes of large answers under way in a process; reads beyond it are refused with 503")
+    ] = 131_072 * KIB
     max_batch: Annotated[Count, Meta(description="commands of a batch")] = 1_000
     body_timeout: Annotated[Seconds, Meta(description="seconds within which a body must arrive")] = 10.0
     receive_timeout: Annotated[
@@ -234,18 +238,9 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             description="active API keys of one tenant, in the database; as many revoked or expired ones are listed for 30 days"
         ),
     ] = 1_000
-    job_timeout: Annotated[
-        Seconds, Meta(description="seconds after which a job, such as a verification, is stopped")
-    ] = 3_600.0
-    job_retention: Annotated[
-        Seconds, Meta(description="seconds for which a process keeps a job that has ended, with its result")
-    ] = 3_600.0
-    max_jobs: Annotated[
-        Count,
-        Meta(
-            description="ended jobs that a process keeps; beyond it, it drops the oldest of the tenant that has the most"
-        ),
-    ] = 100
+    job_timeout: Annotated[Seconds, Meta(description="seconds after which a job is stopped")] = 3_600.0
+    job_retention: Annotated[Seconds, Meta(description="seconds for which a process keeps an ended job")] = 3_600.0
+    max_jobs: Annotated[Count, Meta(description="ended jobs that a process keeps, of all tenants")] = 100
     quota_bytes: Annotated[
         Bytes | None,
         Meta(description="bytes that one tenant may store in the database, unless it has a quota of its own"),

@@ -37,10 +37,14 @@ class Shares:
                 return False
             if of_key and 2 * (of_key + amount) > free:
                 return False
-        self.used += amount
-        self._tenants[tenant] = of_tenant + amount
-        self._keys[key] = of_key + amount
+        self.add(tenant, key, amount)
         return True
+
+    def add(self, tenant: str, key: str, amount: int = 1) -> None:
+        """Count units that are in use in any case, whether or not there was room for them."""
+        self.used += amount
+        self._tenants[tenant] = self._tenants.get(tenant, 0) + amount
+        self._keys[key] = self._keys.get(key, 0) + amount
 
     def release(self, tenant: str, key: str, amount: int = 1) -> None:
         """Give units back: exactly those that `take` gave to this tenant and key."""

@@ -15,6 +15,7 @@ import logging
 from collections import Counter
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing, contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from sse_starlette import EventSourceResponse
@@ -24,13 +25,16 @@ from ..core.model import Pool
 from ..core.validation import invalid
 from ..errors import CursorLost
 from ..kernel._async.following import AsyncFollower
-from ..wire.fields import encode
+from ..kernel.results import JournalEntry
+from ..wire.fields import ShowPosition, encode
 from ..wire.journal import EventsQuery, entry_answer
 from ..wire.pools import pool_answer
 from ..wire.stats import Bye, Hello, Summary
 from .feed import Feed
+from .large_answers import LARGE
 from .problems import Problem
 from .request import CLOSE_CONNECTION, Message, Request, Send
+from .settings import KIB
 from .shares import Shares
 
 if TYPE_CHECKING:
@@ -40,6 +44,8 @@ log = logging.getLogger("holdkit.server")
 
 PAGE: Final = 200
 """Entries sent together. Only the last one carries an id, so a client that reconnects may get up to this many again."""
+PACKET: Final = 256 * KIB
+"""Bytes of entries sent together, about: every stream may have as many in memory while its client takes them."""
 POLL: Final = 0.5
 FAREWELL: Final = 0.5
 """Seconds that a stream whose caller would no longer be admitted gets to say so."""
@@ -201,18 +207,24 @@ async def _entries(stream: Stream, follower: AsyncFollower, began: str, of_all: 
     while stream.bye is None and not committed.closed:
         count = committed.count
         try:
-            page = await follower.page(PAGE)
+            page = await follower.page(PAGE, PACKET)
         except CursorLost:
             yield sse("lost", b"{}")
             return
         if page:
-            show, last = positions.position, positions.cursor_behind(page[-1])
-            sent = [sse(one.action, encode(entry_answer(one, show, "", with_tenant=of_all))) for one in page[:-1]]
-            sent.append(sse(page[-1].action, encode(entry_answer(page[-1], show, last, with_tenant=of_all)), last))
-            yield b"".join(sent)
+            last = positions.cursor_behind(page[-1])
+            packet = partial(_packet, page, positions.position, last, of_all)
+            yield packet() if page.size < LARGE else await request.running.large_answers.off_loop(packet)
         if follower.at_end:
             await committed.wait(count, POLL)
     yield stream.bye or sse("bye", b"{}")
+
+
+def _packet(page: list[JournalEntry], show: ShowPosition, last: str, of_all: bool) -> bytes:
+    """Entries as events; only the last one has an id."""
+    sent = [sse(one.action, encode(entry_answer(one, show, "", with_tenant=of_all))) for one in page[:-1]]
+    sent.append(sse(page[-1].action, encode(entry_answer(page[-1], show, last, with_tenant=of_all)), last))
+    return b"".join(sent)
 
 
 async def summaries(stream: Stream, feed: Feed) -> AsyncGenerator[bytes, None]:

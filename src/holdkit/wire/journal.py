@@ -29,7 +29,7 @@ class JournalQuery(Struct, forbid_unknown_fields=True):
 
 
 class HistoryQuery(Struct, forbid_unknown_fields=True):
-    """The entries of a history, after a cursor. The history of a hold is complete, whatever the limit."""
+    """The entries of a history, after a cursor."""
 
     after: str | None = None
     limit: Limit = 100
@@ -112,6 +112,7 @@ class EntryPage(Struct):
 
     items: list[EntryAnswer]
     next: str | None
+    more: Annotated[bool, Meta(description="whether the page ended before the journal did: read on at once")]
     server_time: Time
 
 

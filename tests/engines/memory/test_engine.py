@@ -59,7 +59,7 @@ def test_after_closing_every_call_is_an_error() -> None:
     engine = EngineCalls().engine
     engine.close()
     engine.close()
-    for call in (lambda: engine.apply([]), lambda: engine.read(FindEnds()), engine.verify):
+    for call in (lambda: engine.apply([]), lambda: engine.read(FindEnds()), lambda: list(engine.verify())):
         with pytest.raises(EngineError, match=r"^holdkit: the engine is closed$"):
             call()
     with pytest.raises(EngineError, match="closed"):

@@ -273,7 +273,10 @@ def places(sql: str) -> int:
         ("prune_operations", "SEARCH holdkit_operations USING COVERING INDEX holdkit_operations_end (until<?)"),
         ("prune_holds", "SEARCH holdkit_holds USING COVERING INDEX holdkit_holds_kept (kept=? AND kept_from<?)"),
         ("load_retiring", "SEARCH holdkit_holds USING INDEX holdkit_holds_kept (kept=? AND kept_from<?)"),
-        ("read_history", "SEARCH holdkit_journal USING INDEX holdkit_journal_subject (tenant=? AND subject=?)"),
+        (
+            "read_history",
+            "SEARCH holdkit_journal USING INDEX holdkit_journal_subject (tenant=? AND subject=? AND rowid>?)",
+        ),
         ("read_pool", "SEARCH l USING PRIMARY KEY (tenant=? AND pool=? AND deadline<?)"),
         ("read_pools", "SEARCH p USING PRIMARY KEY (tenant=? AND id>? AND id<?)"),
         ("read_pools_of_entity", "SEARCH p USING INDEX holdkit_pools_entity (tenant=? AND entity=? AND id>? AND id<?)"),

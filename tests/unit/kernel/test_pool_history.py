@@ -88,17 +88,24 @@ def test_it_goes_on_where_it_was_and_outlives_the_pool(store: Store) -> None:
     assert told(paged(hk, "p", 2)) == [("pool.created", "p"), *later]
 
 
-def test_a_hold_has_its_history_whole_and_behind_a_cursor(store: Store) -> None:
+def test_a_hold_has_its_history_in_pages_too(store: Store) -> None:
     hk = store.open()
     hk.create_pool("p", 1)
     hold = hk.hold("p", ttl=60)
     for _ in range(3):
         hk.extend(hold, by=1)
-    story = hk.history(hold, limit=1)
+    story = hk.history(hold)
+    assert not story.more
     assert [str(entry.action) for entry in story] == ["hold.held", *["hold.extended"] * 3]
     assert holdkit.reconstruct(story) == hk.get(hold)
     assert told(hk.history(hold, after=story[1].cursor)) == told(story[2:])
     assert hk.history(hold, after=story[-1].cursor) == []
+    pages, after = [], None
+    while page := hk.history(hold, after=after, limit=3):
+        pages.append((len(page), page.more))
+        assert told(page) == told(story[: len(page)])
+        story, after = story[len(page) :], page[-1].cursor
+    assert pages == [(3, True), (1, False)]
 
 
 @pytest.mark.parametrize(

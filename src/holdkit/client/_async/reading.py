@@ -8,7 +8,6 @@ from contextlib import suppress
 from typing import Any
 from uuid import UUID
 
-import httpx
 import msgspec
 
 from ...core.codec import is_ticket
@@ -36,9 +35,9 @@ from ..answers import (
     limits_in,
     pool_from,
     pool_in,
-    read_entries,
     read_hold,
     read_holds,
+    read_more_entries,
     read_pools,
     read_record,
     read_records,
@@ -81,9 +80,8 @@ class AsyncRemoteReads(AsyncRemoteCalls):
         """Pools in order of id; archived ones only if asked for. For the next page pass the last id as `after`."""
         no_transaction(tx)
         flag(archived, "archived")
-        query = {"prefix": prefix, "archived": "true" if archived else "false", "after": after, "limit": limit}
-        answer = await self._transport.ask("GET", "/v1/pools", params=query)
-        return [pool_from(document) for document in read_pools(answer.content).items]
+        found = await self._pages("/v1/pools", read_pools, limit, after=after, prefix=prefix, archived=archived)
+        return [pool_from(document) for document in found]
 
     async def get(self, hold: Hold | str | UUID, *, tx: Any = None) -> Hold:
         """A hold as it is now, without its token. Raises `HoldNotFound` or `HoldRetired`."""
@@ -104,22 +102,20 @@ class AsyncRemoteReads(AsyncRemoteCalls):
     ) -> list[Hold]:
         """Holds in order of id; for the next page pass the last id as `after`."""
         no_transaction(tx)
-        fields = {"pool": pool, "state": state, "entity": entity, "after": after, "limit": limit}
-        query = {name: str(value) for name, value in fields.items() if value is not None}
-        answer = await self._transport.ask("GET", "/v1/holds", params=query)
-        return [Hold(row_from(document)) for document in read_holds(answer.content).items]
+        found = await self._pages("/v1/holds", read_holds, limit, after=after, pool=pool, state=state, entity=entity)
+        return [Hold(row_from(document)) for document in found]
 
     async def history(
         self, subject: Hold | str | UUID, *, after: str | None = None, limit: int = 1_000
     ) -> list[EntryAnswer]:
-        """All entries about a hold; or about a pool, by its id, and the holds on it: up to `limit` entries. In
-        journal order, after a cursor. Raises `CursorLost`."""
+        """Entries about a hold; or about a pool, by its id, and the holds on it: up to `limit` of them, in journal
+        order, after a cursor. Raises `CursorLost`."""
         named = subject if isinstance(subject, str) and not is_ticket(subject) else reference(subject, None)[0]
         try:
             path = path_of("holds", check_hold_id(normalised_id(named)), "history")
         except InvalidRequest:
             path = path_of("pools", text(named, "subject", 512), "history")
-        return _entries(await self._get(path, limit=limit, after=after))
+        return await self._pages(path, read_more_entries, limit, after=after)
 
     async def journal(
         self, *, after: str | None = None, limit: int = 1_000, tenant: Tenants = None
@@ -127,7 +123,7 @@ class AsyncRemoteReads(AsyncRemoteCalls):
         """Up to `limit` entries in order, after a cursor. Raises `CursorLost`. `tenant=ALL`, with a key of the
         default tenant: those of all tenants."""
         of_everybody = True if of_all(tenant) else None
-        return _entries(await self._get("/v1/journal", limit=limit, after=after, all_tenants=of_everybody))
+        return await self._pages("/v1/journal", read_more_entries, limit, after=after, all_tenants=of_everybody)
 
     async def cursor(self, *, back: int = 0) -> str:
         """A cursor after everything that is in the journal now, or with `back` that many entries earlier in each
@@ -205,8 +201,8 @@ class AsyncRemoteReads(AsyncRemoteCalls):
     async def records(self, kind: str, *, after: str = "", limit: int = 100, tx: Any = None) -> list[Record]:
         """Records of a kind in order of id."""
         no_transaction(tx)
-        answer = await self._get("/v1/records", kind=text(kind, "kind", 64), after=after, limit=limit)
-        return [record_from(document) for document in read_records(answer.content).items]
+        found = await self._pages("/v1/records", read_records, limit, after=after, kind=text(kind, "kind", 64))
+        return [record_from(document) for document in found]
 
     async def tenants(self, *, after: str = "", limit: int = 100) -> list[str]:
         """Names of the tenants that have pools or API keys, in order: for keys of the default tenant, which has no name
@@ -289,7 +285,3 @@ class AsyncRemoteReads(AsyncRemoteCalls):
         """The server's counters since it started."""
         answer = await self._transport.ask("GET", "/v1/stats")
         return msgspec.json.decode(answer.content, type=dict[str, Any])
-
-
-def _entries(answer: httpx.Response) -> list[EntryAnswer]:
-    return read_entries(answer.content).items

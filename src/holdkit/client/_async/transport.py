@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio  # async-only
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Protocol, TypeVar
 from uuid import uuid4
 
 import httpx
@@ -29,7 +29,22 @@ from ..stream import StreamHandle
 # sync-only: from time import sleep
 
 
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
 MAX_KEY = 200
+
+
+class ItemPage(Protocol[T_co]):
+    """A page of a list."""
+
+    @property
+    def items(self) -> Sequence[T_co]:
+        """In order."""
+
+    @property
+    def next(self) -> str | None:
+        """Where the next page begins; None after the last one."""
 
 
 class AsyncTransport:
@@ -198,6 +213,19 @@ class AsyncRemoteCalls:
         document = read_hold(answer.content)
         self._clock.observe(document.server_time, answer)
         return hold_from(document, owner, durability_of(answer))
+
+    async def _pages(
+        self, path: str, read: Callable[[bytes], ItemPage[T]], limit: int, *, after: str | None, **query: Any
+    ) -> list[T]:
+        """As many items as were asked for, from as many pages as that takes: a page ends at its bytes too."""
+        found: list[T] = []
+        left = limit
+        while True:
+            page = read((await self._get(path, limit=left, after=after, **query)).content)
+            found += page.items
+            after, left = page.next, limit - len(found)
+            if after is None or left <= 0:
+                return found
 
     async def _get(self, path: str, **query: Any) -> httpx.Response:
         """Read; a parameter that is None is not sent."""

@@ -17,7 +17,7 @@ from ...faces.claim import Claim
 from ...faces.keys import CLAIMS, claim_pool, key
 from ...kernel.context import Call
 from ...kernel.normalise import reference
-from ...wire.claims import ConfirmClaim, EndClaim, ExtendClaim, ForgetClaim, NewClaim
+from ...wire.claims import ClaimPage, ConfirmClaim, EndClaim, ExtendClaim, ForgetClaim, NewClaim
 from ..answers import claim_from, durability_of, read_claim, read_claims
 from ..requests import duration, path_of, seconds
 from .transport import RemoteCalls, no_transaction
@@ -92,19 +92,20 @@ class RemoteClaims(RemoteCalls):
         if id is not None:
             found = self._by_id(id)
         else:
-            page = self._page(self._get("/v1/claims", key=key, type=type, value=value))
+            answer = self._get("/v1/claims", key=key, type=type, value=value)
+            page = self._claims_in(read_claims(answer.content), answer)
             found = page[0] if page else None
         return found if found is not None and (not active_only or self.is_active(found)) else None
 
     def linked(self, entity: str, *, after: str = "", limit: int = 100, tx: Any = None) -> list[Claim]:
         """The keys that were confirmed for an entity, in order of id; for the next page pass the last id as `after`."""
         no_transaction(tx)
-        return self._page(self._get("/v1/claims", entity=entity, after=after, limit=limit))
+        return self._listed(after, limit, entity=entity)
 
     def listed(self, *, after: str = "", limit: int = 100, tx: Any = None) -> list[Claim]:
         """Every key that is stored, in order of id; for the next page pass the last id as `after`."""
         no_transaction(tx)
-        return self._page(self._get("/v1/claims", after=after, limit=limit))
+        return self._listed(after, limit)
 
     def is_reserved(self, type: str, value: str, *, tx: Any = None) -> bool:
         """Whether somebody has this key now: claimed and alive, or confirmed."""
@@ -138,8 +139,19 @@ class RemoteClaims(RemoteCalls):
         self._clock.observe(document.server_time, answer)
         return claim_from(document, owner, self._clock, durability_of(answer))
 
-    def _page(self, answer: httpx.Response) -> list[Claim]:
-        page = read_claims(answer.content)
+    def _listed(self, after: str, limit: int, **query: Any) -> list[Claim]:
+        """As many claims as were asked for, from as many pages as that takes."""
+        found: list[Claim] = []
+        left, begin = limit, after or None
+        while True:
+            answer = self._get("/v1/claims", after=begin, limit=left, **query)
+            page = read_claims(answer.content)
+            found += self._claims_in(page, answer)
+            begin, left = page.next, limit - len(found)
+            if begin is None or left <= 0:
+                return found
+
+    def _claims_in(self, page: ClaimPage, answer: httpx.Response) -> list[Claim]:
         self._clock.observe(page.server_time, answer)
         return [claim_from(document, None, self._clock) for document in page.items]
 

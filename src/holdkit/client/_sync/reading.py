@@ -9,7 +9,6 @@ from time import sleep
 from typing import Any
 from uuid import UUID
 
-import httpx
 import msgspec
 
 from ...core.codec import is_ticket
@@ -37,9 +36,9 @@ from ..answers import (
     limits_in,
     pool_from,
     pool_in,
-    read_entries,
     read_hold,
     read_holds,
+    read_more_entries,
     read_pools,
     read_record,
     read_records,
@@ -80,9 +79,8 @@ class RemoteReads(RemoteCalls):
         """Pools in order of id; archived ones only if asked for. For the next page pass the last id as `after`."""
         no_transaction(tx)
         flag(archived, "archived")
-        query = {"prefix": prefix, "archived": "true" if archived else "false", "after": after, "limit": limit}
-        answer = self._transport.ask("GET", "/v1/pools", params=query)
-        return [pool_from(document) for document in read_pools(answer.content).items]
+        found = self._pages("/v1/pools", read_pools, limit, after=after, prefix=prefix, archived=archived)
+        return [pool_from(document) for document in found]
 
     def get(self, hold: Hold | str | UUID, *, tx: Any = None) -> Hold:
         """A hold as it is now, without its token. Raises `HoldNotFound` or `HoldRetired`."""
@@ -103,26 +101,24 @@ class RemoteReads(RemoteCalls):
     ) -> list[Hold]:
         """Holds in order of id; for the next page pass the last id as `after`."""
         no_transaction(tx)
-        fields = {"pool": pool, "state": state, "entity": entity, "after": after, "limit": limit}
-        query = {name: str(value) for name, value in fields.items() if value is not None}
-        answer = self._transport.ask("GET", "/v1/holds", params=query)
-        return [Hold(row_from(document)) for document in read_holds(answer.content).items]
+        found = self._pages("/v1/holds", read_holds, limit, after=after, pool=pool, state=state, entity=entity)
+        return [Hold(row_from(document)) for document in found]
 
     def history(self, subject: Hold | str | UUID, *, after: str | None = None, limit: int = 1_000) -> list[EntryAnswer]:
-        """All entries about a hold; or about a pool, by its id, and the holds on it: up to `limit` entries. In
-        journal order, after a cursor. Raises `CursorLost`."""
+        """Entries about a hold; or about a pool, by its id, and the holds on it: up to `limit` of them, in journal
+        order, after a cursor. Raises `CursorLost`."""
         named = subject if isinstance(subject, str) and not is_ticket(subject) else reference(subject, None)[0]
         try:
             path = path_of("holds", check_hold_id(normalised_id(named)), "history")
         except InvalidRequest:
             path = path_of("pools", text(named, "subject", 512), "history")
-        return _entries(self._get(path, limit=limit, after=after))
+        return self._pages(path, read_more_entries, limit, after=after)
 
     def journal(self, *, after: str | None = None, limit: int = 1_000, tenant: Tenants = None) -> list[EntryAnswer]:
         """Up to `limit` entries in order, after a cursor. Raises `CursorLost`. `tenant=ALL`, with a key of the
         default tenant: those of all tenants."""
         of_everybody = True if of_all(tenant) else None
-        return _entries(self._get("/v1/journal", limit=limit, after=after, all_tenants=of_everybody))
+        return self._pages("/v1/journal", read_more_entries, limit, after=after, all_tenants=of_everybody)
 
     def cursor(self, *, back: int = 0) -> str:
         """A cursor after everything that is in the journal now, or with `back` that many entries earlier in each
@@ -200,8 +196,8 @@ class RemoteReads(RemoteCalls):
     def records(self, kind: str, *, after: str = "", limit: int = 100, tx: Any = None) -> list[Record]:
         """Records of a kind in order of id."""
         no_transaction(tx)
-        answer = self._get("/v1/records", kind=text(kind, "kind", 64), after=after, limit=limit)
-        return [record_from(document) for document in read_records(answer.content).items]
+        found = self._pages("/v1/records", read_records, limit, after=after, kind=text(kind, "kind", 64))
+        return [record_from(document) for document in found]
 
     def tenants(self, *, after: str = "", limit: int = 100) -> list[str]:
         """Names of the tenants that have pools or API keys, in order: for keys of the default tenant, which has no name
@@ -283,7 +279,3 @@ class RemoteReads(RemoteCalls):
         """The server's counters since it started."""
         answer = self._transport.ask("GET", "/v1/stats")
         return msgspec.json.decode(answer.content, type=dict[str, Any])
-
-
-def _entries(answer: httpx.Response) -> list[EntryAnswer]:
-    return read_entries(answer.content).items

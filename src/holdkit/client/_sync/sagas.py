@@ -36,8 +36,8 @@ class RemoteSagas(RemoteCalls, UnsupportedOfSagas):
 
     def list(self, *, phase: Phase | str | None = None, after: str = "", limit: int = 100) -> Listed:
         """Sagas in order of id, all or those in one phase; for the next page pass the last id as `after`."""
-        answer = self._get("/v1/sagas", phase=phase, after=after, limit=limit)
-        return [saga_from(document) for document in read_sagas(answer.content).items]
+        found = self._pages("/v1/sagas", read_sagas, limit, after=after, phase=phase)
+        return [saga_from(document) for document in found]
 
     def stuck(self, older_than: Ttl = "5m", *, limit: int = 100) -> Listed:
         """Sagas that somebody should look at: parked ones, and unfinished ones that have been in their phase for too

@@ -4,10 +4,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from time import sleep
-from typing import Any
+from typing import Any, Protocol, TypeVar
 from uuid import uuid4
 
 import httpx
@@ -27,7 +27,22 @@ from ..answers import ServerClock, durability_of, hold_from, read_hold, with_sen
 from ..problems import Attempts, Policy, error_from, read_problem
 from ..stream import StreamHandle
 
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
 MAX_KEY = 200
+
+
+class ItemPage(Protocol[T_co]):
+    """A page of a list."""
+
+    @property
+    def items(self) -> Sequence[T_co]:
+        """In order."""
+
+    @property
+    def next(self) -> str | None:
+        """Where the next page begins; None after the last one."""
 
 
 class Transport:
@@ -191,6 +206,19 @@ class RemoteCalls:
         document = read_hold(answer.content)
         self._clock.observe(document.server_time, answer)
         return hold_from(document, owner, durability_of(answer))
+
+    def _pages(
+        self, path: str, read: Callable[[bytes], ItemPage[T]], limit: int, *, after: str | None, **query: Any
+    ) -> list[T]:
+        """As many items as were asked for, from as many pages as that takes: a page ends at its bytes too."""
+        found: list[T] = []
+        left = limit
+        while True:
+            page = read((self._get(path, limit=left, after=after, **query)).content)
+            found += page.items
+            after, left = page.next, limit - len(found)
+            if after is None or left <= 0:
+                return found
 
     def _get(self, path: str, **query: Any) -> httpx.Response:
         """Read; a parameter that is None is not sent."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from itertools import islice
 from typing import Final
 
 import msgspec
@@ -92,27 +91,23 @@ class LogJournal:
     def forget(self, holds: Iterable[Key]) -> None:
         """Nothing to do: history stays in the log."""
 
-    def after(self, seq: int, limit: int, tenant: str | None) -> list[JournalRow]:
+    def after(self, seq: int, tenant: str | None) -> Iterator[JournalRow]:
         """Entries after a number, of one tenant or of all."""
-        rows: list[JournalRow] = []
         last = self.last_seq
         for frame in self._log.frames(seq):
             for number, entry in numbered(frame):
                 if seq < number <= last and (tenant is None or entry.tenant == tenant):
-                    rows.append(JournalRow(number, encode_entry(entry)))
-                    if len(rows) == limit:
-                        return rows
-        return rows
+                    yield JournalRow(number, encode_entry(entry))
 
-    def about(self, tenant: str, subject: str, limit: int | None) -> list[JournalRow]:
-        """The entries about a subject. Reads the whole log, but decodes only the frames that name the subject."""
-        found = (row for row in self._naming(tenant, subject, 0) if row[1].subject == subject)
-        return [JournalRow(number, encode_entry(entry)) for number, entry in islice(found, limit)]
+    def about(self, tenant: str, subject: str, seq: int) -> Iterator[JournalRow]:
+        """The entries about a subject after a number. Reads the log from there, but decodes only the frames that name the subject."""
+        found = (row for row in self._naming(tenant, subject, seq) if row[1].subject == subject)
+        return (JournalRow(number, encode_entry(entry)) for number, entry in found)
 
-    def touching(self, tenant: str, pool: str, seq: int, limit: int) -> list[JournalRow]:
+    def touching(self, tenant: str, pool: str, seq: int) -> Iterator[JournalRow]:
         """Entries after a number that touched a pool, found in the same way."""
         found = (row for row in self._naming(tenant, pool, seq) if touches(row[1], pool))
-        return [JournalRow(number, encode_entry(entry)) for number, entry in islice(found, limit)]
+        return (JournalRow(number, encode_entry(entry)) for number, entry in found)
 
     def _naming(self, tenant: str, name: str, seq: int) -> Iterator[Numbered]:
         """A tenant's entries after a number, in frames that have this text somewhere."""
@@ -125,8 +120,7 @@ class LogJournal:
 
     def at(self, seq: int) -> JournalRow | None:
         """The entry of this number, if it is there."""
-        rows = self.after(seq - 1, 1, None) if 0 < seq <= self.last_seq else []
-        return rows[0] if rows else None
+        return next(self.after(seq - 1, None), None) if 0 < seq <= self.last_seq else None
 
     def end(self) -> JournalRow | None:
         """The last entry, if there is any."""

@@ -9,14 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from heapq import merge
-from itertools import groupby
+from itertools import groupby, starmap
 from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
+from msgspec import structs
 
 from ...core.codec import decode_entry, digest
 from ...core.lanes import lane_of_pool
 from ...core.model import Limits, Slot
+from ...core.pages import Page, page_of
 from ...core.reading import (
     ROW_BYTES,
     CountEntries,
@@ -34,6 +36,7 @@ from ...core.reading import (
     RowCount,
     Survey,
     TakeSurvey,
+    row_bytes,
 )
 from ..whole_journal import find_touching, written
 from .connections import PipelineConnection
@@ -123,14 +126,15 @@ def _number(reader: Reader) -> None:
         ))  # fmt: skip
 
 
-def read_journal(reader: Reader, query: ReadJournal) -> list[JournalRow]:
+def read_journal(reader: Reader, query: ReadJournal) -> Page[JournalRow]:
     """Entries after a position: in order within each lane, and the lanes merged by time."""
     number(reader)
     after, lanes = query.after, list(range(reader.lanes))
     if reader.options.distributed:  # only those with new entries
         lanes = [lane for lane, seq in reader.fetch("read_heads") if seq > after.get(lane, 0)]
-    rows = reader.fetch("read_journal", (lanes, [after.get(lane, 0) for lane in lanes], query.tenant, query.limit))
-    return _merged(rows)[: query.limit]
+    positions = [after.get(lane, 0) for lane in lanes]
+    rows = reader.fetch("read_journal", (lanes, positions, query.tenant, query.limit, query.max_bytes))
+    return page_of(_merged(rows), row_bytes, query.limit, query.max_bytes)
 
 
 def _merged(rows: Iterable[Row]) -> list[JournalRow]:
@@ -140,38 +144,44 @@ def _merged(rows: Iterable[Row]) -> list[JournalRow]:
     return list(merge(*lanes, key=lambda row: decode_entry(row.text).slot))
 
 
-def read_history(reader: Reader, query: ReadHistory) -> list[JournalRow]:
+def read_history(reader: Reader, query: ReadHistory) -> Page[JournalRow]:
     """The entries about one subject: kind/id for a record, the id for a hold, anything else is a pool."""
-    found = _about(reader, query)
-    while not all(row.seq for row in found):
-        number(reader)
-        found = _about(reader, query)
-    return found
-
-
-def _about(reader: Reader, query: ReadHistory) -> list[JournalRow]:
-    """The same, including entries that have no number yet."""
     lanes = sorted(lanes_about(query, reader.lanes))
+    while True:
+        found = _about(reader, query, lanes)
+        if not all(row.seq for row in found):
+            number(reader)
+            continue
+        shown = [row for row in found if len(lanes) == 1 or not decode_entry(row.text).part]
+        if shown or not found.more:
+            return Page(shown, more=found.more)
+        query = structs.replace(query, after={**query.after, **{row.lane: row.seq for row in found}})
+
+
+def _about(reader: Reader, query: ReadHistory, lanes: Sequence[int]) -> Page[JournalRow]:
+    """The same, including entries that have no number yet, and parts of entries of other lanes."""
     script = _find_about(query, lanes)
-    found = [JournalRow(*row) for rows in reader.run(reader.proved(script, query)) for row in rows]
-    return [row for row in found if len(lanes) == 1 or not decode_entry(row.text).part][: query.limit]
+    found = (JournalRow(*row) for rows in reader.run(reader.proved(script, query)) for row in rows)
+    return page_of(found, row_bytes, query.limit, query.max_bytes)
 
 
 def _find_about(query: ReadHistory, lanes: Sequence[int]) -> Script[list[list[Row]]]:
-    return (yield tuple(("read_history", (lane, query.tenant, query.subject, query.limit)) for lane in lanes))
+    tenant, subject, limit, after, most = query.tenant, query.subject, query.limit, query.after, query.max_bytes
+    return (yield tuple(("read_history", (lane, tenant, subject, limit, after.get(lane, 0), most)) for lane in lanes))
 
 
-def read_pool_history(reader: Reader, query: ReadPoolHistory) -> list[JournalRow]:
+def read_pool_history(reader: Reader, query: ReadPoolHistory) -> Page[JournalRow]:
     """Entries that touched a pool, all in its lane."""
     tenant, name = query.tenant, written(query.pool)
     lane = lane_of_pool((tenant, query.pool), reader.lanes)
 
-    def find(after: int, upto: int, most: int) -> list[JournalRow]:
-        return [JournalRow(*row) for row in reader.fetch("search_entries", (lane, after, upto, tenant, name, most))]
+    def find(after: int, upto: int) -> Page[JournalRow]:
+        rows = reader.fetch("search_entries", (lane, after, upto, tenant, name, query.limit, query.max_bytes))
+        return page_of(starmap(JournalRow, rows), row_bytes, query.limit, query.max_bytes)
 
     number(reader)
     last = sum(seq for its, seq in reader.fetch("read_heads") if its == lane)
-    return find_touching(query.pool, query.after.get(lane, 0), last, query.limit, find)
+    return find_touching(query, query.after.get(lane, 0), last, find)
 
 
 def find_ends(reader: Reader, _: FindEnds) -> list[JournalRow]:

@@ -17,6 +17,7 @@ from typing import Any, Final, TypeVar
 
 from ...core.lanes import lane_of_hold, lane_of_pool, lane_of_record
 from ...core.model import Pool, Record, Slot, StoredHold
+from ...core.pages import Page, hold_bytes, page_of, record_bytes, text_bytes
 from ...core.reading import (
     FindHold,
     FindPool,
@@ -141,24 +142,30 @@ def find_record(options: BatchOptions, query: FindRecord) -> Script[Record | Non
     return record_of(rows[0]) if rows else None
 
 
-def list_holds(options: BatchOptions, query: ListHolds) -> Script[list[StoredHold]]:
+def list_holds(options: BatchOptions, query: ListHolds) -> Script[Page[StoredHold]]:
     """Holds by id, in the state they show now, page by page until there are enough."""
     state = query.state and query.state.value
-    found: list[StoredHold] = []
+    found: Page[StoredHold] = Page()
     begin = first_id_after(query.after)
-    while len(found) < query.limit and begin is not None:
-        page = (begin, state, query.pool, query.limit)
+    while not found.more and begin is not None:
+        page = (begin, state, query.pool, query.limit, query.max_bytes)
         if query.entity is not None:
             rows = yield from query_one("read_holds_of_entity", (options.slot, query.tenant, query.entity, *page))
         else:
             rows = yield from query_one("read_holds", (options.slot, query.tenant, *page))
-        rows = sorted(rows, key=itemgetter(1))[: query.limit]
-        holds = yield from as_shown(options, rows)
-        found += [hold for hold in holds if hold is not None and query.state in (None, hold.state)]
-        if len(rows) < query.limit:
+        read = page_of(sorted(rows, key=itemgetter(1)), _hold_row_bytes, query.limit, query.max_bytes)
+        holds = yield from as_shown(options, read)
+        shown = [hold for hold in holds if hold is not None and query.state in (None, hold.state)]
+        found = page_of([*found, *shown], hold_bytes, query.limit, query.max_bytes)
+        if not read.more:
             break
-        begin = first_id_after(rows[-1][1])
-    return found[: query.limit]
+        begin = first_id_after(read[-1][1])
+    return found
+
+
+def _hold_row_bytes(row: Row) -> int:
+    """As the statement counts them."""
+    return text_bytes(row[2]) + text_bytes(row[13])
 
 
 def first_id_after(text: str) -> str | None:
@@ -178,10 +185,10 @@ def first_id_after(text: str) -> str | None:
     return f"{number:032x}" if digits and number < 1 << 128 else None
 
 
-def list_records(_: BatchOptions, query: ListRecords) -> Script[list[Record]]:
+def list_records(_: BatchOptions, query: ListRecords) -> Script[Page[Record]]:
     """A page of records of one kind."""
-    rows = yield from query_one("read_records", (query.tenant, query.kind, query.after, query.limit))
-    return [record_of(row) for row in sorted(rows, key=itemgetter(2))[: query.limit]]
+    rows = yield from query_one("read_records", (query.tenant, query.kind, query.after, query.limit, query.max_bytes))
+    return page_of(map(record_of, sorted(rows, key=itemgetter(2))), record_bytes, query.limit, query.max_bytes)
 
 
 def list_tenants(_: BatchOptions, query: ListTenants) -> Script[list[str]]:

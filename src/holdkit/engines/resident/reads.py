@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from ...core.audit import Numbered
 from ...core.model import Key, Limits, Pool, Record, Slot, State, StoredHold
+from ...core.pages import Page, hold_bytes, page_of, record_bytes
 from ...core.reading import (
     ROW_BYTES,
     CountEntries,
@@ -38,6 +39,7 @@ from ...core.reading import (
     Survey,
     TakeSurvey,
     entry_of,
+    row_bytes,
     seen_hold,
     seen_pool,
 )
@@ -55,15 +57,15 @@ class Journal(Protocol):
         """Drop what is kept for these holds: they were removed from the tables."""
         ...
 
-    def after(self, seq: int, limit: int, tenant: str | None, /) -> list[JournalRow]:
+    def after(self, seq: int, tenant: str | None, /) -> Iterator[JournalRow]:
         """Entries after a sequence number, of one tenant or of all."""
         ...
 
-    def about(self, tenant: str, subject: str, limit: int | None, /) -> list[JournalRow]:
-        """The entries about a subject, all of them or the first `limit`."""
+    def about(self, tenant: str, subject: str, seq: int, /) -> Iterator[JournalRow]:
+        """The entries about a subject after a sequence number."""
         ...
 
-    def touching(self, tenant: str, pool: str, seq: int, limit: int, /) -> list[JournalRow]:
+    def touching(self, tenant: str, pool: str, seq: int, /) -> Iterator[JournalRow]:
         """Entries after a sequence number that changed a pool."""
         ...
 
@@ -138,7 +140,7 @@ def find_hold(reader: Reader, query: FindHold) -> StoredHold | None:
     return reader.hold(reader.tables.holds.get(query.key))
 
 
-def list_holds(reader: Reader, query: ListHolds) -> list[StoredHold]:
+def list_holds(reader: Reader, query: ListHolds) -> Page[StoredHold]:
     """Holds in order of id."""
     found = (
         hold
@@ -148,7 +150,7 @@ def list_holds(reader: Reader, query: ListHolds) -> list[StoredHold]:
         and (query.entity is None or hold.entity == query.entity)
         and (query.pool is None or any(leg.pool == query.pool for leg in hold.legs))
     )
-    return list(islice(found, query.limit))
+    return page_of(found, hold_bytes, query.limit, query.max_bytes)
 
 
 def find_record(reader: Reader, query: FindRecord) -> Record | None:
@@ -156,11 +158,11 @@ def find_record(reader: Reader, query: FindRecord) -> Record | None:
     return reader.tables.records.get(query.key)
 
 
-def list_records(reader: Reader, query: ListRecords) -> list[Record]:
+def list_records(reader: Reader, query: ListRecords) -> Page[Record]:
     """Records of a kind in order of id."""
     records = reader.tables.records
     found = (records[key] for key in keys_after(records, (query.tenant, query.kind, query.after)))
-    return list(islice(found, query.limit))
+    return page_of(found, record_bytes, query.limit, query.max_bytes)
 
 
 def list_tenants(reader: Reader, query: ListTenants) -> list[str]:
@@ -195,7 +197,7 @@ def count_entries(reader: Reader, query: CountEntries) -> EntryCount:
     if not journal.permanent:
         return EntryCount({}, {0: journal.last_seq}, False)
     limit = min(query.limit, SAMPLE)  # everybody waits meanwhile
-    rows = journal.after(after, limit, None)
+    rows = list(islice(journal.after(after, None), limit))
     for row in rows:
         tenant = entry_of(row).tenant
         count, size = found.get(tenant, (0, 0))
@@ -203,19 +205,22 @@ def count_entries(reader: Reader, query: CountEntries) -> EntryCount:
     return EntryCount(found, {0: rows[-1].seq if rows else after}, len(rows) == limit)
 
 
-def read_journal(reader: Reader, query: ReadJournal) -> list[JournalRow]:
+def read_journal(reader: Reader, query: ReadJournal) -> Page[JournalRow]:
     """Entries after a sequence number; there is one lane."""
-    return reader.journal.after(query.after.get(0, 0), query.limit, query.tenant)
+    rows = reader.journal.after(query.after.get(0, 0), query.tenant)
+    return page_of(rows, row_bytes, query.limit, query.max_bytes)
 
 
-def read_history(reader: Reader, query: ReadHistory) -> list[JournalRow]:
+def read_history(reader: Reader, query: ReadHistory) -> Page[JournalRow]:
     """Entries about a subject."""
-    return reader.journal.about(query.tenant, query.subject, query.limit)
+    rows = reader.journal.about(query.tenant, query.subject, query.after.get(0, 0))
+    return page_of(rows, row_bytes, query.limit, query.max_bytes)
 
 
-def read_pool_history(reader: Reader, query: ReadPoolHistory) -> list[JournalRow]:
+def read_pool_history(reader: Reader, query: ReadPoolHistory) -> Page[JournalRow]:
     """Entries that changed a pool."""
-    return reader.journal.touching(query.tenant, query.pool, query.after.get(0, 0), query.limit)
+    rows = reader.journal.touching(query.tenant, query.pool, query.after.get(0, 0))
+    return page_of(rows, row_bytes, query.limit, query.max_bytes)
 
 
 def find_entries(reader: Reader, query: FindEntries) -> list[JournalRow]:

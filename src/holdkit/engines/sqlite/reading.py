@@ -7,14 +7,16 @@ an index answers it: by entity, and by pool for those still held (through the ou
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from itertools import starmap
 from threading import Lock
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from ...core.model import Key, Limits, Pool, Record, Slot, State, StoredHold
+from ...core.pages import Page, hold_bytes, page_of, record_bytes
 from ...core.reading import (
     ROW_BYTES,
     CountEntries,
@@ -42,6 +44,7 @@ from ...core.reading import (
     Survey,
     TakeSurvey,
     beyond,
+    row_bytes,
     seen_hold,
     seen_pool,
 )
@@ -172,7 +175,7 @@ def find_hold(at: At, query: FindHold) -> StoredHold | None:
     return _hold(rows[0], at) if rows else None
 
 
-def list_holds(at: At, query: ListHolds) -> list[StoredHold]:
+def list_holds(at: At, query: ListHolds) -> Page[StoredHold]:
     """Holds by id, in the state they show now."""
     name = "read_holds"
     parameters: dict[str, Any] = {"tenant": query.tenant, "after": query.after}
@@ -182,21 +185,16 @@ def list_holds(at: At, query: ListHolds) -> list[StoredHold]:
     elif query.pool is not None and query.state is State.HELD:
         name = "read_holds_of_pool"
         parameters = {"tenant": query.tenant, "after": query.after, "pool": query.pool, "now": at.now}
-    return _take(at.driver.each(name, parameters), query, at)
+    return page_of(_wanted(at.driver.each(name, parameters), query, at), hold_bytes, query.limit, query.max_bytes)
 
 
-def _take(rows: Iterable[Row], query: ListHolds, at: At) -> list[StoredHold]:
-    found: list[StoredHold] = []
+def _wanted(rows: Iterable[Row], query: ListHolds, at: At) -> Iterator[StoredHold]:
     for row in rows:
         hold = _hold(row, at)
         if hold is None or (query.state is not None and hold.state is not query.state):
             continue
-        if query.pool is not None and all(leg.pool != query.pool for leg in hold.legs):
-            continue
-        found.append(hold)
-        if len(found) >= query.limit:
-            break
-    return found
+        if query.pool is None or any(leg.pool == query.pool for leg in hold.legs):
+            yield hold
 
 
 def find_record(at: At, query: FindRecord) -> Record | None:
@@ -205,10 +203,10 @@ def find_record(at: At, query: FindRecord) -> Record | None:
     return record_of(rows[0]) if rows else None
 
 
-def list_records(at: At, query: ListRecords) -> list[Record]:
+def list_records(at: At, query: ListRecords) -> Page[Record]:
     """A page of records of one kind."""
-    rows = at.driver.ask("read_records", (query.tenant, query.kind, query.after, query.limit))
-    return [record_of(row) for row in rows]
+    rows = at.driver.each("read_records", (query.tenant, query.kind, query.after, query.limit))
+    return page_of(map(record_of, rows), record_bytes, query.limit, query.max_bytes)
 
 
 def list_tenants(at: At, query: ListTenants) -> list[str]:
@@ -240,31 +238,42 @@ def count_entries(at: At, query: CountEntries) -> EntryCount:
     return EntryCount(found, {0: upto}, upto < last)
 
 
-def read_journal(at: At, query: ReadJournal) -> list[JournalRow]:
+def read_journal(at: At, query: ReadJournal) -> Page[JournalRow]:
     """Entries after a number of the one lane."""
     after = query.after.get(0, 0)
     if query.tenant is None:
-        rows = at.driver.ask("read_journal", (after, query.limit))
-    else:
-        rows = at.driver.ask("read_journal_of_tenant", (query.tenant, after, query.limit))
-    return [JournalRow(*row) for row in rows]
+        return _entries(at, query.limit, query.max_bytes, "read_journal", (after, query.limit))
+    parameters = (query.tenant, after, query.limit)
+    return _entries(at, query.limit, query.max_bytes, "read_journal_of_tenant", parameters)
 
 
-def read_history(at: At, query: ReadHistory) -> list[JournalRow]:
+def _entries(
+    at: At, limit: int | None, max_bytes: int | None, name: str, parameters: Sequence[Any]
+) -> Page[JournalRow]:
+    """A page of entries. Their rows are fetched one by one: those that do not fit are never in memory."""
+    if max_bytes is None:
+        rows = [JournalRow(*row) for row in at.driver.ask(name, parameters)]
+        return Page(rows, more=len(rows) == limit)
+    return page_of(starmap(JournalRow, at.driver.each(name, parameters)), row_bytes, limit, max_bytes)
+
+
+def read_history(at: At, query: ReadHistory) -> Page[JournalRow]:
     """The entries about one subject."""
     most = -1 if query.limit is None else query.limit
-    return [JournalRow(*row) for row in at.driver.ask("read_history", (query.tenant, query.subject, most))]
+    parameters = (query.tenant, query.subject, query.after.get(0, 0), most)
+    return _entries(at, query.limit, query.max_bytes, "read_history", parameters)
 
 
-def read_pool_history(at: At, query: ReadPoolHistory) -> list[JournalRow]:
+def read_pool_history(at: At, query: ReadPoolHistory) -> Page[JournalRow]:
     """Entries that touched a pool."""
     name = written(query.pool)
 
-    def look(after: int, upto: int, most: int) -> list[JournalRow]:
-        return [JournalRow(*row) for row in at.driver.ask("read_naming", (after, upto, query.tenant, name, most))]
+    def look(after: int, upto: int) -> Page[JournalRow]:
+        parameters = (after, upto, query.tenant, name, query.limit)
+        return _entries(at, query.limit, query.max_bytes, "read_naming", parameters)
 
     last = sum(end.seq for end in find_ends(at, FindEnds()))
-    return find_touching(query.pool, query.after.get(0, 0), last, query.limit, look)
+    return find_touching(query, query.after.get(0, 0), last, look)
 
 
 def find_entries(at: At, query: FindEntries) -> list[JournalRow]:

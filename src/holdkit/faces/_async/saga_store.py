@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 from ...core.codec import canonical_json
 from ...core.commands import Ttl
 from ...core.model import SECOND, Record, Slot
+from ...core.pages import Page, record_bytes
 from ...core.reading import FindRecord, ListRecords, ReadClock
 from ...core.validation import invalid, whole
 from ...errors import HoldkitError, OperationConflict, OutcomeUnknown, SagaBusy, SagaCancelled, SagaParked, plain
@@ -38,7 +39,7 @@ from ..saga_records import (
 from ..saga_steps import UNFINISHED, Phase
 from .saga_driving import Aborted, AsyncSagaDriver, write_step
 
-Listed: TypeAlias = "list[SagaRecord]"
+Listed: TypeAlias = Page[SagaRecord]
 PAGE = 200
 
 
@@ -62,14 +63,23 @@ class AsyncSagaReads:
         if after != "":
             checked_id(after)
         kind = OPEN if phase in UNFINISHED else PARKED if phase == Phase.PARKED else KIND
-        found: Listed = []
+        found = Listed()
         async for record in self._walk(kind, after):
             seen = to_saga_record(record, read_body(record))
             if phase is None or seen.phase == phase:
-                found.append(seen)
-                if len(found) == limit:
+                self._add(found, seen, record, limit)
+                if found.more:
                     break
         return found
+
+    def _add(self, found: Listed, seen: SagaRecord, record: Record, limit: int) -> None:
+        """Add a saga to a page, if there is room for it."""
+        most, with_it = self._executor.page_bytes, found.size + record_bytes(record)
+        if found and most is not None and with_it > most:
+            found.more = True
+            return
+        found.append(seen)
+        found.size, found.more = with_it, len(found) == limit
 
     async def stuck(self, older_than: Ttl = "5m", *, limit: int = 100) -> Listed:
         """Sagas that somebody should look at: parked ones, and unfinished ones that have been in their phase for too
@@ -77,13 +87,13 @@ class AsyncSagaReads:
         whole(limit, "limit", 1, 1_000)
         oldest = span(older_than, "older_than")
         now = await self._now()
-        found: Listed = []
+        found = Listed()
         for kind in (PARKED, OPEN):
             async for record in self._walk(kind, ""):
                 seen = to_saga_record(record, read_body(record))
                 if kind == PARKED or seen.since_slot + oldest <= now:
-                    found.append(seen)
-                if len(found) == limit:
+                    self._add(found, seen, record, limit)
+                if found.more:
                     return found
         return found
 
@@ -97,12 +107,12 @@ class AsyncSagaReads:
         """The sagas that a kind of index record lists, in order of id. (One that changes meanwhile may be missed, or
         seen as it was.)"""
         while True:
-            page = await self._executor.read(ListRecords(self._tenant, kind, after, PAGE))
+            page = await self._executor.read(ListRecords(self._tenant, kind, after, PAGE, self._executor.page_bytes))
             for row in page:
                 record = row if kind == KIND else await self._find(row.id)
                 if record is not None:
                     yield record
-            if len(page) < PAGE:
+            if not page.more:
                 return
             after = page[-1].id
 

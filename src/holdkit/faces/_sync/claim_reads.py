@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from ...core.model import SECOND, Pool, State, StoredHold
 from ...core.outcomes import Survives
+from ...core.pages import Page, hold_bytes
 from ...core.reading import FindHold, FindPool, ListPools
 from ...core.validation import invalid, text, whole
 from ...errors import Overloaded
@@ -48,27 +49,44 @@ class ClaimReads:
         claim = self._claim_from(*found)
         return claim if not active_only or self.is_active(claim) else None
 
-    def linked(self, entity: str, *, after: str = "", limit: int = 100, tx: Any = None) -> list[Claim]:
+    def linked(self, entity: str, *, after: str = "", limit: int = 100, tx: Any = None) -> Page[Claim]:
         """The keys that were confirmed for an entity, in order of id; for the next page pass the last id as `after`."""
         whole(limit, "limit", 1, 1_000)
         start = claim_pool(after) if after != "" else ""
         text(entity, "entity", 256)
-        found: list[Claim] = []
+        found: Page[Claim] = Page()
         while True:
             pools = self._executor.read(ListPools(self._tenant, CLAIMS, start, limit, entity), tx)
-            claims = [self._claim_from(pool, self._hold_of(pool, tx)) for pool in pools]
-            found += [claim for claim in claims if claim.state is State.CONFIRMED]  # others have been freed since
-            if len(found) >= limit or len(pools) < limit:
-                return found[:limit]
+            self._add(found, pools, limit, tx, confirmed=True)  # others have been freed since
+            if found.more or len(pools) < limit:
+                return found
             start = pools[-1].id
 
-    def listed(self, *, after: str = "", limit: int = 100, tx: Any = None) -> list[Claim]:
+    def listed(self, *, after: str = "", limit: int = 100, tx: Any = None) -> Page[Claim]:
         """Every key that is stored, in its present or last life, in order of id; for the next page pass the last id
         as `after`."""
         whole(limit, "limit", 1, 1_000)
         start = claim_pool(after) if after != "" else ""
-        pools = self._executor.read(ListPools(self._tenant, CLAIMS, start, limit), tx)
-        return [self._claim_from(pool, self._hold_of(pool, tx)) for pool in pools]
+        found: Page[Claim] = Page()
+        self._add(found, self._executor.read(ListPools(self._tenant, CLAIMS, start, limit), tx), limit, tx)
+        return found
+
+    def _add(self, found: Page[Claim], pools: list[Pool], limit: int, tx: Any, *, confirmed: bool = False) -> None:
+        """Add the claims of these pools to a page, as many as fit. Claims of one hold may each have all of its legs."""
+        most = self._executor.page_bytes
+        for pool in pools:
+            hold = self._hold_of(pool, tx)
+            claim = self._claim_from(pool, hold)
+            if confirmed and claim.state is not State.CONFIRMED:
+                continue
+            found.size += 500 if hold is None else hold_bytes(hold)
+            found.more = bool(found) and most is not None and found.size > most
+            if found.more:
+                return
+            found.append(claim)
+            found.more = len(found) == limit
+            if found.more:
+                return
 
     def is_reserved(self, type: str, value: str, *, tx: Any = None) -> bool:
         """Whether somebody has this key now: claimed and alive, or confirmed."""

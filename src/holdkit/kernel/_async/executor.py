@@ -95,11 +95,15 @@ class AsyncExecutor:
         self.mint = Mint(engine.clock, randomness, engine.lanes)
         self.shown = Shown()
         """What named followers of this process were shown last."""
+        self.page_bytes: int | None = None
+        """About how many bytes of rows a page has at most; None: as many as its limit allows."""
 
-    def for_client(self, client_id: str) -> Self:
-        """An executor for one client of a server: an answer that contains a token is not given to another client."""
+    def for_client(self, client_id: str, page_bytes: int | None = None) -> Self:
+        """An executor for one client of a server: an answer that contains a token is not given to another client, and pages are
+        bounded in bytes."""
         other = copy(self)
         other.mint = self.mint.for_client(client_id)
+        other.page_bytes = page_bytes
         return other
 
     @property

@@ -10,6 +10,7 @@ from ...core.codec import digest
 from ...core.commands import PutRecord
 from ...core.entries import Action
 from ...core.model import Key, RecordKey
+from ...core.pages import Page
 from ...core.reading import (
     FindEnds,
     FindEntries,
@@ -39,7 +40,7 @@ from ..follower_state import (
     report_generation,
     saved_cursor,
 )
-from ..journal import JournalEntry, Positions, decode_cursor, encode_cursor, generation_of
+from ..journal import JournalEntry, Positions, decode_cursor, encode_cursor, generation_of, journal_entries
 from ..workers import AsyncSignal
 from .executor import AsyncExecutor
 
@@ -81,51 +82,39 @@ class AsyncFollower:
         if after is not None:
             await self._check_positions()
 
-    async def page(self, limit: int) -> list[JournalEntry]:
-        """The next entries, and move behind them. May be empty although more follow (see `at_end`): some entries are hidden."""
+    async def page(self, limit: int, max_bytes: int | None = None) -> Page[JournalEntry]:
+        """The next entries, and move behind them: at most `limit`, and about `max_bytes`, or what the executor allows. May be empty
+        although more follow (see `at_end`): some entries are hidden."""
         ends = await self._executor.read(FindEnds())
         seen = {lane: seq for lane, (seq, _) in self._positions.items()}
         self.at_end = {end.lane: end.seq for end in ends} == seen
         if self.at_end:
             self._check_seen(ends)
-            return []
-        rows = await self._executor.read(self._query(seen, limit))
+            return Page()
+        rows = await self._executor.read(self._query(seen, limit, max_bytes or self._executor.page_bytes))
         await self._check_positions()  # after the read: so what was read belongs to the journal that has our positions
         self.generation = await self._executor.read(ReadGeneration())
-        self.at_end = len(rows) < limit
+        self.at_end = not rows.more
         entries = self._entries(rows)
         if (
             self.at_end
         ):  # none of our entries is missing in the page: up to the ends from before the read, the rest is hidden
             behind = (end for end in ends if end.seq > self._positions.get(end.lane, (0, ""))[0])
             self._positions = {**self._positions, **{end.lane: (end.seq, digest(end.text)) for end in behind}}
-        shown = [entry for entry in entries if not _own(entry)]
+        shown = Page((entry for entry in entries if not _own(entry)), more=rows.more, size=rows.size)
         if shown and self._named is not None:
             await self._named.remember(encode_cursor(self._positions, self.generation))
         return shown
 
-    def _query(self, seen: Mapping[int, int], limit: int) -> Query[list[JournalRow]]:
+    def _query(self, seen: Mapping[int, int], limit: int, max_bytes: int | None) -> Query[Page[JournalRow]]:
         if self._pool is None:
-            return ReadJournal(self._tenant, seen, limit)
-        return ReadPoolHistory(*self._pool, seen, limit)
+            return ReadJournal(self._tenant, seen, limit, max_bytes)
+        return ReadPoolHistory(*self._pool, seen, limit, max_bytes)
 
     def _entries(self, rows: Iterable[JournalRow]) -> list[JournalEntry]:
         """Rows as entries, each with the positions at which it was read; moves behind them."""
-        entries: list[JournalEntry] = []
-        last: JournalRow | None = None
-        now = self._executor.now()
-        for row in rows:
-            if last is not None and last.lane != row.lane:
-                self._move_behind(last)
-            entries.append(JournalEntry(row, self._positions, now, self.generation))
-            last = row
-        if last is not None:
-            self._move_behind(last)
+        entries, self._positions = journal_entries(rows, self._positions, self._executor.now(), self.generation)
         return entries
-
-    def _move_behind(self, row: JournalRow) -> None:
-        """A new dict, and only where a run of one lane ends: the entries of the run share the old one."""
-        self._positions = {**self._positions, row.lane: (row.seq, digest(row.text))}
 
     async def follow(self, stop: AsyncSignal | None, wait: bool, poll: float) -> AsyncIterator[JournalEntry]:
         """Entries until the kernel closes, `stop` is closed, or (without `wait`) the journal ends."""

@@ -14,6 +14,7 @@ from ...core.commands import Command
 from ...core.ladders.finding import missing
 from ...core.model import MAX_SLOT, Pool, Record, State
 from ...core.outcomes import Reason, Refusal
+from ...core.pages import Page
 from ...core.reading import (
     FindHold,
     FindPool,
@@ -32,7 +33,7 @@ from ...engines.whole_journal import Progress
 from ..answers import refusal_of
 from ..context import Call, call_fields
 from ..follower_state import OnGeneration, Remember, check_following, check_remembering
-from ..journal import JournalEntry, Tenants, decode_cursor, unbound, whose
+from ..journal import JournalEntry, Tenants, decode_cursor, journal_entries, unbound, whose
 from ..normalise import hold_id as normal_id
 from ..normalise import reference
 from ..results import Hold, RepairReport, StorageUsage, VerifyReport
@@ -90,7 +91,7 @@ class AsyncReads:
         after: str = "",
         limit: int = 100,
         tx: Any = None,
-    ) -> list[Hold]:
+    ) -> Page[Hold]:
         """Holds in order of id (which for minted ids is the order of birth); give the last id as `after`."""
         whole(limit, "limit", 1, 1_000)
         if state is not None and state not in list(State):
@@ -100,18 +101,20 @@ class AsyncReads:
                 text(value, field, 512)
         _after(after, "after")
         wanted = None if state is None else State(state)
-        query = ListHolds(self._tenant, pool, wanted, entity, after, limit)
-        return [Hold(row) for row in await self._executor.read(query, tx)]
+        query = ListHolds(self._tenant, pool, wanted, entity, after, limit, self._executor.page_bytes)
+        rows = await self._executor.read(query, tx)
+        return Page(map(Hold, rows), more=rows.more, size=rows.size)
 
     async def record(self, kind: str, id: str, *, tx: Any = None) -> Record | None:
         """One record, or None."""
         return await self._executor.read(FindRecord((self._tenant, text(kind, "kind", 64), text(id, "id", 512))), tx)
 
-    async def records(self, kind: str, *, after: str = "", limit: int = 100, tx: Any = None) -> list[Record]:
+    async def records(self, kind: str, *, after: str = "", limit: int = 100, tx: Any = None) -> Page[Record]:
         """Records of a kind in order of id."""
         whole(limit, "limit", 1, 1_000)
         _after(after, "after")
-        return await self._executor.read(ListRecords(self._tenant, text(kind, "kind", 64), after, limit), tx)
+        query = ListRecords(self._tenant, text(kind, "kind", 64), after, limit, self._executor.page_bytes)
+        return await self._executor.read(query, tx)
 
     async def tenants(self, *, after: str = "", limit: int = 100) -> list[str]:
         """Names of the tenants that have pools, in order; give the last one as `after` for the next page. The default tenant
@@ -164,12 +167,13 @@ class AsyncReads:
 
     async def history(
         self, subject: Hold | str | UUID, *, after: str | None = None, limit: int = 1_000
-    ) -> list[JournalEntry]:
-        """Everything that happened to a hold, or to a pool by its id: in journal order, behind a cursor (the `cursor` of an entry).
+    ) -> Page[JournalEntry]:
+        """What happened to a hold, or to a pool by its id: in journal order, behind a cursor (the `cursor` of an entry), up to
+        `limit` entries; none only at the end.
 
-        The history of a hold is complete. That of a pool has the entries which changed the pool or moved its units, so those of
-        its holds too, without their extensions: up to `limit` of them, and none only at the end. The journal is searched for
-        them, so the time depends on everything that happened meanwhile. Raises `CursorLost` if the journal was cut back.
+        The history of a pool has the entries which changed the pool or moved its units, so those of its holds too, without their
+        extensions. The journal is searched for them, so the time depends on everything that happened meanwhile. Raises
+        `CursorLost` if the journal was cut back.
         """
         whole(limit, "limit", 1, 10_000)
         name = subject if isinstance(subject, str) and not is_ticket(subject) else reference(subject, None)[0]
@@ -181,13 +185,15 @@ class AsyncReads:
                 AsyncFollower(self._executor, self._tenant, pool=(self._tenant, name)), after, limit
             )
         positions = {} if after is None else decode_cursor(after)
-        rows = await self._executor.read(ReadHistory(self._tenant, name))
-        now = self._executor.now()
-        return [JournalEntry(row, {}, now) for row in rows if row.seq > positions.get(row.lane, (0, ""))[0]]
+        seen = {lane: seq for lane, (seq, _) in positions.items()}
+        query = ReadHistory(self._tenant, name, limit, seen, self._executor.page_bytes)
+        rows = await self._executor.read(query)
+        entries, _ = journal_entries(rows, positions, self._executor.now())
+        return Page(entries, more=rows.more, size=rows.size)
 
     async def journal(
         self, *, after: str | None = None, limit: int = 1_000, tenant: Tenants = None
-    ) -> list[JournalEntry]:
+    ) -> Page[JournalEntry]:
         """Up to `limit` entries in order, behind a cursor (the `cursor` of an entry); none only at the end. `tenant=ALL`:
         of all tenants.
 
@@ -196,7 +202,7 @@ class AsyncReads:
         whole(limit, "limit", 1, 10_000)
         return await self._page(AsyncFollower(self._executor, whose(tenant, self._tenant)), after, limit)
 
-    async def _page(self, follower: AsyncFollower, after: str | None, limit: int) -> list[JournalEntry]:
+    async def _page(self, follower: AsyncFollower, after: str | None, limit: int) -> Page[JournalEntry]:
         await follower.begin(after)
         while True:
             entries = await follower.page(limit)

@@ -10,6 +10,7 @@ from ... import errors
 from ...core import commands as core
 from ...core.commands import PLACING, AnyCommand
 from ...core.model import Pool
+from ...core.pages import hold_bytes
 from ...core.validation import invalid
 from ...kernel.answers import Answer as Outcome
 from ...kernel.context import Context, actor_text, current
@@ -22,7 +23,7 @@ from ...wire.holds import hold_now
 from ...wire.pools import pool_now
 from ...wire.problems import Facts
 from ..problems import Problem, facts, plain
-from ..request import REPLAYED, Answer, Caller, Request, answer
+from ..request import REPLAYED, Answer, Caller, Request
 from .calls import legs_of, need_admin
 
 
@@ -45,9 +46,16 @@ async def apply_batch(request: Request) -> Answer:
     now = request.now()
     named = [one for one, asked in zip(outcomes, prepared, strict=True) if not isinstance(asked, PLACING)]
     request.charge_legs(sum([len(one.row.legs) - 1 for one in named if isinstance(one, Hold)]))
-    answers = [_answered(one, asked, now, request.caller) for one, asked in zip(outcomes, prepared, strict=True)]
-    replayed = key is not None and all(one.replayed for one in answers)
-    return answer(BatchAnswer(answers, now), headers=(REPLAYED,) if replayed else ())
+    replayed = key is not None and all(getattr(one, "replayed", False) for one in outcomes)
+
+    def answers() -> BatchAnswer:
+        caller = request.caller
+        return BatchAnswer(
+            [_answered(one, asked, now, caller) for one, asked in zip(outcomes, prepared, strict=True)], now
+        )
+
+    size = sum([hold_bytes(one.row) if isinstance(one, Hold) else 400 for one in outcomes])
+    return await request.running.large_answers.change(request, size, answers, (REPLAYED,) if replayed else ())
 
 
 def _answered(outcome: Outcome, asked: AnyCommand, now: datetime, caller: Caller) -> CommandAnswer:

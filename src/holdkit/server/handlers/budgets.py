@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from ...core.commands import PutRecord
+from ...core.pages import Page
 from ...core.reading import FindRecord, ListRecords
 from ...core.validation import text
 from ...faces._async.budgets import AsyncBudgets
@@ -69,10 +70,10 @@ async def find_set(kernel: AsyncKernel, tenant: str, name: str) -> BudgetSet:
     return _set.decode(row.body)
 
 
-async def list_sets(kernel: AsyncKernel, tenant: str, after: str, limit: int) -> list[tuple[str, BudgetSet]]:
+async def list_sets(kernel: AsyncKernel, tenant: str, after: str, limit: int) -> Page[tuple[str, BudgetSet]]:
     """Sets in order of name."""
-    rows = await kernel.executor.read(ListRecords(tenant, KIND, after, limit))
-    return [(row.id, _set.decode(row.body)) for row in rows]
+    rows = await kernel.executor.read(ListRecords(tenant, KIND, after, limit, kernel.executor.page_bytes))
+    return Page([(row.id, _set.decode(row.body)) for row in rows], more=rows.more, size=rows.size)
 
 
 async def _opened(request: Request) -> AsyncBudgets:
@@ -100,8 +101,12 @@ async def list_budgets(request: Request) -> Answer:
     query: PageQuery = request.query
     found = await list_sets(request.kernel, request.caller.tenant, query.after, query.limit)
     now = request.now()
-    after = found[-1][0] if len(found) == query.limit else None
-    return answer(BudgetPage([BudgetAnswer(name, body.budgets, now) for name, body in found], after, now))
+    after = found[-1][0] if found.more else None
+    return await request.running.large_answers.page(
+        request,
+        found.size,
+        lambda: BudgetPage([BudgetAnswer(name, body.budgets, now) for name, body in found], after, now),
+    )
 
 
 async def hold_budget(request: Request) -> Answer:

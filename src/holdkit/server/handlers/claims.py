@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from ...core.codec import is_ticket, ticket
+from ...core.pages import Page
 from ...errors import EngineError, OutcomeUnknown, Overloaded, plain
 from ...faces.claim import Claim
 from ...faces.keys import PREFIX
@@ -121,18 +122,19 @@ async def list_claims(request: Request) -> Answer:
     query: ClaimsQuery = request.query
     claims = request.kernel.claims
     if query.entity is not None and (query.key, query.type, query.value) == (None, None, None):
-        found = await claims.linked(query.entity, after=query.after, limit=query.limit)
-        return _claims(request, found, query.limit)
+        return await _claims(request, await claims.linked(query.entity, after=query.after, limit=query.limit))
     if (query.key, query.type, query.value, query.entity, query.active_only) == (None, None, None, None, False):
-        return _claims(request, await claims.listed(after=query.after, limit=query.limit), query.limit)
+        return await _claims(request, await claims.listed(after=query.after, limit=query.limit))
     one = await claims.find(key=query.key, type=query.type, value=query.value, active_only=query.active_only)
-    return _claims(request, [] if one is None else [one], 2)
+    return await _claims(request, Page([] if one is None else [one]))
 
 
-def _claims(request: Request, found: list[Claim], limit: int) -> Answer:
+async def _claims(request: Request, found: Page[Claim]) -> Answer:
     now = _time(request, *found)
-    after = found[-1].id if len(found) == limit else None
-    return answer(ClaimPage([claim_answer(one, now) for one in found], after, now))
+    after = found[-1].id if found.more else None
+    return await request.running.large_answers.page(
+        request, found.size, lambda: ClaimPage([claim_answer(one, now) for one in found], after, now)
+    )
 
 
 async def add_items(request: Request) -> Answer:

@@ -67,12 +67,22 @@ async def _read_on(request: Request, start: str, wanted: int, of_all: bool) -> T
     latest, lanes, end = list[JournalEntry](), defaultdict[int, deque[int]](lambda: deque(maxlen=wanted)), start
     while True:
         page = await request.kernel.journal(after=end, limit=1_000, tenant=ALL if of_all else None)
-        latest = sorted([*latest, *page], key=lambda entry: entry.slot)[-wanted:]
+        latest = _fitting(sorted([*latest, *page], key=lambda entry: entry.slot)[-wanted:], request)
         for entry in page:
             lanes[entry.position.lane].append(entry.position.seq)
         end = page[-1].cursor if page else end
-        if len(page) < 1_000:
+        if not page.more:
             return Tail(latest, lanes, start, end)
+
+
+def _fitting(entries: list[JournalEntry], request: Request) -> list[JournalEntry]:
+    """The last of these entries, as many as fit into a page; one in any case."""
+    room = request.running.settings.page_bytes - sum(entry.size for entry in entries)
+    first = 0
+    while room < 0 and first < len(entries) - 1:
+        room += entries[first].size
+        first += 1
+    return entries[first:]
 
 
 async def _back(request: Request, wanted: int) -> str:
@@ -116,8 +126,10 @@ async def list_records(request: Request) -> Answer:
     """List the records of one kind in order of id."""
     query: RecordsQuery = request.query
     found = await request.kernel.records(_kind(query.kind), after=query.after, limit=query.limit)
-    after = found[-1].id if len(found) == query.limit else None
-    return answer(RecordPage([_record(record) for record in found], after, request.now()))
+    after, now = found[-1].id if found.more else None, request.now()
+    return await request.running.large_answers.page(
+        request, found.size, lambda: RecordPage([_record(record) for record in found], after, now)
+    )
 
 
 async def show_record(request: Request) -> Answer:

@@ -17,7 +17,7 @@ from ...wire.holds import (
     hold_answer,
     hold_now,
 )
-from ..request import JSON, REPLAYED, Answer, Headers, Request, answer
+from ..request import JSON, REPLAYED, Answer, Headers, Request
 from .calls import call_fields, legs_of, need_admin
 
 
@@ -133,7 +133,11 @@ async def list_holds(request: Request) -> Answer:
     holds = await request.kernel.holds(
         pool=query.pool, state=query.state, entity=query.entity, after=query.after, limit=query.limit
     )
-    after = holds[-1].id if len(holds) == query.limit else None
-    limit = request.caller.limit
-    shown = [hold_answer(hold.row) for hold in holds if limit is None or limit.covers(hold.legs)]
-    return answer(HoldPage(shown, after, request.now()))
+    after, now, limit = holds[-1].id if holds.more else None, request.now(), request.caller.limit
+
+    def page() -> HoldPage:
+        return HoldPage(
+            [hold_answer(hold.row) for hold in holds if limit is None or limit.covers(hold.legs)], after, now
+        )
+
+    return await request.running.large_answers.page(request, holds.size, page)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from typing import Final
+
+from ...core.pages import Page
 from ...core.validation import hold_id as check_hold_id
 from ...core.validation import invalid, pool_id
 from ...kernel.journal import ALL
 from ...kernel.normalise import hold_id
 from ...kernel.results import JournalEntry
 from ...wire.journal import EntryAnswer, EntryPage, HistoryQuery, JournalQuery, entry_answer
-from ..request import Answer, Request, answer
+from ..request import Answer, Request
 from .cursors import read_tail
+
+CURSOR_OF_LANE: Final = 60
+"""Bytes that a cursor takes for each lane, about; every entry has one."""
 
 
 async def read_journal(request: Request) -> Answer:
@@ -20,8 +26,20 @@ async def read_journal(request: Request) -> Answer:
     tenant = ALL if query.all_tenants else None
     after = request.caller.cursor(query.after)
     entries = await request.kernel.journal(after=after, limit=query.limit, tenant=tenant)
-    items = _shown(request, entries, with_tenant=query.all_tenants)
-    return answer(EntryPage(items, items[-1].cursor if items else query.after, request.now()))
+    return await _entries(request, entries, query.after, with_tenant=query.all_tenants)
+
+
+async def _entries(
+    request: Request, entries: Page[JournalEntry], after: str | None, *, with_tenant: bool = False
+) -> Answer:
+    now = request.now()
+
+    def page() -> EntryPage:
+        items = _shown(request, entries, with_tenant=with_tenant)
+        return EntryPage(items, items[-1].cursor if items else after, entries.more, now)
+
+    cursors = len(entries) * CURSOR_OF_LANE * request.kernel.executor.engine.lanes
+    return await request.running.large_answers.page(request, entries.size + cursors, page)
 
 
 def _shown(request: Request, entries: list[JournalEntry], *, with_tenant: bool = False) -> list[EntryAnswer]:
@@ -40,8 +58,13 @@ async def _tail(request: Request, query: JournalQuery) -> Answer:
     if query.after is not None:
         raise invalid("last", "last_ambiguous", "give either `after` or `last`, not both")
     tail = await read_tail(request, wanted, of_all=query.all_tenants)
-    items = _shown(request, tail.latest, with_tenant=query.all_tenants)
-    return answer(EntryPage(items, request.caller.positions.show(tail.end), request.now()))
+    now = request.now()
+
+    def page() -> EntryPage:
+        items = _shown(request, tail.latest, with_tenant=query.all_tenants)
+        return EntryPage(items, request.caller.positions.show(tail.end), False, now)
+
+    return await request.running.large_answers.page(request, sum(entry.size for entry in tail.latest), page)
 
 
 async def hold_history(request: Request) -> Answer:
@@ -57,5 +80,4 @@ async def pool_history(request: Request) -> Answer:
 async def _history(request: Request, subject: str) -> Answer:
     query: HistoryQuery = request.query
     entries = await request.kernel.history(subject, after=request.caller.cursor(query.after), limit=query.limit)
-    items = _shown(request, entries)
-    return answer(EntryPage(items, items[-1].cursor if items else query.after, request.now()))
+    return await _entries(request, entries, query.after)

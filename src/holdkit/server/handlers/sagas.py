@@ -15,10 +15,12 @@ async def list_sagas(request: Request) -> Answer:
     sagas, now = request.kernel.sagas, request.now()
     if query.stuck:
         found = await sagas.stuck(query.older_than, limit=query.limit)
-        return answer(SagaPage([saga_answer(one, now) for one in found], None, now))
-    found = await sagas.list(phase=query.phase, after=query.after, limit=query.limit)
-    after = found[-1].id if len(found) == query.limit else None
-    return answer(SagaPage([saga_answer(one, now) for one in found], after, now))
+    else:
+        found = await sagas.list(phase=query.phase, after=query.after, limit=query.limit)
+    after = found[-1].id if found.more and not query.stuck else None
+    return await request.running.large_answers.page(
+        request, found.size, lambda: SagaPage([saga_answer(one, now) for one in found], after, now)
+    )
 
 
 async def show_saga(request: Request) -> Answer:

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import closing
-from heapq import nlargest
 from itertools import islice
 from typing import Any, Final
 
 from ...core.audit_rows import Difference
-from ...core.model import Pool
 from ...engines.port import Engine
 from ...engines.whole_journal import Progress
 from ...errors import HoldkitError
@@ -92,17 +90,12 @@ async def overview(request: Request) -> Answer:
     feed.watchers += 1  # so that it is not closed meanwhile
     try:
         await feed.ready.wait()
+        fullest = [pool_answer(pool) for pool in await feed.fullest(request.running.large_answers.off_loop)]
     finally:
         feed.watchers -= 1
-    fullest = [pool_answer(pool) for pool in nlargest(20, feed.pools.values(), key=_fullness)]
     return answer(
         Overview(sums=feed.sums.document(), complete=feed.complete, fullest=fullest, server_time=request.now())
     )
-
-
-def _fullness(pool: Pool) -> tuple[float, int]:
-    used = pool.held + pool.consumed
-    return (used / pool.total if pool.total else float(used > 0), used)
 
 
 async def sweep(request: Request) -> Answer:

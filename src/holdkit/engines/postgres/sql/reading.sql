@@ -1,4 +1,6 @@
 -- Reads. Due legs count as returned at max(clock, the pool's last slot). Nothing is written or locked.
+-- A page ends at its bytes too (null: no bound): rows are left out whose predecessors exceed them, so one more comes than fits, and the
+-- reader sees that there are more. octet_length reads the length of a long text from its pointer, not the text.
 -- The slot parameter is an injected clock's, or null for the server's clock.
 
 -- name: read_pool
@@ -94,15 +96,21 @@ select h.tenant, replace(h.id::text, '-', ''), h.legs, h.owner_hash, h.held_at, 
                      select p.slot from holdkit.pools p where p.lane = k.lane and p.tenant = h.tenant and p.id = k.id limit 1
                  ) s)),
        (select v.value::bigint from holdkit.settings v where v.name = 'limits_version')
-from holdkit.heads d cross join lateral (
-    select * from holdkit.holds o
-    where o.lane = d.lane and o.tenant = $2::text and o.id >= $3::uuid
-      and ($4::text is null or o.state = $4 or o.state = 'held')
-      and ($5::text is null or o.pools @> array[$5])
-    order by o.id limit $6::int
-) h /* distributed: where d.lane = $lane */
+from (
+    select o.*, sum(octet_length(o.legs) + coalesce(octet_length(o.metadata), 0)) over (order by o.id)
+                - octet_length(o.legs) - coalesce(octet_length(o.metadata), 0) as before
+    from holdkit.heads d cross join lateral (
+        select * from holdkit.holds i
+        where i.lane = d.lane and i.tenant = $2::text and i.id >= $3::uuid
+          and ($4::text is null or i.state = $4 or i.state = 'held')
+          and ($5::text is null or i.pools @> array[$5])
+        order by i.id limit $6::int
+    ) o /* distributed: where d.lane = $lane */
+    order by o.id
+    limit $6
+) h
+where $7::bigint is null or h.before <= $7
 order by h.id
-limit $6
 
 -- name: read_holds_of_entity
 -- The same, by the index holds_by_entity.
@@ -113,12 +121,18 @@ select h.tenant, replace(h.id::text, '-', ''), h.legs, h.owner_hash, h.held_at, 
                      select p.slot from holdkit.pools p where p.lane = k.lane and p.tenant = h.tenant and p.id = k.id limit 1
                  ) s)),
        (select v.value::bigint from holdkit.settings v where v.name = 'limits_version')
-from holdkit.holds h
-where h.tenant = $2::text and h.entity = $3::text and h.id >= $4::uuid
-  and ($5::text is null or h.state = $5 or h.state = 'held')
-  and ($6::text is null or h.pools @> array[$6]) /* distributed: and h.lane = $lane */
+from (
+    select o.*, sum(octet_length(o.legs) + coalesce(octet_length(o.metadata), 0)) over (order by o.id)
+                - octet_length(o.legs) - coalesce(octet_length(o.metadata), 0) as before
+    from holdkit.holds o
+    where o.tenant = $2::text and o.entity = $3::text and o.id >= $4::uuid
+      and ($5::text is null or o.state = $5 or o.state = 'held')
+      and ($6::text is null or o.pools @> array[$6]) /* distributed: and o.lane = $lane */
+    order by o.id
+    limit $7::int
+) h
+where $8::bigint is null or h.before <= $8
 order by h.id
-limit $7::int
 
 -- name: read_record
 -- One record.
@@ -128,22 +142,32 @@ where r.lane = $1::int and r.tenant = $2::text and r.kind = $3::text and r.id = 
 -- name: read_records
 -- A page of records of one kind by id, lane by lane.
 select r.tenant, r.kind, r.id, r.body, r.version, r.slot
-from holdkit.heads h cross join lateral (
-    select * from holdkit.records o
-    where o.lane = h.lane and o.tenant = $1::text and o.kind = $2::text and o.id > $3::text
-    order by o.id limit $4::int
-) r /* distributed: where h.lane = $lane */
+from (
+    select o.*, sum(octet_length(o.body)) over (order by o.id) - octet_length(o.body) as before
+    from holdkit.heads h cross join lateral (
+        select * from holdkit.records i
+        where i.lane = h.lane and i.tenant = $1::text and i.kind = $2::text and i.id > $3::text
+        order by i.id limit $4::int
+    ) o /* distributed: where h.lane = $lane */
+    order by o.id
+    limit $4
+) r
+where $5::bigint is null or r.before <= $5
 order by r.id
-limit $4
 
 -- name: read_journal
--- Entries after a position in each lane, of one tenant or of all.
+-- Entries after a position in each lane, of one tenant or of all. The bytes are shared by the lanes: their first entries, then their
+-- second ones, and so on.
 select j.seq, j.body, j.lane
-from unnest($1::int[], $2::bigint[]) k(lane, seq) cross join lateral (
-    select o.lane, o.seq, o.body from holdkit.journal o
-    where o.lane = k.lane and o.seq > k.seq and ($3::text is null or o.tenant = $3)
-    order by o.seq limit $4::int
+from (
+    select o.seq, o.body, o.lane, sum(octet_length(o.body)) over (order by o.n, o.lane) - octet_length(o.body) as before
+    from unnest($1::int[], $2::bigint[]) k(lane, seq) cross join lateral (
+        select i.lane, i.seq, i.body, row_number() over (order by i.seq) as n from holdkit.journal i
+        where i.lane = k.lane and i.seq > k.seq and ($3::text is null or i.tenant = $3)
+        order by i.seq limit $4::int
+    ) o
 ) j
+where $5::bigint is null or j.before <= $5
 order by j.lane, j.seq
 
 -- name: read_generation
@@ -172,22 +196,32 @@ from unnest($1::int[], $2::bigint[]) k(lane, seq) join holdkit.journal j on j.la
 order by j.lane, j.seq
 
 -- name: read_history
--- One subject's entries in its lane, in journal order, followed by those that have no number yet.
+-- One subject's entries in its lane after a number, in journal order, followed by those that have no number yet.
 select j.seq, j.body, j.lane from (
-    select o.seq, o.body, o.lane, 0 as later, 0 as stamp, 0 as batch, 0 as n from holdkit.journal o
-    where o.lane = $1::int and o.tenant = $2::text and o.subject = $3::text
-    union all
-    select 0, u.body, u.lane, 1, u.stamp, u.batch, u.n from holdkit.unnumbered u
-    where u.lane = $1 and u.tenant = $2 and u.subject = $3
+    select o.*, sum(octet_length(o.body)) over (order by o.later, o.seq, o.stamp, o.batch, o.n) - octet_length(o.body) as before
+    from (
+        select i.seq, i.body, i.lane, 0 as later, 0 as stamp, 0 as batch, 0 as n from holdkit.journal i
+        where i.lane = $1::int and i.tenant = $2::text and i.subject = $3::text and i.seq > $5::bigint
+        union all
+        select 0, u.body, u.lane, 1, u.stamp, u.batch, u.n from holdkit.unnumbered u
+        where u.lane = $1 and u.tenant = $2 and u.subject = $3
+    ) o
+    order by o.later, o.seq, o.stamp, o.batch, o.n
+    limit $4::int
 ) j
+where $6::bigint is null or j.before <= $6
 order by j.later, j.seq, j.stamp, j.batch, j.n
-limit $4::int
 
 -- name: search_entries
 -- One tenant's entries in a range of a lane whose text contains another text.
-select o.seq, o.body, o.lane from holdkit.journal o
-where o.lane = $1::int and o.seq > $2::bigint and o.seq <= $3::bigint and o.tenant = $4::text and strpos(o.body, $5::text) > 0
-order by o.seq limit $6::int
+select j.seq, j.body, j.lane from (
+    select o.seq, o.body, o.lane, sum(octet_length(o.body)) over (order by o.seq) - octet_length(o.body) as before
+    from holdkit.journal o
+    where o.lane = $1::int and o.seq > $2::bigint and o.seq <= $3::bigint and o.tenant = $4::text and strpos(o.body, $5::text) > 0
+    order by o.seq limit $6::int
+) j
+where $7::bigint is null or j.before <= $7
+order by j.seq
 
 -- name: has_unnumbered
 -- The lanes in which entries wait for their numbers.

@@ -109,7 +109,7 @@ select seq, body from holdkit_journal where tenant = ? and seq > ? order by seq 
 
 -- name: read_history
 -- one subject's entries, in journal order, straight off holdkit_journal_subject
-select seq, body from holdkit_journal where tenant = ? and subject = ? order by seq limit ?
+select seq, body from holdkit_journal where tenant = ? and subject = ? and seq > ? order by seq limit ?
 
 -- name: read_naming
 -- one tenant's entries in a span of the journal whose text has another one in it. (The + keeps it off the index by subject.)

@@ -1,0 +1,57 @@
+"""Pages of rows: they end at a number of rows, and at about so many bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TypeVar
+
+from .model import Record, StoredHold
+
+T = TypeVar("T")
+
+
+class Page(list[T]):
+    """Rows of a list, and whether more of them may follow."""
+
+    __slots__ = ("more", "size")
+
+    def __init__(self, rows: Iterable[T] = (), *, more: bool = False, size: int = 0) -> None:
+        super().__init__(rows)
+        self.more, self.size = more, size
+        """`more`: whether the page ended at its limit or at its bytes; if not, it has everything. `size`: about its bytes, if it
+        was to end at them."""
+
+
+def page_of(rows: Iterable[T], size: Callable[[T], int], limit: int | None, max_bytes: int | None = None) -> Page[T]:
+    """The first of these rows: at most `limit`, and as many as are together not larger than `max_bytes`, but one in any case. Takes
+    no more of them than that, and one that does not fit."""
+    page: Page[T] = Page()
+    for row in rows:
+        if max_bytes is not None:
+            with_it = page.size + size(row)
+            if page and with_it > max_bytes:
+                page.more = True
+                break
+            page.size = with_it
+        page.append(row)
+        if len(page) == limit:
+            page.more = True
+            break
+    if max_bytes is not None and page.size > max_bytes:
+        page.more = True  # one row, too large by itself: whoever read it may have left out those that follow
+    return page
+
+
+def text_bytes(text: str | None) -> int:
+    """The bytes of a text in UTF-8."""
+    return 0 if text is None else len(text) if text.isascii() else len(text.encode())
+
+
+def hold_bytes(hold: StoredHold) -> int:
+    """About the bytes of a hold, as a document."""
+    return 500 + text_bytes(hold.metadata) + sum([80 + text_bytes(leg.pool) for leg in hold.legs])
+
+
+def record_bytes(record: Record) -> int:
+    """About the bytes of a record, as a document."""
+    return 200 + text_bytes(record.body)
