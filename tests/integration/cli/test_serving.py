@@ -70,6 +70,11 @@ def test_keys_are_shown_once(url: str) -> None:
     assert rotated.key != new.key
     assert told(KeyInfo, "keys", "revoke", new.info.id).state == "revoked"
     assert run("keys", "revoke", "nobody", code=2 if _named_badly() else 1).err
+    limited = ("--pools", "show:", "--pools", "tour:", "--verbs", "hold, confirm")
+    info = told(KeyAnswer, "keys", "make", "box-office", *limited).info
+    assert (info.pools, info.verbs) == (("show:", "tour:"), ("hold", "confirm"))
+    assert "show: tour:  hold confirm" in run("keys", "list").out
+    assert "must be some of read, hold" in run("keys", "make", "x", "--verbs", "fly", code=2).err
     assert run("keys", "make", "", code=2).err
     assert run("keys", "make", "x", "--scope", "god", code=2).err
 

@@ -236,6 +236,27 @@ def test_a_cursor_outlives_its_server_and_counts_on_another(tmp_path: Any) -> No
     assert play(lambda here: second(here, cursor), url) == ["more"]
 
 
+@pytest.mark.parametrize(("scan", "found"), [(5, 0), (50_000, 2)])
+def test_the_search_for_the_last_entries_is_bounded(scan: int, found: int) -> None:
+    """Beyond the bound an answer is short: it costs no more than that, however much strangers have written."""
+
+    async def main() -> None:
+        async with in_process_app(settings=Settings(sweep_every=0, journal_scan=scan)) as here:
+            for name in ("a", "b"):
+                await here.call("POST", "/v1/pools", {"id": name, "total": 1}, tenant="rival")
+            await stranger(here, 9)
+            last = (await here.call("GET", "/v1/journal?last=2", tenant="rival")).json()
+            assert len(last["items"]) == found
+            back = (await here.call("GET", "/v1/cursor?back=2", tenant="rival")).json()["cursor"]
+            page = (await here.call("GET", "/v1/journal", tenant="rival", params={"after": back})).json()
+            assert len(page["items"]) == found
+            await here.call("POST", "/v1/pools", {"id": "c", "total": 1}, tenant="rival")
+            page = (await here.call("GET", "/v1/journal", tenant="rival", params={"after": last["next"]})).json()
+            assert [entry["subject"] for entry in page["items"]] == ["c"], "`next` continues at the end"
+
+    asyncio.run(main())
+
+
 def test_a_cursor_of_another_secret_is_refused(tmp_path: Any) -> None:
     url = f"sqlite:///{tmp_path}/holds.db"
 

@@ -291,12 +291,13 @@ def test_what_a_hold_tells(hk: Any, engine: WatchedEngine) -> None:
     assert (hold.held_slot, hold.ended_slot, hold.version, hold.tenant) == (1_700_000_000_000_000, None, 1, "")
     assert (hold.entity, hold.metadata, hold.correlation_id, hold.actor) == ("e", {"k": [1]}, "c", "user:7")
     assert hold.position.lane == 0
+    assert hold.position_text == f"0.{hold.seq}"
     assert "owner" not in hold.to_dict()
     assert hold.to_dict()["metadata"] == {"k": [1]}
     assert hold.to_dict()["legs"] == [{"pool": "p", "quantity": 2, "held": 2, "confirmed": 0, "returned": 0}]
     done = hk.confirm(hold)
     assert (done.state, done.ended_slot, done.version) == ("confirmed", engine.fake.now(), 2)
-    assert hk.get(hold).position is None
+    assert (hk.get(hold).position, hk.get(hold).position_text) == (None, None)
     far = hk.hold("p", 1, deadline=engine.fake.now() + 1)
     assert far.deadline_at is not None
     assert "p: 2" in repr(hold)
