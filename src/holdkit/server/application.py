@@ -239,7 +239,7 @@ async def _maintain(running: Running) -> None:
     while True:
         try:
             await running.webhook_sender.sync_all()
-            await running.admission.directory.remove_ended()
+            await running.admission.directory.maintain()
         except HoldkitError as failed:
             log.warning("background maintenance failed, will retry: %s", failed)
         await asyncio.sleep(MAINTAIN_EVERY)

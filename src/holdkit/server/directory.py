@@ -97,11 +97,14 @@ class Directory:
         else:
             self.disabled.add(tenant.name)
 
+    async def maintain(self) -> None:
+        """Remove ended keys, once a minute however often it is called."""
+        if time.monotonic() - self._removed_at >= FULL_REFRESH:
+            self._removed_at = time.monotonic()
+            await self.remove_ended()
+
     async def remove_ended(self) -> None:
-        """Remove keys that ended long ago, once a minute, a bounded number at a time."""
-        if time.monotonic() - self._removed_at < FULL_REFRESH:
-            return
-        self._removed_at = time.monotonic()
+        """Remove keys that ended long ago, a bounded number at a time."""
         now, left = self._clock(), REMOVED
         for keys in list(self._by_tenant.values()):
             for id in to_remove(keys.values(), self._max_keys, now)[:left]:
