@@ -26,10 +26,11 @@ from .postgres.stores import CONNECTIONS
 from .raw import RawRound, raw_rounds
 from .report import print_setting, print_table, setting, write_json, write_plot
 from .rows import BenchFailed
+from .server import fairness
 from .server import part as over_http
 from .syncs import count_all, strace_missing
 
-PARTS = ("syncs", "callers", "engine", "log", "core", "age", "memory", "verify", "postgres", "server")
+PARTS = ("syncs", "callers", "engine", "log", "core", "age", "memory", "verify", "postgres", "server", "fairness")
 BUILD = Path(".build")
 
 
@@ -205,6 +206,19 @@ class Bench:
         for engine in ("sqlite", "postgres"):
             ours = [one for one in rows if one.engine == engine]
             self.figures += over_http.figures(ours, self.against) if ours else []
+
+    def fairness(self) -> None:
+        """A quiet tenant beside one that sends all it can."""
+        bar = self.progress.add_task("fairness", total=None)
+        seconds = 2.0 if self.quick else 5.0
+        rows = fairness.run(
+            self.directory,
+            seconds,
+            self.few_rounds,
+            lambda name: self.progress.update(bar, advance=1, description=name),
+        )
+        self.runs["fairness"] = rows
+        self.figures += fairness.figures(rows)
 
 
 def quicker(scenario: Scenario) -> Scenario:

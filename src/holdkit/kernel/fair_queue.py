@@ -6,7 +6,7 @@ Theory of operation
 Each tenant has a queue of its own, in order of arrival. A batch is filled by deficit round robin: it visits every tenant once, from
 where the last batch stopped. At each visit a tenant is given `QUANTUM` of credit, which it cannot save, and its calls are taken while
 it has any; a call costs its commands and the legs that they name. The call that uses the credit up may cost more than is left: then the
-tenant is in debt, and is passed over until its visits have paid for it. What a call has cost beyond that, in legs of the holds that it
+tenant is in debt, and is passed over until its visits have paid for it, `MOST_VISITS` at most. What a call has cost beyond that, in legs of the holds that it
 names, is known when it is answered, and charged then.
 
 *Invariants*
@@ -44,8 +44,12 @@ MAX_COMMANDS: Final = 1_000
 """Commands of one batch: bounds how long the write lock is held."""
 MAX_LEGS: Final = MOST_LEGS
 """Legs of one batch, as far as its commands name them: the same bound, for holds over many pools."""
-QUANTUM: Final = 512
-"""What a tenant may have of each batch while others are queued: 256 commands with one leg each."""
+QUANTUM: Final = 128
+"""What a tenant may have of each batch while others are queued: 64 commands with one leg each."""
+
+
+MOST_VISITS: Final = 16
+"""The most visits that a debt takes to be paid: a call that touches very many legs does not shut its tenant out."""
 
 
 class TenantCalls:
@@ -143,7 +147,8 @@ class FairQueue:
         one.waiting += call.size
 
     def put_back(self, calls: Sequence[QueuedCall]) -> None:
-        """Queue calls again that were taken, before all others of their tenants, in order."""
+        """Queue calls again that were taken, before all others of their tenants, in order. The tenant of the first one begins the next
+        batch: the engine may have found no room for its call behind those of others, and would find none again."""
         for call in reversed(calls):
             if call.sent:
                 self._first.appendleft(call)
@@ -155,6 +160,7 @@ class FairQueue:
                 one.calls.appendleft(call)
             one.waiting += call.size
             one.credit = min(QUANTUM, one.credit + call.cost)
+            self._begins = one
 
     def _add(self, tenant: str, call: QueuedCall) -> TenantCalls:
         one = TenantCalls(tenant)
@@ -182,7 +188,8 @@ class FairQueue:
             room.fill(self._first, batch, fits, latest)
         if len(self._order) == 1:
             one, before = self._order[0], room.commands
-            one.credit = QUANTUM - room.fill(one.calls, batch, fits, latest)  # what it had before, nobody has missed
+            cost = room.fill(one.calls, batch, fits, latest)
+            one.credit = max(QUANTUM - cost, -MOST_VISITS * QUANTUM)  # what it had before, nobody has missed
             one.waiting = one.waiting - before + room.commands if one.calls else 0
         elif self._order:
             self._take_turns(room, batch, fits, latest)
@@ -201,7 +208,8 @@ class FairQueue:
                     continue
                 if one.credit > 0:
                     before = room.commands
-                    one.credit -= room.fill(one.calls, batch, fits, latest, one.credit)
+                    cost = room.fill(one.calls, batch, fits, latest, one.credit)
+                    one.credit = max(one.credit - cost, -MOST_VISITS * QUANTUM)
                     one.waiting = one.waiting - before + room.commands if one.calls else 0
                     if one.calls and one.credit > 0 and one.calls[0].until <= latest:
                         if one.calls[0].cost > QUANTUM:
@@ -261,7 +269,8 @@ class FairQueue:
             one = self._by_tenant.get(call.tenant)
             if one is not None and call.outcomes is not None:
                 legs = [len(done.hold.legs) for done in call.outcomes if isinstance(done, Receipt) and done.hold]
-                one.credit -= max(0, sum(legs) - call.legs - call.size)
+                more = max(0, sum(legs) - call.legs - call.size)
+                one.credit = max(one.credit - more, -MOST_VISITS * QUANTUM)
 
 
 def _removed(one: TenantCalls, call: QueuedCall) -> bool:

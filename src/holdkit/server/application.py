@@ -29,6 +29,7 @@ from .jobs import Jobs
 from .large_answers import LargeAnswers
 from .metrics import Metrics
 from .openapi import openapi_json
+from .pacing import Pacing
 from .quotas import Quotas
 from .request import Receive, Request, Scope, Send
 from .routes import ROUTES
@@ -63,6 +64,7 @@ class Running:
             positions=self.admission.positions,
         )
         self.metrics = Metrics()
+        self.pacing = Pacing(settings)
         self.timeouts = Timeouts()
         self.sweeper: AsyncSweeper | None = None
         self.bounds = bounds_of(settings)

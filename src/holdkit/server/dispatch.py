@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 import secrets
@@ -63,6 +64,10 @@ async def dispatch(application: Application, scope: Scope, receive: Receive, sen
         outcome = problem.reason
         if problem.status == 500:
             log.exception("request %s failed", request.id)
+        if (
+            problem.status == 429
+        ):  # a client that resends at once would take more time by being refused than by being served
+            await asyncio.sleep(min(application.settings.refusal_delay, problem.retry_after or 0.0))
         answer = _problem_answer(problem, request, running)
     if answer is not None:
         await _send(answer, request, running, send)
@@ -154,6 +159,28 @@ async def _work(route: Route, request: Request, seconds: float) -> Answer | None
     if route.scope is not None and request.caller.limit is not None:
         with running.timeouts.limit(seconds):
             await request.caller.limit.check(request)
+    if route.changes and running.pacing.costly(request.caller.tenant, request.cost):
+        return await _in_turn(route, request, seconds)
+    return await _decide(route, request, seconds)
+
+
+async def _in_turn(route: Route, request: Request, seconds: float) -> Answer | None:
+    """A costly request waits for its turn first; if that takes too long, nothing of it was done."""
+    running, tenant = request.running, request.caller.tenant
+    try:
+        with running.timeouts.limit(seconds):
+            began = await running.pacing.begin(tenant)
+    except TimeoutError:
+        detail = "the server is processing large requests of other tenants: retry later"
+        raise Problem(503, "overloaded", detail, retry_after=1.0) from None
+    try:
+        return await _decide(route, request, seconds)
+    finally:
+        running.pacing.end(tenant, began)
+
+
+async def _decide(route: Route, request: Request, seconds: float) -> Answer | None:
+    running = request.running
     op = request.op if route.retry_key is not None else None
     if op is None:
         if route.retry_key == "required":
@@ -195,7 +222,7 @@ async def _read_body(route: Route, request: Request) -> None:
     request.body = decode_body(raw, route.body, settings)
     if route.scope is not None:
         caller = request.caller
-        request.running.admission.rates.charge_body(caller.id, caller.tenant, request.body)
+        request.cost = request.running.admission.rates.charge_body(caller.id, caller.tenant, request.body)
     if route.changes:
         request.running.quotas.admit(request.caller.tenant, request.body, len(raw))
 

@@ -100,11 +100,12 @@ class Rates:
         ours.level -= cost
         theirs.level -= cost
 
-    def charge_body(self, key: str, tenant: str, body: object) -> None:
-        """Charge what a decoded body costs beyond the token that its request has paid."""
-        more = weight(body) - 1
-        if more > 0:
-            self.charge(key, tenant, more, refused=DECODED * more)
+    def charge_body(self, key: str, tenant: str, body: object) -> int:
+        """Charge what a decoded body costs beyond the token that its request has paid; returns what it costs in all."""
+        cost = weight(body)
+        if cost > 1:
+            self.charge(key, tenant, cost - 1, refused=DECODED * (cost - 1))
+        return cost
 
     def charge_answer(self, key: str, tenant: str, legs: int) -> None:
         """Charge the legs of holds that the request named by id: afterwards, so that it may leave the buckets in debt."""

@@ -93,7 +93,8 @@ class Request:
     """A request as a handler sees it, after all checks."""
 
     __slots__ = (
-        "_op", "body", "caller", "headers", "id", "kind", "names", "person", "query", "receive", "route", "running", "scope",
+        "_op", "body", "caller", "cost", "headers", "id", "kind", "names", "person", "query", "receive", "route", "running",
+        "scope",
     )  # fmt: skip
 
     caller: Caller
@@ -103,6 +104,8 @@ class Request:
     def __init__(self, scope: Scope, receive: Receive, headers: dict[bytes, bytes], id: str) -> None:
         self.scope, self.receive, self.headers, self.id = scope, receive, headers, id
         self._op: str | None = None
+        self.cost = 1
+        """The tokens that its body costs."""
         self.kind = "none"
         """The name of the request in metrics."""
         self.names: tuple[str, ...] = ()
@@ -120,6 +123,7 @@ class Request:
     def charge_legs(self, legs: int) -> None:
         """Charge the caller's rate for legs of holds that the request names by id, beyond the first of each."""
         if legs > 0:
+            self.running.pacing.touched(self.caller.tenant, legs)
             self.running.admission.rates.charge_answer(self.caller.id, self.caller.tenant, legs)
 
     def now(self, *seen: Slot | None) -> datetime:

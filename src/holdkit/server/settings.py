@@ -171,10 +171,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = None
     max_touched_legs: Annotated[
         Count,
-        Meta(
-            description="legs that a batch touches: those that its commands name, and those of the holds that they name; when "
-            "opening a URL"
-        ),
+        Meta(description="legs that a batch touches, those of the holds that it names included, when opening a URL"),
     ] = 10_000
     rate: Annotated[
         float,
@@ -191,6 +188,10 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     tenant_burst: Annotated[
         Count, Meta(description="tokens of all API keys of one tenant in a burst, in each process")
     ] = 20_000
+    refusal_delay: Annotated[Seconds, Meta(description="seconds before a request beyond its rate is refused")] = 0.1
+    costly: Annotated[Count, Meta(description="tokens beyond which a request waits for a turn beside others")] = 64
+    pace: Annotated[Seconds, Meta(description="pause after a costly request in times its duration; 0: no turns")] = 2.0
+    max_costly: Annotated[Count, Meta(description="costly requests of a tenant that wait for a turn, per process")] = 8
     trusted_proxies: Annotated[
         tuple[str, ...],
         Meta(

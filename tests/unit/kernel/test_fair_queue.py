@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from math import inf
 from typing import Any
 
@@ -14,11 +15,21 @@ from holdkit import Overloaded
 from holdkit.core.commands import ExtendHold, Group, PlaceHold
 from holdkit.core.model import HeldLeg, Leg, StoredHold
 from holdkit.core.outcomes import Receipt
-from holdkit.kernel.fair_queue import MAX_COMMANDS, QUANTUM, BoundedQueue, FairQueue
+from holdkit.kernel import fair_queue
+from holdkit.kernel.fair_queue import MAX_COMMANDS, BoundedQueue, FairQueue
 from holdkit.kernel.queued_calls import QueuedCall
 
+QUANTUM = 512
+"""What the tests count with; the kernel's own is smaller."""
 COST = 2
 """Of a command with one leg."""
+
+
+@pytest.fixture(autouse=True, scope="module")
+def quantum() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(fair_queue, "QUANTUM", QUANTUM)
+        yield
 
 
 def call(tenant: str, commands: int = 1, until: float = inf) -> QueuedCall:
@@ -136,6 +147,20 @@ def test_legs_of_holds_that_were_named_are_charged_afterwards() -> None:
     assert seen == ["b", "b", "b a a a", "b a", "b a"]
 
 
+def test_a_debt_is_paid_after_so_many_visits() -> None:
+    queue = queue_of(call("b"), extend := QueuedCall(Group((ExtendHold(tenant="a", id="0" * 32, by_slots=1),))))
+    take(queue)
+    wide = StoredHold("a", "0" * 32, tuple(HeldLeg(f"p{n}", 1, 1) for n in range(10_000)), "", 0, 1)
+    extend.outcomes = [Receipt(slot=0, hold=wide)]
+    queue.charge([extend])
+    queue.append(call("a"))
+    waited = 0
+    while len(queue):
+        queue.append(call("b"))
+        waited += "a" not in shown(take(queue))
+    assert waited == fair_queue.MOST_VISITS
+
+
 def test_calls_put_back_are_first_and_those_that_were_sent_before_all_tenants() -> None:
     queue = queue_of(call("a"), call("a"), call("b"), call("c"))
     batch = take(queue)
@@ -148,6 +173,17 @@ def test_calls_put_back_are_first_and_those_that_were_sent_before_all_tenants() 
     assert again[0] is asked
     assert [one for one in again if one.tenant == "a"][:2] == batch[:2]
     assert shown(again) == "c a a a2 b"
+
+
+def test_a_call_that_the_engine_put_off_begins_the_next_batch() -> None:
+    queue = queue_of(call("b"), call("a"), call("c"))
+    _, a, _ = take(queue)
+    queue.put_back([a])
+    for tenant in "bc":
+        queue.append(call(tenant))
+    assert queue.turn()[0] is a
+    queue.put_back([])
+    assert shown(take(queue)).startswith("a ")
 
 
 def test_the_leader_is_of_the_tenant_that_has_the_turn() -> None:

@@ -86,3 +86,23 @@ def test_what_is_put_off_on_the_event_loop_is_sent_again() -> None:
         await hk.aclose()
 
     asyncio.run(main())
+
+
+def test_a_call_that_touches_as_many_as_a_transaction_may_is_not_put_off_again_and_again(
+    wide: tuple[Any, Hold], engine: WatchedEngine
+) -> None:
+    """Behind the calls of another tenant it has no room, in any batch: it begins the next one."""
+    hk, hold = wide
+    other = hk.tenant("other")
+    other.create_pool("p", 100)
+    extensions = [ExtendHold(id=hold.id, owner=hold.owner, by=1)] * 2
+    engine.batches.clear()
+    calls = (
+        [lambda: other.hold("p", 1, ttl=60)] * 3 + [lambda: hk.apply(extensions)] + [lambda: other.hold("p", 1, ttl=60)]
+    )
+    with batch_of(hk, engine, calls) as callers:
+        pass
+    assert len(callers.join()) == 5
+    assert extended(hk, hold) == 2
+    assert engine.batches[:2] == [1, 5]
+    assert len(engine.batches) == 3

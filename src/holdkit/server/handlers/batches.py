@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any, Final, TypeAlias
@@ -26,6 +27,9 @@ from ..problems import Problem, facts, plain
 from ..request import REPLAYED, Answer, Caller, Request
 from .calls import legs_of, need_admin
 
+SLICE: Final = 100
+"""Commands after which a batch that is being prepared gives other requests a turn on the event loop."""
+
 
 async def apply_batch(request: Request) -> Answer:
     """Answers 200 even if commands were refused: each command has its own answer."""
@@ -38,7 +42,7 @@ async def apply_batch(request: Request) -> Answer:
     most = min(request.running.settings.max_batch, request.kernel.executor.limits.max_batch)
     if len(batch.commands) > most:
         raise invalid("commands", "batch_too_large", f"a batch may have at most {most} commands")
-    prepared = commands_of(batch, request, key)
+    prepared = await commands_of(batch, request, key)
     outcomes = await request.kernel.executor.execute_prepared(prepared, atomic=batch.atomic, op=key)
     first = outcomes[0]
     if isinstance(first, errors.OperationConflict) and first.subject == key:
@@ -89,15 +93,16 @@ Fields: TypeAlias = dict[str, Any]
 """The fields that every command may carry."""
 
 
-def commands_of(batch: bodies.Batch, request: Request, key: str | None) -> list[core.AnyCommand]:
-    """The commands in the order of the batch; `key` is the idempotency key of the batch."""
+async def commands_of(batch: bodies.Batch, request: Request, key: str | None) -> list[core.AnyCommand]:
+    """The commands in the order of the batch, built in slices; `key` is the idempotency key of the batch."""
     around, caller = current(), request.caller
-    return [
-        normalise(
-            _KINDS[type(asked)](asked, caller, _call_fields(asked, request, around, op_within(key, index, asked.op)))
-        )
-        for index, asked in enumerate(batch.commands)
-    ]
+    found: list[core.AnyCommand] = []
+    for index, asked in enumerate(batch.commands):
+        if index and not index % SLICE:
+            await asyncio.sleep(0)
+        fields = _call_fields(asked, request, around, op_within(key, index, asked.op))
+        found.append(normalise(_KINDS[type(asked)](asked, caller, fields)))
+    return found
 
 
 def _call_fields(asked: bodies.BatchCommand, request: Request, around: Context, op: str | None) -> Fields:
