@@ -73,3 +73,15 @@ def test_only_the_start_of_the_work_has_a_goal() -> None:
         assert [one.at_least for one in found] == goals
         assert found[0].ratio == 2.1
         assert found[0].note == "p50 10.0 ms, p99 20.0 ms, CPU 0.48 × (0.48 to 0.48)"
+
+
+def test_a_ratio_is_the_median_of_the_rounds_and_not_of_each_side() -> None:
+    def rows(variant: str, rates: list[float]) -> list[part.Row]:
+        return [part.Row("sqlite", variant, "lifecycle", 32, rate, 0.01, 0.02) for rate in rates]
+
+    single = [part.Row("sqlite", THIS.name, what, 4, 50, 0.01, 0.02) for what in ("lifecycle", "batches")]
+    single.append(part.Row("sqlite", "HEAD", "batches", 4, 50, 0.01, 0.02))
+    measured = [*rows("HEAD", [100, 200, 1000]), *rows(THIS.name, [300, 180, 900]), *rows("echo", [1, 1, 1]), *single]
+    found = part.figures(measured, "HEAD")[0]
+    assert (found.other, found.ours) == (200, 300)
+    assert found.ratio == 0.9, "the machine was quiet in the third round, for both"
