@@ -24,7 +24,7 @@ export function HoldView({ id }: { id: string }) {
     path,
     async (signal) => {
       known.value = await ask<HoldAnswer>(path, { signal });
-      return [known.value, await ask<EntryPage>(`${path}/history`, { signal })];
+      return [known.value, await ask<EntryPage>(`${path}/history`, { query: { limit: 1000 }, signal })];
     },
     () => {
       // a hold changes only together with its pools, or when its deadline passes
