@@ -58,8 +58,8 @@ def touched_legs(view: View, group: Group) -> int:
             continue
         if isinstance(command, PLACING):
             legs += len(command.legs)
-            if command.id is not None:
-                placed[command.tenant, command.id] = len(command.legs)
+            assert command.id is not None
+            placed[command.tenant, command.id] = len(command.legs)
         elif isinstance(command, _STANDING):
             key = (command.tenant, command.id)
             hold = view.holds.get(key)

@@ -6,7 +6,10 @@ import pytest
 from msgspec import structs
 
 from holdkit.core.commands import AnyCommand, CreatePool, Group
+from holdkit.core.decide import decide_groups
 from holdkit.core.outcomes import Invalid, Outcome
+from holdkit.core.touching import groups_put_off
+from holdkit.core.view import View
 from tests.unit.core.world import World, confirm, consume, done, expire, extend, give_back, place, release, said
 
 WIDE = {"p": 1, "q": 1, "r": 1}
@@ -120,3 +123,20 @@ def test_a_single_command_is_put_off_when_there_is_no_room_at_all() -> None:
 def test_the_first_group_is_never_put_off() -> None:
     world = world_of(0)
     assert [said(one) for one in world.apply(Group((place("a", WIDE),)))[0]] == ["done"]
+
+
+def test_the_groups_that_were_put_off_are_named_by_their_indexes() -> None:
+    view = View(world_of(3).loaded())
+    theirs = structs.replace(place("c", "p"), tenant="b")
+    groups = [
+        Group((extend("wide", by_slots=1),)),
+        Group((place("a", "p"),)),
+        Group(()),
+        Group((theirs,)),
+        Group((place("b", "p"),)),
+    ]
+    outcomes = decide_groups(view, groups)
+    assert view.put_off == {"", "b"}
+    assert groups_put_off(view, groups, outcomes) == {1, 3, 4}
+    view.put_off = {""}
+    assert groups_put_off(view, groups, outcomes) == {1, 4}, "b's group may have been skipped for want of a lock"
