@@ -13,6 +13,7 @@ import pytest
 import holdkit
 from holdkit import OutcomeUnknown, Overloaded
 from holdkit.client import Policy, connect
+from holdkit.client._sync.transport import capped_timeout
 from tests.integration.conftest import Clients
 from tests.support.servers import problem
 
@@ -86,3 +87,9 @@ def test_a_verification_may_take_longer_than_a_call() -> None:
         assert connect("http://localhost", http=http).verify().ok
     assert len(looks) == 5
     assert max(each["read"] for each in looks) <= 0.2
+
+
+@pytest.mark.parametrize("left", [-1.0, 0.0])
+def test_a_pause_that_ended_late_leaves_no_negative_timeout(left: float) -> None:
+    """`socket.create_connection` raises ValueError for one."""
+    assert set(capped_timeout(left, httpx.Timeout(5.0, pool=None)).as_dict().values()) == {0.001}

@@ -142,7 +142,9 @@ class Transport:
 
 
 def capped_timeout(seconds: float, given: httpx.Timeout) -> httpx.Timeout:
-    """The timeouts of a client, none of them longer than what is left of the call."""
+    """The timeouts of a client, none of them longer than what is left of the call. After the end of the call it is a
+    millisecond: a pause can end late, and a socket takes no negative timeout."""
+    seconds = max(seconds, 0.001)
     named: dict[str, float | None] = given.as_dict()
     return httpx.Timeout(**{name: seconds if value is None else min(value, seconds) for name, value in named.items()})
 
