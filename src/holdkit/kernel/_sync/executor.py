@@ -85,6 +85,9 @@ class ExecutorPort(Protocol):
 class Executor:
     """Executes commands on an engine in this process. Shared by verbs, blocks, faces and background work of one kernel."""
 
+    page_bytes: int | None = None
+    """About how many bytes of rows a page has at most; None: as many as its limit allows."""
+
     def __init__(self, engine: Engine, randomness: Randomness = os.urandom) -> None:
         self.engine = engine
         self.group_commit = GroupCommit(engine)
@@ -93,8 +96,6 @@ class Executor:
         self.mint = Mint(engine.clock, randomness, engine.lanes)
         self.shown = Shown()
         """What named followers of this process were shown last."""
-        self.page_bytes: int | None = None
-        """About how many bytes of rows a page has at most; None: as many as its limit allows."""
 
     def for_client(self, client_id: str, page_bytes: int | None = None) -> Self:
         """An executor for one client of a server: an answer that contains a token is not given to another client, and pages are
