@@ -183,8 +183,9 @@ def server_settings(config: str | None) -> tuple[tuple[Finding, ...], tuple[Sett
 
 def _bounds(settings: Settings) -> Finding:
     """The bounds of a server that is started with this limit of open files."""
-    from ..server.settings import MOST_CONNECTIONS, bounds_of
+    from ..server.bounds import MOST_CONNECTIONS, bounds_of, raise_file_limit
 
+    raise_file_limit(settings)  # as `serve` does
     bounds = bounds_of(settings)
     says = (
         f"{bounds.connections:,} connections ({bounds.per_address:,} per address), {bounds.requests:,} requests "

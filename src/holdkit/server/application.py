@@ -23,6 +23,7 @@ from ..wire.fields import at
 from ._async.keystore import AsyncKeys
 from ._async.tenants import AsyncTenants
 from .admission import Admission
+from .bounds import bounds_of
 from .dispatch import dispatch
 from .feed import Feeds
 from .jobs import Jobs
@@ -34,7 +35,7 @@ from .quotas import Quotas
 from .request import Receive, Request, Scope, Send
 from .routes import ROUTES
 from .routing import Table
-from .settings import Settings, bounds_of, secret_from_environment
+from .settings import Settings, secret_from_environment
 from .static import Static
 from .streams import Streams
 from .timeouts import Timeouts

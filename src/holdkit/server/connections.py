@@ -49,9 +49,10 @@ from typing import Final
 import uvicorn
 from uvicorn.server import ServerState
 
+from .bounds import bounds_of
 from .problems import Problem, raw_problem
 from .protocol import PIECE, Connection
-from .settings import Settings, bounds_of
+from .settings import Settings
 
 log = logging.getLogger("holdkit.server")
 

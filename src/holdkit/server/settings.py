@@ -7,7 +7,6 @@ A description says what the setting is and, of a bound, whether it counts in eac
 from __future__ import annotations
 
 import os
-import resource
 from typing import Annotated, TypeAlias
 
 from msgspec import Meta, Struct
@@ -288,53 +287,6 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
             "certificate; 0 sends none",
         ),
     ] = 31_536_000
-
-
-class Bounds(Struct, frozen=True):
-    """How many connections, requests and streams a process has at a time."""
-
-    connections: int
-    per_address: int
-    requests: int
-    requests_of_tenant: int
-    streams: int
-
-
-MOST_CONNECTIONS = 4_000
-RESERVED_FILES = 256
-"""Descriptors for everything but connections: the database, webhook deliveries, files, what Python itself opens."""
-
-
-def bounds_of(settings: Settings, files: int | None = None) -> Bounds:
-    """The bounds in force: those that are set, and for the others what the limit of open `files` (RLIMIT_NOFILE) allows.
-
-    connections: files - 256 - pool_size, but at least half of the files, and at most 4,000. requests: three quarters of the
-    connections, so that a client that is one too many still gets a connection, and on it a 503. per_address: half of them.
-    requests_of_tenant: half of the requests."""
-    if files is None:
-        files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    most = MOST_CONNECTIONS
-    if files != resource.RLIM_INFINITY:
-        most = min(most, max(files - RESERVED_FILES - (settings.pool_size or 0), files // 2))
-    connections = settings.max_connections or most
-    requests = settings.max_requests or max(1, connections * 3 // 4)
-    return Bounds(
-        connections,
-        settings.max_connections_per_address or max(1, connections // 2),
-        requests,
-        settings.max_requests_of_tenant or max(1, requests // 2),
-        min(settings.max_streams, max(1, connections // 2)),
-    )
-
-
-def raise_file_limit(settings: Settings) -> None:
-    """Raise this process's limit of open files as far as its connections need it and the hard limit allows."""
-    wanted = (settings.max_connections or MOST_CONNECTIONS) + RESERVED_FILES + (settings.pool_size or 0)
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard != resource.RLIM_INFINITY:
-        wanted = min(wanted, hard)
-    if soft not in (resource.RLIM_INFINITY, wanted) and soft < wanted:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def secret_from_environment() -> bytes | None:

@@ -34,9 +34,10 @@ from ..core.validation import invalid
 from ..errors import EngineError
 from ..faces._async.kernel import AsyncKernel
 from .application import Application, Running
+from .bounds import raise_file_limit
 from .certificates import Certificate
 from .connections import Listener
-from .settings import Settings, raise_file_limit
+from .settings import Settings
 
 log = logging.getLogger("holdkit.server")
 

@@ -12,8 +12,8 @@ import pytest
 from holdkit.cli.documents import DoctorDocument
 from holdkit.errors import InvalidRequest
 from holdkit.server import Settings
+from holdkit.server.bounds import bounds_of, raise_file_limit
 from holdkit.server.configuration import SETTINGS, Configuration, configure, written
-from holdkit.server.settings import bounds_of
 from holdkit.wire.pools import PoolNow
 from tests.support.command_line import run, told
 from tests.support.servers import live_server
@@ -114,6 +114,7 @@ def test_doctor_shows_every_setting_and_where_it_comes_from(tmp_path: Path, monk
     told(PoolNow, "pools", "create", "gpu", 5, "--url", url)
     document = told(DoctorDocument, "doctor", url, "--settings")
     shown = document.settings
+    raise_file_limit(Settings())
     bounds = bounds_of(Settings())
     says = next(one.says for one in document.findings if one.name == "server bounds")
     assert f"{bounds.connections:,} connections" in says

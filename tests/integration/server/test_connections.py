@@ -20,7 +20,7 @@ import httpx
 import pytest
 
 from holdkit.server import Settings
-from holdkit.server.settings import bounds_of, raise_file_limit
+from holdkit.server.bounds import bounds_of, raise_file_limit
 from holdkit.server.static import FOLDER
 from tests.support.certificates import MadeCertificate
 from tests.support.servers import LiveServer, live_server

@@ -136,7 +136,7 @@ def test_a_body_that_is_too_large_is_refused(proxied: httpx.Client) -> None:
 def test_the_pages_numbers_are_the_settings() -> None:
     """The numbers that the page compares with timeouts of proxies."""
     from holdkit.server import Settings
-    from holdkit.server.settings import bounds_of
+    from holdkit.server.bounds import bounds_of
 
     chosen = Settings()
     assert f"`keep_alive` ({chosen.keep_alive:g} seconds)" in PAGE
