@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio  # async-only
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
 from typing import Any
@@ -27,7 +26,7 @@ from ...kernel.normalise import hold_id as normalised_id
 from ...kernel.normalise import reference
 from ...kernel.results import Hold, StorageUsage, SweepReport, VerifyReport
 from ...wire.journal import SEALED, EntryAnswer
-from ...wire.system import ChangeLimitsBody, SweepBody, VerifyJob
+from ...wire.system import ChangeLimitsBody, SweepBody
 from ...wire.tenants import usage_from
 from ..answers import (
     ServerClock,
@@ -54,11 +53,6 @@ from ..stream import LocalState
 from .executor import AsyncRemoteExecutor
 from .following import AsyncRemoteFollower, AsyncRemoteSource
 from .transport import AsyncRemoteCalls, AsyncTransport, no_transaction, retry_key
-
-# sync-only: from time import sleep
-
-FIRST_LOOK, LAST_LOOK = 0.02, 1.0
-"""Seconds before a client looks at a job for the first time, and between its later looks."""
 
 
 class AsyncRemoteReads(AsyncRemoteCalls):
@@ -257,7 +251,7 @@ class AsyncRemoteReads(AsyncRemoteCalls):
         """
         job = read_verify((await self._transport.ask("POST", "/v1/verify", op=retry_key())).content)
         try:
-            job = await self._ended(job, progress)
+            job = await self._ended(job, read_verify, progress)
         except HoldkitError:
             raise
         except BaseException:
@@ -268,18 +262,6 @@ class AsyncRemoteReads(AsyncRemoteCalls):
             why = f"was {job.state}" if job.problem is None else f"failed: {job.problem.detail}"
             raise EngineError(f"the verification {why}")
         return VerifyReport(tuple(job.result.found))
-
-    async def _ended(self, job: VerifyJob, progress: Progress | None) -> VerifyJob:
-        """The job, once it has ended."""
-        pause = FIRST_LOOK
-        while job.ended_at is None:
-            await asyncio.sleep(pause)  # async-only
-            # sync-only: sleep(pause)
-            pause = min(2 * pause, LAST_LOOK)
-            job = read_verify((await self._get(path_of("jobs", job.id))).content)
-            if progress is not None and job.total:
-                progress(job.done, job.total)
-        return job
 
     async def stats(self) -> dict[str, Any]:
         """The server's counters since it started."""

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio  # async-only
 from pathlib import Path
 from typing import TypeAlias, Unpack
 
-# sync-only: from time import sleep
 from ...engines.whole_journal import Progress
 from ...errors import EngineError
 from ...kernel.context import Call
-from ...wire.tenants import ChangeQuota, ChangeTenant, DeletedAnswer, DeleteTenant, DeletionJob, Quota, TenantAnswer
+from ...wire.tenants import ChangeQuota, ChangeTenant, DeletedAnswer, DeleteTenant, Quota, TenantAnswer
 from ..answers import read_deletion, read_tenant, read_tenants
 from ..requests import path_of
 from ..stream import NewFile, StreamHandle
-from .reading import FIRST_LOOK, LAST_LOOK
 from .transport import AsyncRemoteCalls, retry_key
 
 Listed: TypeAlias = "list[TenantAnswer]"
@@ -64,19 +61,8 @@ class AsyncRemoteTenants(AsyncRemoteCalls):
         name once more. If the wait is interrupted, the server goes on; call it again to wait or to continue."""
         body = DeleteTenant(confirm=confirm, **self._request_fields(call))
         answer = await self._transport.ask("DELETE", path_of("tenants", name), body, op=retry_key(call.get("op")))
-        job = await self._ended(read_deletion(answer.content), progress)
+        job = await self._ended(read_deletion(answer.content), read_deletion, progress)
         if job.result is None:
             why = f"was {job.state}" if job.problem is None else f"failed: {job.problem.detail}"
             raise EngineError(f"the deletion {why}: call it again")
         return job.result
-
-    async def _ended(self, job: DeletionJob, progress: Progress | None) -> DeletionJob:
-        pause = FIRST_LOOK
-        while job.ended_at is None:
-            await asyncio.sleep(pause)  # async-only
-            # sync-only: sleep(pause)
-            pause = min(2 * pause, LAST_LOOK)
-            job = read_deletion((await self._get(path_of("jobs", job.id))).content)
-            if progress is not None and job.total:
-                progress(job.done, job.total)
-        return job

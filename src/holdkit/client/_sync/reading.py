@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from time import sleep
 from typing import Any
 from uuid import UUID
 
@@ -28,7 +27,7 @@ from ...kernel.normalise import hold_id as normalised_id
 from ...kernel.normalise import reference
 from ...kernel.results import Hold, StorageUsage, SweepReport, VerifyReport
 from ...wire.journal import SEALED, EntryAnswer
-from ...wire.system import ChangeLimitsBody, SweepBody, VerifyJob
+from ...wire.system import ChangeLimitsBody, SweepBody
 from ...wire.tenants import usage_from
 from ..answers import (
     ServerClock,
@@ -55,9 +54,6 @@ from ..stream import LocalState
 from .executor import RemoteExecutor
 from .following import RemoteFollower, RemoteSource
 from .transport import RemoteCalls, Transport, no_transaction, retry_key
-
-FIRST_LOOK, LAST_LOOK = 0.02, 1.0
-"""Seconds before a client looks at a job for the first time, and between its later looks."""
 
 
 class RemoteReads(RemoteCalls):
@@ -252,7 +248,7 @@ class RemoteReads(RemoteCalls):
         """
         job = read_verify((self._transport.ask("POST", "/v1/verify", op=retry_key())).content)
         try:
-            job = self._ended(job, progress)
+            job = self._ended(job, read_verify, progress)
         except HoldkitError:
             raise
         except BaseException:
@@ -263,17 +259,6 @@ class RemoteReads(RemoteCalls):
             why = f"was {job.state}" if job.problem is None else f"failed: {job.problem.detail}"
             raise EngineError(f"the verification {why}")
         return VerifyReport(tuple(job.result.found))
-
-    def _ended(self, job: VerifyJob, progress: Progress | None) -> VerifyJob:
-        """The job, once it has ended."""
-        pause = FIRST_LOOK
-        while job.ended_at is None:
-            sleep(pause)
-            pause = min(2 * pause, LAST_LOOK)
-            job = read_verify((self._get(path_of("jobs", job.id))).content)
-            if progress is not None and job.total:
-                progress(job.done, job.total)
-        return job
 
     def stats(self) -> dict[str, Any]:
         """The server's counters since it started."""

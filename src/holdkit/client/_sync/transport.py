@@ -18,19 +18,25 @@ from ...core.validation import invalid, text
 from ...core.values import MAX_OP
 from ...engines.clocks import steady
 from ...engines.deadlines import within
+from ...engines.whole_journal import Progress
 from ...errors import EngineError, HoldkitError, OutcomeUnknown, Overloaded
 from ...kernel.context import Call, call_fields, current
 from ...kernel.results import Hold
 from ...kernel.workers import GRACE, Signal
 from ...wire.fields import Body
+from ...wire.system import Job
 from ..answers import ServerClock, durability_of, hold_from, read_hold, with_send_time
 from ..problems import Attempts, Policy, error_from, read_problem
+from ..requests import path_of
 from ..stream import StreamHandle
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
+J = TypeVar("J", bound=Job[Any])
 
 MAX_KEY = 200
+FIRST_LOOK, LAST_LOOK = 0.02, 1.0
+"""Seconds before a client looks at a job for the first time, and between its later looks."""
 
 
 class ItemPage(Protocol[T_co]):
@@ -221,6 +227,17 @@ class RemoteCalls:
             after, left = page.next, limit - len(found)
             if after is None or left <= 0:
                 return found
+
+    def _ended(self, job: J, read: Callable[[bytes], J], progress: Progress | None) -> J:
+        """A job of the server, once it has ended."""
+        pause = FIRST_LOOK
+        while job.ended_at is None:
+            sleep(pause)
+            pause = min(2 * pause, LAST_LOOK)
+            job = read((self._get(path_of("jobs", job.id))).content)
+            if progress is not None and job.total:
+                progress(job.done, job.total)
+        return job
 
     def _get(self, path: str, **query: Any) -> httpx.Response:
         """Read; a parameter that is None is not sent."""
