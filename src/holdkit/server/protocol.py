@@ -14,6 +14,10 @@ headers; bare line feeds; bad chunk sizes. This protocol adds the rest:
 - It ignores `Upgrade`, as RFC 9110 allows. httptools cannot: it drops the body of such a request, and would read the rest of
   it as the next request. So the protocol gives the head, without these headers, to a new parser, and what follows after it.
 
+An answer that ends the connection while its request is still arriving (a body that is too large or too slow) is followed by a
+moment in which the rest is received and dropped: to close with bytes unread would reset the connection, and a client or proxy that
+is still sending would never see the answer.
+
 A malformed request ends its connection. If earlier requests have no answer yet, these answers are sent first, and nothing is
 said about the malformed one: an answer to it would end up in the middle of theirs.
 """
@@ -21,6 +25,7 @@ said about the malformed one: an answer to it would end up in the middle of thei
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -37,6 +42,10 @@ PIECE: Final = 16 * 1024
 """Bytes that the parser gets at a time, so that a bound is checked before much more is parsed."""
 MIN_PROGRESS: Final = 16 * 1024
 """Bytes that a client must take within the write timeout, unless it takes all."""
+LINGER: Final = 2.0
+"""Seconds for which the rest of a request is received after the last answer."""
+LINGER_BYTES: Final = 4 * 1024 * 1024
+"""Bytes of the rest that are received."""
 CLOSE: Final = (b"connection", b"close")
 MALFORMED: Final = Problem(400, "request_malformed", "this is not a well-formed HTTP/1.1 request")
 TOO_LARGE: Final = Problem(431, "headers_too_large", "the request line and headers are too large")
@@ -61,6 +70,8 @@ class Connection(HttpToolsProtocol):
         self._working: RequestResponseCycle | None = None
         self._unsent: int | None = None
         self._unsent_since = 0.0
+        self._lingers_until: float | None = None
+        self._linger_bytes = LINGER_BYTES
         settings = listener.settings
         self._max_head = settings.max_headers + settings.max_query
         self._max_pipelined = settings.max_pipelined
@@ -104,7 +115,10 @@ class Connection(HttpToolsProtocol):
         unsent, closing = transport.get_write_buffer_size(), transport.is_closing()
         if not unsent and not closing:
             self._unsent = None
-            if self._in_message:
+            if self._lingers_until is not None:
+                if now > self._lingers_until:
+                    transport.close()
+            elif self._in_message:
                 if not self.flow.read_paused and now - self.since > settings.receive_timeout:
                     transport.abort()
             elif self in self.listener.idle and now - self.since > self._idle_timeout:
@@ -131,6 +145,11 @@ class Connection(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         """Parse, in pieces."""
+        if self._lingers_until is not None:
+            self._linger_bytes -= len(data)
+            if self._linger_bytes < 0:
+                self.transport.close()
+            return
         if len(data) <= PIECE:
             self._parse(data)
             return
@@ -196,7 +215,7 @@ class Connection(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._working = cycle
-        cycle.scope["state"][WRITE_ANSWER] = partial(write_answer, cycle)
+        cycle.scope["state"][WRITE_ANSWER] = partial(write_answer, cycle, self._end)
         super()._start_asgi_task(cycle, app)
 
     def on_message_complete(self) -> None:
@@ -212,13 +231,25 @@ class Connection(HttpToolsProtocol):
         """Start the next request that has arrived. Without uvicorn's timer: `check` has the timeouts."""
         self.server_state.total_requests += 1
         self._answered = True
-        if self.transport.is_closing():
+        if self.transport.is_closing() or self._lingers_until is not None:
             return
         self.flow.resume_reading()
         if self.pipeline:
             self._start_asgi_task(*self.pipeline.pop())
         else:
             self._become_idle()
+
+    def _end(self) -> None:
+        """Close the connection after its last answer; first receive the rest of a request that is still arriving."""
+        if not self._in_message:
+            self.transport.close()
+            return
+        self._lingers_until = self.listener.now + LINGER
+        self.pipeline.clear()
+        self.flow.resume_reading()
+        self._become_idle()  # so that it makes room for others
+        if self.transport.can_write_eof():  # the client sees the end of the answer at once
+            self.transport.write_eof()
 
     def _become_idle(self) -> None:
         self.since = self.listener.now
@@ -252,7 +283,9 @@ class Connection(HttpToolsProtocol):
             self.flow.pause_reading()
 
 
-def write_answer(cycle: RequestResponseCycle, status: int, headers: Headers, body: bytes) -> bool:
+def write_answer(
+    cycle: RequestResponseCycle, end: Callable[[], None], status: int, headers: Headers, body: bytes
+) -> bool:
     """Write a whole answer, as uvicorn's `send` does with two messages. That writes head and body separately, which is a system
     call each, and searches every header twice. Refuses if the client has to take earlier answers first, for which `send` waits."""
     if cycle.flow.write_paused or cycle.disconnected or cycle.response_started:
@@ -273,6 +306,6 @@ def write_answer(cycle: RequestResponseCycle, status: int, headers: Headers, bod
         cycle.transport.writelines((head + b"\r\n", body))
     cycle.message_event.set()
     if not cycle.keep_alive:
-        cycle.transport.close()
+        end()
     cycle.on_response()
     return True

@@ -19,7 +19,7 @@ from typing import Any
 import httpx
 import pytest
 
-from holdkit.server import Settings
+from holdkit.server import Settings, protocol
 from holdkit.server.bounds import bounds_of, raise_file_limit
 from holdkit.server.static import FOLDER
 from tests.support.certificates import MadeCertificate
@@ -298,3 +298,44 @@ def test_the_server_raises_its_own_limit_of_descriptors_as_far_as_it_needs() -> 
         assert resource.getrlimit(resource.RLIMIT_NOFILE) == (1_006, hard), "never lowered"
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+def send_too_much(server: LiveServer, size: int) -> bytes:
+    """A body that is too large, sent as a whole before anything is read; what comes back, until the end."""
+    head = f"POST /v1/pools HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {server.admin}\r\nContent-Type: application/json\r\n"
+    with connect(server.port) as wire:
+        wire.sendall(f"{head}Content-Length: {size}\r\n\r\n".encode())
+        for _ in range(size // 100_000):
+            wire.sendall(b" " * 100_000)
+        found = b""
+        while part := wire.recv(1 << 16):
+            found += part
+        return found
+
+
+def test_who_is_still_sending_a_body_that_is_too_large_gets_the_answer() -> None:
+    """To close with bytes unread resets the connection: half of these clients never saw the 413."""
+    with live_server(settings=settings()) as server:
+        for _ in range(20):
+            assert send_too_much(server, 3_000_000).startswith(b"HTTP/1.1 413 ")
+
+
+@pytest.mark.parametrize(("seconds", "size"), [(60.0, 100_000), (0.1, 1 << 30)], ids=["bytes", "time"])
+def test_the_rest_of_a_request_is_received_within_bounds(
+    seconds: float, size: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protocol, "LINGER", seconds)
+    monkeypatch.setattr(protocol, "LINGER_BYTES", size)
+    with live_server(settings=settings(max_body=10)) as server, connect(server.port) as wire:
+        head = f"POST /v1/pools HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer {server.admin}\r\nContent-Type: application/json\r\n"
+        wire.sendall(f"{head}Content-Length: 100000000\r\n\r\n".encode() + b" " * 1_000)
+        assert wire.recv(12) == b"HTTP/1.1 413"
+
+        def is_cut_off() -> bool:
+            try:
+                wire.sendall(b" " * 1_000)
+            except ConnectionError:
+                return True
+            return False
+
+        wait_until(is_cut_off)
