@@ -95,7 +95,7 @@ def extract(name: str, directory: Path) -> Revision:
     missing = missing_packages(tomllib.loads((directory / "pyproject.toml").read_text())["project"])
     if missing:
         raise BenchFailed(f"{name} needs packages that are not installed here: {', '.join(missing)}")
-    return Revision(name, directory / "src")
+    return Revision(name, directory.resolve() / "src")  # its processes run elsewhere
 
 
 def missing_packages(project: dict[str, Any]) -> list[str]:
