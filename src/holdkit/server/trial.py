@@ -64,6 +64,7 @@ def _serve(folder: Path, port: int, *, traffic: bool, kept: bool) -> None:
         _print(
             f"Holdkit is running on {folder}/holds.db, with a sweeper{' and sample traffic' if traffic else ''}.\n\n"
             f"  dashboard   {address}/#key={key}\n"
+            f"  reference   {address}/docs\n"
             f"  API key     {key}\n"
             f"  API         curl -H 'Authorization: Bearer {key}' {address}/v1/pools\n\n"
             f"Press Ctrl-C to stop. {'The file is kept.' if kept else 'The file is then deleted.'}"
