@@ -50,18 +50,14 @@ class Stage:
         own = {
             name: value for name, value in os.environ.items() if not name.startswith(("HOLDKIT", "PYTHON", "VIRTUAL"))
         }
-        return (
-            own
-            | {"PIP_QUIET": "1"}
-            | self.variables
-            | more
-            | {"PATH": f"{self.folder / 'venv/bin'}:{os.environ['PATH']}"}
-        )
+        return own | self.variables | more | {"PATH": f"{self.folder / 'venv/bin'}:{os.environ['PATH']}"}
 
     def run(self, command: str) -> None:
         """One RUN step."""
         print(f"  RUN {command}", flush=True)
-        subprocess.run(["sh", "-ec", self.here(command)], cwd=self.at, env=self.environment({}), check=True)
+        subprocess.run(
+            ["sh", "-ec", self.here(command)], cwd=self.at, env=self.environment({"PIP_QUIET": "1"}), check=True
+        )
 
     def copy(self, words: list[str], stages: dict[str, Stage]) -> None:
         """One COPY step, from the project or from another stage."""
