@@ -124,6 +124,8 @@ class ConfirmHold(Command, frozen=True):
     """A leg that is not named is confirmed with what it holds at the decision, instead of not at all. Faces only."""
     late_overage: bool = False
     """Overage is also taken from a closed window, because the work began in it. Faces only."""
+    force: bool = False
+    """A control-plane confirm without the owner token; needs a reason and is journaled as forced."""
     trusted: bool = False
     """No owner token is required: the face proves its right by a record of its own in the same group. Faces only."""
 
@@ -152,6 +154,8 @@ class ExtendHold(Command, frozen=True):
     ttl_slots: Slot | None = None
     forever: bool = False
     """Remove the deadline. Only for a face that ends the hold in any case."""
+    force: bool = False
+    """A control-plane extension without the owner token; needs a reason and is journaled as forced."""
     trusted: bool = False
     """As for `ConfirmHold`."""
 

@@ -104,6 +104,7 @@ def _check_confirm(command: ConfirmHold, limits: Limits, faces: bool) -> None:
     for_faces(command.late_overage, "late_overage", faces)
     _check_entity(command.entity)
     flag(command.keep_rest, "keep_rest")
+    forced(command.force, command.reason, "confirm")
     if command.overage not in ("reject", "if_available", "up_to_available"):
         raise invalid("overage", "overage_unknown", "must be reject, if_available or up_to_available")
 
@@ -204,6 +205,7 @@ def _check_deadline(command: PlaceHold, limits: Limits) -> None:
 def _check_extension(command: ExtendHold, limits: Limits, faces: bool) -> None:
     _check_named(command, limits, faces)
     for_faces(command.forever, "forever", faces)
+    forced(command.force, command.reason, "extension")
     given = [name for name in ("by_slots", "ttl_slots", "until") if getattr(command, name) is not None]
     if len(given) + command.forever != 1:
         raise invalid("by", "by_required" if not given else "by_ambiguous", "give exactly one of by, ttl or until")

@@ -83,11 +83,72 @@ def test_a_release_is_written_whole(world: World) -> None:
     assert not world.entries[-1].forced
 
 
-def test_a_forced_release_needs_no_token_and_is_journaled_as_forced(world: World) -> None:
-    assert said(world.do(release("x", owner=None, reason="why"))) == "not_owner"
-    done(world.do(release("x", owner=None, force=True, reason="admin_override")))
-    assert world.entries[-1].forced
-    assert world.entries[-1].reason == "admin_override"
+@pytest.mark.parametrize("owner", [None, "owner of y", "owner of x"])
+@pytest.mark.parametrize(
+    ("command", "more", "action"),
+    [
+        (confirm, {}, Action.HOLD_CONFIRMED),
+        (confirm, {"quantity": {"p": 1}, "keep_rest": True}, Action.HOLD_PARTLY_CONFIRMED),
+        (confirm, {"quantity": {"p": 6}, "overage": "if_available"}, Action.HOLD_CONFIRMED),
+        (confirm, {"quantity": {"p": 0, "q": 0}}, Action.HOLD_RELEASED),
+        (release, {}, Action.HOLD_RELEASED),
+        (release, {"quantity": {"p": 1}}, Action.HOLD_PARTLY_RELEASED),
+        (extend, {"until": 200}, Action.HOLD_EXTENDED),
+        (extend, {"by_slots": 1}, Action.HOLD_EXTENDED),
+    ],
+)
+def test_by_force_no_token_is_needed_and_the_entry_says_so(
+    world: World, command: Any, more: dict[str, Any], action: Action, owner: str | None
+) -> None:
+    if owner != "owner of x":
+        assert said(world.do(command("x", owner=owner, reason="why", **more))) == "not_owner"
+    done(world.do(command("x", owner=owner, force=True, reason="admin_override", client_id="key:1", **more)))
+    entry = world.entries[-1]
+    assert (entry.action, entry.forced, entry.reason, entry.client_id) == (action, True, "admin_override", "key:1")
+
+
+@pytest.mark.parametrize("command", [confirm("x"), release("x"), extend("x", until=200)])
+def test_by_the_owner_no_entry_is_forced(world: World, command: Any) -> None:
+    done(world.do(command))
+    assert not world.entries[-1].forced
+
+
+FORCE = {"owner": None, "force": True, "reason": "admin_override"}
+
+
+@pytest.mark.parametrize(
+    ("slot", "before", "command", "says"),
+    [
+        (9, None, confirm("y", **FORCE), "hold_not_found"),
+        (9, None, extend("y", until=200, **FORCE), "hold_not_found"),
+        (9, confirm("x"), confirm("x", **FORCE), "already_confirmed"),
+        (9, confirm("x"), extend("x", until=200, **FORCE), "already_confirmed"),
+        (9, release("x"), confirm("x", **FORCE), "already_released"),
+        (9, release("x"), extend("x", until=200, **FORCE), "already_released"),
+        (100, None, confirm("x", **FORCE), "hold_expired"),
+        (100, None, extend("x", until=200, **FORCE), "hold_expired"),
+        (9, None, confirm("x", 1, **FORCE), "amount_ambiguous"),
+        (9, None, confirm("x", {"p": 6}, **FORCE), "quantity_exceeds_hold"),
+        (9, None, confirm("x", {"q": 4}, overage="if_available", **FORCE), "insufficient_capacity"),
+        (9, None, extend("x", until=2**63, **FORCE), "slot_overflow"),
+        (9, None, extend("x", until=9, **FORCE), "deadline_passed"),
+        (9, None, extend("x", until=501, **FORCE), "lifetime_exceeded"),
+    ],
+)
+def test_force_passes_the_owner_check_and_no_other_rung(
+    world: World, slot: int, before: Any, command: Any, says: str
+) -> None:
+    world.limits = World(max_lifetime=500).limits
+    if before is not None:
+        done(world.do(before))
+    world.slot = slot
+    assert said(world.do(command)) == says
+
+
+def test_a_forced_extension_never_shortens(world: World) -> None:
+    before = world.held("x")
+    assert world.do(extend("x", until=99, **FORCE)) == Done(slot=9, hold=before)
+    assert world.entries[-1].action is Action.HOLD_HELD
 
 
 @pytest.mark.parametrize("owner", [None, "", "owner of y", "owner of xx"])

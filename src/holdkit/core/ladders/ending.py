@@ -1,4 +1,5 @@
-"""Changes of a hold by its owner: confirm, release, return, and extend."""
+"""Changes of a hold by its owner, or by force: confirm, release, return, and extend. `force` skips the check of the owner token
+and no other rung."""
 
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from .recording import became, linked, moved, record
 def confirm_hold(view: View, command: ConfirmHold, now: Slot) -> Outcome:
     """Held units become consumed; without `keep_rest` what is not confirmed is released. Confirming 0 of every leg is a
     release, unless the rest is kept."""
-    hold = find_live(view, command.tenant, command.id, command.owner, now, force=command.trusted)
+    hold = find_live(view, command.tenant, command.id, command.owner, now, force=command.force or command.trusted)
     if isinstance(hold, Refusal):
         return hold
     amounts = amounts_of(hold, command.quantity, [leg.held for leg in hold.legs], others=command.others_as_held)
@@ -69,6 +70,7 @@ def _as_release(command: ConfirmHold) -> ReleaseHold:
     return ReleaseHold(
         id=command.id,
         owner=command.owner,
+        force=command.force,
         trusted=command.trusted,
         tenant=command.tenant,
         op=command.op,
@@ -76,6 +78,7 @@ def _as_release(command: ConfirmHold) -> ReleaseHold:
         correlation_id=command.correlation_id,
         reason=command.reason,
         fingerprint=command.fingerprint,
+        client_id=command.client_id,
     )
 
 
@@ -98,7 +101,7 @@ def release_hold(view: View, command: ReleaseHold, now: Slot) -> Outcome:
     ended = not any(leg.held for leg in legs)
     action = Action.HOLD_RELEASED if ended else Action.HOLD_PARTLY_RELEASED
     state = State.RELEASED if ended else State.HELD
-    return finish(view, command, hold, legs, effects, action, state, now, forced=command.force)
+    return finish(view, command, hold, legs, effects, action, state, now)
 
 
 def return_units(view: View, command: ReturnUnits, now: Slot) -> Outcome:
@@ -166,8 +169,6 @@ def finish(
     state: State,
     now: Slot,
     uncovered: dict[str, int] | None = None,
-    *,
-    forced: bool = False,
 ) -> Outcome:
     """Write a confirm or a release, partial or last."""
     ended_at = None if state is State.HELD else now
@@ -181,13 +182,13 @@ def finish(
         entity=command.entity if isinstance(command, ConfirmHold) else None,
         last_op=None if command.op is None else command.fingerprint + command.op,
     )
-    record(view, action, hold.id, now, command, effects=tuple(effects), change=change, forced=forced)
+    record(view, action, hold.id, now, command, effects=tuple(effects), change=change, forced=command.force)
     return Done(slot=now, hold=view.holds.get(hold.key), uncovered=uncovered)
 
 
 def extend_hold(view: View, command: ExtendHold, now: Slot) -> Outcome:
     """Move the deadline; an earlier one changes nothing."""
-    hold = find_live(view, command.tenant, command.id, command.owner, now, force=command.trusted)
+    hold = find_live(view, command.tenant, command.id, command.owner, now, force=command.force or command.trusted)
     if isinstance(hold, Refusal):
         return hold
     if hold.deadline is None:
@@ -213,5 +214,5 @@ def extend_hold(view: View, command: ExtendHold, now: Slot) -> Outcome:
 
 def _extended(view: View, command: ExtendHold, hold: StoredHold, deadline: Slot | None, now: Slot) -> Outcome:
     change = became(hold, hold.legs, deadline=deadline, endless=deadline is None, command=command)
-    record(view, Action.HOLD_EXTENDED, hold.id, now, command, change=change)
+    record(view, Action.HOLD_EXTENDED, hold.id, now, command, change=change, forced=command.force)
     return Done(slot=now, hold=view.holds.get(hold.key))

@@ -154,9 +154,11 @@ class Verbs:
         quantity: Amounts = None,
         keep_rest: bool = False,
         overage: Overage = "reject",
+        force: bool = False,
         **call: Unpack[Call],
     ) -> Hold:
-        """Held units become consumed. Less than is held: the rest is released, or kept with `keep_rest=True`."""
+        """Held units become consumed. Less than is held: the rest is released, or kept with `keep_rest=True`. `force=True` with
+        a reason needs no token, and is journaled as forced."""
         id, token = reference(hold, owner)
         command = ConfirmHold(
             id=id,
@@ -165,6 +167,7 @@ class Verbs:
             quantity=amounts_of(quantity),
             keep_rest=keep_rest,
             overage=overage,
+            force=force,
             **call_fields(call, self._tenant),
         )
         return hold_of(self._executor.execute(command, call.get("tx")), token)
@@ -193,9 +196,11 @@ class Verbs:
         ttl: Ttl | None = None,
         until: Slot | datetime | None = None,
         owner: str | None = None,
+        force: bool = False,
         **call: Unpack[Call],
     ) -> Hold:
-        """A later deadline: `by` counts from the present one, `ttl` from now, `until` is absolute. Never shortens."""
+        """A later deadline: `by` counts from the present one, `ttl` from now, `until` is absolute. Never shortens.
+        `force=True` with a reason needs no token, and is journaled as forced."""
         id, token = reference(hold, owner)
         command = ExtendHold(
             id=id,
@@ -203,6 +208,7 @@ class Verbs:
             by_slots=None if by is None else span(by, "by"),
             ttl_slots=None if ttl is None else span(ttl),
             until=None if until is None else moment(until, "until"),
+            force=force,
             **call_fields(call, self._tenant),
         )
         return hold_of(self._executor.execute(command, call.get("tx")), token)

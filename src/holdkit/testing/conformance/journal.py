@@ -57,9 +57,9 @@ def _before() -> tuple[AnyCommand, ...]:
         CreatePool(id="b", total=50, actor="user:1", correlation_id="c", reason="r"),
         ResizePool(id="a", total=60),
         placing(1, [Leg("a", 9), Leg("b", 9)], ttl=90, metadata={"ü": [1, None, "\U0001f642"]}, entity="order:1"),
-        ConfirmHold(id=hold_id(1), quantity={"a": 2}, keep_rest=True, **own),
+        ConfirmHold(id=hold_id(1), quantity={"a": 2}, keep_rest=True, force=True, reason="paid_by_transfer"),
         ReleaseHold(id=hold_id(1), quantity={"a": 1, "b": 3}, **own),
-        ExtendHold(id=hold_id(1), by_slots=20, **own),
+        ExtendHold(id=hold_id(1), by_slots=20, force=True, reason="more_time"),
         placing(2, [Leg("a", 1), Leg("b", 2)], ttl=10),
         placing(3, [Leg("fleeting", 1, 4)], ttl=8),
         placing(4, "b", 3, op="four"),
@@ -123,7 +123,8 @@ def every_change_has_its_entry(harness: Harness) -> None:
     missing = sorted(action.value for action in LIVED - {entry.action for entry in harness.journal()})
     require_equal(missing, [], "actions that must have been journaled and were not")
     forced = [entry.reason for entry in harness.journal() if entry.forced and not entry.part]
-    require_equal(sorted(map(str, forced)), ["admin_override", "refund"], "reasons of forced entries")
+    reasons = ["admin_override", "more_time", "paid_by_transfer", "refund"]
+    require_equal(sorted(map(str, forced)), reasons, "reasons of forced entries")
 
 
 def replay_is_state(harness: Harness) -> None:

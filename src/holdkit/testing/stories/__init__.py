@@ -30,9 +30,9 @@ with the id 7, whether there is one or not. A hold presents its own token; `owne
     hold     a gpu 2 ttl=60                   deadline= id= owner= entity= metadata=
     hold     a gpu:2 cpu:1 rate:1/10          several legs; `/10`: create_with_total=10
     consume  a gpu 2
-    confirm  a | a 2 | a gpu:1 cpu:0          keep_rest overage= entity=
+    confirm  a | a 2 | a gpu:1 cpu:0          keep_rest overage= entity= force trusted
     release  a | a 2 | a gpu:1                force trusted
-    extend   a by=30 | ttl=30 | until=90
+    extend   a by=30 | ttl=30 | until=90      force
     expire   a
     return   a | a 2                          force; `return pool/gpu 2 force reason=r`: what no kept hold accounts for
     record   kind id body='{}' if_version=0   body=none removes it

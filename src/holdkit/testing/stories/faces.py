@@ -39,7 +39,7 @@ class FaceVerbs(CommandVerbs):
 
     def on_claim_forget(self, statement: Statement) -> Step:
         """Free a confirmed key."""
-        arguments = {name: value for name, value in statement.arguments.items() if name != "rest"}
+        arguments = statement.arguments
         yield from self._claim(structs.replace(statement, arguments=arguments), "claims.forget")
 
     def _claim(self, statement: Statement, method: str) -> Step:

@@ -85,6 +85,9 @@ def one(field: str) -> Callable[[list[str]], dict[str, Any]]:
     return shape
 
 
+FLAGS: Final = ("keep_rest", "force", "trusted")
+
+
 def none(arguments: list[str]) -> dict[str, Any]:
     """No words."""
     if arguments:
@@ -96,7 +99,7 @@ def named(rest: Callable[[list[str]], Any], field: str) -> Callable[[list[str]],
     """A hold's name, and then what `rest` reads."""
 
     def shape(arguments: list[str]) -> dict[str, Any]:
-        flags = {word: True for word in arguments[1:] if word in ("keep_rest", "force", "trusted")}
+        flags = {word: True for word in arguments[1:] if word in FLAGS}
         if not arguments:
             raise ValueError("names no hold")
         return {"name": arguments[0], field: rest([word for word in arguments[1:] if word not in flags]), **flags}
@@ -104,9 +107,11 @@ def named(rest: Callable[[list[str]], Any], field: str) -> Callable[[list[str]],
     return shape
 
 
-def nothing_more(arguments: list[str]) -> None:
-    """After a name: only flags."""
-    none(arguments)
+def name_and_flags(arguments: list[str]) -> dict[str, Any]:
+    """A hold's name, and flags only."""
+    shaped = named(none, "more")(arguments)
+    del shaped["more"]
+    return shaped
 
 
 def two(first: str, second: str) -> Callable[[list[str]], dict[str, Any]]:
@@ -176,7 +181,7 @@ VERBS: Final[dict[str, Verb]] = {
     "consume": Verb(named(values.what, "what"), GRANT, expectations.HOLDS, command=True),
     "confirm": Verb(named(values.amounts, "quantity"), {**ENDING, "entity": values.text, "overage": values.text}, expectations.HOLDS, command=True),
     "release": Verb(named(values.amounts, "quantity"), ENDING, expectations.HOLDS, command=True),
-    "extend": Verb(one("name"), {**ENDING, "by": values.scalar, "ttl": values.scalar, "until": values.slot, "forever": values.scalar}, expectations.HOLDS, command=True),
+    "extend": Verb(name_and_flags, {**ENDING, "by": values.scalar, "ttl": values.scalar, "until": values.slot, "forever": values.scalar}, expectations.HOLDS, command=True),
     "expire": Verb(one("name"), CALL, expectations.HOLDS, command=True),
     "return": Verb(named(values.amounts, "quantity"), ENDING, expectations.RETURNS, command=True),
     "record": Verb(two("kind", "id"), {**CALL, "body": values.text, "if_version": values.scalar}, expectations.RECORDS, command=True),
@@ -204,7 +209,7 @@ VERBS: Final[dict[str, Verb]] = {
     "claim confirm": Verb(one("name"), {**VIA, "entity": values.text}, expectations.CLAIMS, command=True),
     "claim release": Verb(one("name"), VIA, expectations.CLAIMS, command=True),
     "claim extend": Verb(one("name"), {**VIA, "by": values.scalar, "ttl": values.scalar}, expectations.CLAIMS, command=True),
-    "claim forget": Verb(named(nothing_more, "rest"), VIA, expectations.CLAIMS, command=True),
+    "claim forget": Verb(name_and_flags, VIA, expectations.CLAIMS, command=True),
     "claim find": Verb(none, {**dict.fromkeys(("id", "key", "type", "value", "entity"), values.text),
                               "active_only": values.scalar}, expectations.CLAIMS),
     "claim taken": Verb(several("type", "value"), {}, lists=True),
