@@ -10,7 +10,7 @@ import click
 from ..faces._sync.kernel import Kernel
 from ..faces.claim import Claim
 from ..wire.claims import claim_answer
-from .holds import owner_option, seconds, ticket_from
+from .holds import force_option, owner_option, seconds, ticket_from
 from .options import call_of, call_options, open_kernel, tenant_options, time_of
 from .output import OK, Output, clock_time
 
@@ -91,7 +91,7 @@ def release(url: str | None, tenant: str, in_json: bool, which: str, owner: str 
 @claim.command()
 @click.argument("which", metavar="TICKET")
 @owner_option
-@click.option("--force", is_flag=True, help="act without the owner token; needs --reason, and is recorded as forced")
+@force_option
 @call_options
 @tenant_options
 def forget(url: str | None, tenant: str, in_json: bool, which: str, owner: str | None, force: bool, **call: Any) -> int:

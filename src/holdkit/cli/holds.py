@@ -27,6 +27,9 @@ leg_option: Callable[[Any], Any] = click.option(
 )
 ticket_argument: Callable[[Any], Any] = click.argument("hold", metavar="TICKET")
 owner_option: Callable[[Any], Any] = click.option("--owner", help="the owner token, if only the id is given")
+force_option: Callable[[Any], Any] = click.option(
+    "--force", is_flag=True, help="act without the owner token; needs --reason, and is recorded as forced"
+)
 
 
 @click.command()
@@ -70,22 +73,24 @@ def hold(
 @click.option("--keep-rest", is_flag=True, help="keep the rest held")
 @click.option("--overage", type=click.Choice(["reject", "if_available", "up_to_available"]), default="reject")
 @click.option("--entity", help="what the hold is for, such as order:9")
+@force_option
 @call_options
 @tenant_options
 def confirm(
     url: str | None, tenant: str, in_json: bool, hold: str, owner: str | None, units: int | None,
-    legs: list[tuple[str, int]], keep_rest: bool, overage: Overage, entity: str | None, **call: Any,
+    legs: list[tuple[str, int]], keep_rest: bool, overage: Overage, entity: str | None, force: bool, **call: Any,
 ) -> int:  # fmt: skip
-    """Make held units consumed. TICKET may be - (read from stdin), or an id with --owner.
+    """Make held units consumed. TICKET may be - (read from stdin), or an id with --owner or --force.
 
     \b
     Example:
       holdkit confirm "$TICKET" --entity order:9
+      holdkit confirm 0199c0ffee… --force --reason "paid by bank transfer"
     """
     with open_kernel(url, tenant) as hk:
         done = hk.confirm(
             ticket_from(hold), owner=owner, quantity=amounts(units, legs), keep_rest=keep_rest, overage=overage,
-            entity=entity, **call_of(call),
+            entity=entity, force=force, **call_of(call),
         )  # fmt: skip
         return _print(hk, done, in_json)
 
@@ -95,7 +100,7 @@ def confirm(
 @owner_option
 @click.option("--units", type=int, help="release only this many units")
 @leg_option
-@click.option("--force", is_flag=True, help="act without the owner token; needs --reason, and is recorded as forced")
+@force_option
 @call_options
 @tenant_options
 def release(
@@ -119,19 +124,23 @@ def release(
 @owner_option
 @click.option("--by", help="time to add to the current deadline")
 @click.option("--ttl", help="time to live, counted from now")
+@force_option
 @call_options
 @tenant_options
 def extend(
-    url: str | None, tenant: str, in_json: bool, hold: str, owner: str | None, by: str | None, ttl: str | None, **call: Any
+    url: str | None, tenant: str, in_json: bool, hold: str, owner: str | None, by: str | None, ttl: str | None,
+    force: bool, **call: Any,
 ) -> int:  # fmt: skip
-    """Move the deadline to a later time, never to an earlier one.
+    """Move the deadline to a later time, never to an earlier one. TICKET may be - (read from stdin), or an id with --owner or
+    --force.
 
     \b
     Example:
       holdkit extend "$TICKET" --by 5m
+      holdkit extend 0199c0ffee… --by 1h --force --reason "customer called"
     """
     with open_kernel(url, tenant) as hk:
-        done = hk.extend(ticket_from(hold), owner=owner, by=seconds(by), ttl=seconds(ttl), **call_of(call))
+        done = hk.extend(ticket_from(hold), owner=owner, by=seconds(by), ttl=seconds(ttl), force=force, **call_of(call))
         return _print(hk, done, in_json)
 
 
@@ -140,7 +149,7 @@ def extend(
 @owner_option
 @click.option("--units", type=int, help="return only this many units")
 @leg_option
-@click.option("--force", is_flag=True, help="act without the owner token; needs --reason, and is recorded as forced")
+@force_option
 @call_options
 @tenant_options
 def return_(

@@ -9,7 +9,7 @@ from msgspec import Meta, Struct
 
 from ..core.model import Slot, State
 from ..faces.claim import Claim
-from .fields import Body, Limit, Span, Tenant, Time, Token, at
+from .fields import Body, Force, Limit, Span, Tenant, Time, Token, at
 
 
 class NewClaim(Body, kw_only=True):
@@ -40,7 +40,7 @@ class EndClaim(Body, kw_only=True):
 class ForgetClaim(EndClaim, kw_only=True):
     """Free a confirmed key."""
 
-    force: Annotated[bool, Meta(description="act without the owner token; needs a reason, and scope admin")] = False
+    force: Force = False
 
 
 class ExtendClaim(Body, kw_only=True):

@@ -43,6 +43,7 @@ Time: TypeAlias = Annotated[datetime, Meta(extra_json_schema={"format": "date-ti
 """A time in an answer, always in UTC."""
 Moment: TypeAlias = Annotated[Time | Slot, Meta(description="RFC 3339, or a slot: microseconds since 1970, UTC")]
 Token: TypeAlias = Annotated[str | None, Meta(description="the owner token, from the answer that placed the hold")]
+Force: TypeAlias = Annotated[bool, Meta(description="act without the owner token; needs a reason, and scope admin")]
 Tenant: TypeAlias = Annotated[
     str | None, Meta(description="the tenant, empty for the default one; only where several tenants are shown")
 ]

@@ -13,6 +13,7 @@ from ..kernel.results import Hold
 from .fields import (
     Amounts,
     Body,
+    Force,
     Limit,
     Moment,
     PoolId,
@@ -65,8 +66,8 @@ class NewConsume(Taking, kw_only=True):
     """Hold and confirm in one step."""
 
 
-class Confirm(Body, kw_only=True):
-    """Make held units consumed."""
+class Confirming(Body, kw_only=True):
+    """How much of a hold to confirm, and for what."""
 
     owner: Token = None
     entity: str | None = None
@@ -75,12 +76,18 @@ class Confirm(Body, kw_only=True):
     overage: Overage = "reject"
 
 
+class Confirm(Confirming, kw_only=True):
+    """Make held units consumed."""
+
+    force: Force = False
+
+
 class Release(Body, kw_only=True):
     """Make held units available."""
 
     owner: Token = None
     quantity: Amounts = None
-    force: Annotated[bool, Meta(description="act without the owner token; needs a reason, and scope admin")] = False
+    force: Force = False
 
 
 class Extend(Body, kw_only=True):
@@ -90,6 +97,7 @@ class Extend(Body, kw_only=True):
     by: Annotated[Span | None, Meta(description="added to the current deadline")] = None
     ttl: Annotated[Span | None, Meta(description="counted from now")] = None
     until: Moment | None = None
+    force: Force = False
 
 
 class Expire(Body, kw_only=True):
@@ -101,7 +109,7 @@ class Return(Body, kw_only=True):
 
     owner: Token = None
     quantity: Amounts = None
-    force: Annotated[bool, Meta(description="act without the owner token; needs a reason, and scope admin")] = False
+    force: Force = False
 
 
 class HoldsQuery(Struct, forbid_unknown_fields=True):

@@ -7,7 +7,7 @@ from typing import Annotated, Any, TypeAlias
 from msgspec import Meta, Struct
 
 from .fields import Body, Moment, PoolId, Quantity, Span, Time, Token, Total
-from .holds import Confirm, HoldNow
+from .holds import Confirming, HoldNow
 from .pools import PoolAnswer, PoolNow
 
 
@@ -43,7 +43,7 @@ class WindowConsume(Body, tag="consume", tag_field="type", kw_only=True):
     metadata: dict[str, Any] | None = None
 
 
-class WindowConfirm(Confirm, tag="confirm", tag_field="type", kw_only=True):
+class WindowConfirm(Confirming, tag="confirm", tag_field="type", kw_only=True):
     """Confirm a hold with the actual amounts."""
 
     id: str

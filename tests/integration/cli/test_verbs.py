@@ -88,12 +88,22 @@ def test_who_holds_what(url: str) -> None:
     assert "hk1." not in run("holds", "list", "--json").out
 
 
-def test_force_needs_no_token_and_says_so(url: str) -> None:
+@pytest.mark.parametrize(
+    ("verb", "action"),
+    [
+        (("release",), "hold.released"),
+        (("confirm",), "hold.confirmed"),
+        (("extend", "--by", "1m"), "hold.extended"),
+        (("extend", "--ttl", "10m"), "hold.extended"),
+    ],
+)
+def test_force_needs_no_token_and_says_so(url: str, verb: tuple[str, ...], action: str) -> None:
     held = told(HoldNow, "hold", "gpu", "--ttl", "5m")
-    assert refusal("release", held.id).reason == "not_owner"
-    told(HoldNow, "release", held.id, "--force", "--reason", "worker died")
+    assert refusal(*verb, held.id).reason == "not_owner"
+    assert refusal(*verb, held.id, "--force", code=2).field == "reason"
+    told(HoldNow, *verb, held.id, "--force", "--reason", "worker died")
     (last,) = each(EntryAnswer, "journal", "tail", "-n", 1)
-    assert (last.action, last.forced, last.reason) == ("hold.released", True, "worker died")
+    assert (last.action, last.forced, last.reason) == (action, True, "worker died")
 
 
 def test_pools_are_listed_resized_and_of_a_tenant(url: str) -> None:

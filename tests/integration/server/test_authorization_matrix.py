@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from itertools import count
-from typing import Any
+from typing import Any, get_args
 
 import httpx
 import pytest
@@ -16,6 +16,7 @@ from holdkit.server.jobs import Job
 from holdkit.server.routes import ROUTES
 from holdkit.server.routing import Route
 from holdkit.testing import FakeClock
+from holdkit.wire.batches import BatchCommand
 from tests.support.servers import QUICK, InProcessApp, in_process_app
 
 NUMBERS = count()
@@ -199,6 +200,43 @@ def test_another_tenants_things_do_not_exist() -> None:
         assert await state(here) == before
 
     play(work)
+
+
+FORCE = {"force": True, "reason": "admin_override"}
+
+
+def test_force_is_for_admins_only() -> None:
+    """Every route and every command of a batch that takes `force`; without scope admin nothing is done, with or without a token."""
+    taking = [route for route in GUARDED if route.body is not None and "force" in names_of(route.body)]
+    assert {route.kind for route in taking} == {
+        "confirm", "release", "extend", "return", "return_to_pool", "forget_claim"
+    }  # fmt: skip
+    commands = {str(kind.__struct_config__.tag): kind for kind in get_args(BatchCommand) if "force" in names_of(kind)}
+    assert sorted(commands) == ["confirm", "extend", "release", "return", "return_to_pool"]
+
+    async def work(here: InProcessApp, ids: dict[str, str]) -> None:
+        before = await state(here)
+        for route in taking:
+            body = {**BODIES.get(route.kind, {}), **FORCE}
+            for more in ({}, {} if route.kind == "return_to_pool" else {"owner": "a guess"}):
+                answer = await here.call(
+                    "POST", path_of(route, ids), {**body, **more}, op=f"f{next(NUMBERS)}", key="hold", tenant="acme"
+                )
+                assert (answer.status_code, answer.json()["reason"]) == (403, "scope_too_small"), name_of(route)
+        for tag in commands:
+            named = ids["pool"] if tag == "return_to_pool" else ids["hold"]
+            command = {"type": tag, "id": named, **BODIES.get(tag, {}), **FORCE}
+            answer = await here.call(
+                "POST", "/v1/batch", {"commands": [command]}, op=f"f{next(NUMBERS)}", key="hold", tenant="acme"
+            )
+            assert (answer.status_code, answer.json()["reason"]) == (403, "scope_too_small"), tag
+        assert await state(here) == before
+
+    play(work)
+
+
+def names_of(document: Any) -> set[str]:
+    return {field.name for field in fields(document)}
 
 
 def test_all_tenants_are_for_operators_only() -> None:

@@ -57,6 +57,75 @@ def test_a_refusal_is_a_problem_with_its_numbers() -> None:
     run(work)
 
 
+def test_an_operator_extends_confirms_and_returns_without_the_token_but_with_a_reason() -> None:
+    clock = FakeClock(start=1_000_000_000_000_000)
+
+    async def work(here: InProcessApp) -> None:
+        await here.call("POST", "/v1/pools", {"id": "gpu", "total": 2})
+        hold = (await here.call("POST", "/v1/holds", {"pool": "gpu", "quantity": 2, "ttl": 60}, op="a")).json()
+        at = f"/v1/holds/{hold['id']}"
+        calls: list[tuple[str, dict[str, Any], str]] = [
+            ("extend", {"by": 30}, "extended"),
+            ("confirm", {"quantity": 1, "keep_rest": True}, "partly_confirmed"),
+            ("confirm", {"entity": "order:9"}, "confirmed"),
+            ("return", {}, "returned"),
+        ]
+        for number, (verb, body, action) in enumerate(calls):
+            stranger = await here.call("POST", f"{at}/{verb}", {**body, "reason": "why"}, op=f"b{number}")
+            assert (stranger.status_code, stranger.json()["reason"]) == (403, "not_owner"), verb
+            silent = await here.call("POST", f"{at}/{verb}", {**body, "force": True}, op=f"c{number}")
+            assert (silent.status_code, silent.json()["field"], silent.json()["code"]) == (
+                400,
+                "reason",
+                "reason_required",
+            )
+            forced = {**body, "force": True, "reason": "customer called"}
+            done = await here.call("POST", f"{at}/{verb}", forced, op=f"d{number}")
+            assert done.status_code == 200, done.text
+            assert "owner" not in done.json()
+            again = await here.call("POST", f"{at}/{verb}", forced, op=f"d{number}")
+            assert (again.status_code, again.json()["replayed"]) == (200, True)
+            last = (await here.call("GET", f"{at}/history")).json()["items"][-1]
+            assert (last["action"], last["forced"], last["reason"]) == (f"hold.{action}", True, "customer called")
+        ended = (await here.call("GET", at)).json()
+        assert (ended["deadline"], ended["entity"]) == (hold["deadline"] + 30_000_000, "order:9")
+        assert ended["legs"] == [{"pool": "gpu", "quantity": 2, "held": 0, "confirmed": 2, "returned": 2}]
+
+    run(work, clock=clock)
+
+
+def test_force_does_not_remove_a_deadline_nor_pass_for_a_window() -> None:
+    async def work(here: InProcessApp) -> None:
+        await here.call("POST", "/v1/pools", {"id": "gpu", "total": 2})
+        hold = (await here.call("POST", "/v1/holds", {"pool": "gpu", "ttl": 60}, op="a")).json()
+        forced = {"force": True, "reason": "customer called"}
+        for more in ({"forever": True}, {"by": 5, "trusted": True}):
+            no = await here.call("POST", f"/v1/holds/{hold['id']}/extend", {**forced, **more}, op="b")
+            assert (no.status_code, no.json()["reason"]) == (400, "invalid_request"), no.text
+        late = await here.call(
+            "POST", f"/v1/holds/{hold['id']}/extend", {**forced, "until": "2190-01-01T00:00:00Z"}, op="c"
+        )
+        assert (late.status_code, late.json()["reason"]) == (409, "lifetime_exceeded")
+        confirm = {"type": "confirm", "id": hold["id"], **forced}
+        window = await here.call("POST", "/v1/windows", {"commands": [confirm]}, op="d")
+        assert (window.status_code, window.json()["reason"]) == (400, "invalid_request"), window.text
+        batch = await here.call(
+            "POST",
+            "/v1/batch",
+            {"commands": [{"type": "extend", "id": hold["id"], "by": 5, **forced}, confirm]},
+            op="e",
+        )
+        assert [one["status"] for one in batch.json()["answers"]] == ["done", "done"], batch.text
+        entries = (await here.call("GET", f"/v1/holds/{hold['id']}/history")).json()["items"]
+        assert [(one["action"], one["forced"]) for one in entries] == [
+            ("hold.held", False),
+            ("hold.extended", True),
+            ("hold.confirmed", True),
+        ]
+
+    run(work)
+
+
 def test_times_are_rfc_3339_and_the_clock_is_the_engines() -> None:
     clock = FakeClock()
 

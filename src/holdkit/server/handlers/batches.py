@@ -153,9 +153,11 @@ def _consume(asked: bodies.BatchConsume, caller: Caller, fields: Fields) -> core
                         metadata=asked.metadata, **fields)  # fmt: skip
 
 
-def _confirm(asked: bodies.BatchConfirm, _caller: Caller, fields: Fields) -> core.AnyCommand:
+def _confirm(asked: bodies.BatchConfirm, caller: Caller, fields: Fields) -> core.AnyCommand:
+    if asked.force:
+        need_admin(caller, "force")
     return core.ConfirmHold(id=asked.id, owner=asked.owner, entity=asked.entity, quantity=asked.quantity,
-                            keep_rest=asked.keep_rest, overage=asked.overage, **fields)  # fmt: skip
+                            keep_rest=asked.keep_rest, overage=asked.overage, force=asked.force, **fields)  # fmt: skip
 
 
 def _release(asked: bodies.BatchRelease, caller: Caller, fields: Fields) -> core.AnyCommand:
@@ -164,8 +166,11 @@ def _release(asked: bodies.BatchRelease, caller: Caller, fields: Fields) -> core
     return core.ReleaseHold(id=asked.id, owner=asked.owner, quantity=asked.quantity, force=asked.force, **fields)
 
 
-def _extend(asked: bodies.BatchExtend, _caller: Caller, fields: Fields) -> core.AnyCommand:
-    return core.ExtendHold(id=asked.id, owner=asked.owner, by=asked.by, ttl=asked.ttl, until=asked.until, **fields)
+def _extend(asked: bodies.BatchExtend, caller: Caller, fields: Fields) -> core.AnyCommand:
+    if asked.force:
+        need_admin(caller, "force")
+    return core.ExtendHold(id=asked.id, owner=asked.owner, by=asked.by, ttl=asked.ttl, until=asked.until,
+                           force=asked.force, **fields)  # fmt: skip
 
 
 def _expire(asked: bodies.BatchExpire, _caller: Caller, fields: Fields) -> core.AnyCommand:

@@ -68,8 +68,10 @@ async def consume(request: Request) -> Answer:
 
 
 async def confirm_hold(request: Request) -> Answer:
-    """Make held units consumed."""
+    """Make held units consumed; `force` needs scope admin."""
     body: Confirm = request.body
+    if body.force:
+        need_admin(request.caller, "force")
     hold = await request.kernel.confirm(
         request.hold_named,
         owner=body.owner,
@@ -77,6 +79,7 @@ async def confirm_hold(request: Request) -> Answer:
         quantity=body.quantity,
         keep_rest=body.keep_rest,
         overage=body.overage,
+        force=body.force,
         **call_fields(request, body),
     )
     return _hold_answer(request, hold)
@@ -94,10 +97,18 @@ async def release_hold(request: Request) -> Answer:
 
 
 async def extend_hold(request: Request) -> Answer:
-    """Move the deadline to a later time."""
+    """Move the deadline to a later time; `force` needs scope admin."""
     body: Extend = request.body
+    if body.force:
+        need_admin(request.caller, "force")
     hold = await request.kernel.extend(
-        request.hold_named, by=body.by, ttl=body.ttl, until=body.until, owner=body.owner, **call_fields(request, body)
+        request.hold_named,
+        by=body.by,
+        ttl=body.ttl,
+        until=body.until,
+        owner=body.owner,
+        force=body.force,
+        **call_fields(request, body),
     )
     return _hold_answer(request, hold)
 
