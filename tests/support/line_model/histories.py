@@ -1,0 +1,272 @@
+"""Histories: random ones, played on the model step by step; and the shortest one that still breaks a rule.
+
+A history is drawn beside the state that it leads to, so that most steps name holds and amounts that matter. Played again, or with
+steps left out, it needs no draw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from random import Random
+
+from tests.support.line_model.invariants import check, check_lines
+from tests.support.line_model.ladders import DONE, account_of, decide, locks_of
+from tests.support.line_model.state import NOBODY, POOLS, RETENTION, ROOTS, Reading, State, path
+from tests.support.line_model.steps import (
+    Advance,
+    Archive,
+    Confirm,
+    Consume,
+    Expire,
+    Extend,
+    History,
+    HoldStep,
+    Join,
+    Limit,
+    Overage,
+    Place,
+    PoolStep,
+    Release,
+    ReleaseInTransaction,
+    Resize,
+    Return,
+    ReturnLoose,
+    Step,
+    Sweep,
+    Unarchive,
+)
+from tests.support.line_model.transaction import RuleBroken, Transaction
+
+PLAIN = Reading()
+OVERAGES: tuple[Overage, ...] = ("reject", "if_available", "up_to_available")
+INVALID = "invalid"
+"""The answer to a request that is malformed: it touches nothing."""
+FREES = (Release, Return, ReturnLoose, Resize, Unarchive, Confirm)
+
+
+def run(state: State, step: Step) -> str:
+    """One step; what is answered."""
+    match step:
+        case Advance():
+            state.now += step.slots
+            return DONE
+        case Sweep():
+            sweep(state)
+            return DONE
+        case ReleaseInTransaction():
+            return run_in_transaction(state, step)
+        case Join() if step.pool not in ROOTS and not state.reading.lines_below_roots:
+            return INVALID
+        case _:
+            return run_command(state, step)
+
+
+def run_command(state: State, step: Place | Consume | Join | HoldStep | PoolStep) -> str:
+    """A command in a transaction of its own. Those that only offer go before and after it."""
+    locks, account = locks_of(state, step), account_of(state, step)
+    lazy = state.reading.only_frees_offer
+    t = offer_all(state, locks, account, offers=not lazy)
+    answer = decide(t, step)
+    if not lazy or isinstance(step, FREES):
+        t.offer()
+        if t.cut_off:
+            offer_all(state, locks, account)
+    check_lines(state, locks)
+    return answer
+
+
+def offer_all(state: State, locks: Iterable[str], account: str | None = None, *, offers: bool = True) -> Transaction:
+    """Return what is due and offer what is free, in as many transactions as it takes; the last one can do more."""
+    while True:
+        t = Transaction(state, locks, account)
+        t.catch_up()
+        if offers:
+            t.offer()
+        if not t.cut_off and len(t.offered) < state.max_offers:
+            return t
+
+
+def run_in_transaction(state: State, step: ReleaseInTransaction) -> str:
+    """A command in its caller's transaction: decided now, committed later, and seen by nobody before that."""
+    t = Transaction(state, locks_of(state, step), account_of(state, step))
+    t.catch_up()
+    answer = decide(t, step)
+    if state.reading.offers_in_transactions:
+        t.offer()
+    state.now += step.delay
+    for name in t.offered:
+        if state.holds[name].due(state.now):
+            raise RuleBroken(f"lost place: the offer to {name} was over before anybody could see it")
+    return answer
+
+
+def sweep(state: State) -> None:
+    """Return what is due, serve every line, and drop the holds whose retention is over."""
+    due = [(hold.deadline or 0, name) for name, hold in state.holds.items() if hold.due(state.now)]
+    for _, name in sorted(due):
+        hold = state.holds[name]
+        waits = [hold.pool] if hold.number is not None else []
+        offer_all(state, [*waits, *(level for level, units in hold.outstanding.items() if units)])
+    for pool in POOLS:
+        offer_all(state, path(pool))
+    for name, hold in list(state.holds.items()):
+        if hold.open or hold.changed_at is None or hold.changed_at + RETENTION > state.now:
+            continue
+        for pool, leg in hold.legs.items():
+            loose, owner = state.pools[pool].loose, hold.account or NOBODY
+            loose[owner] = loose.get(owner, 0) + leg.consumed
+        del state.holds[name]
+    check_lines(state, POOLS)
+
+
+# Random histories
+
+
+class Draw:
+    """Draws the next step of a history, with the state before it in view."""
+
+    def __init__(self, random: Random, state: State) -> None:
+        self.random = random
+        self.state = state
+        self.named = 0
+        chances: list[tuple[int, Callable[[], Step]]] = [
+            (20, self.place), (4, self.consume), (22, self.join), (9, self.release), (11, self.confirm), (4, self.extend),
+            (2, self.expire), (5, self.give_back), (5, self.return_loose), (3, self.resize), (3, self.limit), (4, self.archive),
+            (4, self.release_in_transaction), (5, Sweep), (8, self.advance),
+        ]  # fmt: skip
+        self._weights = [weight for weight, _ in chances]
+        self._kinds = [kind for _, kind in chances]
+        self._planned: list[Callable[[], Step]] = []
+
+    def step(self) -> Step:
+        """Any step; after a long time a sweep, and returns of what it has made loose."""
+        if self._planned:
+            return self._planned.pop()()
+        return self.random.choices(self._kinds, self._weights)[0]()
+
+    def name(self) -> str:
+        self.named += 1
+        return f"h{self.named}"
+
+    def account(self) -> str | None:
+        return self.random.choice(["c1", "c2", "c3", "c4", "c1", "c2", "c3", "c4", None])
+
+    def known(self) -> str:
+        """A hold: mostly one that can be changed still, at times one that has been dropped or never was."""
+        live = [name for name, hold in self.state.holds.items() if hold.state in ("held", "waiting")]
+        if live and self.random.random() < 0.8:
+            return self.random.choice(live)
+        return f"h{self.random.randint(1, self.named + 1)}"
+
+    def pool(self) -> str:
+        return self.random.choice(list(POOLS))
+
+    def legs(self) -> dict[str, int]:
+        pools = self.random.sample(list(POOLS), self.random.choice([1, 1, 1, 2, 3]))
+        return {pool: self.random.choice([1, 1, 2]) for pool in pools}
+
+    def place(self) -> Step:
+        return Place(self.name(), self.legs(), self.random.randint(1, 12), self.account())
+
+    def consume(self) -> Step:
+        return Consume(self.name(), self.legs(), self.account())
+
+    def join(self) -> Step:
+        below = self.state.reading.lines_below_roots or self.random.random() < 0.05
+        pool = self.random.choice(list(POOLS) if below else [*ROOTS, "V"])
+        quantity = self.random.choice([1, 2, 2, 3, 4] if self.state.reading.large_waiters_block else [1, 2, 2, 3])
+        ttl = self.random.choice([5, 20, 1_000_000])
+        return Join(self.name(), pool, quantity, ttl, self.random.randint(2, 8), self.account())
+
+    def release(self) -> Step:
+        return Release(self.known(), self.random.choice([None, None, 1]))
+
+    def release_in_transaction(self) -> Step:
+        return ReleaseInTransaction(self.known(), self.random.randint(0, 6))
+
+    def confirm(self) -> Step:
+        quantity = self.random.choice([None, None, 1, 2, 3])
+        overage: Overage = self.random.choice(OVERAGES)
+        return Confirm(self.known(), quantity, overage, keep_rest=self.random.random() < 0.2)
+
+    def extend(self) -> Step:
+        return Extend(self.known(), self.random.randint(1, 9))
+
+    def expire(self) -> Step:
+        return Expire(self.known())
+
+    def give_back(self) -> Step:
+        confirmed = [name for name, hold in self.state.holds.items() if hold.consumes]
+        name = self.random.choice(confirmed) if confirmed and self.random.random() < 0.7 else self.known()
+        return Return(name, self.random.randint(1, 2))
+
+    def return_loose(self) -> Step:
+        """Mostly of a hold that has been dropped."""
+        sold = [key for key, count in self.state.tickets.items() if count]
+        dropped = [key for key in sold if key[0] not in self.state.holds]
+        if not sold or self.random.random() < 0.1:
+            return ReturnLoose(self.pool(), 1, self.account(), self.known())
+        name, pool = self.random.choice(dropped if dropped and self.random.random() < 0.7 else sold)
+        return ReturnLoose(pool, self.random.choice([1, 1, 2]), self.state.accounts[name] or None, name)
+
+    def resize(self) -> Step:
+        return Resize(self.pool(), self.random.randint(0, 4))
+
+    def limit(self) -> Step:
+        return Limit(self.pool(), self.random.choice([None, 1, 2, 3]))
+
+    def archive(self) -> Step:
+        return Archive(self.pool()) if self.random.random() < 0.3 else Unarchive(self.pool())
+
+    def advance(self) -> Step:
+        if self.random.random() < 0.9:
+            return Advance(self.random.randint(1, 9))
+        self._planned = [self.return_loose, self.return_loose, Sweep]
+        return Advance(RETENTION + 10)
+
+
+def draw_history(random: Random, length: int, reading: Reading = PLAIN, max_offers: int = 1) -> History:
+    """A random history, as far as it breaks no rule; the step that breaks one is its last."""
+    state = State(reading, max_offers)
+    draw = Draw(random, state)
+    steps: list[Step] = []
+    for _ in range(length):
+        steps.append(draw.step())
+        if broken_by(state, steps[-1]) is not None:
+            break
+    return tuple(steps)
+
+
+def broken_by(state: State, step: Step) -> str | None:
+    """The rule that a step breaks."""
+    try:
+        run(state, step)
+        check(state)
+    except RuleBroken as broken:
+        return str(broken)
+    return None
+
+
+def play(history: History, reading: Reading = PLAIN, max_offers: int = 1) -> str | None:
+    """The first rule that a history breaks."""
+    state = State(reading, max_offers)
+    return next((broken for step in history if (broken := broken_by(state, step)) is not None), None)
+
+
+def shortened(history: History, fails: Callable[[History], bool]) -> History:
+    """The shortest history found that still fails: without any one of its steps it does not."""
+    size = max(1, len(history) // 2)
+    while True:
+        shorter = (history[:at] + history[at + size :] for at in range(len(history) - size, -1, -1))
+        found = next((steps for steps in shorter if fails(steps)), None)
+        if found is not None:
+            history = found
+        elif size == 1:
+            return history
+        else:
+            size //= 2
+
+
+def told(history: History) -> str:
+    """A history as the code that makes it."""
+    return "\n".join(["(", *(f"    {step}," for step in history), ")"])
