@@ -52,14 +52,14 @@ def bulk(entries: int, step: Callable[[int], None]) -> Iterator[RepairedRows]:
         while chunk := list(islice(told, CHUNK)):
             for entry in chunk:
                 fold(folded, entry)
-            yield RepairedRows({}, {}, {}, {}, None, chunk)
+            yield RepairedRows({}, {}, {}, {}, {}, chunk)
             step(len(chunk))
         pools, holds = folded.pools.items(), folded.holds.items()
         while some := dict[Key, Pool | None](islice(pools, CHUNK)):
-            yield RepairedRows(some, {}, {}, {}, None, [])
+            yield RepairedRows(some, {}, {}, {}, {}, [])
         while those := dict[Key, StoredHold | None](islice(holds, CHUNK)):
             yield RepairedRows(
-                {}, those, outstanding([hold for hold in those.values() if hold is not None]), {}, None, []
+                {}, those, outstanding([hold for hold in those.values() if hold is not None]), {}, {}, []
             )
 
 

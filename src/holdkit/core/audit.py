@@ -4,7 +4,7 @@ Theory of operation. The entries are folded one by one. Each table is then compa
 row, so neither the journal nor the folded state has to fit in memory. The order:
 
 1. the journal: numbers without gaps, each effect starts from the pool's last state, each change belongs to an existing hold;
-2. pools, holds and records: row by row, field by field. While the folded holds are read, their outstanding legs are stored;
+2. fence floors; then pools, holds and records: row by row, field by field. While the folded holds are read, their outstanding legs are stored;
 3. legs: those of the folded holds against the stored ones;
 4. each stored pool against the sum of its stored legs, and against what the folded holds have consumed of it (`pool_agrees`:
    everything that must be true of a pool is checked there).
@@ -28,6 +28,7 @@ from .audit_rows import (
     LegKey,
     Mismatches,
     StoredRows,
+    floor_name,
     leg_name,
     row_name,
 )
@@ -64,8 +65,7 @@ def audit(
     changed = folded.records.get(LIMITS_KEY)
     limits = journaled(created, changed)
     pruning = _Pruning(limits, was_bounded(limits, changed), latest)
-    if folded.fence_floor != stored.fence_floor:
-        yield Difference("settings", "fence_floor", "value", str(stored.fence_floor), str(folded.fence_floor))
+    yield from _compare_floors(stored, folded, wrong)
     yield from _compare("pools", stored.each_pool(), folded.pools.items(), wrong.pools)
     yield from _compare("holds", stored.each_hold(), _filing_units(folded), wrong.holds, pruning.excuse)
     yield from _compare("records", stored.each_record(), folded.records.items(), wrong.records)
@@ -186,7 +186,17 @@ class _Pruning(Struct, frozen=True):
         return mine, theirs
 
 
-# Legs, and what must be true of each pool
+# Fence floors, legs, and what must be true of each pool
+
+
+def _compare_floors(stored: StoredRows, folded: Folded, wrong: Mismatches) -> Iterator[Difference]:
+    """A tenant without a row has the floor 0."""
+    for key, mine, found, theirs in _aligned(stored.each_floor(), folded.floors.items()):
+        if found or (mine or 0) != (theirs or 0):
+            wrong.floors[key] = mine, theirs
+            yield from found
+        if (mine or 0) != (theirs or 0):
+            yield Difference("fence_floors", floor_name(key[0]), "floor", str(mine or 0), str(theirs or 0))
 
 
 def _filing_units(folded: Folded) -> Iterator[tuple[Key, StoredHold]]:

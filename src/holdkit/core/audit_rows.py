@@ -21,6 +21,10 @@ LegKey: TypeAlias = tuple[str, str, Slot, str]
 """Tenant, pool, deadline, hold. A leg without a deadline is stored under the last slot."""
 
 
+TenantKey: TypeAlias = tuple[str]
+"""Tenant."""
+
+
 class Difference(Struct, frozen=True):
     """One stored row, or one entry, that differs from what the journal says."""
 
@@ -49,6 +53,11 @@ def row_name(key: tuple[str, ...]) -> str:
 def leg_name(tenant: str, pool: str, hold: str) -> str:
     """The name of a leg in reports."""
     return f"{row_name((tenant, pool))} of hold {hold}"
+
+
+def floor_name(tenant: str) -> str:
+    """The name of a tenant's fence floor in reports."""
+    return tenant or "(default tenant)"
 
 
 # The two inputs
@@ -112,8 +121,9 @@ class Folded:
         """Outstanding units: filed by `audit`, once all is folded."""
         self.consumed: Rows[Key, int] = table(int, 2)
         """What holds account for of each pool's consumption: filed with them."""
+        self.floors: Rows[TenantKey, int] = table(int, 1)
+        """The highest fence of each tenant's removed pools."""
         self.put_pool, self.get_hold, self.put_record = self.pools.put, self.holds.get, self.records.put
-        self.fence_floor = 0
         self.last_seq = 0
         self.latest: Slot = 0
         """The last slot that `audit` saw: rows are pruned by the clock of those who wrote."""
@@ -125,6 +135,11 @@ class Folded:
     def drop_hold(self, key: Key) -> None:
         """Remove a hold."""
         self.holds.put(key, None)
+
+    def raise_floor(self, tenant: str, fence: int) -> None:
+        """Keep the highest fence of the tenant's removed pools."""
+        if fence > (self.floors.get((tenant,)) or 0):
+            self.floors.put((tenant,), fence)
 
     def file_consumed(self, hold: StoredHold) -> None:
         """Store what a hold has consumed of pools that still exist; not of a later pool with the same id."""
@@ -138,9 +153,8 @@ class Folded:
 class StoredRows(Protocol):
     """The rows that an engine has stored, each table in key order, readable any number of times."""
 
-    @property
-    def fence_floor(self) -> int:
-        """The highest fence of any pool that was removed."""
+    def each_floor(self) -> Iterator[Found[TenantKey, int]]:
+        """Every tenant's fence floor."""
         ...
 
     def each_pool(self) -> Iterator[Found[Key, Pool]]:
@@ -167,7 +181,11 @@ class Stored(Struct, frozen=True):
     holds: Mapping[Key, StoredHold]
     records: Mapping[RecordKey, Record]
     legs: Mapping[LegKey, int]
-    fence_floor: int
+    fence_floors: Mapping[str, int]
+
+    def each_floor(self) -> Iterator[Found[TenantKey, int]]:
+        """Every tenant's fence floor."""
+        return (((tenant,), self.fence_floors[tenant], ()) for tenant in sorted(self.fence_floors))
 
     def each_pool(self) -> Iterator[Found[Key, Pool]]:
         """Every pool."""
@@ -198,3 +216,4 @@ class Mismatches:
         self.holds: dict[Key, tuple[StoredHold | None, StoredHold | None]] = {}
         self.records: dict[RecordKey, tuple[Record | None, Record | None]] = {}
         self.legs: dict[LegKey, tuple[int | None, int | None]] = {}
+        self.floors: dict[TenantKey, tuple[int | None, int | None]] = {}

@@ -64,6 +64,8 @@ class Needs(Struct, frozen=True):
     """Those holds that the batch does not create; loaded together with the pools of their legs."""
     asked: frozenset[Key] | set[Key] = frozenset()
     """Those operations that belong to commands other than PlaceHold and Consume."""
+    created: frozenset[Key] | set[Key] = frozenset()
+    """Those pools that the batch may create: the fence floors of their tenants are loaded."""
 
     @property
     def changes_limits(self) -> bool:
@@ -74,35 +76,34 @@ class Needs(Struct, frozen=True):
 def needs(groups: Iterable[Group]) -> Needs:
     """What must be loaded for these groups."""
     pools, holds, standing = set[Key](), set[Key](), set[Key]()
-    operations, asked = set[Key](), set[Key]()
+    operations, asked, created = set[Key](), set[Key](), set[Key]()
     records = set[RecordKey]()
     limit = 0
     for group in groups:
         for command in group.commands:
             tenant = command.tenant
+            if command.op is not None:
+                (operations if isinstance(command, PLACING) else asked).add((tenant, command.op))
             if isinstance(command, PLACING):
                 for leg in command.legs:
                     pools.add((tenant, leg.pool))
+                    if leg.create_with_total is not None or leg.total is not None:
+                        created.add((tenant, leg.pool))
                 assert command.id is not None
                 holds.add((tenant, command.id))
-                if command.op is not None:
-                    operations.add((tenant, command.op))
-                continue
-            if command.op is not None:
-                asked.add((tenant, command.op))
-            if isinstance(command, _POOLS):
+            elif isinstance(command, _POOLS):
                 pools.add((tenant, command.id))
-            elif isinstance(command, PutRecord):
-                records.add((tenant, command.kind, command.id))
-            elif isinstance(command, ChangeLimits):
-                records.add(LIMITS_KEY)
+                if isinstance(command, CreatePool):
+                    created.add((tenant, command.id))
+            elif isinstance(command, PutRecord | ChangeLimits):
+                records.add((tenant, command.kind, command.id) if isinstance(command, PutRecord) else LIMITS_KEY)
             elif isinstance(command, Sweep):
                 limit = max(limit, command.limit)
             else:
                 standing.add((tenant, command.id))
         if group.guard is not None:
             asked.add((group.guard.tenant, group.guard.op))
-    return Needs(pools, holds | standing, operations | asked, records, limit, standing, asked)
+    return Needs(pools, holds | standing, operations | asked, records, limit, standing, asked, created)
 
 
 class SweepList(Struct, frozen=True):

@@ -12,8 +12,6 @@ from .model import Key, Pool, Record, RecordKey, StoredHold
 class Foldable(Protocol):
     """A state that entries can be folded into."""
 
-    fence_floor: int
-
     def put_pool(self, key: Key, pool: Pool | None, /) -> None:
         """Write or remove a pool."""
         ...
@@ -34,6 +32,10 @@ class Foldable(Protocol):
         """Write or remove a record."""
         ...
 
+    def raise_floor(self, tenant: str, fence: int, /) -> None:
+        """Later pools of this tenant begin at this fence, or above."""
+        ...
+
 
 def fold(state: Foldable, entry: Entry) -> None:
     """Apply one entry's effects to the state."""
@@ -41,7 +43,7 @@ def fold(state: Foldable, entry: Entry) -> None:
     for effect in entry.effects:
         pool = effect.pool
         if removed:
-            state.fence_floor = max(state.fence_floor, pool.fence)
+            state.raise_floor(pool.tenant, pool.fence)
         state.put_pool((pool.tenant, pool.id), None if removed else pool)
     if entry.hold is not None:
         state.put_hold(entry.hold)

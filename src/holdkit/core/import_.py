@@ -59,7 +59,7 @@ def needs_of(chunk: Sequence[Carried]) -> Needs:
             holds.add((entry.tenant, entry.subject))
         if entry.record is not None:
             records.add(entry.record.key)
-    return Needs(pools, holds, set(), records)
+    return Needs(pools, holds, set(), records, created=pools)
 
 
 def take_in(view: View, chunk: Sequence[Carried]) -> None:

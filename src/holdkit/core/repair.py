@@ -16,7 +16,7 @@ from .commands import Command
 from .entries import Action, Effect, Entry
 from .model import Key, Pool, Record, RecordKey, Slot, StoredHold
 
-REPAIRABLE: Final = frozenset({"pools", "holds", "legs", "records"})
+REPAIRABLE: Final = frozenset({"pools", "holds", "legs", "records", "fence_floors"})
 """Tables that the journal can rebuild."""
 TRUTH: Final = frozenset({"journal", "heads", "migrations"})
 """If these differ, there is nothing to repair from."""
@@ -39,7 +39,8 @@ class RepairedRows(Struct, frozen=True):
     legs: dict[LegKey, int]
     """Outstanding units; 0 removes the row."""
     records: dict[RecordKey, Record | None]
-    fence_floor: int | None
+    fence_floors: dict[str, int]
+    """By tenant; 0 removes the row."""
     entries: list[Entry]
 
 
@@ -50,23 +51,13 @@ def sort_out(differences: Iterable[Difference]) -> Repaired:
     found: list[Difference] = []
     for one in differences:
         found.append(one)
-        (repaired if one.table in REPAIRABLE or _floor(one) else left).append(one)
+        (repaired if one.table in REPAIRABLE else left).append(one)
     if any(one.table in TRUTH for one in left):
         return Repaired((), tuple(found))
     return Repaired(tuple(repaired), tuple(left))
 
 
-def _floor(difference: Difference) -> bool:
-    return (difference.table, difference.key) == ("settings", "fence_floor")
-
-
-def repair_rows(
-    mismatches: Mismatches,
-    folded: Folded,
-    stored_floor: int,
-    found: Iterable[Difference],
-    command: Command,
-) -> RepairedRows:
+def repair_rows(mismatches: Mismatches, folded: Folded, command: Command) -> RepairedRows:
     """What to write: the rows that differ, and the pools to which they belong."""
     touched = {key[:2] for key in mismatches.legs}
     for mine, theirs in mismatches.holds.values():
@@ -78,14 +69,16 @@ def repair_rows(
         row = folded.pools.get(key)
         if row is not None:
             rows[key] = row, row
-    now, floor = folded.latest, folded.fence_floor
+    now = folded.latest
+    floors = {key[0]: theirs or 0 for key, (_, theirs) in mismatches.floors.items()}
     pools: dict[Key, Pool | None] = {}
     entries: list[Entry] = []
     correlation_id: str | None = command.correlation_id  # type: ignore[assignment]  # text by now
     for key, (was, row) in sorted(rows.items()):
         effect = _effect(was, row, now)
         removed = row is None
-        floor = max(floor, effect.pool.fence) if removed else floor
+        if removed and effect.pool.fence > _floor(floors, folded, key[0]):
+            floors[key[0]] = effect.pool.fence
         pools[key] = None if removed else effect.pool
         entries.append(
             Entry(effect.pool.slot, Action.POOL_REPAIRED, key[1], key[0], (effect,), removed=removed, actor=command.actor, correlation_id=correlation_id, reason=command.reason)
@@ -95,9 +88,13 @@ def repair_rows(
         {key: theirs for key, (_, theirs) in mismatches.holds.items()},
         {key: theirs or 0 for key, (_, theirs) in mismatches.legs.items()},
         {key: theirs for key, (_, theirs) in mismatches.records.items()},
-        floor if floor != stored_floor or any(map(_floor, found)) else None,
+        floors,
         entries,
     )
+
+
+def _floor(floors: dict[str, int], folded: Folded, tenant: str) -> int:
+    return max(floors.get(tenant, 0), folded.floors.get((tenant,)) or 0)
 
 
 def _effect(was: Pool | None, row: Pool | None, now: Slot) -> Effect:

@@ -7,6 +7,7 @@ overlay, and the engine then writes back `changed` and `entries`, or drops the w
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from msgspec import Struct
@@ -19,6 +20,8 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 _UNCHANGED: Final[Any] = object()  # one lookup instead of two: None in `changed` means removed
+NO_FLOORS: Final[Mapping[str, int]] = MappingProxyType({})
+"""For a batch that needs no fence floors, or raises none."""
 
 DueLeg: TypeAlias = tuple[Slot, str]
 """(deadline, hold id): the order in which due legs return."""
@@ -77,17 +80,18 @@ class Loaded(Struct, frozen=True, gc=False):
     horizon: Slot
     """The latest slot at which any command of this batch can be decided."""
     limits: Limits
-    fence_floor: int = 0
-    """The highest fence of any pool that was removed."""
+    fence_floors: Mapping[str, int] = NO_FLOORS
+    """The highest fence of any pool of a tenant that was removed, by tenant. Only of tenants that this batch may create pools for,
+    and that have removed pools."""
     counts: Counts = Counts()
 
 
 class View:
     """The state on which a batch is decided. Created for one batch, then written back or dropped."""
 
-    __slots__ = ("_fresh", "_mark", "_taken", "_waiting", "entries", "fence_floor", "get_hold", "grown", "holds", "limits",
-                 "loaded", "numbers", "operations", "pools", "put_off", "put_pool", "put_record", "recheck", "records", "touched",
-                 "written")  # fmt: skip
+    __slots__ = ("_fresh", "_mark", "_taken", "_waiting", "entries", "get_hold", "grown", "holds", "limits",
+                 "loaded", "numbers", "operations", "pools", "put_off", "put_pool", "put_record", "raised_floors", "recheck", "records",
+                 "touched", "written")  # fmt: skip
 
     def __init__(self, loaded: Loaded) -> None:
         self.loaded = loaded
@@ -106,13 +110,14 @@ class View:
         """Legs that the commands decided so far have touched."""
         self.put_off: set[str] = set()
         """Tenants with a group that was left for the next transaction, because this one has touched as many legs as it may."""
-        self.fence_floor = loaded.fence_floor
+        self.raised_floors: Mapping[str, int] = NO_FLOORS
+        """The highest fence of the pools that this batch has removed, by tenant. Replaced, never changed: a mark keeps the old one."""
         self.grown = [0, 0, 0]  # pools, live holds, operations added by this batch
         self._waiting: dict[Key, list[DueLeg]] = {}  # loaded candidates that no command has reached yet
         self._fresh: dict[Key, list[DueLeg]] = {}  # candidates that this batch created itself
         self._taken: list[tuple[Key, list[DueLeg]]] = []  # given out since the mark
         self.recheck = False  # the current group was checked under other limits than these
-        self._mark: tuple[int, int, int, list[int], Limits] | None = None
+        self._mark: tuple[int, int, Mapping[str, int], list[int], Limits] | None = None
 
     @property
     def next_seq(self) -> int:
@@ -130,6 +135,15 @@ class View:
     def drop_hold(self, key: Key) -> None:
         """Remove a hold."""
         self.holds.put(key, None)
+
+    def fence_floor(self, tenant: str) -> int:
+        """The fence above which those of a new pool of this tenant begin."""
+        return max(self.loaded.fence_floors.get(tenant, 0), self.raised_floors.get(tenant, 0))
+
+    def raise_floor(self, tenant: str, fence: int) -> None:
+        """A pool of this tenant with this fence was removed."""
+        if fence > self.raised_floors.get(tenant, 0):
+            self.raised_floors = {**self.raised_floors, tenant: fence}
 
     def take_due(self, pool: Key, now: Slot) -> list[DueLeg]:
         """Candidates for return on a pool at `now`, each given out once, so that a batch never pays twice for a backlog.
@@ -151,7 +165,7 @@ class View:
 
     def begin_atomic(self) -> None:
         """Open an undo mark: either `keep` or `roll_back` follows."""
-        self._mark = (len(self.entries), len(self.numbers), self.fence_floor, self.grown[:], self.limits)
+        self._mark = (len(self.entries), len(self.numbers), self.raised_floors, self.grown[:], self.limits)
         for table in self._tables():
             table.undo = {}
 
@@ -165,7 +179,7 @@ class View:
     def roll_back(self) -> None:
         """Undo everything since the mark."""
         assert self._mark is not None
-        entries, answers, self.fence_floor, self.grown, self.limits = self._mark
+        entries, answers, self.raised_floors, self.grown, self.limits = self._mark
         del self.entries[entries:], self.numbers[answers:]
         for table in self._tables():
             table.roll_back()

@@ -54,7 +54,7 @@ class Baseline:
         self.holds: Rows[Key, StoredHold] = Rows()
         self.records: Rows[RecordKey, Record] = Rows()
         self.put_pool, self.get_hold, self.put_record = self.pools.put, self.holds.get, self.records.put
-        self.fence_floor = 0
+        self.fence_floors: dict[str, int] = {}
         self.seq = 0
         self.slot: Slot = 0
 
@@ -65,6 +65,11 @@ class Baseline:
     def drop_hold(self, key: Key) -> None:
         """Remove a hold."""
         self.holds.put(key, None)
+
+    def raise_floor(self, tenant: str, fence: int) -> None:
+        """Keep the highest fence of the tenant's removed pools."""
+        if fence > self.fence_floors.get(tenant, 0):
+            self.fence_floors[tenant] = fence
 
     def add(self, entry: Entry) -> None:
         """Move on by one entry."""
@@ -91,12 +96,16 @@ class Baseline:
     def entries(self) -> Iterator[Numbered]:
         """Everything as entries, for `verify`; numbered so that the first entry after them follows."""
         rows = [
-            self._entry("fence_floor", "", pool=Pool("", "fence_floor", 0, fence=self.fence_floor), removed=True),
+            *(self._floor_entry(tenant, fence) for tenant, fence in self.fence_floors.items()),
             *(self._entry(pool.id, pool.tenant, pool=pool) for pool in self.pools.rows.values()),
             *(self._entry(hold.id, hold.tenant, hold=hold) for hold in self.holds.rows.values()),
             *(self._entry(f"{row.kind}/{row.id}", row.tenant, record=row) for row in self.records.rows.values()),
         ]
         yield from enumerate(rows, start=self.seq + 1 - len(rows))
+
+    def _floor_entry(self, tenant: str, fence: int) -> Entry:
+        """A floor, as the removal of a pool that had this fence."""
+        return self._entry("fence_floor", tenant, pool=Pool(tenant, "fence_floor", 0, fence=fence), removed=True)
 
     def _entry(
         self,

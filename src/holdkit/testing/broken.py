@@ -153,7 +153,16 @@ class ResetsFences(MemoryEngine):
     """A pool that was removed and created again starts with fence 0."""
 
     def _write(self, view: View) -> None:
-        view.fence_floor = 0
+        view.raised_floors = {}
+        super()._write(view)
+
+
+class SharesFloors(MemoryEngine):
+    """A pool that one tenant removes raises the fences of all."""
+
+    def _write(self, view: View) -> None:
+        tenants = {"", *(tenant for tenant, _ in self._tables.pools)}
+        view.raised_floors = dict.fromkeys(tenants, max(view.raised_floors.values(), default=0))
         super()._write(view)
 
 
@@ -234,6 +243,7 @@ BROKEN: Final[dict[type[MemoryEngine], str]] = {
     ExpiresEverywhere: "due_legs_return_on_touched_pools_only",
     ForgetsTheBacklog: "due_backlog_is_returned_first",
     ResetsFences: "fences_never_repeat",
+    SharesFloors: "fences_stay_with_their_tenant",
     LeaksTheJournal: "nothing_crosses_tenants",
     SharesOperations: "nothing_crosses_tenants",
     ChecksThenActs: "admits_exactly",

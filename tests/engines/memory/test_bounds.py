@@ -208,9 +208,9 @@ def test_a_cut_story_begins_with_a_baseline(told: EngineCalls) -> None:
 def test_verify_folds_the_baseline_and_what_follows(told: EngineCalls) -> None:
     assert told.differences() == []
     tables = told.engine._tables
-    assert tables.fence_floor == 2
-    tables.fence_floor = 1
-    assert told.differences() == ["settings fence_floor: value is 1, the journal says 2"]
+    assert tables.fence_floors == {"": 2}
+    tables.fence_floors[""] = 1
+    assert told.differences() == ["fence_floors (default tenant): floor is 1, the journal says 2"]
 
 
 def test_holds_that_have_left_leave_the_baseline_too() -> None:

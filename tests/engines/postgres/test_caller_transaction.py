@@ -311,7 +311,7 @@ def test_their_notices_and_notifications(app: Application) -> None:
 def test_a_search_path_full_of_namesakes(app: Application) -> None:
     app.execute("create schema evil")
     app.execute("set search_path = evil")
-    for name in ("pools", "holds", "legs", "journal", "heads", "unnumbered", "operations", "settings"):
+    for name in ("pools", "holds", "legs", "journal", "heads", "unnumbered", "operations", "settings", "fence_floors"):
         app.execute(f"create table evil.{name} (id int)")
         app.execute(f"create temp table {name} (id int)")
     for function in ("count(int)", "unnest(int[], text[], text[])", "coalesce_all(int)", "replace(text, text, text)"):

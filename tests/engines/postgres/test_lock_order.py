@@ -11,11 +11,13 @@ from typing import Any
 import psycopg
 import pytest
 
-from holdkit.core.commands import AnyCommand, Sweep
+from holdkit.core.commands import AnyCommand, RemovePool, Sweep
 from holdkit.core.model import SECOND
 from holdkit.core.reading import ReadJournal
 from holdkit.engines.postgres import PostgresEngine, driver
+from holdkit.engines.postgres.migrating import Layout
 from holdkit.engines.postgres.statements import load
+from tests.conftest import Migrated
 from tests.engines.commands import confirm, create, extend, groups, put, release
 from tests.engines.postgres import engine_calls
 from tests.engines.postgres.conftest import Open
@@ -143,6 +145,22 @@ def test_heads_come_before_entries_that_wait_for_their_numbers(
     meet_at_a_head(engine, postgres_url, lane_count)
     engine_calls.sound(engine, postgres_url)
     assert deadlocks_of(postgres_url, engine) == 0
+
+
+@pytest.mark.parametrize(("layout", "lock"), [("one server", "lock_heads"), ("as if", "lock_lane_heads")])
+def test_a_floor_is_written_under_the_lock_of_its_head(layout: Layout, lock: str, migrated: Migrated) -> None:
+    """So floors need no place of their own in the lock order. A batch that neither creates nor removes a pool sends nothing more."""
+    said: list[str] = []
+    with closing(PostgresEngine(migrated(layout, 4), on_statement=said.append)) as engine:
+        held = done(engine, place("~k", on_demand=1)).hold
+        assert held is not None
+        assert not {lock, "raise_floors"} & {*said}
+        assert "check_floors" in said
+        said.clear()
+        done(engine, release(held.id))
+        assert not {lock, "raise_floors", "check_floors"} & {*said}
+        done(engine, RemovePool(id="~k"))
+        assert [name for name in said if name in (lock, "raise_floors")] == [lock, "raise_floors"]
 
 
 def meet_at_a_head(engine: PostgresEngine, postgres_url: str, lane_count: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,17 +16,19 @@ from uuid import uuid4
 import psycopg
 import pytest
 
-from holdkit.core.commands import Sweep
+from holdkit.core.commands import CreatePool, ReleaseHold, RemovePool, Sweep
 from holdkit.core.lanes import lane_of_pool
 from holdkit.core.reading import ListPools
 from holdkit.engines.named_sql import statements_of
 from holdkit.engines.postgres import PostgresEngine, migrate, migrating, migration_sql
+from holdkit.engines.postgres.migrating import ADDED, DISTRIBUTED
 from holdkit.engines.postgres.statements import migrations
 from holdkit.errors import EngineError
 from holdkit.testing.postgres import ServerAddress
 from tests.engines.commands import create
 from tests.engines.postgres import engine_calls
 from tests.engines.postgres.engine_calls import ask, await_waiter, done
+from tests.engines.postgres.test_distributed import STAND_IN
 from tests.support.threads import PATIENCE
 
 _start: Barrier
@@ -195,6 +198,32 @@ def test_what_the_first_release_wrote_is_migrated(urls: list[str], monkeypatch: 
         assert engine.read(ListPools("", prefix="~")) == []
 
 
+def test_the_floors_of_an_older_schema_are_found_in_its_journal(urls: list[str]) -> None:
+    """From before each tenant had its own: one number for all of a lane."""
+    url = urls[0]
+    migrate(url, lanes=4)
+    with closing(PostgresEngine(url)) as engine:
+        for tenant, grants in (("", 1), ("acme", 3)):
+            for _ in range(grants):
+                held = done(engine, engine_calls.place("~k", on_demand=1, tenant=tenant)).hold
+                assert held is not None
+                done(engine, ReleaseHold(id=held.id, owner="me", tenant=tenant))
+        done(engine, CreatePool(id="never granted", total=1, tenant="new"))
+        done(engine, RemovePool(id="never granted", tenant="new"))
+        done(engine, Sweep())
+    floors = "select * from holdkit.fence_floors order by tenant"
+    found = ask(url, floors)
+    assert [row[1:] for row in found] == [("", 1), ("acme", 3)]
+    with psycopg.connect(url, autocommit=True) as old:
+        old.execute("drop table holdkit.fence_floors")
+        old.execute("alter table holdkit.heads add column fence_floor bigint not null default 0")
+        old.execute("delete from holdkit.migrations where version = 4")
+    assert migrate(url) == NEWEST
+    assert ask(url, floors) == found
+    with closing(PostgresEngine(url)) as engine:
+        assert [*engine.verify()] == []
+
+
 OLD_POOLS = """
 insert into holdkit.pools (lane, tenant, id, total, held, consumed, fence, slot, version, on_demand, over, idle, stamp,
                            due_after)
@@ -204,6 +233,26 @@ returning 1
 """.replace("LANE_OF_GPU", str(lane_of_pool(("", "gpu"), 4))).replace(
     "LANE_OF_EMPTY", str(lane_of_pool(("", "~empty"), 4))
 )
+
+
+@pytest.mark.parametrize("citus", [True, False])
+def test_a_table_that_comes_later_is_distributed_too(
+    urls: list[str], monkeypatch: pytest.MonkeyPatch, citus: bool
+) -> None:
+    """Whether or not it is said once more that the tables are distributed."""
+    url = urls[0]
+    with closing(psycopg.connect(url, autocommit=True)) as connection:
+        connection.execute(STAND_IN)
+    steps = migrations()
+    with monkeypatch.context() as patched:
+        patched.setattr(migrating, "migrations", lambda: steps[:3])
+        patched.setattr(migrating, "DISTRIBUTED", [table for table in DISTRIBUTED if table not in ADDED])
+        migrate(url, citus=True)
+    ask(url, "delete from public.asked returning 1")
+    assert migrate(url, citus=citus) == steps[-1][0]
+    asked = ask(url, "select relation, by, beside from public.asked order by n")
+    assert asked == [("holdkit.fence_floors", "lane", "holdkit.pools")]
+    assert [*ADDED] == re.findall(r"create table holdkit\.(\w+)", "".join(text for _, _, text in steps[1:]))
 
 
 def test_migrations_can_be_run_statement_by_statement() -> None:

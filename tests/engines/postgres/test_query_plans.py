@@ -21,13 +21,14 @@ from holdkit.engines.postgres.statements import load
 
 ROWS: Final = 200_000
 POOLS: Final = 20_000
-BIG: Final = {"pools", "holds", "legs", "journal", "operations"}
+BIG: Final = {"pools", "holds", "legs", "journal", "operations", "fence_floors"}
 KEYS: Final = {
     "pools": r"\b(id|resting|closes|entity)\b",
     "holds": r"\b(id|deadline|kept_from|entity)\b",
     "legs": r"\bpool\b",
     "journal": r"\b(seq|subject)\b",
     "operations": r"\b(id|until)\b",
+    "fence_floors": r"\btenant\b",
 }
 """What a look into an index must name, besides the lane."""
 WHOLE: Final = {
@@ -42,6 +43,7 @@ WHOLE: Final = {
     "is_used": "stops at the first row",
     "latest_stamp": "a repair, which reads everything anyway",
     "rescan_pools": "a repair, which reads everything anyway",
+    "drop_floors": "a repair, which reads everything anyway",
 }
 """Statements that may walk an index without a condition on it, and why."""
 
@@ -64,6 +66,8 @@ insert into holdkit.journal (lane, seq, tenant, subject, body, crc)
 select n % 4, n, '', 'hold-' || n, '{}', 0 from generate_series(%FIRST%, %LAST%) n;
 insert into holdkit.operations (lane, tenant, id, fingerprint, until, outcome, crc)
 select n % 4, '', 'op-' || n, '', n, '{}', 0 from generate_series(%FIRST%, %LAST%) n;
+insert into holdkit.fence_floors (lane, tenant, floor)
+select n % 4, 'tenant-' || n, n from generate_series(%FIRST%, least(%LAST%, %POOLS%)) n;
 """
 
 
@@ -148,7 +152,7 @@ def test_also_if_tables_were_analyzed_when_they_had_a_few_rows(postgres_url: str
 
 def is_cheap(connection: psycopg.Connection[Any]) -> bool:
     """A hold among hundreds of thousands touches a few pages."""
-    keys = "array[1], array[''], array['pool-1'], null, 1001"
+    keys = "array[1], array[''], array['pool-1'], null, 1001, array[1], array['tenant-1']"
     row = connection.execute(f"explain (analyze, buffers, format json) execute load_due({keys})".encode()).fetchone()
     assert row is not None
     plan = row[0][0]["Plan"]

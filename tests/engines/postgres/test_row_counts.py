@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from msgspec import Struct
 
-from holdkit.core.commands import AnyCommand
+from holdkit.core.commands import AnyCommand, RemovePool
 from holdkit.core.outcomes import Done, Outcome, Reason
 from holdkit.engines.postgres import PostgresEngine
 from holdkit.engines.postgres.statements import load
@@ -86,11 +86,11 @@ def test_canary_counts_that_are_trusted_have_two_effects(
 
 
 def test_every_write_counts_its_rows() -> None:
-    """All but what can be repeated (stamps, the fence floor, pruning), goes with a record that is counted (the limits'
+    """All but what can be repeated (stamps, the fence floors, pruning), goes with a record that is counted (the limits'
     version), or is only ever written under a lock on everything."""
     uncounted = {
         "stamp_pools",
-        "raise_floor",
+        "raise_floors",
         "write_journal",
         "write_journal_with_unnumbered",
         "write_unnumbered",
@@ -105,7 +105,7 @@ def test_every_write_counts_its_rows() -> None:
         "drop_legs",
         "drop_records",
         "rescan_pools",
-        "set_fence_floors",
+        "drop_floors",
         "renew_generation",
     }
     writing = ("insert into", "update holdkit", "delete from")
@@ -140,6 +140,27 @@ def test_a_pool_swept_away_and_made_anew_grants_higher_fences(open_engine: Open,
     assert second.hold is not None
     assert second.hold.fence > first.fence
     engine_calls.sound(other, postgres_url)
+
+
+def test_each_lane_remembers_the_fences_of_its_own_removed_pools(open_engine: Open, postgres_url: str) -> None:
+    """Though a batch that names two lanes begins above the higher floor of both."""
+    engine, high, low = open_engine(), pool_in(0), pool_in(1)
+
+    def granted(pool: str) -> int:
+        held = done(engine, place(pool, on_demand=1)).hold
+        assert held is not None
+        done(engine, release(held.id))
+        return held.fence
+
+    assert [granted(high) for _ in range(3)] == [1, 2, 3]
+    done(engine, RemovePool(id=high))
+    assert [granted(low) for _ in range(2)] == [1, 2]
+    new = pool_in(0, 1)
+    applied = engine.apply(groups(create(new), RemovePool(id=low)))
+    assert [type(one) for (one,) in applied.outcomes] == [Done, Done]
+    assert engine_calls.pool(engine, new).fence == 3
+    assert granted(low) == 3
+    engine_calls.sound(engine, postgres_url)
 
 
 def sweeping(open_engine: Open, url: str) -> tuple[Callable[[], int], Callable[[], None]]:

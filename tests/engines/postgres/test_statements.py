@@ -10,7 +10,7 @@ import pytest
 
 from holdkit.engines.postgres.statements import load
 
-TABLES: Final = ("pools", "holds", "legs", "journal", "unnumbered", "operations", "records")
+TABLES: Final = ("pools", "holds", "legs", "journal", "unnumbered", "operations", "records", "fence_floors")
 ALL_LANES: Final = {
     "find_due_holds": "the earliest deadline anywhere",
     "find_retiring": "the one whose time was over first anywhere",

@@ -167,7 +167,7 @@ def test_the_sweep_takes_away_empty_on_demand_pools_and_keeps_their_fence(engine
     done(engine, sweep())
     done(engine, sweep())
     assert engine.read(FindPool(("", "claim"))) is None
-    assert rows(Path(engine.path), "select value from holdkit_settings where name = 'fence_floor'") == [(str(first),)]
+    assert rows(Path(engine.path), "select tenant, floor from holdkit_fence_floors") == [("", first)]
     consistent(engine)
     assert on_demand() > first
     consistent(engine)

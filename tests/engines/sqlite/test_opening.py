@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from holdkit.core.commands import PlaceHold, Sweep
+from holdkit.core.commands import CreatePool, PlaceHold, ReleaseHold, RemovePool, Sweep
 from holdkit.core.model import Leg, Limits, Pool
 from holdkit.core.reading import ListPools
 from holdkit.engines.sqlite import SqliteEngine, open_engine, opening
@@ -155,7 +155,7 @@ def test_a_newer_schema_is_refused(open_one: Open, path: Path) -> None:
     open_one().close()
     with outside(path) as future:
         future.execute("insert into holdkit_migrations values (7, '0007_from_the_future', 0)")
-    with pytest.raises(EngineError, match="its schema is version 7, this release knows 4"):
+    with pytest.raises(EngineError, match="its schema is version 7, this release knows 5"):
         open_one()
 
 
@@ -217,6 +217,29 @@ def test_a_file_of_the_first_release_is_migrated(open_one: Open, path: Path, mon
     engine.close()
     (found,) = open_one().read(ListPools("", prefix="~"))
     assert (found.label, found.holder) == ("email:a@b.c", held.id)
+
+
+def test_the_floors_of_an_older_file_are_found_in_its_journal(
+    open_one: Open, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """From before each tenant had its own: one setting for all of them."""
+    engine = open_one()
+    for tenant, grants in (("", 1), ("acme", 3)):
+        for number in range(grants):
+            id = f"{number:032}"
+            done(engine, PlaceHold(id=id, owner="me", legs=(Leg("~k", 1, 1),), ttl_slots=5, tenant=tenant))
+            done(engine, ReleaseHold(id=id, owner="me", tenant=tenant))
+    done(engine, CreatePool(id="never granted", total=1, tenant="new"))
+    done(engine, RemovePool(id="never granted", tenant="new"))
+    done(engine, Sweep())
+    engine.close()
+    with outside(path) as old:
+        for statement in ("drop table holdkit_fence_floors", "delete from holdkit_migrations where version = 5"):
+            old.execute(statement)
+        old.execute("insert into holdkit_settings values ('fence_floor', '3', 0)")
+    engine = open_one()
+    assert rows(path, "select tenant, floor from holdkit_fence_floors") == [("", 1), ("acme", 3)]
+    consistent(engine)
 
 
 def test_limits_that_change_meaning_are_stored_with_the_data(open_one: Open) -> None:

@@ -63,7 +63,7 @@ def engine(engine: SqliteEngine) -> SqliteEngine:
         ("update holdkit_records set body = '[]'", "records", "body"),
         ("update holdkit_records set version = 9", "records", "version"),
         ("delete from holdkit_records", "records", "row"),
-        ("update holdkit_settings set value = '9' where name = 'fence_floor'", "settings", "crc"),
+        ("insert into holdkit_fence_floors values ('x', 9)", "fence_floors", "floor"),
         ("update holdkit_settings set value = '1' where name = 'limit.retention'", "settings", "value"),
         ("update holdkit_settings set crc = 1 where name = 'limit.max_holds'", "settings", "crc"),
         ("delete from holdkit_settings where name = 'limit.max_ttl'", "settings", "row"),

@@ -50,7 +50,7 @@ def play(work: Work, url: str = "memory://") -> Any:
 
 
 async def stranger(here: InProcessApp, number: int) -> None:
-    """Tenant acme makes pools, holds, records and an expiry of its own."""
+    """Tenant acme makes and removes pools, holds and records of its own."""
     await here.call("POST", "/v1/pools", {"id": f"secret-{number}", "total": 50}, tenant="acme")
     for unit in range(3 + number):
         op = f"acme-{number}-{unit}"
@@ -62,6 +62,17 @@ async def stranger(here: InProcessApp, number: int) -> None:
     await here.call("PUT", "/v1/budgets/llm", {"budgets": {"tokens": [{"total": 99, "per": "day"}]}}, tenant="acme")
     spent = {"client": "c", "actual": 1}
     await here.call("POST", "/v1/budgets/llm/consume", spent, op=f"spent-{number}", tenant="acme")
+    await remove_a_granted_pool(here, f"gone-{number}", "acme", holds=3)
+
+
+async def remove_a_granted_pool(here: InProcessApp, pool: str, tenant: str, holds: int) -> None:
+    """Make a pool, grant these holds on it, release them and remove the pool: its fence is the number of holds by then."""
+    await here.call("POST", "/v1/pools", {"id": pool, "total": holds}, tenant=tenant)
+    for number in range(holds):
+        hold = await here.call("POST", "/v1/holds", {"pool": pool, "ttl": 60}, op=f"{pool}-{number}", tenant=tenant)
+        path, owner = f"/v1/holds/{hold.json()['id']}/release", {"owner": hold.json()["owner"]}
+        await here.call("POST", path, owner, op=f"{pool}-{number}-back", tenant=tenant)
+    assert (await here.call("DELETE", f"/v1/pools/{pool}", op=f"{pool}-gone", tenant=tenant)).status_code == 200
 
 
 async def first_event(here: InProcessApp, after: str | None) -> dict[str, Any]:
@@ -121,6 +132,10 @@ async def story_of_rival(
     await ask("GET", "/v1/webhooks")
     await ask("POST", "/v1/holds", {"pool": "mine", "quantity": 900, "ttl": 60}, op="j")
     await ask("POST", "/v1/pools", {"id": "mine", "total": 50})
+    await remove_a_granted_pool(here, "short", "rival", holds=2)
+    await ask("POST", "/v1/pools", {"id": "short", "total": 1})
+    again = await ask("POST", "/v1/holds", {"pool": "short", "ttl": 60}, op="k")
+    assert again["fence"] == 3, "its own removed pools are what a tenant's fences begin above"
     told.append(await first_event(here, None))
     told.append(await first_event(here, kept["cursor"]))
     return told
@@ -143,10 +158,13 @@ async def nothing(_here: InProcessApp, _number: int) -> None:
 def test_a_strangers_activity_changes_nothing_that_a_tenant_can_read(
     engine: str, request: pytest.FixtureRequest
 ) -> None:
-    urls = [request.getfixturevalue("migrated")() if engine == "postgres" else "memory://" for _ in range(2)]
+    postgres = (
+        request.getfixturevalue("migrated") if engine == "postgres" else None
+    )  # two lanes: the tenants share both
+    urls = ["memory://" if postgres is None else postgres(lanes=2) for _ in range(2)]
     alone = shape(play(lambda here: story_of_rival(here, nothing), urls[0]))
     beside = shape(play(lambda here: story_of_rival(here, stranger), urls[1]))
-    assert len(alone) == 31
+    assert len(alone) == 33
     for told, expected in zip(beside, alone, strict=True):
         assert told == expected
 

@@ -102,6 +102,8 @@ def test_a_deleted_tenant_leaves_its_journal_and_nothing_else(url: str) -> None:
         assert (job["result"]["tenant"], job["result"]["keys"]) == ("acme", 1)
         assert job["result"]["holds"] >= 120
         assert await left_over(here) == []
+        fences = [hold.fence for hold in await hk.holds(limit=500) if "p" in {leg.pool for leg in hold.legs}]
+        assert len(fences) == 4
         retried = await delete(here, reason="contract ended", actor="user:7")
         assert (retried.status_code, retried.json()["id"]) == (202, job["id"]), (
             "the answer was lost, and is given again"
@@ -113,7 +115,11 @@ def test_a_deleted_tenant_leaves_its_journal_and_nothing_else(url: str) -> None:
         assert (await here.running.kernel.verify()).ok
         assert [one["name"] for one in (await here.call("GET", "/v1/tenants")).json()["items"]] == ["globex"]
         here.keys.clear()
-        assert (await here.call("POST", "/v1/pools", {"id": "p", "total": 1}, tenant="acme")).status_code == 201
+        made = await here.call("POST", "/v1/pools", {"id": "p", "total": 1}, tenant="acme")
+        assert made.status_code == 201
+        assert made.json()["fence"] >= max(fences), "one that remembers those fences refuses no new hold"
+        strangers = await here.call("POST", "/v1/pools", {"id": "p", "total": 1}, tenant="globex")
+        assert strangers.json()["fence"] == 0
 
     run(work, url, clock=clock)
 

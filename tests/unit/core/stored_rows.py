@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import structs
 
 from holdkit.core.audit import outstanding
-from holdkit.core.audit_rows import Difference, Found, LegKey, Stored
+from holdkit.core.audit_rows import Difference, Found, LegKey, Stored, TenantKey
 from holdkit.core.commands import PutRecord, Sweep
 from holdkit.core.model import Key, Leg, Pool, Record, RecordKey, StoredHold
 from tests.unit.core.world import World, confirm, done, extend, hold_id, place, release
@@ -42,7 +42,7 @@ def stored(world: World, **changed: Any) -> Stored:
         "holds": dict(world.holds),
         "records": dict(world.records),
         "legs": outstanding(world.holds.values()),
-        "fence_floor": world.fence_floor,
+        "fence_floors": dict(world.fence_floors),
     }
     return Stored(**rows | changed)
 
@@ -52,7 +52,9 @@ class Flawed:
 
     def __init__(self, rows: Stored, flaws: Mapping[tuple[str, tuple[Any, ...]], bool]) -> None:
         self._rows, self._flaws = rows, flaws
-        self.fence_floor = rows.fence_floor
+
+    def each_floor(self) -> Iterator[Found[TenantKey, int]]:
+        return self._flawed("fence_floors", self._rows.each_floor())
 
     def each_pool(self) -> Iterator[Found[Key, Pool]]:
         return self._flawed("pools", self._rows.each_pool())

@@ -142,7 +142,7 @@ def test_fences_and_extensions_are_rolled_back(world: World) -> None:
     answers = world.atomic(Sweep(), extend("a", by_slots=9), place("b", {"p": 99}, 60))
     assert [said(one) for one in answers] == ["aborted", "aborted", "insufficient_capacity"]
     assert world.state() == before
-    assert world.fence_floor == 0
+    assert world.fence_floors == {}
     assert ("", "~k") in world.pools
 
 

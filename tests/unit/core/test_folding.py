@@ -39,7 +39,10 @@ A, B = hold_id("a"), hold_id("b")
 LEG = ("", "p", 100, A)
 
 SPOILED: list[tuple[Callable[[World], dict[str, Any]], list[str]]] = [
-    (lambda w: {"fence_floor": 7}, ["settings fence_floor: value is 7, the journal says 2"]),
+    (lambda w: {"fence_floors": {"": 7}}, ["fence_floors (default tenant): floor is 7, the journal says 2"]),
+    (lambda w: {"fence_floors": {}}, ["fence_floors (default tenant): floor is 0, the journal says 2"]),
+    (lambda w: {"fence_floors": {"": 2, "acme": 1}}, ["fence_floors acme: floor is 1, the journal says 0"]),
+    (lambda w: {"fence_floors": {"": 2, "acme": 0}}, []),
     (
         lambda w: {"pools": with_pool(w, "p", consumed=3)},
         [
@@ -77,7 +80,7 @@ SPOILED: list[tuple[Callable[[World], dict[str, Any]], list[str]]] = [
     ),
     (
         lambda w: {"pools": {key: structs.replace(row, fence=99) for key, row in w.pools.items()}},
-        ["pools p: fence is 99, the journal says 2", "pools acme/q: fence is 99, the journal says 3"],
+        ["pools p: fence is 99, the journal says 2", "pools acme/q: fence is 99, the journal says 1"],
     ),
     (
         lambda w: {"holds": {key: structs.replace(row, entity="x") for key, row in w.holds.items() if row.id != A}},
@@ -122,8 +125,8 @@ def test_every_difference_is_named(world: World, spoil: Callable[[World], dict[s
 
 
 def test_a_difference_is_a_record_of_its_own(world: World) -> None:
-    (one,) = audit(enumerate(world.entries, 1), stored(world, fence_floor=7), world.limits, 0)
-    assert one == Difference("settings", "fence_floor", "value", "7", "2")
+    (one,) = audit(enumerate(world.entries, 1), stored(world, fence_floors={"": 7}), world.limits, 0)
+    assert one == Difference("fence_floors", "(default tenant)", "floor", "7", "2")
 
 
 # A journal that was changed
@@ -229,12 +232,13 @@ def test_a_removed_pool_leaves_its_fence(world: World) -> None:
     for entry in world.entries:
         fold(folded, entry)
     assert folded.pools.get(("", "~k")) is None
-    assert folded.fence_floor == 2
+    assert [*folded.floors.items()] == [(("",), 2)]
     higher = Entry(0, Action.POOL_REMOVED, "x", effects=(Effect(Pool("", "x", 0, fence=8)),), removed=True)
     lower = structs.replace(higher, effects=(Effect(Pool("", "x", 0, fence=3)),))
     fold(folded, higher)
     fold(folded, lower)
-    assert folded.fence_floor == 8
+    fold(folded, structs.replace(higher, tenant="acme", effects=(Effect(Pool("acme", "x", 0, fence=5)),)))
+    assert [*folded.floors.items()] == [(("",), 8), (("acme",), 5)]
 
 
 def test_an_entry_touches_the_pools_it_moves_units_of() -> None:

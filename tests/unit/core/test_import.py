@@ -81,12 +81,13 @@ def test_entries_without_effects_count_as_one() -> None:
     ],
 )
 def test_what_a_stretch_needs(world: World, seqs: list[int], needed: Needs) -> None:
-    assert needs_of(carried([world.entries[seq - 1] for seq in seqs])) == needed
+    found = needs_of(carried([world.entries[seq - 1] for seq in seqs]))
+    assert found == structs.replace(needed, created=needed.pools)
 
 
 def test_a_change_needs_the_hold_of_its_own_tenant(world: World) -> None:
     done(world.do(extend("c", by_slots=40, tenant="acme")))
-    assert needs_of(carried(world.entries[11:])) == Needs(set(), {("acme", C)}, set(), set())
+    assert needs_of(carried(world.entries[11:])) == Needs(set(), {("acme", C)}, set(), set(), created=set())
 
 
 # Taking in
@@ -107,7 +108,7 @@ def test_a_whole_journal_becomes_the_same_state(world: World, cut: int) -> None:
     lines = carried(world.entries)
     other = received(lines[:cut], lines[cut:])
     assert other.state() == world.state()
-    assert (other.fence_floor, other.counters("p")) == (2, (10, 3, 2))
+    assert (other.fence_floors, other.counters("p")) == ({"": 2}, (10, 3, 2))
 
 
 def test_entries_are_taken_over_as_they_are(world: World) -> None:

@@ -289,7 +289,7 @@ def test_verify_goes_by_the_limits_of_the_journal() -> None:
     done(world.do(place("a", "p", ttl=100)))
     done(world.do(release("a")))
     done(world.do(change(retention=500)))
-    stored = Stored(world.pools, {}, world.records, {}, 0)
+    stored = Stored(world.pools, {}, world.records, {}, {})
     created = Limits(retention=20)
     assert [one.table for one in audit(enumerate(world.entries, 1), stored, created, 100)] == ["holds"]
     assert [*audit(enumerate(world.entries, 1), stored, created, 500)] == []
@@ -313,9 +313,9 @@ def test_ended_holds_that_left_for_room_are_not_missed_later(
     held = {key: hold for key, hold in world.holds.items() if hold.state == "held"}
     legs = {("", "p", 100, hold_id("b")): 1}
     limits = Limits(retention=500, max_holds=created)
-    found = [*audit(enumerate(world.entries, 1), Stored(world.pools, held, world.records, legs, 0), limits, 5)]
+    found = [*audit(enumerate(world.entries, 1), Stored(world.pools, held, world.records, legs, {}), limits, 5)]
     assert [one.table for one in found] == ["holds"] * missed
-    found = [*audit(enumerate(world.entries, 1), Stored(world.pools, {}, world.records, legs, 0), limits, 5)]
+    found = [*audit(enumerate(world.entries, 1), Stored(world.pools, {}, world.records, legs, {}), limits, 5)]
     assert [one.key for one in found if one.table == "holds"][-1:] == [hold_id("b")], "one that is held never leaves"
 
 

@@ -177,7 +177,7 @@ def test_fences_grow_across_removal_and_creation_anew() -> None:
     assert world.row("~k").fence == 3
     done(world.do(Sweep()))
     assert ("", "~k") not in world.pools
-    assert world.fence_floor == 3
+    assert world.fence_floors == {"": 3}
     reborn = done(world.do(place("d", (Leg("~k", 1, create_with_total=1),), 60))).hold
     assert reborn is not None
     assert reborn.fence == 4

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
@@ -33,14 +33,12 @@ def repair_all(
     rows: Stored,
     now: int = 50,
     flaws: Mapping[tuple[str, tuple[Any, ...]], bool] = MappingProxyType({}),
-    also: Iterable[Difference] = (),
 ) -> RepairedRows:
     """As an engine does it: audit, sort out, repair."""
     folded, wrong = Folded(), Mismatches()
-    report = sort_out(
-        [*audit(enumerate(world.entries, 1), Flawed(rows, flaws), world.limits, now, folded, wrong), *also]
-    )
-    return repair_rows(wrong, folded, rows.fence_floor, report.repaired, BY)
+    report = sort_out(audit(enumerate(world.entries, 1), Flawed(rows, flaws), world.limits, now, folded, wrong))
+    assert not report.left, "nothing but rows that can be repaired"
+    return repair_rows(wrong, folded, BY)
 
 
 def written(what: RepairedRows) -> list[str]:
@@ -49,7 +47,7 @@ def written(what: RepairedRows) -> list[str]:
     lines += [f"hold {'/'.join(key)} {'gone' if row is None else row.state}" for key, row in what.holds.items()]
     lines += [f"leg {key[1]} {key[2]} {key[3]} {units}" for key, units in what.legs.items()]
     lines += [f"record {'/'.join(key)} {'gone' if row is None else row.body}" for key, row in what.records.items()]
-    lines += [] if what.fence_floor is None else [f"floor {what.fence_floor}"]
+    lines += [f"floor of '{tenant}' {floor}" for tenant, floor in what.fence_floors.items()]
     return lines
 
 
@@ -77,7 +75,7 @@ def after(rows: Stored, what: RepairedRows) -> Stored:
         laid(rows.holds, what.holds),
         laid(rows.records, what.records),
         laid(rows.legs, what.legs, 0),
-        rows.fence_floor if what.fence_floor is None else what.fence_floor,
+        laid(rows.fence_floors, what.fence_floors, 0),
     )
 
 
@@ -90,7 +88,19 @@ Q = "pool acme/q 4/4/0 version 3 slot 50"
 
 SPOILED: dict[str, tuple[Callable[[World], dict[str, Any]], list[str], list[str]]] = {
     "nothing": (lambda w: {}, [], []),
-    "floor": (lambda w: {"fence_floor": 7}, ["floor 2"], []),
+    "floor": (lambda w: {"fence_floors": {"": 7}}, ["floor of '' 2"], []),
+    "floor lost": (lambda w: {"fence_floors": {}}, ["floor of '' 2"], []),
+    "floor of nobody": (lambda w: {"fence_floors": {"": 2, "acme": 5}}, ["floor of 'acme' 0"], []),
+    "floor and a pool of nobody": (
+        lambda w: {"fence_floors": {"": 7}, "pools": {**w.pools, ("", "z"): Pool("", "z", 5, fence=2)}},
+        ["pool /z gone", "floor of '' 2"],
+        ["/z -5+0+0 gone"],
+    ),
+    "pool of nobody of another tenant": (
+        lambda w: {"pools": {**w.pools, ("acme", "z"): Pool("acme", "z", 5, fence=2)}},
+        ["pool acme/z gone", "floor of 'acme' 2"],
+        ["acme/z -5+0+0 gone"],
+    ),
     "pool": (lambda w: {"pools": with_pool(w, "p", total=9, held=4, consumed=0)}, [P], ["/p +1-1+2"]),
     "pool of a later version": (
         lambda w: {"pools": with_pool(w, "p", version=9)},
@@ -106,7 +116,7 @@ SPOILED: dict[str, tuple[Callable[[World], dict[str, Any]], list[str], list[str]
     ),
     "pool of nobody, with a higher fence": (
         lambda w: {"pools": {**w.pools, ("", "z"): Pool("", "z", 5, fence=8), ("", "zz"): Pool("", "zz", 1, fence=6)}},
-        ["pool /z gone", "pool /zz gone", "floor 8"],
+        ["pool /z gone", "pool /zz gone", "floor of '' 8"],
         ["/z -5+0+0 gone", "/zz -1+0+0 gone"],
     ),
     "pool that was swept": (
@@ -189,7 +199,7 @@ def test_what_was_spoiled_is_repaired_and_nothing_else(
 
 def test_an_entry_says_who_repaired_and_why(world: World) -> None:
     (entry,) = repair_all(world, stored(world, pools=without(world.pools, "q"))).entries
-    pool = Pool("acme", "q", 4, held=4, fence=3, slot=50, version=3, floor=2)
+    pool = Pool("acme", "q", 4, held=4, fence=1, slot=50, version=3)
     assert entry == Entry(
         50, Action.POOL_REPAIRED, "q", "acme", (Effect(pool, 4, 4, 0),),
         actor="ann", correlation_id="call 7", reason="disk",
@@ -230,11 +240,6 @@ def test_a_row_that_is_named_is_written_though_it_looks_right(
 ) -> None:
     what = repair_all(world, stored(world), flaws={(table, key): legible})
     assert written(what) == writes
-
-
-@pytest.mark.parametrize(("key", "writes"), [("fence_floor", ["floor 2"]), ("retention", [])])
-def test_the_floor_is_written_if_its_row_is_named(world: World, key: str, writes: list[str]) -> None:
-    assert written(repair_all(world, stored(world), also=[Difference("settings", key, "crc", "0", "1")])) == writes
 
 
 # Holds that may have left
@@ -288,7 +293,7 @@ def difference(table: str, key: str = "x") -> Difference:
     return Difference(table, key, "f", "1", "2")
 
 
-POOL, HOLD, FLOOR = difference("pools"), difference("holds"), difference("settings", "fence_floor")
+POOL, HOLD, FLOOR = difference("pools"), difference("holds"), difference("fence_floors", "acme")
 OPERATION, RETENTION = difference("operations"), difference("settings", "retention")
 
 
@@ -299,7 +304,6 @@ OPERATION, RETENTION = difference("operations"), difference("settings", "retenti
         ((POOL, HOLD), (POOL, HOLD), ()),
         ((difference("legs"), difference("records")), (difference("legs"), difference("records")), ()),
         ((RETENTION, FLOOR, OPERATION, POOL), (FLOOR, POOL), (RETENTION, OPERATION)),
-        ((difference("operations", "fence_floor"),), (), (difference("operations", "fence_floor"),)),
         *(((POOL, difference(truth)), (), (POOL, difference(truth))) for truth in ("journal", "heads", "migrations")),
     ],
 )

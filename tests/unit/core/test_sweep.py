@@ -177,7 +177,7 @@ def test_the_floor_of_fences_never_falls(world: World) -> None:
     done(world.do(place("d", (Leg("~low", 1, 1),), 60)))
     done(world.do(release("d")))
     done(world.do(Sweep()))
-    assert world.fence_floor == 3
+    assert world.fence_floors == {"": 3}
     assert world.held("d").state is State.RELEASED
 
 

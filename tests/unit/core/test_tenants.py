@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from holdkit.core.commands import CreatePool, PutRecord, Sweep
 from holdkit.core.model import Leg
-from tests.unit.core.world import World, confirm, done, expire, place, said
+from holdkit.core.view import View
+from tests.unit.core.world import World, confirm, done, expire, place, release, said
 
 
 def test_nothing_crosses() -> None:
@@ -19,6 +20,35 @@ def test_nothing_crosses() -> None:
     assert world.row("p").held == 1
     assert world.pools["acme", "p"].consumed == 5
     assert {entry.tenant for entry in world.entries if entry.subject == "p"} == {"", "acme"}
+
+
+def test_a_removed_pool_raises_the_fences_of_its_tenant_only() -> None:
+    world = World()
+    for name in "abc":
+        done(world.do(place(name, (Leg("~k", 1, 1),), 60, tenant="acme")))
+        done(world.do(release(name, tenant="acme")))
+    answers = world.batch(
+        Sweep(),
+        CreatePool(id="~k", total=1),
+        CreatePool(id="~k", total=1, tenant="acme"),
+        place("d", (Leg("~l", 1, 1),), 60),
+        place("d", (Leg("~l", 1, 1),), 60, tenant="acme"),
+    )
+    assert [said(one) for one in answers] == ["done"] * 5
+    fences = {key: (pool.floor, pool.fence) for key, pool in world.pools.items()}
+    assert fences == {("", "~k"): (0, 0), ("acme", "~k"): (3, 3), ("", "~l"): (0, 1), ("acme", "~l"): (3, 4)}
+    assert world.fence_floors == {"acme": 3}
+
+
+def test_a_tenants_own_floor_counts_however_it_is_known() -> None:
+    """As it was loaded, or as this batch has raised it: the higher one."""
+    world = World()
+    world.fence_floors = {"acme": 5}
+    view = View(world.loaded())
+    for fence, floor in ((3, 5), (7, 7), (6, 7)):
+        view.raise_floor("acme", fence)
+        assert (view.fence_floor("acme"), view.fence_floor("")) == (floor, 0)
+    assert view.raised_floors == {"acme": 7}
 
 
 def test_operation_ids_are_scoped() -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 from msgspec import structs
 
 from holdkit.core.commands import ChangeLimits, CreatePool, Group, PutRecord, Sweep
 from holdkit.core.decide import NOTHING_DUE, Needs, decide_group, decide_groups, needs
 from holdkit.core.ladders.expiry import return_due_legs
-from holdkit.core.model import Limits, Pool
+from holdkit.core.model import Leg, Limits, Pool
 from holdkit.core.outcomes import Done
 from holdkit.core.view import Counts, DueLeg, Loaded, Table, View
 from tests.unit.core.world import World, confirm, consume, done, extend, hold_id, place, release
@@ -56,8 +57,18 @@ def test_what_a_batch_needs() -> None:
         sweep=7,
         standing={("", hold_id("b")), ("", hold_id("d"))},
         asked={("", "o2")},
+        created={("", "r")},
     )
-    assert needs([]) == Needs(set(), set(), set(), set(), 0, set(), set())
+    assert needs([]) == Needs(set(), set(), set(), set(), 0, set(), set(), set())
+
+
+@pytest.mark.parametrize(
+    ("leg", "creates"),
+    [(Leg("p"), False), (Leg("p", 1, 0), True), (Leg("p", 1, total=0), True), (Leg("p", 1, total=5, in_use=1), True)],
+)
+def test_the_pools_that_a_batch_may_create(leg: Leg, creates: bool) -> None:
+    for command in (place("a", (leg,), 60, tenant="t"), consume("a", (leg,), tenant="t")):
+        assert needs([Group((command,))]).created == ({("t", "p")} if creates else set())
 
 
 def test_a_batch_that_may_set_a_bound_says_so() -> None:
@@ -138,5 +149,5 @@ def test_a_candidate_whose_hold_is_gone_is_passed_over() -> None:
 def test_loaded_defaults() -> None:
     loaded = Loaded(1, 1, {("", "p"): Pool("", "p", 1)}, {}, {}, {}, lambda _: [], 1, Limits())
     view = View(loaded)
-    assert (loaded.fence_floor, loaded.counts, view.grown, view.entries) == (0, Counts(), [0, 0, 0], [])
+    assert (loaded.fence_floors, loaded.counts, view.grown, view.entries) == ({}, Counts(), [0, 0, 0], [])
     assert isinstance(decide_group(view, Group((place("a", "p", 1),)))[0], Done)

@@ -48,7 +48,7 @@ class World:
         self.holds: dict[Key, StoredHold] = {}
         self.operations: dict[Key, Operation] = {}
         self.records: dict[RecordKey, Record] = {}
-        self.fence_floor = 0
+        self.fence_floors: dict[str, int] = {}
         self.entries: list[Entry] = []
 
     def pool(self, name: str, total: int, **context: Any) -> Pool:
@@ -95,7 +95,8 @@ class World:
         _write(self.holds, view.holds.changed)
         _write(self.operations, view.operations.changed)
         _write(self.records, view.records.changed)
-        self.fence_floor, self.limits = view.fence_floor, view.limits
+        self.fence_floors.update({tenant: view.fence_floor(tenant) for tenant in view.raised_floors})
+        self.limits = view.limits
         for entry in view.entries:
             assert decode_entry(encode_entry(entry)) == entry
         self.entries += view.entries
@@ -117,7 +118,7 @@ class World:
             due=lambda pool: self.due(pool, horizon),
             horizon=horizon,
             limits=self.limits,
-            fence_floor=self.fence_floor,
+            fence_floors=self.fence_floors,
             counts=Counts(len(self.pools), len(live), len(young)),
         )
 
@@ -284,7 +285,7 @@ ASIDE = (Action.HOLD_RETURNED, Action.LEG_RETURNED)
 def check(world: World) -> None:
     """All that must be true after every batch."""
     legs = outstanding(world.holds.values())
-    stored = Stored(world.pools, world.holds, world.records, legs, world.fence_floor)
+    stored = Stored(world.pools, world.holds, world.records, legs, world.fence_floors)
     assert [
         str(difference) for difference in audit(enumerate(world.entries, 1), stored, world.limits, world.last_slot)
     ] == []

@@ -118,8 +118,9 @@ def born(view: View, tenant: str, leg: Leg, now: Slot) -> Pool | None:
     total = leg.create_with_total if leg.total is None else total_of(leg, 0)
     if total is None:
         return None
-    return Pool(tenant, leg.pool, total, fence=view.fence_floor, slot=now, version=0, on_demand=True,
-                label=leg.label, closes=leg.closes, floor=view.fence_floor)  # fmt: skip
+    floor = view.fence_floor(tenant)
+    return Pool(tenant, leg.pool, total, fence=floor, slot=now, version=0, on_demand=True, label=leg.label,
+                closes=leg.closes, floor=floor)  # fmt: skip
 
 
 def answered(view: View, command: PlaceHold | Consume, leg: Leg, pool: Pool, now: Slot) -> Pool:

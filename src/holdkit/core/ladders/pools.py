@@ -20,8 +20,9 @@ def create_pool(view: View, command: CreatePool, now: Slot) -> Outcome:
     limit = view.limits.max_pools
     if limit is not None and view.loaded.counts.pools + view.grown[0] >= limit:
         return Refusal(Reason.POOL_TABLE_FULL, command.id, found=limit)
-    pool = Pool(command.tenant, command.id, command.total, fence=view.fence_floor, slot=now, on_demand=command.on_demand,
-                label=command.label, floor=view.fence_floor)  # fmt: skip
+    floor = view.fence_floor(command.tenant)
+    pool = Pool(command.tenant, command.id, command.total, fence=floor, slot=now, on_demand=command.on_demand,
+                label=command.label, floor=floor)  # fmt: skip
     view.grown[0] += 1
     record(view, Action.POOL_CREATED, pool.id, now, command, effects=(Effect(pool, total=pool.total),))
     return Done(slot=now, pool=pool)
@@ -78,7 +79,7 @@ def _mark_archived(
 
 
 def take_away(view: View, pool: Pool, now: Slot, command: Command) -> None:
-    """Remove a pool with whatever was consumed; its fence becomes the floor for later pools."""
+    """Remove a pool with whatever was consumed; its fence becomes the floor for later pools of its tenant."""
     view.grown[0] -= 1
     gone = moved(pool, now, total=-pool.total)
     record(view, Action.POOL_REMOVED, pool.id, now, command, effects=(gone,), removed=True)

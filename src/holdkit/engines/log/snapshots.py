@@ -20,7 +20,7 @@ from .segments import decode_frame, encode_frame
 PREAMBLE: Final = b"HOLDSNAP"
 START: Final = len(PREAMBLE) + 16
 CHUNK: Final = 5_000
-FORMAT: Final = 3
+FORMAT: Final = 4
 
 
 class Snapshot(Struct, frozen=True, forbid_unknown_fields=True):
@@ -32,7 +32,6 @@ class Snapshot(Struct, frozen=True, forbid_unknown_fields=True):
     chain: str
     """The digest of all frames up to that one (see `segments.chained`)."""
     next_seq: int
-    fence_floor: int
     last_slot: Slot
     chunks: int
 
@@ -44,6 +43,7 @@ class Chunk(Struct, frozen=True, array_like=True, gc=False):
     holds: list[StoredHold] = []
     operations: list[Operation] = []
     records: list[Record] = []
+    fence_floors: list[tuple[str, int]] = []
 
 
 _encoder: Final = msgspec.msgpack.Encoder()
@@ -60,9 +60,10 @@ def chunks_of(tables: Tables) -> Iterator[Chunk]:
     """Every row, a few thousand at a time."""
     pools, holds = list(tables.pools.values()), list(tables.holds.values())
     operations, records = list(tables.operations.values()), list(tables.records.values())
-    for start in range(0, max(len(pools), len(holds), len(operations), len(records)), CHUNK):
+    floors = list(tables.fence_floors.items())
+    for start in range(0, max(len(pools), len(holds), len(operations), len(records), len(floors)), CHUNK):
         part = slice(start, start + CHUNK)
-        yield Chunk(pools[part], holds[part], operations[part], records[part])
+        yield Chunk(pools[part], holds[part], operations[part], records[part], floors[part])
 
 
 def write_snapshot(
@@ -71,9 +72,7 @@ def write_snapshot(
 ) -> None:  # fmt: skip
     """Write the tables; older snapshots are removed once this one is durable."""
     chunks = list(chunks_of(tables))
-    about = Snapshot(
-        FORMAT, log_id, after_frame, chain.hex(), next_seq, tables.fence_floor, tables.last_slot, len(chunks)
-    )
+    about = Snapshot(FORMAT, log_id, after_frame, chain.hex(), next_seq, tables.last_slot, len(chunks))
     name = snapshot_name(about.after_frame)
     names = disk.names()
     draft = name + ".new"
@@ -146,5 +145,6 @@ def _tables_of(about: Snapshot, chunks: list[Chunk]) -> Tables:
             tables.operations.put(operation)
         for record in chunk.records:
             tables.put_record(record.key, record)
-    tables.fence_floor, tables.last_slot = about.fence_floor, about.last_slot
+        tables.fence_floors.update(chunk.fence_floors)
+    tables.last_slot = about.last_slot
     return tables

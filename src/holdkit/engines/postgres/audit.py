@@ -15,7 +15,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from ...core.audit import Numbered, audit
-from ...core.audit_rows import Difference, Folded, Found, LegKey, Mismatches, leg_name, row_name
+from ...core.audit_rows import Difference, Folded, Found, LegKey, Mismatches, TenantKey, leg_name, row_name
 from ...core.codec import decode_entry
 from ...core.entries import Entry
 from ...core.lanes import lane_of_operation, lane_of_pool, lane_of_record
@@ -72,7 +72,6 @@ class Audit:
         heads = self._connection.fetch("audit_heads")
         if [row[0] for row in heads] != list(range(self._lanes)):
             yield Difference("heads", "", "lanes", str([row[0] for row in heads]), f"0 … {self._lanes - 1}")
-        self.stored.fence_floor = max((row[2] for row in heads), default=0)
         holds = self._connection.fetch("audit_size")[0][0]
         meter = self.stored.meter = Meter(self._progress, sum(row[1] for row in heads) + holds)
         yield from self._operations(meter.watch(self._connection.fetch_each("audit_operations")))
@@ -152,8 +151,12 @@ class StoredRows:
 
     def __init__(self, connection: PipelineConnection, lanes: int) -> None:
         self._connection, self._lanes = connection, lanes
-        self.fence_floor = 0
         self.meter = Meter(None, 0)
+
+    def each_floor(self) -> Iterator[Found[TenantKey, int]]:
+        """Every tenant's fence floor."""
+        for tenant, floor in self._connection.fetch_each("audit_floors"):
+            yield (tenant,), floor, ()
 
     def each_pool(self) -> Iterator[Found[Key, Pool]]:
         """Every pool."""

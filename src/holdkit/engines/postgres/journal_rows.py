@@ -114,7 +114,7 @@ def number_distributed(
     """Take numbers and write the entries after these statements. If something must be read first, the statements are sent on the way;
     returns what is still to be sent."""
     touched = sorted(rows.counts)
-    heads = [*_lock_heads(touched, options, unnumbered), *floors]
+    heads = [*_lock_heads(touched, options, first=unnumbered or bool(floors)), *floors]
     if not unnumbered:
         return [*statements, *heads, *_write_entries(rows, [])]
     *_, left = yield (*statements, *heads, ("take_unnumbered", (touched,)))
@@ -129,7 +129,7 @@ def number_left_over(lane: int, options: BatchOptions) -> Script[None]:
 
 def _lock_heads(lanes: list[int], options: BatchOptions, first: bool) -> list[Statement]:
     """Always waits, because a transaction that has a head locked is about to commit. A single head is locked by taking its numbers, unless
-    something must be read under its lock `first`."""
+    something must be read or written under its lock `first`."""
     statements: list[Statement] = []
     if not options.wait_for_locks:
         statements.append(("set_lock_timeout", (options.wait_ms,)))

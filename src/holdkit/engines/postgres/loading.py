@@ -7,8 +7,10 @@ slow caller's transaction stops only those who want the same pools. Nothing is d
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
+import msgspec
 from msgspec import Struct
 
 from ...core.commands import Group
@@ -17,7 +19,7 @@ from ...core.ladders.finding import prunable
 from ...core.lanes import lane_of_hold, lane_of_pool
 from ...core.model import Key, Limits, Pool, Record, RecordKey, Slot, StoredHold
 from ...core.outcomes import Operation
-from ...core.view import Counts, DueLeg, Loaded
+from ...core.view import NO_FLOORS, Counts, DueLeg, Loaded
 from ..port import AddLate
 from .database import BatchOptions, Database
 from .driver import BEGIN, Row, Script, Statement
@@ -32,6 +34,8 @@ from .rows import (
     record_of,
 )
 from .sweeping import NO_CANDIDATES, SweepCandidates, locked_candidates
+
+_decode_floors: Final = msgspec.json.Decoder(dict[str, int]).decode
 
 
 class SeveralLanes(Exception):
@@ -67,7 +71,7 @@ def load_batch(
 ) -> Script[LoadedBatch]:
     """Begin the transaction, unless it has begun; lock and load everything that `need` names."""
     rows = LoadedRows({}, {}, {}, {}, {})
-    named = sorted({*need.pools, *candidates.pools})
+    named, created = sorted({*need.pools, *candidates.pools}), sorted(need.created)
     standing = sorted({*need.standing, *candidates.holds, *candidates.retiring})
     holds = standing if options.assume_new else sorted({*need.holds, *standing})
     records = sorted(need.records)
@@ -76,9 +80,9 @@ def load_batch(
     if options.several_lanes and standing:
         named = sorted({*named, *(yield from _pools_of(standing, begin, options))})
         begin, standing = [], []
-    first = _first_statements(named, holds, standing, records, operations, options)
+    first = _first_statements(named, created, holds, standing, records, operations, options)
     answers = (yield (*begin, *first))[len(begin) :]
-    seen, floor, unnumbered, version, synchronous, found = rows.take(
+    seen, floors, unnumbered, version, synchronous, found = rows.take(
         answers, bool(records), bool(holds), bool(operations)
     )
     slot = seen[-1]
@@ -103,7 +107,7 @@ def load_batch(
     for pool in locked & rows.pools.keys():
         del rows.pools[pool]  # type: ignore[arg-type]  # a record's key is never among the pools'
     loaded = Loaded(slot, 1, rows.pools, rows.holds, rows.operations, rows.records, defaultdict(list, due).__getitem__, horizon,
-                    options.limits, floor, counts)  # fmt: skip
+                    options.limits, floors, counts)  # fmt: skip
     swept = NOTHING_DUE
     if candidates is not NO_CANDIDATES:
         swept = locked_candidates(candidates, rows.holds, rows.pools, locked, options)
@@ -129,6 +133,7 @@ def _check_lanes(pools: Iterable[Key], holds: Iterable[Key], lanes: int) -> None
 
 def _first_statements(
     named: list[Key],
+    created: list[Key],
     holds: list[Key],
     standing: list[Key],
     records: list[RecordKey],
@@ -139,16 +144,17 @@ def _first_statements(
     lanes, waiting = options.lanes, "_waiting" if options.wait_for_locks else ""
     pools, of_holds = pool_keys(named, lanes), hold_keys(holds, lanes) if holds else []
     clock = (options.slot, options.limits.max_due + 1)
+    floors = pool_keys(created, lanes)[:2]
     statements: list[Statement] = []
     if records:
         statements.append((f"lock_records{waiting}", record_keys(records, lanes)))
     if standing:
         theirs = of_holds if standing == holds else hold_keys(standing, lanes)
         statements.append((f"lock_pools_of_holds{waiting}", (*pools, *theirs)))
-        statements.append(("load_due_of_holds", (*pools, *clock, *theirs)))
+        statements.append(("load_due_of_holds", (*pools, *clock, *theirs, *floors)))
     else:
         statements.append((f"lock_pools{waiting}", pools))
-        statements.append(("load_due", (*pools, *clock)))
+        statements.append(("load_due", (*pools, *clock, *floors)))
     if holds:
         statements.append(("load_holds", of_holds))
     if operations:
@@ -167,9 +173,9 @@ class LoadedRows(Struct):
 
     def take(
         self, answers: list[list[Row]], records: bool, holds: bool, operations: bool
-    ) -> tuple[tuple[Slot, Slot], int, bool, int, bool, dict[Key, list[DueLeg]]]:
+    ) -> tuple[tuple[Slot, Slot], Mapping[str, int], bool, int, bool, dict[Key, list[DueLeg]]]:
         """Take in the answers of the first round trip. Gives the slot (where lanes were asked one by one: the first and the last),
-        the fence floor, whether entries wait for their numbers, the version of the limits, whether COMMIT waits for standbys, and
+        the fence floors by tenant, whether entries wait for their numbers, the version of the limits, whether COMMIT waits for standbys, and
         what is due on locked pools."""
         rest = iter(answers)
         if records:
@@ -192,13 +198,23 @@ class LoadedRows(Struct):
             for row in next(rest):
                 self.operations[row[0], row[1]] = operation_of(row)
         slots, floors, waiting, versions, synchronous = zip(*{(*row[:3], *row[7:]) for row in found}, strict=True)
-        floor, version = (max(one or 0 for one in each) for each in (floors, versions))
-        return (min(slots), max(slots)), floor, any(waiting), version, any(synchronous), due
+        version = max(one or 0 for one in versions)
+        return (min(slots), max(slots)), _highest(floors), any(waiting), version, any(synchronous), due
 
     def pools_of(self, keys: Iterable[Key], limits: Limits, slot: Slot) -> set[Key]:
         """The pools of these holds; a hold that may be pruned touches none, as in the core's own `touched`."""
         holds = [hold for key in keys if (hold := self.holds.get(key)) is not None]
         return {(hold.tenant, leg.pool) for hold in holds if not prunable(hold, limits, slot) for leg in hold.legs}
+
+
+def _highest(found: Iterable[str | None]) -> Mapping[str, int]:
+    """The highest fence floor of each tenant, of those that were found."""
+    floors: dict[str, int] = {}
+    for text in found:
+        if text is not None:
+            its = _decode_floors(text)
+            floors.update({tenant: max(floor, floors.get(tenant, 0)) for tenant, floor in its.items()})
+    return floors or NO_FLOORS
 
 
 def _find_locked(pools: set[Key], records: set[RecordKey], options: BatchOptions) -> Script[set[Key | RecordKey]]:

@@ -31,8 +31,10 @@ LANES = 64
 """For one server."""
 CITUS_LANES = 1024
 """Where the tables are distributed: many more than there will ever be shards."""
-DISTRIBUTED = ("pools", "holds", "legs", "heads", "journal", "unnumbered", "operations", "records")
+DISTRIBUTED = ("pools", "holds", "legs", "heads", "journal", "unnumbered", "operations", "records", "fence_floors")
 """Tables that are distributed by lane; the others are co-located with the first."""
+ADDED = {"fence_floors": 4}
+"""Those of the distributed tables that a later migration than the first creates, and which."""
 COPIED = ("settings", "migrations")
 """Small tables that every node has a copy of, so that any node can be opened."""
 Layout = Literal["one server", "citus", "as if"]
@@ -111,11 +113,8 @@ def _migrate(connection: psycopg.Connection[Any], address: Address, lanes: int, 
     present = int(_one(cursor.execute(sql["schema_version"].text).fetchone())[0])
     steps = migrations()
     _check_known(present, address)
-    if present and layout != "one server" and not cursor.execute(sql["is_distributed"].text).fetchone():
-        raise EngineError(
-            f"cannot migrate {address.shown}: its tables were made for one server, and which lane a pool has cannot change; "
-            f"make a new database with --citus and let the application begin there"
-        )
+    if present:
+        layout = _layout_of(cursor, address, layout)
     for number, name, text in steps:
         if number > present:
             for statement in statements_of(
@@ -123,24 +122,40 @@ def _migrate(connection: psycopg.Connection[Any], address: Address, lanes: int, 
             ):  # one by one: Citus sends workers the text of the whole query
                 cursor.execute(statement.encode())
             cursor.execute(sql["record_version"].text, (number, name))
+    for statement in distributing(schema, present) if layout == "citus" else ():
+        cursor.execute(statement.encode())
     if not present:
-        for statement in distributing(schema) if layout == "citus" else ():
-            cursor.execute(statement.encode())
         for key, value in _first_settings(lanes, limits, layout).items():
             cursor.execute(sql["put_setting"].text, (key, msgspec.json.encode(value).decode()))
         cursor.execute(sql["create_heads"].text, (lanes,))
     return steps[-1][0]
 
 
-def distributing(schema: str = SCHEMA) -> list[str]:
-    """What distributes the tables, co-located, so that all of a lane is on one node."""
+def _layout_of(cursor: psycopg.RawCursor[Any], address: Address, layout: Layout) -> Layout:
+    """The layout that the tables have: `layout` may be left out when they are there."""
+    sql = load(address.schema)
+    distributed = cursor.execute(sql["is_distributed"].text).fetchone() is not None
+    if layout != "one server" and not distributed:
+        raise EngineError(
+            f"cannot migrate {address.shown}: its tables were made for one server, and which lane a pool has cannot change; "
+            f"make a new database with --citus and let the application begin there"
+        )
+    if layout == "one server" and distributed and _one(cursor.execute(sql["has_citus"].text).fetchone())[0]:
+        return "citus"
+    return layout
+
+
+def distributing(schema: str = SCHEMA, present: int = 0) -> list[str]:
+    """What distributes the tables that are not in the schema of version `present`, co-located, so that all of a lane is on one
+    node."""
     first = DISTRIBUTED[0]
     written = [
-        *(f"select create_reference_table('holdkit.{table}')" for table in COPIED),
+        *(f"select create_reference_table('holdkit.{table}')" for table in COPIED if not present),
         *(
             f"select create_distributed_table('holdkit.{table}', 'lane', "
             f"colocate_with => '{'none' if table == first else f'holdkit.{first}'}')"
             for table in DISTRIBUTED
+            if ADDED.get(table, 1) > present
         ),
     ]
     return [in_schema(statement, schema) for statement in written]

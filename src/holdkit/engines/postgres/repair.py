@@ -60,7 +60,7 @@ def repair(
     with _tables_locked(connection, limits):
         with closing(Audit(connection, limits, lanes, progress)) as audit:
             report = sort_out(audit.differences(now))
-            repaired = repair_rows(audit.mismatches, audit.folded, audit.stored.fence_floor, report.repaired, command)
+            repaired = repair_rows(audit.mismatches, audit.folded, command)
         if report.repaired:
             report = Repaired(report.repaired, report.left, tuple(repaired.entries))
             if not dry_run:
@@ -75,6 +75,7 @@ def repair_statements(repaired: RepairedRows, limits: Limits, lanes: int, stamp:
     holds = [new_hold_row(hold, lanes) for hold in repaired.holds.values() if hold is not None]
     legs = [(lane_of_pool(key[:2], lanes), *key, units) for key, units in repaired.legs.items() if units]
     records = [record_row(record, lanes) for record in repaired.records.values() if record is not None]
+    floors = [(lane, *row) for lane in range(lanes) for row in sorted(repaired.fence_floors.items()) if row[1]]
     statements: list[Statement] = [
         *_drop("drop_pools", [*repaired.pools], 2),
         *_drop("drop_holds", [*repaired.holds], 2),
@@ -86,7 +87,8 @@ def repair_statements(repaired: RepairedRows, limits: Limits, lanes: int, stamp:
         *([("insert_legs", (*columns(legs, 6), len(legs), True))] if legs else []),
         *([("insert_records", (*columns(records, 7), len(records), True))] if records else []),
         *limits_version(repaired.records),
-        *([("set_fence_floors", (repaired.fence_floor,))] if repaired.fence_floor is not None else []),
+        *_drop("drop_floors", [(tenant,) for tenant in repaired.fence_floors], 1),
+        *([("raise_floors", columns(floors, 3))] if floors else []),
     ]
     journal = journal_rows(repaired.entries, lanes)
     touched = sorted(journal.counts)

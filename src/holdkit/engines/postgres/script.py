@@ -53,7 +53,7 @@ from .journal_rows import (
 from .loading import GrowingBatch, LoadedBatch, find_skipped, load_batch
 from .rows import columns, pool_keys, record_of
 from .sweeping import NO_CANDIDATES, SweepCandidates, find_candidates, prune
-from .writing import raised_floor, write_back
+from .writing import raised_floors, write_back
 
 
 class Contention(Exception):
@@ -230,7 +230,7 @@ def _statements(
     if limit is not None and (view.holds.changed or LIMITS_KEY in view.records.changed):
         statements = yield from _trim_holds(statements, limit, options)
     if rows.lanes and options.distributed and not options.in_caller_transaction:
-        floors = raised_floor(view, options.lanes)
+        floors = raised_floors(view, options.lanes)
         statements = yield from number_distributed(statements, floors, rows, batch_rows.unnumbered, options)
     return statements, rows, wrote
 

@@ -113,7 +113,7 @@ ONE_SERVER_ONLY: Final = frozenset(
         # repair and import, which are refused where the tables are distributed
         "lock_tables",
         "latest_stamp",
-        "set_fence_floors",
+        "drop_floors",
         "drop_pools",
         "drop_holds",
         "drop_legs",

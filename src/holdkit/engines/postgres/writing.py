@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from ...core.lanes import lane_of_hold, lane_of_pool, lane_of_record
 from ...core.limits import LIMITS_KEY
 from ...core.model import Key, Record, RecordKey, Slot, State, StoredHold
-from ...core.view import View
+from ...core.view import NO_FLOORS, View
 from .database import BatchOptions
 from .driver import Row, Statement
 from .journal_rows import JournalRows, journal_rows
@@ -78,8 +78,8 @@ class PoolWrites(NamedTuple):
     """Those of the updated ones that have a label."""
     windows: list[Row]
     """Those of the updated ones whose window ends at another time, or that were archived or unarchived."""
-    floor: int = 0
-    """The fence above which those of new pools begin."""
+    floors: Mapping[str, int] = NO_FLOORS
+    """The fence floors as they were loaded, by tenant."""
 
     @property
     def plain(self) -> bool:
@@ -93,8 +93,9 @@ class PoolWrites(NamedTuple):
             found.append(
                 ("insert_pools", (*columns(self.inserted, NEW_POOL_COLUMNS), stamp, len(self.inserted), strict))
             )
-            homes = sorted({row[0] for row in self.inserted})
-            found.append(("check_floors", (homes, self.floor, len(homes), strict)))
+            homes = sorted({row[:2] for row in self.inserted})
+            known = [(lane, tenant, self.floors.get(tenant, 0)) for lane, tenant in homes]
+            found += _checked("check_floors", known, 3, strict)
         if self.updated:
             found.append(("update_pools", (*self.columns(16, stamp), len(self.updated), strict)))
         return found + _checked("update_pool_windows", self.windows, 5, strict)
@@ -108,7 +109,7 @@ NO_POOLS = PoolWrites([], [], [], [], [], [], [])
 
 
 def _pools(view: View, batch_rows: LoadedBatch, lanes: int) -> PoolWrites:
-    pools = PoolWrites([], [], [], [], [], [], [], view.loaded.fence_floor)
+    pools = PoolWrites([], [], [], [], [], [], [], view.loaded.fence_floors)
     loaded = view.loaded.pools
     for key, pool in sorted(view.pools.changed.items()):
         before = loaded.get(key)
@@ -251,9 +252,10 @@ def _numbered(view: View, journal: JournalRows, batch_rows: LoadedBatch, options
     touched = sorted(journal.counts)
     statements: list[Statement] = []
     timeout = options.wait_ms  # a transaction that has a head locked is about to commit
-    if len(touched) > 1 or batch_rows.unnumbered:
+    floors = raised_floors(view, options.lanes)
+    if len(touched) > 1 or batch_rows.unnumbered or floors:
         statements.append(("lock_heads", (touched, timeout)))
-    statements += raised_floor(view, options.lanes)
+    statements += floors
     entries = (touched, [journal.counts[lane] for lane in touched], *journal.columns)
     if batch_rows.unnumbered:
         statements.append(("write_journal_with_unnumbered", entries))
@@ -262,13 +264,16 @@ def _numbered(view: View, journal: JournalRows, batch_rows: LoadedBatch, options
     return statements
 
 
-def raised_floor(view: View, lanes: int) -> list[Statement]:
-    """If pools were removed, even if they were created again since: their lanes remember the fences."""
-    if view.fence_floor == view.loaded.fence_floor:
+def raised_floors(view: View, lanes: int) -> list[Statement]:
+    """If pools were removed, even if they were created again since: each of their lanes remembers the highest fence that its own
+    pools had, though the floor of another lane of this batch may be higher."""
+    if not view.raised_floors:
         return []
-    removed = (effect.pool.key for entry in view.entries if entry.removed for effect in entry.effects)
-    touched = sorted({lane_of_pool(key, lanes) for key in removed})
-    return [("raise_floor", (touched, view.fence_floor))] if touched else []
+    highest: dict[tuple[int, str], int] = {}
+    for pool in (effect.pool for entry in view.entries if entry.removed for effect in entry.effects):
+        home = lane_of_pool(pool.key, lanes), pool.tenant
+        highest[home] = max(pool.fence, highest.get(home, 0))
+    return [("raise_floors", columns([(*home, fence) for home, fence in sorted(highest.items()) if fence], 3))]
 
 
 def _unnumbered(

@@ -160,7 +160,7 @@ class ResidentEngine:
                 for (tenant, pool), holds in tables.legs.items()
                 for hold, units in holds.items()
             }
-            stored = Stored(tables.pools, tables.holds, tables.records, legs, tables.fence_floor)
+            stored = Stored(tables.pools, tables.holds, tables.records, legs, tables.fence_floors)
             now = max(self.clock(), tables.last_slot)
             meter = Meter(progress, self._journal.last_seq)
             found = list(
@@ -189,7 +189,7 @@ class ResidentEngine:
             due=lambda pool: tables.due(pool, horizon),
             horizon=horizon,
             limits=limits,
-            fence_floor=tables.fence_floor,
+            fence_floors=tables.fence_floors,
             counts=counts,
         )
         return View(loaded)
@@ -219,7 +219,8 @@ class ResidentEngine:
             tables.put_record(record_key, record)
         if LIMITS_KEY in view.records.changed:
             self.stored.adopt(tables.records.get(LIMITS_KEY))
-        tables.fence_floor = view.fence_floor
+        for tenant in view.raised_floors:
+            tables.fence_floors[tenant] = view.fence_floor(tenant)
         tables.last_slot = max(tables.last_slot, view.loaded.slot)
 
     # What goes before and after it

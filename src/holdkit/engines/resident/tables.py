@@ -29,7 +29,7 @@ class Tables:
         self.get_hold = self.holds.get
         self.operations = Operations()
         self.records: dict[RecordKey, Record] = {}
-        self.fence_floor = 0
+        self.fence_floors: dict[str, int] = {}  # tenant → the highest fence of its removed pools
         self.last_slot: Slot = 0
         self.legs: dict[Key, dict[str, int]] = {}  # pool → hold id → outstanding units
         self.deadlines: dict[Key, Order] = {}  # pool → its holds with a deadline and outstanding legs, by deadline

@@ -14,14 +14,14 @@ from typing import Final
 import msgspec
 
 from ...core.audit import Numbered, audit
-from ...core.audit_rows import Difference, Folded, Found, LegKey, Mismatches, row_name
+from ...core.audit_rows import Difference, Folded, Found, LegKey, Mismatches, TenantKey, row_name
 from ...core.codec import decode_entry
 from ...core.model import MEANING, Key, Limits, Pool, Record, RecordKey, Slot, StoredHold
 from ..whole_journal import Meter, Progress, Spill
 from .driver import Driver, Row, migrations
 from .rows import GENERATION, checksum, entry_checksum, hold_of, kept_row, pool_of, record_of
 
-SETTINGS: Final = frozenset({"fence_floor", "scrubbed", GENERATION, *(f"limit.{name}" for name in MEANING)})
+SETTINGS: Final = frozenset({"scrubbed", GENERATION, *(f"limit.{name}" for name in MEANING)})
 """The settings that may be stored. `scrubbed` is the row that a write after a failed COMMIT puts, if it has nothing else to write."""
 PAGE: Final = 1_000
 """Entries read at a time."""
@@ -133,12 +133,10 @@ class Rows:
         self._driver = driver
         self.meter = Meter(None, 0)
 
-    @property
-    def fence_floor(self) -> int:
-        """The stored floor; -1 if it is not a number."""
-        floor = self._driver.ask("find_setting", ("fence_floor",))
-        text = floor[0][0] if floor else "0"
-        return int(text) if text.lstrip("-").isdigit() else -1
+    def each_floor(self) -> Iterator[Found[TenantKey, int]]:
+        """Every tenant's fence floor."""
+        for tenant, floor in self._driver.each("audit_floors"):
+            yield (tenant,), floor, ()
 
     def each_pool(self) -> Iterator[Found[Key, Pool]]:
         """Every pool."""

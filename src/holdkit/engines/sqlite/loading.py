@@ -46,6 +46,7 @@ class Rows(Struct):
     operations: dict[Key, Operation]
     records: dict[RecordKey, Record]
     first_deadlines: dict[Key, Slot]
+    floors: dict[str, int]
 
     def add(self, name: str, rows: list[Row]) -> None:
         """Add the rows of one statement."""
@@ -63,6 +64,8 @@ class Rows(Struct):
         elif name == "load_record":
             for row in rows:
                 self.records[row[0], row[1], row[2]] = record_of(row)
+        elif name == "load_floor":
+            self.floors.update(rows)
 
 
 _POOLS = frozenset({"load_pool", "load_pools", "load_empty_pools"})
@@ -91,17 +94,19 @@ def gather(
     need: Needs, slot: Slot, limits: Limits, empty_pools: int = EMPTY_POOLS, *, pressed: bool = False
 ) -> Script[LoadedBatch]:
     """Load everything that `need` names."""
-    rows = Rows({}, {}, {}, {}, {})
+    rows = Rows({}, {}, {}, {}, {}, {})
     first = [_HEAD, *by_keys("load_pool", "load_pools", need.pools), *by_keys("load_hold", "load_holds", need.holds)]
     if need.operations:
         first += by_keys("load_operation", "load_operations", need.operations)
     if need.records:
         first += [Statement("load_record", key) for key in need.records]
+    if need.created:
+        first += [Statement("load_floor", (tenant,)) for tenant in {key[0] for key in need.created}]
     answers = yield tuple(first)
     for statement, answer in zip(first, answers, strict=True):
         if answer:
             rows.add(statement[0], answer)
-    last_seq, floor, oldest_operation, oldest_ended, version = answers[0][0]
+    last_seq, oldest_operation, oldest_ended, version = answers[0][0]
     if need.standing and rows.holds:
         yield from load_pools_of(rows, need.standing, limits, slot)
     swept = NOTHING_DUE
@@ -121,7 +126,7 @@ def gather(
     if rows.first_deadlines and min(rows.first_deadlines.values()) <= horizon:
         due = yield from load_due(rows, slot, horizon, limits.max_due + 1)
     loaded = Loaded(slot, (last_seq or 0) + 1, rows.pools, rows.holds, rows.operations, rows.records,
-                    defaultdict(list, due).__getitem__, horizon, limits, int(floor or 0), counts)  # fmt: skip
+                    defaultdict(list, due).__getitem__, horizon, limits, rows.floors, counts)  # fmt: skip
     return LoadedBatch(loaded, swept, due, oldest_operation, oldest_ended, version or 0)
 
 

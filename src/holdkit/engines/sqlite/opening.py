@@ -235,7 +235,7 @@ def split(text: str) -> list[str]:
 
 
 def _store(limits: Limits) -> Script[None]:
-    rows: list[Row] = [setting_row("fence_floor", 0), new_generation()]
+    rows: list[Row] = [new_generation()]
     rows += [setting_row(f"limit.{name}", getattr(limits, name)) for name in MEANING]
     yield (Statement("put_setting", rows, many=True),)
 

@@ -15,7 +15,7 @@ from ..whole_journal import Progress
 from .audit import Audit, verify
 from .driver import Driver, Row, Script, Statement
 from .loading import gather
-from .rows import entry_rows, new_generation, new_hold_row, new_pool_row, record_row, setting_row
+from .rows import entry_rows, new_generation, new_hold_row, new_pool_row, record_row
 from .script import ScriptResult
 from .writing import write_back
 
@@ -37,9 +37,7 @@ class Repair:
             last_seq = audit.folded.last_seq
             if not self.report.repaired:
                 return ScriptResult([], last_seq, 0, None)
-            repaired = repair_rows(
-                audit.mismatches, audit.folded, audit.stored.fence_floor, self.report.repaired, self._command
-            )
+            repaired = repair_rows(audit.mismatches, audit.folded, self._command)
         self.report = Repaired(self.report.repaired, self.report.left, tuple(repaired.entries))
         if self._dry_run:
             return ScriptResult([], last_seq, 0, None)
@@ -63,12 +61,11 @@ def rows_of(repaired: RepairedRows, journal: list[Row]) -> list[Statement]:
         ("insert_legs", [(*key, units) for key, units in repaired.legs.items() if units]),
         ("delete_records", [*repaired.records]),
         ("put_records", [record_row(record) for record in repaired.records.values() if record is not None]),
+        ("delete_floor", [(tenant,) for tenant in repaired.fence_floors]),
+        ("raise_floor", [(tenant, floor) for tenant, floor in repaired.fence_floors.items() if floor]),
         ("insert_journal", journal),
     ]
-    found: list[Statement] = [Statement(name, rows, many=True) for name, rows in statements if rows]
-    if repaired.fence_floor is not None:
-        found.append(Statement("put_setting", setting_row("fence_floor", repaired.fence_floor)))
-    return found
+    return [Statement(name, rows, many=True) for name, rows in statements if rows]
 
 
 class Import:

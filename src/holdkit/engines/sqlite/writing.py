@@ -1,6 +1,6 @@
 """Writing back: the difference between what was loaded and what the batch left, as bulk statements.
 
-Writes pools, holds, outstanding legs, journal, operations, records and the fence floor, and prunes a little. Decides
+Writes pools, holds, outstanding legs, journal, operations, records and the fence floors, and prunes a little. Decides
 nothing; reads nothing.
 """
 
@@ -24,7 +24,6 @@ from .rows import (
     pool_row,
     pool_terms_row,
     record_row,
-    setting_row,
 )
 
 PRUNE_FEW = 20
@@ -64,8 +63,8 @@ def write_back(view: View) -> list[Statement]:
         statements += [
             Statement(name, rows, many=True) for name, rows in (("put_records", put), ("delete_records", gone)) if rows
         ]
-    if view.fence_floor != view.loaded.fence_floor:
-        statements.append(Statement("put_setting", setting_row("fence_floor", view.fence_floor)))
+    if view.raised_floors:
+        statements.append(Statement("raise_floor", [*view.raised_floors.items()], many=True))
     return statements
 
 

@@ -9,7 +9,8 @@ second, so a round that found anything is followed by another one. Each round
 
 Then its API keys go, and last the record that says that the tenant is being deleted. Every step is journaled with actor and reason,
 so replay and `verify` stay right. A deletion that was killed or cancelled leaves the tenant disabled, and is started again: it finds
-what is left. What stays: the journal; ended holds until their retention is over; recorded answers until their window is over.
+what is left. What stays: the journal; ended holds until their retention is over; recorded answers until their window is over; and the tenant's fence
+floor, for ever, so that a tenant of the same name never gets a fence that a downstream system has seen.
 """
 
 from __future__ import annotations

@@ -196,6 +196,20 @@ def fences_never_repeat(harness: Harness) -> None:
     require(done.hold.fence > fences[-1], "a pool created later must start above every fence of a removed one")
 
 
+def fences_stay_with_their_tenant(harness: Harness) -> None:
+    """New pools begin above the fences of the removed pools of their own tenant, whatever other tenants have removed."""
+    fences = []
+    for number, tenant in enumerate(("acme", "acme", "acme", "", "acme", ""), start=1):
+        done = harness.done(placing(number, [Leg("fleeting", 1, 1)], tenant=tenant))
+        assert done.hold is not None
+        fences.append((tenant, done.hold.fence))
+        harness.done(ReleaseHold(id=hold_id(number), owner=TOKEN, tenant=tenant))
+        harness.done(Sweep())
+    expected = [("acme", 1), ("acme", 2), ("acme", 3), ("", 1), ("acme", 4), ("", 2)]
+    require_equal(fences, expected, "fences of two tenants that remove and create pools in turn")
+    harness.verify()
+
+
 def fences_grow_across_recreation_in_a_batch(harness: Harness) -> None:
     """A pool that a batch removes and creates again continues with higher fences, and the journal agrees."""
     again = [Leg("a", 1, create_with_total=1)]
@@ -276,5 +290,5 @@ def retired_holds_stay_retired(harness: Harness) -> None:
 
 
 CHECKS = (bounded_pools, bounded_holds, retired_after_retention, consumption_outlives_retention, dropped_for_room,
-          dropped_in_portions, swept_in_portions, fences_never_repeat, fences_grow_across_recreation_in_a_batch,
-          changed_limits, bounds_changed_within_a_group, retired_holds_stay_retired)  # fmt: skip
+          dropped_in_portions, swept_in_portions, fences_never_repeat, fences_stay_with_their_tenant,
+          fences_grow_across_recreation_in_a_batch, changed_limits, bounds_changed_within_a_group, retired_holds_stay_retired)  # fmt: skip

@@ -105,7 +105,7 @@ class Checker:
 
 TABLES = (
     "pools", "holds", "operations", "records", "legs", "deadlines", "held", "live", "leftover", "kept", "idle",
-    "resting", "closing", "linked", "fence_floor", "last_slot",
+    "resting", "closing", "linked", "fence_floors", "last_slot",
 )  # fmt: skip
 
 
@@ -142,7 +142,7 @@ def copy_of(engine: ResidentEngine, clock: Clock, journal: Iterable[JournalRow])
     for record in theirs.records.values():
         mine.put_record(record.key, record)
     candidate.stored.adopt(mine.records.get(LIMITS_KEY))
-    mine.fence_floor, mine.last_slot = theirs.fence_floor, theirs.last_slot
+    mine.fence_floors, mine.last_slot = dict(theirs.fence_floors), theirs.last_slot
     candidate._journal.append([entry_of(row) for row in journal])
     return candidate
 

@@ -24,8 +24,13 @@ where u.lane = $1::int and (u.stamp, u.batch, u.n) > ($2::bigint, $3::bigint, $4
 order by u.stamp, u.batch, u.n limit $5::int
 
 -- name: audit_heads
--- Every lane's last number and fence floor.
-select h.lane, h.seq, h.fence_floor from holdkit.heads h order by h.lane
+-- Every lane's last number.
+select h.lane, h.seq from holdkit.heads h order by h.lane
+
+-- name: audit_floors
+-- Every tenant's highest fence floor: that of a lane is lower where the tenant has removed no pool with a higher fence.
+declare audit_floors no scroll cursor for
+select tenant, max(floor) from holdkit.fence_floors group by tenant order by tenant
 
 -- name: audit_pools
 -- Every pool, with the columns that are derived from others.

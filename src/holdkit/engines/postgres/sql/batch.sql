@@ -54,13 +54,18 @@ from unnest($1::int[], $2::text[], $3::text[]) k(lane, tenant, id)
 join holdkit.pools p on p.lane = k.lane and p.tenant = k.tenant and p.id = k.id
 
 -- name: load_due
--- Always at least one row: the clock, read after the locks; the fence floor of these lanes; whether any entries wait for
--- their journal numbers; the version of the limits; whether COMMIT waits for standbys, by the settings in force now. With it, the legs
+-- Always at least one row: the clock, read after the locks; the fence floors of the tenants of pools that may be created, as JSON,
+-- in the lanes of these pools; whether any entries wait for their journal numbers; the version of the limits; whether COMMIT waits for standbys, by the settings in force now. With it, the legs
 -- that are due on the named pools by each pool's own time, at most $5 per pool.
-select c.slot, c.floor, c.unnumbered, d.tenant, d.id, d.deadline, replace(d.hold::text, '-', ''), c.version, c.synchronous
+select c.slot, c.floors, c.unnumbered, d.tenant, d.id, d.deadline, replace(d.hold::text, '-', ''), c.version, c.synchronous
 from (
     select coalesce($4::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint) as slot,
-           (select max(h.fence_floor) from holdkit.heads h where h.lane = any($1)) as floor,
+           (select json_object_agg(n.tenant, n.floor)::text from (
+               select f.tenant, max(f.floor) as floor
+               from unnest($6::int[], $7::text[]) b(lane, tenant)
+               join holdkit.fence_floors f on f.lane = b.lane and f.tenant = b.tenant
+               group by f.tenant
+           ) n) as floors,
            exists (select from holdkit.unnumbered u /* distributed: where u.lane = $lane */) as unnumbered,
            (select s.value::bigint from holdkit.settings s where s.name = 'limits_version') as version,
            current_setting('synchronous_standby_names') <> ''
@@ -88,10 +93,15 @@ with wanted as materialized (
     join holdkit.holds h on h.lane = k.lane and h.tenant = k.tenant and h.id = k.id
     cross join unnest(h.pool_lanes, h.pools) p(lane, id)
 )
-select c.slot, c.floor, c.unnumbered, d.tenant, d.id, d.deadline, replace(d.hold::text, '-', ''), c.version, c.synchronous
+select c.slot, c.floors, c.unnumbered, d.tenant, d.id, d.deadline, replace(d.hold::text, '-', ''), c.version, c.synchronous
 from (
     select coalesce($4::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint) as slot,
-           (select max(h.fence_floor) from holdkit.heads h where h.lane = any($1)) as floor,
+           (select json_object_agg(n.tenant, n.floor)::text from (
+               select f.tenant, max(f.floor) as floor
+               from unnest($9::int[], $10::text[]) b(lane, tenant)
+               join holdkit.fence_floors f on f.lane = b.lane and f.tenant = b.tenant
+               group by f.tenant
+           ) n) as floors,
            exists (select from holdkit.unnumbered u /* distributed: where u.lane = $lane */) as unnumbered,
            (select s.value::bigint from holdkit.settings s where s.name = 'limits_version') as version,
            current_setting('synchronous_standby_names') <> ''
@@ -247,10 +257,12 @@ with born as (
 select 1 / (count(*) = $22::int or not $23::bool)::int, count(*) from born
 
 -- name: check_floors
--- A pool of the same id may have been created and removed since the fence floor was read. Now that ours is inserted, that cannot
+-- A pool of the same id may have been created and removed since the fence floors were read. Now that ours is inserted, that cannot
 -- happen any more.
-select 1 / (count(*) = $3::int or not $4::bool)::int, count(*) from holdkit.heads h
-where h.lane = any($1::int[]) and h.fence_floor <= $2::bigint
+select 1 / (count(*) = $4::int or not $5::bool)::int, count(*)
+from unnest($1::int[], $2::text[], $3::bigint[]) k(lane, tenant, known)
+left join holdkit.fence_floors f on f.lane = k.lane and f.tenant = k.tenant
+where f.floor is null or f.floor <= k.known
 
 -- name: update_pools
 -- A pool changed, and nobody else has changed it since it was loaded.
@@ -443,9 +455,14 @@ with patience as materialized (
 )
 select h.lane from patience, holdkit.heads h where h.lane = any($1::int[]) order by h.lane for no key update of h
 
--- name: raise_floor
--- Pools of these lanes were removed: no later pool may grant a fence that was seen.
-update holdkit.heads h set fence_floor = greatest(h.fence_floor, $2::bigint) where h.lane = any($1::int[])
+-- name: raise_floors
+-- Pools of these lanes and tenants were removed: no later pool of theirs may grant a fence that was seen. Always after the heads of
+-- these lanes are locked, so that nothing here can wait.
+insert into holdkit.fence_floors as o (lane, tenant, floor)
+select k.lane, k.tenant, k.floor
+from unnest($1::int[], $2::text[], $3::bigint[]) k(lane, tenant, floor)
+order by k.lane, k.tenant
+on conflict (lane, tenant) do update set floor = excluded.floor where o.floor < excluded.floor
 
 -- name: write_journal
 -- Takes numbers from the heads and inserts the entries. Always waits for the heads, as above.

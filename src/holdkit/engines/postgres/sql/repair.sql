@@ -11,7 +11,8 @@ update holdkit.settings s set value = $1::text where s.name = 'generation'
 
 -- name: lock_tables
 -- Nobody writes meanwhile; readers go on.
-lock table holdkit.pools, holdkit.holds, holdkit.legs, holdkit.records, holdkit.journal, holdkit.unnumbered, holdkit.heads
+lock table holdkit.pools, holdkit.holds, holdkit.legs, holdkit.records, holdkit.journal, holdkit.unnumbered, holdkit.heads,
+           holdkit.fence_floors
 in share row exclusive mode
 
 -- name: latest_stamp
@@ -40,9 +41,9 @@ where r.tenant = k.tenant and r.kind = k.kind and r.id = k.id
 -- Legs of pools that were written from a journal may be due already: the next scan starts from the beginning.
 update holdkit.pools p set due_after = -9223372036854775808 where p.lane = any($1::int[])
 
--- name: set_fence_floors
--- No later pool may grant a fence that was seen.
-update holdkit.heads h set fence_floor = $1::bigint
+-- name: drop_floors
+-- In whatever lane a row was found.
+delete from holdkit.fence_floors f using unnest($1::text[]) k(tenant) where f.tenant = k.tenant
 
 -- name: is_used
 -- Only an empty database can take another's journal.

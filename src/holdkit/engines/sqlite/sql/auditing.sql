@@ -28,6 +28,10 @@ select tenant, id, fingerprint, until, outcome, seq, crc from holdkit_operations
 -- every record
 select tenant, kind, id, body, version, slot from holdkit_records order by tenant, kind, id
 
+-- name: audit_floors
+-- every tenant's fence floor
+select tenant, floor from holdkit_fence_floors order by tenant
+
 -- name: audit_settings
 -- every setting with its checksum
 select name, value, crc from holdkit_settings order by name

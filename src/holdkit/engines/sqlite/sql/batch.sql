@@ -1,10 +1,8 @@
 -- What a batch loads, writes and prunes. No rule lives here: core.decide decides.
 
 -- name: load_head
--- where the journal ends, the floor of new fences, whether anything is old enough to prune, and the version of the limits:
--- five seeks
+-- where the journal ends, whether anything is old enough to prune, and the version of the limits: four seeks
 select (select max(seq) from holdkit_journal),
-       (select value from holdkit_settings where name = 'fence_floor'),
        (select min(until) from holdkit_operations),
        (select min(kept_from) from holdkit_holds where kept = 0),
        (select version from holdkit_records where tenant = '' and kind = '~limits' and id = 'limits')
@@ -49,6 +47,10 @@ from json_each(?2) k cross join holdkit_operations o on o.tenant = ?1 and o.id =
 -- name: load_record
 -- one record
 select tenant, kind, id, body, version, slot from holdkit_records where tenant = ? and kind = ? and id = ?
+
+-- name: load_floor
+-- where the fences of a tenant's new pools begin: asked only where a batch may create one
+select tenant, floor from holdkit_fence_floors where tenant = ?
 
 -- name: load_due
 -- the due legs of one pool, earliest first, straight off the primary key
@@ -212,6 +214,15 @@ insert or replace into holdkit_records (tenant, kind, id, body, version, slot) v
 -- name: delete_records
 -- removed
 delete from holdkit_records where tenant = ? and kind = ? and id = ?
+
+-- name: raise_floor
+-- pools of this tenant were removed: none of its later pools may grant a fence that was seen
+insert into holdkit_fence_floors as f (tenant, floor) values (?, ?)
+on conflict (tenant) do update set floor = max(f.floor, excluded.floor)
+
+-- name: delete_floor
+-- a repair puts the row back as the journal has it
+delete from holdkit_fence_floors where tenant = ?
 
 -- name: put_setting
 -- a setting and its checksum

@@ -25,7 +25,7 @@ select max(version) from holdkit_migrations
 insert into holdkit_migrations (version, name, slot) values (?, ?, ?)
 
 -- name: load_settings
--- the limits that were fixed when the file was created, and the fence floor
+-- the limits that were fixed when the file was created
 select name, value from holdkit_settings order by name
 
 -- name: find_journal_row
