@@ -34,6 +34,9 @@ def url(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monk
         hk.hold({"a": 3, "b": 1}, ttl=60, id="5" * 32, owner="me")
         hk.tenant("acme").create_pool("a", total=4)
         hk.tenant("acme").hold("a", 1, ttl=60)
+        hk.tenant("acme").create_pool("gone", total=1)
+        hk.tenant("acme").release(hk.tenant("acme").hold("gone", 1, ttl=60))
+        hk.tenant("acme").remove_pool("gone")
         hk.put_record("note", "n", '"body"')
         hk.consume([holdkit.Leg("late", 1, create_with_total=1)])
     return place
@@ -67,6 +70,9 @@ DAMAGE = {
     "a record changed": "update holdkit_records set body = '2'",
     "a record gone": "delete from holdkit_records",
     "a fence back": "update holdkit_pools set fence = 0 where id = 'a'",
+    "a floor back": "update holdkit_fence_floors set floor = 0",
+    "a floor too high": "update holdkit_fence_floors set floor = 9",
+    "a floor gone": "delete from holdkit_fence_floors",
 }
 
 
@@ -94,6 +100,7 @@ def test_verify_repair_verify(url: str, by_hand: Change, damage: str) -> None:
         assert record is not None
         assert (record.body, record.version) == ('"body"', 1)
         assert hk.hold("a", 7, ttl=60).fence > held.fence
+        assert hk.tenant("acme").create_pool("gone", total=1).fence == 1
         assert hk.verify().ok
 
 
