@@ -216,6 +216,9 @@ export interface EntryAnswer {
     | "pool.unarchived"
     | "pool.repaired"
     | "pool.returned"
+    | "pool.limited"
+    | "hold.waiting"
+    | "hold.offered"
     | "hold.held"
     | "hold.extended"
     | "hold.partly_confirmed"
@@ -310,8 +313,9 @@ export interface HoldAnswer {
   deadline_at: string | null;
   fence: number;
   entity: string | null;
-  held_slot: number;
-  held_at: string;
+  /** None while it waits in line. */
+  held_slot: number | null;
+  held_at: string | null;
   ended_slot: number | null;
   ended_at: string | null;
   reason: string | null;
@@ -332,8 +336,9 @@ export interface HoldNow {
   deadline_at: string | null;
   fence: number;
   entity: string | null;
-  held_slot: number;
-  held_at: string;
+  /** None while it waits in line. */
+  held_slot: number | null;
+  held_at: string | null;
   ended_slot: number | null;
   ended_at: string | null;
   reason: string | null;
@@ -754,6 +759,8 @@ export interface Shortfall {
   holder?: string | null;
   /** Of a labelled pool: that hold was confirmed, so the units do not become available by themselves. */
   spent?: boolean;
+  /** Of an account's limit: what the account uses already. `total` is the limit. */
+  used?: number;
 }
 
 /** A standby server that receives the store's write-ahead log, or did. */
@@ -763,8 +770,8 @@ export interface Standby {
   state: "asynchronous" | "away" | "synchronous" | "unknown";
 }
 
-/** The state of a hold; all but `HELD` are terminal. */
-export type State = "confirmed" | "expired" | "held" | "released";
+/** The state of a hold; all but `WAITING` and `HELD` are terminal. */
+export type State = "confirmed" | "expired" | "held" | "released" | "waiting";
 
 /** Statistics since the server started. */
 export interface Stats {

@@ -186,8 +186,14 @@ class WindowClosed(Refused):
     now_at: datetime | None
 
 
+class AccountRequired(Refused):
+    """The pool, or one above it, has a limit per account, and the request names no account."""
+
+    reason = "account_required"
+
+
 class PoolInUse(Refused):
-    """The pool has `in_use` units held or consumed, so it cannot be removed."""
+    """The pool has `in_use` units held or consumed, or somebody waits in its line, or there are pools below it: it cannot be removed."""
 
     reason = "pool_in_use"
     in_use: int
@@ -227,11 +233,32 @@ class HoldExists(Refused):
     reason = "hold_exists"
 
 
+class LineFull(Refused):
+    """So many (`waiting`) wait in the pool's line already that nobody can join it."""
+
+    reason = "line_full"
+    transient = True
+    waiting: int
+
+
 class HoldTableFull(Refused):
     """The engine's limit on live holds is reached."""
 
     reason = "hold_table_full"
     transient = True
+
+
+class AccountLimit(Refused):
+    """The account would have more of a pool than `limit`, the most that one account may have: it uses `used` already.
+
+    `shortfalls` lists every such pool; `requested`, `used` and `limit` are those of the first.
+    """
+
+    reason = "account_limit"
+    shortfalls: tuple[Shortfall, ...]
+    requested: int
+    used: int
+    limit: int
 
 
 class InsufficientCapacity(Refused):
@@ -252,6 +279,14 @@ class InsufficientCapacity(Refused):
     """From `budgets`: the budgets that fell short."""
 
 
+class LineAhead(Refused):
+    """Others (`waiting`) wait in line for the pool, and nobody is served before them. Join the line, or try later."""
+
+    reason = "line_ahead"
+    transient = True
+    waiting: int
+
+
 class HoldNotFound(Refused):
     """There is no hold with this id."""
 
@@ -268,6 +303,15 @@ class NotOwner(Refused):
     """The owner token is missing, or is not the one that the hold was placed with."""
 
     reason = "not_owner"
+
+
+class HoldWaiting(Refused):
+    """The hold waits in line and has no units yet, so there is nothing to confirm."""
+
+    reason = "hold_waiting"
+    transient = True
+    number: int
+    """Its number in the line."""
 
 
 class AlreadyConfirmed(Refused):

@@ -122,7 +122,7 @@ def row_from(document: HoldAnswer) -> StoredHold:
 def receipt_from(document: HoldNow, durability: Survives | None, decided: datetime | None = None) -> Receipt:
     """The result of a change, as the kernel's own executor would return it."""
     return Receipt(
-        slot=document.held_slot if decided is None else slot_of(decided),
+        slot=(document.held_slot or 0) if decided is None else slot_of(decided),
         hold=row_from(document),
         token=document.owner,
         uncovered=document.uncovered,

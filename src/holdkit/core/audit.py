@@ -7,7 +7,7 @@ row, so neither the journal nor the folded state has to fit in memory. The order
 2. fence floors; then pools, holds and records: row by row, field by field. While the folded holds are read, their outstanding legs are stored;
 3. legs: those of the folded holds against the stored ones;
 4. each stored pool against the sum of its stored legs, and against what the folded holds have consumed of it (`pool_agrees`:
-   everything that must be true of a pool is checked there).
+   everything that must be true of a pool is checked there); each tally against what the account's folded holds use.
 
 A sum over holds that a check of pools needs is stored in a table of `Folded`, as the legs are: the pools may not fit in memory.
 """
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 from msgspec import Struct, structs
 
@@ -32,11 +32,13 @@ from .audit_rows import (
     leg_name,
     row_name,
 )
-from .entries import Action, Entry
+from .entries import Action, Effect, Entry
 from .fold import fold
 from .ladders.finding import prunable
 from .limits import LIMITS_KEY, journaled, was_bounded
-from .model import Key, Limits, Pool, Slot, State, StoredHold
+from .model import Key, Limits, Pool, Slot, StoredHold
+from .outstanding import OpenLeg, Tally, TallyKey
+from .trees import SEPARATOR
 from .view import View
 
 K = TypeVar("K", bound=tuple[Any, ...])
@@ -66,11 +68,13 @@ def audit(
     limits = journaled(created, changed)
     pruning = _Pruning(limits, was_bounded(limits, changed), latest)
     yield from _compare_floors(stored, folded, wrong)
-    yield from _compare("pools", stored.each_pool(), folded.pools.items(), wrong.pools)
+    yield from _compare("pools", stored.each_pool(), _filing_pools(folded), wrong.pools)
     yield from _compare("holds", stored.each_hold(), _filing_units(folded), wrong.holds, pruning.excuse)
     yield from _compare("records", stored.each_record(), folded.records.items(), wrong.records)
+    yield from _compare("tallies", stored.each_tally(), _filing_tallies(folded), wrong.tallies)
     yield from _compare_legs(stored, folded, wrong)
     yield from _check_pools(stored, folded, wrong)
+    yield from _check_tallies(stored, folded, wrong)
 
 
 def _fold_all(entries: Iterable[Numbered | Difference], folded: Folded) -> Iterator[Difference]:
@@ -100,18 +104,32 @@ def counters_agree(folded: Folded | View, entry: Entry, seq: int = 0) -> Iterato
     for effect in entry.effects:
         pool = effect.pool
         before = folded.pools.get((pool.tenant, pool.id))
-        total, held, consumed, loose = (
-            (0, 0, 0, 0) if before is None else (before.total, before.held, before.consumed, before.loose)
-        )
+        was_of = _NO_POOL if before is None else before
+        own_loose = 0 if effect.tally is not None else effect.loose
         for field, was, says in (
-            ("total", total, pool.total - effect.total),
-            ("held", held, pool.held - effect.held),
-            ("consumed", consumed, pool.consumed - effect.consumed),
-            ("loose", loose, pool.loose - effect.loose),
+            ("total", was_of.total, pool.total - effect.total),
+            ("held", was_of.held, pool.held - effect.held),
+            ("consumed", was_of.consumed, pool.consumed - effect.consumed),
+            ("loose", was_of.loose, pool.loose - own_loose),
+            ("waiting", was_of.waiting, pool.waiting - effect.waiting),
+            ("children", was_of.children, pool.children - effect.children),
+            *_tally_before(folded, effect),
         ):
             if was != says:
                 where = f"{seq} ({row_name(pool.key)})"
                 yield Difference("journal", where, f"{field} before", str(says), str(was))
+
+
+_NO_POOL: Final = Pool("", "", 0)
+
+
+def _tally_before(folded: Folded | View, effect: Effect) -> Iterator[tuple[str, int, int]]:
+    """Of the tally that an effect changes: each number as it was, and as it was by the effect."""
+    after = effect.tally
+    if after is not None:
+        before = folded.tallies.get((*effect.pool.key, after.account)) or Tally(after.account, 0)
+        yield "used", before.used, after.used - effect.used
+        yield "loose of the account", before.loose, after.loose - effect.loose
 
 
 def _aligned(
@@ -178,7 +196,7 @@ class _Pruning(Struct, frozen=True):
         limits, now = self.limits, self.now
         if theirs is not None and prunable(theirs, limits, now):
             theirs = None
-        may_leave = self.bounded and theirs is not None and theirs.state is not State.HELD and not theirs.consumes
+        may_leave = self.bounded and theirs is not None and not theirs.live and not theirs.consumes
         if mine is None and may_leave:
             theirs = None
         if mine is not None and theirs is None and prunable(mine, limits, now):
@@ -199,26 +217,40 @@ def _compare_floors(stored: StoredRows, folded: Folded, wrong: Mismatches) -> It
             yield Difference("fence_floors", floor_name(key[0]), "floor", str(mine or 0), str(theirs or 0))
 
 
+def _filing_pools(folded: Folded) -> Iterator[tuple[Key, Pool]]:
+    """The folded pools. While they are read, what of them is loose is stored, and how many children each has."""
+    for key, pool in folded.pools.items():
+        if pool.loose or SEPARATOR in pool.id:
+            folded.file_pool(pool)
+        yield key, pool
+
+
+def _filing_tallies(folded: Folded) -> Iterator[tuple[TallyKey, Tally]]:
+    """The folded tallies. While they are read, what of them is loose is stored."""
+    for key, tally in folded.tallies.items():
+        folded.file_tally(key, tally)
+        yield key, tally
+
+
 def _filing_units(folded: Folded) -> Iterator[tuple[Key, StoredHold]]:
     """The folded holds. While they are read, their outstanding legs and their consumed units are stored."""
     put = folded.legs.put
     for key, hold in folded.holds.items():
         for leg, units in _outstanding(hold):
             put(leg, units)
-        if hold.consumes:
-            folded.file_consumed(hold)
+        if hold.consumes or hold.account is not None:
+            folded.file_units(hold)
         yield key, hold
 
 
-def _outstanding(hold: StoredHold) -> Iterator[tuple[LegKey, int]]:
+def _outstanding(hold: StoredHold) -> Iterator[tuple[LegKey, OpenLeg]]:
     deadline = hold.leg_deadline
-    for leg in hold.legs:
-        if leg.held:
-            yield (hold.tenant, leg.pool, deadline, hold.id), leg.held
+    for pool, leg in hold.open_legs():
+        yield (hold.tenant, pool, deadline, hold.id), leg
 
 
-def outstanding(holds: Iterable[StoredHold]) -> dict[LegKey, int]:
-    """The legs that still hold units."""
+def outstanding(holds: Iterable[StoredHold]) -> dict[LegKey, OpenLeg]:
+    """The legs that still hold units, or wait for them."""
     return {leg: units for hold in holds for leg, units in _outstanding(hold)}
 
 
@@ -228,31 +260,64 @@ def _compare_legs(stored: StoredRows, folded: Folded, wrong: Mismatches) -> Iter
         if found or mine != theirs:
             wrong.legs[key] = mine, theirs
             yield from found
-        if mine != theirs:
-            name = leg_name(key[0], key[1], key[3])
-            yield Difference("legs", name, "units", str(mine or 0), str(theirs or 0))
+        name = leg_name(key[0], key[1], key[3])
+        for field in OpenLeg.__struct_fields__ if mine != theirs else ():
+            was, says = getattr(mine or _NO_LEG, field), getattr(theirs or _NO_LEG, field)
+            if was != says:
+                yield Difference("legs", name, field, str(was), str(says))
+
+
+_NO_LEG: Final = OpenLeg(0)
 
 
 def _check_pools(stored: StoredRows, folded: Folded, wrong: Mismatches) -> Iterator[Difference]:
     """Compare each stored pool with the other stored rows about it."""
     by_pool = groupby(stored.each_leg(), key=_pool_of_leg)
-    sums = ((key, sum([units or 0 for _, units, _ in legs])) for key, legs in by_pool)
-    for key, pool, _, held in _aligned(stored.each_pool(), sums):
+    sums = ((key, _sum_legs([leg for _, leg, _ in legs if leg is not None])) for key, legs in by_pool)
+    for key, pool, _, open_ in _aligned(stored.each_pool(), sums):
         if pool is None:
             continue  # legs of a missing pool: already reported
-        for difference in pool_agrees(pool, held or 0, folded.consumed.get(key) or 0):
+        counted = Counted(open_ or (0, 0), folded.consumed.get(key) or 0, folded.children.get(key) or 0)
+        for difference in pool_agrees(pool, counted):
             wrong.pools.setdefault(key, (pool, folded.pools.get(key)))
             yield difference
 
 
-def _pool_of_leg(found: Found[LegKey, int]) -> Key:
+def _pool_of_leg(found: Found[LegKey, OpenLeg]) -> Key:
     return found[0][:2]
 
 
-def pool_agrees(pool: Pool, held: int, consumed: int) -> Iterator[Difference]:
-    """What must be true of a stored pool, given the sum of its outstanding legs, and what holds account for of the rest."""
-    if pool.held != held:
-        yield Difference("pools", row_name(pool.key), "held", str(pool.held), f"{held} (sum of its legs)")
-    if pool.consumed != consumed + pool.loose:
-        says = f"{consumed + pool.loose} (by its holds, and loose)"
-        yield Difference("pools", row_name(pool.key), "consumed", str(pool.consumed), says)
+def _sum_legs(legs: list[OpenLeg]) -> tuple[int, int]:
+    return sum([leg.units for leg in legs]), sum([1 for leg in legs if leg.waiting])
+
+
+class Counted(Struct, frozen=True):
+    """What other rows say of a pool."""
+
+    open_legs: tuple[int, int]
+    """Units held by its outstanding legs, and how many wait."""
+    consumed: int
+    """What holds account for, and what is loose, on it and below it."""
+    children: int = 0
+
+
+def pool_agrees(pool: Pool, counted: Counted) -> Iterator[Difference]:
+    """What must be true of a stored pool, given what the other rows say."""
+    held, waiting = counted.open_legs
+    for field, was, says, how in (
+        ("held", pool.held, held, "sum of its legs"),
+        ("waiting", pool.waiting, waiting, "its legs that wait"),
+        ("consumed", pool.consumed, counted.consumed, "by its holds, and loose"),
+        ("children", pool.children, counted.children, "pools below it"),
+    ):
+        if was != says:
+            yield Difference("pools", row_name(pool.key), field, str(was), f"{says} ({how})")
+
+
+def _check_tallies(stored: StoredRows, folded: Folded, wrong: Mismatches) -> Iterator[Difference]:
+    """Compare each stored tally with what the account's holds use."""
+    for key, tally, _, used in _aligned(stored.each_tally(), folded.used.items()):
+        if (0 if tally is None else tally.used) != (used or 0):
+            wrong.tallies.setdefault(key, (tally, folded.tallies.get(key)))
+            says = f"{used or 0} (by its holds, and loose)"
+            yield Difference("tallies", row_name(key), "used", str(0 if tally is None else tally.used), says)

@@ -13,6 +13,8 @@ from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 from msgspec import Struct
 
 from .model import Key, Pool, Record, RecordKey, Slot, StoredHold
+from .outstanding import OpenLeg, Tally, TallyKey, tallied
+from .trees import path_of
 
 K = TypeVar("K", bound=tuple[Any, ...])
 V = TypeVar("V")
@@ -117,13 +119,19 @@ class Folded:
         self.pools: Rows[Key, Pool] = table(Pool, 2)
         self.holds: Rows[Key, StoredHold] = table(StoredHold, 2)
         self.records: Rows[RecordKey, Record] = table(Record, 3)
-        self.legs: Rows[LegKey, int] = table(int, 4)
-        """Outstanding units: filed by `audit`, once all is folded."""
+        self.tallies: Rows[TallyKey, Tally] = table(Tally, 3)
+        self.legs: Rows[LegKey, OpenLeg] = table(OpenLeg, 4)
+        """What is outstanding: filed by `audit`, once all is folded."""
         self.consumed: Rows[Key, int] = table(int, 2)
-        """What holds account for of each pool's consumption: filed with them."""
+        """What holds account for of each pool's consumption, and what is loose: filed with them."""
+        self.used: Rows[TallyKey, int] = table(int, 3)
+        """What an account's holds account for of its tallies, and what is loose: filed with them."""
+        self.children: Rows[Key, int] = table(int, 2)
+        """How many pools are directly below each."""
         self.floors: Rows[TenantKey, int] = table(int, 1)
         """The highest fence of each tenant's removed pools."""
         self.put_pool, self.get_hold, self.put_record = self.pools.put, self.holds.get, self.records.put
+        self.put_tally = self.tallies.put
         self.last_seq = 0
         self.latest: Slot = 0
         """The last slot that `audit` saw: rows are pruned by the clock of those who wrote."""
@@ -141,13 +149,40 @@ class Folded:
         if fence > (self.floors.get((tenant,)) or 0):
             self.floors.put((tenant,), fence)
 
-    def file_consumed(self, hold: StoredHold) -> None:
-        """Store what a hold has consumed of pools that still exist; not of a later pool with the same id."""
+    def file_units(self, hold: StoredHold) -> None:
+        """Store what a hold has consumed of pools that still exist, not of a later pool with the same id; and of its account's
+        tallies, all that it uses."""
         for leg in hold.legs:
-            key = hold.tenant, leg.pool
-            pool = self.pools.get(key) if leg.consumed else None
-            if pool is not None and pool.floor < hold.fence:
-                self.consumed.put(key, (self.consumed.get(key) or 0) + leg.consumed)
+            for name in path_of(leg.pool) if leg.consumed else ():
+                pool = self.pools.get((hold.tenant, name))
+                if pool is not None and pool.floor < hold.fence:
+                    _add(self.consumed, (hold.tenant, name), leg.consumed)
+                    self._file_used((hold.tenant, name), hold.account, leg.consumed)
+        for name, rest in hold.open_legs() if hold.account is not None else ():
+            self._file_used((hold.tenant, name), hold.account, rest.units + rest.waiting)
+
+    def file_pool(self, pool: Pool) -> None:
+        """Store what of its own is loose, for the pools above it too, and that it is a child."""
+        above = path_of(pool.id)[1:]
+        if above:
+            _add(self.children, (pool.tenant, above[0]), 1)
+        for name in (pool.id, *above) if pool.loose else ():
+            _add(self.consumed, (pool.tenant, name), pool.loose)
+
+    def file_tally(self, key: TallyKey, tally: Tally) -> None:
+        """Store what is loose of it, for the pools above its own too."""
+        for name in path_of(key[1]) if tally.loose else ():
+            _add(self.consumed, (key[0], name), tally.loose)
+            _add(self.used, (key[0], name, tally.account), tally.loose)
+
+    def _file_used(self, pool: Key, account: str | None, units: int) -> None:
+        name = tallied(pool[1], account)
+        if name is not None:
+            _add(self.used, (*pool, name), units)
+
+
+def _add(table: Rows[K, int], key: K, more: int) -> None:
+    table.put(key, (table.get(key) or 0) + more)
 
 
 class StoredRows(Protocol):
@@ -169,8 +204,12 @@ class StoredRows(Protocol):
         """Every record."""
         ...
 
-    def each_leg(self) -> Iterator[Found[LegKey, int]]:
-        """Every leg's outstanding units."""
+    def each_leg(self) -> Iterator[Found[LegKey, OpenLeg]]:
+        """What is outstanding of every leg."""
+        ...
+
+    def each_tally(self) -> Iterator[Found[TallyKey, Tally]]:
+        """Every tally."""
         ...
 
 
@@ -180,8 +219,9 @@ class Stored(Struct, frozen=True):
     pools: Mapping[Key, Pool]
     holds: Mapping[Key, StoredHold]
     records: Mapping[RecordKey, Record]
-    legs: Mapping[LegKey, int]
+    legs: Mapping[LegKey, OpenLeg]
     fence_floors: Mapping[str, int]
+    tallies: Mapping[TallyKey, Tally] = {}
 
     def each_floor(self) -> Iterator[Found[TenantKey, int]]:
         """Every tenant's fence floor."""
@@ -199,9 +239,13 @@ class Stored(Struct, frozen=True):
         """Every record."""
         return _in_order(self.records)
 
-    def each_leg(self) -> Iterator[Found[LegKey, int]]:
-        """Every leg's outstanding units."""
+    def each_leg(self) -> Iterator[Found[LegKey, OpenLeg]]:
+        """What is outstanding of every leg."""
         return _in_order(self.legs)
+
+    def each_tally(self) -> Iterator[Found[TallyKey, Tally]]:
+        """Every tally."""
+        return _in_order(self.tallies)
 
 
 def _in_order(rows: Mapping[Any, V]) -> Iterator[Found[Any, V]]:
@@ -215,5 +259,6 @@ class Mismatches:
         self.pools: dict[Key, tuple[Pool | None, Pool | None]] = {}
         self.holds: dict[Key, tuple[StoredHold | None, StoredHold | None]] = {}
         self.records: dict[RecordKey, tuple[Record | None, Record | None]] = {}
-        self.legs: dict[LegKey, tuple[int | None, int | None]] = {}
+        self.legs: dict[LegKey, tuple[OpenLeg | None, OpenLeg | None]] = {}
+        self.tallies: dict[TallyKey, tuple[Tally | None, Tally | None]] = {}
         self.floors: dict[TenantKey, tuple[int | None, int | None]] = {}

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from msgspec import Struct
 
-from .model import Leg, Slot
+from .model import Leg, Line, Slot
 
 if TYPE_CHECKING:  # the core never imports a module that can read a clock
     from datetime import datetime, timedelta
@@ -53,6 +53,11 @@ class CreatePool(Command, frozen=True):
     """The face's own name for the pool."""
     on_demand: bool = False
     """Swept away when empty, like a pool that a leg created. Faces only."""
+    per_account: int | None = None
+    """The most units that one account may use of it; None: no limit."""
+    line: Line = "strict"
+    """`strict`: its units are offered in the order of the line. `skip`: whoever fits of the first 100 is served, so large
+    requests may wait for ever."""
 
 
 class ResizePool(Command, frozen=True):
@@ -62,6 +67,21 @@ class ResizePool(Command, frozen=True):
     total: int
     if_version: int | None = None
     """Change the pool only if it has this version. None: in any version."""
+
+
+class LimitPool(Command, frozen=True):
+    """Change the most units that one account may use of a pool. What is in use already is not affected."""
+
+    id: str
+    per_account: int | None
+    if_version: int | None = None
+    """As for `ResizePool`."""
+
+
+class FeedLine(Command, frozen=True):
+    """Offer the pool's free units to those who wait in its line. Every command that touches the pool does the same."""
+
+    id: str
 
 
 class RemovePool(Command, frozen=True):
@@ -94,6 +114,14 @@ class PlaceHold(Command, frozen=True):
     metadata: dict[str, Any] | None = None
     ttl_slots: Slot | None = None
     """`ttl` after normalisation."""
+    account: str | None = None
+    """The customer, or whoever else the units are for: counted in the tally of every pool that they are taken from."""
+    force: bool = False
+    """A control-plane hold that no limit per account refuses; needs a reason and is journaled as forced."""
+    wait_slots: Slot | None = None
+    """If it does not fit, or others wait, join the line for this long instead of being refused. Set by the kernel's `wait=`."""
+    offer_slots: Slot | None = None
+    """How long the offer stands that it then waits for."""
 
 
 class Consume(Command, frozen=True):
@@ -104,9 +132,33 @@ class Consume(Command, frozen=True):
     owner: str | None = None
     entity: str | None = None
     metadata: dict[str, Any] | None = None
+    account: str | None = None
+    """As for `PlaceHold`."""
+    force: bool = False
+    """As for `PlaceHold`."""
 
 
-PLACING: Final = (PlaceHold, Consume)
+class JoinLine(Command, frozen=True):
+    """Wait in a pool's line until units are offered. The hold is `waiting` until then, for `ttl` at most; an offer makes it `held`
+    for `offer_ttl`."""
+
+    legs: tuple[Leg, ...]
+    """One."""
+    ttl: Ttl | None = None
+    offer_ttl: Ttl | None = None
+    id: str | None = None
+    owner: str | None = None
+    entity: str | None = None
+    metadata: dict[str, Any] | None = None
+    ttl_slots: Slot | None = None
+    offer_slots: Slot | None = None
+    account: str | None = None
+    """As for `PlaceHold`."""
+    force: bool = False
+    """As for `PlaceHold`."""
+
+
+PLACING: Final = (PlaceHold, Consume, JoinLine)
 """Commands that place a hold, and are answered with an owner token. (A tuple: `isinstance` with a union is several times slower.)"""
 
 
@@ -140,6 +192,16 @@ class ReleaseHold(Command, frozen=True):
     """A control-plane release without the owner token; needs a reason and is journaled as forced."""
     trusted: bool = False
     """As for `ConfirmHold`."""
+
+
+class LeaveLine(Command, frozen=True):
+    """Stop waiting: the end of a blocking call whose time is over. A hold that has been offered units by then keeps them."""
+
+    id: str
+    owner: str | None = None
+    placed_op: str | None = None
+    """The operation id under which the hold was placed: from now on its answer is the refusal that the call ends with."""
+    placed_fingerprint: str = ""
 
 
 class ExtendHold(Command, frozen=True):
@@ -185,6 +247,8 @@ class ReturnToPool(Command, frozen=True):
     quantity: int
     force: bool = False
     """Must be True: the command needs no owner token."""
+    account: str | None = None
+    """Whose units; None: those of holds without an account."""
 
 
 class PutRecord(Command, frozen=True):
@@ -213,9 +277,11 @@ class Sweep(Command, frozen=True):
     limit: int = 500
 
 
-HoldCommand: TypeAlias = ConfirmHold | ReleaseHold | ExtendHold | ExpireHold | ReturnUnits
-PoolCommand: TypeAlias = CreatePool | ResizePool | RemovePool | ArchivePool | UnarchivePool | ReturnToPool
-AnyCommand: TypeAlias = PoolCommand | PlaceHold | Consume | HoldCommand | PutRecord | ChangeLimits | Sweep
+HoldCommand: TypeAlias = ConfirmHold | ReleaseHold | LeaveLine | ExtendHold | ExpireHold | ReturnUnits
+PoolCommand: TypeAlias = (
+    CreatePool | ResizePool | LimitPool | RemovePool | ArchivePool | UnarchivePool | ReturnToPool | FeedLine
+)
+AnyCommand: TypeAlias = PoolCommand | PlaceHold | Consume | JoinLine | HoldCommand | PutRecord | ChangeLimits | Sweep
 
 
 class Guard(Struct, frozen=True, gc=False):

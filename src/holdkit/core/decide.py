@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from .commands import (
     PLACING,
@@ -21,7 +21,11 @@ from .commands import (
     CreatePool,
     ExpireHold,
     ExtendHold,
+    FeedLine,
     Group,
+    JoinLine,
+    LeaveLine,
+    LimitPool,
     PlaceHold,
     PutRecord,
     ReleaseHold,
@@ -35,75 +39,27 @@ from .commands import (
 from .ladders.ending import confirm_hold, extend_hold, release_hold, return_units
 from .ladders.expiry import expire_hold, return_due_legs, sweep
 from .ladders.finding import prunable
+from .ladders.lines import feed, feed_line, join_line, leave_line
 from .ladders.placing import consume, place_hold
-from .ladders.pools import archive_pool, create_pool, remove_idle_pools, remove_pool, resize_pool, unarchive_pool
+from .ladders.pools import (
+    archive_pool,
+    create_pool,
+    limit_pool,
+    remove_idle_pools,
+    remove_pool,
+    resize_pool,
+    unarchive_pool,
+)
 from .ladders.records import change_limits, put_record
 from .ladders.retiring import retire_holds, return_to_pool
-from .limits import LIMITS_KEY
-from .model import Key, RecordKey, Slot
+from .model import Key, Slot, State
+from .needs import POOL_COMMANDS, POOLLESS, pools_named
 from .outcomes import Done, Outcome, Reason, Refusal
 from .remembering import REMEMBERED, UNSETTLED, operations_full, recall, remember
 from .touching import bound_touched
+from .trees import all_pools
 from .validation import unfit_for
 from .view import View
-
-_POOLS: Final = (CreatePool, ResizePool, RemovePool, ArchivePool, UnarchivePool, ReturnToPool)
-_POOLLESS: Final = (PutRecord, ChangeLimits, Sweep)
-
-
-class Needs(Struct, frozen=True):
-    """What must be loaded for a batch: a fixed set of queries, so that every engine can answer them in a few statements."""
-
-    pools: set[Key]
-    holds: set[Key]
-    operations: set[Key]
-    records: set[RecordKey]
-    sweep: int = 0
-    """Up to this many holds with due legs on any pool, and prunable pools."""
-    standing: frozenset[Key] | set[Key] = frozenset()
-    """Those holds that the batch does not create; loaded together with the pools of their legs."""
-    asked: frozenset[Key] | set[Key] = frozenset()
-    """Those operations that belong to commands other than PlaceHold and Consume."""
-    created: frozenset[Key] | set[Key] = frozenset()
-    """Those pools that the batch may create: the fence floors of their tenants are loaded."""
-
-    @property
-    def changes_limits(self) -> bool:
-        """Whether the batch may bound a table that has no bound yet."""
-        return LIMITS_KEY in self.records
-
-
-def needs(groups: Iterable[Group]) -> Needs:
-    """What must be loaded for these groups."""
-    pools, holds, standing = set[Key](), set[Key](), set[Key]()
-    operations, asked, created = set[Key](), set[Key](), set[Key]()
-    records = set[RecordKey]()
-    limit = 0
-    for group in groups:
-        for command in group.commands:
-            tenant = command.tenant
-            if command.op is not None:
-                (operations if isinstance(command, PLACING) else asked).add((tenant, command.op))
-            if isinstance(command, PLACING):
-                for leg in command.legs:
-                    pools.add((tenant, leg.pool))
-                    if leg.create_with_total is not None or leg.total is not None:
-                        created.add((tenant, leg.pool))
-                assert command.id is not None
-                holds.add((tenant, command.id))
-            elif isinstance(command, _POOLS):
-                pools.add((tenant, command.id))
-                if isinstance(command, CreatePool):
-                    created.add((tenant, command.id))
-            elif isinstance(command, PutRecord | ChangeLimits):
-                records.add((tenant, command.kind, command.id) if isinstance(command, PutRecord) else LIMITS_KEY)
-            elif isinstance(command, Sweep):
-                limit = max(limit, command.limit)
-            else:
-                standing.add((tenant, command.id))
-        if group.guard is not None:
-            asked.add((group.guard.tenant, group.guard.op))
-    return Needs(pools, holds | standing, operations | asked, records, limit, standing, asked, created)
 
 
 class SweepList(Struct, frozen=True):
@@ -117,6 +73,8 @@ class SweepList(Struct, frozen=True):
     """A bounded table is full: pools and ended holds that are kept only to be read may be removed too."""
     retiring: list[Key] = []
     """Ended holds whose units are consumed, with all of their pools."""
+    lines: list[Key] = []
+    """Pools with a line and with units available."""
 
 
 NOTHING_DUE = SweepList([], [])
@@ -129,9 +87,13 @@ LADDERS: Final[dict[type[Any], Callable[[View, Any, Slot], Outcome]]] = {
     ExtendHold: extend_hold,
     ReturnUnits: return_units,
     Consume: consume,
+    JoinLine: join_line,
+    LeaveLine: leave_line,
     ExpireHold: expire_hold,
     CreatePool: create_pool,
     ResizePool: resize_pool,
+    LimitPool: limit_pool,
+    FeedLine: feed_line,
     RemovePool: remove_pool,
     ArchivePool: archive_pool,
     UnarchivePool: unarchive_pool,
@@ -150,11 +112,15 @@ def decide_groups(view: View, groups: Iterable[Group], due: SweepList = NOTHING_
 def decide_group(view: View, group: Group, due: SweepList = NOTHING_DUE) -> list[Outcome]:
     """Decide each command on its own; or, if atomic, all of them or none. Rung 0 of a guarded group is its guard.
 
-    No outcomes: nothing of the group was done, because the transaction has no room for the legs that it touches."""
+    No outcomes: nothing of the group was done, because the transaction has no room for the legs that it touches, or for the offers
+    that are due on its pools."""
     if len(group.commands) > 1 or view.touched >= view.limits.max_touched_legs or view.put_off:
         refused = bound_touched(view, group)
         if refused is not None:
             return refused
+    if view.has_lines and not feed_first(view, group):
+        view.put_off.add(group.commands[0].tenant)
+        return []
     view.recheck = group.checked is not None and group.checked != view.limits.version
     if group.guard is not None:
         known = recall(view, group.guard)
@@ -173,7 +139,34 @@ def decide_group(view: View, group: Group, due: SweepList = NOTHING_DUE) -> list
             view.roll_back()
             return abort(view, group, len(outcomes) - 1, outcomes[-1])
     view.keep()
+    if view.has_lines:
+        for command in group.commands:
+            feed(view, command.tenant, touched(view, command), view.loaded.slot)
+        outcomes = [current(view, outcome) for outcome in outcomes]
     return outcomes
+
+
+def feed_first(view: View, group: Group) -> bool:
+    """Feed the lines of all pools that a group touches, before any of its commands is decided; whether that could be completed."""
+    for command in group.commands:
+        names = touched(view, command)
+        lines = [
+            name for name in names if (pool := view.pools.get((command.tenant, name))) is not None and pool.waiting
+        ]
+        if lines:
+            now = catch_up(view, command.tenant, lines, view.loaded.slot)
+            feed(view, command.tenant, lines, now)
+            if any((command.tenant, name) in view.unfed for name in lines):
+                return False
+    return True
+
+
+def current(view: View, outcome: Outcome) -> Outcome:
+    """The outcome, with the hold as it is now if it has been offered units since."""
+    if isinstance(outcome, Done) and outcome.hold is not None and outcome.hold.state is State.WAITING:
+        hold = view.holds.get(outcome.hold.key)
+        return outcome if hold is outcome.hold else structs.replace(outcome, hold=hold)
+    return outcome
 
 
 def abort(view: View, group: Group, culprit: int, outcome: Outcome) -> list[Outcome]:
@@ -228,6 +221,9 @@ def decide(view: View, command: AnyCommand, due: SweepList = NOTHING_DUE) -> Out
     outcome = LADDERS[type(command)](view, command, now)
     if len(view.entries) > before:
         view.written = view.next_seq - 1
+    if view.has_lines and not view.atomic:
+        feed(view, command.tenant, names, now)
+        outcome = current(view, outcome)
     return outcome
 
 
@@ -238,6 +234,11 @@ def sweep_up(view: View, command: Sweep, due: SweepList, now: Slot) -> Outcome:
     expired, more = sweep(view, due.holds, command.limit, now)
     remove_idle_pools(view, due.pools, now, pressed=due.pressed)
     more |= retire_holds(view, due.retiring, command.limit, now, pressed=due.pressed)
+    if view.has_lines:
+        swept = [hold for key in due.holds if (hold := view.holds.get(key)) is not None]
+        for tenant, name in sorted({*due.lines, *((hold.tenant, name) for hold in swept for name in hold.pools)}):
+            feed(view, tenant, (name,), now)
+        more |= bool(view.unfed)
     if len(view.entries) > before:
         view.written = view.next_seq - 1
     told = tuple(key for key in expired if command.tenant in ("", key[0]))
@@ -245,17 +246,17 @@ def sweep_up(view: View, command: Sweep, due: SweepList, now: Slot) -> Outcome:
 
 
 def touched(view: View, command: AnyCommand) -> list[str]:
-    """The pools on which a command is decided: those that it names, or those of the hold that it names."""
+    """The pools on which a command is decided: those that it names, or those of the hold that it names, and those above them."""
     if isinstance(command, PLACING):
-        return [leg.pool for leg in command.legs]
-    if isinstance(command, _POOLS):
-        return [command.id]
-    if isinstance(command, _POOLLESS):
+        return all_pools(command.legs)
+    if isinstance(command, POOL_COMMANDS):
+        return list(pools_named(command))
+    if isinstance(command, POOLLESS):
         return []
     hold = view.holds.get((command.tenant, command.id))
     if hold is None or prunable(hold, view.limits, view.loaded.slot):
         return []  # engines prune at different times, and the journal must not depend on that
-    return [leg.pool for leg in hold.legs]
+    return hold.pools
 
 
 def catch_up(view: View, tenant: str, names: list[str], now: Slot) -> Slot:

@@ -12,6 +12,7 @@ from typing import Final
 from msgspec import Struct
 
 from .model import HeldLeg, Pool, Record, Slot, State, StoredHold
+from .outstanding import Level, Tally
 
 
 class Action(StrEnum):
@@ -24,6 +25,9 @@ class Action(StrEnum):
     POOL_UNARCHIVED = "pool.unarchived"
     POOL_REPAIRED = "pool.repaired"
     POOL_RETURNED = "pool.returned"
+    POOL_LIMITED = "pool.limited"
+    HOLD_WAITING = "hold.waiting"
+    HOLD_OFFERED = "hold.offered"
     HOLD_HELD = "hold.held"
     HOLD_EXTENDED = "hold.extended"
     HOLD_PARTLY_CONFIRMED = "hold.partly_confirmed"
@@ -50,6 +54,13 @@ class Effect(Struct, frozen=True, gc=False, omit_defaults=True):
     held: int = 0
     consumed: int = 0
     loose: int = 0
+    """Of the tally, if there is one; else of the pool."""
+    waiting: int = 0
+    children: int = 0
+    used: int = 0
+    """Of the tally."""
+    tally: Tally | None = None
+    """The tally of the account that the change concerns, after it; with 0 used, it is gone."""
 
 
 class Change(Struct, frozen=True, gc=False, omit_defaults=True):
@@ -66,6 +77,11 @@ class Change(Struct, frozen=True, gc=False, omit_defaults=True):
     reason: str | None = None
     last_op: str | None = None
     returned_at: Slot | None = None
+    above: tuple[Level, ...] = ()
+    held_at: Slot | None = None
+    """Of an offer: when the units were granted."""
+    fence: int | None = None
+    """Of an offer: the fence of the grant."""
 
 
 class Entry(Struct, frozen=True, gc=False, omit_defaults=True):

@@ -7,6 +7,7 @@ from typing import Protocol
 from ..errors import PromiseBroken
 from .entries import Action, Change, Entry
 from .model import Key, Pool, Record, RecordKey, StoredHold
+from .outstanding import Tally, TallyKey
 
 
 class Foldable(Protocol):
@@ -28,6 +29,10 @@ class Foldable(Protocol):
         """Remove a hold."""
         ...
 
+    def put_tally(self, key: TallyKey, tally: Tally | None, /) -> None:
+        """Write or remove a tally."""
+        ...
+
     def put_record(self, key: RecordKey, record: Record | None, /) -> None:
         """Write or remove a record."""
         ...
@@ -42,9 +47,13 @@ def fold(state: Foldable, entry: Entry) -> None:
     removed = entry.removed
     for effect in entry.effects:
         pool = effect.pool
-        if removed:
+        gone = removed and pool.id == entry.subject  # its parent is only changed
+        if gone:
             state.raise_floor(pool.tenant, pool.fence)
-        state.put_pool((pool.tenant, pool.id), None if removed else pool)
+        state.put_pool((pool.tenant, pool.id), None if gone else pool)
+        tally = effect.tally
+        if tally is not None:
+            state.put_tally((pool.tenant, pool.id, tally.account), tally if tally.used else None)
     if entry.hold is not None:
         state.put_hold(entry.hold)
         return
@@ -67,8 +76,8 @@ def changed(hold: StoredHold, change: Change) -> StoredHold:
         id=hold.id,
         legs=change.legs,
         owner_hash=hold.owner_hash,
-        held_at=hold.held_at,
-        fence=hold.fence,
+        held_at=hold.held_at if change.held_at is None else change.held_at,
+        fence=hold.fence if change.fence is None else change.fence,
         deadline=change.deadline,
         state=change.state,
         entity=change.entity,
@@ -81,10 +90,15 @@ def changed(hold: StoredHold, change: Change) -> StoredHold:
         version=change.version,
         returned_at=change.returned_at,
         closes=hold.closes,
+        account=hold.account,
+        above=change.above,
+        joined_at=hold.joined_at,
+        number=hold.number,
+        offer_ttl=hold.offer_ttl,
     )
 
 
-BIRTHS = frozenset({Action.HOLD_HELD, Action.JOURNAL_BASELINE})
+BIRTHS = frozenset({Action.HOLD_HELD, Action.HOLD_WAITING, Action.JOURNAL_BASELINE})
 ENDS = frozenset({Action.HOLD_CONFIRMED, Action.HOLD_RELEASED, Action.HOLD_EXPIRED})
 
 

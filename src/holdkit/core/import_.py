@@ -13,10 +13,11 @@ from msgspec import Struct
 
 from ..errors import InvalidRequest, PromiseBroken, plain
 from .audit import counters_agree
-from .decide import Needs
 from .entries import Action, Entry
 from .fold import fold
 from .model import Key, Limits, RecordKey
+from .needs import Needs
+from .outstanding import TallyKey
 from .validation import invalid
 from .view import View
 
@@ -50,16 +51,18 @@ def needs_of(chunk: Sequence[Carried]) -> Needs:
     pools: set[Key] = set()
     holds: set[Key] = set()
     records: set[RecordKey] = set()
+    tallies: set[TallyKey] = set()
     for one in chunk:
         entry = one.entry
         pools.update(effect.pool.key for effect in entry.effects)
+        tallies.update((*effect.pool.key, effect.tally.account) for effect in entry.effects if effect.tally is not None)
         if entry.hold is not None:
             holds.add(entry.hold.key)
         elif entry.change is not None or entry.action is Action.HOLD_RETIRED:
             holds.add((entry.tenant, entry.subject))
         if entry.record is not None:
             records.add(entry.record.key)
-    return Needs(pools, holds, set(), records, created=pools)
+    return Needs(pools, holds, set(), records, created=pools, tallies=tallies)
 
 
 def take_in(view: View, chunk: Sequence[Carried]) -> None:

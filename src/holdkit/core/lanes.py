@@ -10,6 +10,7 @@ from functools import lru_cache
 from zlib import crc32
 
 from .model import Key, RecordKey
+from .trees import root_of
 
 MAX_LANES = 1 << 16
 """A hold's id has room for this many."""
@@ -20,8 +21,8 @@ _LOW = {f"{byte:02x}": byte for byte in range(256)}
 
 @lru_cache(maxsize=65_536)  # called several times per command
 def lane_of_pool(key: Key, lanes: int) -> int:
-    """The lane of a pool."""
-    return crc32(f"{key[0]}\0{key[1]}".encode()) % lanes if lanes > 1 else 0
+    """The lane of a pool: its root's."""
+    return crc32(f"{key[0]}\0{root_of(key[1])}".encode()) % lanes if lanes > 1 else 0
 
 
 def lane_of_operation(key: Key, lanes: int) -> int:

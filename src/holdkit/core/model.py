@@ -7,9 +7,11 @@ consumed. Nothing here reads a clock or mutates anything.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from msgspec import Struct
+
+from .outstanding import Level, OpenLeg, tallied
 
 if TYPE_CHECKING:
     from .retention import PastRetention
@@ -19,6 +21,8 @@ Slot: TypeAlias = int
 
 Key: TypeAlias = tuple[str, str]
 """(tenant, id): nothing is ever looked up without its tenant."""
+Line: TypeAlias = Literal["strict", "skip"]
+"""Whom a pool offers units to: the first in line only, or whoever of those in front fits."""
 
 MAX_SLOT: Final = 2**63 - 1
 MAX_QUANTITY: Final = 2**53 - 1
@@ -27,8 +31,10 @@ DAY: Final = 86_400 * SECOND
 
 
 class State(StrEnum):
-    """The state of a hold; all but `HELD` are terminal."""
+    """The state of a hold; all but `WAITING` and `HELD` are terminal."""
 
+    WAITING = "waiting"
+    """In line: it has no units yet."""
     HELD = "held"
     CONFIRMED = "confirmed"
     RELEASED = "released"
@@ -64,6 +70,17 @@ class Pool(Struct, frozen=True, gc=False, omit_defaults=True):
     """The consumed units whose holds have been dropped. `return_units(pool=...)` returns these, no others."""
     floor: int = 0
     """The fence at its creation. A hold without a higher fence was granted by an earlier pool with this id."""
+    waiting: int = 0
+    """The holds that wait in its line."""
+    last_number: int = 0
+    """The number of the last hold that joined its line; numbers are never given twice."""
+    children: int = 0
+    """The pools directly below it: as long as there are any, it is not removed."""
+    per_account: int | None = None
+    """The most units that one account may wait for, hold and have confirmed together; None: no limit."""
+    line: Line = "strict"
+    least: int | None = None
+    """The most units that its line and the pools above it leave to a plain hold; set by reads, never in stored data."""
     replayed: bool = False
     """This answer was recorded earlier under the same operation id; never set in stored data."""
 
@@ -71,6 +88,16 @@ class Pool(Struct, frozen=True, gc=False, omit_defaults=True):
     def available(self) -> int:
         """The units that another hold could take now."""
         return max(0, self.total - self.held - self.consumed)
+
+    @property
+    def bookable(self) -> int:
+        """The units that a plain hold could take now: none while somebody waits, and no more than is left above it. (In the
+        answer of a command the pools above it are not known; read the pool.)"""
+        if self.archived:
+            return 0
+        if self.least is not None:
+            return min(self.least, self.available)
+        return 0 if self.waiting else self.available
 
     @property
     def over(self) -> bool:
@@ -92,7 +119,7 @@ class Pool(Struct, frozen=True, gc=False, omit_defaults=True):
         A window's pool when the window is over, an empty on-demand pool at once; a labelled one stays readable for the
         retention. An archived one stays until it is removed: if it were swept away, a leg could create it again.
         """
-        if not self.on_demand or self.held or self.archived:
+        if not self.on_demand or self.held or self.archived or self.children:
             return None
         if self.closes is not None:
             return self.closes
@@ -143,9 +170,12 @@ class StoredHold(Struct, frozen=True, gc=False, omit_defaults=True):
     id: str
     legs: tuple[HeldLeg, ...]
     owner_hash: str
-    held_at: Slot
+    held_at: Slot | None
+    """When its units were granted; None until then."""
     fence: int
+    """0 until it has units."""
     deadline: Slot | None = None
+    """While it waits, the end of waiting."""
     state: State = State.HELD
     entity: str | None = None
     ended_at: Slot | None = None
@@ -161,6 +191,16 @@ class StoredHold(Struct, frozen=True, gc=False, omit_defaults=True):
     """When units were last returned."""
     closes: Slot | None = None
     """The end of its last window; None if any of its pools has no window, and so counts what is consumed for ever."""
+    account: str | None = None
+    """In whose tallies its units are counted."""
+    above: tuple[Level, ...] = ()
+    """The pools above those of its legs, by id, with what is outstanding there. A pool that is named too has both."""
+    joined_at: Slot | None = None
+    """When it joined a line; None if it never waited."""
+    number: int | None = None
+    """Its number in that line."""
+    offer_ttl: Slot | None = None
+    """How long the offer stands that it waits for."""
 
     @property
     def key(self) -> Key:
@@ -182,7 +222,41 @@ class StoredHold(Struct, frozen=True, gc=False, omit_defaults=True):
     @property
     def open(self) -> bool:
         """Whether any unit is still outstanding (an expired hold may have legs to return)."""
-        return any(leg.held for leg in self.legs)
+        if self.state is State.WAITING or any(leg.held for leg in self.legs):
+            return True
+        return any(level.held for level in self.above)
+
+    @property
+    def live(self) -> bool:
+        """Whether it has not ended: it waits, or has units."""
+        return self.state is State.HELD or self.state is State.WAITING
+
+    @property
+    def began(self) -> Slot:
+        """The slot from which its lifetime counts: its grant, or while it waits, when it joined the line."""
+        began = self.joined_at if self.held_at is None else self.held_at
+        assert began is not None, "a hold has been granted or waits"
+        return began
+
+    @property
+    def pools(self) -> list[str]:
+        """Every pool that its units move: those of its legs, and those above them."""
+        named = [leg.pool for leg in self.legs]
+        return named + [level.pool for level in self.above if level.pool not in named] if self.above else named
+
+    def open_legs(self) -> list[tuple[str, OpenLeg]]:
+        """What it has outstanding, by pool."""
+        if self.state is State.WAITING:
+            leg = self.legs[0]
+            return [(leg.pool, OpenLeg(0, leg.quantity, self.number or 0, self.account))]
+        if not self.above:
+            return [
+                (leg.pool, OpenLeg(leg.held, account=tallied(leg.pool, self.account))) for leg in self.legs if leg.held
+            ]
+        units = {leg.pool: leg.held for leg in self.legs}
+        for level in self.above:
+            units[level.pool] = units.get(level.pool, 0) + level.held
+        return [(pool, OpenLeg(held, account=tallied(pool, self.account))) for pool, held in units.items() if held]
 
     def due(self, now: Slot) -> bool:
         """Whether the deadline has come: the only rule about time."""
@@ -195,8 +269,12 @@ class StoredHold(Struct, frozen=True, gc=False, omit_defaults=True):
 
     def same_life(self, other: StoredHold) -> bool:
         """Whether both are the same hold at different times; otherwise one was placed under the id of a retired one."""
-        return (self.owner_hash, self.held_at, self.fence, self.actor, self.correlation_id, self.metadata) == (
-            other.owner_hash, other.held_at, other.fence, other.actor, other.correlation_id, other.metadata)  # fmt: skip
+        return self._birth == other._birth
+
+    @property
+    def _birth(self) -> tuple[object, ...]:
+        granted = (self.held_at, self.fence) if self.number is None else (self.joined_at, self.number)
+        return (self.owner_hash, granted, self.actor, self.correlation_id, self.metadata, self.account)
 
 
 class Record(Struct, frozen=True, gc=False, omit_defaults=True):
@@ -241,6 +319,10 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_legs: int = 1_000
     max_due: int = 1_000
     """Due legs that one transaction returns; a longer backlog goes first, in separate transactions."""
+    max_offers: int = 250
+    """Offers that one transaction makes; the rest follow in separate transactions."""
+    max_line: int = 100_000
+    """Holds that wait in one line."""
     max_batch: int = 1_000  # commands of one `apply`
     max_touched_legs: int = 10_000
     """Legs that one transaction touches: those that its commands name, and those of the holds that they name."""
@@ -252,5 +334,5 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 
 
 MEANING: Final = ("max_pools", "max_holds", "max_operations", "retry_window", "retention",
-                  "retention_consumed", "min_ttl", "max_ttl", "max_lifetime", "max_legs")  # fmt: skip
+                  "retention_consumed", "min_ttl", "max_ttl", "max_lifetime", "max_legs", "max_line")  # fmt: skip
 """The limits that change meaning: stored with the data, not taken from each `connect`."""

@@ -26,14 +26,17 @@ class Reason(StrEnum):
     POOL_NOT_FOUND = "pool_not_found"
     POOL_ARCHIVED = "pool_archived"
     WINDOW_CLOSED = "window_closed"
+    ACCOUNT_REQUIRED = "account_required"
     POOL_IN_USE = "pool_in_use"
     BELOW_IN_USE = "below_in_use"
     HOLD_EXISTS = "hold_exists"
     POOL_TABLE_FULL = "pool_table_full"
+    LINE_FULL = "line_full"
     HOLD_TABLE_FULL = "hold_table_full"
     HOLD_NOT_FOUND = "hold_not_found"
     HOLD_RETIRED = "hold_retired"
     NOT_OWNER = "not_owner"
+    HOLD_WAITING = "hold_waiting"
     ALREADY_CONFIRMED = "already_confirmed"
     ALREADY_RELEASED = "already_released"
     HOLD_EXPIRED = "hold_expired"
@@ -41,7 +44,9 @@ class Reason(StrEnum):
     NOT_CONFIRMED = "not_confirmed"
     QUANTITY_EXCEEDS_HOLD = "quantity_exceeds_hold"
     QUANTITY_EXCEEDS_CONSUMED = "quantity_exceeds_consumed"
+    ACCOUNT_LIMIT = "account_limit"
     INSUFFICIENT_CAPACITY = "insufficient_capacity"
+    LINE_AHEAD = "line_ahead"
     VERSION_CONFLICT = "version_conflict"
     ABORTED = "aborted"
 
@@ -50,8 +55,11 @@ TRANSIENT: Final = frozenset(
     {
         Reason.OPERATION_TABLE_FULL,
         Reason.POOL_TABLE_FULL,
+        Reason.LINE_FULL,
         Reason.HOLD_TABLE_FULL,
+        Reason.HOLD_WAITING,
         Reason.INSUFFICIENT_CAPACITY,
+        Reason.LINE_AHEAD,
         Reason.ABORTED,
     }
 )
@@ -71,6 +79,8 @@ class Shortfall(Struct, frozen=True, gc=False, omit_defaults=True):
     """Of a labelled pool: the id of the last hold granted on it."""
     spent: bool = False
     """Of a labelled pool: that hold was confirmed, so the units do not become available by themselves."""
+    used: int = 0
+    """Of an account's limit: what the account uses already. `total` is the limit."""
 
 
 class Refusal(Struct, frozen=True, gc=False, omit_defaults=True, tag="refused"):
@@ -106,6 +116,8 @@ class Done(Struct, frozen=True, gc=False, omit_defaults=True, tag="done"):
     more: bool = False
     """A sweep left something for the next one."""
     replayed: bool = False
+    refusal: Refusal | None = None
+    """Of a hold that left the line by `LeaveLine`: the answer of the call that waited."""
 
     @property
     def expired(self) -> int:

@@ -5,7 +5,7 @@ Reads count a due leg as returned and show its hold as expired, without writing;
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, Generic, Literal, TypeAlias, TypeVar
 
 from msgspec import Struct, structs
@@ -14,6 +14,7 @@ from .codec import decode_entry
 from .entries import Entry
 from .ladders.finding import retired
 from .model import HeldLeg, Key, Limits, Pool, Record, RecordKey, Slot, State, StoredHold
+from .outstanding import Level
 from .pages import Page, text_bytes
 
 T_co = TypeVar("T_co", covariant=True)
@@ -64,6 +65,38 @@ class ListHolds(Query[Page[StoredHold]], frozen=True):
     limit: int = 100
     max_bytes: int | None = None
     """Of the rows together, about; the first one is in the answer in any case. The same in the queries below."""
+
+
+class CountAhead(Query[int | None], frozen=True):
+    """How many wait in front of a hold in its line, counted up to `limit`; None if it does not wait. Costs as much as it counts."""
+
+    key: Key
+    limit: int = 1_000
+
+
+class NextDeadline(Query[Slot | None], frozen=True):
+    """The earliest deadline of anything outstanding on a pool: when units, or a place in its line, may become free by themselves."""
+
+    key: Key
+
+
+class Usage(Struct, frozen=True, gc=False):
+    """What an account uses of one pool."""
+
+    pool: str
+    used: int
+    """Units waited for, held, or confirmed and not returned."""
+    limit: int | None = None
+    """The pool's `per_account`."""
+
+
+class ListUsage(Query[list[Usage]], frozen=True):
+    """What an account uses, by pool, after a given one; due legs are counted as returned."""
+
+    tenant: str
+    account: str
+    after: str = ""
+    limit: int = 100
 
 
 class FindRecord(Query[Record | None], frozen=True):
@@ -262,9 +295,28 @@ def expired_at(hold: StoredHold, now: Slot) -> StoredHold:
     if hold.deadline is None or hold.deadline > now or not hold.open:
         return hold
     legs = tuple(HeldLeg(leg.pool, leg.quantity, 0, leg.confirmed, leg.returned) for leg in hold.legs)
-    return structs.replace(hold, state=State.EXPIRED, ended_at=hold.deadline, legs=legs)
+    above = tuple(Level(level.pool, 0) for level in hold.above)
+    return structs.replace(hold, state=State.EXPIRED, ended_at=hold.deadline, legs=legs, above=above)
 
 
-def seen_pool(pool: Pool, due_units: int) -> Pool:
-    """A pool as it shows, with due units counted as returned."""
-    return structs.replace(pool, held=pool.held - due_units) if due_units else pool
+class DueOnPool(Struct, frozen=True, gc=False):
+    """What is due on a pool and has not been returned yet, and whether its line lets a plain hold pass."""
+
+    units: int = 0
+    waiting: int = 0
+    """Holds whose time to wait is over."""
+    line_ahead: bool = False
+    """Somebody waits who asks for no more than the total, and whose time is not over."""
+
+
+NOTHING_ON_POOL: Final = DueOnPool()
+
+
+def seen_pool(pool: Pool, due: DueOnPool, above: Sequence[tuple[Pool, DueOnPool]] = ()) -> Pool:
+    """A pool as it shows, with due units counted as returned; `above` are the pools above it, in any order."""
+    if due is NOTHING_ON_POOL and not above:
+        return pool if not pool.waiting else structs.replace(pool, least=pool.available)
+    seen = structs.replace(pool, held=pool.held - due.units, waiting=pool.waiting - due.waiting)
+    levels = [(seen, due), *((seen_pool(one, its), its) for one, its in above)]
+    least = min([0 if one.archived or its.line_ahead else one.available for one, its in levels])
+    return structs.replace(seen, least=least)

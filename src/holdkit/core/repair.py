@@ -6,7 +6,7 @@ before and after; rows of holds, legs and records are written as the journal has
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Final
 
 from msgspec import Struct, structs
@@ -15,8 +15,9 @@ from .audit_rows import Difference, Folded, LegKey, Mismatches
 from .commands import Command
 from .entries import Action, Effect, Entry
 from .model import Key, Pool, Record, RecordKey, Slot, StoredHold
+from .outstanding import OpenLeg, Tally, TallyKey
 
-REPAIRABLE: Final = frozenset({"pools", "holds", "legs", "records", "fence_floors"})
+REPAIRABLE: Final = frozenset({"pools", "holds", "legs", "records", "tallies", "fence_floors"})
 """Tables that the journal can rebuild."""
 TRUTH: Final = frozenset({"journal", "heads", "migrations"})
 """If these differ, there is nothing to repair from."""
@@ -36,12 +37,12 @@ class RepairedRows(Struct, frozen=True):
 
     pools: dict[Key, Pool | None]
     holds: dict[Key, StoredHold | None]
-    legs: dict[LegKey, int]
-    """Outstanding units; 0 removes the row."""
+    legs: Mapping[LegKey, OpenLeg | None]
     records: dict[RecordKey, Record | None]
     fence_floors: dict[str, int]
     """By tenant; 0 removes the row."""
     entries: list[Entry]
+    tallies: Mapping[TallyKey, Tally | None] = {}
 
 
 def sort_out(differences: Iterable[Difference]) -> Repaired:
@@ -59,11 +60,11 @@ def sort_out(differences: Iterable[Difference]) -> Repaired:
 
 def repair_rows(mismatches: Mismatches, folded: Folded, command: Command) -> RepairedRows:
     """What to write: the rows that differ, and the pools to which they belong."""
-    touched = {key[:2] for key in mismatches.legs}
+    touched = {key[:2] for key in mismatches.legs} | {key[:2] for key in mismatches.tallies}
     for mine, theirs in mismatches.holds.values():
         hold = theirs or mine
         if hold is not None:
-            touched.update([(hold.tenant, leg.pool) for leg in hold.legs])
+            touched.update([(hold.tenant, name) for name in hold.pools])
     rows = dict(mismatches.pools)
     for key in touched - rows.keys():
         row = folded.pools.get(key)
@@ -86,10 +87,11 @@ def repair_rows(mismatches: Mismatches, folded: Folded, command: Command) -> Rep
     return RepairedRows(
         pools,
         {key: theirs for key, (_, theirs) in mismatches.holds.items()},
-        {key: theirs or 0 for key, (_, theirs) in mismatches.legs.items()},
+        {key: theirs for key, (_, theirs) in mismatches.legs.items()},
         {key: theirs for key, (_, theirs) in mismatches.records.items()},
         floors,
         entries,
+        {key: theirs for key, (_, theirs) in mismatches.tallies.items()},
     )
 
 
@@ -102,12 +104,20 @@ def _effect(was: Pool | None, row: Pool | None, now: Slot) -> Effect:
     if row is None:
         assert was is not None, "one of the two made this key"
         gone = structs.replace(
-            was, held=0, consumed=0, loose=0, total=0, version=was.version + 1, slot=max(now, was.slot)
+            was,
+            held=0,
+            consumed=0,
+            loose=0,
+            total=0,
+            waiting=0,
+            children=0,
+            version=was.version + 1,
+            slot=max(now, was.slot),
         )
-        return Effect(gone, -was.total, -was.held, -was.consumed, -was.loose)
+        return Effect(gone, -was.total, -was.held, -was.consumed, -was.loose, -was.waiting, -was.children)
     version = max(row.version, 0 if was is None else was.version) + 1
     after = structs.replace(row, version=version, slot=max(now, row.slot))
     if was is None:
-        return Effect(after, after.total, after.held, after.consumed, after.loose)
+        return Effect(after, after.total, after.held, after.consumed, after.loose, after.waiting, after.children)
     return Effect(after, after.total - was.total, after.held - was.held, after.consumed - was.consumed,
-                  after.loose - was.loose)  # fmt: skip
+                  after.loose - was.loose, after.waiting - was.waiting, after.children - was.children)  # fmt: skip

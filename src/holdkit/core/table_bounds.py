@@ -9,8 +9,8 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from .decide import Needs
 from .model import Key, Limits
+from .needs import Needs
 
 
 class Overflow(Struct, frozen=True):

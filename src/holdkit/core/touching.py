@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from .commands import PLACING, ConfirmHold, ExpireHold, ExtendHold, Group, ReleaseHold, ReturnUnits
+from .commands import PLACING, ConfirmHold, ExpireHold, ExtendHold, Group, LeaveLine, ReleaseHold, ReturnUnits
 from .model import Key
 from .outcomes import Invalid, Outcome
 from .view import View
 
 TOO_LARGE: Final = "batch_too_large"
 """The code of a group that has too many commands, or touches too many legs."""
-_STANDING: Final = (ConfirmHold, ReleaseHold, ExtendHold, ExpireHold, ReturnUnits)
+_STANDING: Final = (ConfirmHold, ReleaseHold, LeaveLine, ExtendHold, ExpireHold, ReturnUnits)
 """Commands that name a hold."""
 
 

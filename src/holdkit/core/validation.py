@@ -19,7 +19,11 @@ from .commands import (
     CreatePool,
     ExpireHold,
     ExtendHold,
+    FeedLine,
     HoldCommand,
+    JoinLine,
+    LeaveLine,
+    LimitPool,
     PlaceHold,
     PoolCommand,
     PutRecord,
@@ -32,8 +36,9 @@ from .commands import (
     UnarchivePool,
 )
 from .limits import check_change
-from .model import MAX_QUANTITY, SECOND, Leg, Limits
+from .model import MAX_QUANTITY, MAX_SLOT, SECOND, Leg, Limits
 from .outcomes import Invalid
+from .trees import SEPARATOR, all_pools
 from .values import (
     MAX_ENTITY,
     MAX_ID,
@@ -90,11 +95,44 @@ def _check_place(command: PlaceHold, limits: Limits, faces: bool) -> None:
     _check_legs(command.legs, limits, faces)
     _check_birth(command)
     _check_deadline(command, limits)
+    if command.wait_slots is not None or command.offer_slots is not None:
+        _check_wait(command)
 
 
 def _check_consume(command: Consume, limits: Limits, faces: bool) -> None:
     _check_legs(command.legs, limits, faces)
     _check_birth(command)
+
+
+def _check_join(command: JoinLine, limits: Limits, faces: bool) -> None:
+    _check_legs(command.legs, limits, faces)
+    _check_birth(command)
+    _check_line(command.legs)
+    for field, span in (("ttl", command.ttl_slots), ("offer_ttl", command.offer_slots)):
+        if span is None:
+            raise invalid(
+                field, f"{field}_required", "say how long to wait (ttl), and how long an offer stands (offer_ttl)"
+            )
+        _check_span(span, field, limits)
+
+
+def _check_line(legs: tuple[Leg, ...]) -> None:
+    """Whether anybody can wait for these legs."""
+    if len(legs) != 1:
+        raise invalid("legs", "line_of_several", f"only one pool can be waited for, not {len(legs)} at once")
+    leg = legs[0]
+    if leg.pool[0] == "~" or SEPARATOR in leg.pool or leg.create_with_total is not None:
+        why = "a line stands only at a pool made by create_pool, and at none that is below another"
+        raise invalid("pool", "pool_without_line", why)
+
+
+def _check_wait(command: PlaceHold) -> None:
+    """A hold that may wait: the kernel says how long a place in line and an offer stand."""
+    _check_line(command.legs)
+    if command.ttl_slots is None:
+        raise invalid("ttl", "ttl_required", "a hold that may wait needs a ttl, which begins with its grant")
+    for field in ("wait_slots", "offer_slots"):
+        whole(getattr(command, field), field, 1, MAX_SLOT)
 
 
 def _check_confirm(command: ConfirmHold, limits: Limits, faces: bool) -> None:
@@ -127,6 +165,14 @@ def _check_return_to_pool(command: ReturnToPool, _limits: Limits, faces: bool) -
     forced(command.force, command.reason, "return")
     if not command.force:
         raise invalid("force", "force_required", "a return by pool asks for nobody's token: say force=True, and why")
+    if command.account is not None:
+        text(command.account, "account", MAX_ENTITY)
+
+
+def _check_leave(command: LeaveLine, limits: Limits, faces: bool) -> None:
+    _check_named(command, limits, faces)
+    if command.placed_op is not None:
+        text(command.placed_op, "placed_op", MAX_OP)
 
 
 def _check_named(command: HoldCommand, _limits: Limits, faces: bool) -> None:
@@ -136,15 +182,18 @@ def _check_named(command: HoldCommand, _limits: Limits, faces: bool) -> None:
 
 def _check_pool(command: PoolCommand, _limits: Limits, faces: bool) -> None:
     pool_id(command.id, "id", faces=faces)
-    if not isinstance(command, CreatePool | ResizePool):
-        return
-    whole(command.total, "total", 0, MAX_QUANTITY)
+    if isinstance(command, CreatePool | ResizePool):
+        whole(command.total, "total", 0, MAX_QUANTITY)
+    if isinstance(command, CreatePool | LimitPool) and command.per_account is not None:
+        whole(command.per_account, "per_account", 1, MAX_QUANTITY)
     if isinstance(command, CreatePool):
         flag(command.exist_ok, "exist_ok")
+        if command.line not in ("strict", "skip"):
+            raise invalid("line", "line_unknown", "must be strict or skip")
         if command.label is not None:
             pool_label(command.label, faces=faces)
         for_faces(command.on_demand, "on_demand", faces, "is for faces: give a leg create_with_total instead")
-    elif command.if_version is not None:
+    elif isinstance(command, ResizePool | LimitPool) and command.if_version is not None:
         whole(command.if_version, "if_version", 1, MAX_QUANTITY)
 
 
@@ -180,9 +229,15 @@ def _check_legs(legs: object, limits: Limits, faces: bool) -> None:
             name = f"pool {leg.pool!r}" if leg.label is None else repr(leg.label)
             raise invalid("legs", "pool_twice", f"{name} is named twice")
         seen.add(leg.pool)
+    if any(SEPARATOR in name for name in seen) and len(all_pools(legs)) > limits.max_legs:
+        raise invalid("legs", "legs_too_many", f"move more than {limits.max_legs} pools, with those above them")
 
 
-def _check_birth(command: PlaceHold | Consume) -> None:
+def _check_birth(command: PlaceHold | Consume | JoinLine) -> None:
+    if command.account is not None:
+        text(command.account, "account", MAX_ENTITY)
+    if command.force is not False:
+        forced(command.force, command.reason, "hold")
     if command.id is not None:
         hold_id(command.id)
     _check_entity(command.entity)
@@ -247,14 +302,26 @@ _CHECKERS: Final[dict[type[Any], Callable[[Any, Limits, bool], None]]] = {
     ReturnUnits: _check_return,
     ReturnToPool: _check_return_to_pool,
     ExpireHold: _check_named,
-    **dict.fromkeys((CreatePool, ResizePool, RemovePool, ArchivePool, UnarchivePool), _check_pool),
+    JoinLine: _check_join,
+    LeaveLine: _check_leave,
+    **dict.fromkeys((CreatePool, ResizePool, LimitPool, RemovePool, ArchivePool, UnarchivePool, FeedLine), _check_pool),
     PutRecord: _check_record,
     ChangeLimits: check_change,
     Sweep: _check_sweep,
 }
 
 
-BY_LIMITS: Final = frozenset({"ttl_too_long", "ttl_too_short", "by_too_long", "by_too_short", "legs_too_many"})
+BY_LIMITS: Final = frozenset(
+    {
+        "ttl_too_long",
+        "ttl_too_short",
+        "offer_ttl_too_long",
+        "offer_ttl_too_short",
+        "by_too_long",
+        "by_too_short",
+        "legs_too_many",
+    }
+)
 """The codes of what a stored limit refuses."""
 
 

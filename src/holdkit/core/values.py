@@ -15,6 +15,7 @@ import msgspec
 from ..errors import InvalidRequest
 from .codec import canonical_json
 from .model import MAX_QUANTITY, MAX_SLOT
+from .trees import MAX_LEVELS, SEPARATOR
 
 MAX_ID: Final = 512
 MAX_OP: Final = 255
@@ -108,9 +109,23 @@ def for_faces(value: object, field: str, faces: bool, why: str = "is for faces, 
 def pool_id(value: object, field: str, *, faces: bool) -> str:
     """A pool's id; those that begin with ~ belong to the faces."""
     name = text(value, field, MAX_ID)
-    if name[0] == "~" and not faces:
-        raise invalid(field, f"{field}_reserved", "ids that begin with ~ are reserved")
+    if name[0] == "~":
+        if not faces:
+            raise invalid(field, f"{field}_reserved", "ids that begin with ~ are reserved")
+    elif SEPARATOR in name:
+        _path(name, field)
     return name
+
+
+def _path(name: str, field: str) -> None:
+    """The id of a pool below others."""
+    parts = name.split(SEPARATOR)
+    if any(not part or part.isspace() or part[0] == "/" or part[-1] == "/" for part in parts):
+        raise invalid(
+            field, f"{field}_malformed", "has // for a pool below another: there must be a name on both sides"
+        )
+    if len(parts) > MAX_LEVELS:
+        raise invalid(field, f"{field}_too_deep", f"is {len(parts)} levels deep, at most {MAX_LEVELS} are allowed")
 
 
 def pool_label(value: object, *, faces: bool) -> str:

@@ -6,15 +6,16 @@ overlay, and the engine then writes back `changed` and `entries`, or drops the w
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from msgspec import Struct
 
 from .entries import Entry
-from .model import Key, Limits, Pool, Record, RecordKey, Slot, StoredHold
+from .model import Key, Limits, Pool, Record, RecordKey, Slot, State, StoredHold
 from .outcomes import Operation
+from .outstanding import Tally, TallyKey
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -66,6 +67,21 @@ class Counts(Struct, frozen=True, gc=False):
     operations: int = 0
 
 
+class FrontOfLine(Struct, frozen=True, gc=False):
+    """Those who wait in front of a pool's line."""
+
+    holds: list[str]
+    """Ids, in order of number, of those who ask for no more than was asked to be loaded; the holds are loaded too."""
+    more: bool = False
+    """Others wait behind them."""
+
+
+NOBODY: Final = FrontOfLine([])
+
+LoadLine: TypeAlias = Callable[[Key], FrontOfLine]
+"""Gives the front of a pool's line, as `holdkit.core.line_loading` asks for it."""
+
+
 class Loaded(Struct, frozen=True, gc=False):
     """What an engine loads for one batch."""
 
@@ -84,14 +100,19 @@ class Loaded(Struct, frozen=True, gc=False):
     """The highest fence of any pool of a tenant that was removed, by tenant. Only of tenants that this batch may create pools for,
     and that have removed pools."""
     counts: Counts = Counts()
+    tallies: Mapping[TallyKey, Tally] = {}
+    line: LoadLine | None = None
+    """None: nobody waits at any loaded pool."""
+    may_offer: bool = True
+    """Whether this transaction makes offers. A caller's own does not: an offer could end before that commits."""
 
 
 class View:
     """The state on which a batch is decided. Created for one batch, then written back or dropped."""
 
-    __slots__ = ("_fresh", "_mark", "_taken", "_waiting", "entries", "get_hold", "grown", "holds", "limits",
-                 "loaded", "numbers", "operations", "pools", "put_off", "put_pool", "put_record", "raised_floors", "recheck", "records",
-                 "touched", "written")  # fmt: skip
+    __slots__ = ("_candidates", "_fresh", "_lines", "_mark", "_taken", "entries", "get_hold", "grown", "has_lines", "holds",
+                 "limits", "loaded", "numbers", "offers", "operations", "pools", "put_off", "put_pool", "put_record", "put_tally",
+                 "raised_floors", "recheck", "records", "tallies", "touched", "unfed", "written")  # fmt: skip
 
     def __init__(self, loaded: Loaded) -> None:
         self.loaded = loaded
@@ -100,7 +121,9 @@ class View:
         self.holds: Table[Key, StoredHold] = Table(loaded.holds)
         self.operations: Table[Key, Operation] = Table(loaded.operations)
         self.records: Table[RecordKey, Record] = Table(loaded.records)
+        self.tallies: Table[TallyKey, Tally] = Table(loaded.tallies)
         self.put_pool, self.get_hold, self.put_record = self.pools.put, self.holds.get, self.records.put
+        self.put_tally = self.tallies.put
         self.entries: list[Entry] = []
         self.written = 0
         """The number of the entry that the last decision wrote itself, or of the one that a recorded answer tells of; 0: none."""
@@ -112,12 +135,24 @@ class View:
         """Tenants with a group that was left for the next transaction, because this one has touched as many legs as it may."""
         self.raised_floors: Mapping[str, int] = NO_FLOORS
         """The highest fence of the pools that this batch has removed, by tenant. Replaced, never changed: a mark keeps the old one."""
+        self.has_lines = loaded.line is not None
+        """Whether anybody may wait at a pool of this batch."""
+        self.offers = 0
+        """Offers made so far."""
+        self.unfed: set[Key] = set()
+        """Pools with units left to offer, because this transaction has made as many offers as it may."""
         self.grown = [0, 0, 0]  # pools, live holds, operations added by this batch
-        self._waiting: dict[Key, list[DueLeg]] = {}  # loaded candidates that no command has reached yet
+        self._candidates: dict[Key, list[DueLeg]] = {}  # loaded candidates that no command has reached yet
         self._fresh: dict[Key, list[DueLeg]] = {}  # candidates that this batch created itself
         self._taken: list[tuple[Key, list[DueLeg]]] = []  # given out since the mark
+        self._lines: dict[Key, tuple[list[str], bool]] = {}  # those in front, in order, and whether others wait behind
         self.recheck = False  # the current group was checked under other limits than these
         self._mark: tuple[int, int, Mapping[str, int], list[int], Limits] | None = None
+
+    @property
+    def atomic(self) -> bool:
+        """Whether a group is being decided that may yet be rolled back."""
+        return self._mark is not None
 
     @property
     def next_seq(self) -> int:
@@ -126,11 +161,49 @@ class View:
 
     def put_hold(self, hold: StoredHold) -> None:
         """Change a hold; if it may become due within this batch, it becomes a candidate for return."""
+        if hold.state is State.WAITING:
+            self._join(hold)
         self.holds.put((hold.tenant, hold.id), hold)
         if hold.deadline is not None and hold.deadline <= self.loaded.horizon:
-            for leg in hold.legs:
-                if leg.held:
-                    self._fresh.setdefault((hold.tenant, leg.pool), []).append((hold.deadline, hold.id))
+            for pool, _ in hold.open_legs():
+                self._fresh.setdefault((hold.tenant, pool), []).append((hold.deadline, hold.id))
+
+    def _join(self, hold: StoredHold) -> None:
+        """A hold that begins to wait stands behind all others of its line."""
+        self.has_lines = True
+        before = self.holds.get(hold.key)
+        if before is None or before.number != hold.number:
+            front, more = self._front((hold.tenant, hold.legs[0].pool))
+            if not more:  # otherwise those between are not loaded
+                front.append(hold.id)
+
+    def _front(self, pool: Key) -> tuple[list[str], bool]:
+        front = self._lines.get(pool)
+        if front is None:
+            loaded = NOBODY if self.loaded.line is None else self.loaded.line(pool)
+            front = self._lines[pool] = (list(loaded.holds), loaded.more)
+        return front
+
+    def waiters(self, pool: Key) -> Iterator[StoredHold]:
+        """Those who wait in front of a pool's line, in order."""
+        front, _ = self._front(pool)
+        if self._mark is None:  # otherwise a roll-back could bring them back
+            gone = 0
+            while gone < len(front) and self._waiter(pool, front[gone]) is None:
+                gone += 1
+            del front[:gone]
+        for hold_id in front:
+            hold = self._waiter(pool, hold_id)
+            if hold is not None:
+                yield hold
+
+    def _waiter(self, pool: Key, hold_id: str) -> StoredHold | None:
+        hold = self.holds.get((pool[0], hold_id))
+        return hold if hold is not None and hold.state is State.WAITING and hold.legs[0].pool == pool[1] else None
+
+    def more_wait(self, pool: Key) -> bool:
+        """Whether others wait behind those whom `waiters` gives."""
+        return self._front(pool)[1]
 
     def drop_hold(self, key: Key) -> None:
         """Remove a hold."""
@@ -150,14 +223,14 @@ class View:
 
         The caller must check whether each is still due: it may have ended or been extended in this batch.
         """
-        waiting = self._waiting.get(pool)
+        waiting = self._candidates.get(pool)
         if waiting is None:
-            waiting = self._waiting[pool] = self.loaded.due(pool)
+            waiting = self._candidates[pool] = self.loaded.due(pool)
         if pool in self._fresh:
             waiting = waiting + self._fresh.pop(pool)
         if not waiting:
             return waiting
-        self._waiting[pool] = [leg for leg in waiting if leg[0] > now]
+        self._candidates[pool] = [leg for leg in waiting if leg[0] > now]
         due = [leg for leg in waiting if leg[0] <= now]
         if self._mark is not None:
             self._taken.append((pool, due))
@@ -188,5 +261,5 @@ class View:
         self._mark, self._taken = None, []
 
     def _tables(self) -> tuple[Table[Key, Pool], Table[Key, StoredHold], Table[Key, Operation],
-                               Table[RecordKey, Record]]:  # fmt: skip
-        return self.pools, self.holds, self.operations, self.records
+                               Table[RecordKey, Record], Table[TallyKey, Tally]]:  # fmt: skip
+        return self.pools, self.holds, self.operations, self.records, self.tallies

@@ -17,6 +17,7 @@ from ..core.codec import encode_entry
 from ..core.entries import Action, Effect, Entry
 from ..core.fold import fold
 from ..core.model import Key, Limits, Pool, Record, RecordKey, Slot, StoredHold
+from ..core.outstanding import Tally, TallyKey
 from ..core.reading import JournalRow, touches
 from ..core.view import View
 from ..errors import CursorLost
@@ -53,7 +54,9 @@ class Baseline:
         self.pools: Rows[Key, Pool] = Rows()
         self.holds: Rows[Key, StoredHold] = Rows()
         self.records: Rows[RecordKey, Record] = Rows()
+        self.tallies: Rows[TallyKey, Tally] = Rows()
         self.put_pool, self.get_hold, self.put_record = self.pools.put, self.holds.get, self.records.put
+        self.put_tally = self.tallies.put
         self.fence_floors: dict[str, int] = {}
         self.seq = 0
         self.slot: Slot = 0
@@ -98,6 +101,10 @@ class Baseline:
         rows = [
             *(self._floor_entry(tenant, fence) for tenant, fence in self.fence_floors.items()),
             *(self._entry(pool.id, pool.tenant, pool=pool) for pool in self.pools.rows.values()),
+            *(
+                self._entry(key[1], key[0], pool=self.pools.rows[key[:2]], tally=row)
+                for key, row in self.tallies.rows.items()
+            ),
             *(self._entry(hold.id, hold.tenant, hold=hold) for hold in self.holds.rows.values()),
             *(self._entry(f"{row.kind}/{row.id}", row.tenant, record=row) for row in self.records.rows.values()),
         ]
@@ -115,9 +122,10 @@ class Baseline:
         pool: Pool | None = None,
         hold: StoredHold | None = None,
         record: Record | None = None,
+        tally: Tally | None = None,
         removed: bool = False,
     ) -> Entry:
-        effects = () if pool is None else (Effect(pool, pool.total, pool.held, pool.consumed, pool.loose),)
+        effects = () if pool is None else (Effect(pool, pool.total, pool.held, pool.consumed, pool.loose, tally=tally),)
         return Entry(self.slot, Action.JOURNAL_BASELINE, subject, tenant, effects, hold, record=record, removed=removed)
 
 

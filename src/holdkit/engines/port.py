@@ -53,6 +53,8 @@ class Applied(Struct, frozen=True, gc=False):
     put_off: frozenset[int] = frozenset()
     """Groups, by index, of which nothing was done because the transaction touches as many legs as it may: they are to be the first
     of the next one. Never the first group. Their outcomes are an empty list."""
+    unfed: Sequence[Key] = ()
+    """Pools with units left to offer to those who wait there: the caller is to send a `FeedLine` for each at once."""
     still_open: Callable[[], bool] | None = None
     """In a caller's transaction, where a plain call of the same caller would wait for it for ever: whether it is open."""
     positions: Sequence[Sequence[Position | None]] = ()
@@ -74,7 +76,7 @@ def reply(outcome: Outcome, position: Position | None, survives: Survives | None
     if not isinstance(outcome, Done):
         return outcome
     return Receipt(outcome.slot, outcome.hold, outcome.pool, outcome.record, outcome.token, outcome.uncovered,
-                   outcome.swept, outcome.more, outcome.replayed, position, survives)  # fmt: skip
+                   outcome.swept, outcome.more, outcome.replayed, outcome.refusal, position, survives)  # fmt: skip
 
 
 def positions_of(outcomes: Sequence[Sequence[Outcome]], numbers: Sequence[int]) -> list[list[Position | None]]:

@@ -63,6 +63,8 @@ def refusal_of(refusal: Refusal) -> errors.Refused:
         details |= {"requested": first.requested}
         if refusal.reason is Reason.QUANTITY_EXCEEDS_CONSUMED:
             details |= {"loose": first.available, "consumed": first.total}
+        elif refusal.reason is Reason.ACCOUNT_LIMIT:
+            details |= {"shortfalls": refusal.shortfalls, "used": first.used, "limit": first.total}
         else:
             details |= {"shortfalls": refusal.shortfalls, "available": first.available, "total": first.total}
     if refusal.found is not None:
@@ -121,6 +123,9 @@ _FOUND: Final = {
     "not_due": "deadline",
     "quantity_exceeds_hold": "left",
     "version_conflict": "version",
+    "line_full": "waiting",
+    "line_ahead": "waiting",
+    "hold_waiting": "number",
 }
 """The attribute that holds the number in a refusal, by reason."""
 TIMES: Final = {"now": "now_at", "ended_slot": "ended_at", "deadline": "deadline_at"}
@@ -135,6 +140,12 @@ def _message(refusal: Refusal) -> str:
         return (
             f"{_called(short.pool)} has {short.total} units consumed, and {short.available} of them belong to no hold that is "
             f"still kept: return the rest of the {short.requested} by their holds"
+        )
+    if refusal.reason == "account_limit":
+        short = refusal.shortfalls[0]
+        return (
+            f"the account uses {short.used} units of {_called(short.pool)}, {short.requested} more were requested, and "
+            f"{short.total} is the most that one account may have"
         )
     if refusal.shortfalls:
         return "; ".join(
@@ -173,7 +184,12 @@ _SAID: Final = {
     "pool_not_found": "there is no {pool}: create it with create_pool",
     "window_closed": "the window of {pool} is not open at {at}, when the request was decided: request another window",
     "pool_archived": "{pool} is archived and grants nothing: use another pool, or reopen this one with unarchive_pool",
-    "pool_in_use": "{pool} has {found} units held or consumed: release or return them first, or use archive_pool",
+    "account_required": "{pool} has a limit per account: say for whom, with account=",
+    "pool_in_use": "{pool} has {found} units held or consumed, or somebody waits in its line, or there are pools below it: end "
+    "them first, or use archive_pool",
+    "line_full": "{found} wait in the line of {pool} already: try later, or raise max_line",
+    "line_ahead": "{found} wait in line for {pool}, and nobody is served before them: join the line, or try later",
+    "hold_waiting": "hold {subject} waits in line (number {found}) and has no units yet: confirm it when they are offered",
     "below_in_use": "{pool} has {found} units in use, and its total cannot go below that: wait for holds to end, or return units",
     "slot_overflow": "the deadline is beyond the last slot: give a ttl instead",
     "deadline_passed": "the deadline must be in the future, and it is already {at}: give a ttl instead",

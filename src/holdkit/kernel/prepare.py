@@ -11,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from ..core.codec import canonical_json, fingerprint, group_fingerprint, minted_id, minted_ids
-from ..core.commands import PLACING, AnyCommand, Command, Consume, Group, Guard, PlaceHold
+from ..core.commands import PLACING, AnyCommand, Command, Consume, Group, Guard, JoinLine, PlaceHold
 from ..core.lanes import in_lane, lane_of_pool
 from ..core.model import Limits, Slot
 from ..core.validation import check, invalid, text
@@ -94,7 +94,7 @@ class Mint:
                 prepared.append(self.prepare(command))
         return tuple(prepared)
 
-    def _in_home_lane(self, hold_id: str, command: PlaceHold | Consume) -> str:
+    def _in_home_lane(self, hold_id: str, command: PlaceHold | Consume | JoinLine) -> str:
         """The id, moved into the lane of the first leg: a hold of one leg is then in one lane as a whole."""
         lane = lane_of_pool((command.tenant, command.legs[0].pool), self._lanes)
         return in_lane(hold_id, lane, self._lanes)

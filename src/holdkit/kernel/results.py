@@ -94,13 +94,13 @@ class Hold:
         return self.row.entity
 
     @property
-    def held_slot(self) -> Slot:
-        """The slot at which it was granted."""
+    def held_slot(self) -> Slot | None:
+        """The slot at which it was granted; None while it waits in line."""
         return self.row.held_at
 
     @property
     def held_at(self) -> datetime | None:
-        """When it was granted, as an aware datetime; None where no calendar reaches that far."""
+        """When it was granted, as an aware datetime; None while it waits in line, and where no calendar reaches that far."""
         return datetime_of(self.row.held_at)
 
     @property

@@ -13,13 +13,14 @@ from typing import Any, Final, TypeVar, cast
 from msgspec import structs
 
 from ..core.commands import Group
-from ..core.decide import Needs, decide_groups, needs
+from ..core.decide import decide_groups
 from ..core.entries import Action, Entry
 from ..core.ladders.expiry import expire, own_time
 from ..core.model import Key, Limits, Slot
+from ..core.needs import Needs, needs
 from ..core.outcomes import Operation
 from ..core.reading import Query, ReadJournal
-from ..core.view import DueLeg, View
+from ..core.view import DueLeg, LoadLine, View
 from ..engines.clocks import Clock
 from ..engines.memory import Journal, MemoryEngine
 from ..engines.port import Applied, Lent, positions_of
@@ -134,8 +135,8 @@ class ForgetsTheBacklog(MemoryEngine):
     def _return_backlog(self, wanted: Needs, slot: Slot) -> None:
         """Return nothing first."""
 
-    def _view(self, slot: Slot) -> View:
-        loaded = super()._view(slot).loaded
+    def _view(self, slot: Slot, line: LoadLine | None = None) -> View:
+        loaded = super()._view(slot, line).loaded
         return View(structs.replace(loaded, due=lambda pool: loaded.due(pool)[: self.limits.max_due]))
 
 
@@ -195,8 +196,8 @@ class _Shared(Mapping[Key, Operation]):
 class SharesOperations(MemoryEngine):
     """Looks up operation ids without their tenant: one tenant gets another's answer, token included."""
 
-    def _view(self, slot: Slot) -> View:
-        view = super()._view(slot)
+    def _view(self, slot: Slot, line: LoadLine | None = None) -> View:
+        view = super()._view(slot, line)
         view.operations.base = _Shared(view.operations.base)
         return view
 

@@ -142,8 +142,9 @@ class HoldAnswer(Struct, kw_only=True, omit_defaults=True):
     deadline_at: Time | None
     fence: int
     entity: str | None
-    held_slot: Slot
-    held_at: Time
+    held_slot: Slot | None
+    """None while it waits in line."""
+    held_at: Time | None
     ended_slot: Slot | None
     ended_at: Time | None
     reason: str | None
@@ -184,7 +185,7 @@ def hold_answer(row: StoredHold, *, with_tenant: bool = False) -> HoldAnswer:
         fence=row.fence,
         entity=row.entity,
         held_slot=row.held_at,
-        held_at=at(row.held_at),
+        held_at=None if row.held_at is None else at(row.held_at),
         ended_slot=row.ended_at,
         ended_at=None if row.ended_at is None else at(row.ended_at),
         reason=row.reason,
@@ -209,7 +210,7 @@ def hold_now(hold: Hold, now: datetime, show: ShowPosition, *, secret: bool, wit
         fence=row.fence,
         entity=row.entity,
         held_slot=row.held_at,
-        held_at=at(row.held_at),
+        held_at=None if row.held_at is None else at(row.held_at),
         ended_slot=row.ended_at,
         ended_at=None if row.ended_at is None else at(row.ended_at),
         reason=row.reason,

@@ -10,6 +10,7 @@ import pytest
 
 from holdkit.core.commands import CreatePool, Group
 from holdkit.core.model import Limits
+from holdkit.core.outstanding import OpenLeg
 from holdkit.core.reading import FindEnds, ReadJournal
 from holdkit.engines.memory import MemoryEngine
 from holdkit.engines.port import Engine
@@ -83,7 +84,7 @@ def test_verify_names_what_was_tampered_with() -> None:
     calls = EngineCalls()
     done(calls.do(CreatePool(id="p", total=10)))
     done(calls.do(place("a", {"p": 2}, 50)))
-    calls.engine._tables.legs["", "p"][hold_id("a")] = 3
+    calls.engine._tables.legs["", "p"][hold_id("a")] = OpenLeg(3)
     assert calls.differences() == [
         f"legs p of hold {hold_id('a')}: units is 3, the journal says 2",
         "pools p: held is 2, the journal says 3 (sum of its legs)",

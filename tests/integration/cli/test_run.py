@@ -145,6 +145,7 @@ def test_killed_outright_the_ttl_gives_it_back(hk: holdkit.Kernel) -> None:
     assert hold.deadline is not None
     hold = hk.get(hold.id)
     assert hold.deadline is not None
+    assert hold.held_slot is not None
     assert hold.deadline - hold.held_slot <= 60_000_000, "nobody renews it any more, and the deadline will do it"
     end(process)
 

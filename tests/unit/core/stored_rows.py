@@ -11,6 +11,7 @@ from holdkit.core.audit import outstanding
 from holdkit.core.audit_rows import Difference, Found, LegKey, Stored, TenantKey
 from holdkit.core.commands import PutRecord, Sweep
 from holdkit.core.model import Key, Leg, Pool, Record, RecordKey, StoredHold
+from holdkit.core.outstanding import OpenLeg, Tally, TallyKey
 from tests.unit.core.world import World, confirm, done, extend, hold_id, place, release
 
 
@@ -43,6 +44,7 @@ def stored(world: World, **changed: Any) -> Stored:
         "records": dict(world.records),
         "legs": outstanding(world.holds.values()),
         "fence_floors": dict(world.fence_floors),
+        "tallies": dict(world.tallies),
     }
     return Stored(**rows | changed)
 
@@ -65,8 +67,11 @@ class Flawed:
     def each_record(self) -> Iterator[Found[RecordKey, Record]]:
         return self._flawed("records", self._rows.each_record())
 
-    def each_leg(self) -> Iterator[Found[LegKey, int]]:
+    def each_leg(self) -> Iterator[Found[LegKey, OpenLeg]]:
         return self._flawed("legs", self._rows.each_leg())
+
+    def each_tally(self) -> Iterator[Found[TallyKey, Tally]]:
+        return self._flawed("tallies", self._rows.each_tally())
 
     def _flawed(self, table: str, rows: Iterator[Found[Any, Any]]) -> Iterator[Found[Any, Any]]:
         for key, row, _ in rows:

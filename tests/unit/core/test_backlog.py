@@ -6,9 +6,9 @@ import pytest
 from msgspec import structs
 
 from holdkit.core.commands import PlaceHold
-from holdkit.core.decide import Needs
 from holdkit.core.ladders.expiry import backlog, own_time, return_backlog
 from holdkit.core.model import Leg, Limits, State
+from holdkit.core.needs import Needs
 from holdkit.core.table_bounds import overflow, spare
 from holdkit.core.view import View
 from tests.unit.core.world import World

@@ -8,8 +8,8 @@ import pytest
 from msgspec import structs
 
 from holdkit.core.commands import CreatePool, Group, Guard, Sweep
-from holdkit.core.decide import needs
 from holdkit.core.model import Leg
+from holdkit.core.needs import needs
 from holdkit.core.outcomes import Done, Reason, Refusal
 from tests.unit.core.world import World, confirm, done, place, refused, release, said
 

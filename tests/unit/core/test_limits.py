@@ -19,6 +19,7 @@ from holdkit.core.ladders.finding import missing
 from holdkit.core.limits import LIMITS_KEY, MOST_PAST, changed_of, changed_record, in_force, journaled, was_bounded
 from holdkit.core.model import Limits, Record
 from holdkit.core.outcomes import Invalid, Reason, Refusal
+from holdkit.core.outstanding import OpenLeg
 from holdkit.core.retention import PastRetention, retired_until, shortest_retention
 from holdkit.core.validation import check
 from holdkit.errors import InvalidRequest
@@ -113,7 +114,7 @@ def test_a_retry_is_answered_before_it_is_checked_again() -> None:
     assert done(again).replayed
 
 
-STORED = "max_pools, max_holds, max_operations, retry_window, retention, retention_consumed, min_ttl, max_ttl, max_lifetime, max_legs"
+STORED = "max_pools, max_holds, max_operations, retry_window, retention, retention_consumed, min_ttl, max_ttl, max_lifetime, max_legs, max_line"
 
 
 @pytest.mark.parametrize(
@@ -311,7 +312,7 @@ def test_ended_holds_that_left_for_room_are_not_missed_later(
         done(world.do(change(max_holds=bound)))
     done(world.do(change(max_legs=7)))
     held = {key: hold for key, hold in world.holds.items() if hold.state == "held"}
-    legs = {("", "p", 100, hold_id("b")): 1}
+    legs = {("", "p", 100, hold_id("b")): OpenLeg(1)}
     limits = Limits(retention=500, max_holds=created)
     found = [*audit(enumerate(world.entries, 1), Stored(world.pools, held, world.records, legs, {}), limits, 5)]
     assert [one.table for one in found] == ["holds"] * missed

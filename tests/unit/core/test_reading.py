@@ -6,7 +6,7 @@ import pytest
 from msgspec import structs
 
 from holdkit.core.model import HeldLeg, Limits, Pool, Record, State, StoredHold
-from holdkit.core.reading import beyond, seen_hold, seen_pool
+from holdkit.core.reading import NOTHING_ON_POOL, DueOnPool, beyond, seen_hold, seen_pool
 
 HOLD = StoredHold("", "h", (HeldLeg("p", 5, 3, 2, 1), HeldLeg("q", 2, 2)), "owner", 0, 1, deadline=100)
 LIMITS = Limits(retention=50)
@@ -49,8 +49,8 @@ def test_without_a_deadline_a_hold_is_seen_for_ever() -> None:
 
 def test_due_units_are_seen_as_returned() -> None:
     pool = Pool("", "p", 10, held=5, consumed=2)
-    assert seen_pool(pool, 3) == Pool("", "p", 10, held=2, consumed=2)
-    assert seen_pool(pool, 0) is pool
+    assert seen_pool(pool, DueOnPool(3)) == Pool("", "p", 10, held=2, consumed=2, least=6)
+    assert seen_pool(pool, NOTHING_ON_POOL) is pool
 
 
 @pytest.mark.parametrize(

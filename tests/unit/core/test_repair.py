@@ -13,6 +13,7 @@ from holdkit.core.audit_rows import Difference, Folded, Mismatches, Stored
 from holdkit.core.commands import Command, Sweep
 from holdkit.core.entries import Action, Effect, Entry
 from holdkit.core.model import MAX_SLOT, HeldLeg, Limits, Pool, Record, State, StoredHold
+from holdkit.core.outstanding import OpenLeg
 from holdkit.core.repair import Repaired, RepairedRows, repair_rows, sort_out
 from tests.unit.core.stored_rows import Flawed, bit_of_everything, stored, with_hold, with_pool
 from tests.unit.core.world import World, consume, done, hold_id, place
@@ -45,7 +46,7 @@ def written(what: RepairedRows) -> list[str]:
     """What is to be written, a line each."""
     lines = [f"pool {'/'.join(key)} {_counters(row)}" for key, row in what.pools.items()]
     lines += [f"hold {'/'.join(key)} {'gone' if row is None else row.state}" for key, row in what.holds.items()]
-    lines += [f"leg {key[1]} {key[2]} {key[3]} {units}" for key, units in what.legs.items()]
+    lines += [f"leg {key[1]} {key[2]} {key[3]} {0 if leg is None else leg.units}" for key, leg in what.legs.items()]
     lines += [f"record {'/'.join(key)} {'gone' if row is None else row.body}" for key, row in what.records.items()]
     lines += [f"floor of '{tenant}' {floor}" for tenant, floor in what.fence_floors.items()]
     return lines
@@ -74,7 +75,7 @@ def after(rows: Stored, what: RepairedRows) -> Stored:
         laid(rows.pools, what.pools),
         laid(rows.holds, what.holds),
         laid(rows.records, what.records),
-        laid(rows.legs, what.legs, 0),
+        laid(rows.legs, what.legs),
         laid(rows.fence_floors, what.fence_floors, 0),
     )
 
@@ -147,12 +148,12 @@ SPOILED: dict[str, tuple[Callable[[World], dict[str, Any]], list[str], list[str]
         ["/p +0+0+0"],
     ),
     "leg": (
-        lambda w: {"legs": {**outstanding(w.holds.values()), LEG: 2}},
+        lambda w: {"legs": {**outstanding(w.holds.values()), LEG: OpenLeg(2)}},
         [P, f"leg p 100 {A} 3"],
         ["/p +0+0+0"],
     ),
     "leg of another deadline": (
-        lambda w: {"legs": {**without(outstanding(w.holds.values()), A), ("", "p", 99, A): 3}},
+        lambda w: {"legs": {**without(outstanding(w.holds.values()), A), ("", "p", 99, A): OpenLeg(3)}},
         [P, f"leg p 99 {A} 0", f"leg p 100 {A} 3"],
         ["/p +0+0+0"],
     ),
@@ -162,12 +163,18 @@ SPOILED: dict[str, tuple[Callable[[World], dict[str, Any]], list[str], list[str]
         ["/p +0+0+0", "acme/q +0+0+0"],
     ),
     "legs of nobody": (
-        lambda w: {"legs": {**outstanding(w.holds.values()), ("", "p", MAX_SLOT, "x"): 1, ("", "nowhere", 5, "x"): 1}},
+        lambda w: {
+            "legs": {
+                **outstanding(w.holds.values()),
+                ("", "p", MAX_SLOT, "x"): OpenLeg(1),
+                ("", "nowhere", 5, "x"): OpenLeg(1),
+            }
+        },
         [P, "leg nowhere 5 x 0", f"leg p {MAX_SLOT} x 0"],
         ["/p +0+0+0"],
     ),
     "pool and its leg": (
-        lambda w: {"pools": with_pool(w, "p", held=2), "legs": {**outstanding(w.holds.values()), LEG: 2}},
+        lambda w: {"pools": with_pool(w, "p", held=2), "legs": {**outstanding(w.holds.values()), LEG: OpenLeg(2)}},
         [P, f"leg p 100 {A} 3"],
         ["/p +0+1+0"],
     ),

@@ -25,13 +25,15 @@ from holdkit.core.commands import (
     ReturnToPool,
     ReturnUnits,
 )
-from holdkit.core.decide import SweepList, decide_groups, needs
+from holdkit.core.decide import SweepList, decide_groups
 from holdkit.core.entries import Action, Entry
 from holdkit.core.ladders.finding import prunable
 from holdkit.core.ladders.retiring import Keeping, keeping, kept_for
 from holdkit.core.model import Key, Leg, Limits, Pool, Record, RecordKey, State, StoredHold
+from holdkit.core.needs import needs
 from holdkit.core.outcomes import Done, Operation, Outcome, Refusal
-from holdkit.core.view import Counts, DueLeg, Loaded, View
+from holdkit.core.outstanding import Tally, TallyKey
+from holdkit.core.view import Counts, DueLeg, FrontOfLine, Loaded, View
 from holdkit.kernel.prepare import guarded
 
 What: TypeAlias = str | Mapping[str, int] | tuple[Leg, ...]
@@ -48,6 +50,7 @@ class World:
         self.holds: dict[Key, StoredHold] = {}
         self.operations: dict[Key, Operation] = {}
         self.records: dict[RecordKey, Record] = {}
+        self.tallies: dict[TallyKey, Tally] = {}
         self.fence_floors: dict[str, int] = {}
         self.entries: list[Entry] = []
 
@@ -95,6 +98,7 @@ class World:
         _write(self.holds, view.holds.changed)
         _write(self.operations, view.operations.changed)
         _write(self.records, view.records.changed)
+        _write(self.tallies, view.tallies.changed)
         self.fence_floors.update({tenant: view.fence_floor(tenant) for tenant in view.raised_floors})
         self.limits = view.limits
         for entry in view.entries:
@@ -106,7 +110,7 @@ class World:
     def loaded(self) -> Loaded:
         """What an engine would load: everything."""
         horizon = max(self.slot, self.last_slot)
-        live = [hold for hold in self.holds.values() if hold.state is State.HELD and not hold.due(self.slot)]
+        live = [hold for hold in self.holds.values() if hold.live and not hold.due(self.slot)]
         young = [row for row in self.operations.values() if self.slot < row.until]
         return Loaded(
             slot=self.slot,
@@ -120,6 +124,15 @@ class World:
             limits=self.limits,
             fence_floors=self.fence_floors,
             counts=Counts(len(self.pools), len(live), len(young)),
+            tallies=self.tallies,
+            line=self.line if any(pool.waiting for pool in self.pools.values()) else None,
+        )
+
+    def line(self, pool: Key) -> FrontOfLine:
+        """Everybody who waits at a pool."""
+        waiting = [hold for hold in self.holds.values() if hold.state is State.WAITING and hold.legs[0].pool == pool[1]]
+        return FrontOfLine(
+            [one.id for one in sorted(waiting, key=lambda one: one.number or 0) if one.tenant == pool[0]]
         )
 
     def due(self, pool: Key, until: int) -> list[DueLeg]:
@@ -140,7 +153,8 @@ class World:
         pools = [key for _, key in idle] if limit else []
         old = self.consumed_holds(self.slot)
         more = len(due) > limit or len(old) > limit
-        return SweepList([key for *_, key in due[:limit]], pools, more, retiring=old[:limit])
+        lines = sorted(key for key, pool in self.pools.items() if pool.waiting and pool.available)
+        return SweepList([key for *_, key in due[:limit]], pools, more, retiring=old[:limit], lines=lines)
 
     def consumed_holds(self, until: int) -> list[Key]:
         """Ended holds whose units are consumed and whose time is over by then, earliest first."""
@@ -159,7 +173,10 @@ class World:
 
     def state(self) -> dict[str, Any]:
         """Everything, for comparison."""
-        return {name: repr(getattr(self, name)) for name in ("pools", "holds", "operations", "records", "entries")}
+        return {
+            name: repr(getattr(self, name))
+            for name in ("pools", "holds", "operations", "records", "tallies", "entries")
+        }
 
     def actions(self, subject: str | None = None) -> list[str]:
         """What the journal says, of one subject or of all."""
@@ -276,7 +293,9 @@ def refused(outcome: Outcome) -> Refusal:
 
 # Invariants
 
-LIFE = re.compile("held( extended| partly_confirmed| partly_released)*(( confirmed| released| expired)( retired)?)?")
+LIFE = re.compile(
+    "(held|waiting( extended)*( offered)?)( extended| partly_confirmed| partly_released)*(( confirmed| released| expired)( retired)?)?"
+)
 ENDS = ("confirmed", "released", "expired", "retired")
 ASIDE = (Action.HOLD_RETURNED, Action.LEG_RETURNED)
 """What may be told of a hold beside its life: units given back after they were consumed, late legs of an expired one."""
@@ -285,12 +304,12 @@ ASIDE = (Action.HOLD_RETURNED, Action.LEG_RETURNED)
 def check(world: World) -> None:
     """All that must be true after every batch."""
     legs = outstanding(world.holds.values())
-    stored = Stored(world.pools, world.holds, world.records, legs, world.fence_floors)
+    stored = Stored(world.pools, world.holds, world.records, legs, world.fence_floors, world.tallies)
     assert [
         str(difference) for difference in audit(enumerate(world.entries, 1), stored, world.limits, world.last_slot)
     ] == []
     for pool in world.pools.values():
-        assert pool.held == sum(units for key, units in legs.items() if key[:2] == pool.key)
+        assert pool.held == sum(leg.units for key, leg in legs.items() if key[:2] == pool.key)
         assert pool.available == max(0, pool.total - pool.held - pool.consumed)
     for entry in world.entries:
         for effect in entry.effects:
@@ -303,10 +322,11 @@ def check(world: World) -> None:
 
 def check_hold(hold: StoredHold) -> None:
     """What a hold's own fields must agree on."""
-    assert (hold.ended_at is None) == (hold.state is State.HELD)
-    assert hold.open or hold.state is not State.HELD
-    assert not hold.open or hold.state in (State.HELD, State.EXPIRED)
-    assert hold.deadline is None or hold.deadline > hold.held_at
+    assert (hold.ended_at is None) == hold.live
+    assert hold.open or not hold.live
+    assert not hold.open or hold.live or hold.state is State.EXPIRED
+    assert hold.deadline is None or hold.deadline > hold.began
+    assert (hold.held_at is None) == (hold.number is not None and hold.fence == 0)
     assert hold.state is not State.EXPIRED or hold.ended_at == hold.deadline
     for leg in hold.legs:
         assert 0 <= leg.held <= leg.quantity
@@ -322,7 +342,7 @@ def check_journal(entries: list[Entry], holds: Mapping[Key, StoredHold]) -> None
     swept: set[Key] = set()
     for entry in entries:
         key = (entry.tenant, entry.subject)
-        if entry.action is Action.HOLD_HELD:
+        if entry.action in (Action.HOLD_HELD, Action.HOLD_WAITING):
             assert not lives[key] or lives[key][-1] in ENDS, "born again before it had ended"
             assert LIFE.fullmatch(" ".join(lives[key] or ["held"])), lives[key]
             lives[key], moved = [], Counter({item: n for item, n in moved.items() if item[1] != key})

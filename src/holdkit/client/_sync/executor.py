@@ -103,7 +103,7 @@ class RemoteExecutor(RemoteCalls):
         elif isinstance(command, ReturnToPool):
             answer = self._transport.ask("POST", path_of("pools", command.id, "return"), body, op=op)
         else:
-            version = command.if_version
+            version = getattr(command, "if_version", None)
             headers = {} if version is None else {"If-Match": f'"{version}.0"'}
             answer = self._transport.ask("PUT", path_of("pools", command.id), body, op=op, headers=headers)
         pool = pool_in(answer)

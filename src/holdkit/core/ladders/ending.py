@@ -6,11 +6,15 @@ from __future__ import annotations
 from ..codec import same_owner
 from ..commands import Amounts, ConfirmHold, ExtendHold, ReleaseHold, ReturnUnits
 from ..entries import Action, Effect
-from ..model import MAX_SLOT, HeldLeg, Pool, Slot, State, StoredHold
-from ..outcomes import Done, Invalid, Outcome, Reason, Refusal, Shortfall
+from ..model import MAX_SLOT, HeldLeg, Slot, State, StoredHold
+from ..outcomes import Done, Invalid, Outcome, Reason, Refusal
+from ..outstanding import Level
 from ..view import View
 from .finding import find_hold, find_live
-from .recording import became, linked, moved, record
+from .levels import effects_of, levels_after, pools_of
+from .lines import leave
+from .overage import grant_overage
+from .recording import became, record
 
 
 def confirm_hold(view: View, command: ConfirmHold, now: Slot) -> Outcome:
@@ -28,42 +32,27 @@ def confirm_hold(view: View, command: ConfirmHold, now: Slot) -> Outcome:
     if command.overage == "reject" and any(extras):
         return Refusal(Reason.QUANTITY_EXCEEDS_HOLD, hold.id, found=sum(leg.held for leg in hold.legs))
     pools = pools_of(view, hold)
-    refusals = [shut_to_overage(pool, now, late=command.late_overage) for pool in pools]
-    if command.overage == "if_available":
-        for extra, refusal in zip(extras, refusals, strict=True):
-            if extra and refusal is not None:
-                return refusal
-        shortfalls = tuple(
-            Shortfall(pool.id, extra, pool.available, pool.total)
-            for extra, pool in zip(extras, pools, strict=True)
-            if extra > pool.available
-        )
-        if shortfalls:
-            return Refusal(Reason.INSUFFICIENT_CAPACITY, hold.id, shortfalls)
-    legs, effects, uncovered = [], [], {}
-    for leg, pool, amount, extra, refusal in zip(hold.legs, pools, amounts, extras, refusals, strict=True):
-        covered = 0 if refusal is not None else min(extra, pool.available)
+    if any(extras):
+        granted = grant_overage(view, command, hold, extras, now)
+        if isinstance(granted, Refusal):
+            return granted
+    else:
+        granted = extras
+    legs, held, consumed, uncovered = [], [], [], {}
+    for leg, amount, extra, covered in zip(hold.legs, amounts, extras, granted, strict=True):
         if extra > covered:
-            uncovered[pool.id] = extra - covered
+            uncovered[leg.pool] = extra - covered
         taken = min(amount, leg.held)
         rest = leg.held - taken if command.keep_rest else 0
-        if leg.held - rest or covered:
-            effect = moved(pool, now, held=rest - leg.held, consumed=taken + covered)
-            effects.append(linked(effect, command.entity or hold.entity) if taken + covered else effect)
+        held.append(rest - leg.held)
+        consumed.append(taken + covered)
         legs.append(HeldLeg(leg.pool, leg.quantity, rest, leg.confirmed + taken + covered, leg.returned))
+    effects = effects_of(view, hold, pools, now, held, consumed, command.entity or hold.entity)
+    above = levels_after(hold, held)
     ended = not any(leg.held for leg in legs)
     action = Action.HOLD_CONFIRMED if ended else Action.HOLD_PARTLY_CONFIRMED
     state = State.CONFIRMED if ended else State.HELD
-    return finish(view, command, hold, legs, effects, action, state, now, uncovered or None)
-
-
-def shut_to_overage(pool: Pool, now: Slot, *, late: bool) -> Refusal | None:
-    """Why this pool grants no overage, however much is available."""
-    if pool.archived:
-        return Refusal(Reason.POOL_ARCHIVED, pool.id)
-    if pool.closes is not None and pool.closes <= now and not late:
-        return Refusal(Reason.WINDOW_CLOSED, pool.id, found=now)
-    return None
+    return finish(view, command, hold, legs, above, effects, action, state, now, uncovered or None)
 
 
 def _as_release(command: ConfirmHold) -> ReleaseHold:
@@ -84,24 +73,29 @@ def _as_release(command: ConfirmHold) -> ReleaseHold:
 
 def release_hold(view: View, command: ReleaseHold, now: Slot) -> Outcome:
     """Held units become available; a part of them if an amount is given."""
-    hold = find_live(view, command.tenant, command.id, command.owner, now, force=command.force or command.trusted)
+    force = command.force or command.trusted
+    hold = find_live(view, command.tenant, command.id, command.owner, now, force=force, waiting=True)
     if isinstance(hold, Refusal):
         return hold
+    if hold.state is State.WAITING:
+        return leave(view, command, hold, now)
     held = [leg.held for leg in hold.legs]
     amounts = amounts_of(hold, command.quantity, held)
     if isinstance(amounts, Invalid):
         return amounts
     if any(amount > leg.held for amount, leg in zip(amounts, hold.legs, strict=True)):
         return Refusal(Reason.QUANTITY_EXCEEDS_HOLD, hold.id, found=sum(held))
-    legs, effects = [], []
-    for leg, pool, amount in zip(hold.legs, pools_of(view, hold), amounts, strict=True):
-        if amount:
-            effects.append(moved(pool, now, held=-amount))
-        legs.append(HeldLeg(leg.pool, leg.quantity, leg.held - amount, leg.confirmed, leg.returned))
+    freed = [-amount for amount in amounts]
+    effects = effects_of(view, hold, pools_of(view, hold), now, freed, [0] * len(freed))
+    legs = [
+        HeldLeg(leg.pool, leg.quantity, leg.held - amount, leg.confirmed, leg.returned)
+        for leg, amount in zip(hold.legs, amounts, strict=True)
+    ]
     ended = not any(leg.held for leg in legs)
     action = Action.HOLD_RELEASED if ended else Action.HOLD_PARTLY_RELEASED
     state = State.RELEASED if ended else State.HELD
-    return finish(view, command, hold, legs, effects, action, state, now)
+    above = levels_after(hold, freed)
+    return finish(view, command, hold, legs, above, effects, action, state, now)
 
 
 def return_units(view: View, command: ReturnUnits, now: Slot) -> Outcome:
@@ -119,15 +113,13 @@ def return_units(view: View, command: ReturnUnits, now: Slot) -> Outcome:
         return amounts
     if not any(amounts) or any(amount > rest for amount, rest in zip(amounts, left, strict=True)):
         return Refusal(Reason.QUANTITY_EXCEEDS_HOLD, hold.id, found=sum(left))
-    legs, effects = [], []
-    for leg, pool, amount in zip(hold.legs, pools_of(view, hold), amounts, strict=True):
-        if amount and pool.version:  # otherwise its window was swept away with what was consumed there
-            effects.append(linked(moved(pool, now, consumed=-amount), None))
-        legs.append(HeldLeg(leg.pool, leg.quantity, leg.held, leg.confirmed, leg.returned + amount))
-    change = became(hold, tuple(legs), state=hold.state, command=command, returned_at=now)
-    record(
-        view, Action.HOLD_RETURNED, hold.id, now, command, effects=tuple(effects), change=change, forced=command.force
-    )
+    legs = [
+        HeldLeg(leg.pool, leg.quantity, leg.held, leg.confirmed, leg.returned + amount)
+        for leg, amount in zip(hold.legs, amounts, strict=True)
+    ]
+    effects = effects_of(view, hold, pools_of(view, hold), now, [0] * len(legs), [-amount for amount in amounts])
+    change = became(hold, tuple(legs), command=command, returned_at=now)
+    record(view, Action.HOLD_RETURNED, hold.id, now, command, effects=effects, change=change, forced=command.force)
     return Done(slot=now, hold=view.holds.get(hold.key))
 
 
@@ -148,23 +140,13 @@ def amounts_of(
     return [quantity.get(leg.pool, all_ if others else 0) for leg, all_ in zip(hold.legs, everything, strict=True)]
 
 
-def pools_of(view: View, hold: StoredHold) -> list[Pool]:
-    """The pools of a hold's legs, in leg order. A pool that was swept away is replaced by an empty one of version 0, even if
-    another pool has its id by now."""
-    pools = []
-    for leg in hold.legs:
-        pool = view.pools.get((hold.tenant, leg.pool))
-        there = pool is not None and pool.floor < hold.fence
-        pools.append(pool if pool is not None and there else Pool(hold.tenant, leg.pool, 0, version=0))
-    return pools
-
-
 def finish(
     view: View,
     command: ConfirmHold | ReleaseHold,
     hold: StoredHold,
     legs: list[HeldLeg],
-    effects: list[Effect],
+    above: tuple[Level, ...],
+    effects: tuple[Effect, ...],
     action: Action,
     state: State,
     now: Slot,
@@ -181,14 +163,16 @@ def finish(
         command=command,
         entity=command.entity if isinstance(command, ConfirmHold) else None,
         last_op=None if command.op is None else command.fingerprint + command.op,
+        above=above,
     )
-    record(view, action, hold.id, now, command, effects=tuple(effects), change=change, forced=command.force)
+    record(view, action, hold.id, now, command, effects=effects, change=change, forced=command.force)
     return Done(slot=now, hold=view.holds.get(hold.key), uncovered=uncovered)
 
 
 def extend_hold(view: View, command: ExtendHold, now: Slot) -> Outcome:
-    """Move the deadline; an earlier one changes nothing."""
-    hold = find_live(view, command.tenant, command.id, command.owner, now, force=command.force or command.trusted)
+    """Move the deadline, or the end of waiting; an earlier one changes nothing."""
+    force = command.force or command.trusted
+    hold = find_live(view, command.tenant, command.id, command.owner, now, force=force, waiting=True)
     if isinstance(hold, Refusal):
         return hold
     if hold.deadline is None:
@@ -205,7 +189,7 @@ def extend_hold(view: View, command: ExtendHold, now: Slot) -> Outcome:
         return Refusal(Reason.SLOT_OVERFLOW, hold.id, found=deadline)
     if deadline <= now:
         return Refusal(Reason.DEADLINE_PASSED, hold.id, found=now)
-    if deadline - hold.held_at > view.limits.max_lifetime:
+    if deadline - hold.began > view.limits.max_lifetime:
         return Refusal(Reason.LIFETIME_EXCEEDED, hold.id, found=view.limits.max_lifetime)
     if deadline <= hold.deadline:
         return Done(slot=now, hold=hold)

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from ..commands import Command, ExpireHold
-from ..entries import Action
+from ..entries import Action, Effect
 from ..model import HeldLeg, Key, Slot, State, StoredHold
 from ..outcomes import Done, Outcome, Reason, Refusal
+from ..outstanding import Level
 from ..view import DueLeg, View
 from .finding import find_hold
-from .recording import became, moved, record
+from .lines import vacated
+from .recording import became, counted, moved, record
 
 
 def return_due_legs(view: View, tenant: str, pools: list[str], now: Slot) -> None:
@@ -36,24 +38,32 @@ def return_due_legs(view: View, tenant: str, pools: list[str], now: Slot) -> Non
 def expire(view: View, hold: StoredHold, pools: Iterable[str], now: Slot) -> None:
     """Return a due hold's outstanding legs on these pools; the first call marks it expired."""
     named = set(pools)
-    effects = []
-    legs = []
-    for leg in hold.legs:
-        if leg.held and leg.pool in named:
-            pool = view.pools.get((hold.tenant, leg.pool))
-            assert pool is not None, "a pool with outstanding legs is never removed"
-            effects.append(moved(pool, now, held=-leg.held))
-            leg = HeldLeg(leg.pool, leg.quantity, 0, leg.confirmed, leg.returned)
-        legs.append(leg)
+    if hold.state is State.WAITING:
+        effects = [vacated(view, hold, now)] if hold.legs[0].pool in named else []
+    else:
+        effects = [_returned(view, hold, name, leg.units, now) for name, leg in hold.open_legs() if name in named]
     if not effects:
         return
-    first = hold.state is State.HELD
-    change = became(hold, tuple(legs), state=State.EXPIRED, ended_at=hold.deadline)
+    legs = [
+        HeldLeg(leg.pool, leg.quantity, 0 if leg.pool in named else leg.held, leg.confirmed, leg.returned)
+        for leg in hold.legs
+    ]
+    above = tuple([Level(level.pool, 0) if level.pool in named else level for level in hold.above])
+    first = hold.live
+    change = became(hold, tuple(legs), state=State.EXPIRED, ended_at=hold.deadline, above=above)
     action = Action.HOLD_EXPIRED if first else Action.LEG_RETURNED
     if first and hold.deadline is not None and hold.deadline > view.loaded.slot:
         view.grown[1] -= 1  # due only by its pools' later slot: it was counted as live
     clockwork = Command(tenant=hold.tenant, actor="system", correlation_id=hold.correlation_id)
     record(view, action, hold.id, now, clockwork, effects=tuple(effects), change=change)
+
+
+def _returned(view: View, hold: StoredHold, name: str, units: int, now: Slot) -> Effect:
+    """A pool gets back what the hold has outstanding there, with its tally."""
+    pool = view.pools.get((hold.tenant, name))
+    assert pool is not None, "a pool with outstanding legs is never removed"
+    effect = moved(pool, now, held=-units)
+    return effect if hold.account is None else counted(view, effect, hold.account, -units)
 
 
 def expire_hold(view: View, command: ExpireHold, now: Slot) -> Outcome:
@@ -65,7 +75,7 @@ def expire_hold(view: View, command: ExpireHold, now: Slot) -> Outcome:
         return Refusal(Reason.ALREADY_CONFIRMED, hold.id)
     if hold.state is State.RELEASED:
         return Refusal(Reason.ALREADY_RELEASED, hold.id)
-    if hold.state is State.HELD:
+    if hold.live:
         return Refusal(Reason.NOT_DUE, hold.id, found=hold.deadline)
     return Done(slot=now, hold=hold)
 
@@ -75,10 +85,10 @@ def sweep(view: View, listed: list[Key], limit: int, now: Slot) -> tuple[list[Ke
     found = [hold for key in listed if (hold := view.holds.get(key)) is not None]
     due = [hold for hold in found if hold.due(now) and hold.open]
     for hold in due[:limit]:
-        pools = [leg.pool for leg in hold.legs if leg.held]
+        pools = [name for name, _ in hold.open_legs()]
         slots = [pool.slot for name in pools if (pool := view.pools.get((hold.tenant, name))) is not None]
         expire(view, hold, pools, max([now, *slots]))
-    return [hold.key for hold in due[:limit] if hold.state is State.HELD], len(due) > limit
+    return [hold.key for hold in due[:limit] if hold.live], len(due) > limit
 
 
 def own_time(view: View, pool: Key) -> Slot:

@@ -18,13 +18,13 @@ _ENDED = {
 def retired(hold: StoredHold, limits: Limits, now: Slot) -> bool:
     """Whether the hold's last change is so long ago that no reader sees it, pruned or not. A hold whose units are consumed
     is visible until it is dropped, whatever its age."""
-    since = hold.deadline if hold.state is State.HELD and hold.due(now) else hold.changed_at
+    since = hold.deadline if hold.live and hold.due(now) else hold.changed_at
     return since is not None and since <= retired_until(limits, now) and not hold.consumes
 
 
 def prunable(hold: StoredHold, limits: Limits, now: Slot) -> bool:
     """Whether an engine may drop the row: it has retired, and no units are outstanding."""
-    return hold.state is not State.HELD and not hold.open and retired(hold, limits, now)
+    return not hold.live and not hold.open and retired(hold, limits, now)
 
 
 def missing(hold_id: str, limits: Limits, now: Slot) -> Refusal:
@@ -42,17 +42,25 @@ def find_hold(view: View, tenant: str, hold_id: str, now: Slot) -> StoredHold | 
     return hold
 
 
+def taken_id(view: View, tenant: str, hold_id: str, now: Slot) -> bool:
+    """Whether another hold has this id: one that is alive, has units outstanding, or can still be read."""
+    hold = view.holds.get((tenant, hold_id))
+    return hold is not None and (hold.open or not retired(hold, view.limits, now))
+
+
 def find_live(
-    view: View, tenant: str, hold_id: str, token: str | None, now: Slot, *, force: bool = False
+    view: View, tenant: str, hold_id: str, token: str | None, now: Slot, *, force: bool = False, waiting: bool = False
 ) -> StoredHold | Refusal:
-    """The first three rungs: the hold exists, the caller owns it, it is alive."""
+    """The first three rungs: the hold exists, the caller owns it, it is alive and has units, or with `waiting` at least waits."""
     hold = find_hold(view, tenant, hold_id, now)
     if isinstance(hold, Refusal):
         return hold
     if not force and not same_owner(token, hold.owner_hash):
         return Refusal(Reason.NOT_OWNER, hold_id)
-    if hold.state is not State.HELD:
+    if not hold.live:
         return Refusal(_ENDED[hold.state], hold_id, found=hold.ended_at)
     if hold.due(now):  # not all its pools are loaded; an expired hold must still not be changed
         return Refusal(Reason.HOLD_EXPIRED, hold_id, found=hold.deadline)
+    if hold.state is State.WAITING and not waiting:
+        return Refusal(Reason.HOLD_WAITING, hold_id, found=hold.number)
     return hold

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from msgspec import structs
 
 from ..codec import canonical_json, hash_owner
@@ -9,9 +11,13 @@ from ..commands import Consume, PlaceHold
 from ..entries import HOLD_HELD, Action, Effect
 from ..model import MAX_QUANTITY, MAX_SLOT, HeldLeg, Leg, Pool, Slot, State, StoredHold
 from ..outcomes import Done, Outcome, Reason, Refusal, Shortfall
+from ..outstanding import Level
+from ..trees import all_levels
 from ..view import View
-from .finding import retired
-from .recording import became, linked, moved, record
+from .finding import taken_id
+from .levels import effects_of, levels_after, over_limit, pools_of, somebody_waits
+from .lines import enter
+from .recording import became, counted, linked, moved, record, with_child
 
 
 def place_hold(view: View, command: PlaceHold, now: Slot) -> Outcome:
@@ -27,8 +33,14 @@ def place_hold(view: View, command: PlaceHold, now: Slot) -> Outcome:
             return Refusal(Reason.LIFETIME_EXCEEDED, found=view.limits.max_lifetime)
     hold = take(view, command, deadline, now)
     if isinstance(hold, Refusal):
+        if command.wait_slots is not None and hold.reason in _WORTH_WAITING:
+            assert command.offer_slots is not None
+            return enter(view, command, command.wait_slots, command.offer_slots, now)
         return hold
     return Done(now, hold, token=command.owner)
+
+
+_WORTH_WAITING: Final = (Reason.INSUFFICIENT_CAPACITY, Reason.LINE_AHEAD)
 
 
 def consume(view: View, command: Consume, now: Slot) -> Outcome:
@@ -36,16 +48,14 @@ def consume(view: View, command: Consume, now: Slot) -> Outcome:
     taken = take(view, command, None, now)
     if isinstance(taken, Refusal):
         return taken
-    effects = []
-    legs = []
-    for leg in taken.legs:
-        pool = view.pools.get((command.tenant, leg.pool))
-        assert pool is not None, "its leg was taken a moment ago"
-        effects.append(linked(moved(pool, now, held=-leg.held, consumed=leg.held), taken.entity))
-        legs.append(HeldLeg(leg.pool, leg.quantity, 0, leg.held))
+    spent = [leg.held for leg in taken.legs]
+    freed = [-units for units in spent]
+    effects = effects_of(view, taken, pools_of(view, taken), now, freed, spent, taken.entity)
+    legs = tuple([HeldLeg(leg.pool, leg.quantity, 0, leg.held) for leg in taken.legs])
     view.grown[1] -= 1
-    change = became(taken, tuple(legs), state=State.CONFIRMED, ended_at=now, command=command)
-    record(view, Action.HOLD_CONFIRMED, taken.id, now, command, effects=tuple(effects), change=change)
+    above = levels_after(taken, freed)
+    change = became(taken, legs, state=State.CONFIRMED, ended_at=now, command=command, above=above)
+    record(view, Action.HOLD_CONFIRMED, taken.id, now, command, effects=effects, change=change, forced=command.force)
     hold = view.holds.get(taken.key)
     return Done(slot=now, hold=hold, token=command.owner)
 
@@ -55,11 +65,11 @@ def take(view: View, command: PlaceHold | Consume, deadline: Slot | None, now: S
     tenant = command.tenant
     assert command.id is not None, "the kernel mints ids"
     assert command.owner is not None, "the kernel mints owner tokens"
+    levels, above = all_levels(command.legs)
     pools: list[Pool] = []
     new = 0
-    short = False
-    shut: Refusal | None = None
-    for leg in command.legs:
+    short = special = False
+    for leg in levels:
         pool = view.pools.get((tenant, leg.pool))
         if pool is None:
             pool = born(view, tenant, leg, now)
@@ -71,19 +81,45 @@ def take(view: View, command: PlaceHold | Consume, deadline: Slot | None, now: S
         pools.append(pool)
         if pool.held + pool.consumed + leg.quantity > pool.total:
             short = True
-        if (pool.archived or leg.closes is not None) and shut is None:
-            shut = shut_to(leg, pool, now)
-    if shut is not None:
-        return shut
-    existing = view.holds.get((tenant, command.id))
-    if existing is not None and (existing.open or not retired(existing, view.limits, now)):
+        if pool.waiting or pool.archived or pool.per_account is not None or leg.closes is not None:
+            special = True
+    asked = [(pool, leg.quantity) for leg, pool in zip(levels, pools, strict=True)] if special else []
+    refusal = refused(view, command, levels, asked, new, now)
+    if refusal is not None:
+        return refusal
+    if short:
+        return fell_short(levels, pools)
+    for pool, _ in asked:
+        if somebody_waits(view, pool):
+            return Refusal(Reason.LINE_AHEAD, pool.id, found=pool.waiting)
+    if new:
+        pools = create_missing(view, command, pools, now)
+    return grant(view, command, levels, above, pools, deadline, now)
+
+
+def refused(
+    view: View,
+    command: PlaceHold | Consume,
+    levels: tuple[Leg, ...],
+    asked: list[tuple[Pool, int]],
+    new_pools: int,
+    now: Slot,
+) -> Refusal | None:
+    """The rungs before those of the units."""
+    assert command.id is not None
+    for leg, (pool, _) in zip(levels, asked, strict=False):  # nothing is asked of pools that have nothing special
+        shut = shut_to(leg, pool, now)
+        if shut is not None:
+            return shut
+    limited = [one for one in asked if one[0].per_account is not None] if asked and not command.force else []
+    if limited and command.account is None:
+        return Refusal(Reason.ACCOUNT_REQUIRED, limited[0][0].id)
+    if taken_id(view, command.tenant, command.id, now):
         return Refusal(Reason.HOLD_EXISTS, command.id)
-    full = bounds_reached(view, new)
+    full = bounds_reached(view, new_pools)
     if full is not None:
         return Refusal(full)
-    if short:
-        return fell_short(command, pools)
-    return grant(view, command, pools, deadline, now)
+    return over_limit(view, command.account, limited) if limited else None
 
 
 def shut_to(leg: Leg, pool: Pool, now: Slot) -> Refusal | None:
@@ -95,8 +131,8 @@ def shut_to(leg: Leg, pool: Pool, now: Slot) -> Refusal | None:
     return None
 
 
-def fell_short(command: PlaceHold | Consume, pools: list[Pool]) -> Refusal:
-    """Every leg that asks for more than is available."""
+def fell_short(levels: tuple[Leg, ...], pools: list[Pool]) -> Refusal:
+    """Every pool of which more is asked than is available."""
     shortfalls = [
         Shortfall(
             leg.pool,
@@ -107,7 +143,7 @@ def fell_short(command: PlaceHold | Consume, pools: list[Pool]) -> Refusal:
             pool.holder,
             spent=pool.label is not None and not pool.held,
         )
-        for leg, pool in zip(command.legs, pools, strict=True)
+        for leg, pool in zip(levels, pools, strict=True)
         if leg.quantity > pool.available
     ]
     return Refusal(Reason.INSUFFICIENT_CAPACITY, shortfalls[0].pool, tuple(shortfalls))
@@ -153,28 +189,39 @@ def bounds_reached(view: View, new_pools: int) -> Reason | None:
     return None
 
 
-def grant(view: View, command: PlaceHold | Consume, pools: list[Pool], deadline: Slot | None, now: Slot) -> StoredHold:
+def create_missing(view: View, command: PlaceHold | Consume, pools: list[Pool], now: Slot) -> list[Pool]:
+    """Create those of these pools that do not exist yet, parents first; returns all of them as they are then."""
+    for pool in sorted([pool for pool in pools if pool.version == 0], key=lambda pool: pool.id):
+        view.grown[0] += 1
+        created = moved(pool, now, fence=pool.fence).pool
+        effects = with_child(view, Effect(created, total=pool.total), now, 1)
+        record(view, Action.POOL_CREATED, pool.id, now, command, effects=effects)
+    return [view.pools.get(pool.key) or pool for pool in pools]
+
+
+def grant(
+    view: View,
+    command: PlaceHold | Consume,
+    levels: tuple[Leg, ...],
+    above: tuple[Level, ...],
+    pools: list[Pool],
+    deadline: Slot | None,
+    now: Slot,
+) -> StoredHold:
     """Every rung is passed: record the hold."""
     assert command.id is not None
     assert command.owner is not None
     fence = 1 + (pools[0].fence if len(pools) == 1 else max([pool.fence for pool in pools]))
     effects: list[Effect] = []
-    held: list[HeldLeg] = []
-    closes = last_end(pools)
-    for leg, pool in zip(command.legs, pools, strict=True):
-        if pool.version == 0:
-            view.grown[0] += 1
-            effect = moved(pool, now, fence=pool.fence)
-            record(view, Action.POOL_CREATED, pool.id, now, command,
-                   effects=(Effect(effect.pool, total=pool.total),))  # fmt: skip
-            pool = effect.pool
+    for leg, pool in zip(levels, pools, strict=True):
         effect = moved(pool, now, held=leg.quantity, fence=fence)
         effects.append(effect if pool.label is None else linked(effect, None, command.id))
-        held.append(HeldLeg(leg.pool, leg.quantity, leg.quantity))
+    if command.account is not None:
+        effects = [counted(view, effect, command.account, effect.held) for effect in effects]
     hold = StoredHold(
         command.tenant,
         command.id,
-        tuple(held),
+        tuple([HeldLeg(leg.pool, leg.quantity, leg.quantity) for leg in command.legs]),
         hash_owner(command.owner),
         now,
         fence,
@@ -183,10 +230,12 @@ def grant(view: View, command: PlaceHold | Consume, pools: list[Pool], deadline:
         actor=command.actor,
         correlation_id=command.correlation_id,  # type: ignore[arg-type]  # text by now
         metadata=None if command.metadata is None else canonical_json(command.metadata),
-        closes=closes,
+        closes=last_end(pools),
+        account=command.account,
+        above=above,
     )
     view.grown[1] += 1
-    record(view, HOLD_HELD, command.id, now, command, effects=tuple(effects), hold=hold)
+    record(view, HOLD_HELD, command.id, now, command, effects=tuple(effects), hold=hold, forced=command.force)
     return hold
 
 

@@ -1,15 +1,16 @@
-"""CreatePool, ResizePool, RemovePool, ArchivePool, UnarchivePool, and the removal of idle on-demand pools."""
+"""CreatePool, ResizePool, LimitPool, RemovePool, ArchivePool, UnarchivePool, and the removal of idle on-demand pools."""
 
 from __future__ import annotations
 
 from msgspec import structs
 
-from ..commands import ArchivePool, Command, CreatePool, RemovePool, ResizePool, UnarchivePool
+from ..commands import ArchivePool, Command, CreatePool, LimitPool, RemovePool, ResizePool, UnarchivePool
 from ..entries import Action, Effect
 from ..model import Key, Pool, Slot
 from ..outcomes import Done, Outcome, Reason, Refusal
+from ..trees import parent_of
 from ..view import View
-from .recording import moved, record
+from .recording import moved, record, with_child
 
 
 def create_pool(view: View, command: CreatePool, now: Slot) -> Outcome:
@@ -20,11 +21,15 @@ def create_pool(view: View, command: CreatePool, now: Slot) -> Outcome:
     limit = view.limits.max_pools
     if limit is not None and view.loaded.counts.pools + view.grown[0] >= limit:
         return Refusal(Reason.POOL_TABLE_FULL, command.id, found=limit)
+    parent = parent_of(command.id)
+    if parent is not None and view.pools.get((command.tenant, parent)) is None:
+        return Refusal(Reason.POOL_NOT_FOUND, parent)
     floor = view.fence_floor(command.tenant)
     pool = Pool(command.tenant, command.id, command.total, fence=floor, slot=now, on_demand=command.on_demand,
-                label=command.label, floor=floor)  # fmt: skip
+                label=command.label, floor=floor, per_account=command.per_account, line=command.line)  # fmt: skip
     view.grown[0] += 1
-    record(view, Action.POOL_CREATED, pool.id, now, command, effects=(Effect(pool, total=pool.total),))
+    effects = with_child(view, Effect(pool, total=pool.total), now, 1)
+    record(view, Action.POOL_CREATED, pool.id, now, command, effects=effects)
     return Done(slot=now, pool=pool)
 
 
@@ -44,12 +49,26 @@ def resize_pool(view: View, command: ResizePool, now: Slot) -> Outcome:
     return Done(slot=now, pool=effect.pool)
 
 
+def limit_pool(view: View, command: LimitPool, now: Slot) -> Outcome:
+    """Set a new limit per account. Accounts that use more keep what they have."""
+    pool = view.pools.get((command.tenant, command.id))
+    if pool is None:
+        return Refusal(Reason.POOL_NOT_FOUND, command.id)
+    if command.if_version is not None and command.if_version != pool.version:
+        return Refusal(Reason.VERSION_CONFLICT, pool.id, found=pool.version)
+    if command.per_account == pool.per_account:
+        return Done(slot=now, pool=pool)
+    effect = moved(structs.replace(pool, per_account=command.per_account), now)
+    record(view, Action.POOL_LIMITED, pool.id, now, command, effects=(effect,))
+    return Done(slot=now, pool=effect.pool)
+
+
 def remove_pool(view: View, command: RemovePool, now: Slot) -> Outcome:
     """Remove the pool, if nothing of it is in use. The answer is the pool as it was."""
     pool = view.pools.get((command.tenant, command.id))
     if pool is None:
         return Refusal(Reason.POOL_NOT_FOUND, command.id)
-    if pool.held or pool.consumed:
+    if pool.held or pool.consumed or pool.waiting or pool.children:
         return Refusal(Reason.POOL_IN_USE, pool.id, found=pool.held + pool.consumed)
     take_away(view, pool, now, command)
     return Done(slot=now, pool=pool)
@@ -82,7 +101,7 @@ def take_away(view: View, pool: Pool, now: Slot, command: Command) -> None:
     """Remove a pool with whatever was consumed; its fence becomes the floor for later pools of its tenant."""
     view.grown[0] -= 1
     gone = moved(pool, now, total=-pool.total)
-    record(view, Action.POOL_REMOVED, pool.id, now, command, effects=(gone,), removed=True)
+    record(view, Action.POOL_REMOVED, pool.id, now, command, effects=with_child(view, gone, now, -1), removed=True)
 
 
 def remove_idle_pools(view: View, keys: list[Key], now: Slot, *, pressed: bool = False) -> None:

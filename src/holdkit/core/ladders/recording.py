@@ -8,6 +8,8 @@ from ..commands import Command
 from ..entries import Action, Change, Effect, Entry
 from ..fold import fold
 from ..model import HeldLeg, Pool, Record, Slot, State, StoredHold
+from ..outstanding import Level, Tally, tallied
+from ..trees import parent_of
 from ..view import View
 
 
@@ -20,12 +22,26 @@ def moved(
     total: int = 0,
     loose: int = 0,
     fence: int | None = None,
+    waiting: int = 0,
+    children: int = 0,
 ) -> Effect:
     """The pool with its counters changed, and the deltas."""
     after = Pool(pool.tenant, pool.id, pool.total + total, pool.held + held, pool.consumed + consumed,
                  pool.fence if fence is None else fence, now, pool.version + 1, pool.on_demand, pool.label, pool.closes,
-                 pool.holder, pool.entity, pool.archived, pool.loose + loose, pool.floor)  # fmt: skip
-    return Effect(after, total, held, consumed, loose)
+                 pool.holder, pool.entity, pool.archived, pool.loose + loose, pool.floor,
+                 pool.waiting + waiting, pool.last_number, pool.children + children, pool.per_account, pool.line)  # fmt: skip
+    return Effect(after, total, held, consumed, loose, waiting, children)
+
+
+def counted(view: View, effect: Effect, account: str | None, used: int, *, loose: int = 0) -> Effect:
+    """The same effect with the account's tally on this pool changed too."""
+    pool = effect.pool
+    if tallied(pool.id, account) is None or not (used or loose):
+        return effect
+    assert account is not None
+    before = view.tallies.get((pool.tenant, pool.id, account)) or Tally(account, 0)
+    tally = Tally(account, before.used + used, before.loose + loose)
+    return structs.replace(effect, used=used, loose=loose, tally=tally)
 
 
 def linked(effect: Effect, entity: str | None, holder: str | None = None) -> Effect:
@@ -34,14 +50,25 @@ def linked(effect: Effect, entity: str | None, holder: str | None = None) -> Eff
     if pool.label is None:
         return effect
     after = structs.replace(pool, entity=entity, holder=pool.holder if holder is None else holder)
-    return Effect(after, effect.total, effect.held, effect.consumed, effect.loose)
+    return structs.replace(effect, pool=after)
+
+
+def with_child(view: View, effect: Effect, now: Slot, more: int) -> tuple[Effect, ...]:
+    """The effect of creating or removing a pool, and that on its parent, which counts its children."""
+    pool = effect.pool
+    parent = parent_of(pool.id)
+    if parent is None:
+        return (effect,)
+    above = view.pools.get((pool.tenant, parent))
+    assert above is not None, "a pool is created below an existing one, and that is not removed before it"
+    return effect, moved(above, max(now, above.slot), children=more)
 
 
 def became(
     hold: StoredHold,
     legs: tuple[HeldLeg, ...],
     *,
-    state: State = State.HELD,
+    state: State | None = None,
     ended_at: Slot | None = None,
     deadline: Slot | None = None,
     endless: bool = False,
@@ -49,11 +76,12 @@ def became(
     entity: str | None = None,
     last_op: str | None = None,
     returned_at: Slot | None = None,
+    above: tuple[Level, ...] | None = None,
 ) -> Change:
     """The changed fields of a hold; others stay. `endless` removes the deadline."""
     reason = command.reason if command is not None else None
     return Change(
-        state=state,
+        state=hold.state if state is None else state,
         was=hold.state,
         version=hold.version + 1,
         legs=legs,
@@ -64,6 +92,7 @@ def became(
         reason=hold.reason if reason is None else reason,
         last_op=hold.last_op if last_op is None else last_op,
         returned_at=hold.returned_at if returned_at is None else returned_at,
+        above=hold.above if above is None else above,
     )
 
 

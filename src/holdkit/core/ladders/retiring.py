@@ -10,12 +10,14 @@ from __future__ import annotations
 from enum import IntEnum
 
 from ..commands import Command, ReturnToPool
-from ..entries import Action
-from ..model import Key, Limits, Slot, State, StoredHold
+from ..entries import Action, Effect
+from ..model import Key, Limits, Pool, Slot, StoredHold
 from ..outcomes import Done, Outcome, Reason, Refusal, Shortfall
+from ..outstanding import tallied
+from ..trees import ancestors
 from ..view import View
-from .ending import pools_of
-from .recording import linked, moved, record
+from .levels import pools_of
+from .recording import counted, linked, moved, record
 
 
 class Keeping(IntEnum):
@@ -32,7 +34,7 @@ class Keeping(IntEnum):
 def keeping(hold: StoredHold) -> tuple[Keeping, Slot] | None:
     """The rule for a hold, and the slot from which it counts; None while any of its units is held."""
     since = hold.changed_at
-    if hold.state is State.HELD or since is None or hold.open:
+    if hold.live or since is None or hold.open:
         return None
     if not hold.consumes:
         return Keeping.ENDED, since
@@ -68,7 +70,7 @@ def retire(view: View, hold: StoredHold, now: Slot) -> None:
     pools = pools_of(view, hold)
     slot = max([now, *(pool.slot for pool in pools)])
     effects = tuple(
-        moved(pool, slot, loose=leg.consumed)
+        _loosened(view, pool, hold.account, slot, leg.consumed)
         for leg, pool in zip(hold.legs, pools, strict=True)
         if leg.consumed and pool.version
     )
@@ -76,14 +78,31 @@ def retire(view: View, hold: StoredHold, now: Slot) -> None:
     record(view, Action.HOLD_RETIRED, hold.id, slot, clockwork, effects=effects)
 
 
+def _loosened(view: View, pool: Pool, account: str | None, now: Slot, units: int) -> Effect:
+    """Units become loose: the account's, or nobody's."""
+    if tallied(pool.id, account) is None:
+        return moved(pool, now, loose=units)
+    return counted(view, moved(pool, now), account, 0, loose=units)
+
+
 def return_to_pool(view: View, command: ReturnToPool, now: Slot) -> Outcome:
     """Loose units become available again; units of an existing hold are returned only by that hold."""
     pool = view.pools.get((command.tenant, command.id))
     if pool is None:
         return Refusal(Reason.POOL_NOT_FOUND, command.id)
-    if command.quantity > pool.loose:
-        short = Shortfall(pool.id, command.quantity, pool.loose, pool.consumed, pool.label)
-        return Refusal(Reason.QUANTITY_EXCEEDS_CONSUMED, pool.id, (short,), found=pool.loose)
-    effect = linked(moved(pool, now, consumed=-command.quantity, loose=-command.quantity), None)
-    record(view, Action.POOL_RETURNED, pool.id, now, command, effects=(effect,), forced=True)
-    return Done(slot=now, pool=effect.pool)
+    account, quantity = command.account, command.quantity
+    tally = None if account is None else view.tallies.get((command.tenant, pool.id, account))
+    loose = pool.loose if account is None else 0 if tally is None else tally.loose
+    if quantity > loose:
+        short = Shortfall(pool.id, quantity, loose, pool.consumed, pool.label)
+        return Refusal(Reason.QUANTITY_EXCEEDS_CONSUMED, pool.id, (short,), found=loose)
+    if account is None:
+        effects = [linked(moved(pool, now, consumed=-quantity, loose=-quantity), None)]
+    else:
+        effects = [counted(view, moved(pool, now, consumed=-quantity), account, -quantity, loose=-quantity)]
+    for name in ancestors(pool.id):
+        above = view.pools.get((command.tenant, name))
+        assert above is not None, "a pool with children is never removed"
+        effects.append(counted(view, moved(above, now, consumed=-quantity), account, -quantity))
+    record(view, Action.POOL_RETURNED, pool.id, now, command, effects=tuple(effects), forced=True)
+    return Done(slot=now, pool=effects[0].pool)

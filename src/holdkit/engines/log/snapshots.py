@@ -13,6 +13,7 @@ from msgspec import Struct
 
 from ...core.model import Pool, Record, Slot, StoredHold
 from ...core.outcomes import Operation
+from ...core.outstanding import Tally, TallyKey
 from ..resident.tables import Tables
 from .disk import Disk, Reading
 from .segments import decode_frame, encode_frame
@@ -44,6 +45,7 @@ class Chunk(Struct, frozen=True, array_like=True, gc=False):
     operations: list[Operation] = []
     records: list[Record] = []
     fence_floors: list[tuple[str, int]] = []
+    tallies: list[tuple[TallyKey, Tally]] = []
 
 
 _encoder: Final = msgspec.msgpack.Encoder()
@@ -60,10 +62,10 @@ def chunks_of(tables: Tables) -> Iterator[Chunk]:
     """Every row, a few thousand at a time."""
     pools, holds = list(tables.pools.values()), list(tables.holds.values())
     operations, records = list(tables.operations.values()), list(tables.records.values())
-    floors = list(tables.fence_floors.items())
-    for start in range(0, max(len(pools), len(holds), len(operations), len(records), len(floors)), CHUNK):
+    floors, tallies = list(tables.fence_floors.items()), list(tables.tallies.items())
+    for start in range(0, max(len(pools), len(holds), len(operations), len(records), len(floors), len(tallies)), CHUNK):
         part = slice(start, start + CHUNK)
-        yield Chunk(pools[part], holds[part], operations[part], records[part], floors[part])
+        yield Chunk(pools[part], holds[part], operations[part], records[part], floors[part], tallies[part])
 
 
 def write_snapshot(
@@ -146,5 +148,7 @@ def _tables_of(about: Snapshot, chunks: list[Chunk]) -> Tables:
         for record in chunk.records:
             tables.put_record(record.key, record)
         tables.fence_floors.update(chunk.fence_floors)
+        for key, tally in chunk.tallies:
+            tables.put_tally(key, tally)
     tables.last_slot = about.last_slot
     return tables

@@ -21,6 +21,7 @@ from ...core.entries import Entry
 from ...core.lanes import lane_of_operation, lane_of_pool, lane_of_record
 from ...core.limits import LIMITS_KEY
 from ...core.model import Key, Limits, Pool, Record, RecordKey, Slot, StoredHold
+from ...core.outstanding import OpenLeg, Tally, TallyKey
 from ..whole_journal import Meter, Progress, Spill
 from .connections import PipelineConnection
 from .driver import ROLLBACK, Row
@@ -170,7 +171,11 @@ class StoredRows:
         """Every record."""
         return self.meter.watch(_last_of_each(map(self._record, self._connection.fetch_each("audit_records"))))
 
-    def each_leg(self) -> Iterator[Found[LegKey, int]]:
+    def each_tally(self) -> Iterator[Found[TallyKey, Tally]]:
+        """Every tally."""
+        return iter(())
+
+    def each_leg(self) -> Iterator[Found[LegKey, OpenLeg]]:
         """Every leg's outstanding units."""
         return self.meter.watch(_last_of_each(map(self._leg, self._connection.fetch_each("audit_legs"))))
 
@@ -206,11 +211,11 @@ class StoredRows:
         lane = lane_of_record(record.key, self._lanes)
         return record.key, record, _unless("records", row_name(record.key), "lane", row[6], lane)
 
-    def _leg(self, row: Row) -> Found[LegKey, int]:
+    def _leg(self, row: Row) -> Found[LegKey, OpenLeg]:
         tenant, pool, deadline, hold, units, lane = row
         expected = lane_of_pool((tenant, pool), self._lanes)
         found = () if lane == expected else _unless("legs", leg_name(tenant, pool, hold), "lane", lane, expected)
-        return (tenant, pool, deadline, hold), units, found
+        return (tenant, pool, deadline, hold), OpenLeg(units), found
 
 
 def _last_of_each(rows: Iterator[Found[K, V]]) -> Iterator[Found[K, V]]:

@@ -19,8 +19,8 @@ from typing import TypeAlias
 from msgspec import Struct, structs
 
 from ...core.commands import Group, Sweep
-from ...core.decide import Needs, needs
 from ...core.lanes import lane_of_hold, lane_of_operation, lane_of_pool, lane_of_record
+from ...core.needs import Needs, needs
 from ...core.outcomes import Done, Outcome, Position
 from ...errors import HoldkitError
 from ..port import Applied

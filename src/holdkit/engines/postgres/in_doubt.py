@@ -23,8 +23,8 @@ from typing import Final
 from msgspec import Struct
 
 from ...core.commands import Group
-from ...core.decide import needs
 from ...core.lanes import lane_of_hold, lane_of_pool
+from ...core.needs import needs
 from ...core.outcomes import Outcome, Reason, Refusal
 from ...errors import Overloaded
 from .database import BatchOptions

@@ -14,10 +14,11 @@ import msgspec
 from msgspec import Struct
 
 from ...core.commands import Group
-from ...core.decide import NOTHING_DUE, Needs, SweepList, needs
+from ...core.decide import NOTHING_DUE, SweepList
 from ...core.ladders.finding import prunable
 from ...core.lanes import lane_of_hold, lane_of_pool
 from ...core.model import Key, Limits, Pool, Record, RecordKey, Slot, StoredHold
+from ...core.needs import Needs, needs
 from ...core.outcomes import Operation
 from ...core.view import NO_FLOORS, Counts, DueLeg, Loaded
 from ..port import AddLate

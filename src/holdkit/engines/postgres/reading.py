@@ -19,6 +19,8 @@ from ...core.lanes import lane_of_hold, lane_of_pool, lane_of_record
 from ...core.model import Pool, Record, Slot, StoredHold
 from ...core.pages import Page, hold_bytes, page_of, record_bytes, text_bytes
 from ...core.reading import (
+    NOTHING_ON_POOL,
+    DueOnPool,
     FindHold,
     FindPool,
     FindPools,
@@ -78,7 +80,7 @@ def query_one(name: str, parameters: Sequence[Any] = ()) -> Script[list[Row]]:
 
 
 def _pool(row: Row) -> Pool:
-    return seen_pool(pool_of(row), row[16] or 0)
+    return seen_pool(pool_of(row), DueOnPool(row[16]) if row[16] else NOTHING_ON_POOL)
 
 
 def find_pool(options: BatchOptions, query: FindPool) -> Script[Pool | None]:

@@ -73,7 +73,7 @@ def repair_statements(repaired: RepairedRows, limits: Limits, lanes: int, stamp:
     """Every row that differs is deleted, and inserted as it should be. The lane heads come last, as everywhere."""
     pools = [new_pool_row(pool, lanes) for pool in repaired.pools.values() if pool is not None]
     holds = [new_hold_row(hold, lanes) for hold in repaired.holds.values() if hold is not None]
-    legs = [(lane_of_pool(key[:2], lanes), *key, units) for key, units in repaired.legs.items() if units]
+    legs = [(lane_of_pool(key[:2], lanes), *key, leg.units) for key, leg in repaired.legs.items() if leg is not None]
     records = [record_row(record, lanes) for record in repaired.records.values() if record is not None]
     floors = [(lane, *row) for lane in range(lanes) for row in sorted(repaired.fence_floors.items()) if row[1]]
     statements: list[Statement] = [

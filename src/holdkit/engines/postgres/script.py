@@ -30,11 +30,12 @@ import msgspec
 from msgspec import Struct
 
 from ...core.commands import Consume, Group, PlaceHold, Sweep
-from ...core.decide import Needs, decide_group, decide_groups, needs
+from ...core.decide import decide_group, decide_groups
 from ...core.ladders.expiry import backlog, return_backlog
 from ...core.lanes import lane_of_record
 from ...core.limits import LIMITS_KEY
 from ...core.model import Key, Limits, Slot
+from ...core.needs import Needs, needs
 from ...core.outcomes import Done, Outcome, Position
 from ...core.table_bounds import overflow, retirements, spare, unnamed
 from ...core.touching import groups_put_off

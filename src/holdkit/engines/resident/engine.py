@@ -14,16 +14,18 @@ from typing import Any, TypeVar, cast
 from ...core.audit import audit
 from ...core.audit_rows import Difference, Folded, Stored
 from ...core.commands import Group, Sweep
-from ...core.decide import NOTHING_DUE, Needs, SweepList, decide_groups, needs
+from ...core.decide import NOTHING_DUE, SweepList, decide_groups
 from ...core.ladders.expiry import backlog, own_time, return_backlog
 from ...core.ladders.finding import prunable
 from ...core.limits import LIMITS_KEY
+from ...core.line_loading import lines_to_load
 from ...core.model import SECOND, Key, Limits, Slot
+from ...core.needs import Needs, needs
 from ...core.reading import Query, ReadGeneration
 from ...core.retention import retired_until
 from ...core.table_bounds import overflow, portion, retirements, spare, unnamed
 from ...core.touching import groups_put_off
-from ...core.view import Counts, Loaded, View
+from ...core.view import NOBODY, Counts, Loaded, LoadLine, View
 from ...errors import EngineError, InvalidRequest, Overloaded, PromiseBroken
 from ..clocks import Clock, wall_clock
 from ..deadlines import within
@@ -41,6 +43,9 @@ BOUNDED = Limits(max_pools=100_000, max_holds=100_000, max_operations=100_000)
 
 PRUNED = 1_000
 """Rows of each kind that one batch prunes at most."""
+
+FED_LINES = 100
+"""Lines that one sweep feeds at most, besides those of the pools on which it returns units."""
 
 SWEPT_POOLS = 100
 """Empty pools that one sweep removes at most."""
@@ -91,13 +96,15 @@ class ResidentEngine:
             wanted = needs(groups)
             self._make_room(wanted, slot)
             self._return_backlog(wanted, slot)
-            view = self._view(slot)
-            outcomes = decide_groups(view, groups, self._sweep_list(wanted.sweep, slot))
+            listed = self._sweep_list(wanted.sweep, slot)
+            view = self._view(slot, self._lines(groups, wanted, listed, slot))
+            outcomes = decide_groups(view, groups, listed)
             self._write(view)
             wrote = bool(view.entries or view.operations.changed)
             later = groups_put_off(view, groups, outcomes) if view.put_off else frozenset()
             positions = positions_of(outcomes, view.numbers)
-            return Applied(outcomes, self._journal.last_seq, wrote, put_off=later, positions=positions)
+            unfed = tuple(sorted(view.unfed))
+            return Applied(outcomes, self._journal.last_seq, wrote, put_off=later, positions=positions, unfed=unfed)
 
     def lend(self, work: Callable[[Lent], T]) -> T:
         """Run `work` while nobody else writes. There is no SQL, so what it applies is done at once."""
@@ -156,11 +163,11 @@ class ResidentEngine:
             self._check_open()
             tables = self._tables
             legs = {
-                (tenant, pool, tables.holds[tenant, hold].leg_deadline, hold): units
+                (tenant, pool, tables.holds[tenant, hold].leg_deadline, hold): leg
                 for (tenant, pool), holds in tables.legs.items()
-                for hold, units in holds.items()
+                for hold, leg in holds.items()
             }
-            stored = Stored(tables.pools, tables.holds, tables.records, legs, tables.fence_floors)
+            stored = Stored(tables.pools, tables.holds, tables.records, legs, tables.fence_floors, tables.tallies)
             now = max(self.clock(), tables.last_slot)
             meter = Meter(progress, self._journal.last_seq)
             found = list(
@@ -175,7 +182,24 @@ class ResidentEngine:
 
     # One transaction
 
-    def _view(self, slot: Slot) -> View:
+    def _lines(self, groups: Sequence[Group], wanted: Needs, listed: SweepList, slot: Slot) -> LoadLine | None:
+        """How to load the lines of the pools that a batch touches; None if nobody waits anywhere, and nobody may begin to."""
+        tables = self._tables
+        if not tables.lines:
+            return None
+        ending = [tables.holds[key] for key in listed.holds]
+        touched = {
+            *self._touched(wanted, slot),
+            *listed.lines,
+            *((one.tenant, name) for one in ending for name in one.pools),
+        }
+        pools = {key: pool for key in touched if (pool := tables.pools.get(key)) is not None}
+        horizon = max(slot, tables.last_slot)
+        due = {key: tables.due(key, horizon) for key in pools if key in tables.lines}
+        wanted_lines = lines_to_load(groups, pools, tables.holds, due, self.limits, ending)
+        return lambda pool: tables.front(pool, load.limit, load.most) if (load := wanted_lines.get(pool)) else NOBODY
+
+    def _view(self, slot: Slot, line: LoadLine | None = None) -> View:
         tables, limits = self._tables, self.limits
         horizon = max(slot, tables.last_slot)
         counts = Counts(len(tables.pools), tables.live_at(slot), tables.operations.after(slot))
@@ -191,6 +215,8 @@ class ResidentEngine:
             limits=limits,
             fence_floors=tables.fence_floors,
             counts=counts,
+            tallies=tables.tallies,
+            line=line,
         )
         return View(loaded)
 
@@ -212,6 +238,8 @@ class ResidentEngine:
                 tables.put_hold(hold)
             elif hold_key in tables.holds:
                 tables.drop_hold(hold_key)
+        for tally_key, tally in view.tallies.changed.items():
+            tables.put_tally(tally_key, tally)
         for operation in view.operations.changed.values():
             assert operation is not None, "the core never removes an operation"
             tables.operations.put(operation)
@@ -245,7 +273,7 @@ class ResidentEngine:
         for key in wanted.standing:
             hold = self._tables.holds.get(key)
             if hold is not None and not prunable(hold, self.limits, slot):  # as the core's own `touched`
-                pools.update((hold.tenant, leg.pool) for leg in hold.legs)
+                pools.update((hold.tenant, name) for name in hold.pools)
         return sorted(pools)
 
     def _sweep_list(self, limit: int, slot: Slot) -> SweepList:
@@ -253,10 +281,11 @@ class ResidentEngine:
             return NOTHING_DUE
         tables, limits = self._tables, self.limits
         holds, more = tables.due_holds(slot, limit, limits.max_due)
-        old = ((key, len(tables.holds[key].legs)) for key in tables.retiring(limit + 1, slot, limits))
+        old = ((key, len(tables.holds[key].pools)) for key in tables.retiring(limit + 1, slot, limits))
         retiring, left = portion(old, limit, limits.max_due)
         pools = tables.idle_pools(SWEPT_POOLS, slot, limits.retention)
-        return SweepList(holds, pools, more or left, retiring=retiring)
+        lines = tables.waiting_pools(FED_LINES) if tables.lines else []
+        return SweepList(holds, pools, more or left, retiring=retiring, lines=lines)
 
     def _make_room(self, wanted: Needs, slot: Slot) -> None:
         """Where a bounded table would overflow with rows that only a sweep can end, sweep first: people forget."""

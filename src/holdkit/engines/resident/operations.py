@@ -72,13 +72,14 @@ class Grant(Struct, frozen=True, gc=False):
 
     fingerprint: str
     until: Slot
+    slot: Slot
     hold: StoredHold
     seq: int
     token: str
 
     def whole(self, key: Key) -> Operation:
         """As the core knows it."""
-        outcome = Done(self.hold.held_at, self.hold, token=self.token)
+        outcome = Done(self.slot, self.hold, token=self.token)
         return Operation(key[0], key[1], self.fingerprint, self.until, outcome, self.seq)
 
 
@@ -115,7 +116,9 @@ class Operations(Mapping[Key, Operation]):
         if before is not None:
             self.ends.take_out(before.until, key)
         if isinstance(outcome, Done) and outcome.hold is not None and outcome.token is not None:  # a hold just placed
-            self._rows[key] = Grant(operation.fingerprint, until, outcome.hold, operation.seq, outcome.token)
+            self._rows[key] = Grant(
+                operation.fingerprint, until, outcome.slot, outcome.hold, operation.seq, outcome.token
+            )
         else:
             self._rows[key] = operation
         self.ends.file(until, key)

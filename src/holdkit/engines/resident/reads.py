@@ -14,9 +14,12 @@ from ...core.audit import Numbered
 from ...core.model import Key, Limits, Pool, Record, Slot, State, StoredHold
 from ...core.pages import Page, hold_bytes, page_of, record_bytes
 from ...core.reading import (
+    NOTHING_ON_POOL,
     ROW_BYTES,
+    CountAhead,
     CountEntries,
     CountRows,
+    DueOnPool,
     EntryCount,
     FindEnds,
     FindEntries,
@@ -30,6 +33,8 @@ from ...core.reading import (
     ListPools,
     ListRecords,
     ListTenants,
+    ListUsage,
+    NextDeadline,
     Query,
     ReadClock,
     ReadHistory,
@@ -38,11 +43,13 @@ from ...core.reading import (
     RowCount,
     Survey,
     TakeSurvey,
+    Usage,
     entry_of,
     row_bytes,
     seen_hold,
     seen_pool,
 )
+from ...core.trees import ancestors
 from .tables import Tables
 
 
@@ -95,15 +102,28 @@ class Reader(Struct, frozen=True):
 
     def pool(self, row: Pool) -> Pool:
         """The pool, with its due legs counted as returned."""
-        due = self.tables.due(row.key, max(self.slot, row.slot))
-        units = self.tables.legs.get(row.key, {})
-        return seen_pool(row, sum(units[hold_id] for _, hold_id in due))
+        due = self._due(row)
+        above = [self.tables.pools[row.tenant, name] for name in ancestors(row.id)]
+        return seen_pool(row, due, [(pool, self._due(pool)) for pool in above])
+
+    def _due(self, row: Pool) -> DueOnPool:
+        """What is due on a pool at its own time, and whether its line lets a plain hold pass."""
+        now = max(self.slot, row.slot)
+        legs = self.tables.legs.get(row.key, {})
+        due = [legs[hold_id] for _, hold_id in self.tables.due(row.key, now)]
+        if not due and not row.waiting:
+            return NOTHING_ON_POOL
+        waits = any(not self._over(row, hold, now) for hold in self.tables.asking(row.key, row.total))
+        return DueOnPool(sum([leg.units for leg in due]), sum([1 for leg in due if leg.waiting]), waits)
+
+    def _over(self, pool: Pool, hold_id: str, now: Slot) -> bool:
+        return self.tables.holds[pool.tenant, hold_id].due(now)
 
     def hold(self, row: StoredHold | None) -> StoredHold | None:
         """The hold as a command would find it: at the present slot, or at the slot of one of its pools if that is later."""
         if row is None:
             return None
-        pools = (self.tables.pools.get((row.tenant, leg.pool)) for leg in row.legs)
+        pools = (self.tables.pools.get((row.tenant, name)) for name in row.pools)
         return seen_hold(row, self.limits, max([self.slot, *(pool.slot for pool in pools if pool is not None)]))
 
 
@@ -153,6 +173,45 @@ def list_holds(reader: Reader, query: ListHolds) -> Page[StoredHold]:
     return page_of(found, hold_bytes, query.limit, query.max_bytes)
 
 
+def count_ahead(reader: Reader, query: CountAhead) -> int | None:
+    """Those who wait in front of a hold, as far as their time is not over."""
+    hold = find_hold(reader, FindHold(query.key))
+    if hold is None or hold.state is not State.WAITING:
+        return None
+    tenant, pool = hold.tenant, hold.legs[0].pool
+    line = reader.tables.lines[tenant, pool]
+    row = reader.tables.pools[tenant, pool]
+    now = max(reader.slot, row.slot)
+    ahead = (
+        one for number, one in line if number < (hold.number or 0) and not reader.tables.holds[tenant, one].due(now)
+    )
+    return sum(1 for _ in islice(ahead, query.limit))
+
+
+def next_deadline(reader: Reader, query: NextDeadline) -> Slot | None:
+    """The first deadline on a pool."""
+    order = reader.tables.deadlines.get(query.key)
+    return order.slots[0] if order else None
+
+
+def list_usage(reader: Reader, query: ListUsage) -> list[Usage]:
+    """What an account uses, by pool, as far as it is not due."""
+    tables, account = reader.tables, query.account
+    pools = tables.accounts.get((query.tenant, account), [])
+    found: list[Usage] = []
+    for name in pools[bisect_right(pools, query.after) :]:
+        row = tables.pools[query.tenant, name]
+        legs = tables.legs.get(row.key, {})
+        due = [legs[hold] for _, hold in tables.due(row.key, max(reader.slot, row.slot))]
+        used = tables.tallies[query.tenant, name, account].used
+        used -= sum([leg.units + leg.waiting for leg in due if leg.account == account])
+        if used:
+            found.append(Usage(name, used, row.per_account))
+        if len(found) == query.limit:
+            break
+    return found
+
+
 def find_record(reader: Reader, query: FindRecord) -> Record | None:
     """One record."""
     return reader.tables.records.get(query.key)
@@ -186,7 +245,7 @@ def count_rows(reader: Reader, query: CountRows) -> RowCount:
     keys = [key for key in table if key[0] == query.tenant]
     sample = [len(msgspec.json.encode(table[key])) for key in keys[:SAMPLE]]
     average = ROW_BYTES + sum(sample) / max(1, len(sample))
-    live = sum(reader.tables.holds[key].state is State.HELD for key in keys) if query.table == "holds" else 0
+    live = sum(reader.tables.holds[key].live for key in keys) if query.table == "holds" else 0
     return RowCount(len(keys), round(average * len(keys)), live=live)
 
 
@@ -244,7 +303,7 @@ def take_survey(reader: Reader, _query: TakeSurvey) -> Survey:
     """Counts for `doctor` and statistics."""
     tables, now, end = reader.tables, reader.slot, reader.journal.end()
     due, _ = tables.due_holds(now, 1, 1)
-    live = sum(1 for hold in tables.holds.values() if hold.state is State.HELD and not hold.due(now))
+    live = sum(1 for hold in tables.holds.values() if hold.live and not hold.due(now))
     oldest = tables.holds[due[0]].deadline if due else None
     latest = max([pool.slot for pool in tables.pools.values()], default=None)
     return Survey(len(tables.pools), live, 0 if end is None else end.seq, oldest, now, latest)
@@ -268,6 +327,9 @@ ANSWERS: Final[dict[type[Query[Any]], Callable[[Reader, Any], Any]]] = {
     ListPools: list_pools,
     FindHold: find_hold,
     ListHolds: list_holds,
+    CountAhead: count_ahead,
+    NextDeadline: next_deadline,
+    ListUsage: list_usage,
     FindRecord: find_record,
     ReadClock: read_clock,
     ListRecords: list_records,

@@ -6,17 +6,18 @@ Decides nothing: the core says what is due, live or retired; the indexes here on
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections.abc import Iterator
 from heapq import merge
 from itertools import islice
 from typing import Final
 
 from ...core.ladders.retiring import Keeping, keeping, kept_for
-from ...core.model import Key, Limits, Pool, Record, RecordKey, Slot, State, StoredHold
+from ...core.model import Key, Limits, Pool, Record, RecordKey, Slot, StoredHold
+from ...core.outstanding import OpenLeg, Tally, TallyKey
 from ...core.table_bounds import portion
-from ...core.view import DueLeg
+from ...core.view import DueLeg, FrontOfLine
 from .operations import Operations, Order
 
-HELD: Final = State.HELD  # an enum's members are slow to look up
 NO_POOL: Final = Pool("", "", 0)  # stands for a pool that does not exist
 
 
@@ -31,10 +32,13 @@ class Tables:
         self.records: dict[RecordKey, Record] = {}
         self.fence_floors: dict[str, int] = {}  # tenant → the highest fence of its removed pools
         self.last_slot: Slot = 0
-        self.legs: dict[Key, dict[str, int]] = {}  # pool → hold id → outstanding units
+        self.legs: dict[Key, dict[str, OpenLeg]] = {}  # pool → hold id → what is outstanding
+        self.lines: dict[Key, list[tuple[int, str]]] = {}  # pool → numbers and ids of those who wait there, in order
+        self.tallies: dict[TallyKey, Tally] = {}
+        self.accounts: dict[Key, list[str]] = {}  # (tenant, account) → the pools of its tallies, by id
         self.deadlines: dict[Key, Order] = {}  # pool → its holds with a deadline and outstanding legs, by deadline
-        self.held = 0  # holds in state held, with and without a deadline
-        self.live = Order()  # holds in state held with a deadline, by deadline
+        self.held = 0  # holds that have not ended, with and without a deadline
+        self.live = Order()  # holds that have not ended, with a deadline, by deadline
         self.leftover = (
             Order()
         )  # expired holds with outstanding legs (not every pool has been touched since), by deadline
@@ -111,15 +115,15 @@ class Tables:
             index, slot = self._index_of(before)
             if slot is not None:
                 index.take_out(slot, key)
-            self.held -= before.state is HELD
+            self.held -= before.live
         self.holds[key] = hold
-        self.held += hold.state is HELD
+        self.held += hold.live
         index, slot = self._index_of(hold)
         if slot is not None:
             index.file(slot, key)
         if before is None:
             self._put_legs(key, hold)
-        elif before.legs is not hold.legs or before.deadline != hold.deadline:
+        elif before.legs is not hold.legs or (before.deadline, before.state) != (hold.deadline, hold.state):
             self._drop_legs(key, before)
             self._put_legs(key, hold)
 
@@ -131,38 +135,79 @@ class Tables:
         index.take_out(slot, key)
 
     def _index_of(self, hold: StoredHold) -> tuple[Order, Slot | None]:
-        if hold.state is HELD:
+        if hold.live:
             return self.live, hold.deadline
         kept = keeping(hold)
         return (self.leftover, hold.deadline) if kept is None else (self.kept[kept[0]], kept[1])
 
     def _put_legs(self, key: Key, hold: StoredHold) -> None:
-        for leg in hold.legs:
-            if leg.held:
-                pool = (hold.tenant, leg.pool)
-                units = self.legs.get(pool)
-                if units is None:
-                    units = self.legs[pool] = {}
-                units[hold.id] = leg.held
-                if hold.deadline is not None:
-                    order = self.deadlines.get(pool)
-                    if order is None:
-                        order = self.deadlines[pool] = Order()
-                    order.file(hold.deadline, key)
+        for name, leg in hold.open_legs():
+            pool = (hold.tenant, name)
+            legs = self.legs.get(pool)
+            if legs is None:
+                legs = self.legs[pool] = {}
+            legs[hold.id] = leg
+            if leg.number:
+                insort(self.lines.setdefault(pool, []), (leg.number, hold.id))
+            if hold.deadline is not None:
+                order = self.deadlines.get(pool)
+                if order is None:
+                    order = self.deadlines[pool] = Order()
+                order.file(hold.deadline, key)
 
     def _drop_legs(self, key: Key, hold: StoredHold) -> None:
-        for leg in hold.legs:
-            if leg.held:
-                pool = (hold.tenant, leg.pool)
-                units = self.legs[pool]
-                del units[hold.id]
-                if not units:
-                    del self.legs[pool]
-                if hold.deadline is not None:
-                    order = self.deadlines[pool]
-                    order.take_out(hold.deadline, key)
-                    if not order:
-                        del self.deadlines[pool]
+        for name, leg in hold.open_legs():
+            pool = (hold.tenant, name)
+            legs = self.legs[pool]
+            del legs[hold.id]
+            if not legs:
+                del self.legs[pool]
+            if leg.number:
+                self._leave(pool, (leg.number, hold.id))
+            if hold.deadline is not None:
+                order = self.deadlines[pool]
+                order.take_out(hold.deadline, key)
+                if not order:
+                    del self.deadlines[pool]
+
+    def _leave(self, pool: Key, place: tuple[int, str]) -> None:
+        line = self.lines[pool]
+        at = bisect_left(line, place)
+        assert line[at] == place, "a line has lost one of its places"
+        del line[at]
+        if not line:
+            del self.lines[pool]
+
+    # Lines and accounts
+
+    def front(self, pool: Key, limit: int, most: int) -> FrontOfLine:
+        """So many from the front of a line, of those who ask for no more than `most`."""
+        found = list(islice(self.asking(pool, most), limit + 1))
+        return FrontOfLine(found[:limit], len(found) > limit)
+
+    def asking(self, pool: Key, most: int) -> Iterator[str]:
+        """Those who wait at a pool for no more than `most` units, in order."""
+        legs = self.legs.get(pool, {})
+        return (hold for _, hold in self.lines.get(pool, ()) if legs[hold].waiting <= most)
+
+    def waiting_pools(self, limit: int) -> list[Key]:
+        """Pools with a line and with units available, in order of id."""
+        found = (key for key in sorted(self.lines) if self.pools[key].available and not self.pools[key].archived)
+        return list(islice(found, limit))
+
+    def put_tally(self, key: TallyKey, tally: Tally | None) -> None:
+        """Write or remove a tally."""
+        tenant, pool, account = key
+        pools = self.accounts.setdefault((tenant, account), [])
+        at = bisect_left(pools, pool)
+        if tally is not None:
+            if key not in self.tallies:
+                pools.insert(at, pool)
+            self.tallies[key] = tally
+        elif self.tallies.pop(key, None) is not None:
+            del pools[at]
+        if not pools:
+            del self.accounts[tenant, account]
 
     # What is due
 
@@ -179,14 +224,14 @@ class Tables:
         return [(slot, key[1]) for slot, key in order.first(count if limit is None else min(limit, count))]
 
     def live_at(self, now: Slot) -> int:
-        """The number of holds in state held whose deadline has not come."""
+        """The number of holds that have not ended and whose deadline has not come."""
         return self.held - self.live.count(now)
 
     def due_holds(self, now: Slot, limit: int, max_legs: int) -> tuple[list[Key], bool]:
         """Holds with due legs on any pool, in order of (deadline, id), and whether there are more than the limits allow."""
         due = (index.first(index.count(now)) for index in (self.live, self.leftover))
         found = merge(*due, key=lambda due: (due[0], due[1][::-1]))
-        legs = ((key, sum(1 for leg in self.holds[key].legs if leg.held)) for _, key in found)
+        legs = ((key, len(self.holds[key].open_legs())) for _, key in found)
         return portion(legs, limit, max_legs)
 
     # What may be removed

@@ -17,6 +17,7 @@ from ...core.audit import Numbered, audit
 from ...core.audit_rows import Difference, Folded, Found, LegKey, Mismatches, TenantKey, row_name
 from ...core.codec import decode_entry
 from ...core.model import MEANING, Key, Limits, Pool, Record, RecordKey, Slot, StoredHold
+from ...core.outstanding import OpenLeg, Tally, TallyKey
 from ..whole_journal import Meter, Progress, Spill
 from .driver import Driver, Row, migrations
 from .rows import GENERATION, checksum, entry_checksum, hold_of, kept_row, pool_of, record_of
@@ -157,10 +158,14 @@ class Rows:
             record = record_of(row)
             yield record.key, record, ()
 
-    def each_leg(self) -> Iterator[Found[LegKey, int]]:
+    def each_leg(self) -> Iterator[Found[LegKey, OpenLeg]]:
         """Every leg's outstanding units."""
         for *key, units in self.meter.watch(self._driver.each("audit_legs")):
-            yield (key[0], key[1], key[2], key[3]), units, ()
+            yield (key[0], key[1], key[2], key[3]), OpenLeg(units), ()
+
+    def each_tally(self) -> Iterator[Found[TallyKey, Tally]]:
+        """Every tally."""
+        return iter(())
 
 
 def _hold(row: Row) -> Found[Key, StoredHold]:

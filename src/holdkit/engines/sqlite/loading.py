@@ -12,10 +12,11 @@ from typing import cast
 
 from msgspec import Struct
 
-from ...core.decide import NOTHING_DUE, Needs, SweepList
+from ...core.decide import NOTHING_DUE, SweepList
 from ...core.ladders.finding import prunable
 from ...core.ladders.retiring import Keeping, kept_for
 from ...core.model import MAX_SLOT, Key, Limits, Pool, Record, RecordKey, Slot, StoredHold
+from ...core.needs import Needs
 from ...core.outcomes import Operation
 from ...core.table_bounds import portion
 from ...core.view import Counts, DueLeg, Loaded

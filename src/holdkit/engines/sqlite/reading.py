@@ -18,9 +18,11 @@ import msgspec
 from ...core.model import Key, Limits, Pool, Record, Slot, State, StoredHold
 from ...core.pages import Page, hold_bytes, page_of, record_bytes
 from ...core.reading import (
+    NOTHING_ON_POOL,
     ROW_BYTES,
     CountEntries,
     CountRows,
+    DueOnPool,
     EntryCount,
     FindEnds,
     FindEntries,
@@ -130,7 +132,7 @@ def answer(at: At, query: Query[Any]) -> Any:
 
 
 def _pool(row: Row) -> Pool:
-    return seen_pool(pool_of(row), row[16] or 0)
+    return seen_pool(pool_of(row), DueOnPool(row[16]) if row[16] else NOTHING_ON_POOL)
 
 
 def find_pool(at: At, query: FindPool) -> Pool | None:

@@ -58,7 +58,7 @@ def rows_of(repaired: RepairedRows, journal: list[Row]) -> list[Statement]:
             [new_hold_row(hold, int(hold.open)) for hold in repaired.holds.values() if hold is not None],
         ),
         ("delete_legs", [*repaired.legs]),
-        ("insert_legs", [(*key, units) for key, units in repaired.legs.items() if units]),
+        ("insert_legs", [(*key, leg.units) for key, leg in repaired.legs.items() if leg is not None]),
         ("delete_records", [*repaired.records]),
         ("put_records", [record_row(record) for record in repaired.records.values() if record is not None]),
         ("delete_floor", [(tenant,) for tenant in repaired.fence_floors]),

@@ -12,10 +12,11 @@ from collections.abc import Sequence
 from msgspec import Struct
 
 from ...core.commands import Group, Sweep
-from ...core.decide import Needs, SweepList, decide_groups, needs
+from ...core.decide import SweepList, decide_groups
 from ...core.ladders.expiry import backlog, return_backlog
 from ...core.limits import LIMITS_KEY
 from ...core.model import Limits, Slot
+from ...core.needs import Needs, needs
 from ...core.outcomes import Outcome, Position
 from ...core.table_bounds import overflow, retirements, spare, unnamed
 from ...core.touching import groups_put_off

@@ -114,7 +114,7 @@ class ClaimReads:
         durability: Survives | None = None,
     ) -> Claim:
         """A claim from rows that were just read or written, with the time at which that was."""
-        granted = 0 if hold is None else hold.held_at
+        granted = 0 if hold is None else hold.began
         as_of = self._executor.reading(pool.slot, granted)
         return Claim(pool, hold, owner, replayed=replayed, as_of=as_of, durability=durability)
 

@@ -144,7 +144,7 @@ class Claims(ClaimReads):
     def _granted(self, name: str, done: Receipt, owner: str | None) -> Claim:
         hold = done.hold
         assert hold is not None
-        pool = Pool(hold.tenant, CLAIMS + claim_id(name), 1, held=1, fence=hold.fence, slot=hold.held_at, on_demand=True,
+        pool = Pool(hold.tenant, CLAIMS + claim_id(name), 1, held=1, fence=hold.fence, slot=hold.began, on_demand=True,
                     label=name, holder=hold.id)  # fmt: skip
         token = owner if done.token is None else done.token
         return self._claim_from(pool, hold, token, replayed=done.replayed, durability=done.durability)

@@ -145,7 +145,7 @@ class AsyncLease(AsyncBlock):
         try:
             await self._extend(ttl_slots=self._span())
         except LifetimeExceeded as longest:
-            await self._extend(until=self.hold.held_slot + longest.max_lifetime)
+            await self._extend(until=self.hold.row.began + longest.max_lifetime)
         except Refused as refused:
             self._ended = refused
             raise

@@ -146,7 +146,7 @@ class Lease(Block):
         try:
             self._extend(ttl_slots=self._span())
         except LifetimeExceeded as longest:
-            self._extend(until=self.hold.held_slot + longest.max_lifetime)
+            self._extend(until=self.hold.row.began + longest.max_lifetime)
         except Refused as refused:
             self._ended = refused
             raise

@@ -1,0 +1,233 @@
+"""Waiting in line: joining, offering, leaving.
+
+Theory of operation. A waiter is a hold in state `waiting`: it has a number in the line of one pool, and no units. The pool's row counts
+the waiters and remembers the last number, so the pool's lock guards its line too.
+
+*Offers.* Before and after every command that touches the pool, `feed` offers what is available, in the order of the numbers, until
+somebody does not fit. So nobody waits for units that are free, except until the next transaction that touches the pool: there is
+always one, because the sweep touches every pool whose line could be fed. Inside an atomic group nothing is offered, so that the group
+can be undone; the line is fed before and after it. A caller's own transaction offers nothing, because an offer could end before that
+commits.
+
+*Nobody overtakes.* As long as anybody waits who asks for no more than the total, every other command that would take units of the pool
+is refused with `line_ahead`, whether or not its line has been fed.
+
+*Bounds.* A transaction makes at most `max_offers` offers. A group whose pools have more to offer is put off until they are fed; what a
+command leaves to be fed is reported in `View.unfed`, and the kernel sends a `FeedLine` for it at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from msgspec import structs
+
+from ..codec import canonical_json, hash_owner, same_owner
+from ..commands import Command, FeedLine, JoinLine, LeaveLine, PlaceHold, ReleaseHold
+from ..entries import Action, Change, Effect
+from ..model import MAX_SLOT, HeldLeg, Key, Pool, Slot, State, StoredHold
+from ..outcomes import Done, Invalid, Outcome, Reason, Refusal, Shortfall
+from ..trees import parent_of
+from ..view import View
+from .finding import find_hold, taken_id
+from .levels import over_limit
+from .recording import became, counted, moved, record
+
+SKIPPED: Final = 100
+"""How many who do not fit a `skip` line passes over."""
+
+
+def join_line(view: View, command: JoinLine, now: Slot) -> Outcome:
+    """Take a place in the line; if units are available and nobody waits, they are offered at once."""
+    assert command.ttl_slots is not None
+    assert command.offer_slots is not None
+    return enter(view, command, command.ttl_slots, command.offer_slots, now)
+
+
+def enter(view: View, command: JoinLine | PlaceHold, wait: Slot, offer_ttl: Slot, now: Slot) -> Outcome:
+    """The rungs of joining, and the new place at the end of the line."""
+    assert command.id is not None
+    assert command.owner is not None
+    leg = command.legs[0]
+    if now + wait > MAX_SLOT:
+        return Refusal(Reason.SLOT_OVERFLOW, found=now + wait)
+    if wait > view.limits.max_lifetime:
+        return Refusal(Reason.LIFETIME_EXCEEDED, found=view.limits.max_lifetime)
+    pool = view.pools.get((command.tenant, leg.pool))
+    if pool is None:
+        return Refusal(Reason.POOL_NOT_FOUND, leg.pool)
+    if pool.on_demand or parent_of(pool.id) is not None:
+        why = "a line stands only at a pool made by create_pool, and at none that is below another"
+        return Invalid("pool", "pool_without_line", why)
+    refusal = _refused(view, command, pool, now)
+    if refusal is not None:
+        return refusal
+    number = pool.last_number + 1
+    hold = StoredHold(
+        command.tenant,
+        command.id,
+        (HeldLeg(leg.pool, leg.quantity),),
+        hash_owner(command.owner),
+        None,
+        0,
+        now + wait,
+        State.WAITING,
+        entity=command.entity,
+        actor=command.actor,
+        correlation_id=command.correlation_id,  # type: ignore[arg-type]  # text by now
+        metadata=None if command.metadata is None else canonical_json(command.metadata),
+        account=command.account,
+        joined_at=now,
+        number=number,
+        offer_ttl=offer_ttl,
+    )
+    effect = moved(structs.replace(pool, last_number=number), now, waiting=1)
+    view.grown[1] += 1
+    effects = (counted(view, effect, command.account, leg.quantity),)
+    record(view, Action.HOLD_WAITING, hold.id, now, command, effects=effects, hold=hold, forced=command.force)
+    return Done(now, hold, token=command.owner)
+
+
+def _refused(view: View, command: JoinLine | PlaceHold, pool: Pool, now: Slot) -> Refusal | None:
+    leg, limits = command.legs[0], view.limits
+    assert command.id is not None
+    if pool.archived:
+        return Refusal(Reason.POOL_ARCHIVED, pool.id)
+    if pool.per_account is not None and command.account is None and not command.force:
+        return Refusal(Reason.ACCOUNT_REQUIRED, pool.id)
+    if taken_id(view, command.tenant, command.id, now):
+        return Refusal(Reason.HOLD_EXISTS, command.id)
+    if pool.waiting >= limits.max_line:
+        return Refusal(Reason.LINE_FULL, pool.id, found=pool.waiting)
+    if limits.max_holds is not None and view.loaded.counts.live_holds + view.grown[1] >= limits.max_holds:
+        return Refusal(Reason.HOLD_TABLE_FULL)
+    beyond = None if command.force else over_limit(view, command.account, [(pool, leg.quantity)])
+    if beyond is not None:
+        return beyond
+    if leg.quantity > pool.total:
+        return _in_vain(pool, leg.quantity)
+    return None
+
+
+def _in_vain(pool: Pool, quantity: int) -> Refusal:
+    """Why somebody who asks for this much does not get it now."""
+    if quantity > pool.available:
+        short = Shortfall(pool.id, quantity, pool.available, pool.total)
+        return Refusal(Reason.INSUFFICIENT_CAPACITY, pool.id, (short,))
+    return Refusal(Reason.LINE_AHEAD, pool.id, found=pool.waiting)
+
+
+# Offers
+
+
+def feed(view: View, tenant: str, names: Iterable[str], now: Slot) -> None:
+    """Offer what is available on these pools to those who wait there."""
+    if not view.loaded.may_offer:
+        return
+    for name in sorted(names):
+        pool = view.pools.get((tenant, name))
+        if pool is not None and pool.waiting and not pool.archived:
+            _feed(view, pool.key, max(now, pool.slot))
+
+
+def _feed(view: View, key: Key, now: Slot) -> None:
+    view.unfed.discard(key)
+    skipped = 0
+    for hold in view.waiters(key):
+        pool = view.pools.get(key)
+        assert pool is not None
+        quantity = hold.legs[0].quantity
+        if quantity > pool.total or hold.due(now):
+            continue  # the total was lowered: it blocks nobody
+        if quantity > pool.available:
+            skipped += 1
+            if pool.line == "strict" or skipped == SKIPPED:
+                return
+            continue
+        if view.offers >= view.limits.max_offers:
+            view.unfed.add(key)
+            return
+        offer(view, pool, hold, now)
+    pool = view.pools.get(key)
+    if pool is not None and pool.available and view.more_wait(key):
+        view.unfed.add(key)
+
+
+def offer(view: View, pool: Pool, hold: StoredHold, now: Slot) -> None:
+    """The hold gets its units, and keeps them for `offer_ttl`. Its tally has counted them since it joined."""
+    assert hold.offer_ttl is not None
+    view.offers += 1
+    quantity, fence = hold.legs[0].quantity, pool.fence + 1
+    effect = moved(pool, now, held=quantity, waiting=-1, fence=fence)
+    change = Change(
+        state=State.HELD,
+        was=hold.state,
+        version=hold.version + 1,
+        legs=(HeldLeg(pool.id, quantity, quantity),),
+        deadline=min(now + hold.offer_ttl, MAX_SLOT),
+        was_deadline=hold.deadline,
+        entity=hold.entity,
+        reason=hold.reason,
+        last_op=hold.last_op,
+        held_at=now,
+        fence=fence,
+    )
+    clockwork = Command(tenant=hold.tenant, actor="system", correlation_id=hold.correlation_id)
+    record(view, Action.HOLD_OFFERED, hold.id, now, clockwork, effects=(effect,), change=change)
+
+
+def feed_line(view: View, command: FeedLine, now: Slot) -> Outcome:
+    """Answer a FeedLine: whatever touches the pool feeds its line."""
+    pool = view.pools.get((command.tenant, command.id))
+    if pool is None:
+        return Refusal(Reason.POOL_NOT_FOUND, command.id)
+    return Done(slot=now, pool=pool)
+
+
+# Leaving
+
+
+def leave(view: View, command: ReleaseHold | LeaveLine, hold: StoredHold, now: Slot) -> Outcome:
+    """The waiter gives up its place: all of it, since it has no units of which to release some."""
+    if isinstance(command, ReleaseHold) and command.quantity is not None:
+        return Refusal(Reason.QUANTITY_EXCEEDS_HOLD, hold.id, found=0)
+    view.grown[1] -= 1
+    last_op = None if command.op is None else command.fingerprint + command.op
+    change = became(hold, hold.legs, state=State.RELEASED, ended_at=now, command=command, last_op=last_op)
+    effects = (vacated(view, hold, now),)
+    forced = isinstance(command, ReleaseHold) and command.force
+    record(view, Action.HOLD_RELEASED, hold.id, now, command, effects=effects, change=change, forced=forced)
+    return Done(slot=now, hold=view.holds.get(hold.key))
+
+
+def vacated(view: View, hold: StoredHold, now: Slot) -> Effect:
+    """A place in the line becomes vacant."""
+    leg = hold.legs[0]
+    pool = view.pools.get((hold.tenant, leg.pool))
+    assert pool is not None, "a pool with a line is never removed"
+    return counted(view, moved(pool, now, waiting=-1), hold.account, -leg.quantity)
+
+
+def leave_line(view: View, command: LeaveLine, now: Slot) -> Outcome:
+    """Leave, unless units have been offered by then; the operation that placed the hold is answered with the refusal from now on."""
+    hold = find_hold(view, command.tenant, command.id, now)
+    if isinstance(hold, Refusal):
+        return hold
+    if not same_owner(command.owner, hold.owner_hash):
+        return Refusal(Reason.NOT_OWNER, hold.id)
+    pool = view.pools.get((hold.tenant, hold.legs[0].pool))
+    if hold.state in (State.HELD, State.CONFIRMED) or pool is None:
+        return Done(slot=now, hold=hold)
+    refusal = _in_vain(pool, hold.legs[0].quantity)
+    if hold.state is State.WAITING:
+        done = leave(view, command, hold, now)
+        assert isinstance(done, Done)
+        assert done.hold is not None
+        hold = done.hold
+    if command.placed_op is not None:
+        key = (command.tenant, command.placed_op)
+        placed = view.operations.get(key)
+        if placed is not None and placed.fingerprint == command.placed_fingerprint:
+            view.operations.put(key, structs.replace(placed, outcome=refusal, seq=0))
+    return Done(slot=now, hold=hold, pool=pool, refusal=refusal)
