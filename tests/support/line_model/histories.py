@@ -7,25 +7,26 @@ steps left out, it needs no draw.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from copy import deepcopy
 from random import Random
 
 from tests.support.line_model.invariants import check, check_lines
 from tests.support.line_model.ladders import DONE, account_of, decide, locks_of
-from tests.support.line_model.state import NOBODY, POOLS, RETENTION, ROOTS, Reading, State, path
+from tests.support.line_model.state import NOBODY, POOLS, RETENTION, ROOTS, Reading, State, below, path
 from tests.support.line_model.steps import (
     Advance,
     Archive,
+    CommandStep,
     Confirm,
     Consume,
     Expire,
     Extend,
     History,
-    HoldStep,
     Join,
+    Leave,
     Limit,
     Overage,
     Place,
-    PoolStep,
     Release,
     ReleaseInTransaction,
     Resize,
@@ -33,14 +34,13 @@ from tests.support.line_model.steps import (
     ReturnLoose,
     Step,
     Sweep,
+    Together,
     Unarchive,
 )
 from tests.support.line_model.transaction import RuleBroken, Transaction
 
 PLAIN = Reading()
 OVERAGES: tuple[Overage, ...] = ("reject", "if_available", "up_to_available")
-INVALID = "invalid"
-"""The answer to a request that is malformed: it touches nothing."""
 FREES = (Release, Return, ReturnLoose, Resize, Unarchive, Confirm)
 
 
@@ -55,13 +55,13 @@ def run(state: State, step: Step) -> str:
             return DONE
         case ReleaseInTransaction():
             return run_in_transaction(state, step)
-        case Join() if step.pool not in ROOTS and not state.reading.lines_below_roots:
-            return INVALID
+        case Together():
+            return run_together(state, step.steps)
         case _:
             return run_command(state, step)
 
 
-def run_command(state: State, step: Place | Consume | Join | HoldStep | PoolStep) -> str:
+def run_command(state: State, step: CommandStep) -> str:
     """A command in a transaction of its own. Those that only offer go before and after it."""
     locks, account = locks_of(state, step), account_of(state, step)
     lazy = state.reading.only_frees_offer
@@ -84,6 +84,27 @@ def offer_all(state: State, locks: Iterable[str], account: str | None = None, *,
             t.offer()
         if not t.cut_off and len(t.offered) < state.max_offers:
             return t
+
+
+def run_together(state: State, steps: tuple[CommandStep, ...]) -> str:
+    """An atomic batch. Lines are served before it and after it, but not between its commands: what one of them frees is not
+    offered yet, so another that would take it is refused."""
+    locks = [locks_of(state, step) for step in steps]
+    lines = {pool for locked in locks for pool in locked if state.pools[pool].waiting}
+    if lines:
+        offer_all(state, lines)
+    before = deepcopy((state.pools, state.holds, state.tickets, state.accounts))
+    for number, step in enumerate(steps):
+        t = Transaction(state, locks_of(state, step), account_of(state, step))
+        t.catch_up()
+        answer = decide(t, step)
+        if answer != DONE:
+            state.pools, state.holds, state.tickets, state.accounts = before
+            return f"{answer} at {number}"
+    for locked in locks:
+        offer_all(state, locked)
+    check_lines(state, {pool for locked in locks for pool in locked})
+    return DONE
 
 
 def run_in_transaction(state: State, step: ReleaseInTransaction) -> str:
@@ -131,7 +152,7 @@ class Draw:
         self.named = 0
         chances: list[tuple[int, Callable[[], Step]]] = [
             (20, self.place), (4, self.consume), (22, self.join), (9, self.release), (11, self.confirm), (4, self.extend),
-            (2, self.expire), (5, self.give_back), (5, self.return_loose), (3, self.resize), (3, self.limit), (4, self.archive),
+            (2, self.expire), (2, self.leave), (4, self.together), (5, self.give_back), (5, self.return_loose), (5, self.resize), (3, self.limit), (4, self.archive),
             (4, self.release_in_transaction), (5, Sweep), (8, self.advance),
         ]  # fmt: skip
         self._weights = [weight for weight, _ in chances]
@@ -139,7 +160,7 @@ class Draw:
         self._planned: list[Callable[[], Step]] = []
 
     def step(self) -> Step:
-        """Any step; after a long time a sweep, and returns of what it has made loose."""
+        """Any step, unless the one before is to be followed by a certain one."""
         if self._planned:
             return self._planned.pop()()
         return self.random.choices(self._kinds, self._weights)[0]()
@@ -165,42 +186,59 @@ class Draw:
         pools = self.random.sample(list(POOLS), self.random.choice([1, 1, 1, 2, 3]))
         return {pool: self.random.choice([1, 1, 2]) for pool in pools}
 
-    def place(self) -> Step:
-        return Place(self.name(), self.legs(), self.random.randint(1, 12), self.account())
+    def forced(self) -> bool:
+        return self.random.random() < 0.05
 
-    def consume(self) -> Step:
-        return Consume(self.name(), self.legs(), self.account())
+    def place(self) -> CommandStep:
+        ttl, account = self.random.randint(1, 12), self.account()
+        if self.random.random() < 0.15:
+            legs = {self.random.choice(ROOTS): self.random.choice([1, 2])}
+            return Place(self.name(), legs, ttl, account, wait=self.random.randint(3, 9), offer_ttl=2)
+        return Place(self.name(), self.legs(), ttl, account, self.forced())
 
-    def join(self) -> Step:
+    def consume(self) -> CommandStep:
+        return Consume(self.name(), self.legs(), self.account(), self.forced())
+
+    def join(self) -> CommandStep:
         below = self.state.reading.lines_below_roots or self.random.random() < 0.05
         pool = self.random.choice(list(POOLS) if below else [*ROOTS, "V"])
-        quantity = self.random.choice([1, 2, 2, 3, 4] if self.state.reading.large_waiters_block else [1, 2, 2, 3])
+        quantity = self.random.choice([1, 2, 2, 3, 4])
         ttl = self.random.choice([5, 20, 1_000_000])
-        return Join(self.name(), pool, quantity, ttl, self.random.randint(2, 8), self.account())
+        if self.random.random() < 0.3:
+            self._planned = [lambda: self.press(pool)]
+        return Join(self.name(), pool, quantity, ttl, self.random.randint(2, 8), self.account(), self.forced())
 
-    def release(self) -> Step:
+    def together(self) -> Step:
+        """Two or three commands at once, one of which often frees what another wants."""
+        kinds: list[Callable[[], CommandStep]] = [self.release, self.confirm, self.place, self.place, self.join]
+        return Together(tuple(self.random.choice(kinds)() for _ in range(self.random.randint(2, 3))))
+
+    def leave(self) -> CommandStep:
+        return Leave(self.known())
+
+    def release(self) -> CommandStep:
         return Release(self.known(), self.random.choice([None, None, 1]))
 
-    def release_in_transaction(self) -> Step:
+    def release_in_transaction(self) -> CommandStep:
         return ReleaseInTransaction(self.known(), self.random.randint(0, 6))
 
-    def confirm(self) -> Step:
-        quantity = self.random.choice([None, None, 1, 2, 3])
+    def confirm(self) -> CommandStep:
+        quantity = self.random.choice([None, None, 1, 2, 2, 3])
         overage: Overage = self.random.choice(OVERAGES)
         return Confirm(self.known(), quantity, overage, keep_rest=self.random.random() < 0.2)
 
-    def extend(self) -> Step:
+    def extend(self) -> CommandStep:
         return Extend(self.known(), self.random.randint(1, 9))
 
-    def expire(self) -> Step:
+    def expire(self) -> CommandStep:
         return Expire(self.known())
 
-    def give_back(self) -> Step:
+    def give_back(self) -> CommandStep:
         confirmed = [name for name, hold in self.state.holds.items() if hold.consumes]
         name = self.random.choice(confirmed) if confirmed and self.random.random() < 0.7 else self.known()
         return Return(name, self.random.randint(1, 2))
 
-    def return_loose(self) -> Step:
+    def return_loose(self) -> CommandStep:
         """Mostly of a hold that has been dropped."""
         sold = [key for key, count in self.state.tickets.items() if count]
         dropped = [key for key in sold if key[0] not in self.state.holds]
@@ -209,13 +247,30 @@ class Draw:
         name, pool = self.random.choice(dropped if dropped and self.random.random() < 0.7 else sold)
         return ReturnLoose(pool, self.random.choice([1, 1, 2]), self.state.accounts[name] or None, name)
 
-    def resize(self) -> Step:
-        return Resize(self.pool(), self.random.randint(0, 4))
+    def resize(self) -> CommandStep:
+        """Often under a line, down to little more than is in use, so that some of the line asks for more than there is."""
+        lines = [name for name, pool in self.state.pools.items() if pool.waiting]
+        if not lines or self.random.random() < 0.4:
+            return Resize(self.pool(), self.random.randint(0, 4))
+        name = self.random.choice(lines)
+        pool = self.state.pools[name]
+        self._planned = [lambda: self.press(name)]
+        return Resize(name, pool.held + pool.consumed + self.random.choice([0, 1, 1, 2]))
 
-    def limit(self) -> Step:
+    def press(self, pool: str) -> CommandStep:
+        """Ask for units that others may wait for: by a hold, by one leg of several, by a descendant, or by overage."""
+        held = [name for name, hold in self.state.holds.items() if hold.state == "held" and pool in path(hold.pool)]
+        if held and self.random.random() < 0.4:
+            return Confirm(self.random.choice(held), self.random.choice([2, 3]), self.random.choice(OVERAGES[1:]))
+        legs = {self.random.choice(sorted(below(pool))): 1}
+        if self.random.random() < 0.3:
+            legs |= {self.random.choice(ROOTS): 1}
+        return Place(self.name(), legs, self.random.randint(1, 12), self.account())
+
+    def limit(self) -> CommandStep:
         return Limit(self.pool(), self.random.choice([None, 1, 2, 3]))
 
-    def archive(self) -> Step:
+    def archive(self) -> CommandStep:
         return Archive(self.pool()) if self.random.random() < 0.3 else Unarchive(self.pool())
 
     def advance(self) -> Step:

@@ -5,15 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from tests.support.line_model.state import NOBODY, Hold, Leg, State, levels, path
+from tests.support.line_model.state import NOBODY, ROOTS, Hold, Leg, State, levels, path
 from tests.support.line_model.steps import (
     Archive,
+    CommandStep,
     Confirm,
     Consume,
     Expire,
     Extend,
-    HoldStep,
     Join,
+    Leave,
     Limit,
     Place,
     PoolStep,
@@ -27,10 +28,12 @@ from tests.support.line_model.steps import (
 from tests.support.line_model.transaction import Transaction, within_limits
 
 DONE = "done"
+INVALID = "invalid"
+"""The answer to a request that does not fit what it names: an error, not a refusal."""
 ENDED = {"confirmed": "already_confirmed", "released": "already_released", "expired": "hold_expired"}
 
 
-def locks_of(state: State, step: Place | Consume | Join | HoldStep | PoolStep) -> set[str]:
+def locks_of(state: State, step: CommandStep) -> set[str]:
     """The pools that a step touches: those that it names, or those of its hold, with the ancestors of their units."""
     match step:
         case Place() | Consume():
@@ -43,7 +46,7 @@ def locks_of(state: State, step: Place | Consume | Join | HoldStep | PoolStep) -
     return set() if hold is None else set(levels(dict.fromkeys(hold.legs, 1)))
 
 
-def account_of(state: State, step: Place | Consume | Join | HoldStep | PoolStep) -> str | None:
+def account_of(state: State, step: CommandStep) -> str | None:
     """The account that a step names, or that of its hold."""
     match step:
         case Place() | Consume() | Join() | ReturnLoose():
@@ -54,7 +57,7 @@ def account_of(state: State, step: Place | Consume | Join | HoldStep | PoolStep)
     return None if hold is None else hold.account
 
 
-def decide(t: Transaction, step: Place | Consume | Join | HoldStep | PoolStep) -> str:
+def decide(t: Transaction, step: CommandStep) -> str:
     """One step, after what is due was returned."""
     match step:
         case Place() | Consume():
@@ -71,6 +74,8 @@ def decide(t: Transaction, step: Place | Consume | Join | HoldStep | PoolStep) -
             return give_back(t, step, hold)
         case Expire():
             return DONE if hold.state == "expired" else ENDED.get(hold.state, "not_due")
+        case Leave():
+            return DONE if hold.state != "waiting" else release(t, Release(step.id), hold)
     if hold.state not in ("held", "waiting"):
         return ENDED[hold.state]
     match step:
@@ -86,17 +91,19 @@ def decide(t: Transaction, step: Place | Consume | Join | HoldStep | PoolStep) -
 # Grants
 
 
-def refusal(t: Transaction, units: Mapping[str, int], account: str | None, *, exists: bool = False,
-            several: bool = False) -> str | None:  # fmt: skip
+def refusal(
+    t: Transaction, units: Mapping[str, int], account: str | None, step: Place | Consume | None = None
+) -> str | None:
     """Why units are not granted to somebody who does not come from the line."""
-    pools = t.state.pools
+    pools, force = t.state.pools, step is not None and step.force
+    several = step is not None and len(step.legs) > 1
     if any(pools[level].archived for level in units):
         return "pool_archived"
-    if account is None and any(pools[level].per_account is not None for level in units):
+    if account is None and not force and any(pools[level].per_account is not None for level in units):
         return "account_required"
-    if exists:
+    if step is not None and t.state.find(step.id) is not None:
         return "hold_exists"
-    if not within_limits(t.state, units, account):
+    if not force and not within_limits(t.state, units, account):
         return "account_limit"
     if any(pools[level].free < count for level, count in units.items()):
         return "insufficient_capacity"
@@ -113,11 +120,15 @@ def line_ahead(t: Transaction, units: Mapping[str, int]) -> bool:
 def place(t: Transaction, step: Place | Consume) -> str:
     """A hold; consumed at once if it has no deadline."""
     units = levels(step.legs)
-    exists = t.state.find(step.id) is not None
-    refused = refusal(t, units, step.account, exists=exists, several=len(step.legs) > 1)
+    refused = refusal(t, units, step.account, step)
+    if refused in ("insufficient_capacity", "line_ahead") and isinstance(step, Place) and step.wait is not None:
+        (pool,) = step.legs
+        return join(t, Join(step.id, pool, step.legs[pool], step.wait, step.offer_ttl, step.account, step.force))
     if refused is not None:
         return refused
-    t.check_grant(step.id, units, step.account)
+    t.check_order(step.id, units)
+    if not step.force:
+        t.check_limit(step.id, units, step.account)
     legs = {pool: Leg(count, held=count) for pool, count in step.legs.items()}
     ttl = step.ttl if isinstance(step, Place) else None
     hold = Hold("held", legs, None if ttl is None else t.now + ttl, step.account)
@@ -133,15 +144,18 @@ def place(t: Transaction, step: Place | Consume) -> str:
 def join(t: Transaction, step: Join) -> str:
     """A waiter at the end of the line. It may be offered its units by the same transaction."""
     state, pool = t.state, t.state.pools[step.pool]
+    if step.pool not in ROOTS and not state.reading.lines_below_roots:
+        return INVALID
     units = levels({step.pool: step.quantity})
     if any(state.pools[level].archived for level in units):
         return "pool_archived"
-    if step.account is None and any(state.pools[level].per_account is not None for level in units):
+    if step.account is None and not step.force and any(state.pools[level].per_account is not None for level in units):
         return "account_required"
     if state.find(step.id) is not None:
         return "hold_exists"
     early = not state.reading.tallied_when_offered
-    if early and not within_limits(state, units, step.account):
+    limited = early and not step.force
+    if limited and not within_limits(state, units, step.account):
         return "account_limit"
     if step.quantity > min(state.pools[level].total for level in units) and not state.reading.large_waiters_block:
         return "insufficient_capacity"
@@ -153,8 +167,9 @@ def join(t: Transaction, step: Join) -> str:
         "waiting", legs, t.now + step.ttl, step.account, number=pool.last_number, offer_ttl=step.offer_ttl
     )
     state.accounts[step.id] = step.account or NOBODY
-    if early:
+    if limited:
         t.check_limit(step.id, units, step.account)
+    if early:
         for level in units:
             t.tally(level, step.account, step.quantity)
     return DONE
@@ -178,7 +193,8 @@ def confirm(t: Transaction, step: Confirm, hold: Hold) -> str:
         return refused
     covered = extra if refused is None else most_overage(t, hold, extra)
     if covered:
-        t.check_grant(step.id, levels({hold.pool: covered}), hold.account)
+        t.check_order(step.id, levels({hold.pool: covered}))
+        t.check_limit(step.id, levels({hold.pool: covered}), hold.account)
     for pool, leg in hold.legs.items():
         taken = min(amounts[pool], leg.held)
         rest = leg.held - taken if step.keep_rest else 0

@@ -124,7 +124,7 @@ class Hold:
 POOLS: Mapping[str, Pool] = {
     "F": Pool(3, per_account=2),
     "G": Pool(2),
-    "S": Pool(3, line="skip"),
+    "S": Pool(4, line="skip"),
     "V": Pool(3, per_account=3),
     "V//a": Pool(2),
     "V//b": Pool(2, per_account=1),

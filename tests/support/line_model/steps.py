@@ -13,12 +13,15 @@ Overage: TypeAlias = Literal["reject", "if_available", "up_to_available"]
 
 
 class Place(Struct, frozen=True, omit_defaults=True):
-    """A plain hold, of one leg or several."""
+    """A hold, of one leg or several. With `wait` it joins the line instead of being refused for want of units."""
 
     id: str
     legs: dict[str, int]
     ttl: int
     account: str | None = None
+    force: bool = False
+    wait: int | None = None
+    offer_ttl: int = 0
 
 
 class Consume(Struct, frozen=True, omit_defaults=True):
@@ -27,6 +30,7 @@ class Consume(Struct, frozen=True, omit_defaults=True):
     id: str
     legs: dict[str, int]
     account: str | None = None
+    force: bool = False
 
 
 class Join(Struct, frozen=True, omit_defaults=True):
@@ -38,6 +42,7 @@ class Join(Struct, frozen=True, omit_defaults=True):
     ttl: int
     offer_ttl: int
     account: str | None = None
+    force: bool = False
 
 
 class Confirm(Struct, frozen=True, omit_defaults=True):
@@ -61,6 +66,12 @@ class ReleaseInTransaction(Struct, frozen=True, omit_defaults=True):
 
     id: str
     delay: int
+
+
+class Leave(Struct, frozen=True, omit_defaults=True):
+    """Stop waiting; a hold that has units keeps them."""
+
+    id: str
 
 
 class Extend(Struct, frozen=True, omit_defaults=True):
@@ -129,7 +140,16 @@ class Advance(Struct, frozen=True, omit_defaults=True):
     slots: int
 
 
-HoldStep: TypeAlias = Confirm | Release | ReleaseInTransaction | Extend | Expire | Return
+HoldStep: TypeAlias = Confirm | Release | ReleaseInTransaction | Leave | Extend | Expire | Return
 PoolStep: TypeAlias = ReturnLoose | Resize | Limit | Archive | Unarchive
-Step: TypeAlias = Place | Consume | Join | HoldStep | PoolStep | Sweep | Advance
+CommandStep: TypeAlias = Place | Consume | Join | HoldStep | PoolStep
+
+
+class Together(Struct, frozen=True):
+    """An atomic batch: all of its steps are done, or none."""
+
+    steps: tuple[CommandStep, ...]
+
+
+Step: TypeAlias = CommandStep | Together | Sweep | Advance
 History: TypeAlias = tuple[Step, ...]

@@ -135,11 +135,6 @@ class Transaction:
 
     # What must be true of every grant
 
-    def check_grant(self, name: str, units: Mapping[str, int], account: str | None) -> None:
-        """Of units past the line: nobody is overtaken, and the account stays within its limit."""
-        self.check_order(name, units)
-        self.check_limit(name, units, account)
-
     def check_limit(self, name: str, units: Mapping[str, int], account: str | None) -> None:
         """The account has no more than the limit then. (Offered units are not more: they were tallied when it joined.)"""
         for level, count in units.items():

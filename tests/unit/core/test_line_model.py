@@ -124,7 +124,8 @@ def test_the_histories_meet_every_answer() -> None:
         for step in draw_history(random, STEPS):
             served = {name for name, hold in state.holds.items() if hold.state == "waiting"}
             answer = run(state, step)
-            answers[answer] += 1
+            answers[answer.partition(" at ")[0]] += 1
+            answers["aborted"] += " at " in answer
             answers["offered later"] += any(state.holds[name].state == "held" for name in served & state.holds.keys())
             answers["loose"] += isinstance(step, ReturnLoose) and answer == "done"
     rare = {word: answers[word] for word in ANSWERS if answers[word] < HISTORIES / 20}
@@ -135,16 +136,16 @@ def test_the_histories_meet_every_answer() -> None:
 ANSWERS = {
     "done", "invalid", "pool_archived", "account_required", "account_limit", "insufficient_capacity", "line_ahead", "hold_not_found",
     "hold_waiting", "already_confirmed", "already_released", "hold_expired", "not_due", "not_confirmed", "quantity_exceeds_hold",
-    "quantity_exceeds_consumed", "below_in_use", "offered later", "loose",
+    "quantity_exceeds_consumed", "below_in_use", "aborted", "offered later", "loose",
 }  # fmt: skip
 
 
 def test_a_history_is_shortened_to_what_matters() -> None:
     reading = Reading(overage_passes_the_line=True)
     _, short = REJECTED["overage_passes_the_line"]
-    noise = draw_history(Random(SEED), 10)
-    assert shortened(noise + short, lambda steps: play(steps, reading) is not None) != noise + short
-    assert len(shortened(short, lambda steps: play(steps, reading) is not None)) == len(short)
+    noise = (Place("x", {"S": 1}, 9), Confirm("x"), Join("y", "F", 1, 9, 5, "c1"), Release("y"))
+    mixed = tuple(step for pair in zip(noise, (*short, Release("x")), strict=True) for step in pair)
+    assert shortened(mixed, lambda steps: play(steps, reading) is not None) == short
 
 
 def test_the_same_history_ends_in_the_same_state() -> None:

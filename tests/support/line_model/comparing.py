@@ -1,0 +1,339 @@
+"""A history, played on the model and on the product at once, and compared after every step: the answer, every pool, hold and tally.
+
+The product is a `Subject`: the core alone, or any engine. What it stores is compared, not only what it shows: a due leg that nobody
+has touched is still outstanding in both.
+
+Where the model says less than the product, the history keeps within what both know: holds have names of the caller's choice, owners
+never err, both retentions are `RETENTION`, and who waits without an end waits longer than the history lasts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from holdkit.core.outstanding import Tally, TallyKey
+
+from holdkit.core.commands import (
+    AnyCommand,
+    ArchivePool,
+    ConfirmHold,
+    CreatePool,
+    ExpireHold,
+    ExtendHold,
+    JoinLine,
+    LeaveLine,
+    LimitPool,
+    PlaceHold,
+    ReleaseHold,
+    ResizePool,
+    ReturnToPool,
+    ReturnUnits,
+    UnarchivePool,
+)
+from holdkit.core.commands import (
+    Consume as ConsumeCommand,
+)
+from holdkit.core.model import Key, Leg, Limits, Pool, StoredHold
+from holdkit.core.outcomes import Done, Outcome, Reason, Refusal
+from tests.support.line_model.histories import PLAIN, run
+from tests.support.line_model.ladders import DONE, INVALID
+from tests.support.line_model.state import NOBODY, POOLS, RETENTION, Hold, State, levels
+from tests.support.line_model.steps import (
+    Advance,
+    Archive,
+    CommandStep,
+    Confirm,
+    Consume,
+    Expire,
+    Extend,
+    History,
+    Join,
+    Leave,
+    Limit,
+    Place,
+    Release,
+    ReleaseInTransaction,
+    Resize,
+    Return,
+    ReturnLoose,
+    Step,
+    Sweep,
+    Together,
+    Unarchive,
+)
+
+START = 1_000
+"""The slot at which every history begins."""
+
+
+def limits(max_offers: int) -> Limits:
+    """The limits of a subject."""
+    return Limits(retention=RETENTION, retention_consumed=RETENTION, max_offers=max_offers)
+
+
+class Subject(Protocol):
+    """The product under comparison, with a clock that histories move."""
+
+    pools: Mapping[Key, Pool]
+    holds: Mapping[Key, StoredHold]
+    tallies: Mapping[TallyKey, Tally]
+    """What is stored: as of now, whenever it is asked."""
+
+    def move_clock(self, slot: int) -> None:
+        """Set the clock."""
+
+    def send(self, *commands: AnyCommand) -> list[Outcome]:
+        """One command, or an atomic batch; and in further transactions, at once, the offers that were too many for one."""
+
+    def send_in_transaction(self, command: AnyCommand) -> Outcome:
+        """One command in its caller's own transaction."""
+
+    def sweep(self) -> None:
+        """Sweep until nothing is left to do."""
+
+
+class Different(AssertionError):
+    """Model and product disagree."""
+
+
+class Comparison:
+    """One history on both."""
+
+    def __init__(self, subject: Subject, max_offers: int) -> None:
+        self.subject = subject
+        self.model = State(PLAIN, max_offers)
+        self._first: dict[str, str] = {}
+        """By hold: the pool of its first leg by name."""
+        subject.move_clock(START)
+        for name, pool in POOLS.items():
+            made = subject.send(CreatePool(id=name, total=pool.total, per_account=pool.per_account, line=pool.line))
+            assert words(made) == DONE, made
+
+    def step(self, step: Step) -> str:
+        """One step on both; what was answered."""
+        answers = self._ask(step)
+        expected = run(self.model, step)
+        said = words(answers)
+        if said != expected:
+            raise Different(f"{step} is answered {said}, by the model {expected}: {answers}")
+        if len(answers) == 1 and isinstance(answers[0], Refusal):
+            self._compare_shortfalls(step, answers[0])
+        self.subject.move_clock(START + self.model.now)
+        self._compare_pools()
+        self._compare_holds()
+        return said
+
+    def _ask(self, step: Step) -> list[Outcome]:
+        match step:
+            case Advance():
+                return []
+            case Sweep():
+                self.subject.sweep()
+                return []
+            case ReleaseInTransaction():
+                return [self.subject.send_in_transaction(self.command(step))]
+            case Together():
+                return self.subject.send(*map(self.command, step.steps))
+            case _:
+                return self.subject.send(self.command(step))
+
+    # Commands
+
+    def command(self, step: CommandStep) -> AnyCommand:
+        """A step as the command that a caller would send."""
+        match step:
+            case Place() | Consume() | Join():
+                return self._new_hold(step)
+            case Confirm():
+                amount = self._amount(step.id, step.quantity)
+                return ConfirmHold(quantity=amount, overage=step.overage, keep_rest=step.keep_rest, **named(step.id))
+            case Release():
+                return ReleaseHold(quantity=self._amount(step.id, step.quantity), **named(step.id))
+            case ReleaseInTransaction():
+                return ReleaseHold(**named(step.id))
+            case Leave():
+                return LeaveLine(**named(step.id))
+            case Extend():
+                return ExtendHold(by_slots=step.by, **named(step.id))
+            case Expire():
+                return ExpireHold(id=hold_id(step.id))
+            case Return():
+                return ReturnUnits(quantity=self._amount(step.id, step.quantity), **named(step.id))
+            case _:
+                return pool_command(step)
+
+    def _new_hold(self, step: Place | Consume | Join) -> AnyCommand:
+        units = {step.pool: step.quantity} if isinstance(step, Join) else step.legs
+        self._first[step.id] = min(units)
+        said: dict[str, Any] = {"legs": tuple(Leg(pool, count) for pool, count in units.items()), **named(step.id)}
+        said |= {"account": step.account, "force": step.force, "reason": "box office" if step.force else None}
+        match step:
+            case Consume():
+                return ConsumeCommand(**said)
+            case Join():
+                return JoinLine(ttl_slots=step.ttl, offer_slots=step.offer_ttl, **said)
+        offer_ttl = None if step.wait is None else step.offer_ttl
+        return PlaceHold(ttl_slots=step.ttl, wait_slots=step.wait, offer_slots=offer_ttl, **said)
+
+    def _amount(self, name: str, quantity: int | None) -> dict[str, int] | None:
+        """An amount of the first leg by name. (Of a hold that never was, any: it must not matter.)"""
+        return None if quantity is None else {self._first.get(name, "G"): quantity}
+
+    # States
+
+    def _compare_pools(self) -> None:
+        model, subject = self.model.pools, self.subject
+        tallies: dict[str, dict[str, int]] = {name: {} for name in model}
+        loose: dict[str, dict[str, int]] = {name: {} for name in model}
+        for (_, pool, account), tally in subject.tallies.items():
+            tallies[pool][account] = tally.used
+            loose[pool][account] = tally.loose
+        for name, expected in model.items():
+            pool_row = subject.pools["", name]
+            loose[name][NOBODY] = pool_row.loose
+            same(name, {
+                "total": (pool_row.total, expected.total),
+                "held": (pool_row.held, expected.held),
+                "consumed": (pool_row.consumed, expected.consumed),
+                "waiting": (pool_row.waiting, expected.waiting),
+                "last_number": (pool_row.last_number, expected.last_number),
+                "archived": (pool_row.archived, expected.archived),
+                "per_account": (pool_row.per_account, expected.per_account),
+                "tallies": (tallies[name], expected.tallies),
+                "loose": (without_zeros(loose[name]), without_zeros(expected.loose)),
+            })  # fmt: skip
+
+    def _compare_holds(self) -> None:
+        stored = {name_of(key): hold for (_, key), hold in self.subject.holds.items()}
+        for name in stored.keys() - self.model.holds.keys():
+            hold = stored[name]
+            over = hold.changed_at is not None and hold.changed_at + RETENTION <= START + self.model.now
+            if hold.open or hold.consumes or not over:
+                raise Different(f"{name} is stored, but not in the model: {hold}")
+        for name, expected in self.model.holds.items():
+            if name in stored:
+                same_hold(name, stored[name], expected)
+            elif self.model.find(name) is not None:
+                raise Different(f"{name} is not stored, but in the model: {expected}")
+
+    def _compare_shortfalls(self, step: Step, refusal: Refusal) -> None:
+        """A refusal for want of units lists every level that fell short, with its numbers."""
+        units = self._units(step) if refusal.reason in ("insufficient_capacity", "account_limit") else None
+        if units is None:
+            return
+        found = {short.pool: (short.requested, short.available, short.total) for short in refusal.shortfalls}
+        expected = {}
+        for level, count in units.items():
+            pool = self.model.pools[level]
+            if refusal.reason == "insufficient_capacity":
+                room, most = pool.free, pool.total
+            elif pool.per_account is not None and (account := self._account(step)) is not None:
+                room, most = max(0, pool.per_account - pool.tallies.get(account, 0)), pool.per_account
+            else:
+                continue
+            if count > room:
+                expected[level] = (count, room, most)
+        same(f"{step}", {"shortfalls": (found, expected)})
+
+    def _units(self, step: Step) -> dict[str, int] | None:
+        match step:
+            case Place() | Consume():
+                return levels(step.legs)
+            case Confirm(quantity=int(quantity)):
+                hold = self.model.holds[step.id]
+                return levels({hold.pool: quantity - hold.legs[hold.pool].held})
+        return None
+
+    def _account(self, step: Step) -> str | None:
+        if isinstance(step, Place | Consume):
+            return step.account
+        return self.model.holds[step.id].account if isinstance(step, Confirm) else None
+
+
+def pool_command(step: CommandStep) -> AnyCommand:
+    """A step on a pool as the command that an operator would send."""
+    match step:
+        case ReturnLoose():
+            return ReturnToPool(id=step.pool, quantity=step.quantity, account=step.account, force=True, reason="refund")
+        case Resize():
+            return ResizePool(id=step.pool, total=step.total)
+        case Limit():
+            return LimitPool(id=step.pool, per_account=step.per_account)
+        case Archive():
+            return ArchivePool(id=step.pool)
+        case Unarchive():
+            return UnarchivePool(id=step.pool)
+    raise AssertionError(step)
+
+
+def hold_id(name: str) -> str:
+    """A readable name as a 128-bit id that does not look minted."""
+    return f"{int.from_bytes(name.encode(), 'big'):032x}"
+
+
+def name_of(hold: str) -> str:
+    """And back."""
+    return bytes.fromhex(hold).lstrip(b"\0").decode()
+
+
+def named(name: str) -> dict[str, str]:
+    """The id of a hold, and its owner token."""
+    return {"id": hold_id(name), "owner": f"owner of {name}"}
+
+
+def words(outcomes: list[Outcome]) -> str:
+    """Outcomes as the model would say it: of a batch that was not done, the refusal that aborted it."""
+    for number, outcome in enumerate(outcomes):
+        if not isinstance(outcome, Done) and not (isinstance(outcome, Refusal) and outcome.reason is Reason.ABORTED):
+            said = outcome.reason.value if isinstance(outcome, Refusal) else INVALID
+            return said if len(outcomes) == 1 else f"{said} at {number}"
+    return DONE
+
+
+def same_hold(name: str, stored: StoredHold, expected: Hold) -> None:
+    """A hold as it is stored, and as the model has it."""
+    live = stored.live
+    outstanding = {} if stored.number and stored.state == "waiting" else dict_of_open(stored)
+    same(name, {
+        "state": (stored.state.value, expected.state),
+        "deadline": (stored.deadline, None if expected.deadline is None else START + expected.deadline),
+        "account": (stored.account, expected.account),
+        "changed_at": (stored.changed_at, None if expected.changed_at is None else START + expected.changed_at),
+        "number": (stored.number if stored.state == "waiting" else None, expected.number),
+        "outstanding": (outstanding, without_zeros(expected.outstanding)),
+        "legs": (
+            {leg.pool: (leg.quantity, leg.held if live else 0, leg.confirmed, leg.returned) for leg in stored.legs},
+            {pool: (leg.quantity, leg.held, leg.confirmed, leg.returned) for pool, leg in expected.legs.items()},
+        ),
+    })  # fmt: skip
+
+
+def dict_of_open(hold: StoredHold) -> dict[str, int]:
+    """What each level still counts as held."""
+    return {pool: leg.units for pool, leg in hold.open_legs() if leg.units}
+
+
+def without_zeros(counts: Mapping[str, int]) -> dict[str, int]:
+    """Only what is there."""
+    return {name: count for name, count in counts.items() if count}
+
+
+def same(what: str, pairs: Mapping[str, tuple[object, object]]) -> None:
+    """Raise unless all pairs are equal, of the product and of the model."""
+    differing = {
+        name: f"{stored}, by the model {expected}" for name, (stored, expected) in pairs.items() if stored != expected
+    }
+    if differing:
+        raise Different(f"{what}: " + "; ".join(f"{name} is {told}" for name, told in differing.items()))
+
+
+def compare(subject: Subject, history: History, max_offers: int) -> None:
+    """Play a history on a subject that is new and empty, and on the model."""
+    comparison = Comparison(subject, max_offers)
+    for number, step in enumerate(history, start=1):
+        try:
+            comparison.step(step)
+        except Different as difference:
+            difference.add_note(f"at step {number} of {len(history)}")
+            raise
