@@ -12,8 +12,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from holdkit.core.outstanding import Tally, TallyKey
-
 from holdkit.core.commands import (
     AnyCommand,
     ArchivePool,
@@ -36,6 +34,7 @@ from holdkit.core.commands import (
 )
 from holdkit.core.model import Key, Leg, Limits, Pool, StoredHold
 from holdkit.core.outcomes import Done, Outcome, Reason, Refusal
+from holdkit.core.outstanding import Tally, TallyKey
 from tests.support.line_model.histories import PLAIN, run
 from tests.support.line_model.ladders import DONE, INVALID
 from tests.support.line_model.state import NOBODY, POOLS, RETENTION, Hold, State, levels
@@ -75,10 +74,17 @@ def limits(max_offers: int) -> Limits:
 class Subject(Protocol):
     """The product under comparison, with a clock that histories move."""
 
-    pools: Mapping[Key, Pool]
-    holds: Mapping[Key, StoredHold]
-    tallies: Mapping[TallyKey, Tally]
-    """What is stored: as of now, whenever it is asked."""
+    @property
+    def pools(self) -> Mapping[Key, Pool]:
+        """Every pool, as it is stored now."""
+
+    @property
+    def holds(self) -> Mapping[Key, StoredHold]:
+        """Every hold."""
+
+    @property
+    def tallies(self) -> Mapping[TallyKey, Tally]:
+        """Every tally."""
 
     def move_clock(self, slot: int) -> None:
         """Set the clock."""
@@ -277,7 +283,7 @@ def name_of(hold: str) -> str:
     return bytes.fromhex(hold).lstrip(b"\0").decode()
 
 
-def named(name: str) -> dict[str, str]:
+def named(name: str) -> dict[str, Any]:
     """The id of a hold, and its owner token."""
     return {"id": hold_id(name), "owner": f"owner of {name}"}
 

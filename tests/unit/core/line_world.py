@@ -7,18 +7,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdkit.core.line_loading import ToLoad, lines_to_load
-from holdkit.core.outstanding import Tally, TallyKey
-
 from holdkit.core.audit import audit, outstanding
 from holdkit.core.audit_rows import Stored
 from holdkit.core.commands import AnyCommand, FeedLine, Group, Sweep
-from holdkit.core.decide import SweepList, decide_groups, needs
+from holdkit.core.decide import SweepList, decide_groups
 from holdkit.core.entries import Entry
 from holdkit.core.ladders.finding import prunable
 from holdkit.core.ladders.retiring import may_retire
+from holdkit.core.line_loading import ToLoad, lines_to_load
 from holdkit.core.model import Key, Limits, Pool, State, StoredHold
+from holdkit.core.needs import needs
 from holdkit.core.outcomes import Outcome
+from holdkit.core.outstanding import Tally, TallyKey
 from holdkit.core.view import NOBODY, DueLeg, FrontOfLine, Loaded, View
 
 
@@ -131,7 +131,7 @@ class LineWorld:
     def audit(self) -> list[str]:
         """How the stored rows differ from what the journal folds to."""
         legs = outstanding(self.holds.values())
-        stored = Stored(self.pools, self.holds, {}, legs, self.tallies, 0)
+        stored = Stored(self.pools, self.holds, {}, legs, {}, self.tallies)
         found = audit(enumerate(self.entries, 1), stored, self.limits, self.slot)
         return [str(difference) for difference in found]
 

@@ -143,8 +143,8 @@ ANSWERS = {
 def test_a_history_is_shortened_to_what_matters() -> None:
     reading = Reading(overage_passes_the_line=True)
     _, short = REJECTED["overage_passes_the_line"]
-    noise = (Place("x", {"S": 1}, 9), Confirm("x"), Join("y", "F", 1, 9, 5, "c1"), Release("y"))
-    mixed = tuple(step for pair in zip(noise, (*short, Release("x")), strict=True) for step in pair)
+    noise: History = (Place("x", {"S": 1}, 9), Confirm("x"), Join("y", "F", 1, 9, 5, "c1"))
+    mixed: History = (noise[0], short[0], noise[1], short[1], noise[2], short[2], Release("y"))
     assert shortened(mixed, lambda steps: play(steps, reading) is not None) == short
 
 
