@@ -22,6 +22,11 @@ it has run out, reads record and hold, and does what the table below says. Nothi
 that a crash can leave behind is a row of the table. A state that no driver leaves behind (somebody released the hold
 by force, a backup was restored) is never guessed at: the saga is parked, stays visible, and waits for an operator.
 
+*Force.* Nobody has the token of a saga's hold, but an operator may change it by force. An extension changes nothing for the
+saga. Units confirmed before the point of no return, some or all, park the saga: another attempt would consume them a second
+time, and an abort would leave them consumed. A hold that is confirmed after it is taken as the operator's word that the effect
+has happened: the saga is done, and a driver that is running the effect keeps its result.
+
 *Failures.* An exception of `reserve` or `validate`, or a refusal of the units, aborts. An exception of the effect
 counts as a failure and is retried by the next recovery; after `max_attempts` failures the saga is parked. Errors of
 the engine say nothing about the saga and change nothing.
@@ -69,15 +74,21 @@ _NEXT: Final[dict[tuple[Phase, State | None], Step]] = {
     (Phase.RESERVING, State.HELD): Step.RESERVE,
     (Phase.RESERVING, State.EXPIRED): Step.RESERVE,
     (Phase.RESERVING, State.RELEASED): Step.RESERVE,
-    (Phase.RESERVING, State.CONFIRMED): Step.PARK,  # nobody may confirm it before the point of no return
+    (Phase.RESERVING, State.CONFIRMED): Step.PARK,  # by force: no driver confirms before the point of no return
     (Phase.FINALIZING, State.HELD): Step.ROLL_FORWARD,
-    (Phase.FINALIZING, State.CONFIRMED): Step.FINISH,
+    (
+        Phase.FINALIZING,
+        State.CONFIRMED,
+    ): Step.FINISH,  # by force: a driver confirms and ends the saga in one transaction
     (Phase.FINALIZING, State.RELEASED): Step.PARK,  # by force
     (Phase.FINALIZING, State.EXPIRED): Step.PARK,  # it has no deadline: something else changed it
     (Phase.FINALIZING, None): Step.PARK,
 }
 
 
-def next_step(phase: Phase, hold: State | None) -> Step:
-    """The next step; `hold` is the state of the last attempt's hold, None if there is none."""
+def next_step(phase: Phase, hold: State | None, *, consumes: bool = False) -> Step:
+    """The next step; `hold` is the state of the last attempt's hold, None if there is none. `consumes`: some of its units are
+    consumed, whatever its state."""
+    if phase is Phase.RESERVING and consumes:
+        return Step.PARK
     return Step.REST if phase not in UNFINISHED else _NEXT[phase, hold]

@@ -224,14 +224,17 @@ CANARIES: Final[dict[str, Canary]] = {
     "damage passes for a torn tail": Canary(damage_passes_for_a_torn_tail, DIFFERENT),
     "names not synced at opening": Canary(names_not_synced_at_opening, LOST),
     "cache of an unsealed log trusted": Canary(cache_of_an_unsealed_log_trusted, LOST),
-    "doubt forgotten": Canary(doubt_forgotten, DIFFERENT),
-    "released behind the point of no return": Canary(released_behind_the_point_of_no_return, "hold.released behind"),
-    "left behind the point of no return": Canary(left_behind_the_point_of_no_return, "never ended: it is finalizing"),
+    "doubt forgotten": Canary(doubt_forgotten, r"was damaged|" + DIFFERENT),
+    "released behind the point of no return": Canary(
+        released_behind_the_point_of_no_return, "hold.released behind|goes on for ever"
+    ),
+    "left behind the point of no return": Canary(left_behind_the_point_of_no_return, "never ended"),
     "writes without the lease": Canary(writes_without_the_lease, "went from|older epoch|behind the point|confirmed"),
     "deadline stays behind the point of no return": Canary(deadline_stays, "hold.expired behind|parked for no reason"),
     "effect before the phase": Canary(effect_first, "ran before its point of no return"),
     "effect taken for granted": Canary(effect_taken_for_granted, "done, and its effect has never happened"),
     "phase and hold in two transactions": Canary(
-        phase_and_hold_apart, "parked for no reason|never came back|were confirmed|before its point|behind the point"
+        phase_and_hold_apart,
+        "went from|parked for no reason|never came back|were confirmed|before its point|behind the point",
     ),
 }

@@ -12,7 +12,7 @@ from holdkit.faces.saga_records import FORMAT, KIND, SagaBody, encode
 from holdkit.faces.saga_steps import Phase
 from holdkit.testing.sim import SimulationFailed, draw_plan, run_seed, saga_plan
 from holdkit.testing.sim.saga_drivers import Effects
-from holdkit.testing.sim.saga_plan import Advance, ForceRelease, Recover, Run
+from holdkit.testing.sim.saga_plan import Advance, Force, Recover, Run
 from holdkit.testing.sim.saga_world import OPERATOR, SagaJournalCheck
 
 
@@ -22,8 +22,7 @@ def test_the_rest_of_a_life_is_the_same_with_sagas_and_without(monkeypatch: pyte
     without = [draw_plan(seed).steps for seed in range(40)]
     assert with_sagas != without
     kept = [
-        tuple(step for step in steps if not isinstance(step, Run | Recover | Advance | ForceRelease))
-        for steps in with_sagas
+        tuple(step for step in steps if not isinstance(step, Run | Recover | Advance | Force)) for steps in with_sagas
     ]
     assert kept == without
 

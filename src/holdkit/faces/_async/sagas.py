@@ -117,7 +117,7 @@ class AsyncSagas(AsyncSagaReads):
         self, id: str, how: Literal["done", "cancelled"], *, reason: str, op: str | None = None
     ) -> SagaRecord:
         """End a saga by hand, for good. `done` confirms what it holds. `cancelled` releases what it holds; running the
-        saga again then raises `SagaCancelled`.
+        saga again then raises `SagaCancelled`. `AlreadyConfirmed`: its hold is confirmed; return its units first.
 
         It is for an operator who has found out whether the effect has happened; nobody else can know. If the saga has
         ended this way already, its record is returned. `SagaBusy`: a driver has it. `VersionConflict`: it has changed
@@ -143,7 +143,7 @@ class AsyncSagas(AsyncSagaReads):
         if hold is not None and hold.state is State.HELD:
             kind = ConfirmHold if phase is Phase.DONE else ReleaseHold
             beside = (kind(id=hold.id, tenant=self._tenant, trusted=True, reason=reason, actor=context.actor),)
-        elif hold is not None and hold.state is State.CONFIRMED and phase is Phase.ABORTED:
+        elif hold is not None and hold.state is State.CONFIRMED and hold.consumes and phase is Phase.ABORTED:
             raise refusal_of(Refusal(Reason.ALREADY_CONFIRMED, hold.id, found=hold.ended_at))
         now = await self._now()  # it may have been parked for months: the index is ordered by its end
         after = next_body(record, body, phase=phase, epoch=body.epoch + 1, lease=0, index_slot=now, resolved=reason)

@@ -119,12 +119,20 @@ class ResourceKernel(Generic[Key, Window]):
         quantity: Amounts = None,
         keep_rest: bool = False,
         overage: Overage = "reject",
+        force: bool = False,
         **call: Unpack[Call],
     ) -> Hold:
         """Held units become consumed. The capacity is not asked for again."""
         self._check_kind(hold, call.get("tx"))
         return self._kernel.confirm(
-            hold, owner=owner, entity=entity, quantity=quantity, keep_rest=keep_rest, overage=overage, **call
+            hold,
+            owner=owner,
+            entity=entity,
+            quantity=quantity,
+            keep_rest=keep_rest,
+            overage=overage,
+            force=force,
+            **call,
         )
 
     commit = confirm
@@ -154,11 +162,12 @@ class ResourceKernel(Generic[Key, Window]):
         ttl: Ttl | None = None,
         until: Slot | datetime | None = None,
         owner: str | None = None,
+        force: bool = False,
         **call: Unpack[Call],
     ) -> Hold:
         """A later deadline, within the limits' `max_lifetime`."""
         self._check_kind(hold, call.get("tx"))
-        return self._kernel.extend(hold, by=by, ttl=ttl, until=until, owner=owner, **call)
+        return self._kernel.extend(hold, by=by, ttl=ttl, until=until, owner=owner, force=force, **call)
 
     def _check_kind(self, hold: Hold | str | UUID, tx: Any) -> None:
         """Refuse a hold of another kind. The pools of a hold never change, so it is enough to read them before the

@@ -16,9 +16,10 @@ from typing import Any
 from msgspec.structs import replace
 
 from ...core.commands import AnyCommand, ConfirmHold, ExtendHold, Group, PlaceHold, ReleaseHold
+from ...core.entries import Action
 from ...core.model import SECOND, Record, State, StoredHold
 from ...core.outcomes import Reply
-from ...core.reading import FindHold, FindRecord
+from ...core.reading import FindHold, FindRecord, ReadHistory, entry_of
 from ...engines.port import Engine
 from ...errors import EngineError, HoldExists, HoldExpired, HoldkitError, OutcomeUnknown, Overloaded, Refused
 from ...kernel._sync.executor import Executor
@@ -90,7 +91,8 @@ class SagaDriver:
         """Take steps until nothing is left to do. Raises `Aborted`, `LeaseLost`, or the exception that stopped it."""
         while True:
             hold = self._read_hold()
-            step = next_step(self.body.phase, None if hold is None else hold.state)
+            state = None if hold is None else hold.state
+            step = next_step(self.body.phase, state, consumes=self._consumes(hold))
             if step is Step.RESERVE:
                 self._reserve(hold)
             elif step is Step.ROLL_FORWARD:
@@ -99,8 +101,7 @@ class SagaDriver:
             elif step is Step.FINISH:
                 self._write(self._ended(Phase.DONE))
             elif step is Step.PARK:
-                said = "is missing" if hold is None else f"was {hold.state}, and not by this saga"
-                self.park(SagaError("HoldLost", f"its hold {self.body.hold} {said}"))
+                self._park_with(hold)
             else:
                 return
 
@@ -109,6 +110,14 @@ class SagaDriver:
         if self.body.hold is None:
             return None
         return self._executor.read(FindHold((self.record.tenant, self.body.hold)))
+
+    def _consumes(self, hold: StoredHold | None) -> bool:
+        """Whether units of the last attempt's hold are consumed before the point of no return. If the hold is no longer kept, its
+        last entry tells: a hold is retired by an entry only if its units stay consumed."""
+        if hold is not None or self.body.hold is None or self.body.phase is not Phase.RESERVING:
+            return hold is not None and hold.consumes
+        story = self._executor.read(ReadHistory(self.record.tenant, self.body.hold))
+        return bool(story) and entry_of(story[-1]).action is Action.HOLD_RETIRED
 
     def _call_fields(self) -> dict[str, Any]:
         """The fields of every command of this saga: actor and correlation id are those of the call that began it."""
@@ -163,11 +172,11 @@ class SagaDriver:
             if self._attempts_lost < self._options.max_attempts and self._ids_taken < MAX_IDS_TAKEN:
                 return
             why = next_attempt.__cause__ or next_attempt
-            self._abort(why, hold)
-            raise Aborted(why) from None
+            if self._abort(why, hold):
+                raise Aborted(why) from None
         except Exception as error:  # noqa: BLE001 - an exception aborts, and the caller gets its cause
-            self._abort(error, hold)
-            raise Aborted(error) from None
+            if self._abort(error, hold):
+                raise Aborted(error) from None
 
     def _take(self, before: StoredHold | None) -> StoredHold:
         """Release what the last attempt holds and place a new hold, in one transaction with the record."""
@@ -179,9 +188,7 @@ class SagaDriver:
         self._executor.check(place, faces=combined(place))  # only a face may name its own pools
         beside: list[AnyCommand] = [place]
         if before is not None and before.state is State.HELD:
-            beside.insert(
-                0, ReleaseHold(id=before.id, trusted=True, reason="saga_attempt_abandoned", **self._call_fields())
-            )
+            beside.insert(0, self._release(before, "saga_attempt_abandoned"))
         try:
             self._write(self._next(attempt=attempt, hold=hold_id, lease=self._options.lease), *beside)
         except HoldExists as taken:
@@ -206,25 +213,42 @@ class SagaDriver:
                 raise _NextAttempt from refused  # it expired or was released by force: the next attempt
             raise
 
-    def _hold_changed(self, hold: StoredHold) -> bool:
-        """Whether a hold is no longer in the state in which we have seen it."""
-        now = self._executor.read(FindHold((self.record.tenant, hold.id)))
-        return now is None or now.state is not hold.state
+    def _release(self, hold: StoredHold, reason: str) -> ReleaseHold:
+        """Release all that we have seen it hold: refused if an operator has confirmed some of it meanwhile."""
+        held = {leg.pool: leg.held for leg in hold.legs}
+        return ReleaseHold(id=hold.id, quantity=held, trusted=True, reason=reason, **self._call_fields())
 
-    def _abort(self, error: BaseException, hold: StoredHold | None) -> None:
-        """Take back what was done elsewhere; then release and change the phase, in one transaction."""
+    def _hold_changed(self, hold: StoredHold) -> bool:
+        """Whether a hold no longer has the state and the units that we have seen."""
+        now = self._executor.read(FindHold((self.record.tenant, hold.id)))
+        return now is None or now.state is not hold.state or now.legs != hold.legs
+
+    def _abort(self, error: BaseException, hold: StoredHold | None) -> bool:
+        """Take back what was done elsewhere; then release and change the phase, in one transaction. False: an operator has
+        confirmed units by force, which an abort would leave consumed, so the saga is parked instead."""
+        if self._park_if_consumed():
+            return False
         self._call("undo", self._step(hold))
         after = self._ended(Phase.ABORTED, error=error_of(error))
         now = self._read_hold()
-        if now is not None and now.state is State.HELD:
+        if now is not None and now.state is State.HELD and not now.consumes:
             try:
-                release = ReleaseHold(id=now.id, trusted=True, reason="saga_aborted", **self._call_fields())
-                self._write(after, release)
-                return
+                self._write(after, self._release(now, "saga_aborted"))
+                return True
             except Refused:
                 if not self._hold_changed(now):
-                    raise  # else it expired meanwhile: there is nothing to release
+                    raise  # else it expired meanwhile, or an operator ended it: there is nothing to release
+        if self._park_if_consumed():
+            return False
         self._write(after)
+        return True
+
+    def _park_if_consumed(self) -> bool:
+        hold = self._read_hold()
+        if not self._consumes(hold):
+            return False
+        self._park_with(hold)
+        return True
 
     # After the point of no return
 
@@ -236,8 +260,12 @@ class SagaDriver:
         try:
             self._write(self._done(result), self._confirm(hold))
         except Refused:
-            if not self._hold_changed(hold):
-                raise  # else it was released by force: the next step parks the saga
+            now = self._read_hold()
+            if now is not None and now.state is State.HELD:
+                raise
+            if now is not None and now.state is State.CONFIRMED:  # by force: the result of the effect is kept
+                self._write(self._done(result))
+            # else it was released by force: the next step parks the saga
 
     def _roll_forward_inside(self, hold: StoredHold) -> None:
         """Run the effect in the transaction that confirms: both happen or neither."""
@@ -295,6 +323,14 @@ class SagaDriver:
             self.park(error_of(error))
         else:
             self._write(self._next(failures=failures, error=error_of(error), lease=0))
+
+    def _park_with(self, hold: StoredHold | None) -> None:
+        """Park the saga because of the state of its hold."""
+        said = "is missing"
+        if hold is not None:
+            word = "confirmed in part" if hold.consumes and hold.state is not State.CONFIRMED else hold.state
+            said = f"was {word}, and not by this saga"
+        self.park(SagaError("HoldLost", f"its hold {self.body.hold} {said}"))
 
     def park(self, error: SagaError) -> None:
         """Park the saga for an operator: it stays visible and is not run."""

@@ -1,4 +1,4 @@
-"""Sagas in a plan: who runs which, who recovers, whose turn it is, which holds are released by force. Data only.
+"""Sagas in a plan: who runs which, who recovers, whose turn it is, which holds an operator changes by force. Data only.
 
 Drawn from a random generator of their own, so that the rest of a seed's run is the same with sagas and without.
 """
@@ -6,7 +6,7 @@ Drawn from a random generator of their own, so that the rest of a seed's run is 
 from __future__ import annotations
 
 from random import Random
-from typing import Final, TypeAlias
+from typing import Final, Literal, TypeAlias, get_args
 
 from msgspec import Struct
 
@@ -51,14 +51,19 @@ class Advance(Struct, frozen=True):
     times: int
 
 
-class ForceRelease(Struct, frozen=True):
-    """An operator releases a saga's hold by force, whatever the phase of the saga."""
+ForceVerb: TypeAlias = Literal["release", "confirm", "partly_confirm", "extend"]
+VERBS: Final[tuple[ForceVerb, ...]] = get_args(ForceVerb)
+
+
+class Force(Struct, frozen=True):
+    """An operator changes a saga's hold by force, whatever the phase of the saga."""
 
     slot: Slot
     saga: str
+    verb: ForceVerb
 
 
-SagaStep: TypeAlias = Run | Recover | Advance | ForceRelease
+SagaStep: TypeAlias = Run | Recover | Advance | Force
 
 
 class SagaClients:
@@ -68,6 +73,7 @@ class SagaClients:
         self._random = random
         self._any = random.random() < SHARE
         self._intents: dict[str, Intent] = {}
+        self._forced = random.randrange(len(VERBS))
 
     def between(self, slot: Slot) -> list[SagaStep]:
         """The next steps of the sagas of this run; none in most runs."""
@@ -79,8 +85,10 @@ class SagaClients:
             steps.append(self._run(slot))
         if random.random() < 0.12:
             steps.append(Recover(slot + random.choice((0, LAPSED))))
-        if self._intents and random.random() < 0.05:
-            steps.append(ForceRelease(slot, random.choice([*self._intents])))
+        if self._intents and random.random() < 0.15:
+            self._forced += 1
+            saga = random.choice([*self._intents][-2:])  # older ones have mostly ended
+            steps.append(Force(slot, saga, VERBS[self._forced % len(VERBS)]))
         turns = random.choice((0, 1, 1))
         return [*steps, *(Advance(slot, random.randrange(6), random.choice((1, 2, 4, 8))) for _ in range(turns))]
 

@@ -1,7 +1,8 @@
 """The sagas of one simulated run: gives drivers their turns, checks the journal, and brings all sagas to an end.
 
 The check reads every entry and sees no driver: a saga changes its phase only as it may; after the point of no return
-its hold is confirmed, or an operator has ended it; before it, nothing is confirmed.
+its hold is confirmed, or an operator has ended it; before it, no driver confirms anything. An operator may change any hold by
+force; what was consumed so is never consumed again, and never left behind by an abort.
 """
 
 from __future__ import annotations
@@ -9,14 +10,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from msgspec import Struct
 
-from ...core.commands import Group, ReleaseHold
+from ...core.commands import AnyCommand, ConfirmHold, ExtendHold, Group, ReleaseHold, ReturnUnits
 from ...core.entries import Action, Entry
+from ...core.model import StoredHold
 from ...core.outcomes import Done, Outcome, Reason, Refusal
-from ...core.reading import FindRecord, JournalRow, ListRecords, entry_of
+from ...core.reading import FindHold, FindRecord, JournalRow, ListRecords, entry_of
 from ...engines.log.engine import LogEngine
 from ...errors import HoldkitError
 from ...faces.saga_records import KIND, OPEN, PARKED, SagaBody, decode
@@ -24,7 +26,7 @@ from ...faces.saga_steps import ENDED, Phase
 from ...kernel.prepare import Randomness
 from .checker import SimulationFailed
 from .saga_drivers import MOST_FAILURES, Apply, Effects, SagaTask, SagaTasks
-from .saga_plan import Advance, ForceRelease, Recover, Run, SagaStep
+from .saga_plan import Advance, Force, ForceVerb, Recover, Run, SagaStep
 
 OPERATOR: Final = "the operator has looked"
 """The reason of what an operator has done."""
@@ -49,6 +51,8 @@ class SagaHistory(Struct):
     by_hand: bool = False
     confirmed: int = 0
     forced: bool = False
+    consumed: bool = False
+    """An operator has confirmed units of it by force."""
     again: bool = False
     """It was begun again after it had been deleted: its effects can no longer be told apart."""
 
@@ -100,6 +104,7 @@ class SagaJournalCheck:
         history = self.histories[saga]
         by_hand = entry.forced or entry.reason == OPERATOR
         history.forced |= by_hand
+        history.consumed |= entry.forced and entry.action in (Action.HOLD_CONFIRMED, Action.HOLD_PARTLY_CONFIRMED)
         if entry.action is Action.HOLD_CONFIRMED:
             history.confirmed += 1
             if entry.subject not in self._committed_holds and not by_hand:
@@ -115,7 +120,11 @@ class SagaJournalCheck:
             effects, done = self._effects.done[saga], history.last is Phase.DONE
             if history.by_hand or history.again:
                 continue
-            if done and not effects:
+            if history.consumed and not done:
+                raise SimulationFailed(
+                    f"saga {saga} is {history.last}, and what was confirmed by force stayed consumed"
+                )
+            if done and not effects and not history.consumed:
                 raise SimulationFailed(f"saga {saga} is done, and its effect has never happened")
             if not done and effects:
                 raise SimulationFailed(f"saga {saga} is aborted, and its effect has happened {effects} times")
@@ -123,6 +132,19 @@ class SagaJournalCheck:
                 raise SimulationFailed(
                     f"saga {saga} is {history.last}, and its units were confirmed {history.confirmed} times"
                 )
+
+
+def _forced(verb: ForceVerb, hold: StoredHold) -> AnyCommand:
+    call: dict[str, Any] = {"id": hold.id, "force": True, "reason": OPERATOR}
+    match verb:
+        case "release":
+            return ReleaseHold(**call)
+        case "confirm":
+            return ConfirmHold(**call)
+        case "partly_confirm":
+            return ConfirmHold(**call, quantity={hold.legs[0].pool: 1}, keep_rest=True)
+        case "extend":
+            return ExtendHold(**call, by_slots=50)
 
 
 MAX_TURNS: Final = 1_000
@@ -169,8 +191,8 @@ class SagaWorld:
                     if not self._tasks.drivers:
                         break
                     self._advance(self._tasks.drivers[step.driver % len(self._tasks.drivers)])
-            case ForceRelease():
-                self._force_release(step.saga)
+            case Force():
+                self._force(step.saga, step.verb)
 
     def _recover(self) -> SagaTask:
         driver = self._tasks.start(lambda sagas: sagas.recover())
@@ -196,13 +218,12 @@ class SagaWorld:
             raise SimulationFailed(f"a driver of sagas broke: {driver.error!r}") from driver.error
         self._reached["saga: unsettled"] += isinstance(driver.error, HoldkitError)
 
-    def _force_release(self, saga: str) -> None:
-        record = self._engine().read(FindRecord(("", KIND, saga)))
-        hold = None if record is None else decode(record).hold
+    def _force(self, saga: str, verb: ForceVerb) -> None:
+        hold = self._hold_of(saga)
         if hold is not None:
             with suppress(HoldkitError):  # the disk's errors are not about sagas
-                outcomes = self._apply(Group((ReleaseHold(id=hold, force=True, reason=OPERATOR),)))
-                self._reached["saga: hold released by force"] += isinstance(outcomes[0], Done)
+                outcomes = self._apply(Group((_forced(verb, hold),)))
+                self._reached["saga: hold changed by force"] += isinstance(outcomes[0], Done)
 
     # Checking
 
@@ -234,13 +255,30 @@ class SagaWorld:
         for saga in self._listed(PARKED):
             self._reached["saga: parked"] += 1
             how: Literal["done", "cancelled"] = "done" if self._tasks.effects.done[saga] else "cancelled"
+            if how == "cancelled":
+                self._return_units(saga)
             self._to_its_end(self._tasks.start(lambda sagas, id=saga, how=how: sagas.resolve(id, how, reason=OPERATOR)))  # type: ignore[misc]
         self._at_rest = True
         self._count()
 
+    def _return_units(self, saga: str) -> None:
+        """What was confirmed by force comes back before its saga is cancelled."""
+        hold = self._hold_of(saga)
+        if hold is not None and hold.consumes:
+            self._apply(Group((ReturnUnits(id=hold.id, force=True, reason=OPERATOR),)))
+            self._reached["saga: units returned"] += 1
+
+    def _hold_of(self, saga: str) -> StoredHold | None:
+        record = self._engine().read(FindRecord(("", KIND, saga)))
+        hold = None if record is None else decode(record).hold
+        return None if hold is None else self._engine().read(FindHold(("", hold)))
+
     def _to_its_end(self, driver: SagaTask) -> None:
-        while not driver.over:
+        for _ in range(MAX_TURNS):
+            if driver.over:
+                return
             self._advance(driver)
+        raise SimulationFailed(f"a driver of sagas goes on for ever: {MAX_TURNS} turns were not enough")
 
     def _listed(self, kind: str) -> list[str]:
         return [record.id for record in self._engine().read(ListRecords("", kind, limit=1_000))]

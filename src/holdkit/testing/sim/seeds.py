@@ -119,7 +119,7 @@ POINTS: Final = (
     "hold_table_full", "insufficient_capacity", "operation_conflict", "operation_table_full", "pool_table_full",
     "version_conflict", "not_owner", "already_confirmed", "already_released",
     *(f"saga: {what}" for what in ("done", "aborted", "parked", "taken over", "another attempt", "too late", "unsettled",
-      "driver killed", "killed behind the point of no return", "effect run again", "hold released by force")),
+      "driver killed", "killed behind the point of no return", "effect run again", "hold changed by force")),
 )  # fmt: skip
 
 FLOOR: Final = 100

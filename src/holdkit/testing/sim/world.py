@@ -18,7 +18,7 @@ from ...errors import EngineError, OutcomeUnknown
 from .checker import Checker, SimulationFailed
 from .disk import Faults, PowerCut, SimDisk
 from .plan import START, Apply, Converge, Fault, Plan, Reopen, Space, Step, TakeSnapshot, part
-from .saga_plan import Advance, ForceRelease, Recover, Run
+from .saga_plan import Advance, Force, Recover, Run
 from .saga_world import SagaWorld
 
 UNLIMITED = 1 << 40
@@ -152,7 +152,7 @@ class World:
                 self._take_snapshot()
             case Converge():
                 self._converge(step)
-            case Run() | Recover() | Advance() | ForceRelease():
+            case Run() | Recover() | Advance() | Force():
                 self._slot = step.slot
                 self._sagas.step(step)
 

@@ -174,6 +174,38 @@ def test_a_hold_released_by_force_parks_its_saga_and_nothing_is_run(store: Store
     assert saga.calls.count("effect") == 1
 
 
+FORCE: dict[str, Any] = {"force": True, "reason": "admin_override"}
+
+
+@pytest.mark.parametrize("quantity", [None, 1])
+@pytest.mark.parametrize("dropped", [False, True])
+def test_a_hold_confirmed_by_force_before_the_point_of_no_return_parks_its_saga(
+    store: Store, quantity: int | None, dropped: bool
+) -> None:
+    """Another attempt would consume the units a second time; once they are returned, the saga can be cancelled."""
+    hk, sagas, registered, saga = opened(store, validate=vanish, reserve=lambda *_: {"p": 2})
+    with pytest.raises(Gone):
+        registered.run("a", INTENT)
+    hold = sagas.get("a").hold
+    hk.extend(hold, by=30, **FORCE)
+    hk.confirm(hold, quantity=quantity, keep_rest=quantity is not None, **FORCE)
+    store.clock.advance(30 + dropped * 401 * 86_400)
+    for _ in range(2 * dropped):
+        hk.sweep()
+    del saga.script["validate"]
+    assert sagas.recover() == holdkit.RecoveryReport(parked=1)
+    assert sagas.get("a").error.kind == "HoldLost"
+    assert saga.calls == ["reserve", "validate"]
+    assert hk.pool("p").consumed == (quantity or 2)
+    if quantity is None and not dropped:
+        with pytest.raises(holdkit.AlreadyConfirmed):
+            sagas.resolve("a", "cancelled", reason="I looked")
+        hk.return_units(hold, **FORCE)
+    assert sagas.resolve("a", "cancelled", reason="I looked").phase == "aborted"
+    assert hk.pool("p").held == 0
+    assert differences(hk) == ()
+
+
 def test_ended_sagas_are_forgotten_after_the_retention(store: Store) -> None:
     hk, sagas, registered, saga = opened(store)
     registered.run("a", INTENT)

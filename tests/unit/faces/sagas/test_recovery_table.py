@@ -27,5 +27,12 @@ def test_what_recovery_does(phase: str, hold: str | None, step: str) -> None:
     assert next_step(Phase(phase), None if hold is None else State(hold)) is Step(step)
 
 
+@pytest.mark.parametrize("hold", [None, *State])
+def test_units_consumed_before_the_point_of_no_return_park_the_saga(hold: State | None) -> None:
+    assert next_step(Phase.RESERVING, hold, consumes=True) is Step.PARK
+    assert next_step(Phase.FINALIZING, State.HELD, consumes=True) is Step.ROLL_FORWARD
+    assert next_step(Phase.PARKED, hold, consumes=True) is Step.REST
+
+
 def test_every_cell_is_told() -> None:
     assert {(phase, hold) for phase, hold, _ in TABLE} == {(phase, hold) for phase in Phase for hold in (None, *State)}

@@ -1,0 +1,100 @@
+"""An operator confirms a saga's hold by force while its driver works: nothing is consumed twice, nothing stays behind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import holdkit
+from tests.unit.faces.sagas.scripted_saga import ScriptedSaga
+
+FORCE: dict[str, Any] = {"force": True, "reason": "admin_override"}
+INTENT = {"pool": "p"}
+
+
+class Confirming(ScriptedSaga):
+    """Holds 2 of p; in one of its steps an operator confirms 1 of them, or both."""
+
+    def __init__(self, hk: holdkit.Kernel, within: str, quantity: int | None) -> None:
+        super().__init__()
+        self.hk, self.within, self.quantity = hk, within, quantity
+        self.raises = False
+
+    def _step(self, name: str, intent: Any, step: holdkit.SagaStep, otherwise: Any = None) -> Any:
+        if name == self.within and step.hold is not None:
+            self.hk.confirm(step.hold.id, quantity=self.quantity, keep_rest=self.quantity is not None, **FORCE)
+        if name == "validate" and self.raises:
+            self.calls.append(name)
+            raise LookupError("the account is closed")
+        return super()._step(name, intent, step, {"p": 2} if name == "reserve" else otherwise)
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def hk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[holdkit.Kernel]:
+    with holdkit.connect("memory://" if request.param == "memory" else f"sqlite:///{tmp_path}/holds.db") as kernel:
+        kernel.create_pool("p", 9)
+        yield kernel
+        assert kernel.verify().ok
+
+
+@pytest.mark.parametrize("quantity", [None, 1])
+@pytest.mark.parametrize(("within", "calls"), [("validate", 2), ("undo", 3)])
+def test_an_abort_parks_instead(hk: holdkit.Kernel, quantity: int | None, within: str, calls: int) -> None:
+    saga = Confirming(hk, within, quantity)
+    saga.raises = True
+    registered = hk.sagas.register(saga)
+    with pytest.raises(holdkit.SagaParked):
+        registered.run("a", INTENT)
+    assert saga.calls == ["reserve", "validate", "undo"][:calls]
+    assert hk.pool("p").consumed == (quantity or 2)
+
+
+@pytest.mark.parametrize("attempts", [1, 3])
+def test_the_point_of_no_return_is_not_passed(hk: holdkit.Kernel, attempts: int) -> None:
+    saga = Confirming(hk, "validate", None)
+    saga.max_attempts = attempts
+    with pytest.raises(holdkit.SagaParked):
+        hk.sagas.register(saga).run("a", INTENT)
+    assert saga.calls == ["reserve", "validate"]
+    assert (hk.pool("p").held, hk.pool("p").consumed) == (0, 2)
+
+
+def test_a_part_confirmed_before_it_counts_as_the_sagas_own(hk: holdkit.Kernel) -> None:
+    saga = Confirming(hk, "validate", 1)
+    assert hk.sagas.register(saga).run("a", INTENT).phase == "done"
+    assert saga.calls == ["reserve", "validate", "effect"]
+    assert (hk.pool("p").held, hk.pool("p").consumed) == (0, 2)
+
+
+@pytest.mark.parametrize("quantity", [None, 1])
+def test_behind_it_the_saga_is_done_and_its_result_is_kept(hk: holdkit.Kernel, quantity: int | None) -> None:
+    saga = Confirming(hk, "effect", quantity)
+    record = hk.sagas.register(saga).run("a", INTENT)
+    assert (record.phase, record.result) == ("done", "ran")
+    assert saga.calls.count("effect") == 1
+    assert (hk.pool("p").held, hk.pool("p").consumed) == (0, 2)
+
+
+def test_an_attempt_is_not_abandoned_once_a_part_of_it_is_confirmed(hk: holdkit.Kernel) -> None:
+    """The operator confirms a part between the driver's look at the hold and the next attempt."""
+    first: list[str] = []
+
+    def reserve(_intent: Any, step: holdkit.SagaStep) -> dict[str, int]:
+        if step.attempt == 2:
+            hk.confirm(first[0], quantity=1, keep_rest=True, **FORCE)
+        return {"p": 2}
+
+    def validate(_intent: Any, step: holdkit.SagaStep) -> None:
+        assert step.hold is not None
+        first.append(step.hold.id)
+        raise holdkit.Overloaded("later", retry_after=1)  # says nothing about the saga: it is driven again
+
+    registered = hk.sagas.register(ScriptedSaga(reserve=reserve, validate=validate))
+    with pytest.raises(holdkit.OutcomeUnknown):
+        registered.run("a", INTENT)
+    with pytest.raises(holdkit.SagaParked):
+        registered.run("a", INTENT)
+    assert (hk.pool("p").held, hk.pool("p").consumed) == (1, 1)
