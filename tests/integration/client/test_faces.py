@@ -228,6 +228,27 @@ def test_a_block_confirms_or_releases(hk: RemoteKernel) -> None:
         hk.holding("desk", ttl=60, tx=object())
 
 
+def test_an_operator_extends_and_confirms_without_the_token(hk: RemoteKernel) -> None:
+    hk.create_pool("box", 3)
+    held = hk.hold("box", 2, ttl=60)
+    with pytest.raises(holdkit.NotOwner):
+        hk.extend(held.id, by=30)
+    with pytest.raises(holdkit.InvalidRequest, match="must say why"):
+        hk.extend(held.id, by=30, force=True)
+    later = hk.extend(held.id, by=30, force=True, reason="customer called")
+    assert later.deadline == (held.deadline or 0) + 30_000_000
+    part = hk.confirm(held.id, quantity=1, keep_rest=True, force=True, reason="paid by bank transfer")
+    assert (part.state, hk.pool("box").consumed) == ("held", 1)
+    (done,) = hk.apply([holdkit.ConfirmHold(id=held.id, force=True, reason="paid by bank transfer")])
+    assert isinstance(done, holdkit.Hold)
+    assert [(entry.action, entry.forced) for entry in hk.history(held.id)] == [
+        ("hold.held", False),
+        ("hold.extended", True),
+        ("hold.partly_confirmed", True),
+        ("hold.confirmed", True),
+    ]
+
+
 def test_a_batch_takes_what_faces_give(hk: RemoteKernel) -> None:
     hk.items.add(["batch:1", "batch:2"])
     legs = (hk.claims.key("batch", "x"), *hk.items.legs(["batch:1"]))
