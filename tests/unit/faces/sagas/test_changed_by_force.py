@@ -53,9 +53,11 @@ def test_an_abort_parks_instead(hk: holdkit.Kernel, quantity: int | None, within
 
 
 @pytest.mark.parametrize("attempts", [1, 3])
-def test_the_point_of_no_return_is_not_passed(hk: holdkit.Kernel, attempts: int) -> None:
+def test_the_point_of_no_return_is_not_passed(
+    hk: holdkit.Kernel, attempts: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     saga = Confirming(hk, "validate", None)
-    saga.max_attempts = attempts
+    monkeypatch.setattr(Confirming, "max_attempts", attempts)
     with pytest.raises(holdkit.SagaParked):
         hk.sagas.register(saga).run("a", INTENT)
     assert saga.calls == ["reserve", "validate"]
