@@ -1,0 +1,149 @@
+"""Engines, compared with the model of lines, accounts and trees: what is stored and what is shown after every step of random
+histories; `verify` at their end; and a history that goes on in another engine after export and import, or after a restart.
+
+HOLDKIT_SEED and HOLDKIT_EXAMPLES repeat a run and lengthen it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from holdkit.core.model import Limits
+from holdkit.engines.clocks import Clock
+from holdkit.engines.log import LogEngine
+from holdkit.engines.memory import Journal, MemoryEngine
+from holdkit.engines.port import Engine
+from holdkit.kernel.export import export
+from holdkit.kernel.import_ import Import
+from holdkit.testing import FakeClock
+from tests.acceptance.state_machine.engine_group import BUILDERS, LASTING, Builder
+from tests.support.line_model.comparing import START, Comparison, Different, limits
+from tests.support.line_model.engines import EngineSubject, compare_reads, play_on, without_transactions
+from tests.support.line_model.histories import draw_history, shortened, told
+from tests.support.line_model.steps import History
+
+SEED = int(os.environ.get("HOLDKIT_SEED", "16"))
+HISTORIES = int(os.environ.get("HOLDKIT_EXAMPLES", "20"))
+STEPS = 50
+ENGINES = ("memory", "log")
+"""Of `BUILDERS`: those that know lines."""
+
+Play = Callable[[Path, History, int], None]
+"""Plays a history in an empty directory, with a bound for the offers of a transaction; raises if something differs."""
+
+
+def play_all(play: Play, folder: Path) -> None:
+    """Random histories; of the first that fails, the shortest form is told."""
+    random = Random(SEED)
+    count = 0
+
+    def failure(history: History, max_offers: int) -> str | None:
+        nonlocal count
+        count += 1
+        (folder / str(count)).mkdir()
+        try:
+            play(folder / str(count), history, max_offers)
+        except AssertionError as failed:
+            return str(failed)
+        return None
+
+    for number in range(HISTORIES):
+        max_offers = (1, 1_000)[number % 2]
+        history = without_transactions(draw_history(random, STEPS, max_offers=max_offers))
+        if failure(history, max_offers) is not None:
+            short = shortened(history, lambda steps: failure(steps, max_offers) is not None)  # noqa: B023  (called at once)
+            found = failure(short, max_offers)
+            pytest.fail(f"history {number} of HOLDKIT_SEED={SEED}: {found}\n{told(short)}", pytrace=False)
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_an_engine_agrees_with_the_model(name: str, tmp_path: Path) -> None:
+    def play(folder: Path, history: History, max_offers: int) -> None:
+        clock = FakeClock(START)
+        with closing(BUILDERS[name](folder, clock, limits(max_offers))) as engine:
+            play_on(EngineSubject(engine, clock), history, max_offers)
+
+    play_all(play, tmp_path)
+
+
+# What a journal tells
+
+
+def carry_on(
+    builder: Builder, folder: Path, history: History, max_offers: int, other: Callable[[Engine, Clock], Engine]
+) -> None:
+    """Play one half of a history, turn to the other engine, which must have the same state, and play the rest there."""
+    clock = FakeClock(START)
+    folder.mkdir(exist_ok=True)
+    first = EngineSubject(builder(folder, clock, limits(max_offers)), clock)
+    comparison = Comparison(first, max_offers)
+    for step in history[: len(history) // 2]:
+        comparison.step(step)
+    before = (first.pools, first.holds, first.tallies)
+    second = EngineSubject(other(first.engine, clock), clock)
+    with closing(second.engine):
+        if (second.pools, second.holds, second.tallies) != before:
+            raise Different(f"after {len(history) // 2} steps the other engine has another state")
+        comparison.subject = second
+        for step in history[len(history) // 2 :]:
+            comparison.step(step)
+            compare_reads(second.engine, comparison.model)
+        differences = [str(difference) for difference in second.engine.verify()]
+        assert differences == []
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_a_history_goes_on_after_export_and_import(name: str, tmp_path: Path) -> None:
+    """Into an engine that can be imported into; places, tallies and offers are part of the journal."""
+
+    def play(folder: Path, history: History, max_offers: int) -> None:
+        def moved(engine: Engine, clock: Clock) -> Engine:
+            with closing(engine):
+                lines = Import(export(engine))
+                other = BUILDERS["log"](folder / "other", clock, limits(max_offers))
+                assert other.capabilities.import_ is not None
+                other.capabilities.import_.receive(lines.carried(), verify=True)
+            return other
+
+        carry_on(BUILDERS[name], folder / "one", history, max_offers, moved)
+
+    play_all(play, tmp_path)
+
+
+@pytest.mark.parametrize("name", sorted(LASTING.intersection(ENGINES)))
+def test_a_history_goes_on_after_a_restart(name: str, tmp_path: Path) -> None:
+    """From the log engine's entries, or from its snapshot."""
+
+    def play(folder: Path, history: History, max_offers: int) -> None:
+        def reopened(engine: Engine, clock: Clock) -> Engine:
+            if isinstance(engine, LogEngine) and len(history) % 2:
+                engine.snapshot()
+            engine.close()
+            return BUILDERS[name](folder, clock, limits(max_offers))
+
+        carry_on(BUILDERS[name], folder, history, max_offers, reopened)
+
+    play_all(play, tmp_path)
+
+
+class ShortJournal(MemoryEngine):
+    """Keeps few entries: what came before them is folded into a baseline, tallies and places included."""
+
+    def __init__(self, *, clock: Clock, limits: Limits) -> None:
+        super().__init__(clock=clock, limits=limits)
+        self._journal = Journal(keep=15)
+
+
+def test_a_baseline_stands_for_what_was_forgotten(tmp_path: Path) -> None:
+    def play(_: Path, history: History, max_offers: int) -> None:
+        clock = FakeClock(START)
+        with closing(ShortJournal(clock=clock, limits=limits(max_offers))) as engine:
+            play_on(EngineSubject(engine, clock), history, max_offers)
+
+    play_all(play, tmp_path)
