@@ -53,11 +53,11 @@ from .ladders.pools import (
 from .ladders.records import change_limits, put_record
 from .ladders.retiring import retire_holds, return_to_pool
 from .model import Key, Slot, State
-from .needs import POOL_COMMANDS, POOLLESS, pools_named
+from .needs import POOL_COMMANDS, POOLLESS, STANDING, pools_named
 from .outcomes import Done, Outcome, Reason, Refusal
 from .remembering import REMEMBERED, UNSETTLED, operations_full, recall, remember
 from .touching import bound_touched
-from .trees import all_pools
+from .trees import SEPARATOR, all_pools
 from .validation import unfit_for
 from .view import View
 
@@ -248,12 +248,16 @@ def sweep_up(view: View, command: Sweep, due: SweepList, now: Slot) -> Outcome:
 def touched(view: View, command: AnyCommand) -> list[str]:
     """The pools on which a command is decided: those that it names, or those of the hold that it names, and those above them."""
     if isinstance(command, PLACING):
-        return all_pools(command.legs)
-    if isinstance(command, POOL_COMMANDS):
-        return list(pools_named(command))
-    if isinstance(command, POOLLESS):
-        return []
-    hold = view.holds.get((command.tenant, command.id))
+        legs = command.legs
+        if len(legs) == 1 and SEPARATOR not in legs[0].pool:
+            return [legs[0].pool]
+        return all_pools(legs)
+    if type(command) not in STANDING:
+        if isinstance(command, POOL_COMMANDS):
+            return list(pools_named(command))
+        if isinstance(command, POOLLESS):
+            return []
+    hold = view.holds.get((command.tenant, command.id))  # type: ignore[union-attr]  # it names a hold
     if hold is None or prunable(hold, view.limits, view.loaded.slot):
         return []  # engines prune at different times, and the journal must not depend on that
     return hold.pools

@@ -70,32 +70,13 @@ def fold(state: Foldable, entry: Entry) -> None:
 
 
 def changed(hold: StoredHold, change: Change) -> StoredHold:
-    """The hold after a change. Written out field by field, which is several times faster than a generic replace."""
+    """The hold after a change. Written out in the order of the fields, which is several times faster than a generic replace."""
+    held_at, fence = change.held_at, change.fence
     return StoredHold(
-        tenant=hold.tenant,
-        id=hold.id,
-        legs=change.legs,
-        owner_hash=hold.owner_hash,
-        held_at=hold.held_at if change.held_at is None else change.held_at,
-        fence=hold.fence if change.fence is None else change.fence,
-        deadline=change.deadline,
-        state=change.state,
-        entity=change.entity,
-        ended_at=change.ended_at,
-        reason=change.reason,
-        actor=hold.actor,
-        correlation_id=hold.correlation_id,
-        metadata=hold.metadata,
-        last_op=change.last_op,
-        version=change.version,
-        returned_at=change.returned_at,
-        closes=hold.closes,
-        account=hold.account,
-        above=change.above,
-        joined_at=hold.joined_at,
-        number=hold.number,
-        offer_ttl=hold.offer_ttl,
-    )
+        hold.tenant, hold.id, change.legs, hold.owner_hash, hold.held_at if held_at is None else held_at,
+        hold.fence if fence is None else fence, change.deadline, change.state, change.entity, change.ended_at, change.reason,
+        hold.actor, hold.correlation_id, hold.metadata, change.last_op, change.version, change.returned_at, hold.closes,
+        hold.account, change.above, hold.joined_at, hold.number, hold.offer_ttl)  # fmt: skip
 
 
 BIRTHS = frozenset({Action.HOLD_HELD, Action.HOLD_WAITING, Action.JOURNAL_BASELINE})

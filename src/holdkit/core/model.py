@@ -41,6 +41,12 @@ class State(StrEnum):
     EXPIRED = "expired"
 
 
+WAITING: Final = State.WAITING  # members of an enum are slow to look up
+HELD: Final = State.HELD
+LIVE: Final = (HELD, WAITING)
+"""The states of a hold that has not ended."""
+
+
 class Pool(Struct, frozen=True, gc=False, omit_defaults=True):
     """A bounded amount of something scarce, and how much of it is in use."""
 
@@ -222,14 +228,15 @@ class StoredHold(Struct, frozen=True, gc=False, omit_defaults=True):
     @property
     def open(self) -> bool:
         """Whether any unit is still outstanding (an expired hold may have legs to return)."""
-        if self.state is State.WAITING or any(leg.held for leg in self.legs):
-            return True
-        return any(level.held for level in self.above)
+        for leg in self.legs:
+            if leg.held:
+                return True
+        return self.state is WAITING or any(level.held for level in self.above)
 
     @property
     def live(self) -> bool:
         """Whether it has not ended: it waits, or has units."""
-        return self.state is State.HELD or self.state is State.WAITING
+        return self.state in LIVE
 
     @property
     def began(self) -> Slot:
@@ -246,7 +253,9 @@ class StoredHold(Struct, frozen=True, gc=False, omit_defaults=True):
 
     def open_legs(self) -> list[tuple[str, OpenLeg]]:
         """What it has outstanding, by pool."""
-        if self.state is State.WAITING:
+        if self.account is None and not self.above and self.state is not WAITING:  # by far the most
+            return [(leg.pool, OpenLeg(leg.held)) for leg in self.legs if leg.held]
+        if self.state is WAITING:
             leg = self.legs[0]
             return [(leg.pool, OpenLeg(0, leg.quantity, self.number or 0, self.account))]
         if not self.above:

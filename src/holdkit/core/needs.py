@@ -12,23 +12,32 @@ from .commands import (
     AnyCommand,
     ArchivePool,
     ChangeLimits,
+    ConfirmHold,
+    Consume,
     CreatePool,
+    ExpireHold,
+    ExtendHold,
     FeedLine,
     Group,
+    HoldCommand,
+    JoinLine,
     LeaveLine,
     LimitPool,
+    PlaceHold,
     PoolCommand,
     PutRecord,
+    ReleaseHold,
     RemovePool,
     ResizePool,
     ReturnToPool,
+    ReturnUnits,
     Sweep,
     UnarchivePool,
 )
 from .limits import LIMITS_KEY
 from .model import Key, RecordKey, StoredHold
 from .outstanding import TallyKey, tallied
-from .trees import all_pools, parent_of, path_of
+from .trees import SEPARATOR, all_pools, ancestors, parent_of, path_of
 
 POOL_COMMANDS: Final = (
     CreatePool,
@@ -40,6 +49,8 @@ POOL_COMMANDS: Final = (
     ReturnToPool,
     FeedLine,
 )
+STANDING: Final = frozenset({ConfirmHold, ReleaseHold, ExtendHold, ExpireHold, ReturnUnits})
+"""Commands that name a hold. (A set of exact types: `isinstance` is slow where it fails for all others first.)"""
 POOLLESS: Final = (PutRecord, ChangeLimits, Sweep)
 
 
@@ -77,37 +88,53 @@ def needs(groups: Iterable[Group]) -> Needs:
     for group in groups:
         for command in group.commands:
             tenant = command.tenant
-            if command.op is not None:
-                (operations if isinstance(command, PLACING) else asked).add((tenant, command.op))
             if isinstance(command, PLACING):
-                pools.update([(tenant, name) for name in all_pools(command.legs)])
-                created.update(
-                    [
-                        (tenant, leg.pool)
-                        for leg in command.legs
-                        if leg.create_with_total is not None or leg.total is not None
-                    ]
-                )
-                if command.account is not None:
-                    tallies.update(_tallies_named(command))
+                _name_legs(command, pools, created, tallies)
                 assert command.id is not None
                 holds.add((tenant, command.id))
+                if command.op is not None:
+                    operations.add((tenant, command.op))
+                continue
+            if command.op is not None:
+                asked.add((tenant, command.op))
+            if type(command) in STANDING:
+                standing.add((tenant, command.id))  # type: ignore[union-attr]
             elif isinstance(command, POOL_COMMANDS):
                 pools.update([(tenant, name) for name in pools_named(command)])
                 tallies.update(_tallies_named(command))
-                if isinstance(command, CreatePool):
-                    created.add((tenant, command.id))
+                created.update([(tenant, command.id)] if isinstance(command, CreatePool) else [])
             elif isinstance(command, PutRecord | ChangeLimits):
                 records.add((tenant, command.kind, command.id) if isinstance(command, PutRecord) else LIMITS_KEY)
             elif isinstance(command, Sweep):
                 limit = max(limit, command.limit)
             else:
                 standing.add((tenant, command.id))
-                if isinstance(command, LeaveLine) and command.placed_op is not None:
-                    asked.add((tenant, command.placed_op))
+                asked.update(_placed_by(command))
         if group.guard is not None:
             asked.add((group.guard.tenant, group.guard.op))
     return Needs(pools, holds | standing, operations | asked, records, limit, standing, asked, created, tallies)
+
+
+def _placed_by(command: HoldCommand) -> list[Key]:
+    """The operation that placed the hold, if the command is to replace its recorded answer."""
+    placed = isinstance(command, LeaveLine) and command.placed_op is not None
+    return [(command.tenant, command.placed_op)] if placed else []  # type: ignore[union-attr,list-item]
+
+
+def _name_legs(
+    command: PlaceHold | Consume | JoinLine, pools: set[Key], created: set[Key], tallies: set[TallyKey]
+) -> None:
+    """Add what the legs of a command need."""
+    tenant = command.tenant
+    for leg in command.legs:
+        key = (tenant, leg.pool)
+        pools.add(key)
+        if SEPARATOR in leg.pool:
+            pools.update([(tenant, name) for name in ancestors(leg.pool)])
+        if leg.create_with_total is not None or leg.total is not None:
+            created.add(key)
+    if command.account is not None:
+        tallies.update(_tallies_named(command))
 
 
 def _tallies_named(command: AnyCommand) -> Iterable[TallyKey]:

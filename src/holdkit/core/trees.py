@@ -49,20 +49,25 @@ def path_of(pool: str) -> tuple[str, ...]:
 def all_pools(legs: Sequence[Leg | HeldLeg]) -> list[str]:
     """The pools of these legs, in their order, and then those above them, by id, each once."""
     named = [leg.pool for leg in legs]
-    above = {name for pool in named if SEPARATOR in pool for name in ancestors(pool)}
-    return named + sorted(above.difference(named)) if above else named
+    for pool in named:
+        if SEPARATOR in pool:
+            above = {name for each in named for name in ancestors(each)}
+            return named + sorted(above.difference(named))
+    return named
 
 
 def all_levels(legs: tuple[Leg, ...]) -> tuple[tuple[Leg, ...], tuple[Level, ...]]:
     """What these legs ask of every pool, summed: legs for the named pools, in their order, then for those above them, by id; and
     what is asked of those above on behalf of the legs below them."""
-    asked: dict[str, int] = {}
     for leg in legs:
         if SEPARATOR in leg.pool:
-            for name in ancestors(leg.pool):
-                asked[name] = asked.get(name, 0) + leg.quantity
-    if not asked:
+            break
+    else:
         return legs, ()
+    asked: dict[str, int] = {}
+    for leg in legs:
+        for name in ancestors(leg.pool):
+            asked[name] = asked.get(name, 0) + leg.quantity
     above = tuple(Level(name, asked[name]) for name in sorted(asked))
     named = [structs.replace(leg, quantity=leg.quantity + asked.pop(leg.pool, 0)) for leg in legs]
     return (*named, *[Leg(name, asked[name]) for name in sorted(asked)]), above

@@ -13,7 +13,7 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 from msgspec import Struct
 
 from .entries import Entry
-from .model import Key, Limits, Pool, Record, RecordKey, Slot, State, StoredHold
+from .model import WAITING, Key, Limits, Pool, Record, RecordKey, Slot, StoredHold
 from .outcomes import Operation
 from .outstanding import Tally, TallyKey
 
@@ -161,7 +161,7 @@ class View:
 
     def put_hold(self, hold: StoredHold) -> None:
         """Change a hold; if it may become due within this batch, it becomes a candidate for return."""
-        if hold.state is State.WAITING:
+        if hold.state is WAITING:
             self._join(hold)
         self.holds.put((hold.tenant, hold.id), hold)
         if hold.deadline is not None and hold.deadline <= self.loaded.horizon:
@@ -199,7 +199,7 @@ class View:
 
     def _waiter(self, pool: Key, hold_id: str) -> StoredHold | None:
         hold = self.holds.get((pool[0], hold_id))
-        return hold if hold is not None and hold.state is State.WAITING and hold.legs[0].pool == pool[1] else None
+        return hold if hold is not None and hold.state is WAITING and hold.legs[0].pool == pool[1] else None
 
     def more_wait(self, pool: Key) -> bool:
         """Whether others wait behind those whom `waiters` gives."""

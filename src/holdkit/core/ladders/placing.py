@@ -9,10 +9,10 @@ from msgspec import structs
 from ..codec import canonical_json, hash_owner
 from ..commands import Consume, PlaceHold
 from ..entries import HOLD_HELD, Action, Effect
-from ..model import MAX_QUANTITY, MAX_SLOT, HeldLeg, Leg, Pool, Slot, State, StoredHold
+from ..model import HELD, MAX_QUANTITY, MAX_SLOT, HeldLeg, Leg, Pool, Slot, State, StoredHold
 from ..outcomes import Done, Outcome, Reason, Refusal, Shortfall
 from ..outstanding import Level
-from ..trees import all_levels
+from ..trees import SEPARATOR, all_levels
 from ..view import View
 from .finding import taken_id
 from .levels import effects_of, levels_after, over_limit, pools_of, somebody_waits
@@ -62,13 +62,38 @@ def consume(view: View, command: Consume, now: Slot) -> Outcome:
 
 def take(view: View, command: PlaceHold | Consume, deadline: Slot | None, now: Slot) -> StoredHold | Refusal:
     """The rungs after the deadline, and the grant."""
-    tenant = command.tenant
     assert command.id is not None, "the kernel mints ids"
     assert command.owner is not None, "the kernel mints owner tokens"
-    levels, above = all_levels(command.legs)
+    legs = command.legs
+    levels, above = (legs, ()) if len(legs) == 1 and SEPARATOR not in legs[0].pool else all_levels(legs)
+    found = find_pools(view, command, levels, now)
+    if isinstance(found, Refusal):
+        return found
+    pools, new, short, special = found
+    if special or view.holds.get((command.tenant, command.id)) is not None:
+        refusal = refused(view, command, levels, pools, now)
+        if refusal is not None:
+            return refusal
+    full = bounds_reached(view, new)
+    if full is not None:
+        return Refusal(full)
+    if special or short:
+        refusal = out_of_units(view, command, levels, pools)
+        if refusal is not None:
+            return refusal
+    if new:
+        pools = create_missing(view, command, pools, now)
+    return grant(view, command, levels, above, pools, deadline, now)
+
+
+def find_pools(
+    view: View, command: PlaceHold | Consume, levels: tuple[Leg, ...], now: Slot
+) -> tuple[list[Pool], int, bool, bool] | Refusal:
+    """The pools of these legs, and how many of them are not stored yet; whether any has too few units; and whether any has a line,
+    a limit, a window, or is archived."""
+    tenant = command.tenant
     pools: list[Pool] = []
-    new = 0
-    short = special = False
+    new, short, special = 0, False, False
     for leg in levels:
         pool = view.pools.get((tenant, leg.pool))
         if pool is None:
@@ -83,43 +108,43 @@ def take(view: View, command: PlaceHold | Consume, deadline: Slot | None, now: S
             short = True
         if pool.waiting or pool.archived or pool.per_account is not None or leg.closes is not None:
             special = True
-    asked = [(pool, leg.quantity) for leg, pool in zip(levels, pools, strict=True)] if special else []
-    refusal = refused(view, command, levels, asked, new, now)
-    if refusal is not None:
-        return refusal
-    if short:
-        return fell_short(levels, pools)
-    for pool, _ in asked:
-        if somebody_waits(view, pool):
-            return Refusal(Reason.LINE_AHEAD, pool.id, found=pool.waiting)
-    if new:
-        pools = create_missing(view, command, pools, now)
-    return grant(view, command, levels, above, pools, deadline, now)
+    return pools, new, short, special
 
 
 def refused(
-    view: View,
-    command: PlaceHold | Consume,
-    levels: tuple[Leg, ...],
-    asked: list[tuple[Pool, int]],
-    new_pools: int,
-    now: Slot,
+    view: View, command: PlaceHold | Consume, levels: tuple[Leg, ...], pools: list[Pool], now: Slot
 ) -> Refusal | None:
-    """The rungs before those of the units."""
+    """The rungs before those of the bounded tables."""
     assert command.id is not None
-    for leg, (pool, _) in zip(levels, asked, strict=False):  # nothing is asked of pools that have nothing special
+    for leg, pool in zip(levels, pools, strict=True):
         shut = shut_to(leg, pool, now)
         if shut is not None:
             return shut
-    limited = [one for one in asked if one[0].per_account is not None] if asked and not command.force else []
-    if limited and command.account is None:
-        return Refusal(Reason.ACCOUNT_REQUIRED, limited[0][0].id)
+    if command.account is None and not command.force:
+        for pool in pools:
+            if pool.per_account is not None:
+                return Refusal(Reason.ACCOUNT_REQUIRED, pool.id)
     if taken_id(view, command.tenant, command.id, now):
         return Refusal(Reason.HOLD_EXISTS, command.id)
-    full = bounds_reached(view, new_pools)
-    if full is not None:
-        return Refusal(full)
-    return over_limit(view, command.account, limited) if limited else None
+    return None
+
+
+def out_of_units(
+    view: View, command: PlaceHold | Consume, levels: tuple[Leg, ...], pools: list[Pool]
+) -> Refusal | None:
+    """The rungs of the units: the account's limit, what is available, who waits in line."""
+    if command.account is not None and not command.force:
+        asked = [(pool, leg.quantity) for leg, pool in zip(levels, pools, strict=True)]
+        beyond = over_limit(view, command.account, asked)
+        if beyond is not None:
+            return beyond
+    short = fell_short(levels, pools)
+    if short is not None:
+        return short
+    for pool in pools:
+        if somebody_waits(view, pool):
+            return Refusal(Reason.LINE_AHEAD, pool.id, found=pool.waiting)
+    return None
 
 
 def shut_to(leg: Leg, pool: Pool, now: Slot) -> Refusal | None:
@@ -131,7 +156,7 @@ def shut_to(leg: Leg, pool: Pool, now: Slot) -> Refusal | None:
     return None
 
 
-def fell_short(levels: tuple[Leg, ...], pools: list[Pool]) -> Refusal:
+def fell_short(levels: tuple[Leg, ...], pools: list[Pool]) -> Refusal | None:
     """Every pool of which more is asked than is available."""
     shortfalls = [
         Shortfall(
@@ -146,7 +171,7 @@ def fell_short(levels: tuple[Leg, ...], pools: list[Pool]) -> Refusal:
         for leg, pool in zip(levels, pools, strict=True)
         if leg.quantity > pool.available
     ]
-    return Refusal(Reason.INSUFFICIENT_CAPACITY, shortfalls[0].pool, tuple(shortfalls))
+    return Refusal(Reason.INSUFFICIENT_CAPACITY, shortfalls[0].pool, tuple(shortfalls)) if shortfalls else None
 
 
 def born(view: View, tenant: str, leg: Leg, now: Slot) -> Pool | None:
@@ -213,27 +238,17 @@ def grant(
     assert command.owner is not None
     fence = 1 + (pools[0].fence if len(pools) == 1 else max([pool.fence for pool in pools]))
     effects: list[Effect] = []
+    held = tuple([HeldLeg(leg.pool, leg.quantity, leg.quantity) for leg in command.legs])
     for leg, pool in zip(levels, pools, strict=True):
         effect = moved(pool, now, held=leg.quantity, fence=fence)
         effects.append(effect if pool.label is None else linked(effect, None, command.id))
     if command.account is not None:
         effects = [counted(view, effect, command.account, effect.held) for effect in effects]
+    metadata = None if command.metadata is None else canonical_json(command.metadata)
+    correlation_id: str | None = command.correlation_id  # type: ignore[assignment]  # text by now
     hold = StoredHold(
-        command.tenant,
-        command.id,
-        tuple([HeldLeg(leg.pool, leg.quantity, leg.quantity) for leg in command.legs]),
-        hash_owner(command.owner),
-        now,
-        fence,
-        deadline,
-        entity=command.entity,
-        actor=command.actor,
-        correlation_id=command.correlation_id,  # type: ignore[arg-type]  # text by now
-        metadata=None if command.metadata is None else canonical_json(command.metadata),
-        closes=last_end(pools),
-        account=command.account,
-        above=above,
-    )
+        command.tenant, command.id, held, hash_owner(command.owner), now, fence, deadline, HELD, command.entity, None, None,
+        command.actor, correlation_id, metadata, None, 1, None, last_end(pools), command.account, above)  # fmt: skip
     view.grown[1] += 1
     record(view, HOLD_HELD, command.id, now, command, effects=tuple(effects), hold=hold, forced=command.force)
     return hold

@@ -79,20 +79,20 @@ def became(
     above: tuple[Level, ...] | None = None,
 ) -> Change:
     """The changed fields of a hold; others stay. `endless` removes the deadline."""
-    reason = command.reason if command is not None else None
+    reason = None if command is None else command.reason
     return Change(
-        state=hold.state if state is None else state,
-        was=hold.state,
-        version=hold.version + 1,
-        legs=legs,
-        deadline=hold.deadline if deadline is None and not endless else deadline,
-        was_deadline=hold.deadline,
-        entity=hold.entity if entity is None else entity,
-        ended_at=hold.ended_at if ended_at is None else ended_at,
-        reason=hold.reason if reason is None else reason,
-        last_op=hold.last_op if last_op is None else last_op,
-        returned_at=hold.returned_at if returned_at is None else returned_at,
-        above=hold.above if above is None else above,
+        hold.state if state is None else state,
+        hold.state,
+        hold.version + 1,
+        legs,
+        hold.deadline if deadline is None and not endless else deadline,
+        hold.deadline,
+        hold.entity if entity is None else entity,
+        hold.ended_at if ended_at is None else ended_at,
+        hold.reason if reason is None else reason,
+        hold.last_op if last_op is None else last_op,
+        hold.returned_at if returned_at is None else returned_at,
+        hold.above if above is None else above,
     )
 
 

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Final
 
 from ...core.ladders.retiring import Keeping, keeping, kept_for
-from ...core.model import Key, Limits, Pool, Record, RecordKey, Slot, StoredHold
+from ...core.model import LIVE, Key, Limits, Pool, Record, RecordKey, Slot, StoredHold
 from ...core.outstanding import OpenLeg, Tally, TallyKey
 from ...core.table_bounds import portion
 from ...core.view import DueLeg, FrontOfLine
@@ -115,9 +115,9 @@ class Tables:
             index, slot = self._index_of(before)
             if slot is not None:
                 index.take_out(slot, key)
-            self.held -= before.live
+            self.held -= before.state in LIVE
         self.holds[key] = hold
-        self.held += hold.live
+        self.held += hold.state in LIVE
         index, slot = self._index_of(hold)
         if slot is not None:
             index.file(slot, key)
@@ -135,7 +135,7 @@ class Tables:
         index.take_out(slot, key)
 
     def _index_of(self, hold: StoredHold) -> tuple[Order, Slot | None]:
-        if hold.live:
+        if hold.state in LIVE:
             return self.live, hold.deadline
         kept = keeping(hold)
         return (self.leftover, hold.deadline) if kept is None else (self.kept[kept[0]], kept[1])
