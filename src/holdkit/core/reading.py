@@ -80,7 +80,7 @@ class NextDeadline(Query[Slot | None], frozen=True):
     key: Key
 
 
-class Usage(Struct, frozen=True, gc=False):
+class AccountUsage(Struct, frozen=True, gc=False):
     """What an account uses of one pool."""
 
     pool: str
@@ -90,7 +90,7 @@ class Usage(Struct, frozen=True, gc=False):
     """The pool's `per_account`."""
 
 
-class ListUsage(Query[list[Usage]], frozen=True):
+class ListUsage(Query[list[AccountUsage]], frozen=True):
     """What an account uses, by pool, after a given one; due legs are counted as returned."""
 
     tenant: str

@@ -36,6 +36,10 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_legs: int = 1_000
     max_due: int = 1_000
     """Due legs one transaction returns; a longer backlog goes first, in transactions of its own."""
+    max_offers: int = 250
+    """Offers to those who wait in line that one transaction makes; the rest follow at once, in transactions of their own."""
+    max_line: int = 100_000
+    """Holds that wait in one line."""
     max_batch: int = 1_000
     """Commands of one `apply`."""
     max_touched_legs: int = 10_000
@@ -78,6 +82,8 @@ def slots_of(limits: Limits) -> model.Limits:
         limit_value(name, value)
     if asked["call_timeout"] == 0:
         raise invalid("call_timeout", "call_timeout_too_short", "must be above 0: no call would ever be in time")
+    if asked["max_offers"] == 0:
+        raise invalid("max_offers", "max_offers_too_small", "must be at least 1: no line would ever be served")
     return model.Limits(**asked)
 
 

@@ -20,6 +20,8 @@ from ..core.commands import (
     Consume,
     ExpireHold,
     ExtendHold,
+    JoinLine,
+    LeaveLine,
     PlaceHold,
     ReleaseHold,
     ReturnUnits,
@@ -107,7 +109,7 @@ def text_of(slot: Slot | None) -> str | None:
     return None if at is None else at.isoformat(timespec="microseconds")
 
 
-_TIMES: Final = {"held_at": ("held_slot", "held_at"), "ended_at": ("ended_slot", "ended_at"),
+_TIMES: Final = {"held_at": ("held_slot", "held_at"), "joined_at": ("joined_slot", "joined_at"), "ended_at": ("ended_slot", "ended_at"),
                  "deadline": ("deadline", "deadline_at"), "slot": ("slot", "at")}  # fmt: skip
 """The names that stored times have for users: as a slot, and as a datetime."""
 
@@ -231,22 +233,30 @@ def normalise(command: AnyCommand) -> AnyCommand:
         legs: object = command.legs
         if isinstance(legs, list) or (isinstance(legs, tuple) and any(isinstance(leg, Legs) for leg in legs)):
             command = replace(command, legs=_flat(legs))
-    if isinstance(command, PlaceHold):
-        if command.ttl is not None:
-            command = replace(command, ttl=None, ttl_slots=span(command.ttl))
-        if command.deadline is not None:
-            command = replace(command, deadline=moment(command.deadline))
-    elif isinstance(command, ExtendHold):
-        if command.ttl is not None:
-            command = replace(command, ttl=None, ttl_slots=span(command.ttl))
-        if command.by is not None:
-            command = replace(command, by=None, by_slots=span(command.by, "by"))
-        if command.until is not None:
-            command = replace(command, until=moment(command.until, "until"))
+    if isinstance(command, _TIMED):
+        command = _in_slots(command)
     elif isinstance(command, _AMOUNTS) and command.quantity is not None:
         command = replace(command, quantity=amounts_of(command.quantity))
     if isinstance(command, _NAMES_HOLD) and command.id is not None:
         command = replace(command, id=hold_id(command.id))
+    return command
+
+
+def _in_slots(command: PlaceHold | JoinLine | ExtendHold) -> PlaceHold | JoinLine | ExtendHold:
+    """The command with every interval and deadline as slots."""
+    if command.ttl is not None:
+        command = replace(command, ttl=None, ttl_slots=span(command.ttl))
+    if isinstance(command, PlaceHold):
+        if command.deadline is not None:
+            command = replace(command, deadline=moment(command.deadline))
+    elif isinstance(command, JoinLine):
+        if command.offer_ttl is not None:
+            command = replace(command, offer_ttl=None, offer_slots=span(command.offer_ttl, "offer_ttl"))
+    else:
+        if command.by is not None:
+            command = replace(command, by=None, by_slots=span(command.by, "by"))
+        if command.until is not None:
+            command = replace(command, until=moment(command.until, "until"))
     return command
 
 
@@ -255,5 +265,8 @@ def _flat(legs: Iterable[Any]) -> tuple[Any, ...]:
     return tuple([leg for one in legs for leg in (one if isinstance(one, Legs) else (one,))])
 
 
+_TIMED: Final = (PlaceHold, JoinLine, ExtendHold)
 _AMOUNTS: Final = (ConfirmHold, ReleaseHold, ReturnUnits)
-_NAMES_HOLD: Final = (PlaceHold, Consume, ConfirmHold, ReleaseHold, ExtendHold, ExpireHold, ReturnUnits)
+_NAMES_HOLD: Final = (
+    PlaceHold, Consume, JoinLine, ConfirmHold, ReleaseHold, LeaveLine, ExtendHold, ExpireHold, ReturnUnits,
+)  # fmt: skip

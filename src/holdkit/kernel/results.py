@@ -65,12 +65,12 @@ class Hold:
 
     @property
     def state(self) -> State:
-        """held, confirmed, released or expired."""
+        """waiting, held, confirmed, released or expired."""
         return self.row.state
 
     @property
     def deadline(self) -> Slot | None:
-        """The slot at which it is no longer alive."""
+        """The slot at which it is no longer alive; while it waits in line, the end of waiting."""
         return self.row.deadline
 
     @property
@@ -85,13 +85,38 @@ class Hold:
 
     @property
     def fence(self) -> int:
-        """Grows with every grant on a pool, so that a downstream system can refuse a stale holder."""
+        """Grows with every grant on a pool, so that a downstream system can refuse a stale holder. 0 while it waits in line."""
         return self.row.fence
 
     @property
     def entity(self) -> str | None:
         """What it was confirmed for."""
         return self.row.entity
+
+    @property
+    def account(self) -> str | None:
+        """For whom it is: the account in whose tallies its units count."""
+        return self.row.account
+
+    @property
+    def waiting(self) -> bool:
+        """Whether it waits in line, and has no units yet."""
+        return self.row.state is State.WAITING
+
+    @property
+    def number(self) -> int | None:
+        """Its number in the pool's line: the order in which units are offered. None if it never waited."""
+        return self.row.number
+
+    @property
+    def joined_slot(self) -> Slot | None:
+        """The slot at which it joined the line; None if it never waited."""
+        return self.row.joined_at
+
+    @property
+    def joined_at(self) -> datetime | None:
+        """When it joined the line, as an aware datetime; None if it never waited."""
+        return datetime_of(self.row.joined_at)
 
     @property
     def held_slot(self) -> Slot | None:
@@ -187,6 +212,10 @@ class Hold:
             "deadline_at": text_of(row.deadline),
             "fence": row.fence,
             "entity": row.entity,
+            "account": row.account,
+            "number": row.number,
+            "joined_slot": row.joined_at,
+            "joined_at": text_of(row.joined_at),
             "held_slot": row.held_at,
             "held_at": text_of(row.held_at),
             "ended_slot": row.ended_at,

@@ -60,21 +60,26 @@ junk = st.recursive(
 )
 
 METHODS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "create_pool": (("id", "total"), ("op", "actor", "correlation_id", "reason")),
+    "create_pool": (("id", "total"), ("per_account", "line", "exist_ok", "op", "actor", "correlation_id", "reason")),
     "resize_pool": (("id", "total"), ("op", "actor", "correlation_id", "reason")),
+    "limit_pool": (("id", "per_account"), ("if_version", "op", "actor", "reason")),
     "remove_pool": (("id",), ("op", "actor", "reason")),
     "archive_pool": (("id",), ("op", "actor", "reason")),
     "unarchive_pool": (("id",), ("op", "actor", "reason")),
     "hold": (
         ("what", "quantity"),
-        ("ttl", "deadline", "id", "owner", "entity", "metadata", "op", "actor", "reason", "tx"),
+        ("ttl", "deadline", "id", "owner", "entity", "metadata", "account", "force", "op", "actor", "reason", "tx"),
     ),
-    "consume": (("what", "quantity"), ("id", "owner", "entity", "metadata", "op", "actor")),
+    "join": (
+        ("pool", "quantity"),
+        ("ttl", "offer_ttl", "id", "owner", "entity", "metadata", "account", "force", "op", "actor", "reason", "tx"),
+    ),
+    "consume": (("what", "quantity"), ("id", "owner", "entity", "metadata", "account", "force", "op", "actor")),
     "confirm": (("hold",), ("owner", "entity", "quantity", "keep_rest", "overage", "op", "reason")),
     "release": (("hold",), ("owner", "quantity", "force", "op", "reason")),
     "extend": (("hold",), ("by", "ttl", "until", "owner", "op")),
     "expire": (("hold",), ("op",)),
-    "return_units": (("hold",), ("owner", "quantity", "op", "pool", "force", "reason")),
+    "return_units": (("hold",), ("owner", "quantity", "op", "pool", "account", "force", "reason")),
     "put_record": (("kind", "id", "body"), ("if_version", "op")),
     "apply": (("commands",), ("atomic", "tx")),
     "sweep": ((), ("limit",)),
@@ -83,6 +88,8 @@ METHODS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "pools": ((), ("prefix", "after", "limit", "tx")),
     "get": (("hold",), ("tx",)),
     "holds": ((), ("pool", "state", "entity", "after", "limit", "tx")),
+    "place": (("hold",), ("tx",)),
+    "account": (("name",), ()),
     "record": (("kind", "id"), ("tx",)),
     "records": (("kind",), ("after", "limit", "tx")),
     "history": (("subject",), ("after", "limit")),
@@ -91,8 +98,8 @@ METHODS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "tenants": ((), ("after", "limit")),
     "change_limits": ((), ("max_ttl", "max_legs", "retry_window", "if_version", "op", "actor", "reason")),
     "limits_in_force": ((), ()),
-    "holding": (("what", "quantity"), ("ttl", "entity", "metadata", "op", "actor")),
-    "lease": (("what", "quantity"), ("ttl", "op", "actor")),
+    "holding": (("what", "quantity"), ("ttl", "entity", "metadata", "account", "force", "op", "actor")),
+    "lease": (("what", "quantity"), ("ttl", "account", "force", "op", "actor")),
     "claims.reserve": (("type", "value"), ("ttl", "owner", "metadata", "op", "tx")),
     "claims.confirm": (("claim",), ("entity", "owner", "op", "tx")),
     "claims.release": (("claim",), ("owner", "op", "reason")),
@@ -112,6 +119,7 @@ METHODS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "items.best_available": (("count",), ("within", "prefix", "adjacent", "ttl", "owner", "metadata", "op")),
 }
 REQUIRED = {
+    "join": {"ttl", "offer_ttl"},
     "holding": {"ttl"},
     "lease": {"ttl"},
     "lock": {"tx"},
@@ -120,7 +128,11 @@ REQUIRED = {
 }
 COMMANDS: dict[type[commands.Command], tuple[str, ...]] = {
     commands.CreatePool: ("id", "total"),
+    commands.LimitPool: ("id", "per_account"),
+    commands.FeedLine: ("id",),
     commands.PlaceHold: ("legs",),
+    commands.JoinLine: ("legs",),
+    commands.LeaveLine: ("id",),
     commands.Consume: ("legs",),
     commands.ConfirmHold: ("id",),
     commands.ReleaseHold: ("id",),

@@ -16,7 +16,7 @@ WALL = 1_700_000_000_000_000
 
 @pytest.mark.parametrize("reason", list(Reason))
 def test_every_reason_is_a_class_with_words(reason: Reason) -> None:
-    counted = (Reason.INSUFFICIENT_CAPACITY, Reason.QUANTITY_EXCEEDS_CONSUMED)
+    counted = (Reason.INSUFFICIENT_CAPACITY, Reason.QUANTITY_EXCEEDS_CONSUMED, Reason.ACCOUNT_LIMIT)
     short = (Shortfall("p", 3, 1, 10),) if reason in counted else ()
     refused = refusal_of(Refusal(reason, "it", short, found=7))
     name = "".join(word.capitalize() for word in reason.split("_"))

@@ -164,19 +164,30 @@ class AsyncRemoteKernel(AsyncRemoteVerbs, UnsupportedOfKernel):
         ttl: Ttl,
         entity: str | None = None,
         metadata: dict[str, Any] | None = None,
+        account: str | None = None,
+        force: bool = False,
         **call: Unpack[Call],
     ) -> AsyncHolding:
         """A block that holds: it confirms when the body ends, releases when the body raises, and raises
         `HoldExpired` if it is too late."""
         no_transaction(call.get("tx"))
-        return AsyncHolding(
-            self._executor, self._placing(what, quantity, ttl, None, None, None, None, metadata, call), entity
-        )
+        command = self._placing(what, quantity, call, ttl=ttl, metadata=metadata, account=account, force=force)
+        return AsyncHolding(self._executor, command, entity)
 
-    def lease(self, what: What, quantity: int | None = None, *, ttl: Ttl, **call: Unpack[Call]) -> AsyncLease:
+    def lease(
+        self,
+        what: What,
+        quantity: int | None = None,
+        *,
+        ttl: Ttl,
+        account: str | None = None,
+        force: bool = False,
+        **call: Unpack[Call],
+    ) -> AsyncLease:
         """A job slot: renewed inside the block, always released; `lost` and `check()` tell whether it was lost."""
         no_transaction(call.get("tx"))
-        return AsyncLease(self._executor, self._placing(what, quantity, ttl, None, None, None, None, None, call))
+        command = self._placing(what, quantity, call, ttl=ttl, account=account, force=force)
+        return AsyncLease(self._executor, command)
 
     async def aclose(self) -> None:
         """End leases, listeners and followers, and close every connection. Closing twice does nothing."""

@@ -16,6 +16,7 @@ from ...core.pages import Page, hold_bytes, page_of, record_bytes
 from ...core.reading import (
     NOTHING_ON_POOL,
     ROW_BYTES,
+    AccountUsage,
     CountAhead,
     CountEntries,
     CountRows,
@@ -43,7 +44,6 @@ from ...core.reading import (
     RowCount,
     Survey,
     TakeSurvey,
-    Usage,
     entry_of,
     row_bytes,
     seen_hold,
@@ -194,11 +194,11 @@ def next_deadline(reader: Reader, query: NextDeadline) -> Slot | None:
     return order.slots[0] if order else None
 
 
-def list_usage(reader: Reader, query: ListUsage) -> list[Usage]:
+def list_usage(reader: Reader, query: ListUsage) -> list[AccountUsage]:
     """What an account uses, by pool, as far as it is not due."""
     tables, account = reader.tables, query.account
     pools = tables.accounts.get((query.tenant, account), [])
-    found: list[Usage] = []
+    found: list[AccountUsage] = []
     for name in pools[bisect_right(pools, query.after) :]:
         row = tables.pools[query.tenant, name]
         legs = tables.legs.get(row.key, {})
@@ -206,7 +206,7 @@ def list_usage(reader: Reader, query: ListUsage) -> list[Usage]:
         used = tables.tallies[query.tenant, name, account].used
         used -= sum([leg.units + leg.waiting for leg in due if leg.account == account])
         if used:
-            found.append(Usage(name, used, row.per_account))
+            found.append(AccountUsage(name, used, row.per_account))
         if len(found) == query.limit:
             break
     return found

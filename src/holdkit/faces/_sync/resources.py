@@ -69,7 +69,9 @@ class ResourceKernel(Generic[Key, Window]):
             raise invalid("ttl", "ttl_required", "a hold needs a ttl or a deadline")
         name = self._names.name(key, window)
         legs = one_leg(name, quantity)
-        command = self._placing(legs, None, ttl, deadline, id, owner, entity, metadata, call)
+        command = self._placing(
+            legs, None, call, ttl=ttl, deadline=deadline, id=id, owner=owner, entity=entity, metadata=metadata
+        )
         return hold_of(self._ask(command, key, window, name, call.get("tx")), owner)
 
     def consume(

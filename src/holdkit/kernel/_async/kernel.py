@@ -138,17 +138,29 @@ class AsyncHolds(AsyncReads, AsyncVerbs):
         ttl: Ttl,
         entity: str | None = None,
         metadata: dict[str, Any] | None = None,
+        account: str | None = None,
+        force: bool = False,
         **call: Unpack[Call],
     ) -> AsyncHolding:
         """A block that holds: leaves normally → confirmed; raises → released; too late → `HoldExpired`."""
         _no_transaction(call)
-        command = self._placing(what, quantity, ttl, None, None, None, None, metadata, call)
+        command = self._placing(what, quantity, call, ttl=ttl, metadata=metadata, account=account, force=force)
         return AsyncHolding(self._executor, command, entity)
 
-    def lease(self, what: What, quantity: int | None = None, *, ttl: Ttl, **call: Unpack[Call]) -> AsyncLease:
+    def lease(
+        self,
+        what: What,
+        quantity: int | None = None,
+        *,
+        ttl: Ttl,
+        account: str | None = None,
+        force: bool = False,
+        **call: Unpack[Call],
+    ) -> AsyncLease:
         """A job slot: renewed while inside, always released; `lost` and `check()` tell when it was taken away."""
         _no_transaction(call)
-        return AsyncLease(self._executor, self._placing(what, quantity, ttl, None, None, None, None, None, call))
+        command = self._placing(what, quantity, call, ttl=ttl, account=account, force=force)
+        return AsyncLease(self._executor, command)
 
     def sweeper(self, every: float = 5, *, limit: int = 500) -> AsyncSweeper:
         """Sweep in the background every so many seconds. Answers are right without it; it keeps tables small.

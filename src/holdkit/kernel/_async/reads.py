@@ -16,6 +16,8 @@ from ...core.model import MAX_SLOT, Pool, Record, State
 from ...core.outcomes import Reason, Refusal
 from ...core.pages import Page
 from ...core.reading import (
+    AccountUsage,
+    CountAhead,
     FindHold,
     FindPool,
     FindRecord,
@@ -23,12 +25,14 @@ from ...core.reading import (
     ListPools,
     ListRecords,
     ListTenants,
+    ListUsage,
     ReadGeneration,
     ReadHistory,
     entry_of,
     touches,
 )
 from ...core.validation import flag, hold_id, invalid, pool_id, text, whole
+from ...core.values import MAX_ENTITY
 from ...engines.whole_journal import Progress
 from ..answers import refusal_of
 from ..context import Call, call_fields
@@ -104,6 +108,19 @@ class AsyncReads:
         query = ListHolds(self._tenant, pool, wanted, entity, after, limit, self._executor.page_bytes)
         rows = await self._executor.read(query, tx)
         return Page(map(Hold, rows), more=rows.more, size=rows.size)
+
+    async def place(self, hold: Hold | str | UUID, *, tx: Any = None) -> int | None:
+        """How many wait in line ahead of a hold, exact to 1,000; None if it does not wait. It takes as long as it counts. Raises
+        `HoldNotFound` or `HoldRetired`."""
+        id, _ = reference(hold, None)
+        ahead = await self._executor.read(CountAhead((self._tenant, hold_id(id))), tx)
+        if ahead is None:
+            await self.get(id, tx=tx)  # raises if there is no such hold
+        return ahead
+
+    def account(self, name: str) -> AsyncAccount:
+        """What one account uses: ``hk.account("customer:7").usage()``."""
+        return AsyncAccount(self._executor, self._tenant, text(name, "account", MAX_ENTITY))
 
     async def record(self, kind: str, id: str, *, tx: Any = None) -> Record | None:
         """One record, or None."""
@@ -249,6 +266,20 @@ class AsyncReads:
         await follower.begin(after)
         async for entry in follower.follow(None, wait, poll):
             yield entry
+
+
+class AsyncAccount:
+    """What one account uses of the pools: a customer, or whoever else `account=` names."""
+
+    def __init__(self, executor: AsyncExecutor, tenant: str, name: str) -> None:
+        self._executor, self._tenant, self.name = executor, tenant, name
+
+    async def usage(self, *, after: str = "", limit: int = 100, tx: Any = None) -> list[AccountUsage]:
+        """What it waits for, holds and has confirmed, by pool, in order of id; give the last pool as `after` for the next page.
+        Units below a pool are counted in the pool too."""
+        whole(limit, "limit", 1, 1_000)
+        _after(after, "after")
+        return await self._executor.read(ListUsage(self._tenant, self.name, after, limit), tx)
 
 
 def _after(value: object, field: str) -> None:

@@ -139,17 +139,29 @@ class Holds(Reads, Verbs):
         ttl: Ttl,
         entity: str | None = None,
         metadata: dict[str, Any] | None = None,
+        account: str | None = None,
+        force: bool = False,
         **call: Unpack[Call],
     ) -> Holding:
         """A block that holds: leaves normally → confirmed; raises → released; too late → `HoldExpired`."""
         _no_transaction(call)
-        command = self._placing(what, quantity, ttl, None, None, None, None, metadata, call)
+        command = self._placing(what, quantity, call, ttl=ttl, metadata=metadata, account=account, force=force)
         return Holding(self._executor, command, entity)
 
-    def lease(self, what: What, quantity: int | None = None, *, ttl: Ttl, **call: Unpack[Call]) -> Lease:
+    def lease(
+        self,
+        what: What,
+        quantity: int | None = None,
+        *,
+        ttl: Ttl,
+        account: str | None = None,
+        force: bool = False,
+        **call: Unpack[Call],
+    ) -> Lease:
         """A job slot: renewed while inside, always released; `lost` and `check()` tell when it was taken away."""
         _no_transaction(call)
-        return Lease(self._executor, self._placing(what, quantity, ttl, None, None, None, None, None, call))
+        command = self._placing(what, quantity, call, ttl=ttl, account=account, force=force)
+        return Lease(self._executor, command)
 
     def sweeper(self, every: float = 5, *, limit: int = 500) -> Sweeper:
         """Sweep in the background every so many seconds. Answers are right without it; it keeps tables small.

@@ -6,82 +6,36 @@ of legs. A hold is given as a `Hold`, a ticket, or an id with `owner=`.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Unpack, overload
+from typing import Any, Unpack, overload
 from uuid import UUID
 
 from ...core.commands import (
     Amounts,
-    ArchivePool,
     ConfirmHold,
     Consume,
-    CreatePool,
     ExpireHold,
     ExtendHold,
+    JoinLine,
     Overage,
     PlaceHold,
     PutRecord,
     ReleaseHold,
-    RemovePool,
-    ResizePool,
     ReturnToPool,
     ReturnUnits,
     Sweep,
     Ttl,
-    UnarchivePool,
 )
-from ...core.model import Pool, Record, Slot
+from ...core.model import Leg, Pool, Record, Slot
 from ...core.validation import invalid
 from ..answers import hold_of, pool_of, record_of, report_of
 from ..context import Call, call_fields
 from ..normalise import What, amounts_of, hold_id, legs_of, moment, reference, span
 from ..results import Hold, SweepReport
-from .executor import ExecutorPort
+from .pool_verbs import PoolVerbs
 
 
-class Verbs:
+class Verbs(PoolVerbs):
     """Everything that changes something, over an executor in this process or behind a server."""
-
-    if TYPE_CHECKING:  # attributes of the classes that have the verbs
-
-        @property
-        def _executor(self) -> ExecutorPort: ...
-
-        _tenant: str
-
-    def create_pool(self, id: str, total: int, *, exist_ok: bool = False, **call: Unpack[Call]) -> Pool:
-        """Create a pool with nothing held. Raises `PoolExists`; with `exist_ok` it returns the existing pool as it is, with its own
-        total."""
-        command = CreatePool(id=id, total=total, exist_ok=exist_ok, **call_fields(call, self._tenant))
-        pool = pool_of(self._executor.execute(command, call.get("tx")))
-        assert pool is not None
-        return pool
-
-    def resize_pool(self, id: str, total: int, *, if_version: int | None = None, **call: Unpack[Call]) -> Pool:
-        """Change a pool's total. Raises `BelowInUse` if less than what is held and consumed, and `VersionConflict` if anything
-        about the pool changed since `if_version`."""
-        command = ResizePool(id=id, total=total, if_version=if_version, **call_fields(call, self._tenant))
-        pool = pool_of(self._executor.execute(command, call.get("tx")))
-        assert pool is not None
-        return pool
-
-    def remove_pool(self, id: str, **call: Unpack[Call]) -> Pool:
-        """Remove a pool for good, and return it as it was. Raises `PoolInUse` if any of its units are held or consumed."""
-        pool = pool_of(self._executor.execute(RemovePool(id=id, **call_fields(call, self._tenant)), call.get("tx")))
-        assert pool is not None
-        return pool
-
-    def archive_pool(self, id: str, **call: Unpack[Call]) -> Pool:
-        """Grant nothing more on a pool (`PoolArchived`), and omit it from lists. Its holds are not affected: extend, confirm, release
-        and return work. If it is archived already, nothing changes."""
-        pool = pool_of(self._executor.execute(ArchivePool(id=id, **call_fields(call, self._tenant)), call.get("tx")))
-        assert pool is not None
-        return pool
-
-    def unarchive_pool(self, id: str, **call: Unpack[Call]) -> Pool:
-        """Let an archived pool grant again. If it is not archived, nothing changes."""
-        pool = pool_of(self._executor.execute(UnarchivePool(id=id, **call_fields(call, self._tenant)), call.get("tx")))
-        assert pool is not None
-        return pool
 
     def hold(
         self,
@@ -94,23 +48,44 @@ class Verbs:
         owner: str | None = None,
         entity: str | None = None,
         metadata: dict[str, Any] | None = None,
+        account: str | None = None,
+        force: bool = False,
         **call: Unpack[Call],
     ) -> Hold:
-        """Take every leg until the deadline, or nothing at all. Raises `InsufficientCapacity` naming every shortfall."""
-        command = self._placing(what, quantity, ttl, deadline, id, owner, entity, metadata, call)
+        """Take every leg until the deadline, or nothing at all. Raises `InsufficientCapacity` naming every shortfall, and
+        `LineAhead` if others wait in line for one of the pools.
+
+        `account` says for whom: pools with a limit per account require it, and every pool counts by it. `force=True` with a reason
+        passes these limits, and is journaled as forced."""
+        command = self._placing(
+            what,
+            quantity,
+            call,
+            ttl=ttl,
+            deadline=deadline,
+            id=id,
+            owner=owner,
+            entity=entity,
+            metadata=metadata,
+            account=account,
+            force=force,
+        )
         return hold_of(self._executor.execute(command, call.get("tx")), owner)
 
     def _placing(
         self,
         what: What,
         quantity: int | None,
-        ttl: Ttl | None,
-        deadline: Slot | datetime | None,
-        id: str | UUID | None,
-        owner: str | None,
-        entity: str | None,
-        metadata: dict[str, Any] | None,
         call: Call,
+        *,
+        ttl: Ttl | None = None,
+        deadline: Slot | datetime | None = None,
+        id: str | UUID | None = None,
+        owner: str | None = None,
+        entity: str | None = None,
+        metadata: dict[str, Any] | None = None,
+        account: str | None = None,
+        force: bool = False,
     ) -> PlaceHold:
         return PlaceHold(
             legs=legs_of(what, quantity),
@@ -120,8 +95,45 @@ class Verbs:
             owner=owner,
             entity=entity,
             metadata=metadata,
+            account=account,
+            force=force,
             **call_fields(call, self._tenant),
         )
+
+    def join(
+        self,
+        pool: str,
+        quantity: int = 1,
+        *,
+        ttl: Ttl,
+        offer_ttl: Ttl,
+        id: str | UUID | None = None,
+        owner: str | None = None,
+        entity: str | None = None,
+        metadata: dict[str, Any] | None = None,
+        account: str | None = None,
+        force: bool = False,
+        **call: Unpack[Call],
+    ) -> Hold:
+        """Wait in the pool's line, for `ttl` at most, and return at once: the hold is `waiting` and has no units yet. When they are
+        offered it becomes `held`, for `offer_ttl`: confirm it in that time. If nobody waits and the units are free, it is
+        `held` already.
+
+        `extend` moves the end of waiting, `release` leaves the line, `place` counts who is ahead. Raises `LineFull`, and
+        `InsufficientCapacity` if the pool never has that many units. `account` and `force` as with `hold`."""
+        command = JoinLine(
+            legs=(Leg(pool, quantity),),
+            ttl_slots=span(ttl),
+            offer_slots=span(offer_ttl, "offer_ttl"),
+            id=None if id is None else hold_id(id),
+            owner=owner,
+            entity=entity,
+            metadata=metadata,
+            account=account,
+            force=force,
+            **call_fields(call, self._tenant),
+        )
+        return hold_of(self._executor.execute(command, call.get("tx")), owner)
 
     def consume(
         self,
@@ -132,15 +144,20 @@ class Verbs:
         owner: str | None = None,
         entity: str | None = None,
         metadata: dict[str, Any] | None = None,
+        account: str | None = None,
+        force: bool = False,
         **call: Unpack[Call],
     ) -> Hold:
-        """Hold and confirm in one step: for a payment that came too late, and for whatever needs no second step."""
+        """Hold and confirm in one step: for a payment that came too late, and for whatever needs no second step. `account`
+        and `force` as with `hold`."""
         command = Consume(
             legs=legs_of(what, quantity),
             id=None if id is None else hold_id(id),
             owner=owner,
             entity=entity,
             metadata=metadata,
+            account=account,
+            force=force,
             **call_fields(call, self._tenant),
         )
         return hold_of(self._executor.execute(command, call.get("tx")), owner)
@@ -181,7 +198,7 @@ class Verbs:
         force: bool = False,
         **call: Unpack[Call],
     ) -> Hold:
-        """Held units become available. `force=True` with a reason needs no token, and is journaled as forced."""
+        """Held units become available; a hold that waits leaves its line. `force=True` with a reason needs no token, and is journaled as forced."""
         id, token = reference(hold, owner)
         command = ReleaseHold(
             id=id, owner=token, quantity=amounts_of(quantity), force=force, **call_fields(call, self._tenant)
@@ -199,7 +216,8 @@ class Verbs:
         force: bool = False,
         **call: Unpack[Call],
     ) -> Hold:
-        """A later deadline: `by` counts from the present one, `ttl` from now, `until` is absolute. Never shortens.
+        """A later deadline: `by` counts from the present one, `ttl` from now, `until` is absolute. Never shortens. Of a hold
+        that waits, it is the end of waiting.
         `force=True` with a reason needs no token, and is journaled as forced."""
         id, token = reference(hold, owner)
         command = ExtendHold(
@@ -232,7 +250,9 @@ class Verbs:
     ) -> Hold: ...
 
     @overload
-    def return_units(self, *, pool: str, quantity: int, force: bool, **call: Unpack[Call]) -> Pool: ...
+    def return_units(
+        self, *, pool: str, quantity: int, force: bool, account: str | None = None, **call: Unpack[Call]
+    ) -> Pool: ...
 
     def return_units(
         self,
@@ -241,20 +261,24 @@ class Verbs:
         pool: str | None = None,
         owner: str | None = None,
         quantity: Any = None,
+        account: str | None = None,
         force: bool = False,
         **call: Unpack[Call],
     ) -> Hold | Pool:
         """Consumed units become available again: an order cancelled after it was paid. `force=True` with a reason needs no
         token, and is journaled as forced.
 
-        With `pool=`, which is always forced, units come back whose hold is no longer kept: the pool's `loose`. Raises
-        `QuantityExceedsConsumed`."""
+        With `pool=`, which is always forced, units come back whose hold is no longer kept: the pool's `loose`; with
+        `account=` those of that account, without it those of no account. Raises `QuantityExceedsConsumed`."""
         if (hold is None) == (pool is None) or (pool is not None and owner is not None):
             raise invalid(
                 "hold", "hold_required", "give a hold, or a pool whose holds are kept no longer, and not both"
             )
+        if hold is not None and account is not None:
+            raise invalid("account", "account_ambiguous", "goes with pool=: a hold knows its own account")
         if pool is not None:
-            by_pool = ReturnToPool(id=pool, quantity=quantity, force=force, **call_fields(call, self._tenant))
+            fields = call_fields(call, self._tenant)
+            by_pool = ReturnToPool(id=pool, quantity=quantity, account=account, force=force, **fields)
             found = pool_of(self._executor.execute(by_pool, call.get("tx")))
             assert found is not None
             return found
