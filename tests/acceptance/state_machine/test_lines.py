@@ -24,12 +24,18 @@ from holdkit.kernel.import_ import Import
 from holdkit.testing import FakeClock
 from tests.acceptance.state_machine.engine_group import BUILDERS, LASTING, Builder
 from tests.support.line_model.comparing import START, Comparison, Different, limits
-from tests.support.line_model.engines import EngineSubject, compare_reads, play_on, without_transactions
+from tests.support.line_model.engines import (
+    EngineSubject,
+    compare_reads,
+    play_in_batches,
+    play_on,
+    without_transactions,
+)
 from tests.support.line_model.histories import draw_history, shortened, told
-from tests.support.line_model.steps import History
+from tests.support.line_model.steps import History, Join, Leave, Place, Release
 
 SEED = int(os.environ.get("HOLDKIT_SEED", "16"))
-HISTORIES = int(os.environ.get("HOLDKIT_EXAMPLES", "20"))
+HISTORIES = int(os.environ.get("HOLDKIT_EXAMPLES", "12"))
 STEPS = 50
 ENGINES = ("memory", "log")
 """Of `BUILDERS`: those that know lines."""
@@ -54,8 +60,9 @@ def play_all(play: Play, folder: Path) -> None:
         return None
 
     for number in range(HISTORIES):
-        max_offers = (1, 1_000)[number % 2]
-        history = without_transactions(draw_history(random, STEPS, max_offers=max_offers))
+        max_offers = (1, 2, 1_000)[number % 3]
+        drawn = draw_history(random, STEPS, max_offers=max_offers, crowded=number % 2 == 1)
+        history = without_transactions(drawn)
         if failure(history, max_offers) is not None:
             short = shortened(history, lambda steps: failure(steps, max_offers) is not None)  # noqa: B023  (called at once)
             found = failure(short, max_offers)
@@ -70,6 +77,31 @@ def test_an_engine_agrees_with_the_model(name: str, tmp_path: Path) -> None:
             play_on(EngineSubject(engine, clock), history, max_offers)
 
     play_all(play, tmp_path)
+
+
+def test_a_batch_is_its_commands_one_after_the_other(tmp_path: Path) -> None:
+    """Group commit changes nothing, though a line is loaded once for all commands of a batch, and only in front."""
+
+    def play(_: Path, history: History, max_offers: int) -> None:
+        clock = FakeClock(START)
+        with closing(MemoryEngine(clock=clock, limits=limits(max_offers))) as engine:
+            play_in_batches(EngineSubject(engine, clock), history, max_offers, Random(SEED))
+
+    play_all(play, tmp_path)
+
+
+def test_who_joins_in_a_batch_stands_behind_those_who_were_not_loaded() -> None:
+    """All that was loaded of the line leaves; the unit that becomes free is for the next in line, not for the newcomer."""
+    clock = FakeClock(START)
+    with closing(MemoryEngine(clock=clock, limits=limits(max_offers=1_000))) as engine:
+        subject = EngineSubject(engine, clock)
+        comparison = Comparison(subject, max_offers=1_000)
+        comparison.step(Place("h", {"G": 2}, 99))
+        for name in ("a", "b", "c", "d"):
+            comparison.step(Join(name, "G", 1, 99, 5))
+        newcomer = Join("e", "G", 1, 99, 5)
+        comparison.batch([*map(Leave, ("a", "b", "c")), newcomer, Release("h", 1)], subject.send_groups)
+        assert [comparison.model.holds[name].state for name in ("d", "e")] == ["held", "waiting"]
 
 
 # What a journal tells

@@ -9,61 +9,34 @@ never err, both retentions are `RETENTION`, and who waits without an end waits l
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol, TypeAlias
 
-from holdkit.core.commands import (
-    AnyCommand,
-    ArchivePool,
-    ConfirmHold,
-    CreatePool,
-    ExpireHold,
-    ExtendHold,
-    JoinLine,
-    LeaveLine,
-    LimitPool,
-    PlaceHold,
-    ReleaseHold,
-    ResizePool,
-    ReturnToPool,
-    ReturnUnits,
-    UnarchivePool,
-)
-from holdkit.core.commands import (
-    Consume as ConsumeCommand,
-)
-from holdkit.core.model import Key, Leg, Limits, Pool, StoredHold
+from holdkit.core.commands import AnyCommand, CreatePool, Group
+from holdkit.core.model import Key, Limits, Pool, StoredHold
 from holdkit.core.outcomes import Done, Outcome, Reason, Refusal
 from holdkit.core.outstanding import Tally, TallyKey
+from tests.support.line_model.commands import Sender, name_of
 from tests.support.line_model.histories import PLAIN, run
 from tests.support.line_model.ladders import DONE, INVALID
 from tests.support.line_model.state import NOBODY, POOLS, RETENTION, Hold, State, levels
 from tests.support.line_model.steps import (
     Advance,
-    Archive,
     CommandStep,
     Confirm,
     Consume,
-    Expire,
-    Extend,
-    History,
-    Join,
-    Leave,
-    Limit,
     Place,
-    Release,
     ReleaseInTransaction,
-    Resize,
-    Return,
-    ReturnLoose,
     Step,
     Sweep,
     Together,
-    Unarchive,
 )
 
 START = 1_000
 """The slot at which every history begins."""
+
+SendGroups: TypeAlias = Callable[[Sequence[Group]], list[list[Outcome]]]
+"""Sends groups as one batch; the outcomes of each."""
 
 
 def limits(max_offers: int) -> Limits:
@@ -109,8 +82,7 @@ class Comparison:
     def __init__(self, subject: Subject, max_offers: int) -> None:
         self.subject = subject
         self.model = State(PLAIN, max_offers)
-        self._first: dict[str, str] = {}
-        """By hold: the pool of its first leg by name."""
+        self._sender = Sender()
         subject.move_clock(START)
         for name, pool in POOLS.items():
             made = subject.send(CreatePool(id=name, total=pool.total, per_account=pool.per_account, line=pool.line))
@@ -118,16 +90,34 @@ class Comparison:
 
     def step(self, step: Step) -> str:
         """One step on both; what was answered."""
-        answers = self._ask(step)
+        said = self._compare_answers(step, self._ask(step))
+        self.subject.move_clock(START + self.model.now)
+        self._compare_pools()
+        self._compare_holds()
+        return said
+
+    def batch(self, steps: Sequence[CommandStep | Together], send: SendGroups) -> None:
+        """Several commands at once, each answered as if it came alone."""
+        if not steps:
+            return
+        groups = [self._group(step) for step in steps]
+        for step, answers in zip(steps, send(groups), strict=True):
+            self._compare_answers(step, answers)
+        self._compare_pools()
+        self._compare_holds()
+
+    def _group(self, step: CommandStep | Together) -> Group:
+        if isinstance(step, Together):
+            return Group(tuple(map(self._sender.command, step.steps)), atomic=True)
+        return Group((self._sender.command(step),))
+
+    def _compare_answers(self, step: Step, answers: list[Outcome]) -> str:
         expected = run(self.model, step)
         said = words(answers)
         if said != expected:
             raise Different(f"{step} is answered {said}, by the model {expected}: {answers}")
         if len(answers) == 1 and isinstance(answers[0], Refusal):
             self._compare_shortfalls(step, answers[0])
-        self.subject.move_clock(START + self.model.now)
-        self._compare_pools()
-        self._compare_holds()
         return said
 
     def _ask(self, step: Step) -> list[Outcome]:
@@ -138,53 +128,11 @@ class Comparison:
                 self.subject.sweep()
                 return []
             case ReleaseInTransaction():
-                return [self.subject.send_in_transaction(self.command(step))]
+                return [self.subject.send_in_transaction(self._sender.command(step))]
             case Together():
-                return self.subject.send(*map(self.command, step.steps))
+                return self.subject.send(*map(self._sender.command, step.steps))
             case _:
-                return self.subject.send(self.command(step))
-
-    # Commands
-
-    def command(self, step: CommandStep) -> AnyCommand:
-        """A step as the command that a caller would send."""
-        match step:
-            case Place() | Consume() | Join():
-                return self._new_hold(step)
-            case Confirm():
-                amount = self._amount(step.id, step.quantity)
-                return ConfirmHold(quantity=amount, overage=step.overage, keep_rest=step.keep_rest, **named(step.id))
-            case Release():
-                return ReleaseHold(quantity=self._amount(step.id, step.quantity), **named(step.id))
-            case ReleaseInTransaction():
-                return ReleaseHold(**named(step.id))
-            case Leave():
-                return LeaveLine(**named(step.id))
-            case Extend():
-                return ExtendHold(by_slots=step.by, **named(step.id))
-            case Expire():
-                return ExpireHold(id=hold_id(step.id))
-            case Return():
-                return ReturnUnits(quantity=self._amount(step.id, step.quantity), **named(step.id))
-            case _:
-                return pool_command(step)
-
-    def _new_hold(self, step: Place | Consume | Join) -> AnyCommand:
-        units = {step.pool: step.quantity} if isinstance(step, Join) else step.legs
-        self._first[step.id] = min(units)
-        said: dict[str, Any] = {"legs": tuple(Leg(pool, count) for pool, count in units.items()), **named(step.id)}
-        said |= {"account": step.account, "force": step.force, "reason": "box office" if step.force else None}
-        match step:
-            case Consume():
-                return ConsumeCommand(**said)
-            case Join():
-                return JoinLine(ttl_slots=step.ttl, offer_slots=step.offer_ttl, **said)
-        offer_ttl = None if step.wait is None else step.offer_ttl
-        return PlaceHold(ttl_slots=step.ttl, wait_slots=step.wait, offer_slots=offer_ttl, **said)
-
-    def _amount(self, name: str, quantity: int | None) -> dict[str, int] | None:
-        """An amount of the first leg by name. (Of a hold that never was, any: it must not matter.)"""
-        return None if quantity is None else {self._first.get(name, "G"): quantity}
+                return self.subject.send(self._sender.command(step))
 
     # States
 
@@ -257,37 +205,6 @@ class Comparison:
         return self.model.holds[step.id].account if isinstance(step, Confirm) else None
 
 
-def pool_command(step: CommandStep) -> AnyCommand:
-    """A step on a pool as the command that an operator would send."""
-    match step:
-        case ReturnLoose():
-            return ReturnToPool(id=step.pool, quantity=step.quantity, account=step.account, force=True, reason="refund")
-        case Resize():
-            return ResizePool(id=step.pool, total=step.total)
-        case Limit():
-            return LimitPool(id=step.pool, per_account=step.per_account)
-        case Archive():
-            return ArchivePool(id=step.pool)
-        case Unarchive():
-            return UnarchivePool(id=step.pool)
-    raise AssertionError(step)
-
-
-def hold_id(name: str) -> str:
-    """A readable name as a 128-bit id that does not look minted."""
-    return f"{int.from_bytes(name.encode(), 'big'):032x}"
-
-
-def name_of(hold: str) -> str:
-    """And back."""
-    return bytes.fromhex(hold).lstrip(b"\0").decode()
-
-
-def named(name: str) -> dict[str, Any]:
-    """The id of a hold, and its owner token."""
-    return {"id": hold_id(name), "owner": f"owner of {name}"}
-
-
 def words(outcomes: list[Outcome]) -> str:
     """Outcomes as the model would say it: of a batch that was not done, the refusal that aborted it."""
     for number, outcome in enumerate(outcomes):
@@ -332,14 +249,3 @@ def same(what: str, pairs: Mapping[str, tuple[object, object]]) -> None:
     }
     if differing:
         raise Different(f"{what}: " + "; ".join(f"{name} is {told}" for name, told in differing.items()))
-
-
-def compare(subject: Subject, history: History, max_offers: int) -> None:
-    """Play a history on a subject that is new and empty, and on the model."""
-    comparison = Comparison(subject, max_offers)
-    for number, step in enumerate(history, start=1):
-        try:
-            comparison.step(step)
-        except Different as difference:
-            difference.add_note(f"at step {number} of {len(history)}")
-            raise

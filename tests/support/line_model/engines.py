@@ -6,11 +6,13 @@ without its entry is a difference. That the engine's own rows are the same is `v
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from random import Random
 from typing import TypeAlias
 
 from holdkit.core.audit_rows import Folded
-from holdkit.core.commands import AnyCommand, FeedLine, Group, Sweep
+from holdkit.core.commands import AnyCommand, FeedLine, Group
+from holdkit.core.commands import Sweep as SweepCommand
 from holdkit.core.fold import fold
 from holdkit.core.model import Key, Pool, StoredHold
 from holdkit.core.outcomes import Outcome
@@ -18,10 +20,20 @@ from holdkit.core.outstanding import Tally, TallyKey
 from holdkit.core.reading import CountAhead, FindHold, FindPool, ListUsage, NextDeadline, ReadJournal, entry_of
 from holdkit.engines.port import Applied, Engine
 from holdkit.testing import FakeClock
-from tests.support.line_model.comparing import START, Comparison, Different, hold_id, same
+from tests.support.line_model.commands import hold_id
+from tests.support.line_model.comparing import START, Comparison, Different, same
 from tests.support.line_model.ladders import line_ahead
 from tests.support.line_model.state import POOLS, State, path
-from tests.support.line_model.steps import Advance, History, Release, ReleaseInTransaction, Step
+from tests.support.line_model.steps import (
+    Advance,
+    CommandStep,
+    History,
+    Release,
+    ReleaseInTransaction,
+    Step,
+    Sweep,
+    Together,
+)
 from tests.support.line_model.transaction import Transaction
 
 InTransaction: TypeAlias = Callable[[Engine, Group], Applied]
@@ -76,6 +88,22 @@ class EngineSubject:
                 return applied.outcomes[0]
         raise Different(f"{commands} are put off for ever")
 
+    def send_groups(self, groups: Sequence[Group]) -> list[list[Outcome]]:
+        """Several groups in one transaction, as they queue behind one another; those that are put off are the first of the next."""
+        outcomes: list[list[Outcome]] = [[] for _ in groups]
+        left = list(range(len(groups)))
+        for _ in range(MANY):
+            applied = self.engine.apply([groups[index] for index in left])
+            for index, found in zip(left, applied.outcomes, strict=True):
+                outcomes[index] = found
+            if any(found for found in applied.outcomes[min(applied.put_off, default=MANY) :]):
+                raise Different(f"a group was done before another of its tenant: {applied}")
+            self._offer_the_rest(applied)
+            left = [left[index] for index in sorted(applied.put_off)]
+            if not left:
+                return outcomes
+        raise Different(f"{left} are put off for ever")
+
     def _offer_the_rest(self, applied: Applied) -> None:
         left = set(applied.unfed)
         for _ in range(MANY):
@@ -93,7 +121,7 @@ class EngineSubject:
     def sweep(self) -> None:
         """Until a sweep writes nothing."""
         for _ in range(MANY):
-            applied = self.engine.apply([Group((Sweep(),))])
+            applied = self.engine.apply([Group((SweepCommand(),))])
             self._offer_the_rest(applied)
             if not applied.wrote:
                 return
@@ -177,6 +205,24 @@ def _usage(model: State, account: str) -> dict[str, tuple[int, int | None]]:
         if units:
             used[name] = (units, pool.per_account)
     return used
+
+
+def play_in_batches(subject: EngineSubject, history: History, max_offers: int, random: Random) -> None:
+    """The same, but commands that follow one another are sent as groups of one batch: they are answered as if each came alone."""
+    comparison = Comparison(subject, max_offers)
+    waiting: list[CommandStep | Together] = []
+    for step in (*history, Advance(0)):
+        alone = isinstance(step, Sweep | Advance | ReleaseInTransaction)
+        if alone or len(waiting) == 20 or random.random() < 0.1:
+            comparison.batch(waiting, subject.send_groups)
+            waiting = []
+        if isinstance(step, Sweep | Advance | ReleaseInTransaction):
+            comparison.step(step)
+        else:
+            waiting.append(step)
+    differences = [str(difference) for difference in subject.engine.verify()]
+    if differences:
+        raise Different(f"verify finds {differences}")
 
 
 def play_on(subject: EngineSubject, history: History, max_offers: int) -> None:

@@ -144,15 +144,16 @@ def sweep(state: State) -> None:
 
 
 class Draw:
-    """Draws the next step of a history, with the state before it in view."""
+    """Draws the next step of a history, with the state before it in view. In a crowded one, lines are long."""
 
-    def __init__(self, random: Random, state: State) -> None:
+    def __init__(self, random: Random, state: State, *, crowded: bool = False) -> None:
         self.random = random
         self.state = state
+        self.crowded = crowded
         self.named = 0
         chances: list[tuple[int, Callable[[], Step]]] = [
-            (20, self.place), (4, self.consume), (22, self.join), (9, self.release), (11, self.confirm), (4, self.extend),
-            (2, self.expire), (2, self.leave), (4, self.together), (5, self.give_back), (5, self.return_loose), (5, self.resize), (3, self.limit), (4, self.archive),
+            (20, self.place), (4, self.consume), (90 if crowded else 22, self.join), (9, self.release), (11, self.confirm), (4, self.extend),
+            (2, self.expire), (20 if crowded else 2, self.leave), (4, self.together), (5, self.give_back), (5, self.return_loose), (4, self.resize), (4, self.join_for_all), (3, self.limit), (4, self.archive),
             (4, self.release_in_transaction), (5, Sweep), (8, self.advance),
         ]  # fmt: skip
         self._weights = [weight for weight, _ in chances]
@@ -201,7 +202,7 @@ class Draw:
 
     def join(self) -> CommandStep:
         below = self.state.reading.lines_below_roots or self.random.random() < 0.05
-        pool = self.random.choice(list(POOLS) if below else [*ROOTS, "V"])
+        pool = self.random.choice(list(POOLS) if below else ["G", "S"] if self.crowded else [*ROOTS, "V"])
         quantity = self.random.choice([1, 2, 2, 3, 4])
         ttl = self.random.choice([5, 20, 1_000_000])
         if self.random.random() < 0.3:
@@ -248,14 +249,22 @@ class Draw:
         return ReturnLoose(pool, self.random.choice([1, 1, 2]), self.state.accounts[name] or None, name)
 
     def resize(self) -> CommandStep:
-        """Often under a line, down to little more than is in use, so that some of the line asks for more than there is."""
-        lines = [name for name, pool in self.state.pools.items() if pool.waiting]
-        if not lines or self.random.random() < 0.4:
-            return Resize(self.pool(), self.random.randint(0, 4))
-        name = self.random.choice(lines)
-        pool = self.state.pools[name]
-        self._planned = [lambda: self.press(name)]
-        return Resize(name, pool.held + pool.consumed + self.random.choice([0, 1, 1, 2]))
+        return Resize(self.pool(), self.random.randint(0, 4))
+
+    def join_for_all(self) -> CommandStep:
+        """Ask for all of a pool that is partly in use; often the total is then lowered under the waiter, and raised again."""
+        pools = self.state.pools
+        used = {name: pools[name].held + pools[name].consumed for name in ROOTS}
+        partly = [name for name in ROOTS if 0 < used[name] < pools[name].total - 1]
+        if not partly:
+            return self.join()
+        name = self.random.choice(partly)
+        if self.random.random() < 0.7:
+            raised, lowered = Resize(name, pools[name].total + 2), Resize(name, used[name] + 1)
+            self._planned = [lambda: raised, lambda: self.press(name), lambda: lowered]
+        return Join(
+            self.name(), name, pools[name].total, 1_000_000, self.random.randint(2, 8), self.account(), force=True
+        )
 
     def press(self, pool: str) -> CommandStep:
         """Ask for units that others may wait for: by a hold, by one leg of several, by a descendant, or by overage."""
@@ -280,10 +289,12 @@ class Draw:
         return Advance(RETENTION + 10)
 
 
-def draw_history(random: Random, length: int, reading: Reading = PLAIN, max_offers: int = 1) -> History:
+def draw_history(
+    random: Random, length: int, reading: Reading = PLAIN, max_offers: int = 1, *, crowded: bool = False
+) -> History:
     """A random history, as far as it breaks no rule; the step that breaks one is its last."""
     state = State(reading, max_offers)
-    draw = Draw(random, state)
+    draw = Draw(random, state, crowded=crowded)
     steps: list[Step] = []
     for _ in range(length):
         steps.append(draw.step())

@@ -30,7 +30,7 @@ from tests.support.line_model.steps import (
 )
 
 SEED = int(os.environ.get("HOLDKIT_SEED", "16"))
-HISTORIES = int(os.environ.get("HOLDKIT_EXAMPLES", "80"))
+HISTORIES = int(os.environ.get("HOLDKIT_EXAMPLES", "50"))
 STEPS = 50
 
 REJECTED: dict[str, tuple[str, History]] = {

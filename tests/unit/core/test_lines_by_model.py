@@ -36,7 +36,7 @@ from tests.support.line_model.steps import History
 from tests.unit.core.line_world import LineWorld
 
 SEED = int(os.environ.get("HOLDKIT_SEED", "16"))
-HISTORIES = int(os.environ.get("HOLDKIT_EXAMPLES", "60"))
+HISTORIES = int(os.environ.get("HOLDKIT_EXAMPLES", "40"))
 STEPS = 50
 
 
@@ -54,11 +54,12 @@ def difference(history: History, max_offers: int, answers: Counter[str] | None =
     return "; ".join(world.audit()) or None
 
 
+@pytest.mark.parametrize("crowded", [False, True], ids=["few", "crowded"])
 @pytest.mark.parametrize("max_offers", [1, 1_000])
-def test_the_core_agrees_with_the_model(max_offers: int) -> None:
+def test_the_core_agrees_with_the_model(max_offers: int, crowded: bool) -> None:
     random, answers = Random(SEED), Counter[str]()
     for number in range(HISTORIES):
-        history = draw_history(random, STEPS, max_offers=max_offers)
+        history = draw_history(random, STEPS, max_offers=max_offers, crowded=crowded)
         if difference(history, max_offers, answers) is not None:
             short = shortened(history, lambda steps: difference(steps, max_offers) is not None)
             pytest.fail(
@@ -66,8 +67,7 @@ def test_the_core_agrees_with_the_model(max_offers: int) -> None:
                 pytrace=False,
             )
     assert answers["done"] > 20 * HISTORIES
-    assert answers["line_ahead"] > 0
-    assert answers["account_limit"] > HISTORIES
+    assert answers["line_ahead"] > HISTORIES / 4
 
 
 # Canaries
