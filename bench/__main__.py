@@ -14,8 +14,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from holdkit.testing.postgres.binaries import NoPostgres, find
 
-from . import ageing, log_speed, memory, verifying
-from .comparison import SCENARIOS, Run, Scenario, play
+from . import ageing, log_speed, memory, seats, verifying
+from .comparison import SCENARIOS, Run, play
 from .core_speed import core_speed
 from .disk import MEMORY_FILE_SYSTEMS, FlushCounter, file_system, flush_counter, sync_time
 from .figures import Figure, age_figures, callers_figure, core_figure, memory_figure, raw_figure, verify_figures
@@ -30,7 +30,8 @@ from .server import fairness
 from .server import part as over_http
 from .syncs import count_all, strace_missing
 
-PARTS = ("syncs", "callers", "engine", "log", "core", "age", "memory", "verify", "postgres", "server", "fairness")
+PARTS = ("syncs", "callers", "engine", "log", "core", "age", "memory", "seats", "verify", "postgres", "server",
+         "fairness")  # fmt: skip
 BUILD = Path(".build")
 
 
@@ -66,7 +67,7 @@ class Bench:
     def callers(self) -> None:
         """Hand-written and Holdkit, with 1, 32 and 256 callers."""
         runs: list[Run] = []
-        scenarios = [quicker(scenario) for scenario in SCENARIOS] if self.quick else list(SCENARIOS)
+        scenarios = [scenario.quicker() for scenario in SCENARIOS] if self.quick else list(SCENARIOS)
         bar = self.progress.add_task("callers", total=2 * self.rounds * len(scenarios))
         for scenario in scenarios:
             self.progress.update(bar, description=scenario.name)
@@ -151,6 +152,12 @@ class Bench:
         self.figures.append(memory_figure(found))
         self.runs["memory"] = found
 
+    def seats(self) -> None:
+        """The best seats of a section that is half sold."""
+        calls = seats.CALLS // (4 if self.quick else 1)
+        self.runs["seats"] = [seats.measure(self.directory, many, calls) for many in seats.SECTIONS]
+        self.figures += seats.figures(self.runs["seats"])
+
     def verify(self) -> None:
         """`verify` and a dry run of `repair` on a long journal."""
         if not verifying.STATUS.exists():
@@ -221,11 +228,6 @@ class Bench:
         self.figures += fairness.figures(rows)
 
 
-def quicker(scenario: Scenario) -> Scenario:
-    """The same with fewer holds, for a first impression."""
-    return Scenario(scenario.mode, scenario.callers, max(scenario.holds // 4, scenario.callers * 4), scenario.with_op)
-
-
 def options_of(arguments: list[str] | None) -> argparse.Namespace:
     """The parsed options."""
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
@@ -285,15 +287,12 @@ def main(arguments: list[str] | None = None) -> int:
             return 1
     if bench.figures:
         print_table(console, bench.figures)
-    write_json(options.json, {"setting": where, "figures": [as_json(one) for one in bench.figures], "runs": bench.runs})
+    write_json(
+        options.json, {"setting": where, "figures": [one.as_json() for one in bench.figures], "runs": bench.runs}
+    )
     write_plot(options.plot, bench.figures, where)
     console.print(f"every run: {options.json}, plot: {options.plot}")
     return 0
-
-
-def as_json(figure: Figure) -> dict[str, Any]:
-    """A figure with its verdict."""
-    return {**{name: getattr(figure, name) for name in figure.__struct_fields__}, "reached": figure.reached}
 
 
 if __name__ == "__main__":

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from statistics import median
-from typing import Final
+from typing import Any, Final
 
 from msgspec import Struct
+from msgspec.structs import asdict
 
 from .ageing import Age
 from .comparison import Run
@@ -42,6 +43,10 @@ class Figure(Struct, frozen=True):
         return (self.at_least is None or self.ratio >= self.at_least) and (
             self.at_most is None or self.ratio <= self.at_most
         )
+
+    def as_json(self) -> dict[str, Any]:
+        """With its verdict."""
+        return {**asdict(self), "reached": self.reached}
 
     @property
     def target(self) -> str:

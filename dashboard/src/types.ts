@@ -399,6 +399,8 @@ export interface Item {
   state: "available" | "held" | "missing" | "spent";
   /** The id of the hold that holds or has spent it; never its token. */
   hold: string | null;
+  /** Whether that hold is the owner's that was asked with; None if no owner was. */
+  yours: boolean | null;
 }
 
 /** Items in the requested order. */
@@ -744,6 +746,34 @@ export interface SagaError {
 export interface SagaPage {
   items: SagaAnswer[];
   next: string | null;
+  server_time: string;
+}
+
+/** An item with a place in a section. */
+export interface Seat {
+  id: string;
+  section: string;
+  row: string | number;
+  /** What is written on the seat. */
+  number: number | string;
+  /** Where it is in its row: seats whose positions differ by 1 are neighbours. Default: the number, if it is an integer. */
+  position?: number | null;
+  /** The smaller, the better. Default: by row in natural order, then by the distance from the middle of the row. */
+  rank?: number | null;
+  /** Seats of another kind, such as wheelchair places, are only found if they are asked for. */
+  kind?: string;
+}
+
+/** Seats in order of row and position; `next` is the `after` of the next page. */
+export interface SeatPage {
+  seats: Seat[];
+  next: string | null;
+  server_time: string;
+}
+
+/** The seats are no longer in the map of the section. */
+export interface SeatsRemoved {
+  section: string;
   server_time: string;
 }
 

@@ -81,6 +81,7 @@ from .errors import (
     SagaBusy,
     SagaCancelled,
     SagaParked,
+    SectionNotFound,
     SlotOverflow,
     VersionConflict,
     WindowClosed,
@@ -98,6 +99,7 @@ from .faces.resources import Resource, ResourceHold, ResourcePool
 from .faces.saga import Saga, SagaStep
 from .faces.saga_records import RecoveryReport, SagaError, SagaRecord
 from .faces.saga_steps import Phase
+from .faces.seating import Seat
 from .kernel.context import Actor, ReleaseReason, context
 from .kernel.follower_state import CursorFile, CursorStore
 from .kernel.group_commit import Stats
@@ -208,6 +210,8 @@ __all__ = [
     "SagaParked",
     "SagaRecord",
     "SagaStep",
+    "Seat",
+    "SectionNotFound",
     "Shortfall",
     "SlotOverflow",
     "Standby",

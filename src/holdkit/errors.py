@@ -411,8 +411,14 @@ class ItemsTaken(Refused):
     """By item id, the id of the hold that has it."""
 
 
+class SectionNotFound(Refused):
+    """The section has no seats."""
+
+    reason = "section_not_found"
+
+
 class PartOfHold(Refused):
-    """The claim or item is a leg of a combined hold. Confirm or release `hold` instead."""
+    """The claim or item is a leg of a hold that has others too. Confirm or release `hold` as a whole instead."""
 
     reason = "part_of_hold"
     hold: str

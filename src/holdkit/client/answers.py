@@ -32,7 +32,7 @@ from ..wire.batches import BatchAnswer
 from ..wire.budgets import AllowanceBody, UsageAnswer, UsagePage
 from ..wire.claims import ClaimAnswer, ClaimPage
 from ..wire.holds import HoldAnswer, HoldNow, HoldPage
-from ..wire.items import ItemList
+from ..wire.items import ItemList, SeatPage
 from ..wire.journal import CursorAnswer, EntryAnswer, EntryPage, KeptCursor
 from ..wire.pools import PoolAnswer, PoolPage
 from ..wire.records import RecordAnswer, RecordNow, RecordPage
@@ -73,6 +73,7 @@ read_claim: Final = msgspec.json.Decoder(ClaimAnswer).decode
 read_claims: Final = msgspec.json.Decoder(ClaimPage).decode
 read_items: Final = msgspec.json.Decoder(ItemList).decode
 """Of a page of items too: it has one field more."""
+read_seats: Final = msgspec.json.Decoder(SeatPage).decode
 read_usages: Final = msgspec.json.Decoder(UsagePage).decode
 read_saga: Final = msgspec.json.Decoder(SagaAnswer).decode
 read_sagas: Final = msgspec.json.Decoder(SagaPage).decode

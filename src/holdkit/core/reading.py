@@ -36,6 +36,15 @@ class FindPools(Query[list[Pool | None]], frozen=True):
     keys: tuple[Key, ...]
 
 
+class FindAvailable(Query[bytes], frozen=True):
+    """Whether a unit is available now, of each of these pools of one tenant, in the order asked: 1, or 0 if there is none or the pool
+    is missing or archived. Much less work than `FindPools`: for thousands of pools of a face, which have no line and no pool above
+    them. (They need not be read in one snapshot.)"""
+
+    tenant: str
+    pools: tuple[str, ...]
+
+
 class ListPools(Query[list[Pool]], frozen=True):
     """Pools by id, after a given one, filtered by `prefix` and `entity` (of the last confirm on a labelled pool). Reserved
     pools are listed only if the prefix begins with ~, archived ones only with `archived`."""
@@ -52,6 +61,12 @@ class FindHold(Query[StoredHold | None], frozen=True):
     """One hold, as it looks now."""
 
     key: Key
+
+
+class FindHolds(Query[list[StoredHold | None]], frozen=True):
+    """Several holds as they look now, in the order asked; None for each that is missing."""
+
+    keys: tuple[Key, ...]
 
 
 class ListHolds(Query[Page[StoredHold]], frozen=True):

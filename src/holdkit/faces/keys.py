@@ -7,13 +7,14 @@ items can be listed in order.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Final, Literal
 
 from msgspec import Struct
 
 from ..core.model import Leg, Pool
 from ..core.validation import invalid, text
+from ..core.values import MAX_OP
 from ..kernel.normalise import FaceLeg, Legs
 
 CLAIMS: Final = "~claim/"
@@ -100,6 +101,8 @@ class Item(Struct, frozen=True):
     state: Literal["available", "held", "spent", "missing"]
     hold: str | None = None
     """The id of the hold that holds or has spent it; never its token."""
+    yours: bool | None = None
+    """Whether that hold is the owner's that was asked with; None if no owner was."""
 
 
 def item_of(id: str, pool: Pool | None) -> Item:
@@ -116,19 +119,10 @@ def item_name(pool: str) -> str:
     return pool.removeprefix(ITEMS)
 
 
-def best_of(items: Sequence[Item], count: int, *, adjacent: bool, most: int = 1) -> list[list[str]]:
-    """The first choices of `count` available items, best first, at most `most` of them: side by side in the order
-    given, or, without `adjacent`, anywhere. No two choices share an item."""
-    choices: list[list[str]] = []
-    chosen: list[str] = []
-    for item in items:
-        if item.state == "available":
-            chosen.append(item.id)
-            if len(chosen) == count:
-                choices.append(chosen)
-                chosen = []
-                if len(choices) == most:
-                    break
-        elif adjacent:
-            chosen = []
-    return choices
+def op_of_attempt(op: str | None, attempt: int) -> str | None:
+    """The operation id of each attempt, since its refusal is recorded too: a retry makes the same attempts, with the same
+    results."""
+    if op is None or not attempt:
+        return op
+    text(op, "op", MAX_OP)
+    return f"~best/{attempt}/{hashlib.blake2b(op.encode(), digest_size=16).hexdigest()}"

@@ -169,7 +169,9 @@ RULES: Final[dict[str, Rule]] = {
     **{verb: Rule(verb, _named_hold) for verb in ("confirm", "release", "extend", "expire", "return")},
     "batch": Rule("", _each_command),
     **dict.fromkeys(("journal", "cursor", "show_cursor", "events", "overview"), Rule("read")),
-    **dict.fromkeys(("list_claims", "show_claim", "list_items", "item_states", "read_windows"), Rule("read")),
+    **dict.fromkeys(
+        ("list_claims", "show_claim", "list_items", "item_states", "list_seats", "read_windows"), Rule("read")
+    ),
     **dict.fromkeys(("list_sagas", "show_saga", "list_budgets", "show_budget", "budget_usage"), Rule("read")),
     **dict.fromkeys(("list_records", "show_record"), Rule("read")),
     "move_cursor": Rule("move_cursor"),
@@ -181,6 +183,7 @@ RULES: Final[dict[str, Rule]] = {
     "extend_claim": Rule("extend"),
     "forget_claim": Rule("return"),
     "add_items": Rule("create_pool"),
+    "remove_seats": Rule("remove_pool"),
     "reopen_items": Rule("return_to_pool"),
     "budget_resize": Rule("resize_pool"),
     "windows": Rule("", _windows),

@@ -34,6 +34,7 @@ STATUSES: Final[dict[str, int]] = {
     "record_not_found": 404,
     "job_not_found": 404,
     "tenant_not_found": 404,
+    "section_not_found": 404,
     "cursor_lost": 410,
     "hold_retired": 410,
     "not_owner": 403,

@@ -134,7 +134,8 @@ _WEIGHTS: Final[dict[type[Any], Callable[[Any], int]]] = {
     Windowed: lambda body: _commands(body.commands),
     NewHold: lambda body: len(body.legs or ()),
     NewConsume: lambda body: len(body.legs or ()),
-    **dict.fromkeys((AddItems, ReopenItems, ReserveItems, ReadItems), lambda body: len(body.ids)),
+    AddItems: lambda body: len(body.ids or body.seats or ()),
+    **dict.fromkeys((ReopenItems, ReserveItems, ReadItems), lambda body: len(body.ids)),
     BestItems: lambda body: body.count,
     ReadWindows: lambda body: len(body.pools),
 }

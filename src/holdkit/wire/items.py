@@ -1,12 +1,13 @@
-"""Items: single things."""
+"""Items: single things; and seats, which have a place in a section."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
 from ..faces.keys import Item
+from ..faces.seating import Seat
 from .fields import Body, Limit, Span, Time, Token
 
 ItemIds: TypeAlias = Annotated[list[str], Meta(min_length=1, max_length=1_000)]
@@ -20,10 +21,30 @@ class ItemsQuery(Struct, forbid_unknown_fields=True):
     limit: Limit = 100
 
 
-class AddItems(Body, kw_only=True):
-    """Create items."""
+class NewSeat(Seat, frozen=True, forbid_unknown_fields=True):
+    """A seat that is added."""
 
-    ids: ItemIds
+
+class AddItems(Body, kw_only=True):
+    """Create items: by id, or seats with their places."""
+
+    ids: ItemIds | None = None
+    seats: Annotated[list[NewSeat], Meta(min_length=1, max_length=1_000)] | None = None
+
+
+class SeatsQuery(Struct, forbid_unknown_fields=True):
+    """The seats to list."""
+
+    section: str
+    after: str = ""
+    limit: Limit = 100
+
+
+class RemoveSeats(Body, kw_only=True):
+    """Take seats out of the map of a section."""
+
+    section: str
+    ids: Annotated[ItemIds | None, Meta(description="null: all seats of the section")] = None
 
 
 class ReopenItems(Body, kw_only=True):
@@ -42,21 +63,24 @@ class ReserveItems(Body, kw_only=True):
 
 
 class BestItems(Body, kw_only=True):
-    """Reserve the first available items, from a list or with a common prefix."""
+    """Reserve the best free seats of a section."""
 
     count: Annotated[int, Meta(extra_json_schema={"minimum": 1, "maximum": 1_000})]
-    within: Annotated[list[str], Meta(max_length=1_000)] | None = None
-    prefix: str | None = None
-    adjacent: Annotated[bool, Meta(description="only items that are next to each other")] = True
+    section: str
+    kind: Annotated[str, Meta(description="only seats of this kind are looked at")] = ""
+    together: Annotated[
+        bool | Literal["prefer"], Meta(description="neighbours only; neighbours if possible; or the best ones anywhere")
+    ] = True
     ttl: Span | None = None
     owner: Token = None
     metadata: dict[str, Any] | None = None
 
 
 class EndItems(Body, kw_only=True):
-    """End the hold on some items."""
+    """End the hold on some items: by its id, or by the ids of all of its items."""
 
-    hold: str
+    hold: str | None = None
+    ids: ItemIds | None = None
     owner: Token = None
     entity: str | None = None
 
@@ -65,6 +89,7 @@ class ReadItems(Struct, kw_only=True, forbid_unknown_fields=True):
     """The items to read; in a body, because a thousand ids do not fit into a URL."""
 
     ids: ItemIds
+    owner: Annotated[str | None, Meta(description="an owner token: each item then says whether it is `yours`")] = None
 
 
 class ItemPage(Struct):
@@ -72,6 +97,21 @@ class ItemPage(Struct):
 
     items: list[Item]
     next: str | None
+    server_time: Time
+
+
+class SeatPage(Struct):
+    """Seats in order of row and position; `next` is the `after` of the next page."""
+
+    seats: list[Seat]
+    next: str | None
+    server_time: Time
+
+
+class SeatsRemoved(Struct):
+    """The seats are no longer in the map of the section."""
+
+    section: str
     server_time: Time
 
 

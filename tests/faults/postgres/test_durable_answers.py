@@ -247,7 +247,9 @@ def faces(hk: Any, sold: str, hold: holdkit.Hold) -> dict[str, Callable[[], Any]
         "nothing to forget": lambda: hk.claims.forget(claim_id("email:never"), owner="me"),
         "items of nothing": lambda: hk.items.release(engine_calls.hold_id("seats"), owner="me"),
         "items that are none": lambda: hk.items.finalize(hold.id, owner=hold.owner),
-        "no item left": lambda: hk.items.best_available(1, prefix=sold),
+        "no seat left": lambda: hk.items.best_available(1, section=sold),
+        "no such section": lambda: hk.items.seats(f"{sold}/none"),
+        "seats of nobody": lambda: hk.items.release([sold], owner="me"),
         "a saga begun before": lambda: orders.begin("begun", 1),
         "a saga that is done": lambda: orders.run("done", 1),
         "a saga of another intent": lambda: orders.begin("begun", 2),
@@ -268,7 +270,9 @@ ANSWERS: Final = {
     "nothing to forget": "HoldNotFound",
     "items of nothing": "HoldNotFound",
     "items that are none": "PartOfHold",
-    "no item left": "ItemsTaken",
+    "no seat left": "ItemsTaken",
+    "no such section": "SectionNotFound",
+    "seats of nobody": "PoolNotFound",
     "a saga begun before": "SagaRecord",
     "a saga that is done": "SagaRecord",
     "a saga of another intent": "OperationConflict",
@@ -284,7 +288,7 @@ def test_faces_answer_nothing_from_a_look_while_the_standby_is_away(
 ) -> None:
     with holdkit.connect(url) as hk:
         hold = hk.hold("seats", 1, ttl=600)
-        hk.items.add([sold := f"sold-{mode}/1"])
+        hk.items.add([holdkit.Seat(sold := f"sold-{mode}/1", f"sold-{mode}", "A", 1)])
         hk.items.reserve([sold])
         hk.claims.reserve("email", "b@c.d", ttl=60, owner="ours")
         orders = hk.sagas.register(Order)

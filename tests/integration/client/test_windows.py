@@ -167,20 +167,36 @@ def test_who_may_hold_may_spend_a_written_set_and_describe_none(
 
 def test_the_best_items_are_looked_for_and_taken_at_once(remote: Any, name: str) -> None:
     seats = [f"{name}/{number}" for number in range(1, 7)]
-    remote.items.add(seats)
+    remote.items.add([holdkit.Seat(id, name, "A", number) for number, id in enumerate(seats, 1)], op=f"{name}-add")
+    assert [seat.id for seat in remote.items.seats(name)] == seats
     remote.items.reserve([seats[1]], ttl=60)
-    best = remote.items.best_available(3, prefix=f"{name}/", ttl=60, op=f"{name}-1")
+    best = remote.items.best_available(3, section=name, ttl=60, owner="me", op=f"{name}-1")
     assert [leg.pool for leg in best.legs] == [f"~item/{seat}" for seat in seats[2:5]]
-    again = remote.items.best_available(3, prefix=f"{name}/", ttl=60, op=f"{name}-1")
+    again = remote.items.best_available(3, section=name, ttl=60, owner="me", op=f"{name}-1")
     assert (again.id, again.owner, again.replayed) == (best.id, best.owner, True)
-    with pytest.raises(holdkit.ItemsTaken):
-        remote.items.best_available(2, within=iter(seats))
-    loose = remote.items.best_available(2, within=seats, adjacent=False)
+    assert remote.items.reserve(seats[2:5], owner="me").id == best.id
+    assert [item.yours for item in remote.items.states(seats, owner="me")] == [False, False, True, True, True, False]
+    with pytest.raises(holdkit.ItemsTaken, match="side by side"):
+        remote.items.best_available(2, section=name)
+    loose = remote.items.best_available(2, section=name, together="prefer")
     assert [leg.pool for leg in loose.legs] == [f"~item/{seats[0]}", f"~item/{seats[5]}"]
-    with pytest.raises(holdkit.InvalidRequest) as both:
-        remote.items.best_available(1, within=seats, prefix="")
-    assert both.value.code == "within_required"
-    assert remote.items.finalize(best).state == "confirmed"
+    for wrong, code in (({"section": ""}, "section_required"), ({"section": name, "together": "no"}, None)):
+        with pytest.raises(holdkit.InvalidRequest) as refused:
+            remote.items.best_available(1, **wrong)
+        assert code in (None, refused.value.code)
+    with pytest.raises(holdkit.PartOfHold) as part:
+        remote.items.release(seats[2:4], owner="me")
+    assert part.value.hold == best.id
+    assert remote.items.finalize(seats[2:5], owner="me", entity="order:9").state == "confirmed"
+    assert remote.items.release([seats[5], seats[0]], owner=loose.owner).state == "released"
+    remote.items.remove_seats(name, seats[:1], op=f"{name}-remove")
+    assert [seat.id for seat in remote.items.seats(name)] == seats[1:]
+    remote.items.remove_seats(name)
+    with pytest.raises(holdkit.SectionNotFound) as missing:
+        remote.items.seats(name)
+    assert missing.value.subject == name
+    with pytest.raises(holdkit.SectionNotFound):
+        remote.items.best_available(1, section=name)
 
 
 def test_units_keys_and_items_in_one_hold(remote: Any, name: str) -> None:

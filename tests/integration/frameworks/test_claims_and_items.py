@@ -19,7 +19,7 @@ def app(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Application]
     url = request.getfixturevalue("migrated")(lanes=4) if where == "postgres" else f"sqlite:///{tmp_path}/shop.db"
     make_tables(url)
     application: Application = kind(url)
-    application.hk.items.add(["seat:1", "seat:2"])
+    application.hk.items.add([holdkit.Seat(f"seat:{number}", "stalls", "A", number) for number in (1, 2)])
     yield application
     application.close()
 
@@ -34,7 +34,7 @@ def sign_up(app: Application) -> str:
     app.order("a")
     again = claims.reserve("email", "a@b.c", ttl=300, owner="me", op="sign-up", tx=tx)
     assert (again.hold_id, again.replayed) == (claim.hold_id, True)
-    hold = items.best_available(1, prefix="seat:", op="seat", tx=tx)
+    hold = items.best_available(1, section="stalls", op="seat", tx=tx)
     with pytest.raises(holdkit.ItemsTaken):
         items.reserve(["seat:1"], tx=tx)
     items.finalize(hold, tx=tx)

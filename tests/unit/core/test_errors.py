@@ -69,7 +69,7 @@ def test_each_reason_has_its_exception(reason: Reason) -> None:
 
 def test_no_exception_without_a_reason() -> None:
     """But those of the faces, which are no rung of the core."""
-    of_faces = {"already_claimed", "items_taken", "part_of_hold"}
+    of_faces = {"already_claimed", "items_taken", "part_of_hold", "section_not_found"}
     assert set(errors.REFUSALS) == {reason.value for reason in Reason} | of_faces
 
 

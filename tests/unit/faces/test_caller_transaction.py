@@ -115,8 +115,12 @@ def test_items_in_a_transaction_of_ones_own(place: tuple[str, str]) -> None:
     caller, url = place
     with holdkit.connect(url) as hk, CALLERS[caller](url) as begin:
         tx = begin()
-        hk.items.add(["a", "b", "c"], tx=tx)
-        hold = hk.items.best_available(2, prefix="", tx=tx)
+        hk.items.add([holdkit.Seat(id, "stalls", "A", at) for at, id in enumerate("abc")], tx=tx)
+        hold = hk.items.best_available(2, section="stalls", owner="me", tx=tx)
+        assert [item.yours for item in hk.items.states(["a", "c"], owner="me", tx=tx)] == [True, False]
+        assert hk.items.reserve(["b", "a"], owner="me", tx=tx).id == hold.id
+        with pytest.raises(holdkit.SectionNotFound):
+            hk.items.best_available(1, section="stalls")
         assert [item.state for item in hk.items.states(["c", "b", "a"], tx=tx)] == ["available", "held", "held"]
         assert [item.state for item in hk.items.states(["a"])] == ["missing"]
         with pytest.raises(holdkit.ItemsTaken):

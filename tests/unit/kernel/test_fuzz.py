@@ -109,14 +109,19 @@ METHODS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "claims.linked": (("entity",), ("after", "limit")),
     "claims.listed": ((), ("after", "limit")),
     "claims.is_reserved": (("type", "value"), ("tx",)),
-    "items.add": (("ids",), ("op", "reason", "tx")),
+    "items.add": (("items",), ("op", "reason", "tx")),
     "items.reopen": (("ids",), ("op", "reason", "tx")),
     "items.reserve": (("ids",), ("ttl", "owner", "metadata", "op")),
     "items.release": (("hold",), ("owner", "op")),
     "items.finalize": (("hold",), ("owner", "entity", "op")),
-    "items.states": (("ids",), ("tx",)),
+    "items.states": (("ids",), ("owner", "tx")),
     "items.listed": (("prefix",), ("after", "limit")),
-    "items.best_available": (("count",), ("within", "prefix", "adjacent", "ttl", "owner", "metadata", "op")),
+    "items.best_available": (
+        ("count",),
+        ("section", "kind", "together", "ttl", "owner", "metadata", "op"),
+    ),
+    "items.seats": (("section",), ("tx",)),
+    "items.remove_seats": (("section", "ids"), ("op", "reason", "tx")),
 }
 REQUIRED = {
     "join": {"ttl", "offer_ttl"},
@@ -125,6 +130,7 @@ REQUIRED = {
     "lock": {"tx"},
     "claims.reserve": {"ttl"},
     "claims.confirm": {"entity"},
+    "items.best_available": {"section"},
 }
 COMMANDS: dict[type[commands.Command], tuple[str, ...]] = {
     commands.CreatePool: ("id", "total"),

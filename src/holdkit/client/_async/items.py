@@ -6,14 +6,27 @@ from collections.abc import Iterable
 from typing import Any, Unpack
 from uuid import UUID
 
+from msgspec.structs import astuple
+
 from ...core.commands import Ttl
 from ...core.validation import invalid
+from ...faces._async.items import Ended
 from ...faces.keys import Item, item_legs
+from ...faces.seating import Seat, Together, checked_seat
 from ...kernel.context import Call
 from ...kernel.normalise import Legs, reference
 from ...kernel.results import Hold
-from ...wire.items import AddItems, BestItems, EndItems, ReadItems, ReopenItems, ReserveItems
-from ..answers import read_items
+from ...wire.items import (
+    AddItems,
+    BestItems,
+    EndItems,
+    NewSeat,
+    ReadItems,
+    RemoveSeats,
+    ReopenItems,
+    ReserveItems,
+)
+from ..answers import read_items, read_seats
 from ..requests import seconds
 from .transport import AsyncRemoteCalls, no_transaction
 
@@ -21,9 +34,16 @@ from .transport import AsyncRemoteCalls, no_transaction
 class AsyncRemoteItems(AsyncRemoteCalls):
     """The items of the API key's tenant; at most 1,000 in one call."""
 
-    async def add(self, ids: Iterable[str], **call: Unpack[Call]) -> None:
-        """Create items, all or none, as available; those that exist stay as they are. Needs an admin key."""
-        body = AddItems(ids=_distinct(ids), **self._request_fields(call))
+    async def add(self, items: Iterable[str] | Iterable[Seat], **call: Unpack[Call]) -> None:
+        """Create items, all or none, as available; those that exist stay as they are. `Seat` objects are also put into the
+        maps of their sections, each with the place given. Needs an admin key."""
+        given: list[Any] = _names(items)
+        body = AddItems(**self._request_fields(call))
+        if any(isinstance(item, Seat) for item in given):
+            body.seats = [NewSeat(*astuple(checked_seat(seat))) for seat in given]
+            _distinct([seat.id for seat in body.seats])
+        else:
+            body.ids = _distinct(given)
         await self._transport.ask("POST", "/v1/items", body, op=call.get("op"))  # adding twice is adding once
 
     async def reopen(self, ids: Iterable[str], **call: Unpack[Call]) -> None:
@@ -43,7 +63,8 @@ class AsyncRemoteItems(AsyncRemoteCalls):
         metadata: dict[str, Any] | None = None,
         **call: Unpack[Call],
     ) -> Hold:
-        """Hold all of these or none: `ItemsTaken` names those that others have."""
+        """Hold all of these or none: `ItemsTaken` names those that others have. The same `owner` gets its hold on exactly
+        these items again while it is held."""
         body = ReserveItems(ids=_distinct(ids), ttl=seconds(ttl), owner=owner, metadata=metadata)
         return await self._change("/v1/items/reserve", body, call, owner)
 
@@ -51,48 +72,66 @@ class AsyncRemoteItems(AsyncRemoteCalls):
         self,
         count: int,
         *,
-        within: Iterable[str] | None = None,
-        prefix: str | None = None,
-        adjacent: bool = True,
+        section: str,
+        kind: str = "",
+        together: Together = True,
         ttl: Ttl | None = None,
         owner: str | None = None,
         metadata: dict[str, Any] | None = None,
         **call: Unpack[Call],
     ) -> Hold:
-        """Hold the first `count` items that are available side by side (or, with `adjacent=False`, anywhere): of the
-        list `within`, in its order, or of up to 1,000 that begin with `prefix`. `ItemsTaken` if there are not
-        enough. The server finds and holds them in this one request."""
-        names = None if within is None else _names(within, "within")
+        """Hold the best `count` free seats of a section: neighbours; with `together="prefer"` neighbours if possible; with
+        `together=False` the best ones anywhere. Only seats of this `kind` are looked at. `ItemsTaken` if there are not
+        enough, `SectionNotFound` if the section has no seats. The server finds and holds them in this one request."""
         body = BestItems(
             count=count,
-            within=names,
-            prefix=prefix,
-            adjacent=adjacent,
+            section=section,
+            kind=kind,
+            together=together,
             ttl=seconds(ttl),
             owner=owner,
             metadata=metadata,
         )
         return await self._change("/v1/items/best", body, call, owner)
 
-    async def release(self, hold: Hold | str | UUID, *, owner: str | None = None, **call: Unpack[Call]) -> Hold:
-        """Every item of the hold becomes available. Takes the hold, its ticket, or its id with `owner=`."""
-        id, token = reference(hold, owner)
-        return await self._change("/v1/items/release", EndItems(hold=id, owner=token), call, token)
+    async def release(self, hold: Ended, *, owner: str | None = None, **call: Unpack[Call]) -> Hold:
+        """Every item of the hold becomes available. Takes the hold, its ticket, or, with `owner=`, its id or the ids of all
+        of its items."""
+        body = _ending(hold, owner)
+        return await self._change("/v1/items/release", body, call, body.owner)
 
     async def finalize(
-        self, hold: Hold | str | UUID, *, owner: str | None = None, entity: str | None = None, **call: Unpack[Call]
+        self, hold: Ended, *, owner: str | None = None, entity: str | None = None, **call: Unpack[Call]
     ) -> Hold:
-        """Every item of the hold is spent, for good."""
-        id, token = reference(hold, owner)
-        return await self._change("/v1/items/finalize", EndItems(hold=id, owner=token, entity=entity), call, token)
+        """Every item of the hold is spent, for good. Takes what `release` takes."""
+        body = _ending(hold, owner)
+        body.entity = entity
+        return await self._change("/v1/items/finalize", body, call, body.owner)
 
-    async def states(self, ids: Iterable[str], *, tx: Any = None) -> list[Item]:
-        """The state of each of these, and the hold that has it, in the order given."""
+    async def seats(self, section: str, *, tx: Any = None) -> list[Seat]:
+        """The seats of a section, in order of row and position. Raises `SectionNotFound`."""
+        no_transaction(tx)
+        found: list[Seat] = []
+        after: str | None = ""
+        while after is not None:
+            answer = await self._get("/v1/seats", section=section, after=after, limit=1_000)
+            page = read_seats(answer.content)
+            found += page.seats
+            after = page.next
+        return found
+
+    async def remove_seats(self, section: str, ids: Iterable[str] | None = None, **call: Unpack[Call]) -> None:
+        """Take seats out of the map of a section, or with `ids=None` all of them. The items stay. Needs an admin key."""
+        names = None if ids is None else _distinct(ids)
+        await self._post("/v1/seats/remove", RemoveSeats(section=section, ids=names), call)
+
+    async def states(self, ids: Iterable[str], *, owner: str | None = None, tx: Any = None) -> list[Item]:
+        """The state of each of these, and the hold that has it, in the order given; with `owner=`, whether it is `yours`."""
         no_transaction(tx)
         names = _names(ids)
         if not names:
             return []
-        answer = await self._transport.ask("POST", "/v1/items/states", ReadItems(ids=names))
+        answer = await self._transport.ask("POST", "/v1/items/states", ReadItems(ids=names, owner=owner))
         return read_items(answer.content).items
 
     async def listed(self, prefix: str = "", *, after: str = "", limit: int = 100, tx: Any = None) -> list[Item]:
@@ -107,10 +146,17 @@ def _distinct(ids: Iterable[str]) -> list[str]:
     return [leg.label or "" for leg in item_legs(ids)]
 
 
-def _names(ids: Iterable[str], field: str = "items") -> list[str]:
+def _ending(hold: Ended, owner: str | None) -> EndItems:
+    if not isinstance(hold, Hold | str | UUID):
+        return EndItems(ids=_distinct(hold), owner=owner)
+    id, token = reference(hold, owner)
+    return EndItems(hold=id, owner=token)
+
+
+def _names(ids: Iterable[Any]) -> list[Any]:
     if isinstance(ids, str):
-        raise invalid(field, f"{field}_malformed", "must be a list of item ids")
+        raise invalid("items", "items_malformed", "must be a list of item ids")
     try:
         return list(ids)
     except TypeError:
-        raise invalid(field, f"{field}_malformed", "must be a list of item ids") from None
+        raise invalid("items", "items_malformed", "must be a list of item ids") from None

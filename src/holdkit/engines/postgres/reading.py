@@ -21,7 +21,9 @@ from ...core.pages import Page, hold_bytes, page_of, record_bytes, text_bytes
 from ...core.reading import (
     NOTHING_ON_POOL,
     DueOnPool,
+    FindAvailable,
     FindHold,
+    FindHolds,
     FindPool,
     FindPools,
     FindRecord,
@@ -39,7 +41,7 @@ from ...core.reading import (
 from .database import BatchOptions
 from .driver import BEGIN, COMMIT, PROVE, Row, Script, Statement
 from .in_doubt import find_settled
-from .rows import hold_of, pool_keys, pool_of, record_of
+from .rows import hold_keys, hold_of, pool_keys, pool_of, record_of
 from .script import load_limits
 from .statements import split_by_lane
 
@@ -99,6 +101,15 @@ def find_pools(options: BatchOptions, query: FindPools) -> Script[list[Pool | No
     return [found.get(key) for key in query.keys]
 
 
+def find_available(options: BatchOptions, query: FindAvailable) -> Script[bytes]:
+    """Which of these pools have a unit left."""
+    if not query.pools:
+        return b""
+    keys = pool_keys([(query.tenant, id) for id in sorted(set(query.pools))], options.lanes)
+    found = {id for (id,) in (yield from query_one("read_available", (*keys, options.slot)))}
+    return bytes([id in found for id in query.pools])
+
+
 def list_pools(options: BatchOptions, query: ListPools) -> Script[list[Pool]]:
     """A page of pools by id."""
     page = (query.after, query.prefix, beyond(query.prefix), query.prefix.startswith("~"), query.limit, query.archived)
@@ -117,6 +128,16 @@ def find_hold(options: BatchOptions, query: FindHold) -> Script[StoredHold | Non
     lane = lane_of_hold(hold_id, options.lanes)
     rows = yield from find_settled(options, lane, "read_hold", (options.slot, lane, tenant, hold_id))
     return (yield from as_shown(options, rows))[0] if rows else None
+
+
+def find_holds(options: BatchOptions, query: FindHolds) -> Script[list[StoredHold | None]]:
+    """Several holds, in the order asked."""
+    wanted = sorted({key for key in query.keys if is_id(key[1])})
+    if not wanted:
+        return [None] * len(query.keys)
+    rows = yield from query_one("read_holds_by_id", (*hold_keys(wanted, options.lanes), options.slot))
+    found = {hold.key: hold for hold in (yield from as_shown(options, rows)) if hold is not None}
+    return [found.get(key) for key in query.keys]
 
 
 def as_shown(options: BatchOptions, rows: Sequence[Row]) -> Script[list[StoredHold | None]]:
@@ -213,8 +234,10 @@ def is_id(text: str) -> bool:
 _READS: Final[dict[type[Any], Callable[[BatchOptions, Any], Script[Any]]]] = {
     FindPool: find_pool,
     FindPools: find_pools,
+    FindAvailable: find_available,
     ListPools: list_pools,
     FindHold: find_hold,
+    FindHolds: find_holds,
     ListHolds: list_holds,
     FindRecord: find_record,
     ListRecords: list_records,
@@ -256,6 +279,10 @@ def lanes_of_query(query: Query[Any], lanes: int) -> Collection[int]:
         return {lane_of_pool(query.key, lanes)}
     if isinstance(query, FindPools):
         return {lane_of_pool(key, lanes) for key in query.keys}
+    if isinstance(query, FindAvailable):
+        return {lane_of_pool((query.tenant, id), lanes) for id in query.pools}
+    if isinstance(query, FindHolds):
+        return {lane_of_hold(id, lanes) for _, id in query.keys if is_id(id)}
     if isinstance(query, FindHold):
         return {lane_of_hold(query.key[1], lanes)} if is_id(query.key[1]) else ()
     if isinstance(query, FindRecord):

@@ -22,9 +22,11 @@ from ...core.reading import (
     CountRows,
     DueOnPool,
     EntryCount,
+    FindAvailable,
     FindEnds,
     FindEntries,
     FindHold,
+    FindHolds,
     FindPool,
     FindPools,
     FindRecord,
@@ -138,6 +140,17 @@ def find_pools(reader: Reader, query: FindPools) -> list[Pool | None]:
     return [find_pool(reader, FindPool(key)) for key in query.keys]
 
 
+def find_available(reader: Reader, query: FindAvailable) -> bytes:
+    """Which of these pools have a unit left."""
+    rows = (reader.tables.pools.get((query.tenant, id)) for id in query.pools)
+    return bytes(
+        [
+            row is not None and not row.archived and bool(row.available or (row.held and reader.pool(row).available))
+            for row in rows
+        ]
+    )
+
+
 def list_pools(reader: Reader, query: ListPools) -> list[Pool]:
     """Pools in order of id."""
     if query.entity is None:
@@ -158,6 +171,11 @@ def list_pools(reader: Reader, query: ListPools) -> list[Pool]:
 def find_hold(reader: Reader, query: FindHold) -> StoredHold | None:
     """One hold."""
     return reader.hold(reader.tables.holds.get(query.key))
+
+
+def find_holds(reader: Reader, query: FindHolds) -> list[StoredHold | None]:
+    """Several holds, in the order asked."""
+    return [reader.hold(reader.tables.holds.get(key)) for key in query.keys]
 
 
 def list_holds(reader: Reader, query: ListHolds) -> Page[StoredHold]:
@@ -324,8 +342,10 @@ def keys_after(rows: Mapping[K, object], after: K) -> Iterator[K]:
 ANSWERS: Final[dict[type[Query[Any]], Callable[[Reader, Any], Any]]] = {
     FindPool: find_pool,
     FindPools: find_pools,
+    FindAvailable: find_available,
     ListPools: list_pools,
     FindHold: find_hold,
+    FindHolds: find_holds,
     ListHolds: list_holds,
     CountAhead: count_ahead,
     NextDeadline: next_deadline,

@@ -24,9 +24,11 @@ from ...core.reading import (
     CountRows,
     DueOnPool,
     EntryCount,
+    FindAvailable,
     FindEnds,
     FindEntries,
     FindHold,
+    FindHolds,
     FindPool,
     FindPools,
     FindRecord,
@@ -144,11 +146,20 @@ def find_pool(at: At, query: FindPool) -> Pool | None:
 def find_pools(at: At, query: FindPools) -> list[Pool | None]:
     """Several pools, in the order asked."""
     found: dict[Key, Pool] = {}
-    for tenant in sorted({key[0] for key in query.keys}):
-        names = [name for its, name in query.keys if its == tenant]
-        for row in at.driver.ask("read_pools_by_id", (tenant, keys_json(names), at.now)):
+    for tenant, names in _by_tenant(query.keys):
+        for row in at.driver.ask("read_pools_by_id", (tenant, names, at.now)):
             found[row[0], row[1]] = _pool(row)
     return [found.get(key) for key in query.keys]
+
+
+def _by_tenant(keys: Sequence[Key]) -> list[tuple[str, str]]:
+    return [(tenant, keys_json([name for its, name in keys if its == tenant])) for tenant in {key[0] for key in keys}]
+
+
+def find_available(at: At, query: FindAvailable) -> bytes:
+    """Which of these pools have a unit left."""
+    found = set(at.driver.ask("read_available", (query.tenant, keys_json(query.pools), at.now)))
+    return bytes([(index,) in found for index in range(len(query.pools))])
 
 
 _BEHIND_ALL_TEXT: Final = b""  # SQLite sorts every blob behind every text
@@ -163,8 +174,7 @@ def list_pools(at: At, query: ListPools) -> list[Pool]:
         "reserved": query.prefix.startswith("~"), "limit": query.limit, "archived": query.archived}  # fmt: skip
     if query.entity is not None:
         name, parameters = "read_pools_of_entity", {**parameters, "entity": query.entity}
-    rows = at.driver.ask(name, parameters)
-    return [_pool(row) for row in rows]
+    return [_pool(row) for row in at.driver.ask(name, parameters)]
 
 
 def _hold(row: Row, at: At) -> StoredHold | None:
@@ -175,6 +185,13 @@ def find_hold(at: At, query: FindHold) -> StoredHold | None:
     """One hold as it looks now: at the latest of the clock and its pools' last slots."""
     rows = at.driver.ask("read_hold", query.key)
     return _hold(rows[0], at) if rows else None
+
+
+def find_holds(at: At, query: FindHolds) -> list[StoredHold | None]:
+    """Several holds, in the order asked."""
+    rows = [row for some in _by_tenant(query.keys) for row in at.driver.ask("read_holds_by_id", some)]
+    found = {(row[0], row[1]): _hold(row, at) for row in rows}
+    return [found.get(key) for key in query.keys]
 
 
 def list_holds(at: At, query: ListHolds) -> Page[StoredHold]:
@@ -311,8 +328,10 @@ def take_survey(at: At, _: TakeSurvey) -> Survey:
 _ANSWERS: Final[dict[type[Any], Callable[[At, Any], Any]]] = {
     FindPool: find_pool,
     FindPools: find_pools,
+    FindAvailable: find_available,
     ListPools: list_pools,
     FindHold: find_hold,
+    FindHolds: find_holds,
     ListHolds: list_holds,
     FindRecord: find_record,
     ReadClock: read_clock,

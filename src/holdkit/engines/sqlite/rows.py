@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -26,7 +26,7 @@ _STATES: Final = {state.value: state for state in State}
 _WORDS: Final = {state: state.value for state in State}
 
 
-def keys_json(ids: list[str]) -> str:
+def keys_json(ids: Sequence[str]) -> str:
     """Ids for `json_each`."""
     return _encode(ids).decode()
 

@@ -2,26 +2,25 @@
 """`hk.items`: single things, each available, held or spent. One hold takes several of them, all or none.
 
 Each item is a pool of one unit, created by `add` and never removed by a sweep. Legs are always in the same order, so
-that of two overlapping sets exactly one wins and no deadlock is possible. Decides nothing.
+that of two overlapping sets exactly one wins and no deadlock is possible. Items that have a place in a section are
+seats: see `seats`. Decides nothing.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable
-from typing import Any, Final, Unpack
+from typing import Any, TypeAlias, Unpack
 from uuid import UUID
 
 from msgspec.structs import replace
 
-from ...core.codec import canonical_json
+from ...core.codec import same_owner
 from ...core.commands import (
     AnyCommand,
     ConfirmHold,
     Consume,
     CreatePool,
     Group,
-    PlaceHold,
     ReleaseHold,
     ReturnToPool,
     ReturnUnits,
@@ -29,36 +28,43 @@ from ...core.commands import (
 )
 from ...core.ladders.finding import missing
 from ...core.model import HeldLeg, Leg, Pool
-from ...core.reading import FindHold, FindPools, ListPools
+from ...core.outcomes import Reason, Refusal
+from ...core.reading import FindHold, FindHolds, FindPools, ListPools
 from ...core.validation import check, invalid, text, whole
-from ...core.values import MAX_OP
-from ...errors import InsufficientCapacity, ItemsTaken, Overloaded, PoolNotFound, Refused
-from ...kernel._sync.executor import Executor
+from ...core.values import MAX_TOKEN
+from ...errors import Overloaded, PartOfHold, PoolNotFound, Refused
 from ...kernel.answers import hold_of, in_own_words, refusal_of, settled
-from ...kernel.context import Call, CallFields, one_call
-from ...kernel.normalise import Legs, reference, span
+from ...kernel.context import Call, one_call
+from ...kernel.normalise import Legs, reference
 from ...kernel.prepare import guarded, op_within
 from ...kernel.results import Hold
-from ..keys import ITEMS, MAX_ITEM, Item, best_of, item_legs, item_name, item_of, item_pool
+from ..keys import ITEMS, MAX_ITEM, Item, item_legs, item_name, item_of, item_pool, op_of_attempt
+from ..seating import Seat
 from .claims import part_of_hold
+from .seats import ATTEMPTS, Seats
 
-NO_ITEMS: Final = "~nothing"
-"""A pool that never exists: it is asked for if there is nothing to choose, so that the refusal is recorded like any
-other."""
-ATTEMPTS: Final = 20
-"""How often the best available items are searched again because others took some of them first."""
+Ended: TypeAlias = "Hold | str | UUID | Iterable[str]"
+"""The hold that is to end: itself, its ticket, its id; or the ids of all of its items."""
 
 
 @one_call
-class Items:
+class Items(Seats):
     """The items of one tenant."""
 
-    def __init__(self, executor: Executor, call_fields: CallFields, tenant: str) -> None:
-        self._executor, self._call_fields, self._tenant = executor, call_fields, tenant
+    def add(self, items: Iterable[str] | Iterable[Seat], **call: Unpack[Call]) -> None:
+        """Create items, all or none, as available; those that exist stay as they are.
 
-    def add(self, ids: Iterable[str], **call: Unpack[Call]) -> None:
-        """Create items, all or none, as available; those that exist stay as they are."""
-        legs = item_legs(ids)
+        With `Seat` objects, up to 10,000 of them, items that are missing are created first, then the map of each section is
+        changed, all or none: a seat that is in it already gets this place instead, whoever holds it. After a failure add them
+        again: what is done stays.
+        """
+        given = _listed(items)
+        if any(isinstance(item, Seat) for item in given):
+            self._add_seats(given, call)
+        else:
+            self._add_items(item_legs(given), call)
+
+    def _add_items(self, legs: Legs, call: Call) -> None:
         limit = self._executor.limits.max_batch
         if len(legs) > limit:
             raise invalid("items", "items_too_many", f"{len(legs)} items, at most {limit} are added at once")
@@ -83,7 +89,7 @@ class Items:
         for attempt in range(ATTEMPTS):
             pools = self._executor.read(FindPools(tuple((self._tenant, leg.pool) for leg in legs)), tx)
             before, plan = plan, [_reopening(leg.pool, pool, fields) for leg, pool in zip(legs, pools, strict=True)]
-            group = self._reopened(legs, plan, fields, _op_of(fields["op"], attempt))
+            group = self._reopened(legs, plan, fields, op_of_attempt(fields["op"], attempt))
             outcomes = self._executor.submit(group, tx)
             try:
                 return settled(outcomes)
@@ -121,32 +127,19 @@ class Items:
         **call: Unpack[Call],
     ) -> Hold:
         """Hold all of these or none: `ItemsTaken` names those that others have. Without a ttl they are held until
-        they are released or finalized."""
+        they are released or finalized.
+
+        With an `owner` of your own the call can be repeated: while its hold on exactly these items is held, the same
+        owner gets that hold, not extended."""
         legs = item_legs(ids)
         most = self._executor.limits.max_legs
         if len(legs) > most:
             raise invalid("items", "items_too_many", f"{len(legs)} items, at most {most} are held together")
         return self._take(self._placing(legs, ttl, owner, metadata, call), call.get("tx"))
 
-    def _placing(
-        self, legs: tuple[Leg, ...], ttl: Ttl | None, owner: str | None, metadata: dict[str, Any] | None, call: Call
-    ) -> PlaceHold:
-        slots = None if ttl is None else span(ttl)
-        return PlaceHold(legs=legs, ttl_slots=slots, owner=owner, metadata=metadata, **self._call_fields(call))
-
-    def _take(self, command: PlaceHold, tx: Any, original: PlaceHold | None = None) -> Hold:
-        try:
-            return hold_of(self._executor.execute(command, tx, faces=True, original=original), command.owner)
-        except InsufficientCapacity as refusal:
-            raise _items_taken(refusal) from None
-        except PoolNotFound as refusal:
-            item = item_name(refusal.subject)
-            raise PoolNotFound(
-                f"there is no item {item!r}: add it first", subject=item, replayed=refusal.replayed
-            ) from None
-
-    def release(self, hold: Hold | str | UUID, *, owner: str | None = None, **call: Unpack[Call]) -> Hold:
-        """Every item of the hold becomes available. Takes the hold, its ticket, or its id with `owner=`."""
+    def release(self, hold: Ended, *, owner: str | None = None, **call: Unpack[Call]) -> Hold:
+        """Every item of the hold becomes available. Takes the hold, its ticket, or, with `owner=`, its id or the ids of all
+        of its items."""
         id, token = self._resolve(hold, owner, call.get("tx"))
         return hold_of(
             self._executor.execute(ReleaseHold(id=id, owner=token, **self._call_fields(call)), call.get("tx")),
@@ -154,21 +147,27 @@ class Items:
         )
 
     def finalize(
-        self, hold: Hold | str | UUID, *, owner: str | None = None, entity: str | None = None, **call: Unpack[Call]
+        self, hold: Ended, *, owner: str | None = None, entity: str | None = None, **call: Unpack[Call]
     ) -> Hold:
-        """Every item of the hold is spent, for good."""
+        """Every item of the hold is spent, for good. Takes what `release` takes."""
         id, token = self._resolve(hold, owner, call.get("tx"))
         command = ConfirmHold(id=id, owner=token, entity=entity, **self._call_fields(call))
         return hold_of(self._executor.execute(command, call.get("tx")), token)
 
-    def states(self, ids: Iterable[str], *, tx: Any = None) -> list[Item]:
-        """The state of each of these, and the hold that has it, in the order given."""
-        return self._states(_names(ids), tx)
-
-    def _states(self, names: list[str], tx: Any, *, durable: bool = False) -> list[Item]:
+    def states(self, ids: Iterable[str], *, owner: str | None = None, tx: Any = None) -> list[Item]:
+        """The state of each of these, and the hold that has it, in the order given. With `owner=`, each says whether it is
+        `yours`: held or spent by a hold of this owner."""
+        names = _names(ids)
+        token = None if owner is None else text(owner, "owner", MAX_TOKEN)
         keys = tuple((self._tenant, item_pool(name)) for name in names)
-        pools = self._executor.read(FindPools(keys), tx, durable=durable)
-        return [item_of(name, pool) for name, pool in zip(names, pools, strict=True)]
+        pools = self._executor.read(FindPools(keys), tx)
+        found = [item_of(name, pool) for name, pool in zip(names, pools, strict=True)]
+        if token is None:
+            return found
+        holds = tuple({(self._tenant, item.hold): None for item in found if item.hold is not None})
+        rows = self._executor.read(FindHolds(holds), tx) if holds else []
+        yours = {row.id for row in rows if row is not None and same_owner(token, row.owner_hash)}
+        return [replace(item, yours=item.hold in yours) for item in found]
 
     def listed(self, prefix: str = "", *, after: str = "", limit: int = 100, tx: Any = None) -> list[Item]:
         """Items whose ids begin with `prefix`, in order of id; for the next page pass the last id as `after`."""
@@ -178,65 +177,12 @@ class Items:
         pools = self._executor.read(ListPools(self._tenant, ITEMS + begin, start, limit), tx)
         return [item_of(item_name(pool.id), pool) for pool in pools]
 
-    def best_available(
-        self,
-        count: int,
-        *,
-        within: Iterable[str] | None = None,
-        prefix: str | None = None,
-        adjacent: bool = True,
-        ttl: Ttl | None = None,
-        owner: str | None = None,
-        metadata: dict[str, Any] | None = None,
-        **call: Unpack[Call],
-    ) -> Hold:
-        """Hold the first `count` items that are available side by side (or, with `adjacent=False`, anywhere): of the
-        list `within`, in its order, or of up to 1,000 that begin with `prefix`, in order of id. `ItemsTaken` if
-        there are not enough. If others take some of them first, it searches again, each time among more choices, so
-        that many callers do not all want the same items."""
-        whole(count, "count", 1, self._executor.limits.max_legs)
-        if (within is None) == (prefix is None):
-            raise invalid("within", "within_required", "give a list of item ids as within=, or a prefix of them")
-        names = None if within is None else _names(within, "within")
-        if names is not None and len(set(names)) < len(names):
-            raise invalid("within", "item_twice", "names an item twice")
-        start = None if names is not None else prefix if prefix == "" else text(prefix, "prefix", MAX_ITEM)
-        if type(adjacent) is not bool:
-            raise invalid("adjacent", "adjacent_not_bool", "must be True or False")
-        command = self._placing((), ttl, owner, metadata, call)
-        asked = canonical_json([count, names, start, adjacent])
-        original = replace(command, legs=(Leg(f"{NO_ITEMS}/{asked}"),))
-        durable = False
-        for attempt in range(ATTEMPTS):
-            candidates = self._candidates(names, start, call.get("tx"), durable=durable)
-            choices = best_of(candidates, count, adjacent=adjacent, most=2**attempt)
-            if not choices and command.op is None:
-                if not durable:  # that there are too few is an answer, and must be durable
-                    durable = True
-                    continue
-                raise _too_few(candidates, count, adjacent=adjacent)
-            legs = item_legs(choices[self._executor.mint.draw(len(choices))]) if choices else (Leg(NO_ITEMS),)
-            attempt_command = replace(command, legs=legs, op=_op_of(command.op, attempt))
-            try:
-                return self._take(attempt_command, call.get("tx"), original)
-            except ItemsTaken:
-                continue
-            except PoolNotFound as refusal:
-                raise _too_few(candidates, count, adjacent=adjacent, replayed=refusal.replayed) from None
-        raise Overloaded(
-            "other callers took some of the chosen items at each attempt; this call did nothing: retry later"
-        )
-
     # Helpers
 
-    def _candidates(self, names: list[str] | None, start: str | None, tx: Any, *, durable: bool) -> list[Item]:
-        if names is not None:
-            return self._states(names, tx, durable=durable)
-        pools = self._executor.read(ListPools(self._tenant, f"{ITEMS}{start}", limit=1_000), tx, durable=durable)
-        return [item_of(item_name(pool.id), pool) for pool in pools]
-
-    def _resolve(self, hold: Hold | str | UUID, owner: str | None, tx: Any) -> tuple[str, str | None]:
+    def _resolve(self, hold: Ended, owner: str | None, tx: Any) -> tuple[str, str | None]:
         """Hold id and token; `PartOfHold` if the hold has legs that are not items."""
+        if not isinstance(hold, Hold | str | UUID):
+            return self._hold_with(item_legs(hold), tx), owner
         id, token = reference(hold, owner)
         legs: tuple[HeldLeg, ...] | None
         if isinstance(hold, Hold):
@@ -250,6 +196,36 @@ class Items:
         if not _only_items(legs):
             raise part_of_hold(id, id)
         return id, token
+
+    def _hold_with(self, legs: Legs, tx: Any) -> str:
+        """The hold that has, or had last, exactly these items. A refusal is an answer, so what it rests on is read again,
+        durably."""
+        try:
+            return self._find_hold_with(legs, tx)
+        except Refused:
+            return self._find_hold_with(legs, tx, durable=True)
+
+    def _find_hold_with(self, legs: Legs, tx: Any, *, durable: bool = False) -> str:
+        keys = tuple((self._tenant, leg.pool) for leg in legs)
+        pools = self._executor.read(FindPools(keys), tx, durable=durable)
+        holders: dict[str, str] = {}
+        for leg, pool in zip(legs, pools, strict=True):
+            if pool is None:
+                raise _no_item(leg.label or "")
+            if pool.holder is None:
+                raise refusal_of(Refusal(Reason.HOLD_NOT_FOUND, leg.label or ""))
+            holders.setdefault(pool.holder, leg.label or "")
+        id, item = next(iter(holders.items()))
+        row = self._executor.read(FindHold((self._tenant, id)), tx, durable=durable)
+        if row is None:
+            raise refusal_of(missing(id, self._executor.limits, self._executor.now()))
+        if len(holders) > 1 or {leg.pool for leg in row.legs} != {leg.pool for leg in legs}:
+            raise PartOfHold(
+                f"{item!r} belongs to hold {id}, which has not exactly these items: name all of them, or the hold",
+                subject=item,
+                hold=id,
+            )
+        return id
 
     def _legs(self, id: str, tx: Any, *, durable: bool = False) -> tuple[HeldLeg, ...] | None:
         row = self._executor.read(FindHold((self._tenant, id)), tx, durable=durable)
@@ -269,38 +245,21 @@ def _reopening(pool_id: str, pool: Pool | None, fields: dict[str, Any]) -> AnyCo
     return ReturnUnits(id=pool.holder, quantity={pool_id: 1}, force=True, **rest)
 
 
-def _names(ids: Iterable[str], field: str = "items") -> list[str]:
-    if isinstance(ids, str):
-        raise invalid(field, f"{field}_malformed", "must be a list of item ids")
+def _no_item(item: str) -> PoolNotFound:
+    return PoolNotFound(f"there is no item {item!r}: add it first", subject=item)
+
+
+def _listed(items: Any) -> list[Any]:
+    if isinstance(items, str):
+        raise invalid("items", "items_malformed", "must be a list of item ids")
     try:
-        names = [item_name(item_pool(item)) for item in ids]
+        return list(items)
     except TypeError:
-        raise invalid(field, f"{field}_malformed", "must be a list of item ids") from None
+        raise invalid("items", "items_malformed", "must be a list of item ids") from None
+
+
+def _names(ids: Iterable[str]) -> list[str]:
+    names = [item_name(item_pool(item)) for item in _listed(ids)]
     if len(names) > 10_000:
-        raise invalid(field, f"{field}_too_many", f"{len(names)} items, at most 10000 are read at once")
+        raise invalid("items", "items_too_many", f"{len(names)} items, at most 10000 are read at once")
     return names
-
-
-def _op_of(op: str | None, attempt: int) -> str | None:
-    """The operation id of each attempt, since its refusal is recorded too: a retry makes the same attempts, with the
-    same results."""
-    if op is None or not attempt:
-        return op
-    text(op, "op", MAX_OP)
-    return f"~best/{attempt}/{hashlib.blake2b(op.encode(), digest_size=16).hexdigest()}"
-
-
-def _too_few(candidates: list[Item], count: int, *, adjacent: bool, replayed: bool = False) -> ItemsTaken:
-    taken = tuple(item.id for item in candidates if item.state != "available")
-    side = " side by side" if adjacent else ""
-    return ItemsTaken(
-        f"there are not {count} items available{side}", replayed=replayed, taken=taken, holders={}, subject=""
-    )
-
-
-def _items_taken(refusal: InsufficientCapacity) -> ItemsTaken:
-    """The refusal in terms of items."""
-    holders = {item_name(short.pool): short.holder for short in refusal.shortfalls}
-    shown = ", ".join(map(repr, list(holders)[:5])) + (f" and {len(holders) - 5} more" if len(holders) > 5 else "")
-    return ItemsTaken(f"others have {shown}", replayed=refusal.replayed, taken=tuple(holders), holders=holders,
-                      subject=next(iter(holders)))  # fmt: skip

@@ -96,6 +96,8 @@ class AsyncExecutor:
         self.committed = self.group_commit.committed
         """Notified after every commit."""
         self.mint = Mint(engine.clock, randomness, engine.lanes)
+        self.face_caches: dict[str, Any] = {}
+        """What faces have computed from records and keep, by face: for all tenants and clients."""
         self.shown = Shown()
         """What named followers of this process were shown last."""
 

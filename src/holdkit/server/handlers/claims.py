@@ -6,6 +6,7 @@ from datetime import datetime
 
 from ...core.codec import is_ticket, ticket
 from ...core.pages import Page
+from ...core.validation import invalid
 from ...errors import EngineError, OutcomeUnknown, Overloaded, plain
 from ...faces.claim import Claim
 from ...faces.keys import PREFIX
@@ -29,8 +30,12 @@ from ...wire.items import (
     ItemPage,
     ItemsQuery,
     ReadItems,
+    RemoveSeats,
     ReopenItems,
     ReserveItems,
+    SeatPage,
+    SeatsQuery,
+    SeatsRemoved,
 )
 from ..problems import Problem
 from ..request import REPLAYED, Answer, Request, answer
@@ -138,10 +143,33 @@ async def _claims(request: Request, found: Page[Claim]) -> Answer:
 
 
 async def add_items(request: Request) -> Answer:
-    """Create items; existing ones stay as they are."""
+    """Create items; existing ones stay as they are, but a seat gets the place that is given."""
     body: AddItems = request.body
-    await request.kernel.items.add(body.ids, **call_fields(request, body))
-    return await _changed(request, body.ids)
+    if (body.ids is None) == (body.seats is None):
+        raise invalid("ids", "ids_ambiguous" if body.ids else "ids_required", "give either ids or seats")
+    await request.kernel.items.add(body.seats or body.ids or [], **call_fields(request, body))
+    return await _changed(request, body.ids or [seat.id for seat in body.seats or ()])
+
+
+async def list_seats(request: Request) -> Answer:
+    """List the seats of a section."""
+    query: SeatsQuery = request.query
+    seats = await request.kernel.items.seats(query.section)
+    begin = 0
+    if query.after:
+        begin = 1 + next((index for index, seat in enumerate(seats) if seat.id == query.after), len(seats))
+        if begin > len(seats):
+            raise invalid("after", "after_unknown", "this seat is not in the section, or no longer: list it anew")
+    page = seats[begin : begin + query.limit]
+    after = page[-1].id if begin + query.limit < len(seats) else None
+    return answer(SeatPage(page, after, request.now()))
+
+
+async def remove_seats(request: Request) -> Answer:
+    """Take seats out of the map of a section."""
+    body: RemoveSeats = request.body
+    await request.kernel.items.remove_seats(body.section, body.ids, **call_fields(request, body))
+    return answer(SeatsRemoved(body.section, request.now()))
 
 
 async def reopen_items(request: Request) -> Answer:
@@ -172,11 +200,11 @@ async def list_items(request: Request) -> Answer:
 async def read_items(request: Request) -> Answer:
     """The states of items, in the requested order."""
     body: ReadItems = request.body
-    return await _items(request, body.ids)
+    return await _items(request, body.ids, body.owner)
 
 
-async def _items(request: Request, ids: list[str]) -> Answer:
-    return answer(ItemList(await request.kernel.items.states(ids), request.now()))
+async def _items(request: Request, ids: list[str], owner: str | None = None) -> Answer:
+    return answer(ItemList(await request.kernel.items.states(ids, owner=owner), request.now()))
 
 
 async def reserve_items(request: Request) -> Answer:
@@ -189,13 +217,13 @@ async def reserve_items(request: Request) -> Answer:
 
 
 async def best_items(request: Request) -> Answer:
-    """Find and reserve items in one request."""
+    """Find and reserve seats in one request."""
     body: BestItems = request.body
     hold = await request.kernel.items.best_available(
         body.count,
-        within=body.within,
-        prefix=body.prefix,
-        adjacent=body.adjacent,
+        section=body.section,
+        kind=body.kind,
+        together=body.together,
         ttl=body.ttl,
         owner=body.owner,
         metadata=body.metadata,
@@ -207,13 +235,21 @@ async def best_items(request: Request) -> Answer:
 async def release_items(request: Request) -> Answer:
     """Make the items of a hold available again."""
     body: EndItems = request.body
-    return _hold(request, await request.kernel.items.release(body.hold, owner=body.owner, **call_fields(request, body)))
+    hold = await request.kernel.items.release(_ended(body), owner=body.owner, **call_fields(request, body))
+    return _hold(request, hold)
 
 
 async def finalize_items(request: Request) -> Answer:
     """Make the items of a hold spent."""
     body: EndItems = request.body
     hold = await request.kernel.items.finalize(
-        body.hold, owner=body.owner, entity=body.entity, **call_fields(request, body)
+        _ended(body), owner=body.owner, entity=body.entity, **call_fields(request, body)
     )
     return _hold(request, hold)
+
+
+def _ended(body: EndItems) -> str | list[str]:
+    """The hold that is to end, as the kernel takes it."""
+    if (body.hold is None) == (body.ids is None):
+        raise invalid("hold", "hold_ambiguous" if body.hold else "hold_required", "give either hold or ids")
+    return body.ids or body.hold or ""

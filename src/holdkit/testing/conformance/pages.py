@@ -1,14 +1,26 @@
-"""Checks of pages that are bounded in bytes: they end in time, lose nothing, and say whether more follow."""
+"""Checks of reads of many rows: pages that are bounded in bytes end in time, lose nothing, and say whether more follow; several
+pools or holds are read at once, in the order asked."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any
 
-from ...core.commands import ExtendHold, PutRecord
+from ...core.commands import ArchivePool, ConfirmHold, ExtendHold, PutRecord
 from ...core.model import State
 from ...core.pages import Page
-from ...core.reading import JournalRow, ListHolds, ListRecords, Query, ReadHistory, ReadJournal, ReadPoolHistory
+from ...core.reading import (
+    FindAvailable,
+    FindHold,
+    FindHolds,
+    JournalRow,
+    ListHolds,
+    ListRecords,
+    Query,
+    ReadHistory,
+    ReadJournal,
+    ReadPoolHistory,
+)
 from .harness import TOKEN, Harness, hold_id, require, require_equal
 
 Ask = Callable[[Any, int | None, int], Query[Page[Any]]]
@@ -79,4 +91,35 @@ def _walk(harness: Harness, name: str, ask: Ask, begin: Any, behind: Callable[[A
             require_equal(len(sizes), 1, f"{name}: everything fits")
 
 
-CHECKS = (pages_end_at_their_bytes,)
+def several_at_once(harness: Harness) -> None:
+    """Several pools say whether they have a unit left, as `FindPools` shows them, due legs counted as returned; several holds look as
+    `FindHold` shows them. Both in the order asked, twice if asked twice, and none of another tenant."""
+    harness.pools(free=2, held=1, due=1, spent=1, shut=1, none=0)
+    harness.pools("acme", free=1, theirs=1)
+    harness.granted(1, "held", ttl=60)
+    harness.granted(2, "due", ttl=20)
+    harness.granted(3, "spent", ttl=20)
+    harness.done(ConfirmHold(id=hold_id(3), owner=TOKEN))
+    harness.done(ArchivePool(id="shut"))
+    harness.granted(4, "free", ttl=60, tenant="acme")
+    asked = ("shut", "due", "missing", "free", "held", "spent", "none", "theirs", "free")
+    ids = (hold_id(4), hold_id(2), hold_id(9), hold_id(1), hold_id(3), hold_id(1), "nonsense")
+    read = harness.engine.read
+    for slot, due in ((19, 0), (20, 1)):
+        harness.at(slot)
+        expected = bytes([0, due, 0, 1, 0, 0, 0, 0, 1])
+        require_equal(read(FindAvailable("", asked)), expected, f"which pools have a unit left at {slot}")
+        require_equal(read(FindAvailable("", asked), durable=True), expected, "the same, read durably")
+        keys = tuple(("", id) for id in ids)
+        each = [read(FindHold(key)) for key in keys]
+        require_equal(read(FindHolds(keys)), each, f"holds in the order asked at {slot}")
+        require_equal(read(FindHolds(keys), durable=True), each, "the same, read durably")
+        require_equal([hold is None for hold in each], [True, False, True, False, False, False, True], "which exist")
+    require_equal(read(FindAvailable("acme", ("theirs", "free", "held"))), b"\1\0\0", "pools of another tenant")
+    both = read(FindHolds((("acme", hold_id(4)), ("", hold_id(1)))))
+    require_equal([hold and hold.id for hold in both], [hold_id(4), hold_id(1)], "holds of two tenants")
+    require_equal((read(FindAvailable("", ())), read(FindHolds(()))), (b"", []), "nothing asked for")
+    harness.verify()
+
+
+CHECKS = (pages_end_at_their_bytes, several_at_once)

@@ -76,7 +76,7 @@ CLAIM: Final[Converters] = {
     **dict.fromkeys(("deadline", "held_slot", "ended_slot"), values.slot),
     "fence": values.whole,
 }
-REASONS: Final = frozenset({*Reason, "already_claimed", "items_taken", "part_of_hold"})
+REASONS: Final = frozenset({*Reason, "already_claimed", "items_taken", "part_of_hold", "section_not_found"})
 """Those of the core and those of the faces."""
 
 

@@ -54,6 +54,16 @@ select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, 
 from unnest($1::int[], $2::text[], $3::text[]) k(lane, tenant, id)
 join holdkit.pools p on p.lane = k.lane and p.tenant = k.tenant and p.id = k.id
 
+-- name: read_available
+-- The ids of those of these pools that have a unit left.
+select p.id
+from unnest($1::int[], $2::text[], $3::text[]) k(lane, tenant, id)
+join holdkit.pools p on p.lane = k.lane and p.tenant = k.tenant and p.id = k.id
+where not p.archived and p.total > p.consumed + p.held - case when p.held = 0 then 0 else coalesce(
+    (select sum(l.units) from holdkit.legs l
+     where l.lane = p.lane and l.tenant = p.tenant and l.pool = p.id and l.deadline > p.due_after
+       and l.deadline <= greatest(p.slot, (select coalesce($4::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint)))), 0) end
+
 -- name: read_pools_of_entity
 -- A page of the pools that are linked to an entity, by the index pools_by_entity.
 select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand, p.label,
@@ -82,6 +92,18 @@ select h.tenant, replace(h.id::text, '-', ''), h.legs, h.owner_hash, h.held_at, 
        (select v.value::bigint from holdkit.settings v where v.name = 'limits_version')
 from holdkit.holds h
 where h.lane = $2::int and h.tenant = $3::text and h.id = $4::uuid
+
+-- name: read_holds_by_id
+-- The same for these holds.
+select h.tenant, replace(h.id::text, '-', ''), h.legs, h.owner_hash, h.held_at, h.fence, h.deadline, h.state, h.entity,
+       h.ended_at, h.reason, h.actor, h.correlation_id, h.metadata, h.last_op, h.version, h.returned_at, h.closes,
+       greatest((select coalesce($4::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint)),
+                (select max(s.slot) from unnest(h.pool_lanes, h.pools) o(lane, id) cross join lateral (
+                     select p.slot from holdkit.pools p where p.lane = o.lane and p.tenant = h.tenant and p.id = o.id limit 1
+                 ) s)),
+       (select v.value::bigint from holdkit.settings v where v.name = 'limits_version')
+from unnest($1::int[], $2::text[], $3::uuid[]) k(lane, tenant, id)
+join holdkit.holds h on h.lane = k.lane and h.tenant = k.tenant and h.id = k.id
 
 -- name: read_limits_version
 -- Whether the limits are still those that we know.

@@ -1,0 +1,373 @@
+"""The map of a section: what is stored, by whom it is changed, and what that does to the items."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import holdkit
+from holdkit import Seat
+from holdkit.core.model import Record
+from holdkit.core.reading import FindRecord, ListRecords
+from holdkit.faces import seat_map
+from holdkit.faces.seat_map import CHUNK_BYTES, REMEMBERED, SEATS, SECTIONS, LayoutCache, SeatMap
+from holdkit.faces.seating import Layout, checked_seat
+from tests.support.kernels import Store, differences
+from tests.support.threads import PATIENCE
+
+
+def row(count: int, name: str = "A", section: str = "stalls", begin: int = 1) -> list[Seat]:
+    return [Seat(f"{name}{at}", section, name, at) for at in range(begin, begin + count)]
+
+
+def ids(seats: list[Seat]) -> list[str]:
+    return [seat.id for seat in seats]
+
+
+def test_seats_are_listed_in_order_of_row_and_position(store: Store) -> None:
+    hk = store.hk
+    hk.items.add([Seat("x", "stalls", 10, 2, rank=5), *row(2, "9"), Seat("y", "stalls", 10, "1b", 1, kind="box")])
+    listed = [
+        Seat("91", "stalls", "9", 1, 1),
+        Seat("92", "stalls", "9", 2, 2),
+        Seat("y", "stalls", "10", "1b", 1, None, "box"),
+        Seat("x", "stalls", "10", 2, 2, 5),
+    ]
+    assert hk.items.seats("stalls") == listed
+    hk.items.add(listed)  # what was listed can be added again, and changes nothing
+    hk = store.reopen(hk)
+    assert hk.items.seats("stalls") == listed
+    assert [item.state for item in hk.items.states(["x", "91"])] == ["available", "available"]
+    other = hk.tenant("acme")
+    with pytest.raises(holdkit.SectionNotFound):
+        other.items.seats("stalls")
+    other.items.add(row(1))
+    assert ids(other.items.seats("stalls")) == ["A1"]
+    assert hk.items.seats("stalls") == listed
+    assert differences(hk) == ()
+
+
+def test_adding_twice_is_adding_once(store: Store) -> None:
+    hk = store.hk
+    hk.items.add(row(3))
+    before = hk.cursor()
+    hk.items.add(row(3))
+    assert hk.cursor() == before, "nothing was journaled"
+
+
+def test_a_seat_that_is_added_again_moves_and_keeps_its_hold(store: Store) -> None:
+    hk = store.hk
+    hk.items.add(row(4))
+    hold = hk.items.reserve(["A1"], owner="me")
+    hk.items.add([Seat("A1", "stalls", "B", 1), Seat("A2", "stalls", "A", 2, kind="wheelchair")])
+    assert ids(hk.items.seats("stalls")) == ["A2", "A3", "A4", "A1"]
+    assert hk.items.states(["A1"])[0].hold == hold.id
+    assert [leg.pool for leg in hk.items.best_available(2, section="stalls").legs] == ["~item/A3", "~item/A4"]
+    swap = [Seat("A3", "stalls", "A", 4), Seat("A4", "stalls", "A", 3)]
+    hk.items.add(swap)
+    assert ids(hk.items.seats("stalls")) == ["A2", "A4", "A3", "A1"]
+    hk.items.add([Seat("A1", "circle", "A", 1)])  # a seat can be in several sections
+    assert ids(hk.items.seats("circle")) == ["A1"]
+    assert "A1" in ids(hk.items.seats("stalls"))
+
+
+def test_removed_seats_are_no_longer_found_and_stay_items(store: Store) -> None:
+    hk = store.hk
+    hk.items.add(row(3))
+    hold = hk.items.best_available(1, section="stalls", together=False)
+    hk.items.remove_seats("stalls", ["A2", "A1", "nowhere"])
+    assert ids(hk.items.seats("stalls")) == ["A3"]
+    assert hk.items.finalize(hold).state == "confirmed"
+    assert [item.state for item in hk.items.states(["A1", "A2"])] == ["available", "spent"]
+    hk.items.remove_seats("stalls")
+    with pytest.raises(holdkit.SectionNotFound):
+        hk.items.seats("stalls")
+    with pytest.raises(holdkit.SectionNotFound):
+        hk.items.best_available(1, section="stalls")
+    hk.items.remove_seats("stalls")
+    hk.items.remove_seats("never")
+    hk.items.add(row(2))
+    hk = store.reopen(hk)
+    assert ids(hk.items.seats("stalls")) == ["A1", "A2"]
+    assert differences(hk) == ()
+
+
+def test_a_retry_of_a_change_changes_nothing(store: Store) -> None:
+    hk = store.hk
+    hk.items.add(row(2), op="add")
+    with pytest.raises(holdkit.OperationConflict):
+        hk.items.add(row(3), op="add")
+    hk.items.add([Seat("A1", "stalls", "B", 1)], op="move")
+    hk.items.add(row(2), op="add")
+    assert [seat.row for seat in hk.items.seats("stalls")] == ["A", "B"], "the retry does not move it back"
+    hk.items.remove_seats("stalls", ["A2"], op="remove")
+    hk.items.add(row(2))
+    hk.items.remove_seats("stalls", ["A2"], op="remove")
+    assert ids(hk.items.seats("stalls")) == ["A1", "A2"]
+    with pytest.raises(holdkit.OperationConflict):
+        hk.items.remove_seats("stalls", op="remove")
+    store.clock.advance(25 * 3600)  # the operation is forgotten: it is a new one
+    hk.items.remove_seats("stalls", ["A2"], op="remove")
+    assert ids(hk.items.seats("stalls")) == ["A1"]
+
+
+@pytest.mark.parametrize(
+    ("seats", "code"),
+    [
+        ([Seat("A1", "stalls", "A", 1), Seat("A1", "stalls", "A", 2)], "item_twice"),
+        ([Seat("A1", "stalls", "A", 1), Seat("A2", "stalls", "A", 1)], "position_taken"),
+        ([Seat("new", "stalls", "A", 7)], "position_taken"),
+        ([Seat("A1", "stalls", "A", 1), "A2"], "seats_malformed"),
+        ([Seat("A1", "stalls", "A", 1), Seat("A2", "stalls", "A", 2, rank=float("nan"))], "rank_not_whole"),  # type: ignore[arg-type]
+        (row(10_001), "seats_too_many"),
+        (row(10_000, begin=20), "seats_too_many"),
+    ],
+)
+def test_bad_seats_are_refused_before_anything_is_written(seats: list[Any], code: str) -> None:
+    with holdkit.connect("memory://") as hk:
+        hk.items.add([Seat("there", "stalls", "A", 7)])
+        before = hk.cursor()
+        with pytest.raises(holdkit.InvalidRequest) as wrong:
+            hk.items.add(seats)
+        assert wrong.value.code == code
+        assert hk.cursor() == before
+
+
+def test_a_section_of_ten_thousand_seats(tmp_path: Path) -> None:
+    """Long names and all: they are stored in chunks, and one seat more writes one chunk."""
+    with holdkit.connect(f"sqlite:///{tmp_path}/holds.db") as hk:
+        seats = [Seat(f"show/{'x' * 60}/{n}", "stalls", n // 100, n % 100) for n in range(9_999)]
+        hk.items.add(seats)
+        assert len(hk.items.seats("stalls")) == 9_999
+        chunks = hk._executor.read(ListRecords("", SEATS))
+        assert len(chunks) > 20
+        assert max(len(chunk.body) for chunk in chunks) <= CHUNK_BYTES
+        hk.items.add([Seat("last", "stalls", "Z", 1)])
+        after = hk._executor.read(ListRecords("", SEATS))
+        assert len([chunk for chunk in after if chunk not in chunks]) == 1
+        with pytest.raises(holdkit.InvalidRequest, match="at most 10000"):
+            hk.items.add([Seat("one more", "stalls", "Z", 2)])
+        assert [leg.pool for leg in hk.items.best_available(1, section="stalls", together=False).legs]
+
+
+def test_a_section_has_a_bound_in_bytes() -> None:
+    with holdkit.connect("memory://") as hk, pytest.raises(holdkit.InvalidRequest) as large:
+        hk.items.add([Seat(f"{n}/{'ü' * 490}", "stalls", "A", n) for n in range(5_000)])
+    assert large.value.code == "seats_too_large"
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "postgres"])
+def test_two_kernels_see_each_others_changes(engine: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
+    url = f"sqlite:///{tmp_path}/holds.db" if engine == "sqlite" else request.getfixturevalue("migrated")()
+    with holdkit.connect(url) as one, holdkit.connect(url) as other:
+        see_each_other(one, other)
+
+
+def see_each_other(one: holdkit.Kernel, other: holdkit.Kernel) -> None:
+    one.items.add(row(2))
+    assert ids(other.items.seats("stalls")) == ["A1", "A2"]
+    one.items.remove_seats("stalls", ["A1"])
+    assert ids(other.items.seats("stalls")) == ["A2"]
+    other.items.remove_seats("stalls")
+    one.items.add(row(1, "B"))
+    assert ids(other.items.seats("stalls")) == ["B1"]
+
+
+def test_changes_at_once_are_made_one_after_the_other(tmp_path: Path) -> None:
+    with holdkit.connect(f"sqlite:///{tmp_path}/holds.db") as hk:
+        start = threading.Barrier(8)
+
+        def add(name: str) -> None:
+            start.wait(PATIENCE)
+            hk.items.add(row(5, name))
+
+        threads = [threading.Thread(target=add, args=(name,)) for name in "ABCDEFGH"]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(PATIENCE)
+        assert len(hk.items.seats("stalls")) == 40
+        assert hk.verify().ok
+
+
+def test_a_change_that_comes_too_late_is_made_again(tmp_path: Path) -> None:
+    with holdkit.connect(f"sqlite:///{tmp_path}/holds.db") as hk:
+        hk.items.add(row(1))
+        write, rows = hk._executor.execute_all, list("BC")
+
+        def late(commands: Any, tx: Any = None) -> None:
+            if rows and isinstance(commands[0], holdkit.PutRecord):
+                hk._executor.execute_all = write  # type: ignore[method-assign]
+                hk.items.add(row(1, rows.pop()))
+                hk._executor.execute_all = late  # type: ignore[method-assign]
+            write(commands, tx)
+
+        hk._executor.execute_all = late  # type: ignore[method-assign]
+        hk.items.add(row(1, "D"))
+        assert ids(hk.items.seats("stalls")) == ["A1", "B1", "C1", "D1"]
+        hk._executor.execute_all = always_late(hk, write)  # type: ignore[method-assign]
+        with pytest.raises(holdkit.Overloaded, match="changed section 'stalls' at each attempt"):
+            hk.items.add(row(1, "E"))
+
+
+def always_late(hk: holdkit.Kernel, write: Any) -> Any:
+    def late(commands: Any, tx: Any = None) -> None:
+        if isinstance(commands[0], holdkit.PutRecord):
+            write([holdkit.PutRecord(kind=SECTIONS, id="stalls", body='{"stamp":"rival","chunks":1}')])
+        write(commands, tx)
+
+    return late
+
+
+def test_a_map_that_changes_while_it_is_read_is_read_again(tmp_path: Path) -> None:
+    with holdkit.connect(f"sqlite:///{tmp_path}/holds.db") as hk:
+        hk.items.add(row(1))
+        look, rows = hk._executor.read, list("BC")
+
+        def read(query: Any, tx: Any = None, *, durable: bool = False) -> Any:
+            seen = look(query, tx, durable=durable)
+            if isinstance(query, ListRecords) and rows:
+                hk._executor.read = look  # type: ignore[method-assign]
+                hk.items.add(row(1, rows.pop()))
+                hk._executor.read = read  # type: ignore[method-assign]
+            return seen
+
+        hk._executor.face_caches["seats"] = hk.items._layouts = LayoutCache()
+        hk._executor.read = read  # type: ignore[method-assign]
+        assert ids(hk.items.seats("stalls")) == ["A1", "B1", "C1"]
+
+
+def test_a_head_remembers_so_many_operations_and_is_never_removed(tmp_path: Path) -> None:
+    with holdkit.connect(f"sqlite:///{tmp_path}/holds.db") as hk:
+        for number in range(REMEMBERED + 5):
+            hk.items.add(row(1, begin=number), op=f"op-{number}")
+        hk.items.remove_seats("stalls")
+        head = hk._executor.read(FindRecord(("", SECTIONS, "stalls")))
+        assert head is not None
+        assert len(SeatMap("stalls", head).head.operations) == REMEMBERED
+        assert (SeatMap("stalls", head).head.chunks, head.version) == (0, REMEMBERED + 6)
+        assert hk._executor.read(ListRecords("", SEATS)) == []
+
+
+def test_the_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(seat_map, "CACHED", 5)
+    cache, layout = LayoutCache(), Layout([checked_seat(seat) for seat in row(2)])
+    for name in "abc":
+        cache.put(("", name), "1", layout)
+        assert cache.get(("", "a"), "1") is layout
+    assert [cache.get(("", name), "1") for name in "abc"] == [layout, None, layout]
+    assert cache.get(("", "c"), "2") is None
+    cache.put(("", "c"), "2", layout)
+    assert cache.get(("", "a"), "1") is layout
+    big = Layout([checked_seat(seat) for seat in row(9)])
+    cache.put(("", "big"), "1", big)
+    assert [cache.get(("", name), "1") for name in ("a", "c", "big")] == [None, None, big]
+
+
+def test_chunks_that_become_empty_are_filled_again() -> None:
+    stored = [
+        Record("", SEATS, f"{n}", text, 1, 0)
+        for n, text in enumerate(('[["a","A",1,1,null,""]]', "[]", '[["c","A",3,3,null,""]]'))
+    ]
+    found = SeatMap("s", Record("", SECTIONS, "s", '{"stamp":"x","chunks":3}', 7, 0), stored)
+    added = found.with_change([checked_seat(Seat("b", "s", "A", 2))])
+    assert added is not None
+    assert [[row.id for row in chunk] for chunk in added] == [["a", "b"], [], ["c"]]
+    fewer = found.with_change([], ["c"])
+    assert fewer is not None
+    assert [[row.id for row in chunk] for chunk in fewer] == [["a"]]
+    head, *chunks = found.writing(fewer, "y", None, {})
+    assert (head.id, head.if_version, head.body) == ("s", 7, '{"stamp":"y","chunks":1,"operations":[]}')
+    assert [(chunk.id[-4:], chunk.body) for chunk in chunks] == [("0001", None), ("0002", None)]
+
+
+# Owners
+
+
+def test_the_same_owner_gets_its_hold_on_the_same_items_again(store: Store) -> None:
+    hk = store.hk
+    hk.items.add(["a", "b", "c"])
+    hold = hk.items.reserve(["a", "b"], owner="me", ttl=60)
+    store.clock.advance(30)
+    again = hk.items.reserve(["b", "a"], owner="me", ttl=60)
+    assert (again.id, again.deadline, again.owner, again.ticket) == (hold.id, hold.deadline, "me", hold.ticket)
+    for ids, owner in ((["a", "b"], "you"), (["a", "b"], None), (["a"], "me"), (["a", "b", "c"], "me")):
+        with pytest.raises(holdkit.ItemsTaken):
+            hk.items.reserve(ids, owner=owner)
+    other = hk.items.reserve(["c"], owner="me")
+    with pytest.raises(holdkit.ItemsTaken):
+        hk.items.reserve(["b", "c", "a"], owner="me")
+    store.clock.advance(30)
+    renewed = hk.items.reserve(["a", "b"], owner="me", ttl=60)
+    assert renewed.id != hold.id
+    hk.items.finalize(other)
+    with pytest.raises(holdkit.ItemsTaken):
+        hk.items.reserve(["c"], owner="me")  # spent is not held
+
+
+def test_items_say_whether_they_are_yours(store: Store) -> None:
+    hk = store.hk
+    hk.items.add(["a", "b", "c", "d", "e"])
+    hk.items.reserve(["a", "b"], owner="me", ttl=60)
+    hk.items.finalize(hk.items.reserve(["c"], owner="me"))
+    hk.items.reserve(["d"], owner="you")
+    asked = ["e", "d", "c", "b", "a", "nowhere", "a"]
+    assert [item.yours for item in hk.items.states(asked, owner="me")] == [False, False, True, True, True, False, True]
+    assert {item.yours for item in hk.items.states(asked)} == {None}
+    store.clock.advance(60)
+    assert [item.yours for item in hk.items.states(["a", "c"], owner="me")] == [False, True]
+    assert hk.items.states([], owner="me") == []
+    with pytest.raises(holdkit.InvalidRequest):
+        hk.items.states(["a"], owner="")
+
+
+def test_a_hold_is_ended_by_the_ids_of_all_of_its_items(store: Store) -> None:
+    hk = store.hk
+    hk.items.add(["a", "b", "c", "d"])
+    hold = hk.items.reserve(["a", "b"], owner="me", ttl=60)
+    hk.items.reserve(["c"], owner="me", ttl=60)
+    for ids, owner, error in (
+        (["a"], "me", holdkit.PartOfHold),
+        (["a", "b", "c"], "me", holdkit.PartOfHold),
+        (["a", "d"], "me", holdkit.HoldNotFound),
+        (["d"], "me", holdkit.HoldNotFound),
+        (["a", "nowhere"], "me", holdkit.PoolNotFound),
+        (["a", "b"], "you", holdkit.NotOwner),
+        (["a", "b"], None, holdkit.NotOwner),
+    ):
+        for end in (hk.items.release, hk.items.finalize):
+            with pytest.raises(error):
+                end(ids, owner=owner)
+    for wrong in ([], ["a", "a"], 5, None, [5]):
+        with pytest.raises(holdkit.InvalidRequest):
+            hk.items.release(wrong, owner="me")
+    assert hk.items.release(iter(["b", "a"]), owner="me", op="r").id == hold.id
+    assert hk.items.release(("a", "b"), owner="me", op="r").replayed
+    with pytest.raises(holdkit.AlreadyReleased):
+        hk.items.release(["a", "b"], owner="me")
+    store.clock.advance(60)
+    with pytest.raises(holdkit.HoldExpired):
+        hk.items.finalize(["c"], owner="me")
+    hk.items.reserve(["a", "c"], owner="me", ttl=60)
+    store.clock.advance(60)
+    hk.items.release(hk.items.reserve(["c"], owner="you"))
+    with pytest.raises(holdkit.PartOfHold, match="has not exactly these items"):
+        hk.items.release(["a", "c"], owner="me")  # another hold had one of them last
+    again = hk.items.reserve(["a", "c"], owner="me")
+    done = hk.items.finalize({"a", "c"}, owner="me", entity="order:9")
+    assert (done.id, done.state, done.entity) == (again.id, "confirmed", "order:9")
+    assert differences(hk) == ()
+
+
+def test_an_item_of_a_combined_hold_is_ended_with_that_hold(store: Store) -> None:
+    hk = store.hk
+    hk.items.add(["a"])
+    hold = hk.hold([holdkit.key("email", "x"), *hk.items.legs(["a"])], ttl=60, owner="me")
+    with pytest.raises(holdkit.PartOfHold) as part:
+        hk.items.release(["a"], owner="me")
+    assert part.value.hold == hold.id
+    with pytest.raises(holdkit.ItemsTaken):
+        hk.items.reserve(["a"], owner="me")
