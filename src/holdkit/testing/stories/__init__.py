@@ -24,17 +24,19 @@ Commands. All take `op= actor= correlation_id= reason=`. A granted hold is known
 with the id 7, whether there is one or not. A hold presents its own token; `owner=` presents another, `owner=none` none,
 `via=ticket` shows the ticket instead.
 
-    pool     gpu total=2                      this and the next four need no expectation: none is "done"
+    pool     gpu total=2                      per_account= line=; this and the next five need no expectation: none is "done"
     resize   gpu total=3
+    limit    gpu per_account=4                or none
     archive  gpu                              and: unarchive gpu, remove gpu
-    hold     a gpu 2 ttl=60                   deadline= id= owner= entity= metadata=
+    hold     a gpu 2 ttl=60                   deadline= id= owner= entity= metadata= account= force
     hold     a gpu:2 cpu:1 rate:1/10          several legs; `/10`: create_with_total=10
+    join     a gpu 2 ttl=600 offer_ttl=60     waits in line; otherwise like `hold`
     consume  a gpu 2
     confirm  a | a 2 | a gpu:1 cpu:0          keep_rest overage= entity= force trusted
     release  a | a 2 | a gpu:1                force trusted
     extend   a by=30 | ttl=30 | until=90      force
     expire   a
-    return   a | a 2                          force; `return pool/gpu 2 force reason=r`: what no kept hold accounts for
+    return   a | a 2                          force; `return pool/gpu 2 force reason=r`: what no kept hold accounts for; account=
     record   kind id body='{}' if_version=0   body=none removes it
     sweep    limit=500                        -> done expired=2 holds=a,b tenants=acme,globex more=false
     change   retention=90 max_legs=3          limits that are stored with the data; if_version=
@@ -69,6 +71,8 @@ Reads
     expect   hold a                     -> held deadline=60
     expect   record kind id             -> version=1      (or: nothing)
     expect   pools | holds | records kind   prefix= archived= pool= state= entity= limit=   -> the names, in order (or: nothing)
+    place    a                          -> 2              (who is ahead in line; none: it does not wait)
+    usage    customer:7                 -> gpu:2/4 show:1/none    (what an account uses, and the limit)
     history  a | pool/gpu | record/k/i  -> held extended confirmed
     entry    a 2                        -> hold.extended actor=user:7 at=60        (its second entry; -1: its last)
     journal  [after=c] [limit=5]        -> pool.created hold.held
@@ -76,7 +80,7 @@ Reads
     follow   name                       -> what a follower of that name had not seen yet
     verify                              -> ok
 
-What an answer may be asked for: its word (`held`, `confirmed`, `released`, `expired`, `done`, a reason, or `invalid` with
+What an answer may be asked for: its word (`waiting`, `held`, `confirmed`, `released`, `expired`, `done`, a reason, or `invalid` with
 `field=` and `code=`), `replayed` (which must be stated if it was), and any of its numbers; of one leg of several as
 `gpu.held=1`; `short=gpu:2/1,cpu:1/0` names every shortfall as pool:requested/available.
 """

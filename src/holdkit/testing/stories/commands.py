@@ -22,7 +22,9 @@ from ... import (
     ExpireHold,
     ExtendHold,
     Hold,
+    JoinLine,
     Leg,
+    LimitPool,
     PlaceHold,
     PutRecord,
     ReleaseHold,
@@ -87,6 +89,7 @@ Step: TypeAlias = Generator[Call | Restart, Any, None]
 METHODS: Final = {
     "pool": "create_pool",
     "resize": "resize_pool",
+    "limit": "limit_pool",
     "remove": "remove_pool",
     "archive": "archive_pool",
     "unarchive": "unarchive_pool",
@@ -95,16 +98,19 @@ METHODS: Final = {
 }
 """The verbs whose method has another name."""
 
-NAMING_VERBS: Final = ("hold", "consume", "take", "estimate", "stay", "reserve", "combine")
+PLACING_VERBS: Final = ("hold", "join", "consume")
+NAMING_VERBS: Final = ("hold", "join", "consume", "take", "estimate", "stay", "reserve", "combine")
 """The verbs that give a hold its name."""
 
 COMMANDS: Final[dict[str, type[AnyCommand]]] = {
     "pool": CreatePool,
     "resize": ResizePool,
+    "limit": LimitPool,
     "remove": RemovePool,
     "archive": ArchivePool,
     "unarchive": UnarchivePool,
     "hold": PlaceHold,
+    "join": JoinLine,
     "consume": Consume,
     "confirm": ConfirmHold,
     "release": ReleaseHold,
@@ -192,8 +198,10 @@ class CommandVerbs:
         """Any command: call its method, check its answer."""
         arguments = dict(statement.arguments)
         positional: tuple[Any, ...] = ()
-        if statement.verb in ("hold", "consume"):
+        if statement.verb in PLACING_VERBS:
             positional = arguments.pop("what")
+            if statement.verb == "join" and positional[1] is None:
+                positional = positional[:1]
             del arguments["name"]
         elif _names_pool(statement):
             arguments["pool"] = arguments.pop("name").removeprefix("pool/")
@@ -201,7 +209,7 @@ class CommandVerbs:
             positional = (self.reference(statement, arguments),)
         elif statement.verb == "record":
             positional = (arguments.pop("kind"), arguments.pop("id"), arguments.pop("body", None))
-        elif statement.verb in ("pool", "resize", "remove", "archive", "unarchive"):
+        elif "id" in arguments:
             positional = (arguments.pop("id"),)
         answer = yield self.call(METHODS.get(statement.verb, statement.verb), *positional, **arguments)
         self.check(statement, answer)
@@ -226,7 +234,7 @@ class CommandVerbs:
     def as_command(self, statement: Statement, known: dict[str, str | None]) -> AnyCommand:
         """A statement of a batch; a hold that the same batch places can be named if its id and owner are given."""
         arguments = dict(statement.arguments)
-        if statement.verb in ("hold", "consume"):
+        if statement.verb in PLACING_VERBS:
             arguments["legs"] = _legs(*arguments.pop("what"))
             if "id" in arguments:
                 known[arguments["name"]] = arguments["id"]

@@ -28,16 +28,24 @@ from . import values
 Converters: TypeAlias = Mapping[str, Callable[[str], Any]]
 
 LEG: Final[Converters] = dict.fromkeys(("quantity", "held", "confirmed", "returned", "uncovered"), values.whole)
-MOVED: Final[Converters] = dict.fromkeys(("total", "held", "consumed", "loose"), values.whole)
+MOVED: Final[Converters] = dict.fromkeys(
+    ("total", "held", "consumed", "loose", "waiting", "children", "used"), values.whole
+)
 HOLD: Final[Converters] = {
     **LEG,
-    **dict.fromkeys(("deadline", "held_slot", "ended_slot"), values.slot),
-    **dict.fromkeys(("entity", "reason", "actor", "correlation_id", "tenant", "owner", "ticket"), values.text),
+    **dict.fromkeys(("deadline", "joined_slot", "held_slot", "ended_slot"), values.slot),
+    **dict.fromkeys(
+        ("entity", "account", "reason", "actor", "correlation_id", "tenant", "owner", "ticket"), values.text
+    ),
     **dict.fromkeys(("fence", "version"), values.whole),
+    "number": values.scalar,
     "metadata": values.document,
 }
 POOL: Final[Converters] = {
     **dict.fromkeys(("total", "held", "consumed", "available", "loose", "fence", "version"), values.whole),
+    **dict.fromkeys(("waiting", "bookable", "children"), values.whole),
+    "per_account": values.scalar,
+    "line": values.text,
     "over": values.scalar,
     "archived": values.scalar,
 }
@@ -55,6 +63,7 @@ ENTRY: Final[Converters] = {
 }
 REFUSAL: Final[Converters] = {
     **dict.fromkeys(("requested", "available", "total", "loose", "consumed", "found"), values.whole),
+    **dict.fromkeys(("used", "limit", "waiting", "number"), values.whole),
     "found_at": values.slot,
     "deadline": values.slot,
     "subject": values.text,

@@ -11,7 +11,7 @@ from msgspec import Struct, structs
 from ... import AsyncKernel, Hold, HoldkitError, HoldRetired, JournalEntry, Kernel, Limits, context, reconstruct
 from ...core.outcomes import Position
 from ..clock import FakeClock
-from .commands import Call, Script, Step
+from .commands import Call, Face, Script, Step
 from .faces import FaceVerbs, WindowVerbs
 from .parser import VERBS, Statement, Story, family_of
 
@@ -62,6 +62,18 @@ class Interpreter(FaceVerbs, WindowVerbs):
         if "after" in arguments:
             arguments["after"] = self.holds[arguments["after"]].id
         self.compare(statement, (yield self.call("holds", **arguments)), lambda hold: names.get(hold.id, f"@{hold.id}"))
+
+    def on_place(self, statement: Statement) -> Step:
+        """How many are ahead of a hold in its line."""
+        ahead = yield self.call("place", self.reference(statement, dict(statement.arguments)))
+        self.compare(statement, ahead if isinstance(ahead, Exception) else ["none" if ahead is None else ahead], str)
+
+    def on_usage(self, statement: Statement) -> Step:
+        """What an account uses, by pool."""
+        arguments = dict(statement.arguments)
+        call = self.call("usage", **{name: value for name, value in arguments.items() if name != "account"})
+        used = yield structs.replace(call, face=Face("account", (arguments["account"],)))
+        self.compare(statement, used, lambda one: f"{one.pool}:{one.used}/{'none' if one.limit is None else one.limit}")
 
     # The journal
 
