@@ -194,13 +194,20 @@ export interface Durability {
   settings: Record<string, string>;
 }
 
-/** A pool after an entry, and how its counters changed. */
+/** A pool after an entry, and how its counters changed. What does not apply to lines, accounts and trees is left out. */
 export interface Effect {
   pool: PoolAnswer;
   total: number;
   held: number;
   consumed: number;
+  /** of the tally, if there is one; else of the pool */
   loose: number;
+  waiting?: number;
+  children?: number;
+  /** of the tally */
+  used?: number;
+  /** what the account uses after the entry; with 0 used, it is gone */
+  tally?: TallyAnswer | null;
 }
 
 /** A journal entry. */
@@ -275,6 +282,10 @@ export interface Facts {
   deadline_at?: string | null;
   left?: number | null;
   version?: number | null;
+  /** how many wait in the line */
+  waiting?: number | null;
+  /** the hold's number in the line */
+  number?: number | null;
   claim?: string;
   state?: string;
   /** seconds until the deadline */
@@ -289,6 +300,10 @@ export interface Facts {
   shortfalls?: Shortfall[];
   available?: number;
   total?: number;
+  /** by the account, or of a quota by the tenant */
+  used?: number;
+  /** the most that one account may have of the pool */
+  limit?: number;
   budgets?: string[];
   /** seconds to wait before a retry */
   retry_after?: number | null;
@@ -323,6 +338,15 @@ export interface HoldAnswer {
   correlation_id: string | null;
   metadata: Record<string, unknown>;
   version: number;
+  /** for whom, such as customer:7: counted in the tallies of the pools */
+  account?: string | null;
+  /** of a hold that waited in line: when it joined */
+  joined_slot?: number | null;
+  joined_at?: string | null;
+  /** its number in that line */
+  number?: number | null;
+  /** seconds for which the offer stands, or stood */
+  offer_ttl?: number | null;
   /** the tenant, empty for the default one; only where several tenants are shown */
   tenant?: string | null;
 }
@@ -346,6 +370,15 @@ export interface HoldNow {
   correlation_id: string | null;
   metadata: Record<string, unknown>;
   version: number;
+  /** for whom, such as customer:7: counted in the tallies of the pools */
+  account?: string | null;
+  /** of a hold that waited in line: when it joined */
+  joined_slot?: number | null;
+  joined_at?: string | null;
+  /** its number in that line */
+  number?: number | null;
+  /** seconds for which the offer stands, or stood */
+  offer_ttl?: number | null;
   /** the tenant, empty for the default one; only where several tenants are shown */
   tenant?: string | null;
   position?: string | null;
@@ -545,6 +578,21 @@ export interface ParkedPage {
 /** Where a saga is; `done` and `aborted` are its ends, `parked` waits for an operator. */
 export type Phase = "aborted" | "done" | "finalizing" | "parked" | "reserving";
 
+/** A place in line. */
+export interface PlaceAnswer {
+  hold: string;
+  /** waiting; or what became of the hold */
+  state: State;
+  /** how many wait in front of it, counted up to 1,000; null if it does not wait */
+  ahead: number | null;
+  /** its number in the line; null if it never waited */
+  number: number | null;
+  /** while it waits, when that ends */
+  deadline: number | null;
+  deadline_at: string | null;
+  server_time: string;
+}
+
 /** A pool as it is now; expired legs count as returned. */
 export interface PoolAnswer {
   id: string;
@@ -554,11 +602,21 @@ export interface PoolAnswer {
   /** consumed units that belong to no hold that is still kept */
   loose: number;
   available: number;
+  /** what a hold could take now: nothing while somebody waits, and no more than the pools above leave; in a journal entry and in the answer of a change, without the pools above */
+  bookable: number;
+  /** holds that wait in its line */
+  waiting: number;
   over: boolean;
   version: number;
   fence: number;
   on_demand: boolean;
   archived: boolean;
+  /** the most units that one account may wait for, hold and have confirmed together; null: no limit */
+  per_account: number | null;
+  /** strict: units are offered in the order of the line; skip: to whoever fits of the first 100, so that large requests may wait for ever */
+  line: "skip" | "strict";
+  /** pools directly below it */
+  children: number;
   /** the tenant, empty for the default one; only where several tenants are shown */
   tenant?: string | null;
 }
@@ -572,11 +630,21 @@ export interface PoolNow {
   /** consumed units that belong to no hold that is still kept */
   loose: number;
   available: number;
+  /** what a hold could take now: nothing while somebody waits, and no more than the pools above leave; in a journal entry and in the answer of a change, without the pools above */
+  bookable: number;
+  /** holds that wait in its line */
+  waiting: number;
   over: boolean;
   version: number;
   fence: number;
   on_demand: boolean;
   archived: boolean;
+  /** the most units that one account may wait for, hold and have confirmed together; null: no limit */
+  per_account: number | null;
+  /** strict: units are offered in the order of the line; skip: to whoever fits of the first 100, so that large requests may wait for ever */
+  line: "skip" | "strict";
+  /** pools directly below it */
+  children: number;
   /** the tenant, empty for the default one; only where several tenants are shown */
   tenant?: string | null;
   server_time: string;
@@ -585,6 +653,22 @@ export interface PoolNow {
 /** Pools in order of id; `next` is the `after` of the next page. */
 export interface PoolPage {
   items: PoolAnswer[];
+  next: string | null;
+  server_time: string;
+}
+
+/** What an account uses of one pool. */
+export interface PoolUsageAnswer {
+  pool: string;
+  /** units waited for, held, or confirmed and not returned */
+  used: number;
+  /** the most units that one account may wait for, hold and have confirmed together; null: no limit */
+  limit: number | null;
+}
+
+/** What an account uses, in order of pool; `next` is the `after` of the next page. */
+export interface PoolUsagePage {
+  items: PoolUsageAnswer[];
   next: string | null;
   server_time: string;
 }
@@ -604,6 +688,10 @@ export interface ProblemAnswer {
   deadline_at?: string | null;
   left?: number | null;
   version?: number | null;
+  /** how many wait in the line */
+  waiting?: number | null;
+  /** the hold's number in the line */
+  number?: number | null;
   claim?: string;
   state?: string;
   /** seconds until the deadline */
@@ -618,6 +706,10 @@ export interface ProblemAnswer {
   shortfalls?: Shortfall[];
   available?: number;
   total?: number;
+  /** by the account, or of a quota by the tenant */
+  used?: number;
+  /** the most that one account may have of the pool */
+  limit?: number;
   budgets?: string[];
   /** seconds to wait before a retry */
   retry_after?: number | null;
@@ -645,7 +737,6 @@ export interface ProblemAnswer {
   allow?: string;
   /** of a full quota: what there is too much of */
   what?: string;
-  used?: number;
   allowed?: number;
 }
 
@@ -890,6 +981,13 @@ export interface Sweeper {
   sweeps: number;
   expired: number;
   lag: number;
+}
+
+/** What an account uses of a pool. */
+export interface TallyAnswer {
+  account: string;
+  used: number;
+  loose: number;
 }
 
 /** One tenant. */

@@ -31,6 +31,13 @@ force_option: Callable[[Any], Any] = click.option(
     "--force", is_flag=True, help="act without the owner token; needs --reason, and is recorded as forced"
 )
 
+account_option: Callable[[Any], Any] = click.option(
+    "--account", help="for whom, such as customer:7: counted against the pools' limits per account"
+)
+pass_limits_option: Callable[[Any], Any] = click.option(
+    "--force", is_flag=True, help="pass limits per account; needs --reason, and is recorded as forced"
+)
+
 
 @click.command()
 @click.argument("pool", required=False)
@@ -40,11 +47,14 @@ force_option: Callable[[Any], Any] = click.option(
 @click.option("--id", "hold_id", help="your own id: 32 hex digits or a UUID")
 @click.option("--entity", help="what the hold is for, such as order:9")
 @click.option("--metadata", help="your own data, a JSON object")
+@account_option
+@pass_limits_option
 @call_options
 @tenant_options
 def hold(
     url: str | None, tenant: str, in_json: bool, pool: str | None, units: int | None, legs: list[tuple[str, int]],
-    ttl: str | None, hold_id: str | None, entity: str | None, metadata: str | None, **call: Any,
+    ttl: str | None, hold_id: str | None, entity: str | None, metadata: str | None, account: str | None, force: bool,
+    **call: Any,
 ) -> int:  # fmt: skip
     """Hold units of one pool, or of several (all or nothing). Prints the ticket that confirm, release and extend need.
 
@@ -56,8 +66,9 @@ def hold(
     what, quantity = requested_legs(pool, units, legs)
     with open_kernel(url, tenant) as hk:
         held = hk.hold(
-            what, quantity, ttl=seconds(ttl), id=hold_id, entity=entity, metadata=_object(metadata), **call_of(call)
-        )
+            what, quantity, ttl=seconds(ttl), id=hold_id, entity=entity, metadata=json_object(metadata),
+            account=account, force=force, **call_of(call),
+        )  # fmt: skip
         document = hold_now(held, time_of(hk), plain_position, secret=True, with_tenant=True)
     Output(in_json).write(document, held.ticket or "")
     if not in_json and sys.stdout.isatty():
@@ -92,7 +103,7 @@ def confirm(
             ticket_from(hold), owner=owner, quantity=amounts(units, legs), keep_rest=keep_rest, overage=overage,
             entity=entity, force=force, **call_of(call),
         )  # fmt: skip
-        return _print(hk, done, in_json)
+        return print_hold(hk, done, in_json)
 
 
 @click.command()
@@ -107,7 +118,7 @@ def release(
     url: str | None, tenant: str, in_json: bool, hold: str, owner: str | None, units: int | None,
     legs: list[tuple[str, int]], force: bool, **call: Any,
 ) -> int:  # fmt: skip
-    """Make held units available. TICKET may be - (read from stdin), or an id with --owner or --force.
+    """Make held units available; a hold that waits leaves its line. TICKET may be - (read from stdin), or an id with --owner or --force.
 
     \b
     Example:
@@ -116,7 +127,7 @@ def release(
     """
     with open_kernel(url, tenant) as hk:
         done = hk.release(ticket_from(hold), owner=owner, quantity=amounts(units, legs), force=force, **call_of(call))
-        return _print(hk, done, in_json)
+        return print_hold(hk, done, in_json)
 
 
 @click.command()
@@ -141,7 +152,7 @@ def extend(
     """
     with open_kernel(url, tenant) as hk:
         done = hk.extend(ticket_from(hold), owner=owner, by=seconds(by), ttl=seconds(ttl), force=force, **call_of(call))
-        return _print(hk, done, in_json)
+        return print_hold(hk, done, in_json)
 
 
 @click.command("return")
@@ -167,7 +178,7 @@ def return_(
         done = hk.return_units(
             ticket_from(hold), owner=owner, quantity=amounts(units, legs), force=force, **call_of(call)
         )
-        return _print(hk, done, in_json)
+        return print_hold(hk, done, in_json)
 
 
 @click.group()
@@ -216,7 +227,7 @@ def show(url: str | None, tenant: str, in_json: bool, hold: str) -> int:
       holdkit holds show 0199c0ffee…
     """
     with open_kernel(url, tenant) as hk:
-        return _print(hk, hk.get(ticket_from(hold)), in_json)
+        return print_hold(hk, hk.get(ticket_from(hold)), in_json)
 
 
 def row_of(hold: Hold) -> list[str]:
@@ -233,7 +244,8 @@ def row_of(hold: Hold) -> list[str]:
     ]
 
 
-def _print(hk: Kernel, hold: Hold, in_json: bool) -> int:
+def print_hold(hk: Kernel, hold: Hold, in_json: bool) -> int:
+    """Print a hold, without its token."""
     document = hold_now(hold, time_of(hk), plain_position, secret=False, with_tenant=True)
     Output(in_json).table([document], HEADS, [row_of(hold)])
     return OK
@@ -265,14 +277,20 @@ def amounts(units: int | None, legs: list[tuple[str, int]]) -> Amounts:
 
 
 def seconds(text: str | None) -> str | float | None:
-    """An interval from the command line; a plain number means seconds."""
+    """An interval from the command line, if it was given; a plain number means seconds."""
+    return None if text is None else interval(text)
+
+
+def interval(text: str) -> str | float:
+    """An interval from the command line."""
     try:
-        return None if text is None else float(text)
+        return float(text)
     except ValueError:
         return text
 
 
-def _object(text: str | None) -> dict[str, Any] | None:
+def json_object(text: str | None) -> dict[str, Any] | None:
+    """A JSON object from the command line."""
     if text is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""``holdkit pools`` (list, show, create, resize, return, remove, archive, unarchive)."""
+"""``holdkit pools`` (list, show, create, resize, limit, return, remove, archive, unarchive)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from ..core.model import Pool
+from ..core.model import Line, Pool
 from ..faces._sync.kernel import Kernel
 from ..wire.pools import pool_answer, pool_now
 from .options import call_of, call_options, open_kernel, tenant_options, time_of
@@ -67,17 +67,31 @@ def show(url: str | None, tenant: str, in_json: bool, pool: str) -> int:
 @click.argument("pool")
 @click.argument("total", type=int)
 @click.option("--exist-ok", is_flag=True, help="accept an existing pool, and leave it unchanged")
+@click.option("--per-account", type=int, help="the most units that one account may have  [default: no limit]")
+@click.option(
+    "--line",
+    type=click.Choice(["strict", "skip"]),
+    default="strict",
+    show_default=True,
+    help="skip: whoever fits of the first 100 in line is served, and large requests may wait for ever",
+)
 @call_options
 @tenant_options
-def create(url: str | None, tenant: str, in_json: bool, pool: str, total: int, exist_ok: bool, **call: Any) -> int:
-    """Create a pool.
+def create(
+    url: str | None, tenant: str, in_json: bool, pool: str, total: int, exist_ok: bool, per_account: int | None,
+    line: Line, **call: Any,
+) -> int:  # fmt: skip
+    """Create a pool. An id with // is below the pool before the last //, which must exist.
 
     \b
     Example:
       holdkit pools create gpu 8
+      holdkit pools create venue 1000 --per-account 4
+      holdkit pools create venue//stalls 600
     """
     with open_kernel(url, tenant, create=True) as hk:
-        _print(hk, hk.create_pool(pool, total, exist_ok=exist_ok, **call_of(call)), in_json)
+        made = hk.create_pool(pool, total, exist_ok=exist_ok, per_account=per_account, line=line, **call_of(call))
+        _print(hk, made, in_json)
     return OK
 
 
@@ -98,12 +112,37 @@ def resize(url: str | None, tenant: str, in_json: bool, pool: str, total: int, *
     return OK
 
 
+@pools.command()
+@click.argument("pool")
+@click.argument("per_account", metavar="UNITS|none")
+@call_options
+@tenant_options
+def limit(url: str | None, tenant: str, in_json: bool, pool: str, per_account: str, **call: Any) -> int:
+    """Change the most units of a pool that one account may wait for, hold and have confirmed together. What accounts have already
+    is not affected.
+
+    \b
+    Example:
+      holdkit pools limit show:42 4
+      holdkit pools limit show:42 none --reason "the rest is for everybody"
+    """
+    if per_account != "none" and not per_account.isdecimal():
+        raise click.UsageError("the limit must be a number of units, or none")
+    with open_kernel(url, tenant) as hk:
+        limited = hk.limit_pool(pool, None if per_account == "none" else int(per_account), **call_of(call))
+        _print(hk, limited, in_json)
+    return OK
+
+
 @pools.command("return")
 @click.argument("pool")
 @click.argument("units", type=int)
+@click.option("--account", help="whose units  [default: those of holds without an account]")
 @call_options
 @tenant_options
-def return_(url: str | None, tenant: str, in_json: bool, pool: str, units: int, **call: Any) -> int:
+def return_(
+    url: str | None, tenant: str, in_json: bool, pool: str, units: int, account: str | None, **call: Any
+) -> int:
     """Return consumed units whose holds are no longer kept; needs --reason, and is recorded as forced.
 
     \b
@@ -111,7 +150,8 @@ def return_(url: str | None, tenant: str, in_json: bool, pool: str, units: int, 
       holdkit pools return show:42 2 --reason "refund of order 9"
     """
     with open_kernel(url, tenant) as hk:
-        _print(hk, hk.return_units(pool=pool, quantity=units, force=True, **call_of(call)), in_json)
+        returned = hk.return_units(pool=pool, quantity=units, account=account, force=True, **call_of(call))
+        _print(hk, returned, in_json)
     return OK
 
 
@@ -164,13 +204,14 @@ def unarchive(url: str | None, tenant: str, in_json: bool, pool: str, **call: An
 
 
 def _row(pool: Pool) -> list[str]:
+    flags = ((f"{pool.waiting} waiting", pool.waiting), ("over", pool.over), ("archived", pool.archived))
     return [
         pool.id,
         str(pool.total),
         str(pool.held),
         str(pool.consumed),
         str(pool.available),
-        ", ".join(word for word, applies in (("over", pool.over), ("archived", pool.archived)) if applies),
+        ", ".join(word for word, applies in flags if applies),
     ]
 
 

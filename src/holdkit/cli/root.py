@@ -8,7 +8,7 @@ import click
 from click.shell_completion import get_completion_class
 
 from ..errors import HoldkitError
-from . import bench, claims, holds, journal, maintenance, pools, run_command, serve, tenants, transfer, watch
+from . import bench, claims, holds, journal, lines, maintenance, pools, run_command, serve, tenants, transfer, watch
 from .documents import ErrorDocument
 from .output import FAILED, INTERRUPTED, OK, USAGE, as_json, error_document, report_error
 
@@ -75,6 +75,9 @@ for command in (
     holds.extend,
     holds.return_,
     holds.holds,
+    lines.join,
+    lines.place,
+    lines.accounts,
     claims.claim,
     journal.journal,
     journal.history,

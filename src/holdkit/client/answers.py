@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
-from ..core.model import HeldLeg, Pool, Record, Slot, State, StoredHold
+from ..core.model import SECOND, HeldLeg, Pool, Record, Slot, State, StoredHold
 from ..core.outcomes import Position, Receipt, Survives
 from ..core.validation import invalid
 from ..engines.clocks import Clock, RemoteClock, steady
@@ -31,10 +31,10 @@ from ..kernel.results import Hold
 from ..wire.batches import BatchAnswer
 from ..wire.budgets import AllowanceBody, UsageAnswer, UsagePage
 from ..wire.claims import ClaimAnswer, ClaimPage
-from ..wire.holds import HoldAnswer, HoldNow, HoldPage
+from ..wire.holds import HoldAnswer, HoldNow, HoldPage, PlaceAnswer
 from ..wire.items import ItemList, SeatPage
 from ..wire.journal import CursorAnswer, EntryAnswer, EntryPage, KeptCursor
-from ..wire.pools import PoolAnswer, PoolPage
+from ..wire.pools import PoolAnswer, PoolPage, PoolUsagePage
 from ..wire.records import RecordAnswer, RecordNow, RecordPage
 from ..wire.sagas import SagaAnswer, SagaPage
 from ..wire.system import LimitsAnswer, SweepAnswer, VerifyJob
@@ -51,8 +51,10 @@ class Timed(Struct):
 read_hold: Final = msgspec.json.Decoder(HoldNow).decode
 """Made once, here: msgspec crashes if two threads use a type for the first time at the same moment."""
 read_holds: Final = msgspec.json.Decoder(HoldPage).decode
+read_place: Final = msgspec.json.Decoder(PlaceAnswer).decode
 read_pool: Final = msgspec.json.Decoder(PoolAnswer).decode
 read_pools: Final = msgspec.json.Decoder(PoolPage).decode
+read_pool_usage: Final = msgspec.json.Decoder(PoolUsagePage).decode
 read_entry: Final = msgspec.json.Decoder(EntryAnswer).decode
 read_entries: Final = msgspec.json.Decoder(EntryPage).decode
 read_tenants: Final = msgspec.json.Decoder(TenantPage).decode
@@ -117,13 +119,17 @@ def row_from(document: HoldAnswer) -> StoredHold:
         correlation_id=document.correlation_id,
         metadata=None if metadata == "{}" else metadata,
         version=document.version,
+        account=document.account,
+        joined_at=document.joined_slot,
+        number=document.number,
+        offer_ttl=None if document.offer_ttl is None else round(document.offer_ttl * SECOND),
     )
 
 
 def receipt_from(document: HoldNow, durability: Survives | None, decided: datetime | None = None) -> Receipt:
     """The result of a change, as the kernel's own executor would return it."""
     return Receipt(
-        slot=(document.held_slot or 0) if decided is None else slot_of(decided),
+        slot=(document.held_slot or document.joined_slot or 0) if decided is None else slot_of(decided),
         hold=row_from(document),
         token=document.owner,
         uncovered=document.uncovered,
@@ -149,7 +155,9 @@ def pool_from(document: PoolAnswer, replayed: bool = False) -> Pool:
     """A pool as the kernel would return it."""
     return Pool(
         "", document.id, document.total, document.held, document.consumed, document.fence, version=document.version,
-        on_demand=document.on_demand, loose=document.loose, archived=document.archived, replayed=replayed,
+        on_demand=document.on_demand, loose=document.loose, archived=document.archived, waiting=document.waiting,
+        children=document.children, per_account=document.per_account, line=document.line, least=document.bookable,
+        replayed=replayed,
     )  # fmt: skip
 
 

@@ -22,13 +22,14 @@ FIRST_PAUSE: Final = 0.05
 LONGEST_PAUSE: Final = 5.0
 
 
-_NUMBERS: Final = ("in_use", "now", "max_lifetime", "ended_slot", "deadline", "left", "version")
+_NUMBERS: Final = ("in_use", "now", "max_lifetime", "ended_slot", "deadline", "left", "version", "waiting", "number")
 """The number that stood in the way: each refusal has at most one of them, and gives it as `found` too."""
 _OTHERS: Final = {
     "already_claimed": ("claim", "state", "remaining"),
     "items_taken": ("taken", "holders"),
     "part_of_hold": ("hold",),
     "quantity_exceeds_consumed": ("requested", "loose", "consumed"),
+    "account_limit": ("shortfalls", "requested", "used", "limit"),
     "insufficient_capacity": ("shortfalls", "requested", "available", "total", "budgets", "retry_after"),
 }
 """The other facts, by reason."""

@@ -20,6 +20,8 @@ from ..core.commands import (
     CreatePool,
     ExpireHold,
     ExtendHold,
+    JoinLine,
+    LimitPool,
     PlaceHold,
     PutRecord,
     ReleaseHold,
@@ -41,11 +43,13 @@ from ..wire.records import PutRecordBody
 _DOCUMENTS: Final[dict[type[Any], type[BatchCommand]]] = {
     CreatePool: batches.BatchCreatePool,
     ResizePool: batches.BatchResizePool,
+    LimitPool: batches.BatchLimitPool,
     RemovePool: batches.BatchRemovePool,
     ArchivePool: batches.BatchArchivePool,
     UnarchivePool: batches.BatchUnarchivePool,
     PlaceHold: batches.BatchHold,
     Consume: batches.BatchConsume,
+    JoinLine: batches.BatchJoin,
     ConfirmHold: batches.BatchConfirm,
     ReleaseHold: batches.BatchRelease,
     ExtendHold: batches.BatchExtend,
@@ -56,8 +60,14 @@ _DOCUMENTS: Final[dict[type[Any], type[BatchCommand]]] = {
 """The document of each command in a batch."""
 USE_THE_BUDGET: Final = "use hold and consume of the budget itself"
 _NOT_SENT: Final = frozenset(
-    ("tenant", "fingerprint", "ttl_slots", "by_slots", "if_version", "late_overage", "client_id")
-)
+    (
+        "tenant", "fingerprint", "client_id", "ttl_slots", "by_slots", "offer_slots", "wait_slots", "if_version", "late_overage"
+    )
+)  # fmt: skip
+
+
+_SPANS: Final = (("ttl", "ttl_slots"), ("by", "by_slots"), ("offer_ttl", "offer_slots"))
+"""Intervals as the caller wrote them, and after normalisation."""
 
 
 def verb_of(command: AnyCommand) -> str:
@@ -77,10 +87,13 @@ def command_json(command: AnyCommand) -> dict[str, Any]:
     }
     if isinstance(command, PlaceHold | Consume):
         found["legs"] = legs_json(command.legs)
-    for field in ("ttl", "by"):
+    elif isinstance(command, JoinLine):
+        (leg,) = found.pop("legs")
+        found |= {"pool": leg.pool, "quantity": leg.quantity}
+    for field, normalised in _SPANS:
         if found.get(field) is not None:
             found[field] = seconds(found[field], field)
-        elif (slots := getattr(command, f"{field}_slots", None)) is not None:
+        elif (slots := getattr(command, normalised, None)) is not None:
             found[field] = _seconds(slots)
     for field in ("deadline", "until"):
         if found.get(field) is not None:
@@ -90,8 +103,11 @@ def command_json(command: AnyCommand) -> dict[str, Any]:
 
 def verb_json(command: AnyCommand) -> dict[str, Any]:
     """A command with a path of its own, which says the verb and, for an existing hold, the id."""
-    creates_hold = isinstance(command, PlaceHold | Consume)
-    in_address = ("type", "op") if creates_hold else ("type", "op", "id")
+    in_address: tuple[str, ...] = ("type", "op", "id")
+    if isinstance(command, PlaceHold | Consume):
+        in_address = ("type", "op")
+    elif isinstance(command, JoinLine):
+        in_address = ("type", "op", "pool")
     return {name: value for name, value in command_json(command).items() if name not in in_address}
 
 

@@ -31,6 +31,7 @@ from .large_answers import LargeAnswers
 from .metrics import Metrics
 from .openapi import openapi_json
 from .pacing import Pacing
+from .places import PlaceWatch
 from .quotas import Quotas
 from .request import Receive, Request, Scope, Send
 from .routes import ROUTES
@@ -77,6 +78,7 @@ class Running:
         self.jobs = Jobs(settings, kernel.executor.now)
         self.large_answers = LargeAnswers(settings)
         self.streams = Streams(self)
+        self.places = PlaceWatch(kernel.executor)
         self.admission.on_refresh = self.streams.end_refused
         self.exporting = False
         self.in_work = 0

@@ -17,6 +17,7 @@ from .admission import operators_only
 from .decoding import decode_body, read_body, read_query
 from .exports import export_tenant
 from .large_answers import LARGE
+from .places import place_events
 from .problems import Problem, problem_body, problem_of
 from .request import (
     DURABILITY,
@@ -40,7 +41,7 @@ log = logging.getLogger("holdkit.server")
 
 STRANGERS: Final = "\0"
 """Callers of routes that need no API key: together they have one tenant's share. No tenant can have this name."""
-STREAMED: Final = {"events": events, "export_tenant": export_tenant}
+STREAMED: Final = {"events": events, "place_events": place_events, "export_tenant": export_tenant}
 """Routes that send their answer themselves, part by part."""
 PROBLEM: Final = (b"content-type", b"application/problem+json")
 _NO_SNIFFING: Final = (b"x-content-type-options", b"nosniff")
@@ -131,6 +132,9 @@ async def _answer(running: Running, route: Route, request: Request, send: Send) 
         operators_only(request.caller)
     streamed = STREAMED.get(route.kind)
     if streamed is not None:
+        if request.caller.limit is not None:
+            with running.timeouts.limit(settings.request_timeout):
+                await request.caller.limit.check(request)
         await streamed(request, send)
         return None
     running.in_work += 1

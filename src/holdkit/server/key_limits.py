@@ -50,6 +50,10 @@ class KeyLimit:
         """Whether all legs of a hold are within the key's prefixes."""
         return not self.pools or all(leg.pool.startswith(self.pools) for leg in legs)
 
+    def covers_pool(self, pool: str) -> bool:
+        """Whether a pool is within the key's prefixes."""
+        return not self.pools or pool.startswith(self.pools)
+
     def narrowed(self, prefix: str) -> tuple[str, ...]:
         """The prefixes, in order and apart from one another, of the pools that begin with `prefix` and are within the limit."""
         if not self.pools or prefix.startswith(self.pools):
@@ -161,11 +165,13 @@ RULES: Final[dict[str, Rule]] = {
     "show_pool": Rule("read", _named_pool),
     "pool_history": Rule("read"),
     "list_holds": Rule("read", narrowed=True),
-    "show_hold": Rule("read", _named_hold),
+    **dict.fromkeys(("show_hold", "show_place", "place_events"), Rule("read", _named_hold)),
+    "account_usage": Rule("read", narrowed=True),
     "hold_history": Rule("read", _named_hold),
     "create_pool": Rule("create_pool", _new_pool),
     **{verb: Rule(verb, _named_pool) for verb, scope in VERBS.items() if scope == "admin" and verb != "create_pool"},
     **{verb: Rule(verb, _taken) for verb in ("hold", "consume")},
+    "join": Rule("join", _named_pool),
     **{verb: Rule(verb, _named_hold) for verb in ("confirm", "release", "extend", "expire", "return")},
     "batch": Rule("", _each_command),
     **dict.fromkeys(("journal", "cursor", "show_cursor", "events", "overview"), Rule("read")),

@@ -26,10 +26,10 @@ SCOPES: Final[tuple[Scope, ...]] = ("read", "hold", "admin")
 
 VERBS: Final[dict[str, Scope]] = {
     "read": "read",
-    **dict.fromkeys(("hold", "consume", "confirm", "release", "extend", "expire", "return"), "hold"),
+    **dict.fromkeys(("hold", "consume", "join", "confirm", "release", "extend", "expire", "return"), "hold"),
     **dict.fromkeys(("put_record", "move_cursor"), "hold"),
     **dict.fromkeys(("create_pool", "resize_pool", "remove_pool", "archive_pool", "unarchive_pool"), "admin"),
-    "return_to_pool": "admin",
+    **dict.fromkeys(("limit_pool", "return_to_pool"), "admin"),
 }
 """What a key may be limited to, and the scope that each of them needs."""
 MAX_PREFIXES: Final = 20

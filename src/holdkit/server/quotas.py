@@ -31,7 +31,7 @@ from ..kernel.results import StorageUsage
 from ..wire.batches import Batch
 from ..wire.budgets import BudgetConsume, BudgetHold, BudgetSet
 from ..wire.claims import NewClaim
-from ..wire.holds import NewConsume, NewHold
+from ..wire.holds import Join, NewConsume, NewHold
 from ..wire.items import AddItems, BestItems, ReserveItems
 from ..wire.journal import MoveCursor
 from ..wire.pools import NewPool
@@ -68,6 +68,7 @@ GROWING: Final = (
     NewPool,
     NewHold,
     NewConsume,
+    Join,
     NewClaim,
     AddItems,
     ReserveItems,

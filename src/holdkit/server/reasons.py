@@ -60,7 +60,8 @@ def _of_one(route: Route) -> bool:
 
 def takes_ticket(route: Route) -> bool:
     """Whether the header Holdkit-Ticket may name the hold."""
-    return route.path.startswith(("/v1/holds/{hold}/", "/v1/claims/{claim}/")) and route.changes
+    named = route.path.startswith(("/v1/holds/{hold}/", "/v1/claims/{claim}/")) and route.changes
+    return named or route.path.startswith("/v1/holds/{hold}/place")
 
 
 def _conditional(route: Route) -> bool:
@@ -151,10 +152,13 @@ ENDING: Final = (
 TAKING: Final = (
     "pool_not_found",
     "pool_archived",
+    "account_required",
     "hold_exists",
     "pool_table_full",
     "hold_table_full",
+    "account_limit",
     "insufficient_capacity",
+    "line_ahead",
 )
 """The refusals of whatever takes units."""
 RETRIED: Final = ("operation_conflict", "operation_table_full")

@@ -6,7 +6,21 @@ from typing import Any, Final
 
 from ..wire import webhooks as hook_documents
 from ..wire.batches import Batch, BatchAnswer
-from ..wire.holds import Confirm, Expire, Extend, HoldNow, HoldPage, HoldsQuery, NewConsume, NewHold, Release, Return
+from ..wire.fields import PageQuery
+from ..wire.holds import (
+    Confirm,
+    Expire,
+    Extend,
+    HoldNow,
+    HoldPage,
+    HoldsQuery,
+    Join,
+    NewConsume,
+    NewHold,
+    PlaceAnswer,
+    Release,
+    Return,
+)
 from ..wire.journal import (
     CursorAnswer,
     CursorQuery,
@@ -19,7 +33,17 @@ from ..wire.journal import (
     MoveCursor,
 )
 from ..wire.keys import KeyAnswer, KeyInfo, KeyPage, NewKeyBody, RotateKeyBody, WhoAmI
-from ..wire.pools import NewPool, PoolEnd, PoolNow, PoolPage, PoolsQuery, PoolTotal, ReturnToPool
+from ..wire.pools import (
+    NewPool,
+    PoolEnd,
+    PoolLimit,
+    PoolNow,
+    PoolPage,
+    PoolsQuery,
+    PoolTotal,
+    PoolUsagePage,
+    ReturnToPool,
+)
 from ..wire.stats import Live, Overview, Ready, Stats
 from ..wire.system import ChangeLimitsBody, JobAnswer, JobPage, LimitsAnswer, SweepAnswer, SweepBody, VerifyJob
 from ..wire.tenants import (
@@ -56,6 +80,15 @@ ROUTES: Final = (
     Route(method="PUT", path="/v1/pools/{pool}", handler=pools.resize_pool, scope="admin", body=PoolTotal,
           retry_key="optional", kind="resize_pool", answer=PoolNow, precondition=True,
           reasons=("pool_not_found", "version_conflict", "below_in_use"), summary="Change a pool's total"),
+    Route(method="PUT", path="/v1/pools/{pool}/per_account", handler=pools.limit_pool, scope="admin", body=PoolLimit,
+          retry_key="optional", kind="limit_pool", answer=PoolNow, precondition=True,
+          reasons=("pool_not_found", "version_conflict"),
+          summary="Change the most units that one account may use of a pool"),
+    Route(method="POST", path="/v1/pools/{pool}/line", handler=holds.join_line, scope="hold", body=Join,
+          retry_key="required", status=201, kind="join", answer=HoldNow,
+          reasons=("slot_overflow", "lifetime_exceeded", "pool_not_found", "pool_archived", "account_required", "hold_exists",
+                   "line_full", "hold_table_full", "account_limit", "insufficient_capacity"),
+          summary="Wait in the line of a pool until units are offered"),
     Route(method="POST", path="/v1/pools/{pool}/return", handler=pools.return_to_pool, scope="admin",
           body=ReturnToPool, retry_key="required", kind="return_to_pool", answer=PoolNow,
           reasons=("pool_not_found", "quantity_exceeds_consumed"),
@@ -85,11 +118,12 @@ ROUTES: Final = (
           reasons=("hold_not_found", "hold_retired"), summary="Read a hold"),
     Route(method="POST", path="/v1/holds/{hold}/confirm", handler=holds.confirm_hold, scope="hold",
           body=Confirm, body_optional=True, retry_key="required", kind="confirm", answer=HoldNow,
-          reasons=(*ENDING, "quantity_exceeds_hold", "pool_archived", "window_closed", "insufficient_capacity"),
+          reasons=(*ENDING, "hold_waiting", "quantity_exceeds_hold", "pool_archived", "window_closed", "account_limit",
+                   "insufficient_capacity", "line_ahead"),
           summary="Confirm a hold: make all, some or more of its units consumed"),
     Route(method="POST", path="/v1/holds/{hold}/release", handler=holds.release_hold, scope="hold",
           body=Release, body_optional=True, retry_key="required", kind="release", answer=HoldNow,
-          reasons=(*ENDING, "quantity_exceeds_hold"), summary="Release a hold: make its units available"),
+          reasons=(*ENDING, "quantity_exceeds_hold"), summary="Release a hold: make its units available; a hold that waits leaves its line"),
     Route(method="POST", path="/v1/holds/{hold}/extend", handler=holds.extend_hold, scope="hold", body=Extend,
           retry_key="required", kind="extend", answer=HoldNow,
           reasons=(*ENDING, "slot_overflow", "deadline_passed", "lifetime_exceeded"), summary="Move the deadline to a later time"),
@@ -101,6 +135,13 @@ ROUTES: Final = (
           body_optional=True, retry_key="required", kind="return", answer=HoldNow,
           reasons=("hold_not_found", "hold_retired", "not_owner", "not_confirmed", "quantity_exceeds_hold"),
           summary="Return consumed units of a hold"),
+    Route(method="GET", path="/v1/holds/{hold}/place", handler=holds.show_place, kind="show_place", answer=PlaceAnswer,
+          reasons=("hold_not_found", "hold_retired"), summary="How many wait in line in front of a hold"),
+    Route(method="GET", path="/v1/holds/{hold}/place/events", handler=system.events, kind="place_events", answer=str,
+          media="text/event-stream", reasons=("hold_not_found", "hold_retired", "streams_too_many"),
+          summary="Stream a hold's place in line until units are offered, or it has ended"),
+    Route(method="GET", path="/v1/accounts/{account}/usage", handler=pools.account_usage, query=PageQuery,
+          kind="account_usage", answer=PoolUsagePage, summary="What an account uses, by pool"),
     Route(method="GET", path="/v1/holds/{hold}/history", handler=journal.hold_history,
           query=HistoryQuery, kind="hold_history", answer=EntryPage,
           summary="The history of a hold"),

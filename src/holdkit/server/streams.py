@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import aclosing, contextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -119,16 +119,25 @@ class Streams:
         """Wake all streams: some are to end."""
         self._running.kernel.executor.committed.notify()
         self._running.feeds.wake()
+        self._running.places.wake()
 
 
 async def events(request: Request, send: Send) -> None:
-    """Answer with a stream that lasts until the client disconnects, is too slow, its API key stops counting, or the server stops."""
+    """Answer with a stream of entries or summaries."""
+    await stream_events(request, send, _content)
+
+
+async def stream_events(
+    request: Request, send: Send, begin: Callable[[Stream], Awaitable[AsyncGenerator[bytes, None]]]
+) -> None:
+    """Answer with a stream that lasts until its content ends, the client disconnects or is too slow, its API key stops counting, or
+    the server stops. `begin` may refuse before the stream begins."""
     with request.running.streams.opened(
         request
     ) as stream:  # before the first await: else many at once would pass the check
         try:
             async with stream.cut_off:
-                await _send(request, await _content(stream), send)
+                await _send(request, await begin(stream), send)
         except TimeoutError:
             if not stream.cut_off.expired():
                 raise

@@ -9,8 +9,8 @@ from typing import Annotated, Literal, TypeAlias
 from msgspec import Meta, Struct
 
 from .fields import PoolId, Time
-from .holds import Confirm, Expire, Extend, HoldNow, NewConsume, NewHold, Release, Return
-from .pools import NewPool, PoolEnd, PoolNow, PoolTotal, ReturnToPool
+from .holds import Confirm, Expire, Extend, HoldNow, Join, NewConsume, NewHold, Release, Return
+from .pools import NewPool, PoolEnd, PoolLimit, PoolNow, PoolTotal, ReturnToPool
 from .problems import Facts
 
 OwnKey: TypeAlias = Annotated[
@@ -26,6 +26,13 @@ class BatchCreatePool(NewPool, tag="create_pool", tag_field="type", kw_only=True
 
 class BatchResizePool(PoolTotal, tag="resize_pool", tag_field="type", kw_only=True):
     """See `PUT /v1/pools/{pool}`."""
+
+    op: OwnKey = None
+    id: PoolId
+
+
+class BatchLimitPool(PoolLimit, tag="limit_pool", tag_field="type", kw_only=True):
+    """See `PUT /v1/pools/{pool}/per_account`."""
 
     op: OwnKey = None
     id: PoolId
@@ -62,6 +69,13 @@ class BatchConsume(NewConsume, tag="consume", tag_field="type", kw_only=True):
     """See `POST /v1/consume`."""
 
     op: OwnKey = None
+
+
+class BatchJoin(Join, tag="join", tag_field="type", kw_only=True):
+    """See `POST /v1/pools/{pool}/line`."""
+
+    op: OwnKey = None
+    pool: PoolId
 
 
 class BatchConfirm(Confirm, tag="confirm", tag_field="type", kw_only=True):
@@ -109,11 +123,13 @@ class BatchReturnToPool(ReturnToPool, tag="return_to_pool", tag_field="type", kw
 BatchCommand: TypeAlias = (
     BatchCreatePool
     | BatchResizePool
+    | BatchLimitPool
     | BatchRemovePool
     | BatchArchivePool
     | BatchUnarchivePool
     | BatchHold
     | BatchConsume
+    | BatchJoin
     | BatchConfirm
     | BatchRelease
     | BatchExtend

@@ -31,6 +31,9 @@ def at(slot: Slot) -> datetime:
 
 
 Quantity: TypeAlias = Annotated[int, Meta(extra_json_schema={"minimum": 1, "maximum": MAX_QUANTITY})]
+Account: TypeAlias = Annotated[
+    str | None, Meta(description="for whom, such as customer:7: counted in the tallies of the pools")
+]
 Total: TypeAlias = Annotated[int, Meta(extra_json_schema={"minimum": 0, "maximum": MAX_QUANTITY})]
 PoolId: TypeAlias = Annotated[str, Meta(extra_json_schema={"minLength": 1, "maxLength": 512})]
 Span: TypeAlias = Annotated[
@@ -44,6 +47,9 @@ Time: TypeAlias = Annotated[datetime, Meta(extra_json_schema={"format": "date-ti
 Moment: TypeAlias = Annotated[Time | Slot, Meta(description="RFC 3339, or a slot: microseconds since 1970, UTC")]
 Token: TypeAlias = Annotated[str | None, Meta(description="the owner token, from the answer that placed the hold")]
 Force: TypeAlias = Annotated[bool, Meta(description="act without the owner token; needs a reason, and scope admin")]
+PassLimits: TypeAlias = Annotated[
+    bool, Meta(description="no limit per account refuses it; needs a reason, and scope admin")
+]
 Tenant: TypeAlias = Annotated[
     str | None, Meta(description="the tenant, empty for the default one; only where several tenants are shown")
 ]

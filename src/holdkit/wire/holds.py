@@ -8,14 +8,16 @@ from typing import Annotated, Any, Final
 from msgspec import Meta, Raw, Struct
 
 from ..core.commands import Overage
-from ..core.model import Slot, State, StoredHold
+from ..core.model import SECOND, Slot, State, StoredHold
 from ..kernel.results import Hold
 from .fields import (
+    Account,
     Amounts,
     Body,
     Force,
     Limit,
     Moment,
+    PassLimits,
     PoolId,
     PositionText,
     Quantity,
@@ -43,16 +45,23 @@ class LegBody(Struct, forbid_unknown_fields=True, omit_defaults=True):
     item: Annotated[str | None, Meta(description="as in POST /v1/items; not in a batch")] = None
 
 
-class Taking(Body, kw_only=True):
+class Placing(Body, kw_only=True):
+    """The hold to place."""
+
+    id: Annotated[str | None, Meta(description="your own 128-bit id; by default one is generated")] = None
+    owner: Token = None
+    entity: str | None = None
+    metadata: dict[str, Any] | None = None
+    account: Account = None
+    force: PassLimits = False
+
+
+class Taking(Placing, kw_only=True):
     """What to take: one pool with a quantity, or legs, all or none."""
 
     pool: PoolId | None = None
     quantity: Quantity | None = None
     legs: list[LegBody] | None = None
-    id: Annotated[str | None, Meta(description="your own 128-bit id; by default one is generated")] = None
-    owner: Token = None
-    entity: str | None = None
-    metadata: dict[str, Any] | None = None
 
 
 class NewHold(Taking, kw_only=True):
@@ -64,6 +73,14 @@ class NewHold(Taking, kw_only=True):
 
 class NewConsume(Taking, kw_only=True):
     """Hold and confirm in one step."""
+
+
+class Join(Placing, kw_only=True):
+    """Wait in the line of a pool until units are offered."""
+
+    quantity: Quantity = 1
+    ttl: Annotated[Span, Meta(description="how long to wait: seconds, or text such as 90s, 5m, 2h")]
+    offer_ttl: Annotated[Span, Meta(description="how long the offer stands; confirm or extend the hold within it")]
 
 
 class Confirming(Body, kw_only=True):
@@ -152,6 +169,11 @@ class HoldAnswer(Struct, kw_only=True, omit_defaults=True):
     correlation_id: str | None
     metadata: Annotated[Raw, Meta(extra_json_schema={"type": "object"})]
     version: int
+    account: Account = None
+    joined_slot: Annotated[Slot | None, Meta(description="of a hold that waited in line: when it joined")] = None
+    joined_at: Time | None = None
+    number: Annotated[int | None, Meta(description="its number in that line")] = None
+    offer_ttl: Annotated[float | None, Meta(description="seconds for which the offer stands, or stood")] = None
     tenant: Tenant = None
 
 
@@ -163,6 +185,20 @@ class HoldNow(HoldAnswer, kw_only=True):
     owner: str | None = None
     ticket: str | None = None
     replayed: bool = False
+    server_time: Time
+
+
+class PlaceAnswer(Struct, kw_only=True):
+    """A place in line."""
+
+    hold: str
+    state: Annotated[State, Meta(description="waiting; or what became of the hold")]
+    ahead: Annotated[
+        int | None, Meta(description="how many wait in front of it, counted up to 1,000; null if it does not wait")
+    ]
+    number: Annotated[int | None, Meta(description="its number in the line; null if it never waited")]
+    deadline: Annotated[Slot | None, Meta(description="while it waits, when that ends")]
+    deadline_at: Time | None
     server_time: Time
 
 
@@ -193,6 +229,11 @@ def hold_answer(row: StoredHold, *, with_tenant: bool = False) -> HoldAnswer:
         correlation_id=row.correlation_id,
         metadata=_EMPTY if row.metadata is None else Raw(row.metadata.encode()),
         version=row.version,
+        account=row.account,
+        joined_slot=row.joined_at,
+        joined_at=None if row.joined_at is None else at(row.joined_at),
+        number=row.number,
+        offer_ttl=None if row.offer_ttl is None else row.offer_ttl / SECOND,
         tenant=row.tenant if with_tenant else None,
     )
 
@@ -218,11 +259,29 @@ def hold_now(hold: Hold, now: datetime, show: ShowPosition, *, secret: bool, wit
         correlation_id=row.correlation_id,
         metadata=_EMPTY if row.metadata is None else Raw(row.metadata.encode()),
         version=row.version,
+        account=row.account,
+        joined_slot=row.joined_at,
+        joined_at=None if row.joined_at is None else at(row.joined_at),
+        number=row.number,
+        offer_ttl=None if row.offer_ttl is None else row.offer_ttl / SECOND,
         tenant=row.tenant if with_tenant else None,
         position=None if position is None else show(position),
         uncovered=hold.uncovered or None,
         owner=hold.owner if secret else None,
         ticket=hold.ticket if secret else None,
         replayed=hold.replayed,
+        server_time=now,
+    )
+
+
+def place_answer(row: StoredHold, ahead: int | None, now: datetime) -> PlaceAnswer:
+    """A hold's place in line as a document."""
+    return PlaceAnswer(
+        hold=row.id,
+        state=row.state,
+        ahead=ahead,
+        number=row.number,
+        deadline=row.deadline,
+        deadline_at=None if row.deadline is None else at(row.deadline),
         server_time=now,
     )

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 from msgspec import Meta, Raw, Struct
 
 from ..core.entries import Action
+from ..core.entries import Effect as Moved
 from ..core.model import Slot
 from ..kernel.results import JournalEntry
 from .fields import AllTenants, Limit, PositionText, ShowPosition, Tenant, Time, Version, at
@@ -43,14 +44,28 @@ class EventsQuery(Struct, forbid_unknown_fields=True):
     all_tenants: AllTenants = False
 
 
-class Effect(Struct):
-    """A pool after an entry, and how its counters changed."""
+class TallyAnswer(Struct):
+    """What an account uses of a pool."""
+
+    account: str
+    used: int
+    loose: int
+
+
+class Effect(Struct, omit_defaults=True):
+    """A pool after an entry, and how its counters changed. What does not apply to lines, accounts and trees is left out."""
 
     pool: PoolAnswer
     total: int
     held: int
     consumed: int
-    loose: int
+    loose: Annotated[int, Meta(description="of the tally, if there is one; else of the pool")]
+    waiting: int = 0
+    children: int = 0
+    used: Annotated[int, Meta(description="of the tally")] = 0
+    tally: Annotated[
+        TallyAnswer | None, Meta(description="what the account uses after the entry; with 0 used, it is gone")
+    ] = None
 
 
 class EntryAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -91,13 +106,25 @@ def entry_answer(entry: JournalEntry, show: ShowPosition, cursor: str, *, with_t
         op=entry.op,
         forced=entry.forced,
         part=entry.part,
-        pools=[
-            Effect(pool_answer(effect.pool), effect.total, effect.held, effect.consumed, effect.loose)
-            for effect in entry.pools
-        ],
+        pools=[_effect(effect) for effect in entry.pools],
         before=entry.before,
         after=_shown(entry.after),
         tenant=entry.tenant if with_tenant else None,
+    )
+
+
+def _effect(effect: Moved) -> Effect:
+    tally = effect.tally
+    return Effect(
+        pool_answer(effect.pool),
+        effect.total,
+        effect.held,
+        effect.consumed,
+        effect.loose,
+        effect.waiting,
+        effect.children,
+        effect.used,
+        None if tally is None else TallyAnswer(tally.account, tally.used, tally.loose),
     )
 
 

@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeAlias
 
 from msgspec import Meta, Struct
 
-from ..core.model import Pool
+from ..core.model import Line, Pool
 from .fields import Body, Limit, PoolId, Quantity, Tenant, Time, Total
+
+PerAccount: TypeAlias = Annotated[
+    Quantity | None,
+    Meta(description="the most units that one account may wait for, hold and have confirmed together; null: no limit"),
+]
+LineKind: TypeAlias = Annotated[
+    Line,
+    Meta(
+        description="strict: units are offered in the order of the line; skip: to whoever fits of the first 100, so that large "
+        "requests may wait for ever"
+    ),
+]
 
 
 class NewPool(Body, kw_only=True):
@@ -17,12 +29,20 @@ class NewPool(Body, kw_only=True):
     id: PoolId
     total: Total
     exist_ok: bool = False
+    per_account: PerAccount = None
+    line: LineKind = "strict"
 
 
 class PoolTotal(Body, kw_only=True):
     """Change a pool's total."""
 
     total: Total
+
+
+class PoolLimit(Body, kw_only=True):
+    """Change the most units that one account may use of a pool."""
+
+    per_account: PerAccount
 
 
 class PoolEnd(Body, kw_only=True):
@@ -34,6 +54,7 @@ class ReturnToPool(Body, kw_only=True):
 
     quantity: Quantity
     force: Annotated[bool, Meta(description="must be true, with a reason, because no owner token is checked")] = False
+    account: Annotated[str | None, Meta(description="whose units; null: those of holds without an account")] = None
 
 
 class PoolsQuery(Struct, forbid_unknown_fields=True):
@@ -55,11 +76,22 @@ class PoolAnswer(Struct, kw_only=True, omit_defaults=True):
     consumed: int
     loose: Annotated[int, Meta(description="consumed units that belong to no hold that is still kept")]
     available: int
+    bookable: Annotated[
+        int,
+        Meta(
+            description="what a hold could take now: nothing while somebody waits, and no more than the pools above leave; "
+            "in a journal entry and in the answer of a change, without the pools above"
+        ),
+    ]
+    waiting: Annotated[int, Meta(description="holds that wait in its line")]
     over: bool
     version: int
     fence: int
     on_demand: bool
     archived: bool
+    per_account: PerAccount
+    line: LineKind
+    children: Annotated[int, Meta(description="pools directly below it")]
     tenant: Tenant = None
 
 
@@ -73,6 +105,22 @@ class PoolPage(Struct):
     """Pools in order of id; `next` is the `after` of the next page."""
 
     items: list[PoolAnswer]
+    next: str | None
+    server_time: Time
+
+
+class PoolUsageAnswer(Struct):
+    """What an account uses of one pool."""
+
+    pool: str
+    used: Annotated[int, Meta(description="units waited for, held, or confirmed and not returned")]
+    limit: PerAccount
+
+
+class PoolUsagePage(Struct):
+    """What an account uses, in order of pool; `next` is the `after` of the next page."""
+
+    items: list[PoolUsageAnswer]
     next: str | None
     server_time: Time
 
@@ -95,10 +143,15 @@ def _fields(pool: Pool, with_tenant: bool) -> dict[str, Any]:
         "consumed": pool.consumed,
         "loose": pool.loose,
         "available": pool.available,
+        "bookable": pool.bookable,
+        "waiting": pool.waiting,
         "over": pool.over,
         "version": pool.version,
         "fence": pool.fence,
         "on_demand": pool.on_demand,
         "archived": pool.archived,
+        "per_account": pool.per_account,
+        "line": pool.line,
+        "children": pool.children,
         "tenant": pool.tenant if with_tenant else None,
     }

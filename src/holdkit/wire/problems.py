@@ -30,6 +30,8 @@ class Facts(Struct, frozen=True, kw_only=True, omit_defaults=True):
     deadline_at: Time | UnsetType | None = UNSET
     left: int | UnsetType | None = UNSET
     version: int | UnsetType | None = UNSET
+    waiting: Annotated[int | UnsetType | None, Meta(description="how many wait in the line")] = UNSET
+    number: Annotated[int | UnsetType | None, Meta(description="the hold's number in the line")] = UNSET
     claim: str | UnsetType = UNSET
     state: str | UnsetType = UNSET
     remaining: Annotated[float | UnsetType | None, Meta(description="seconds until the deadline")] = UNSET
@@ -42,6 +44,8 @@ class Facts(Struct, frozen=True, kw_only=True, omit_defaults=True):
     shortfalls: tuple[Shortfall, ...] | UnsetType = UNSET
     available: int | UnsetType = UNSET
     total: int | UnsetType = UNSET
+    used: Annotated[int | UnsetType, Meta(description="by the account, or of a quota by the tenant")] = UNSET
+    limit: Annotated[int | UnsetType, Meta(description="the most that one account may have of the pool")] = UNSET
     budgets: tuple[str, ...] | UnsetType = UNSET
     retry_after: Annotated[float | UnsetType | None, Meta(description="seconds to wait before a retry")] = UNSET
     field: Annotated[str | None, Meta(description="of an invalid request: the field")] = None
@@ -63,5 +67,4 @@ class ProblemAnswer(Facts, frozen=True, kw_only=True):
     replayed: Annotated[bool, Meta(description="whether this is the recorded answer of an earlier request")] = False
     allow: Annotated[str | UnsetType, Meta(description="the methods that the path supports")] = UNSET
     what: Annotated[str | UnsetType, Meta(description="of a full quota: what there is too much of")] = UNSET
-    used: int | UnsetType = UNSET
     allowed: int | UnsetType = UNSET

@@ -25,6 +25,8 @@ SMALLER = {"read": None, "hold": "read", "admin": "hold"}
 BODIES: dict[str, Any] = {
     "create_pool": {"id": "fresh", "total": 5},
     "resize_pool": {"total": 9},
+    "limit_pool": {"per_account": 4},
+    "join": {"ttl": 60, "offer_ttl": 60},
     "return_to_pool": {"quantity": 1, "force": True, "reason": "refund"},
     "hold": {"pool": "theirs", "ttl": 60},
     "consume": {"pool": "theirs"},
@@ -96,7 +98,8 @@ async def done(_job: Job) -> bytes:
 async def scene(here: InProcessApp) -> dict[str, str]:
     """A pool, a hold, a key and more of tenant acme."""
     await here.call("POST", "/v1/pools", {"id": "theirs", "total": 5}, tenant="acme")
-    hold = await here.call("POST", "/v1/holds", {"pool": "theirs", "ttl": 60}, op="theirs", tenant="acme")
+    asked = {"pool": "theirs", "ttl": 60, "account": "theirs"}
+    hold = await here.call("POST", "/v1/holds", asked, op="theirs", tenant="acme")
     key = await here.running.keys.make("theirs", scope="read", tenant="acme")
     hook = await here.call("POST", "/v1/webhooks", {"url": "http://127.0.0.1:9/theirs"}, tenant="acme")
     await here.call("PUT", "/v1/budgets/theirs", BODIES["put_budget"], tenant="acme")
@@ -105,7 +108,7 @@ async def scene(here: InProcessApp) -> dict[str, str]:
     claim = await here.call("POST", "/v1/claims", {**BODIES["claim"], "value": "theirs"}, op="claim", tenant="acme")
     ids = {"hold": hold.json()["id"], "key": key.info.id, "webhook": hook.json()["id"], "claim": claim.json()["id"]}
     saga = await here.running.kernel.tenant("acme").sagas.register(Delivery()).begin("errand-of-theirs", {})
-    records = {"follower": "theirs", "kind": "note", "record": "theirs"}
+    records = {"account": "theirs", "follower": "theirs", "kind": "note", "record": "theirs"}
     ids["job"] = here.running.jobs.start("theirs", "acme", done).id
     return {"pool": "theirs", "budget": "theirs", "saga": saga.id, "tenant": "acme", **records, **ids}
 
@@ -190,7 +193,7 @@ def test_another_tenants_things_do_not_exist() -> None:
             answer = await ask(here, route, ids, tenant="rival", key="admin")
             if route.operator:
                 assert (answer.status_code, answer.json()["reason"]) == (403, "operator_only"), name_of(route)
-            elif "{" in route.path and not route.path.endswith("/history"):
+            elif "{" in route.path and not route.path.endswith("/history") and route.kind != "account_usage":
                 unknown = await ask(here, route, {**ids, **missing}, tenant="rival", key="admin")
                 assert answer.status_code == unknown.status_code == 404, name_of(route)
                 assert answer.json()["reason"] == unknown.json()["reason"], name_of(route)
@@ -210,10 +213,12 @@ def test_force_is_for_admins_only() -> None:
     """Every route and every command of a batch that takes `force`; without scope admin nothing is done, with or without a token."""
     taking = [route for route in GUARDED if route.body is not None and "force" in names_of(route.body)]
     assert {route.kind for route in taking} == {
-        "confirm", "release", "extend", "return", "return_to_pool", "forget_claim"
+        "hold", "consume", "join", "confirm", "release", "extend", "return", "return_to_pool", "forget_claim"
     }  # fmt: skip
     commands = {str(kind.__struct_config__.tag): kind for kind in get_args(BatchCommand) if "force" in names_of(kind)}
-    assert sorted(commands) == ["confirm", "extend", "release", "return", "return_to_pool"]
+    assert sorted(commands) == [
+        "confirm", "consume", "extend", "hold", "join", "release", "return", "return_to_pool"
+    ]  # fmt: skip
 
     async def work(here: InProcessApp, ids: dict[str, str]) -> None:
         before = await state(here)
@@ -226,7 +231,8 @@ def test_force_is_for_admins_only() -> None:
                 assert (answer.status_code, answer.json()["reason"]) == (403, "scope_too_small"), name_of(route)
         for tag in commands:
             named = ids["pool"] if tag == "return_to_pool" else ids["hold"]
-            command = {"type": tag, "id": named, **BODIES.get(tag, {}), **FORCE}
+            on_pool = {"pool": ids["pool"]} if tag == "join" else {}
+            command = {"type": tag, "id": named, **BODIES.get(tag, {}), **on_pool, **FORCE}
             answer = await here.call(
                 "POST", "/v1/batch", {"commands": [command]}, op=f"f{next(NUMBERS)}", key="hold", tenant="acme"
             )

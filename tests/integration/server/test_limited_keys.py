@@ -17,7 +17,7 @@ from tests.integration.server.test_authorization_matrix import GUARDED, ask, nam
 from tests.support.servers import QUICK, InProcessApp, in_process_app
 
 NUMBERS = count()
-ANY_KEY = {"whoami", "list_pools", "list_holds"}
+ANY_KEY = {"whoami", "list_pools", "list_holds", "account_usage"}
 """Kinds that no limit to pools refuses: their answers are narrowed."""
 
 

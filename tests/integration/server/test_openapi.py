@@ -93,7 +93,7 @@ def test_every_time_is_a_date_time() -> None:
 
 def test_states_actions_and_scopes_are_enumerated() -> None:
     schemas = MADE["components"]["schemas"]
-    assert schemas["State"]["enum"] == ["confirmed", "expired", "held", "released"]
+    assert schemas["State"]["enum"] == ["confirmed", "expired", "held", "released", "waiting"]
     assert "hold.confirmed" in schemas["EntryAnswer"]["properties"]["action"]["enum"]
     assert schemas["KeyInfo"]["properties"]["state"]["enum"] == ["active", "expired", "revoked"]
     assert schemas["Item"]["properties"]["state"]["enum"] == ["available", "held", "missing", "spent"]

@@ -111,7 +111,7 @@ def test_every_route_that_changes_something_is_either_refused_or_never() -> None
     never = {
         "ArchivePool", "BudgetConfirm", "BudgetResize", "ChangeLimitsBody", "ChangeQuota", "ChangeTenant", "Confirm",
         "ConfirmClaim", "EndClaim", "EndItems", "Expire", "Extend", "ExtendClaim", "ForgetClaim", "NewKeyBody",
-        "NewWebhook", "PoolEnd", "PoolTotal", "Release", "ReopenItems", "ResolveSaga", "Return", "ReturnToPool",
+        "NewWebhook", "PoolEnd", "PoolLimit", "PoolTotal", "Release", "ReopenItems", "ResolveSaga", "Return", "ReturnToPool",
         "RotateKeyBody", "RotateWebhook", "SweepBody", "DeleteTenant",
     }  # fmt: skip
     by_content = {Batch, Windowed, PutRecordBody, MoveCursor}

@@ -12,6 +12,8 @@ from ...core.commands import (
     ArchivePool,
     Consume,
     CreatePool,
+    JoinLine,
+    LimitPool,
     PlaceHold,
     PoolCommand,
     PutRecord,
@@ -87,7 +89,10 @@ class AsyncRemoteExecutor(AsyncRemoteCalls):
         if isinstance(command, PutRecord):
             return await self._record(command)
         id: str = getattr(command, "id", "")
-        path = HOLD_PATHS.get(type(command)) or path_of("holds", id, verb_of(command))
+        if isinstance(command, JoinLine):
+            path = path_of("pools", command.legs[0].pool, "line")
+        else:
+            path = HOLD_PATHS.get(type(command)) or path_of("holds", id, verb_of(command))
         return await self.send(path, verb_json(command), command.op, undo, shielded=shielded)
 
     async def _pool(self, command: PoolCommand) -> Receipt:
@@ -104,7 +109,8 @@ class AsyncRemoteExecutor(AsyncRemoteCalls):
         else:
             version = getattr(command, "if_version", None)
             headers = {} if version is None else {"If-Match": f'"{version}.0"'}
-            answer = await self._transport.ask("PUT", path_of("pools", command.id), body, op=op, headers=headers)
+            path = path_of("pools", command.id, "per_account" if isinstance(command, LimitPool) else None)
+            answer = await self._transport.ask("PUT", path, body, op=op, headers=headers)
         pool = pool_in(answer)
         return Receipt(slot=self.now(), pool=pool, replayed=pool.replayed)
 

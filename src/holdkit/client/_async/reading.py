@@ -13,8 +13,10 @@ from ...core.codec import is_ticket
 from ...core.commands import Ttl
 from ...core.limits import SPANS
 from ...core.model import MAX_SLOT, SECOND, Pool, Record, State
+from ...core.reading import AccountUsage
 from ...core.validation import flag, text, whole
 from ...core.validation import hold_id as check_hold_id
+from ...core.values import MAX_ENTITY
 from ...engines.whole_journal import Progress
 from ...errors import EngineError, HoldkitError, InvalidRequest
 from ...kernel._async.background import AsyncSubscription
@@ -37,6 +39,8 @@ from ..answers import (
     read_hold,
     read_holds,
     read_more_entries,
+    read_place,
+    read_pool_usage,
     read_pools,
     read_record,
     read_records,
@@ -53,6 +57,21 @@ from ..stream import LocalState
 from .executor import AsyncRemoteExecutor
 from .following import AsyncRemoteFollower, AsyncRemoteSource
 from .transport import AsyncRemoteCalls, AsyncTransport, no_transaction, retry_key
+
+
+class AsyncRemoteAccount(AsyncRemoteCalls):
+    """What one account uses of the pools."""
+
+    def __init__(self, transport: AsyncTransport, clock: ServerClock, name: str) -> None:
+        super().__init__(transport, clock)
+        self.name = name
+
+    async def usage(self, *, after: str = "", limit: int = 100, tx: Any = None) -> list[AccountUsage]:
+        """What it waits for, holds and has confirmed, by pool, in order of id; give the last pool as `after` for the next
+        page."""
+        no_transaction(tx)
+        found = await self._pages(path_of("accounts", self.name, "usage"), read_pool_usage, limit, after=after)
+        return [AccountUsage(one.pool, one.used, one.limit) for one in found]
 
 
 class AsyncRemoteReads(AsyncRemoteCalls):
@@ -98,6 +117,17 @@ class AsyncRemoteReads(AsyncRemoteCalls):
         no_transaction(tx)
         found = await self._pages("/v1/holds", read_holds, limit, after=after, pool=pool, state=state, entity=entity)
         return [Hold(row_from(document)) for document in found]
+
+    async def place(self, hold: Hold | str | UUID, *, tx: Any = None) -> int | None:
+        """How many wait in line ahead of a hold, exact to 1,000; None if it does not wait. Raises `HoldNotFound` or
+        `HoldRetired`."""
+        no_transaction(tx)
+        id, _ = reference(hold, None)
+        return read_place((await self._get(path_of("holds", check_hold_id(id), "place"))).content).ahead
+
+    def account(self, name: str) -> AsyncRemoteAccount:
+        """What one account uses: ``hk.account("customer:7").usage()``."""
+        return AsyncRemoteAccount(self._transport, self._clock, text(name, "account", MAX_ENTITY))
 
     async def history(
         self, subject: Hold | str | UUID, *, after: str | None = None, limit: int = 1_000

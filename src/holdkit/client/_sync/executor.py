@@ -13,6 +13,8 @@ from ...core.commands import (
     ArchivePool,
     Consume,
     CreatePool,
+    JoinLine,
+    LimitPool,
     PlaceHold,
     PoolCommand,
     PutRecord,
@@ -88,7 +90,10 @@ class RemoteExecutor(RemoteCalls):
         if isinstance(command, PutRecord):
             return self._record(command)
         id: str = getattr(command, "id", "")
-        path = HOLD_PATHS.get(type(command)) or path_of("holds", id, verb_of(command))
+        if isinstance(command, JoinLine):
+            path = path_of("pools", command.legs[0].pool, "line")
+        else:
+            path = HOLD_PATHS.get(type(command)) or path_of("holds", id, verb_of(command))
         return self.send(path, verb_json(command), command.op, undo, shielded=shielded)
 
     def _pool(self, command: PoolCommand) -> Receipt:
@@ -105,7 +110,8 @@ class RemoteExecutor(RemoteCalls):
         else:
             version = getattr(command, "if_version", None)
             headers = {} if version is None else {"If-Match": f'"{version}.0"'}
-            answer = self._transport.ask("PUT", path_of("pools", command.id), body, op=op, headers=headers)
+            path = path_of("pools", command.id, "per_account" if isinstance(command, LimitPool) else None)
+            answer = self._transport.ask("PUT", path, body, op=op, headers=headers)
         pool = pool_in(answer)
         return Receipt(slot=self.now(), pool=pool, replayed=pool.replayed)
 

@@ -14,8 +14,10 @@ from ...core.codec import is_ticket
 from ...core.commands import Ttl
 from ...core.limits import SPANS
 from ...core.model import MAX_SLOT, SECOND, Pool, Record, State
+from ...core.reading import AccountUsage
 from ...core.validation import flag, text, whole
 from ...core.validation import hold_id as check_hold_id
+from ...core.values import MAX_ENTITY
 from ...engines.whole_journal import Progress
 from ...errors import EngineError, HoldkitError, InvalidRequest
 from ...kernel._sync.background import Subscription
@@ -38,6 +40,8 @@ from ..answers import (
     read_hold,
     read_holds,
     read_more_entries,
+    read_place,
+    read_pool_usage,
     read_pools,
     read_record,
     read_records,
@@ -54,6 +58,21 @@ from ..stream import LocalState
 from .executor import RemoteExecutor
 from .following import RemoteFollower, RemoteSource
 from .transport import RemoteCalls, Transport, no_transaction, retry_key
+
+
+class RemoteAccount(RemoteCalls):
+    """What one account uses of the pools."""
+
+    def __init__(self, transport: Transport, clock: ServerClock, name: str) -> None:
+        super().__init__(transport, clock)
+        self.name = name
+
+    def usage(self, *, after: str = "", limit: int = 100, tx: Any = None) -> list[AccountUsage]:
+        """What it waits for, holds and has confirmed, by pool, in order of id; give the last pool as `after` for the next
+        page."""
+        no_transaction(tx)
+        found = self._pages(path_of("accounts", self.name, "usage"), read_pool_usage, limit, after=after)
+        return [AccountUsage(one.pool, one.used, one.limit) for one in found]
 
 
 class RemoteReads(RemoteCalls):
@@ -99,6 +118,17 @@ class RemoteReads(RemoteCalls):
         no_transaction(tx)
         found = self._pages("/v1/holds", read_holds, limit, after=after, pool=pool, state=state, entity=entity)
         return [Hold(row_from(document)) for document in found]
+
+    def place(self, hold: Hold | str | UUID, *, tx: Any = None) -> int | None:
+        """How many wait in line ahead of a hold, exact to 1,000; None if it does not wait. Raises `HoldNotFound` or
+        `HoldRetired`."""
+        no_transaction(tx)
+        id, _ = reference(hold, None)
+        return read_place((self._get(path_of("holds", check_hold_id(id), "place"))).content).ahead
+
+    def account(self, name: str) -> RemoteAccount:
+        """What one account uses: ``hk.account("customer:7").usage()``."""
+        return RemoteAccount(self._transport, self._clock, text(name, "account", MAX_ENTITY))
 
     def history(self, subject: Hold | str | UUID, *, after: str | None = None, limit: int = 1_000) -> list[EntryAnswer]:
         """Entries about a hold; or about a pool, by its id, and the holds on it: up to `limit` of them, in journal

@@ -3,8 +3,8 @@
 Theory of operation. The tenant is disabled first, so nothing new comes; a server that has not heard of it yet may still write for a
 second, so a round that found anything is followed by another one. Each round
 
-1. releases every hold by force, and returns what was consumed, so that the units of its pools are all available,
-2. returns the units whose holds are gone, and removes every pool,
+1. releases every hold by force, waiting ones too, and returns what was consumed, so that the units of its pools are all available,
+2. returns the units whose holds are gone, and removes every pool, those below another one first,
 3. removes every record: webhooks, followers, sagas, budgets, and the tenant's own.
 
 Then its API keys go, and last the record that says that the tenant is being deleted. Every step is journaled with actor and reason,
@@ -27,9 +27,9 @@ from ...core.commands import (
     ReturnToPool,
     ReturnUnits,
 )
-from ...core.model import State, StoredHold
+from ...core.model import Pool, StoredHold
 from ...core.outcomes import Receipt
-from ...core.reading import ListHolds, ListKinds, ListPools, ListRecords
+from ...core.reading import ListHolds, ListKinds, ListPools, ListRecords, ReadPoolHistory, entry_of
 from ...core.validation import invalid
 from ...faces._async.kernel import AsyncKernel
 from ...kernel.context import Call, call_fields
@@ -121,7 +121,7 @@ class AsyncDeletion:
     def _ending(self, hold: StoredHold) -> list[AnyCommand]:
         """What makes all units of a hold available."""
         commands: list[AnyCommand] = []
-        if hold.state is State.HELD:
+        if hold.live:
             commands.append(ReleaseHold(id=hold.id, force=True, **self._fields))
         if hold.consumes:
             commands.append(ReturnUnits(id=hold.id, force=True, **self._fields))
@@ -133,15 +133,33 @@ class AsyncDeletion:
             while True:
                 page = await self._executor.read(ListPools(self.deleted.tenant, prefix, after, PAGE, archived=True))
                 commands: list[AnyCommand] = []
-                for pool in page:
-                    if pool.loose:
-                        commands.append(ReturnToPool(id=pool.id, quantity=pool.loose, force=True, **self._fields))
+                for pool in reversed(page):  # a pool's id begins with that of the pool above it
+                    for account, loose in (await self._loose(pool)).items():
+                        commands.append(
+                            ReturnToPool(id=pool.id, quantity=loose, account=account, force=True, **self._fields)
+                        )
                     commands.append(RemovePool(id=pool.id, **self._fields))
                 self.deleted.pools += await self._apply(commands, RemovePool)
                 self._report(progress)
                 if len(page) < PAGE:
                     break
                 after = page[-1].id
+
+    async def _loose(self, pool: Pool) -> dict[str | None, int]:
+        """By account, the consumed units whose holds are gone; None: those of no account. No row lists the accounts of a pool, but
+        its history names them, and is read only if there are such units."""
+        loose: dict[str | None, int] = {None: pool.loose}
+        after: dict[int, int] = {}
+        more = pool.consumed > pool.loose
+        while more:
+            page = await self._executor.read(ReadPoolHistory(pool.tenant, pool.id, after))
+            for row in page:
+                after[row.lane] = row.seq
+                for effect in entry_of(row).effects:
+                    if effect.pool.id == pool.id and effect.tally is not None:
+                        loose[effect.tally.account] = effect.tally.loose
+            more = page.more
+        return {account: units for account, units in loose.items() if units}
 
     async def _remove_records(self, progress: Progress) -> None:
         tenant, kind = self.deleted.tenant, ""

@@ -10,7 +10,7 @@ from typing import Any, Final, TypeAlias
 from ... import errors
 from ...core import commands as core
 from ...core.commands import PLACING, AnyCommand
-from ...core.model import Pool
+from ...core.model import Leg, Pool
 from ...core.pages import hold_bytes
 from ...core.validation import invalid
 from ...kernel.answers import Answer as Outcome
@@ -25,7 +25,7 @@ from ...wire.pools import pool_now
 from ...wire.problems import Facts
 from ..problems import Problem, facts, plain
 from ..request import REPLAYED, Answer, Caller, Request
-from .calls import legs_of, need_admin
+from .calls import legs_of, need_admin, passing_limits
 
 SLICE: Final = 100
 """Commands after which a batch that is being prepared gives other requests a turn on the event loop."""
@@ -115,17 +115,23 @@ def _call_fields(asked: bodies.BatchCommand, request: Request, around: Context, 
     }
 
 
-_POOLS: Final = "creating, resizing, removing or archiving pools"
+_POOLS: Final = "creating, resizing, limiting, removing or archiving pools"
 
 
 def _create_pool(asked: bodies.BatchCreatePool, caller: Caller, fields: Fields) -> core.AnyCommand:
     need_admin(caller, _POOLS)
-    return core.CreatePool(id=asked.id, total=asked.total, exist_ok=asked.exist_ok, **fields)
+    return core.CreatePool(id=asked.id, total=asked.total, exist_ok=asked.exist_ok, per_account=asked.per_account,
+                           line=asked.line, **fields)  # fmt: skip
 
 
 def _resize_pool(asked: bodies.BatchResizePool, caller: Caller, fields: Fields) -> core.AnyCommand:
     need_admin(caller, _POOLS)
     return core.ResizePool(id=asked.id, total=asked.total, **fields)
+
+
+def _limit_pool(asked: bodies.BatchLimitPool, caller: Caller, fields: Fields) -> core.AnyCommand:
+    need_admin(caller, _POOLS)
+    return core.LimitPool(id=asked.id, per_account=asked.per_account, **fields)
 
 
 def _remove_pool(asked: bodies.BatchRemovePool, caller: Caller, fields: Fields) -> core.AnyCommand:
@@ -145,12 +151,19 @@ def _unarchive_pool(asked: bodies.BatchUnarchivePool, caller: Caller, fields: Fi
 
 def _hold(asked: bodies.BatchHold, caller: Caller, fields: Fields) -> core.AnyCommand:
     return core.PlaceHold(legs=legs_of(asked, caller), ttl=asked.ttl, deadline=asked.deadline, id=asked.id,
-                          owner=asked.owner, entity=asked.entity, metadata=asked.metadata, **fields)  # fmt: skip
+                          owner=asked.owner, entity=asked.entity, metadata=asked.metadata,
+                          **passing_limits(asked, caller), **fields)  # fmt: skip
+
+
+def _join(asked: bodies.BatchJoin, caller: Caller, fields: Fields) -> core.AnyCommand:
+    return core.JoinLine(legs=(Leg(asked.pool, asked.quantity),), ttl=asked.ttl, offer_ttl=asked.offer_ttl, id=asked.id,
+                         owner=asked.owner, entity=asked.entity, metadata=asked.metadata,
+                         **passing_limits(asked, caller), **fields)  # fmt: skip
 
 
 def _consume(asked: bodies.BatchConsume, caller: Caller, fields: Fields) -> core.AnyCommand:
     return core.Consume(legs=legs_of(asked, caller), id=asked.id, owner=asked.owner, entity=asked.entity,
-                        metadata=asked.metadata, **fields)  # fmt: skip
+                        metadata=asked.metadata, **passing_limits(asked, caller), **fields)  # fmt: skip
 
 
 def _confirm(asked: bodies.BatchConfirm, caller: Caller, fields: Fields) -> core.AnyCommand:
@@ -185,17 +198,19 @@ def _return(asked: bodies.BatchReturn, caller: Caller, fields: Fields) -> core.A
 
 def _return_to_pool(asked: bodies.BatchReturnToPool, caller: Caller, fields: Fields) -> core.AnyCommand:
     need_admin(caller, "returning units by pool")
-    return core.ReturnToPool(id=asked.id, quantity=asked.quantity, force=asked.force, **fields)
+    return core.ReturnToPool(id=asked.id, quantity=asked.quantity, account=asked.account, force=asked.force, **fields)
 
 
 _KINDS: Final[dict[type[Any], Callable[[Any, Caller, Fields], core.AnyCommand]]] = {
     bodies.BatchCreatePool: _create_pool,
     bodies.BatchResizePool: _resize_pool,
+    bodies.BatchLimitPool: _limit_pool,
     bodies.BatchRemovePool: _remove_pool,
     bodies.BatchArchivePool: _archive_pool,
     bodies.BatchUnarchivePool: _unarchive_pool,
     bodies.BatchHold: _hold,
     bodies.BatchConsume: _consume,
+    bodies.BatchJoin: _join,
     bodies.BatchConfirm: _confirm,
     bodies.BatchRelease: _release,
     bodies.BatchExtend: _extend,

@@ -8,7 +8,7 @@ from ...core.model import Leg
 from ...core.validation import invalid
 from ...faces.keys import items, key, split_key
 from ...wire.fields import Body
-from ...wire.holds import LegBody, Taking
+from ...wire.holds import LegBody, Placing, Taking
 from ..keys import allows
 from ..problems import Problem
 from ..request import Caller, Request
@@ -49,6 +49,13 @@ def _leg(leg: LegBody) -> Leg:
     if (leg.quantity, leg.create_with_total) != (1, None):
         raise invalid("legs", "quantity_unused", "a key or an item takes no quantity and no total")
     return key(*split_key(leg.key)) if leg.key is not None else items(leg.item or "")[0]
+
+
+def passing_limits(body: Placing, caller: Caller) -> dict[str, Any]:
+    """For whom a hold is, and whether limits per account refuse it: to pass them needs scope admin."""
+    if body.force:
+        need_admin(caller, "force")
+    return {"account": body.account, "force": body.force}
 
 
 def need_admin(caller: Caller, what: str) -> None:

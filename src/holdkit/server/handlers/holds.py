@@ -1,7 +1,8 @@
-"""Holds: place, confirm, release, extend, expire, return, read."""
+"""Holds: place, join a line, confirm, release, extend, expire, return, read."""
 
 from __future__ import annotations
 
+from ...core.model import State
 from ...kernel.results import Hold
 from ...wire.fields import encode
 from ...wire.holds import (
@@ -10,15 +11,17 @@ from ...wire.holds import (
     Extend,
     HoldPage,
     HoldsQuery,
+    Join,
     NewConsume,
     NewHold,
     Release,
     Return,
     hold_answer,
     hold_now,
+    place_answer,
 )
-from ..request import JSON, REPLAYED, Answer, Headers, Request
-from .calls import call_fields, legs_of, need_admin
+from ..request import JSON, REPLAYED, Answer, Headers, Request, answer
+from .calls import call_fields, legs_of, need_admin, passing_limits
 
 
 def hold_tag(hold: Hold) -> bytes:
@@ -33,7 +36,9 @@ def _hold_answer(request: Request, hold: Hold, status: int = 200, *, secret: boo
     if not secret:  # else the request has named them, and paid
         request.charge_legs(len(hold.row.legs) - 1)
     return Answer(
-        encode(hold_now(hold, request.now(hold.held_slot), request.caller.show, secret=secret)), status, headers
+        encode(hold_now(hold, request.now(hold.held_slot, hold.row.joined_at), request.caller.show, secret=secret)),
+        status,
+        headers,
     )
 
 
@@ -48,6 +53,25 @@ async def place_hold(request: Request) -> Answer:
         owner=body.owner,
         entity=body.entity,
         metadata=body.metadata,
+        **passing_limits(body, request.caller),
+        **call_fields(request, body),
+    )
+    return _hold_answer(request, hold, 201, secret=True)
+
+
+async def join_line(request: Request) -> Answer:
+    """Wait in the line of a pool; only this answer contains the owner token."""
+    body: Join = request.body
+    hold = await request.kernel.join(
+        request.names[0],
+        body.quantity,
+        ttl=body.ttl,
+        offer_ttl=body.offer_ttl,
+        id=body.id,
+        owner=body.owner,
+        entity=body.entity,
+        metadata=body.metadata,
+        **passing_limits(body, request.caller),
         **call_fields(request, body),
     )
     return _hold_answer(request, hold, 201, secret=True)
@@ -62,6 +86,7 @@ async def consume(request: Request) -> Answer:
         owner=body.owner,
         entity=body.entity,
         metadata=body.metadata,
+        **passing_limits(body, request.caller),
         **call_fields(request, body),
     )
     return _hold_answer(request, hold, 201, secret=True)
@@ -136,6 +161,14 @@ async def show_hold(request: Request) -> Answer:
     if request.headers.get(b"if-none-match") == hold_tag(hold):
         return Answer(status=304, headers=((b"etag", hold_tag(hold)),))
     return _hold_answer(request, hold)
+
+
+async def show_place(request: Request) -> Answer:
+    """How many wait in front of a hold. One that has been served or has left meanwhile is shown without a place."""
+    ahead = await request.kernel.place(request.hold_named)
+    hold = await request.kernel.get(request.hold_named)
+    waits = hold.state is State.WAITING
+    return answer(place_answer(hold.row, ahead if waits else None, request.now(hold.row.joined_at)))
 
 
 async def list_holds(request: Request) -> Answer:

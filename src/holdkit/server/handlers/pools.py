@@ -10,12 +10,16 @@ from msgspec.structs import replace
 from ...core.model import Pool
 from ...core.validation import invalid
 from ...kernel._async.reads import AsyncReads
+from ...wire.fields import PageQuery
 from ...wire.pools import (
     NewPool,
     PoolEnd,
+    PoolLimit,
     PoolPage,
     PoolsQuery,
     PoolTotal,
+    PoolUsageAnswer,
+    PoolUsagePage,
     ReturnToPool,
     pool_answer,
     pool_now,
@@ -46,7 +50,14 @@ def _pool_answer(request: Request, pool: Pool, status: int = 200) -> Answer:
 async def create_pool(request: Request) -> Answer:
     """Create a pool. Answers 201 also if `exist_ok` found an existing one."""
     body: NewPool = request.body
-    pool = await request.kernel.create_pool(body.id, body.total, exist_ok=body.exist_ok, **call_fields(request, body))
+    pool = await request.kernel.create_pool(
+        body.id,
+        body.total,
+        exist_ok=body.exist_ok,
+        per_account=body.per_account,
+        line=body.line,
+        **call_fields(request, body),
+    )
     return _pool_answer(request, pool, 201)
 
 
@@ -60,11 +71,25 @@ async def resize_pool(request: Request) -> Answer:
     return _pool_answer(request, pool)
 
 
+async def limit_pool(request: Request) -> Answer:
+    """Change the limit per account; with `If-Match`, only if the pool was not changed since it was read."""
+    body: PoolLimit = request.body
+    version = _version(request.headers.get(b"if-match"))
+    pool = await request.kernel.limit_pool(
+        request.names[0], body.per_account, if_version=version, **call_fields(request, body)
+    )
+    return _pool_answer(request, pool)
+
+
 async def return_to_pool(request: Request) -> Answer:
     """Return units whose holds are no longer kept."""
     body: ReturnToPool = request.body
     pool = await request.kernel.return_units(
-        pool=request.names[0], quantity=body.quantity, force=body.force, **call_fields(request, body)
+        pool=request.names[0],
+        quantity=body.quantity,
+        account=body.account,
+        force=body.force,
+        **call_fields(request, body),
     )
     return _pool_answer(request, pool)
 
@@ -142,3 +167,15 @@ async def _search(kernel: AsyncReads, query: PoolsQuery) -> tuple[list[Pool], st
             return found, None
         after = page[-1].id
     return found, after
+
+
+async def account_usage(request: Request) -> Answer:
+    """What an account uses, by pool."""
+    query: PageQuery = request.query
+    found = await request.kernel.account(request.names[0]).usage(after=query.after, limit=query.limit)
+    after = found[-1].pool if len(found) == query.limit else None
+    limit = request.caller.limit
+    shown = [
+        PoolUsageAnswer(one.pool, one.used, one.limit) for one in found if limit is None or limit.covers_pool(one.pool)
+    ]
+    return answer(PoolUsagePage(shown, after, request.now()))

@@ -64,7 +64,7 @@ async def openapi(request: Request) -> Answer:
 
 
 async def events(_request: Request) -> None:
-    """Never called: `streams.events` answers this route."""
+    """Never called: `streams.events` and `places.place_events` answer these routes."""
     raise NotImplementedError
 
 

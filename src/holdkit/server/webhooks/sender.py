@@ -1,6 +1,6 @@
 """The delivery of webhooks: a slow, hostile or dead receiver costs its own tenant only, and no hold ever waits for one.
 
-watch.py      one reader of the journal tells which tenants have news
+../journal_watch.py  one reader of the journal tells which tenants have news
 runner.py     per webhook: reads its tenant's entries from its cursor, delivers them in order, under a lease
 replays.py    parked deliveries, once more
 attempts.py   one attempt: slot, lookup, check of the address, request, outcome
@@ -17,13 +17,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from collections.abc import Set as AbstractSet
 from contextvars import Context
 from typing import Any, Final
 
+import msgspec
+from msgspec import Struct
+
+from ...core.entries import Action
+from ...core.reading import JournalRow
 from ...errors import HoldkitError
 from ...kernel._async.executor import AsyncExecutor
+from ..journal_watch import JournalWatch
 from ..positions import PlainPositions
 from ..settings import Delivery
 from .attempts import Attempts
@@ -35,7 +41,6 @@ from .runner import Runner, cursor_file
 from .sealing import Sealer
 from .slots import FairSlots
 from .status import Attempt, Statuses, works_again
-from .watch import JournalWatch
 
 log = logging.getLogger("holdkit.server")
 
@@ -45,6 +50,26 @@ FULL_SYNC: Final = 300.0
 """Seconds after which all webhooks are read again, whether or not their tenant's number of changes has grown."""
 LAST_FLUSH: Final = 2.0
 """Seconds for writing the logs when the server stops."""
+
+
+class _Record(Struct):
+    kind: str
+
+
+class _Entry(Struct):
+    """What is decoded of an entry."""
+
+    action: str
+    tenant: str = ""
+    record: _Record | None = None
+
+
+_entry: Final = msgspec.json.Decoder(_Entry)
+
+
+def _is_own(entry: _Entry) -> bool:
+    """Our own bookkeeping, the cursors of webhooks among it."""
+    return entry.action == Action.RECORD_PUT and entry.record is not None and entry.record.kind.startswith("~")
 
 
 class WebhookSender:
@@ -121,18 +146,16 @@ class WebhookSender:
 
     async def _watch(self) -> None:
         if self._watching is None or self._watching.done():
-            watch = JournalWatch(self._executor, self._wake)
+            watch = JournalWatch(self._executor, self._take, "webhooks")
             self._watching = asyncio.get_running_loop().create_task(
-                self._run_watch(watch), name="holdkit-webhooks", context=Context()
+                watch.run(), name="holdkit-webhooks", context=Context()
             )
 
-    async def _run_watch(self, watch: JournalWatch) -> None:
-        await watch.begin()
-        self._wake(None)  # an entry may have come between the first read of a webhook and this beginning
-        await watch.run()
-
-    def _wake(self, tenants: set[str] | None) -> None:
-        for tenant in list(self._runners) if tenants is None else tenants & self._runners.keys():
+    def _take(self, rows: Sequence[JournalRow] | None) -> None:
+        """Wake the webhooks whose tenants have new entries, so that those of an idle tenant read nothing."""
+        entries = [] if rows is None else [_entry.decode(row.text) for row in rows]
+        tenants = {entry.tenant for entry in entries if not _is_own(entry)}
+        for tenant in list(self._runners) if rows is None else tenants & self._runners.keys():
             for runner in self._runners[tenant].values():
                 runner.wake()
 

@@ -1,0 +1,172 @@
+"""Places in line as server-sent events: each stream follows one hold until units are offered to it, or it has ended.
+
+Theory of operation. One reader of the journal serves all of these streams of a process; it runs while there are any. Of each entry
+it decodes only which hold and which lines it concerns, and wakes the streams of these. A stream that is woken reads its hold; if
+somebody in its line was served or left, it also counts who is still ahead, at most every `EVERY` seconds, because that takes as
+long as the count is high. So a stream costs nothing while nothing happens to its line, and little while much does.
+
+Nothing is missed: a stream registers before it reads its hold for the first time, and the reader wakes all streams when it begins,
+and when entries may have escaped it. What no entry tells (a deadline that passes, an entry of another process that nobody reports)
+is seen at the deadline, and every `RECHECK` seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncGenerator, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Final
+
+import msgspec
+from msgspec import Struct
+
+from ..core.model import SECOND, Key, State, StoredHold
+from ..core.reading import JournalRow
+from ..kernel._async.executor import AsyncExecutor
+from ..kernel.results import Hold
+from ..wire.fields import encode
+from ..wire.holds import hold_now, place_answer
+from .journal_watch import JournalWatch
+from .request import Request, Send
+from .streams import Stream, sse, stream_events
+
+EVERY: Final = 2.0
+"""Seconds between two places that a stream sends."""
+RECHECK: Final = 5.0
+"""Seconds after which a stream reads its hold, whether or not it was woken."""
+
+
+class _Pool(Struct):
+    id: str
+
+
+class _Effect(Struct):
+    pool: _Pool
+    waiting: int = 0
+
+
+class _Entry(Struct):
+    """What is decoded of an entry."""
+
+    subject: str
+    tenant: str = ""
+    effects: tuple[_Effect, ...] = ()
+
+
+_entry: Final = msgspec.json.Decoder(_Entry)
+
+
+class Watcher:
+    """One stream, as the reader of the journal knows it."""
+
+    def __init__(self) -> None:
+        self.news = asyncio.Event()
+        self.line_moved = True
+        """Whether somebody in the line was served or left since the stream last counted who is ahead."""
+
+    async def wait(self, seconds: float) -> None:
+        """Wait for news, at most so long."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self.news.wait()
+        except TimeoutError:
+            pass
+
+
+class PlaceWatch:
+    """Wakes the streams of places of this process."""
+
+    def __init__(self, executor: AsyncExecutor) -> None:
+        self._executor = executor
+        self._holds: dict[Key, set[Watcher]] = {}
+        self._lines: dict[Key, set[Watcher]] = {}
+        self._reading: asyncio.Task[None] | None = None
+
+    @contextmanager
+    def watching(self, hold: StoredHold) -> Iterator[Watcher]:
+        """A watcher of a hold and its line, for as long as the block lasts."""
+        watcher = Watcher()
+        registered = ((self._holds, hold.key), (self._lines, (hold.tenant, hold.legs[0].pool)))
+        for table, key in registered:
+            table.setdefault(key, set()).add(watcher)
+        if self._reading is None or self._reading.done():
+            watch = JournalWatch(self._executor, self._take, "places in line")
+            self._reading = asyncio.create_task(watch.run(), name="holdkit-places")
+        try:
+            yield watcher
+        finally:
+            for table, key in registered:
+                table[key].discard(watcher)
+                if not table[key]:
+                    del table[key]
+            if not self._holds:
+                self._reading.cancel()
+                self._reading = None
+
+    def wake(self) -> None:
+        """Wake all streams: some are to end, or entries may have escaped the reader."""
+        for watchers in self._lines.values():
+            for watcher in watchers:
+                watcher.line_moved = True
+                watcher.news.set()
+
+    def _take(self, rows: Sequence[JournalRow] | None) -> None:
+        if rows is None:
+            self.wake()
+            return
+        for row in rows:
+            entry = _entry.decode(row.text)
+            for watcher in self._holds.get((entry.tenant, entry.subject), ()):
+                watcher.news.set()
+            for effect in entry.effects:
+                if effect.waiting >= 0:
+                    continue
+                for watcher in self._lines.get((entry.tenant, effect.pool.id), ()):
+                    if not watcher.line_moved:
+                        watcher.line_moved = True
+                        watcher.news.set()
+
+
+async def place_events(request: Request, send: Send) -> None:
+    """Answer with the stream of one hold's place."""
+    await stream_events(request, send, _content)
+
+
+async def _content(stream: Stream) -> AsyncGenerator[bytes, None]:
+    """The hold is looked up before the stream begins, so that an unknown one is a 404."""
+    return _places(stream, await stream.request.kernel.get(stream.request.hold_named))
+
+
+async def _places(stream: Stream, hold: Hold) -> AsyncGenerator[bytes, None]:
+    request, executor = stream.request, stream.request.kernel.executor
+    with request.running.places.watching(hold.row) as watcher:
+        told: int | None = None
+        told_at = float("-inf")
+        while stream.bye is None:
+            watcher.news.clear()
+            row = await executor.find_hold(hold.row.key)
+            if row is None or row.state is not State.WAITING:
+                yield _last(request, row)
+                return
+            wait = min(RECHECK, (row.leg_deadline - executor.now()) / SECOND)
+            if watcher.line_moved:
+                pause = told_at + EVERY - time.monotonic()
+                if pause > 0:
+                    wait = min(wait, pause)
+                else:
+                    watcher.line_moved = False
+                    ahead = await request.kernel.place(row.id)
+                    if ahead is not None and ahead != told:
+                        told, told_at = ahead, time.monotonic()
+                        yield sse("place", encode(place_answer(row, ahead, request.now(row.joined_at))))
+            await watcher.wait(max(0.0, wait))
+        yield stream.bye
+
+
+def _last(request: Request, row: StoredHold | None) -> bytes:
+    """The last event: the hold as it is now."""
+    if row is None:
+        return sse("bye", b"{}")
+    shown = hold_now(Hold(row), request.now(row.held_at, row.joined_at), request.caller.show, secret=False)
+    return sse("offered" if row.state is State.HELD else "ended", encode(shown))
