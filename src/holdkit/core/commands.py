@@ -201,7 +201,6 @@ class LeaveLine(Command, frozen=True):
     owner: str | None = None
     placed_op: str | None = None
     """The operation id under which the hold was placed: from now on its answer is the refusal that the call ends with."""
-    placed_fingerprint: str = ""
 
 
 class ExtendHold(Command, frozen=True):

@@ -226,8 +226,13 @@ def leave_line(view: View, command: LeaveLine, now: Slot) -> Outcome:
         assert done.hold is not None
         hold = done.hold
     if command.placed_op is not None:
-        key = (command.tenant, command.placed_op)
-        placed = view.operations.get(key)
-        if placed is not None and placed.fingerprint == command.placed_fingerprint:
-            view.operations.put(key, structs.replace(placed, outcome=refusal, seq=0))
+        _answer_anew(view, (command.tenant, command.placed_op), hold, refusal)
     return Done(slot=now, hold=hold, pool=pool, refusal=refusal)
+
+
+def _answer_anew(view: View, operation: Key, hold: StoredHold, refusal: Refusal) -> None:
+    """Replace the recorded answer of the operation, if it is the one that placed this hold."""
+    placed = view.operations.get(operation)
+    answered = None if placed is None or not isinstance(placed.outcome, Done) else placed.outcome.hold
+    if placed is not None and answered is not None and answered.id == hold.id:
+        view.operations.put(operation, structs.replace(placed, outcome=refusal, seq=0))
