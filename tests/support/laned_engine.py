@@ -71,7 +71,7 @@ class LanedEngine:
             positions = [[self._placed(position) for position in group] for group in applied.positions]
         if self.after is not None:
             self.after(groups)
-        return Applied(applied.outcomes, None, applied.wrote, put_off=applied.put_off, positions=positions)
+        return structs.replace(applied, last_seq=None, positions=positions)
 
     def _spread(self) -> None:
         for row in self.inner.read(ReadJournal(None, {0: len(self._places)}, 1_000_000)):
