@@ -257,8 +257,10 @@ class ResidentEngine:
         """Return due legs in transactions of their own while more are due than one may return."""
         if not self._tables.any_due(max(slot, self._tables.last_slot)):
             return
-        touched = self._touched(wanted, slot)
         while True:
+            touched = self._touched(
+                wanted, slot
+            )  # a hold whose last legs have returned may be prunable by now, and touches none
             view = self._view(slot)
             few = self.limits.max_due + 1
             first = backlog(view, {pool: self._tables.due(pool, own_time(view, pool), few) for pool in touched})

@@ -20,7 +20,7 @@ from ...core.model import MEANING, Key, Limits, Pool, Record, RecordKey, Slot, S
 from ...core.outstanding import OpenLeg, Tally, TallyKey
 from ..whole_journal import Meter, Progress, Spill
 from .driver import Driver, Row, migrations
-from .rows import GENERATION, checksum, entry_checksum, hold_of, kept_row, pool_of, record_of
+from .rows import GENERATION, checksum, entry_checksum, hold_of, kept_row, leg_of, pool_of, record_of, tally_of
 
 SETTINGS: Final = frozenset({"scrubbed", GENERATION, *(f"limit.{name}" for name in MEANING)})
 """The settings that may be stored. `scrubbed` is the row that a write after a failed COMMIT puts, if it has nothing else to write."""
@@ -144,8 +144,8 @@ class Rows:
         for row in self.meter.watch(self._driver.each("audit_pools")):
             pool = pool_of(row)
             found: tuple[Difference, ...] = ()
-            if pool.over != bool(row[16]):
-                found = (Difference("pools", row_name(pool.key), "over", str(row[16]), str(int(pool.over))),)
+            if pool.over != bool(row[21]):
+                found = (Difference("pools", row_name(pool.key), "over", str(row[21]), str(int(pool.over))),)
             yield pool.key, pool, found
 
     def each_hold(self) -> Iterator[Found[Key, StoredHold]]:
@@ -159,13 +159,14 @@ class Rows:
             yield record.key, record, ()
 
     def each_leg(self) -> Iterator[Found[LegKey, OpenLeg]]:
-        """Every leg's outstanding units."""
-        for *key, units in self.meter.watch(self._driver.each("audit_legs")):
-            yield (key[0], key[1], key[2], key[3]), OpenLeg(units), ()
+        """Every outstanding leg, and every place in a line."""
+        for row in self.meter.watch(self._driver.each("audit_legs")):
+            yield (row[0], row[1], row[2], row[3]), leg_of(row), ()
 
     def each_tally(self) -> Iterator[Found[TallyKey, Tally]]:
         """Every tally."""
-        return iter(())
+        for row in self.meter.watch(self._driver.each("audit_tallies")):
+            yield (row[0], row[1], row[2]), tally_of(row), ()
 
 
 def _hold(row: Row) -> Found[Key, StoredHold]:
@@ -175,9 +176,9 @@ def _hold(row: Row) -> Found[Key, StoredHold]:
     except msgspec.DecodeError as error:
         return key, None, (Difference("holds", row_name(key), "legs", str(error), "legs"),)
     derived = (int(hold.open), *kept_row(hold))
-    if row[18:21] == derived:
+    if row[23:26] == derived:
         return key, hold, ()
-    columns = zip(("open", "kept", "kept_from"), row[18:21], derived, strict=True)
+    columns = zip(("open", "kept", "kept_from"), row[23:26], derived, strict=True)
     return (
         key,
         hold,

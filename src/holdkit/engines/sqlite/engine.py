@@ -20,7 +20,7 @@ from ...core.commands import Command, Group
 from ...core.import_ import Carried
 from ...core.limits import LIMITS_KEY
 from ...core.model import SECOND, Key, Limits
-from ...core.reading import FindHold, ListHolds, Query
+from ...core.reading import CountAhead, FindHold, ListHolds, Query
 from ...core.repair import Repaired
 from ...errors import EngineError
 from ..clocks import Clock, wall_clock
@@ -53,7 +53,8 @@ from .opening import (
     turn_to_wal,
 )
 from .own_transaction import lend
-from .reading import At, Readers, answer
+from .pool_reading import At
+from .reading import Readers, answer
 from .repair import Import, Repair
 from .rows import record_of
 from .script import RetryState, ScriptResult, apply_script
@@ -110,7 +111,8 @@ class SqliteEngine:
             self._open_transactions.check()
         ran = self._writer.run(partial(apply_script, groups, self.clock, self.stored, RetryState()))
         assert ran.outcomes is not None
-        return Applied(ran.outcomes, ran.last_seq, ran.written > 0, put_off=ran.put_off, positions=ran.positions)
+        return Applied(ran.outcomes, ran.last_seq, ran.written > 0, put_off=ran.put_off, positions=ran.positions,
+                       unfed=ran.unfed)  # fmt: skip
 
     def apply_in(self, tx: Any, groups: Sequence[Group], lock: Sequence[Key] = ()) -> Applied:  # noqa: ARG002
         """The same inside the caller's own transaction, in a savepoint. (There is one lock, for all pools.)"""
@@ -127,7 +129,7 @@ class SqliteEngine:
             connection,
             self.path,
             self._writer.identity,
-            lambda: apply_script(groups, self.clock, self.stored, retry_state),
+            lambda: apply_script(groups, self.clock, self.stored, retry_state, may_offer=False),
             self._on_statement,
         )
         assert ran.outcomes is not None
@@ -188,7 +190,7 @@ class SqliteEngine:
 
     def _present_limits(self, driver: Driver, query: Query[Any]) -> Limits:
         """Whether a hold is gone depends on the retention, which another process may have changed."""
-        if isinstance(query, FindHold | ListHolds):
+        if isinstance(query, FindHold | ListHolds | CountAhead):
             rows = driver.ask("load_record", LIMITS_KEY)
             self.stored.adopt(record_of(rows[0]) if rows else None)
         return self.limits

@@ -1,30 +1,38 @@
 """Loading: what a batch needs, in as few statements as possible.
 
 Asks for pools, holds, operations and records by key, the due legs of these pools and the holds behind them, and nothing
-else: a due hold's other pools are never touched. Decides nothing and writes nothing.
+else: a due hold's other pools are never touched. The front of a line is asked for only where a loaded pool has one, tallies only
+where a command or a loaded hold names an account. Decides nothing and writes nothing.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import cast
 
 from msgspec import Struct
 
+from ...core.commands import Group
 from ...core.decide import NOTHING_DUE, SweepList
 from ...core.ladders.finding import prunable
+from ...core.ladders.lines import SKIPPED
 from ...core.ladders.retiring import Keeping, kept_for
+from ...core.line_loading import lines_to_load
 from ...core.model import MAX_SLOT, Key, Limits, Pool, Record, RecordKey, Slot, StoredHold
-from ...core.needs import Needs
+from ...core.needs import Needs, tallies_of
 from ...core.outcomes import Operation
+from ...core.outstanding import Tally, TallyKey
 from ...core.table_bounds import portion
-from ...core.view import Counts, DueLeg, Loaded
+from ...core.trees import parent_of
+from ...core.view import NOBODY, Counts, DueLeg, FrontOfLine, Loaded, LoadLine
 from .driver import Row, Script, Statement
-from .rows import hold_of, keys_json, operation_of, pool_of, record_of
+from .rows import hold_of, keys_json, operation_of, pool_of, record_of, tally_of
 
 EMPTY_POOLS = 100
 """How many empty on-demand pools one sweep removes."""
+FED_LINES = 100
+"""How many lines one sweep feeds, besides those of the pools on which it returns units."""
 
 
 class LoadedBatch(Struct):
@@ -48,17 +56,23 @@ class Rows(Struct):
     records: dict[RecordKey, Record]
     first_deadlines: dict[Key, Slot]
     floors: dict[str, int]
+    accounts: bool = False
+    """Whether any of these holds has an account."""
+    lines: bool = False
+    """Whether any of these pools has a line."""
 
     def add(self, name: str, rows: list[Row]) -> None:
         """Add the rows of one statement."""
         if name in _POOLS:
             for row in rows:
                 self.pools[row[0], row[1]] = pool_of(row)
-                if row[16] is not None:
-                    self.first_deadlines[row[0], row[1]] = row[16]
+                if row[21] is not None:
+                    self.first_deadlines[row[0], row[1]] = row[21]
+                if row[16]:
+                    self.lines = True
         elif name in _HOLDS:
             for row in rows:
-                self.holds[row[0], row[1]] = hold_of(row)
+                self.add_hold(hold_of(row))
         elif name in _OPERATIONS:
             for row in rows:
                 self.operations[row[0], row[1]] = operation_of(row)
@@ -67,6 +81,12 @@ class Rows(Struct):
                 self.records[row[0], row[1], row[2]] = record_of(row)
         elif name == "load_floor":
             self.floors.update(rows)
+
+    def add_hold(self, hold: StoredHold) -> None:
+        """Add one hold."""
+        self.holds[hold.tenant, hold.id] = hold
+        if hold.account is not None:
+            self.accounts = True
 
 
 _POOLS = frozenset({"load_pool", "load_pools", "load_empty_pools"})
@@ -91,11 +111,8 @@ def by_keys(one: str, many: str, keys: Collection[Key]) -> list[Statement]:
     ]
 
 
-def gather(
-    need: Needs, slot: Slot, limits: Limits, empty_pools: int = EMPTY_POOLS, *, pressed: bool = False
-) -> Script[LoadedBatch]:
-    """Load everything that `need` names."""
-    rows = Rows({}, {}, {}, {}, {}, {})
+def _by_name(need: Needs) -> list[Statement]:
+    """The statements for what a batch names itself."""
     first = [_HEAD, *by_keys("load_pool", "load_pools", need.pools), *by_keys("load_hold", "load_holds", need.holds)]
     if need.operations:
         first += by_keys("load_operation", "load_operations", need.operations)
@@ -103,6 +120,22 @@ def gather(
         first += [Statement("load_record", key) for key in need.records]
     if need.created:
         first += [Statement("load_floor", (tenant,)) for tenant in {key[0] for key in need.created}]
+    return first
+
+
+def gather(
+    need: Needs,
+    slot: Slot,
+    limits: Limits,
+    empty_pools: int = EMPTY_POOLS,
+    *,
+    pressed: bool = False,
+    groups: Sequence[Group] | None = None,
+    may_offer: bool = True,
+) -> Script[LoadedBatch]:
+    """Load everything that `need` names; for these groups the lines of the pools too, without groups none."""
+    rows = Rows({}, {}, {}, {}, {}, {})
+    first = _by_name(need)
     answers = yield tuple(first)
     for statement, answer in zip(first, answers, strict=True):
         if answer:
@@ -126,19 +159,28 @@ def gather(
     due: dict[Key, list[DueLeg]] = {}
     if rows.first_deadlines and min(rows.first_deadlines.values()) <= horizon:
         due = yield from load_due(rows, slot, horizon, limits.max_due + 1)
+    line = None
+    if rows.lines and groups is not None:
+        line = yield from load_lines(rows, groups, due, limits, swept)
+    tallies: dict[TallyKey, Tally] = {}
+    if need.tallies or rows.accounts:
+        tallies = yield from load_tallies({*need.tallies, *tallies_of(rows.holds.values())})
     loaded = Loaded(slot, (last_seq or 0) + 1, rows.pools, rows.holds, rows.operations, rows.records,
-                    defaultdict(list, due).__getitem__, horizon, limits, rows.floors, counts)  # fmt: skip
+                    defaultdict(list, due).__getitem__, horizon, limits, rows.floors, counts, tallies, line,
+                    may_offer)  # fmt: skip
     return LoadedBatch(loaded, swept, due, oldest_operation, oldest_ended, version or 0)
 
 
 def list_sweep(
     rows: Rows, limit: int, slot: Slot, limits: Limits, empty_pools: int, pressed: bool
 ) -> Script[SweepList]:
-    """The holds with due legs anywhere, as many as one transaction may return legs, and the pools that may go."""
+    """The holds with due legs anywhere, as many as one transaction may return legs, the pools that may go, and those whose lines
+    could be fed."""
     rested = MAX_SLOT if pressed else slot - limits.retention
     retiring, left = yield from list_retiring(rows, limit, slot, limits, pressed)
-    holds, *lists = yield (
+    holds, waiting, *lists = yield (
         Statement("load_sweep", (slot, limit + 1)),
+        Statement("load_waiting_pools", (slot, SKIPPED, FED_LINES)),
         Statement("load_empty_pools", (empty_pools,)),
         Statement("load_rested_pools", (rested, empty_pools)),
         Statement("load_closed_pools", (slot, empty_pools)),
@@ -147,11 +189,15 @@ def list_sweep(
     idle = [row for pools in lists for row in pools]
     pools = sorted(idle, key=lambda row: (pool_of(row).idle_from(retention) or 0, row[0], row[1]))[:empty_pools]
     due = [hold_of(row) for row in holds]
-    listed, more = portion(((hold.key, sum(1 for leg in hold.legs if leg.held)) for hold in due), limit, limits.max_due)
-    rows.holds.update({hold.key: hold for hold in due[: len(listed)]})
+    listed, more = portion(((hold.key, len(hold.open_legs())) for hold in due), limit, limits.max_due)
+    for hold in due[: len(listed)]:
+        rows.add_hold(hold)
     yield from load_pools_of(rows, [*listed, *retiring], limits, slot)
-    rows.add("load_empty_pools", [row for row in pools if (row[0], row[1]) not in rows.pools])
-    return SweepList(listed, [(row[0], row[1]) for row in pools], more or left, pressed, retiring)
+    rows.add("load_empty_pools", [row for row in (*pools, *waiting) if (row[0], row[1]) not in rows.pools])
+    parents = {(row[0], parent) for row in pools if (parent := parent_of(row[1])) is not None}
+    yield from load_pools(rows, parents)  # they count their children
+    lines = [(row[0], row[1]) for row in waiting]
+    return SweepList(listed, [(row[0], row[1]) for row in pools], more or left, pressed, retiring, lines)
 
 
 def list_retiring(rows: Rows, limit: int, slot: Slot, limits: Limits, pressed: bool) -> Script[tuple[list[Key], bool]]:
@@ -168,16 +214,22 @@ def list_retiring(rows: Rows, limit: int, slot: Slot, limits: Limits, pressed: b
     holds = [hold for *_, hold in sorted(found, key=lambda one: (one[0], one[1], one[2].tenant))]
     # for room, as many as there must be: those that the batch names are left out yet
     max_legs = MAX_SLOT if pressed else limits.max_due
-    listed, more = portion(((hold.key, len(hold.legs)) for hold in holds), limit, max_legs)
-    rows.holds.update({hold.key: hold for hold in holds[: len(listed)]})
+    listed, more = portion(((hold.key, len(hold.pools)) for hold in holds), limit, max_legs)
+    for hold in holds[: len(listed)]:
+        rows.add_hold(hold)
     return listed, more
 
 
 def load_pools_of(rows: Rows, holds: Iterable[Key], limits: Limits, slot: Slot) -> Script[None]:
-    """The pools behind these holds' legs; a hold that may be pruned touches none, as in the core's own `touched`."""
+    """The pools of these holds; a hold that may be pruned touches none, as in the core's own `touched`."""
     found = [rows.holds[key] for key in holds if key in rows.holds]
     alive = [hold for hold in found if not prunable(hold, limits, slot)]
-    wanted = {(hold.tenant, leg.pool) for hold in alive for leg in hold.legs} - rows.pools.keys()
+    yield from load_pools(rows, {(hold.tenant, name) for hold in alive for name in hold.pools})
+
+
+def load_pools(rows: Rows, keys: set[Key]) -> Script[None]:
+    """Those of these pools that are not loaded yet."""
+    wanted = keys - rows.pools.keys()
     if not wanted:
         return
     statements = by_keys("load_pool", "load_pools", wanted)
@@ -202,12 +254,41 @@ def load_due(rows: Rows, slot: Slot, horizon: Slot, limit: int) -> Script[dict[K
         statements.append(Statement("load_due", (*key, own, horizon, -1)))
     answers = yield tuple(statements)
     due = {key: [*answers[2 * index], *answers[2 * index + 1]] for index, key in enumerate(keys)}
-    behind = {(key[0], hold) for key, legs in due.items() for _, hold in legs} - rows.holds.keys()
-    if behind:
-        answers = yield tuple(by_keys("load_hold", "load_holds", behind))
-        for answer in answers:
-            rows.add("load_holds", answer)
+    yield from load_holds(rows, {(key[0], hold) for key, legs in due.items() for _, hold in legs})
     return cast(dict[Key, list[DueLeg]], due)
+
+
+def load_holds(rows: Rows, keys: set[Key]) -> Script[None]:
+    """Those of these holds that are not loaded yet."""
+    wanted = keys - rows.holds.keys()
+    if not wanted:
+        return
+    answers = yield tuple(by_keys("load_hold", "load_holds", wanted))
+    for answer in answers:
+        rows.add("load_holds", answer)
+
+
+def load_lines(
+    rows: Rows, groups: Sequence[Group], due: dict[Key, list[DueLeg]], limits: Limits, swept: SweepList
+) -> Script[LoadLine]:
+    """The front of the lines at the loaded pools, and the holds that wait there."""
+    ending = [rows.holds[key] for key in swept.holds]
+    wanted = lines_to_load(groups, rows.pools, rows.holds, due, limits, ending)
+    answers = yield tuple(Statement("load_line", (*key, load.most, load.limit + 1)) for key, load in wanted.items())
+    fronts: dict[Key, FrontOfLine] = {}
+    for (key, load), answer in zip(wanted.items(), answers, strict=True):
+        fronts[key] = FrontOfLine([hold for (hold,) in answer[: load.limit]], len(answer) > load.limit)
+    yield from load_holds(rows, {(key[0], hold) for key, front in fronts.items() for hold in front.holds})
+    return lambda pool: fronts.get(pool, NOBODY)
+
+
+def load_tallies(keys: set[TallyKey]) -> Script[dict[TallyKey, Tally]]:
+    """These tallies, in one statement per tenant."""
+    tenants: dict[str, list[tuple[str, str]]] = {}
+    for tenant, pool, account in keys:
+        tenants.setdefault(tenant, []).append((pool, account))
+    answers = yield tuple(Statement("load_tallies", (tenant, keys_json(names))) for tenant, names in tenants.items())
+    return {row[:3]: tally_of(row) for answer in answers for row in answer}
 
 
 def _bounded(limits: Limits) -> bool:

@@ -180,9 +180,9 @@ def migrate(driver: Driver, path: str, limits: Limits, now: Slot) -> None:
             f"cannot open {path}: its schema is version {version}, this release knows {steps[-1][0]}; "
             f"use a release at least as new as the one that wrote it"
         )
-    for number, name, text in steps:
-        if number > version:
-            _step(driver, number, name, text, limits, now)
+    for step in steps:
+        if step[0] > version:
+            _step(driver, path, step, limits, now)
 
 
 def present_version(driver: Driver, path: str) -> int:
@@ -202,12 +202,28 @@ def present_version(driver: Driver, path: str) -> int:
         ) from error
 
 
-def _step(driver: Driver, number: int, name: str, text: str, limits: Limits, now: Slot) -> None:
+TREES: Final = 6
+"""The migration from which on an id with // names a child of another pool."""
+
+
+def check_ids(driver: Driver, path: str) -> None:
+    """A pool from before, with such an id, has no parent that counts it and its units."""
+    for (name,) in driver.ask("find_path"):
+        raise EngineError(
+            f"cannot open {path}: since this release, an id with // names a pool below another one, and its pool {name!r} "
+            f"was created before; remove it with the release that created it, and create it anew under another id"
+        )
+
+
+def _step(driver: Driver, path: str, step: tuple[int, str, str], limits: Limits, now: Slot) -> None:
+    number, name, text = step
     driver.tell("begin immediate")
     try:
         if not driver.ask("has_version_table")[0][0]:
             driver.ask("create_version_table")
         if driver.ask("schema_version")[0][0] in (None, *range(number)):  # else another process was faster
+            if number == TREES:
+                check_ids(driver, path)
             for statement in split(text):
                 driver.tell(statement)
             if number == 1:

@@ -14,6 +14,8 @@ from types import TracebackType
 from typing import Any, Final, NoReturn, Self, TypeVar
 
 from ...core.commands import Group
+from ...core.model import Key
+from ...core.outcomes import Outcome, Position
 from ...errors import EngineError, OutcomeUnknown
 from ..port import Applied, Lent
 from .caller_transaction import run_in_caller_transaction
@@ -64,14 +66,31 @@ class _OwnTransaction:
         self.written = 0
 
     def apply(self, groups: Sequence[Group]) -> Applied:
-        """In a savepoint of its own, like any call in a caller's transaction."""
+        """In a savepoint of its own, like any call in a caller's transaction. Groups that were put off are applied at once: there is
+        no other transaction for them."""
+        outcomes: list[list[Outcome]] = [[] for _ in groups]
+        positions: list[list[Position | None]] = [[] for _ in groups]
+        unfed: set[Key] = set()
+        left = list(range(len(groups)))
+        while True:
+            ran = self._run([groups[index] for index in left])
+            assert ran.outcomes is not None
+            for index, answers, places in zip(left, ran.outcomes, ran.positions, strict=True):
+                outcomes[index], positions[index] = answers, places
+            unfed.update(ran.unfed)
+            left = [left[index] for index in sorted(ran.put_off)]
+            if not left:
+                return Applied(
+                    outcomes, ran.last_seq, self.written > 0, positions=positions, unfed=tuple(sorted(unfed))
+                )
+
+    def _run(self, groups: Sequence[Group]) -> ScriptResult:
         ran = run_in_caller_transaction(
             self.tx, self._writer.path, self._writer.identity, self._make(groups), self._on_statement
         )
-        assert ran.outcomes is not None
         self.committed_row = ran.committed_row or self.committed_row
         self.written += ran.written
-        return Applied(ran.outcomes, ran.last_seq, ran.written > 0, positions=ran.positions)
+        return ran
 
 
 def lend(writer: Writer, seconds: float, make: Make, on_statement: OnStatement | None, work: Callable[[Lent], T]) -> T:

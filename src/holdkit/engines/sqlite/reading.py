@@ -11,18 +11,17 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import starmap
 from threading import Lock
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import msgspec
 
-from ...core.model import Key, Limits, Pool, Record, Slot, State, StoredHold
+from ...core.model import Record, Slot, State, StoredHold
 from ...core.pages import Page, hold_bytes, page_of, record_bytes
 from ...core.reading import (
-    NOTHING_ON_POOL,
     ROW_BYTES,
+    CountAhead,
     CountEntries,
     CountRows,
-    DueOnPool,
     EntryCount,
     FindAvailable,
     FindEnds,
@@ -38,6 +37,8 @@ from ...core.reading import (
     ListPools,
     ListRecords,
     ListTenants,
+    ListUsage,
+    NextDeadline,
     Query,
     ReadClock,
     ReadGeneration,
@@ -47,16 +48,25 @@ from ...core.reading import (
     RowCount,
     Survey,
     TakeSurvey,
-    beyond,
     row_bytes,
     seen_hold,
-    seen_pool,
 )
 from ...errors import EngineError
 from ..whole_journal import find_touching, written
 from .driver import Driver, Row
 from .opening import connect, error_from_sqlite
-from .rows import GENERATION, hold_of, keys_json, pool_of, record_of
+from .pool_reading import (
+    At,
+    by_tenant,
+    count_waiting_before,
+    find_available,
+    find_pool,
+    find_pools,
+    list_pools,
+    list_usage,
+    next_deadline,
+)
+from .rows import GENERATION, hold_of, record_of
 
 KEPT = 8
 """Idle connections kept for the next read."""
@@ -120,65 +130,18 @@ class Readers:
             driver.connection.close()
 
 
-class At(NamedTuple):
-    """The connection and the slot at which a query is answered."""
-
-    driver: Driver
-    limits: Limits
-    now: Slot
-
-
 def answer(at: At, query: Query[Any]) -> Any:
     """Answer any query."""
     return _ANSWERS[type(query)](at, query)
 
 
-def _pool(row: Row) -> Pool:
-    return seen_pool(pool_of(row), DueOnPool(row[16]) if row[16] else NOTHING_ON_POOL)
-
-
-def find_pool(at: At, query: FindPool) -> Pool | None:
-    """One pool, due legs counted as returned."""
-    rows = at.driver.ask("read_pool", (*query.key, at.now))
-    return _pool(rows[0]) if rows else None
-
-
-def find_pools(at: At, query: FindPools) -> list[Pool | None]:
-    """Several pools, in the order asked."""
-    found: dict[Key, Pool] = {}
-    for tenant, names in _by_tenant(query.keys):
-        for row in at.driver.ask("read_pools_by_id", (tenant, names, at.now)):
-            found[row[0], row[1]] = _pool(row)
-    return [found.get(key) for key in query.keys]
-
-
-def _by_tenant(keys: Sequence[Key]) -> list[tuple[str, str]]:
-    return [(tenant, keys_json([name for its, name in keys if its == tenant])) for tenant in {key[0] for key in keys}]
-
-
-def find_available(at: At, query: FindAvailable) -> bytes:
-    """Which of these pools have a unit left."""
-    found = set(at.driver.ask("read_available", (query.tenant, keys_json(query.pools), at.now)))
-    return bytes([(index,) in found for index in range(len(query.pools))])
-
-
-_BEHIND_ALL_TEXT: Final = b""  # SQLite sorts every blob behind every text
-
-
-def list_pools(at: At, query: ListPools) -> list[Pool]:
-    """A page of pools by id."""
-    name = "read_pools"
-    parameters: dict[str, Any] = {
-        "tenant": query.tenant, "after": query.after, "lower": max(query.after, query.prefix),
-        "upper": beyond(query.prefix) or _BEHIND_ALL_TEXT, "now": at.now,
-        "reserved": query.prefix.startswith("~"), "limit": query.limit, "archived": query.archived}  # fmt: skip
-    if query.entity is not None:
-        name, parameters = "read_pools_of_entity", {**parameters, "entity": query.entity}
-    return [_pool(row) for row in at.driver.ask(name, parameters)]
+def _slot(row: Row, at: At) -> Slot:
+    """The latest of the clock and the last slots of a hold's pools."""
+    return max(at.now, row[23] or at.now, row[24] or at.now)
 
 
 def _hold(row: Row, at: At) -> StoredHold | None:
-    return seen_hold(hold_of(row), at.limits, max(at.now, row[18] or at.now))
+    return seen_hold(hold_of(row), at.limits, _slot(row, at))
 
 
 def find_hold(at: At, query: FindHold) -> StoredHold | None:
@@ -189,7 +152,7 @@ def find_hold(at: At, query: FindHold) -> StoredHold | None:
 
 def find_holds(at: At, query: FindHolds) -> list[StoredHold | None]:
     """Several holds, in the order asked."""
-    rows = [row for some in _by_tenant(query.keys) for row in at.driver.ask("read_holds_by_id", some)]
+    rows = [row for some in by_tenant(query.keys) for row in at.driver.ask("read_holds_by_id", some)]
     found = {(row[0], row[1]): _hold(row, at) for row in rows}
     return [found.get(key) for key in query.keys]
 
@@ -201,7 +164,7 @@ def list_holds(at: At, query: ListHolds) -> Page[StoredHold]:
     parameters["state"] = query.state and query.state.value
     if query.entity is not None:
         name, parameters = "read_holds_of_entity", {**parameters, "entity": query.entity}
-    elif query.pool is not None and query.state is State.HELD:
+    elif query.pool is not None and query.state in (State.HELD, State.WAITING):
         name = "read_holds_of_pool"
         parameters = {"tenant": query.tenant, "after": query.after, "pool": query.pool, "now": at.now}
     return page_of(_wanted(at.driver.each(name, parameters), query, at), hold_bytes, query.limit, query.max_bytes)
@@ -214,6 +177,15 @@ def _wanted(rows: Iterable[Row], query: ListHolds, at: At) -> Iterator[StoredHol
             continue
         if query.pool is None or any(leg.pool == query.pool for leg in hold.legs):
             yield hold
+
+
+def count_ahead(at: At, query: CountAhead) -> int | None:
+    """How many wait in front of a hold; None if it does not wait."""
+    rows = at.driver.ask("read_hold", query.key)
+    hold = _hold(rows[0], at) if rows else None
+    if hold is None or hold.state is not State.WAITING:
+        return None
+    return count_waiting_before(at, hold, _slot(rows[0], at), query.limit)
 
 
 def find_record(at: At, query: FindRecord) -> Record | None:
@@ -333,6 +305,9 @@ _ANSWERS: Final[dict[type[Any], Callable[[At, Any], Any]]] = {
     FindHold: find_hold,
     FindHolds: find_holds,
     ListHolds: list_holds,
+    CountAhead: count_ahead,
+    NextDeadline: next_deadline,
+    ListUsage: list_usage,
     FindRecord: find_record,
     ReadClock: read_clock,
     ReadGeneration: read_generation,

@@ -15,7 +15,7 @@ from ..whole_journal import Progress
 from .audit import Audit, verify
 from .driver import Driver, Row, Script, Statement
 from .loading import gather
-from .rows import entry_rows, new_generation, new_hold_row, new_pool_row, record_row
+from .rows import entry_rows, leg_row, new_generation, new_hold_row, new_pool_row, record_row, tally_row
 from .script import ScriptResult
 from .writing import write_back
 
@@ -58,7 +58,9 @@ def rows_of(repaired: RepairedRows, journal: list[Row]) -> list[Statement]:
             [new_hold_row(hold, int(hold.open)) for hold in repaired.holds.values() if hold is not None],
         ),
         ("delete_legs", [*repaired.legs]),
-        ("insert_legs", [(*key, leg.units) for key, leg in repaired.legs.items() if leg is not None]),
+        ("put_whole_legs", [leg_row(key, leg) for key, leg in repaired.legs.items() if leg is not None]),
+        ("delete_tallies", [*repaired.tallies]),
+        ("put_tallies", [tally_row(key, tally) for key, tally in repaired.tallies.items() if tally is not None]),
         ("delete_records", [*repaired.records]),
         ("put_records", [record_row(record) for record in repaired.records.values() if record is not None]),
         ("delete_floor", [(tenant,) for tenant in repaired.fence_floors]),

@@ -12,30 +12,33 @@ from typing import Any, Final
 
 import msgspec
 
+from ...core.audit_rows import LegKey
 from ...core.codec import decode_outcome, encode_outcome
 from ...core.entries import Entry
 from ...core.ladders.retiring import keeping
 from ...core.model import HeldLeg, Pool, Record, State, StoredHold
 from ...core.outcomes import Operation
+from ...core.outstanding import Level, OpenLeg, Tally, TallyKey
 from .driver import Row
 
 _legs: Final = msgspec.json.Decoder(tuple[HeldLeg, ...])
+_levels: Final = msgspec.json.Decoder(tuple[Level, ...])
 _encode: Final = msgspec.json.Encoder().encode
 _STATES: Final = {state.value: state for state in State}
 # sqlite3 binds exact str and int several times faster than enums and booleans: rows are made of these only.
 _WORDS: Final = {state: state.value for state in State}
 
 
-def keys_json(ids: Sequence[str]) -> str:
-    """Ids for `json_each`."""
+def keys_json(ids: Sequence[Any]) -> str:
+    """Ids for `json_each`, or lists of their parts."""
     return _encode(ids).decode()
 
 
 def pool_of(row: Row) -> Pool:
     """tenant, id, total, held, consumed, fence, slot, version, on_demand, label, closes, holder, entity, archived,
-    loose, floor."""
+    loose, floor, waiting, last_number, children, per_account, line."""
     return Pool(row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7], bool(row[8]), row[9], row[10], row[11],
-                row[12], bool(row[13]), row[14], row[15])  # fmt: skip
+                row[12], bool(row[13]), row[14], row[15], row[16], row[17], row[18], row[19], row[20])  # fmt: skip
 
 
 def pool_row(pool: Pool) -> Row:
@@ -54,18 +57,20 @@ def labelled_pool_row(pool: Pool) -> Row:
 def new_pool_row(pool: Pool) -> Row:
     """For `insert_pools`."""
     return (*pool_row(pool), pool.label, pool.closes, pool.holder, pool.entity, 1 if pool.archived else 0,
-            pool.floor)  # fmt: skip
+            pool.floor, pool.waiting, pool.last_number, pool.children, pool.per_account, pool.line)  # fmt: skip
 
 
 def pool_terms_row(pool: Pool) -> Row:
     """For `update_pool_terms`."""
-    return (pool.closes, 1 if pool.archived else 0, pool.tenant, pool.id)
+    return (pool.closes, 1 if pool.archived else 0, pool.waiting, pool.last_number, pool.children, pool.per_account,
+            pool.tenant, pool.id)  # fmt: skip
 
 
 def hold_of(row: Row) -> StoredHold:
     """The columns in the order of `StoredHold`'s fields."""
     return StoredHold(row[0], row[1], _legs.decode(row[2]), row[3], row[4], row[5], row[6], _STATES[row[7]], row[8],
-                      row[9], row[10], row[11], row[12], row[13], row[14], row[15], row[16], row[17])  # fmt: skip
+                      row[9], row[10], row[11], row[12], row[13], row[14], row[15], row[16], row[17], row[18],
+                      () if row[19] is None else _levels.decode(row[19]), row[20], row[21], row[22])  # fmt: skip
 
 
 def kept_row(hold: StoredHold) -> tuple[int | None, int | None]:
@@ -78,7 +83,12 @@ def new_hold_row(hold: StoredHold, open_: int) -> Row:
     """For `insert_whole_holds` and `replace_holds`."""
     return (hold.tenant, hold.id, _encode(hold.legs).decode(), hold.owner_hash, hold.held_at, hold.fence, hold.actor,
             hold.correlation_id, hold.metadata, _WORDS[hold.state], hold.deadline, open_, hold.ended_at, hold.entity,
-            hold.reason, hold.last_op, hold.version, hold.returned_at, hold.closes, *kept_row(hold))  # fmt: skip
+            hold.reason, hold.last_op, hold.version, hold.returned_at, hold.closes, *kept_row(hold), hold.account,
+            _above(hold), hold.joined_at, hold.number, hold.offer_ttl)  # fmt: skip
+
+
+def _above(hold: StoredHold) -> str | None:
+    return _encode(hold.above).decode() if hold.above else None
 
 
 def held_row(hold: StoredHold, open_: int) -> Row:
@@ -92,6 +102,32 @@ def changed_hold_row(hold: StoredHold, open_: int) -> Row:
     """For `update_holds`."""
     return (_encode(hold.legs).decode(), _WORDS[hold.state], hold.deadline, open_, hold.ended_at, hold.entity,
             hold.reason, hold.last_op, hold.version, hold.returned_at, *kept_row(hold), hold.tenant, hold.id)  # fmt: skip
+
+
+def whole_changed_hold_row(hold: StoredHold, open_: int) -> Row:
+    """For `update_whole_holds`."""
+    row = changed_hold_row(hold, open_)
+    return (*row[:-2], hold.held_at, hold.fence, _above(hold), *row[-2:])
+
+
+def leg_of(row: Row) -> OpenLeg:
+    """tenant, pool, deadline, hold, units, waiting, number, account."""
+    return OpenLeg(row[4], row[5], row[6], row[7])
+
+
+def leg_row(key: LegKey, leg: OpenLeg) -> Row:
+    """For `put_whole_legs`."""
+    return (*key, leg.units, leg.waiting, leg.number, leg.account)
+
+
+def tally_of(row: Row) -> Tally:
+    """tenant, pool, account, used, loose."""
+    return Tally(row[2], row[3], row[4])
+
+
+def tally_row(key: TallyKey, tally: Tally) -> Row:
+    """For `put_tallies`."""
+    return (*key, tally.used, tally.loose)
 
 
 def entry_rows(entries: Iterable[Entry], first_seq: int) -> list[Row]:

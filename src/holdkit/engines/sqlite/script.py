@@ -15,7 +15,7 @@ from ...core.commands import Group, Sweep
 from ...core.decide import SweepList, decide_groups
 from ...core.ladders.expiry import backlog, return_backlog
 from ...core.limits import LIMITS_KEY
-from ...core.model import Limits, Slot
+from ...core.model import Key, Limits, Slot
 from ...core.needs import Needs, needs
 from ...core.outcomes import Outcome, Position
 from ...core.table_bounds import overflow, retirements, spare, unnamed
@@ -44,6 +44,8 @@ class ScriptResult(Struct):
     """The journal position of each outcome."""
     put_off: frozenset[int] = frozenset()
     """Groups, by index, that are left for the next transaction."""
+    unfed: tuple[Key, ...] = ()
+    """Pools with units left to offer to those who wait there."""
 
 
 class RetryState(Struct):
@@ -59,10 +61,17 @@ class RetryState(Struct):
 
 
 def apply_script(
-    groups: Sequence[Group], clock: Clock, stored: StoredLimits, retry_state: RetryState, write_always: bool = False
+    groups: Sequence[Group],
+    clock: Clock,
+    stored: StoredLimits,
+    retry_state: RetryState,
+    write_always: bool = False,
+    *,
+    may_offer: bool = True,
 ) -> Script[ScriptResult]:
     """Apply the groups in order. If another process has changed the limits, this run only adopts them.
 
+    `may_offer`: whether units are offered to those who wait; not in a caller's transaction, for an offer could end before its commit.
     `write_always`: write something in any case, so that this commit overwrites in the WAL what a failed commit has left there."""
     need = needs(groups)
     slot, limits = clock(), stored.in_force
@@ -70,7 +79,7 @@ def apply_script(
         ran = yield from make_room(need, slot, stored, retry_state)
         if ran is not None:
             return ran
-    loaded_batch = yield from gather(need, slot, limits)
+    loaded_batch = yield from gather(need, slot, limits, groups=groups, may_offer=may_offer)
     if loaded_batch.version != limits.version:
         return (yield from take_over(stored, retry_state))
     view = View(loaded_batch.loaded)
@@ -82,6 +91,8 @@ def apply_script(
     ran.outcomes, ran.positions = outcomes, positions_of(outcomes, view.numbers)
     if view.put_off:
         ran.put_off = groups_put_off(view, groups, outcomes)
+    if view.unfed:
+        ran.unfed = tuple(sorted(view.unfed))
     if write_always and not ran.written:
         yield (Statement("put_setting", setting_row("scrubbed", slot)),)
         ran.written = 1

@@ -1,6 +1,6 @@
 """Writing back: the difference between what was loaded and what the batch left, as bulk statements.
 
-Writes pools, holds, outstanding legs, journal, operations, records and the fence floors, and prunes a little. Decides
+Writes pools, holds, outstanding legs, tallies, journal, operations, records and the fence floors, and prunes a little. Decides
 nothing; reads nothing.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ...core.model import Limits, Slot, State, StoredHold
+from ...core.model import Limits, Pool, Slot, State, StoredHold
 from ...core.retention import retired_until
 from ...core.view import View
 from .driver import Row, Statement
@@ -18,12 +18,15 @@ from .rows import (
     entry_rows,
     held_row,
     labelled_pool_row,
+    leg_row,
     new_hold_row,
     new_pool_row,
     operation_row,
     pool_row,
     pool_terms_row,
     record_row,
+    tally_row,
+    whole_changed_hold_row,
 )
 
 PRUNE_FEW = 20
@@ -40,9 +43,11 @@ class HoldWrites(NamedTuple):
     born: list[Row]
     born_again: list[Row]
     changed: list[Row]
+    whole_changed: list[Row]
     legs_gone: list[Row]
     legs_born: list[Row]
     legs: list[Row]
+    whole_legs: list[Row]
 
 
 def write_back(view: View) -> list[Statement]:
@@ -52,6 +57,14 @@ def write_back(view: View) -> list[Statement]:
         statements += _pools(view)
     if view.holds.changed:
         statements += _holds(view)
+    if view.tallies.changed:
+        tallies = view.tallies.changed.items()
+        statements += _put_and_delete(
+            "put_tallies",
+            [tally_row(key, tally) for key, tally in tallies if tally is not None],
+            "delete_tallies",
+            [key for key, tally in tallies if tally is None],
+        )
     if view.entries:
         statements.append(Statement("insert_journal", entry_rows(view.entries, view.loaded.next_seq), many=True))
     if view.operations.changed:
@@ -60,12 +73,14 @@ def write_back(view: View) -> list[Statement]:
     if view.records.changed:
         put = [record_row(row) for row in view.records.changed.values() if row is not None]
         gone = [key for key, row in view.records.changed.items() if row is None]
-        statements += [
-            Statement(name, rows, many=True) for name, rows in (("put_records", put), ("delete_records", gone)) if rows
-        ]
+        statements += _put_and_delete("put_records", put, "delete_records", gone)
     if view.raised_floors:
         statements.append(Statement("raise_floor", [*view.raised_floors.items()], many=True))
     return statements
+
+
+def _put_and_delete(put: str, rows: list[Row], delete: str, gone: list[Row]) -> list[Statement]:
+    return [Statement(name, each, many=True) for name, each in ((put, rows), (delete, gone)) if each]
 
 
 def _pools(view: View) -> list[Statement]:
@@ -89,7 +104,7 @@ def _pools(view: View) -> list[Statement]:
                 moved.append(pool_row(pool))
             else:
                 labelled.append(labelled_pool_row(pool))
-            if (before.closes, before.archived) != (pool.closes, pool.archived):
+            if not _same_terms(before, pool):
                 options.append(pool_terms_row(pool))
     named = (
         ("delete_pools", gone),
@@ -101,12 +116,27 @@ def _pools(view: View) -> list[Statement]:
     return [Statement(name, rows, many=True) for name, rows in named if rows]
 
 
+def _same_terms(before: Pool, after: Pool) -> bool:
+    return (
+        before.waiting == after.waiting
+        and before.last_number == after.last_number
+        and before.children == after.children
+        and before.closes == after.closes
+        and before.archived is after.archived
+        and before.per_account == after.per_account
+    )
+
+
 def _holds(view: View) -> list[Statement]:
-    writes = HoldWrites([], [], [], [], [], [], [], [])
+    writes = HoldWrites([], [], [], [], [], [], [], [], [], [])
     before = view.loaded.holds
     for key, hold in view.holds.changed.items():
         if hold is not None:
-            _hold(writes, before.get(key), hold)
+            was = before.get(key)
+            if _plain(hold) and (was is None or _plain(was)):
+                _hold(writes, was, hold)
+            else:
+                _whole_hold(writes, was, hold)
         elif key in before:
             writes.gone.append(key)
     named = zip(
@@ -116,9 +146,11 @@ def _holds(view: View) -> list[Statement]:
             "insert_whole_holds",
             "replace_holds",
             "update_holds",
+            "update_whole_holds",
             "delete_legs",
             "insert_legs",
             "put_legs",
+            "put_whole_legs",
         ),
         writes,
         strict=True,
@@ -126,8 +158,30 @@ def _holds(view: View) -> list[Statement]:
     return [Statement(name, rows, many=True) for name, rows in named if rows]
 
 
+def _plain(hold: StoredHold) -> bool:
+    """Whether the hold has no account, never waited, and has its units on the pools of its legs only: the usual case."""
+    return hold.account is None and hold.number is None and not hold.above
+
+
+def _whole_hold(writes: HoldWrites, before: StoredHold | None, after: StoredHold) -> None:
+    """Any other hold, and its outstanding legs."""
+    key, deadline = after.key, after.leg_deadline
+    stored = {} if before is None else {(pool, before.leg_deadline): leg for pool, leg in before.open_legs()}
+    for pool, leg in after.open_legs():
+        if stored.pop((pool, deadline), None) != leg:
+            writes.whole_legs.append(leg_row((key[0], pool, deadline, key[1]), leg))
+    writes.legs_gone.extend((key[0], pool, stored_under, key[1]) for pool, stored_under in stored)
+    is_open = 1 if after.open else 0
+    if before is None:
+        writes.born.append(new_hold_row(after, is_open))
+    elif before.same_life(after):
+        writes.whole_changed.append(whole_changed_hold_row(after, is_open))
+    else:
+        writes.born_again.append(new_hold_row(after, is_open))
+
+
 def _hold(writes: HoldWrites, before: StoredHold | None, after: StoredHold) -> None:
-    """One hold and its outstanding legs."""
+    """One plain hold and its outstanding legs."""
     tenant, hold_id, deadline = after.tenant, after.id, after.leg_deadline
     is_open = 0
     if before is None:

@@ -7,18 +7,18 @@ select seq, tenant, subject, body, crc from holdkit_journal where seq > ? order 
 -- name: audit_pools
 -- every pool, and the column that is derived
 select tenant, id, total, held, consumed, fence, slot, version, on_demand, label, closes, holder, entity, archived,
-       loose, floor, over
+       loose, floor, waiting, last_number, children, per_account, line, over
 from holdkit_pools order by tenant, id
 
 -- name: audit_holds
 -- every hold, and the column that is derived
 select tenant, id, legs, owner_hash, held_at, fence, deadline, state, entity, ended_at, reason, actor, correlation_id,
-       metadata, last_op, version, returned_at, closes, open, kept, kept_from
+       metadata, last_op, version, returned_at, closes, account, above, joined_at, number, offer_ttl, open, kept, kept_from
 from holdkit_holds order by tenant, id
 
 -- name: audit_legs
--- every outstanding leg
-select tenant, pool, deadline, hold, units from holdkit_legs order by tenant, pool, deadline, hold
+-- every outstanding leg, and every place in a line
+select tenant, pool, deadline, hold, units, waiting, number, account from holdkit_legs order by tenant, pool, deadline, hold
 
 -- name: audit_operations
 -- every remembered answer with its checksum
@@ -27,6 +27,10 @@ select tenant, id, fingerprint, until, outcome, seq, crc from holdkit_operations
 -- name: audit_records
 -- every record
 select tenant, kind, id, body, version, slot from holdkit_records order by tenant, kind, id
+
+-- name: audit_tallies
+-- every tally
+select tenant, pool, account, used, loose from holdkit_tallies order by tenant, pool, account
 
 -- name: audit_floors
 -- every tenant's fence floor

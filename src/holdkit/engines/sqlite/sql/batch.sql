@@ -10,29 +10,32 @@ select (select max(seq) from holdkit_journal),
 -- name: load_pool
 -- one pool; its earliest deadline says whether due legs must be asked for at all
 select tenant, id, total, held, consumed, fence, slot, version, on_demand, label, closes, holder, entity, archived,
-       loose, floor,
-       case when held then (select min(l.deadline) from holdkit_legs l where l.tenant = p.tenant and l.pool = p.id) end
+       loose, floor, waiting, last_number, children, per_account, line,
+       case when held or waiting
+            then (select min(l.deadline) from holdkit_legs l where l.tenant = p.tenant and l.pool = p.id) end
 from holdkit_pools p
 where tenant = ? and id = ?
 
 -- name: load_pools
 -- the same for many: one statement, whatever their number
 select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand, p.label, p.closes, p.holder,
-       p.entity, p.archived, p.loose, p.floor,
-       case when p.held then (select min(l.deadline) from holdkit_legs l where l.tenant = p.tenant and l.pool = p.id) end
+       p.entity, p.archived, p.loose, p.floor, p.waiting, p.last_number, p.children, p.per_account, p.line,
+       case when p.held or p.waiting
+            then (select min(l.deadline) from holdkit_legs l where l.tenant = p.tenant and l.pool = p.id) end
 from json_each(?2) k cross join holdkit_pools p on p.tenant = ?1 and p.id = k.value
 
 -- name: load_hold
 -- one hold, or none: for a new one this is the check that its id is free
 select tenant, id, legs, owner_hash, held_at, fence, deadline, state, entity, ended_at, reason, actor, correlation_id,
-       metadata, last_op, version, returned_at, closes
+       metadata, last_op, version, returned_at, closes, account, above, joined_at, number, offer_ttl
 from holdkit_holds
 where tenant = ? and id = ?
 
 -- name: load_holds
 -- the same for many
 select h.tenant, h.id, h.legs, h.owner_hash, h.held_at, h.fence, h.deadline, h.state, h.entity, h.ended_at, h.reason,
-       h.actor, h.correlation_id, h.metadata, h.last_op, h.version, h.returned_at, h.closes
+       h.actor, h.correlation_id, h.metadata, h.last_op, h.version, h.returned_at, h.closes, h.account, h.above, h.joined_at,
+       h.number, h.offer_ttl
 from json_each(?2) k cross join holdkit_holds h on h.tenant = ?1 and h.id = k.value
 
 -- name: load_operation
@@ -59,10 +62,44 @@ where tenant = ? and pool = ? and deadline > ? and deadline <= ?
 order by deadline, hold
 limit ?
 
+-- name: load_line
+-- those in front of one pool's line who ask for no more than so much, straight off holdkit_legs_line
+select hold from holdkit_legs
+where tenant = ? and pool = ? and number > 0 and waiting <= ?
+order by number
+limit ?
+
+-- name: load_tallies
+-- what accounts use of pools: asked only where a command or a loaded hold names an account
+select t.tenant, t.pool, t.account, t.used, t.loose
+from json_each(?2) k cross join holdkit_tallies t on t.tenant = ?1 and t.pool = k.value ->> 0 and t.account = k.value ->> 1
+
+-- name: load_waiting_pools
+-- pools whose line could be fed: whoever is in front of it and not due (of some lines, one of the first so many) asks for no more
+-- than is available. The others would fill the list of every sweep
+select tenant, id, total, held, consumed, fence, slot, version, on_demand, label, closes, holder, entity, archived,
+       loose, floor, waiting, last_number, children, per_account, line, null
+from holdkit_pools p
+where waiting > 0 and not archived and total > held + consumed
+  and total - held - consumed >=
+      case line when 'skip' then
+          (select min(f.waiting) from (select l.waiting from holdkit_legs l
+                                       where l.tenant = p.tenant and l.pool = p.id and l.number > 0 and l.waiting <= p.total
+                                         and l.deadline > max(p.slot, ?1)
+                                       order by l.number limit ?2) f)
+      else
+          (select l.waiting from holdkit_legs l
+           where l.tenant = p.tenant and l.pool = p.id and l.number > 0 and l.waiting <= p.total
+             and l.deadline > max(p.slot, ?1)
+           order by l.number limit 1)
+      end
+order by tenant, id
+limit ?3
+
 -- name: load_sweep
 -- the holds with due legs anywhere, earliest deadline first, straight off holdkit_holds_due
 select tenant, id, legs, owner_hash, held_at, fence, deadline, state, entity, ended_at, reason, actor, correlation_id,
-       metadata, last_op, version, returned_at, closes
+       metadata, last_op, version, returned_at, closes, account, above, joined_at, number, offer_ttl
 from holdkit_holds
 where open and deadline is not null and deadline <= ?
 order by deadline, id
@@ -71,7 +108,7 @@ limit ?
 -- name: load_retiring
 -- ended holds whose units are consumed, kept under a rule since a slot or longer, straight off holdkit_holds_kept
 select tenant, id, legs, owner_hash, held_at, fence, deadline, state, entity, ended_at, reason, actor, correlation_id,
-       metadata, last_op, version, returned_at, closes, kept_from
+       metadata, last_op, version, returned_at, closes, account, above, joined_at, number, offer_ttl, kept_from
 from holdkit_holds
 where kept = ? and kept_from <= ?
 order by kept_from, id
@@ -80,16 +117,16 @@ limit ?
 -- name: load_empty_pools
 -- on-demand pools that are empty, straight off holdkit_pools_empty
 select tenant, id, total, held, consumed, fence, slot, version, on_demand, label, closes, holder, entity, archived,
-       loose, floor, null
+       loose, floor, waiting, last_number, children, per_account, line, null
 from holdkit_pools
-where on_demand and held = 0 and consumed = 0 and label is null and closes is null and not archived
+where on_demand and held = 0 and consumed = 0 and label is null and closes is null and not archived and children = 0
 order by tenant, id
 limit ?
 
 -- name: load_rested_pools
 -- labelled ones that have been empty since a slot or longer, straight off holdkit_pools_resting
 select tenant, id, total, held, consumed, fence, slot, version, on_demand, label, closes, holder, entity, archived,
-       loose, floor, null
+       loose, floor, waiting, last_number, children, per_account, line, null
 from holdkit_pools
 where label is not null and closes is null and on_demand and held = 0 and consumed = 0 and not archived and slot <= ?
 order by slot, tenant, id
@@ -98,7 +135,7 @@ limit ?
 -- name: load_closed_pools
 -- those whose window is over, straight off holdkit_pools_closing
 select tenant, id, total, held, consumed, fence, slot, version, on_demand, label, closes, holder, entity, archived,
-       loose, floor, null
+       loose, floor, waiting, last_number, children, per_account, line, null
 from holdkit_pools
 where closes is not null and not archived and closes <= ? and held = 0
 order by closes, tenant, id
@@ -110,10 +147,10 @@ select count(*) from holdkit_pools
 
 -- name: count_live_holds
 -- asked only where max_holds is set
-select count(*) from holdkit_holds where state = 'held' and (deadline is null or deadline > ?)
+select count(*) from holdkit_holds where (state = 'held' or state = 'waiting') and (deadline is null or deadline > ?)
 
 -- name: count_unended_holds
--- asked only where a bound is set: what only a sweep, a confirm or a release can end
+-- asked only where a bound is set: what only a sweep, a confirm or a release can end. (Those who wait are open)
 select count(*) from holdkit_holds where state = 'held' or open
 
 -- name: count_consumed_holds
@@ -131,8 +168,8 @@ select count(*) from holdkit_holds
 -- name: insert_pools
 -- a pool is born
 insert into holdkit_pools (total, held, consumed, fence, slot, version, over, on_demand, loose, tenant, id, label, closes,
-                           holder, entity, archived, floor)
-values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+                           holder, entity, archived, floor, waiting, last_number, children, per_account, line)
+values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: update_pools
 -- a pool moved
@@ -147,8 +184,9 @@ update holdkit_pools set total = ?, held = ?, consumed = ?, fence = ?, slot = ?,
 where tenant = ? and id = ?
 
 -- name: update_pool_terms
--- what seldom changes: when its window ends, and whether it grants at all
-update holdkit_pools set closes = ?, archived = ? where tenant = ? and id = ?
+-- what changes on few pools, or seldom: the end of its window, whether it grants at all, its line, the pools below it
+update holdkit_pools set closes = ?, archived = ?, waiting = ?, last_number = ?, children = ?, per_account = ?
+where tenant = ? and id = ?
 
 -- name: delete_pools
 -- a pool is removed, or swept away
@@ -165,21 +203,30 @@ values (?, ?, ?, ?, ?, ?, ?, ?, ?, nullif(?, 0), 'held', nullif(?, ''), nullif(?
 -- a hold is born; its id was free
 insert into holdkit_holds
        (tenant, id, legs, owner_hash, held_at, fence, actor, correlation_id, metadata,
-        state, deadline, open, ended_at, entity, reason, last_op, version, returned_at, closes, kept, kept_from)
-values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        state, deadline, open, ended_at, entity, reason, last_op, version, returned_at, closes, kept, kept_from,
+        account, above, joined_at, number, offer_ttl)
+values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: replace_holds
 -- a hold is born under the id of one that has retired
 insert or replace into holdkit_holds
        (tenant, id, legs, owner_hash, held_at, fence, actor, correlation_id, metadata,
-        state, deadline, open, ended_at, entity, reason, last_op, version, returned_at, closes, kept, kept_from)
-values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+        state, deadline, open, ended_at, entity, reason, last_op, version, returned_at, closes, kept, kept_from,
+        account, above, joined_at, number, offer_ttl)
+values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: update_holds
 -- a hold went on or ended: what never changes is not written again
 update holdkit_holds
 set legs = ?, state = ?, deadline = ?, open = ?, ended_at = ?, entity = ?, reason = ?, last_op = ?, version = ?,
     returned_at = ?, kept = ?, kept_from = ?
+where tenant = ? and id = ?
+
+-- name: update_whole_holds
+-- the same for one that was offered units, or has some on pools above those of its legs
+update holdkit_holds
+set legs = ?, state = ?, deadline = ?, open = ?, ended_at = ?, entity = ?, reason = ?, last_op = ?, version = ?,
+    returned_at = ?, kept = ?, kept_from = ?, held_at = ?, fence = ?, above = ?
 where tenant = ? and id = ?
 
 -- name: delete_holds
@@ -194,9 +241,22 @@ insert into holdkit_legs (tenant, pool, deadline, hold, units) values (?, ?, ?, 
 -- the number of outstanding units changed, or their deadline
 insert or replace into holdkit_legs (tenant, pool, deadline, hold, units) values (?, ?, ?, ?, ?)
 
+-- name: put_whole_legs
+-- a place in a line, or units that are counted in an account's tally
+insert or replace into holdkit_legs (tenant, pool, deadline, hold, units, waiting, number, account)
+values (?, ?, ?, ?, ?, ?, ?, ?)
+
 -- name: delete_legs
 -- nothing is outstanding any more, or under another deadline
 delete from holdkit_legs where tenant = ? and pool = ? and deadline = ? and hold = ?
+
+-- name: put_tallies
+-- what an account uses of a pool
+insert or replace into holdkit_tallies (tenant, pool, account, used, loose) values (?, ?, ?, ?, ?)
+
+-- name: delete_tallies
+-- an account uses nothing of a pool any more
+delete from holdkit_tallies where tenant = ? and pool = ? and account = ?
 
 -- name: insert_journal
 -- every change of state appends its entry in the same transaction

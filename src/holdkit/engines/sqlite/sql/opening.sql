@@ -24,6 +24,10 @@ select max(version) from holdkit_migrations
 -- in the migration's own transaction: old or new, never half
 insert into holdkit_migrations (version, name, slot) values (?, ?, ?)
 
+-- name: find_path
+-- a pool whose id makes it a child of another one
+select id from holdkit_pools where instr(id, '//') > 0 and substr(id, 1, 1) <> '~' order by tenant, id limit 1
+
 -- name: load_settings
 -- the limits that were fixed when the file was created
 select name, value from holdkit_settings order by name

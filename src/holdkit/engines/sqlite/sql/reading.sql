@@ -1,20 +1,30 @@
 -- Reads. Due legs are counted as returned at max(clock, the pool's last slot); nothing is written.
 
 -- name: read_pool
--- one pool, and how many of its units are due
+-- one pool, how many of its units and of its waiters are due, and whether anybody waits whom it could serve
 select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand, p.label, p.closes, p.holder,
-       p.entity, p.archived, p.loose, p.floor,
+       p.entity, p.archived, p.loose, p.floor, p.waiting, p.last_number, p.children, p.per_account, p.line,
        case when p.held then (select sum(l.units) from holdkit_legs l
-                              where l.tenant = p.tenant and l.pool = p.id and l.deadline <= max(p.slot, ?3)) end
+                              where l.tenant = p.tenant and l.pool = p.id and l.deadline <= max(p.slot, ?3)) end,
+       case when p.waiting then (select sum(l.number > 0) from holdkit_legs l
+                                 where l.tenant = p.tenant and l.pool = p.id and l.deadline <= max(p.slot, ?3)) end,
+       case when p.waiting then exists (select 1 from holdkit_legs l indexed by holdkit_legs_line
+                                        where l.tenant = p.tenant and l.pool = p.id and l.number > 0
+                                          and l.waiting <= p.total and l.deadline > max(p.slot, ?3)) end
 from holdkit_pools p
 where p.tenant = ?1 and p.id = ?2
 
 -- name: read_pools
 -- a page of pools, by id; reserved ones only if the prefix asks for them. One bound at each end: of two, SQLite seeks by one
 select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand, p.label, p.closes, p.holder,
-       p.entity, p.archived, p.loose, p.floor,
+       p.entity, p.archived, p.loose, p.floor, p.waiting, p.last_number, p.children, p.per_account, p.line,
        case when p.held then (select sum(l.units) from holdkit_legs l
-                              where l.tenant = p.tenant and l.pool = p.id and l.deadline <= max(p.slot, :now)) end
+                              where l.tenant = p.tenant and l.pool = p.id and l.deadline <= max(p.slot, :now)) end,
+       case when p.waiting then (select sum(l.number > 0) from holdkit_legs l
+                                 where l.tenant = p.tenant and l.pool = p.id and l.deadline <= max(p.slot, :now)) end,
+       case when p.waiting then exists (select 1 from holdkit_legs l indexed by holdkit_legs_line
+                                        where l.tenant = p.tenant and l.pool = p.id and l.number > 0
+                                          and l.waiting <= p.total and l.deadline > max(p.slot, :now)) end
 from holdkit_pools p
 where p.tenant = :tenant and p.id >= :lower and p.id < :upper and p.id <> :after
   and (:reserved or substr(p.id, 1, 1) <> '~') and (:archived or not p.archived)
@@ -34,9 +44,14 @@ limit ?2
 -- name: read_pools_by_id
 -- the same for these pools of one tenant
 select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand, p.label, p.closes, p.holder,
-       p.entity, p.archived, p.loose, p.floor,
+       p.entity, p.archived, p.loose, p.floor, p.waiting, p.last_number, p.children, p.per_account, p.line,
        case when p.held then (select sum(l.units) from holdkit_legs l
-                              where l.tenant = p.tenant and l.pool = p.id and l.deadline <= max(p.slot, ?3)) end
+                              where l.tenant = p.tenant and l.pool = p.id and l.deadline <= max(p.slot, ?3)) end,
+       case when p.waiting then (select sum(l.number > 0) from holdkit_legs l
+                                 where l.tenant = p.tenant and l.pool = p.id and l.deadline <= max(p.slot, ?3)) end,
+       case when p.waiting then exists (select 1 from holdkit_legs l indexed by holdkit_legs_line
+                                        where l.tenant = p.tenant and l.pool = p.id and l.number > 0
+                                          and l.waiting <= p.total and l.deadline > max(p.slot, ?3)) end
 from json_each(?2) k cross join holdkit_pools p on p.tenant = ?1 and p.id = k.value
 
 -- name: read_available
@@ -53,9 +68,14 @@ where not p.archived
 -- name: read_pools_of_entity
 -- a page of the pools that were linked to an entity, straight off holdkit_pools_entity
 select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand, p.label, p.closes, p.holder,
-       p.entity, p.archived, p.loose, p.floor,
+       p.entity, p.archived, p.loose, p.floor, p.waiting, p.last_number, p.children, p.per_account, p.line,
        case when p.held then (select sum(l.units) from holdkit_legs l
-                              where l.tenant = p.tenant and l.pool = p.id and l.deadline <= max(p.slot, :now)) end
+                              where l.tenant = p.tenant and l.pool = p.id and l.deadline <= max(p.slot, :now)) end,
+       case when p.waiting then (select sum(l.number > 0) from holdkit_legs l
+                                 where l.tenant = p.tenant and l.pool = p.id and l.deadline <= max(p.slot, :now)) end,
+       case when p.waiting then exists (select 1 from holdkit_legs l indexed by holdkit_legs_line
+                                        where l.tenant = p.tenant and l.pool = p.id and l.number > 0
+                                          and l.waiting <= p.total and l.deadline > max(p.slot, :now)) end
 from holdkit_pools p indexed by holdkit_pools_entity
 where p.tenant = :tenant and p.entity = :entity and p.id >= :lower and p.id < :upper and p.id <> :after
   and (:reserved or substr(p.id, 1, 1) <> '~') and (:archived or not p.archived)
@@ -63,53 +83,92 @@ order by p.id
 limit :limit
 
 -- name: read_hold
--- one hold, and the latest slot of its pools
+-- one hold, and the latest slot of its pools: of those of its legs, and of those above them
 select h.tenant, h.id, h.legs, h.owner_hash, h.held_at, h.fence, h.deadline, h.state, h.entity, h.ended_at, h.reason,
-       h.actor, h.correlation_id, h.metadata, h.last_op, h.version, h.returned_at, h.closes,
+       h.actor, h.correlation_id, h.metadata, h.last_op, h.version, h.returned_at, h.closes, h.account, h.above, h.joined_at,
+       h.number, h.offer_ttl,
        (select max(p.slot) from json_each(h.legs) l
-        cross join holdkit_pools p on p.tenant = h.tenant and p.id = l.value ->> 'pool')
+        cross join holdkit_pools p on p.tenant = h.tenant and p.id = l.value ->> 'pool'),
+       case when h.above is not null then
+           (select max(p.slot) from json_each(h.above) l
+            cross join holdkit_pools p on p.tenant = h.tenant and p.id = l.value ->> 'pool') end
 from holdkit_holds h
 where h.tenant = ? and h.id = ?
 
 -- name: read_holds_by_id
 -- the same for these holds of one tenant
 select h.tenant, h.id, h.legs, h.owner_hash, h.held_at, h.fence, h.deadline, h.state, h.entity, h.ended_at, h.reason,
-       h.actor, h.correlation_id, h.metadata, h.last_op, h.version, h.returned_at, h.closes,
+       h.actor, h.correlation_id, h.metadata, h.last_op, h.version, h.returned_at, h.closes, h.account, h.above, h.joined_at,
+       h.number, h.offer_ttl,
        (select max(p.slot) from json_each(h.legs) l
-        cross join holdkit_pools p on p.tenant = h.tenant and p.id = l.value ->> 'pool')
+        cross join holdkit_pools p on p.tenant = h.tenant and p.id = l.value ->> 'pool'),
+       case when h.above is not null then
+           (select max(p.slot) from json_each(h.above) l
+            cross join holdkit_pools p on p.tenant = h.tenant and p.id = l.value ->> 'pool') end
 from json_each(?2) k cross join holdkit_holds h on h.tenant = ?1 and h.id = k.value
 
 -- name: read_holds
--- holds by id; the state shown is decided by the reader, so 'held' rows are candidates for 'expired'
+-- holds by id; the state shown is decided by the reader, so 'held' and 'waiting' rows are candidates for 'expired'
 select h.tenant, h.id, h.legs, h.owner_hash, h.held_at, h.fence, h.deadline, h.state, h.entity, h.ended_at, h.reason,
-       h.actor, h.correlation_id, h.metadata, h.last_op, h.version, h.returned_at, h.closes,
+       h.actor, h.correlation_id, h.metadata, h.last_op, h.version, h.returned_at, h.closes, h.account, h.above, h.joined_at,
+       h.number, h.offer_ttl,
        (select max(p.slot) from json_each(h.legs) l
-        cross join holdkit_pools p on p.tenant = h.tenant and p.id = l.value ->> 'pool')
+        cross join holdkit_pools p on p.tenant = h.tenant and p.id = l.value ->> 'pool'),
+       case when h.above is not null then
+           (select max(p.slot) from json_each(h.above) l
+            cross join holdkit_pools p on p.tenant = h.tenant and p.id = l.value ->> 'pool') end
 from holdkit_holds h
-where h.tenant = :tenant and h.id > :after and (:state is null or h.state = :state or h.state = 'held')
+where h.tenant = :tenant and h.id > :after and (:state is null or h.state = :state or h.state = 'held' or h.state = 'waiting')
 order by h.id
 
 -- name: read_holds_of_entity
 -- the same, straight off holdkit_holds_entity
 select h.tenant, h.id, h.legs, h.owner_hash, h.held_at, h.fence, h.deadline, h.state, h.entity, h.ended_at, h.reason,
-       h.actor, h.correlation_id, h.metadata, h.last_op, h.version, h.returned_at, h.closes,
+       h.actor, h.correlation_id, h.metadata, h.last_op, h.version, h.returned_at, h.closes, h.account, h.above, h.joined_at,
+       h.number, h.offer_ttl,
        (select max(p.slot) from json_each(h.legs) l
-        cross join holdkit_pools p on p.tenant = h.tenant and p.id = l.value ->> 'pool')
+        cross join holdkit_pools p on p.tenant = h.tenant and p.id = l.value ->> 'pool'),
+       case when h.above is not null then
+           (select max(p.slot) from json_each(h.above) l
+            cross join holdkit_pools p on p.tenant = h.tenant and p.id = l.value ->> 'pool') end
 from holdkit_holds h indexed by holdkit_holds_entity
 where h.tenant = :tenant and h.entity = :entity and h.id > :after
-  and (:state is null or h.state = :state or h.state = 'held')
+  and (:state is null or h.state = :state or h.state = 'held' or h.state = 'waiting')
 order by h.id
 
 -- name: read_holds_of_pool
--- the live holds of a pool, by its outstanding legs
+-- the live holds of a pool, those who wait there included, by its outstanding legs
 select h.tenant, h.id, h.legs, h.owner_hash, h.held_at, h.fence, h.deadline, h.state, h.entity, h.ended_at, h.reason,
-       h.actor, h.correlation_id, h.metadata, h.last_op, h.version, h.returned_at, h.closes,
+       h.actor, h.correlation_id, h.metadata, h.last_op, h.version, h.returned_at, h.closes, h.account, h.above, h.joined_at,
+       h.number, h.offer_ttl,
        (select max(p.slot) from json_each(h.legs) g
-        cross join holdkit_pools p on p.tenant = h.tenant and p.id = g.value ->> 'pool')
+        cross join holdkit_pools p on p.tenant = h.tenant and p.id = g.value ->> 'pool'),
+       case when h.above is not null then
+           (select max(p.slot) from json_each(h.above) g
+            cross join holdkit_pools p on p.tenant = h.tenant and p.id = g.value ->> 'pool') end
 from (select hold from holdkit_legs
       where tenant = :tenant and pool = :pool and deadline > :now and hold > :after order by hold) l
 cross join holdkit_holds h on h.tenant = :tenant and h.id = l.hold
 order by l.hold
+
+-- name: count_ahead
+-- how many wait in front of a number in a line, as far as their time is not over, straight off holdkit_legs_line
+select count(*) from (select 1 from holdkit_legs indexed by holdkit_legs_line
+                      where tenant = ? and pool = ? and number > 0 and number < ? and deadline > ? limit ?)
+
+-- name: next_deadline
+-- when anything outstanding on a pool is due next
+select min(deadline) from holdkit_legs where tenant = ? and pool = ?
+
+-- name: read_usage
+-- what an account uses, by pool, straight off holdkit_tallies_account; and how much of it is due
+select t.pool, t.used, p.per_account,
+       (select sum(l.units + l.waiting) from holdkit_legs l
+        where l.tenant = p.tenant and l.pool = p.id and l.deadline <= max(p.slot, :now) and l.account = :account)
+from holdkit_tallies t indexed by holdkit_tallies_account
+cross join holdkit_pools p on p.tenant = t.tenant and p.id = t.pool
+where t.tenant = :tenant and t.account = :account and t.pool > :after
+order by t.pool
 
 -- name: read_records
 -- a page of records of one kind, by id
@@ -163,17 +222,20 @@ select k.kind from k where k.kind is not null
 limit ?3
 
 -- name: measure_pools
--- a step of counting a tenant's pools: rows, bytes of their text, and the last id
+-- a step of counting a tenant's pools: rows, bytes of their text and of their tallies, and the last id
 select count(*), coalesce(sum(size), 0), max(id), 0 from (
-    select id, length(cast(tenant as blob)) + length(cast(id as blob)) + coalesce(length(cast(label as blob)), 0) + coalesce(length(cast(holder as blob)), 0) + coalesce(length(cast(entity as blob)), 0) as size
-    from holdkit_pools where tenant = ?1 and id > ?2 order by id limit ?3)
+    select id, length(cast(tenant as blob)) + length(cast(id as blob)) + coalesce(length(cast(label as blob)), 0) + coalesce(length(cast(holder as blob)), 0) + coalesce(length(cast(entity as blob)), 0)
+           + coalesce((select sum(100 + length(cast(t.tenant as blob)) + length(cast(t.pool as blob)) + length(cast(t.account as blob)))
+                       from holdkit_tallies t where t.tenant = ?1 and t.pool = p.id), 0) as size
+    from holdkit_pools p where tenant = ?1 and id > ?2 order by id limit ?3)
 
 -- name: measure_holds
 -- the same for its holds
 select count(*), coalesce(sum(size), 0), max(id), coalesce(sum(live), 0) from (
-    select id, state = 'held' as live, length(cast(tenant as blob)) + length(cast(id as blob)) + length(cast(legs as blob)) + length(cast(owner_hash as blob))
+    select id, state = 'held' or state = 'waiting' as live, length(cast(tenant as blob)) + length(cast(id as blob)) + length(cast(legs as blob)) + length(cast(owner_hash as blob))
            + coalesce(length(cast(entity as blob)), 0) + coalesce(length(cast(reason as blob)), 0) + coalesce(length(cast(actor as blob)), 0)
-           + coalesce(length(cast(correlation_id as blob)), 0) + coalesce(length(cast(metadata as blob)), 0) + coalesce(length(cast(last_op as blob)), 0) as size
+           + coalesce(length(cast(correlation_id as blob)), 0) + coalesce(length(cast(metadata as blob)), 0) + coalesce(length(cast(last_op as blob)), 0)
+           + coalesce(length(cast(account as blob)), 0) + coalesce(length(cast(above as blob)), 0) as size
     from holdkit_holds where tenant = ?1 and id > ?2 order by id limit ?3)
 
 -- name: measure_operations

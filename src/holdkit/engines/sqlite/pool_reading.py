@@ -1,0 +1,117 @@
+"""Reads about pools: what is due on them, the pools above them, their lines, and what accounts use of them.
+
+Never shows a due leg as held, never writes, never waits for a writer. The pools above are read by a statement of their own, only where
+an id says that there are any; a command between the two statements may be seen on one of the pools and not on the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+from typing import Any, Final, NamedTuple
+
+from ...core.model import MAX_SLOT, Key, Limits, Pool, Slot, StoredHold
+from ...core.reading import (
+    NOTHING_ON_POOL,
+    AccountUsage,
+    DueOnPool,
+    FindAvailable,
+    FindPool,
+    FindPools,
+    ListPools,
+    ListUsage,
+    NextDeadline,
+    beyond,
+    seen_pool,
+)
+from ...core.trees import ancestors
+from .driver import Driver, Row
+from .rows import keys_json, pool_of
+
+
+class At(NamedTuple):
+    """The connection and the slot at which a query is answered."""
+
+    driver: Driver
+    limits: Limits
+    now: Slot
+
+
+def find_pool(at: At, query: FindPool) -> Pool | None:
+    """One pool, due legs counted as returned."""
+    found = _seen(at, at.driver.ask("read_pool", (*query.key, at.now)))
+    return found[0] if found else None
+
+
+def find_pools(at: At, query: FindPools) -> list[Pool | None]:
+    """Several pools, in the order asked."""
+    found: dict[Key, Pool] = {}
+    for tenant, names in by_tenant(query.keys):
+        rows = at.driver.ask("read_pools_by_id", (tenant, names, at.now))
+        found.update({pool.key: pool for pool in _seen(at, rows)})
+    return [found.get(key) for key in query.keys]
+
+
+def by_tenant(keys: Sequence[Key]) -> list[tuple[str, str]]:
+    """The tenants of these keys, each with its ids for `json_each`."""
+    return [(tenant, keys_json([name for its, name in keys if its == tenant])) for tenant in {key[0] for key in keys}]
+
+
+def find_available(at: At, query: FindAvailable) -> bytes:
+    """Which of these pools have a unit left."""
+    found = set(at.driver.ask("read_available", (query.tenant, keys_json(query.pools), at.now)))
+    return bytes([(index,) in found for index in range(len(query.pools))])
+
+
+_BEHIND_ALL_TEXT: Final = b""  # SQLite sorts every blob behind every text
+
+
+def list_pools(at: At, query: ListPools) -> list[Pool]:
+    """A page of pools by id."""
+    name = "read_pools"
+    parameters: dict[str, Any] = {
+        "tenant": query.tenant, "after": query.after, "lower": max(query.after, query.prefix),
+        "upper": beyond(query.prefix) or _BEHIND_ALL_TEXT, "now": at.now,
+        "reserved": query.prefix.startswith("~"), "limit": query.limit, "archived": query.archived}  # fmt: skip
+    if query.entity is not None:
+        name, parameters = "read_pools_of_entity", {**parameters, "entity": query.entity}
+    return _seen(at, at.driver.ask(name, parameters))
+
+
+def _seen(at: At, rows: list[Row]) -> list[Pool]:
+    """The pools of one tenant as they show now."""
+    above: dict[str, tuple[Pool, DueOnPool]] = {}
+    names = sorted({name for row in rows for name in ancestors(row[1])})
+    if names:
+        for row in at.driver.ask("read_pools_by_id", (rows[0][0], keys_json(names), at.now)):
+            above[row[1]] = pool_of(row), _due(row)
+    return [
+        seen_pool(pool_of(row), _due(row), [above[name] for name in ancestors(row[1]) if name in above]) for row in rows
+    ]
+
+
+def _due(row: Row) -> DueOnPool:
+    if not row[21] and not row[16]:
+        return NOTHING_ON_POOL
+    return DueOnPool(row[21] or 0, row[22] or 0, bool(row[23]))
+
+
+def next_deadline(at: At, query: NextDeadline) -> Slot | None:
+    """The first deadline on a pool."""
+    ((deadline,),) = at.driver.ask("next_deadline", query.key)
+    return None if deadline == MAX_SLOT else deadline
+
+
+def count_waiting_before(at: At, hold: StoredHold, now: Slot, limit: int) -> int:
+    """How many wait in front of a hold that waits, as far as their time is not over."""
+    place = (hold.tenant, hold.legs[0].pool, hold.number, now, limit)
+    ((count,),) = at.driver.ask("count_ahead", place)
+    return int(count)
+
+
+def list_usage(at: At, query: ListUsage) -> list[AccountUsage]:
+    """What an account uses, by pool, as far as it is not due."""
+    parameters = {"tenant": query.tenant, "account": query.account, "after": query.after, "now": at.now}
+    rows = at.driver.each("read_usage", parameters)
+    found = (AccountUsage(pool, used - (due or 0), limit) for pool, used, limit, due in rows)
+    return list(islice((usage for usage in found if usage.used), query.limit))
