@@ -12,15 +12,16 @@ from typing import Any, Final, TypeVar, cast
 
 from msgspec import structs
 
-from ..core.commands import Group
+from ..core.commands import AnyCommand, Group, PlaceHold, ReleaseHold
 from ..core.decide import decide_groups
 from ..core.entries import Action, Entry
 from ..core.ladders.expiry import expire, own_time
 from ..core.model import Key, Limits, Slot
 from ..core.needs import Needs, needs
 from ..core.outcomes import Operation
+from ..core.outstanding import Tally, TallyKey
 from ..core.reading import Query, ReadJournal
-from ..core.view import DueLeg, LoadLine, View
+from ..core.view import DueLeg, FrontOfLine, LoadLine, View
 from ..engines.clocks import Clock
 from ..engines.memory import Journal, MemoryEngine
 from ..engines.port import Applied, Lent, positions_of
@@ -205,19 +206,25 @@ class SharesOperations(MemoryEngine):
 class ChecksThenActs(MemoryEngine):
     """Decides without the lock and writes with it: two callers are granted the same last unit."""
 
+    racing: type[AnyCommand] = PlaceHold
+    """The commands that it decides so."""
+
     def __init__(self, *, clock: Clock | None = None, limits: Limits | None = None) -> None:
         super().__init__(clock=clock, limits=limits)
         self._came = {get_ident()}
         self._pair = Barrier(2)
 
-    def apply(self, groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:  # noqa: ARG002  (the port's signature)
+    def apply(self, groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:
         """Decide, let others in, write."""
+        if not isinstance(groups[0].commands[0], self.racing):
+            return super().apply(groups, wait_for_locks=wait_for_locks)
         slot = self.clock()
         wanted = needs(groups)
         with self._lock:
             self._return_backlog(wanted, slot)
-            view = self._view(slot)
-            outcomes = decide_groups(view, groups, self._sweep_list(wanted.sweep, slot))
+            listed = self._sweep_list(wanted.sweep, slot)
+            view = self._view(slot, self._lines(groups, wanted, listed, slot))
+            outcomes = decide_groups(view, groups, listed)
         self._let_others_in()
         with self._lock:
             self._write(view)
@@ -230,6 +237,82 @@ class ChecksThenActs(MemoryEngine):
             self._came.add(get_ident())
             with suppress(BrokenBarrierError):
                 self._pair.wait(2)
+
+
+class OffersTwice(ChecksThenActs):
+    """The same for releases: two of them offer their units to the same waiter, and the next one is forgotten."""
+
+    racing = ReleaseHold
+
+
+class _SortedTables(Tables):
+    def asking(self, pool: Key, most: int) -> Iterator[str]:
+        return iter(sorted(super().asking(pool, most)))
+
+
+class SortsLinesById(MemoryEngine):
+    """Loads those who wait in order of their ids, not of their numbers."""
+
+    def __init__(self, *, clock: Clock | None = None, limits: Limits | None = None) -> None:
+        super().__init__(clock=clock, limits=limits)
+        self._tables = _SortedTables()
+
+
+class _HeadTables(Tables):
+    def front(self, pool: Key, limit: int, most: int) -> FrontOfLine:  # noqa: ARG002  (the signature)
+        return super().front(pool, 1, max(1, self.pools[pool].total * 9))
+
+
+class LoadsTheHeadOnly(MemoryEngine):
+    """Loads the first of each line, whatever it asks for: if that cannot be served, nobody is."""
+
+    def __init__(self, *, clock: Clock | None = None, limits: Limits | None = None) -> None:
+        super().__init__(clock=clock, limits=limits)
+        self._tables = _HeadTables()
+
+
+class HidesUnfedLines(MemoryEngine):
+    """Does not say that a line has more to offer than one transaction may: the rest waits for a stranger."""
+
+    def apply(self, groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:
+        """Apply, and keep it quiet."""
+        return structs.replace(super().apply(groups, wait_for_locks=wait_for_locks), unfed=())
+
+
+class _GrowingTables(Tables):
+    def put_tally(self, key: TallyKey, tally: Tally | None) -> None:
+        before = self.tallies.get(key)
+        if before is None or (tally is not None and tally.used > before.used):
+            super().put_tally(key, tally)
+
+
+class KeepsTallies(MemoryEngine):
+    """Counts what accounts take, and not what comes back."""
+
+    def __init__(self, *, clock: Clock | None = None, limits: Limits | None = None) -> None:
+        super().__init__(clock=clock, limits=limits)
+        self._tables = _GrowingTables()
+
+
+class LoadsNoTallies(MemoryEngine):
+    """Decides as if every account came for the first time."""
+
+    def _view(self, slot: Slot, line: LoadLine | None = None) -> View:
+        return View(structs.replace(super()._view(slot, line).loaded, tallies={}))
+
+
+class _FlatTables(Tables):
+    def due(self, pool: Key, until: Slot, limit: int | None = None) -> list[DueLeg]:
+        found = super().due(pool, until, limit)
+        return [leg for leg in found if any(pool[1] == named.pool for named in self.holds[pool[0], leg[1]].legs)]
+
+
+class ForgetsPoolsAbove(MemoryEngine):
+    """Returns due units to the pools that a hold names, and not to those above them."""
+
+    def __init__(self, *, clock: Clock | None = None, limits: Limits | None = None) -> None:
+        super().__init__(clock=clock, limits=limits)
+        self._tables = _FlatTables()
 
 
 BROKEN: Final[dict[type[MemoryEngine], str]] = {
@@ -248,5 +331,12 @@ BROKEN: Final[dict[type[MemoryEngine], str]] = {
     LeaksTheJournal: "nothing_crosses_tenants",
     SharesOperations: "nothing_crosses_tenants",
     ChecksThenActs: "admits_exactly",
+    OffersTwice: "racing_ends_offer_every_unit_once",
+    SortsLinesById: "units_are_offered_in_order",
+    LoadsTheHeadOnly: "lines_follow_their_pool",
+    HidesUnfedLines: "long_lines_are_fed_in_parts",
+    KeepsTallies: "tallies_move_with_their_legs",
+    LoadsNoTallies: "an_account_races_itself",
+    ForgetsPoolsAbove: "trees_move_every_level",
 }
 """Each broken engine, and the check that must catch its bug."""

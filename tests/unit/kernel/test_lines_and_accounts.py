@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -9,6 +10,10 @@ import pytest
 
 import holdkit
 from holdkit import AccountUsage, InvalidRequest, JoinLine, Leg, LimitPool, Limits, PlaceHold, State
+from holdkit.core.commands import Group
+from holdkit.core.model import Key
+from holdkit.engines.memory import MemoryEngine
+from holdkit.engines.port import Applied
 from holdkit.kernel.normalise import normalise
 from holdkit.testing import FakeClock
 from tests.support.modes import Async, Sync
@@ -208,3 +213,22 @@ def test_listeners_hear_of_offers(hk: Any) -> None:
     offered = hk.journal(after=end)[-1]
     assert (offered.action, offered.subject, offered.actor) == ("hold.offered", wait.id, "system")
     assert holdkit.reconstruct(hk.history(wait)) == hk.get(wait)
+
+
+class Locking(MemoryEngine):
+    """Remembers what it was to lock in a caller's transaction."""
+
+    locked: Sequence[Key] = ()
+
+    def apply_in(self, tx: Any, groups: Sequence[Group], lock: Sequence[Key] = ()) -> Applied:
+        self.locked = lock
+        return Applied([], None, False)
+
+
+def test_a_lock_covers_the_pools_above_in_one_order(mode: Sync | Async) -> None:
+    """A call that locked them later would do so in another order than everybody else, and two could wait for each other."""
+    engine = Locking()
+    hk = mode.open(engine)
+    hk.lock(["hall//left//box", "bar", "~claims//x"], tx=object())
+    hk.close()
+    assert [name for _, name in engine.locked] == ["bar", "hall", "hall//left", "hall//left//box", "~claims//x"]

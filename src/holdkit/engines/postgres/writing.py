@@ -48,7 +48,8 @@ def write_back(
     else:
         statements += [*pools.statements(stamp, strict), *holds.statements(options.lanes, strict)]
     if view.operations.changed:
-        statements += _operations(view, options.lanes, strict)
+        rows = sorted(operation_row(row, options.lanes) for row in view.operations.changed.values() if row is not None)
+        statements.append(("put_operations", (*columns(rows, 7), view.loaded.slot, len(rows), strict)))
     if view.records.changed:
         statements += _records(view, options.lanes, strict)
     journal = journal_rows(view.entries, options.lanes)
@@ -57,17 +58,6 @@ def write_back(
     elif journal.lanes and not options.distributed:  # there, `number_distributed` follows
         statements += _numbered(view, journal, batch_rows, options)
     return statements, journal
-
-
-def _operations(view: View, lanes: int, strict: bool) -> list[Statement]:
-    """New answers; and, apart from them, those that replace an answer which still counts."""
-    slot, new, replaced = view.loaded.slot, list[Row](), list[Row]()
-    for key, operation in view.operations.changed.items():
-        assert operation is not None, "the core never removes an operation"
-        before = view.loaded.operations.get(key)
-        (new if before is None or before.until <= slot else replaced).append(operation_row(operation, lanes))
-    statements = _checked("put_operations", sorted(new), 7, strict, slot)
-    return statements + _checked("replace_operations", sorted(replaced), 7, strict)
 
 
 def _checked(name: str, rows: Sequence[Row], width: int, strict: bool, *more: Any) -> list[Statement]:

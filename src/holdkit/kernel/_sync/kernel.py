@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any, Self, Unpack
 
 from ...core.commands import AnyCommand, ChangeLimits, Group, Ttl
+from ...core.trees import path_of
 from ...core.validation import MAX_SWEEP, invalid, pool_id, text, whole
 from ...errors import InvalidRequest
 from ..answers import Answer
@@ -107,8 +108,8 @@ class Holds(Reads, Verbs):
         return self._executor.answers(group, self._executor.submit(group, tx))
 
     def lock(self, pools: Iterable[str] = (), *, tx: Any) -> None:
-        """Lock these pools in the caller's transaction, before several calls with `tx=`; pools that do not exist are ignored.
-        (SQLite has one write lock for all pools, which this takes.)"""
+        """Lock these pools, and those above them, in the caller's transaction, before several calls with `tx=`; pools that do not
+        exist are ignored. (SQLite has one write lock for all pools, which this takes.)"""
         names: object = (pools,) if isinstance(pools, str) else pools
         if not isinstance(names, list | tuple | set | frozenset):
             raise invalid("pools", "pools_malformed", "must be a list of pool ids")
@@ -116,7 +117,8 @@ class Holds(Reads, Verbs):
             pool_id(name, "pools", faces=True)
         if tx is None:
             raise invalid("tx", "tx_required", "there is nothing to lock outside of a transaction")
-        self._executor.lock(tx, [(self._tenant, name) for name in names])
+        every = sorted({level for name in names for level in path_of(name)})
+        self._executor.lock(tx, [(self._tenant, name) for name in every])
 
     def _group(self, commands: Iterable[AnyCommand], atomic: bool, op: str | None) -> Group:
         limits, asked = self._executor.limits, commands

@@ -14,7 +14,7 @@ from msgspec import structs
 
 from ...core.audit_rows import Folded
 from ...core.codec import fingerprint
-from ...core.commands import AnyCommand, CreatePool, Group, PlaceHold
+from ...core.commands import AnyCommand, CreatePool, Group, JoinLine, PlaceHold
 from ...core.entries import Entry
 from ...core.fold import fold
 from ...core.model import SECOND, Leg, Limits, Pool, Slot, StoredHold
@@ -241,6 +241,11 @@ def placing(
     """The command behind `Harness.granted`."""
     legs = (Leg(pool, quantity),) if isinstance(pool, str) else tuple(pool)
     return PlaceHold(id=hold_id(number), legs=legs, ttl_slots=ttl, **{"owner": TOKEN, **more})
+
+
+def joining(number: int, pool: str = "a", quantity: int = 1, *, ttl: Slot = 1_000, **more: Any) -> JoinLine:
+    """A place in line; the offer stands for 50 slots."""
+    return JoinLine(id=hold_id(number), legs=(Leg(pool, quantity),), ttl_slots=ttl, offer_slots=50, owner=TOKEN, **more)
 
 
 def describe(command: AnyCommand) -> str:

@@ -530,18 +530,6 @@ select k.lane, coalesce(b.stamp + 1, $1::bigint), $2::bigint, k.n, k.tenant, k.s
 from unnest($3::int[], $4::int[], $5::text[], $6::text[], $7::text[], $8::int[]) k(lane, n, tenant, subject, body, crc)
 cross join lateral (select max(u.stamp) as stamp from holdkit.unnumbered u where u.lane = k.lane and u.stamp >= $1) b
 
--- name: replace_operations
--- Another answer to the same request, whose caller has stopped waiting.
-with put as (
-    update holdkit.operations o
-    set outcome = k.outcome, crc = k.crc
-    from unnest($1::int[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::text[], $7::int[])
-         k(lane, tenant, id, fingerprint, until, outcome, crc)
-    where o.lane = k.lane and o.tenant = k.tenant and o.id = k.id and o.fingerprint = k.fingerprint
-    returning 1
-)
-select 1 / (count(*) = $8::int or not $9::bool)::int, count(*) from put
-
 -- name: prune_operations
 -- Past the retry window every reader takes them for gone. Materialized: inside a nested loop the list would be evaluated again for
 -- every row, each time without the rows that are deleted already.
