@@ -121,7 +121,8 @@ class Request:
         return self.caller.kernel
 
     def charge_legs(self, legs: int) -> None:
-        """Charge the caller's rate for legs of holds that the request names by id, beyond the first of each."""
+        """Charge the caller's rate for work that its body does not show: the legs of holds that the request names by id, beyond the
+        first of each, or seats that are searched."""
         if legs > 0:
             self.running.pacing.touched(self.caller.tenant, legs)
             self.running.admission.rates.charge_answer(self.caller.id, self.caller.tenant, legs)

@@ -89,7 +89,6 @@ def test_a_batch_costs_a_token_for_each_command_and_leg() -> None:
         ("/v1/items", {"ids": [f"i{n}" for n in range(8)]}, "admin"),
         ("/v1/items/states", {"ids": [f"i{n}" for n in range(8)]}, "read"),
         ("/v1/items/reserve", {"ids": [f"i{n}" for n in range(8)], "ttl": 60}, "hold"),
-        ("/v1/items/best", {"count": 8, "prefix": "i", "ttl": 60}, "hold"),
         ("/v1/items/reopen", {"ids": [f"i{n}" for n in range(8)], "reason": "r"}, "admin"),
         ("/v1/batch", {"commands": [{**PLAIN, "pool": None, "quantity": None, "legs": [{"pool": f"p{n}"} for n in range(8)]}]}, "hold"),
         ("/v1/windows/read", {"pools": [f"~rates/p{n}" for n in range(8)]}, "read"),

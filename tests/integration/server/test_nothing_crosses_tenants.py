@@ -124,8 +124,10 @@ async def story_of_rival(
     claim = await ask("POST", "/v1/claims", {"type": "email", "value": "a", "ttl": 60}, op="e")
     await ask("POST", f"/v1/claims/{claim['id']}/confirm", {"owner": claim["owner"], "entity": "user:1"}, op="f")
     await ask("GET", "/v1/claims")
-    await ask("POST", "/v1/items", {"ids": ["seat:1", "seat:2"]})
-    await ask("POST", "/v1/items/best", {"count": 1, "prefix": "seat:", "ttl": 60}, op="g")
+    seats = [{"id": f"seat:{number}", "section": "stalls", "row": "A", "number": number} for number in (1, 2)]
+    await ask("POST", "/v1/items", {"seats": seats})
+    await ask("GET", "/v1/seats?section=stalls")
+    await ask("POST", "/v1/items/best", {"count": 1, "section": "stalls", "ttl": 60}, op="g")
     await ask("PUT", "/v1/budgets/llm", {"budgets": {"tokens": [{"total": 5, "per": "day"}]}})
     await ask("POST", "/v1/budgets/llm/consume", {"client": "c", "actual": 2}, op="h")
     await ask("PUT", "/v1/records/note/n", {"body": "{}"}, op="i")
@@ -164,7 +166,7 @@ def test_a_strangers_activity_changes_nothing_that_a_tenant_can_read(
     urls = ["memory://" if postgres is None else postgres(lanes=2) for _ in range(2)]
     alone = shape(play(lambda here: story_of_rival(here, nothing), urls[0]))
     beside = shape(play(lambda here: story_of_rival(here, stranger), urls[1]))
-    assert len(alone) == 33
+    assert len(alone) == 34
     for told, expected in zip(beside, alone, strict=True):
         assert told == expected
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Final
 
 from ...core.codec import is_ticket, ticket
 from ...core.pages import Page
@@ -41,6 +42,10 @@ from ..problems import Problem
 from ..request import REPLAYED, Answer, Request, answer
 from .calls import call_fields, need_admin
 from .holds import hold_tag
+
+SEARCH: Final = 20
+"""Tokens that a search of a section costs, or a change of its map, besides the seats that are named: each reads all of its seats,
+which takes as long as some twenty holds."""
 
 
 def _claim(request: Request, claim: Claim, status: int = 200, *, secret: bool = False) -> Answer:
@@ -147,6 +152,8 @@ async def add_items(request: Request) -> Answer:
     body: AddItems = request.body
     if (body.ids is None) == (body.seats is None):
         raise invalid("ids", "ids_ambiguous" if body.ids else "ids_required", "give either ids or seats")
+    if body.seats is not None:
+        request.charge_legs(SEARCH)
     await request.kernel.items.add(body.seats or body.ids or [], **call_fields(request, body))
     return await _changed(request, body.ids or [seat.id for seat in body.seats or ()])
 
@@ -168,6 +175,7 @@ async def list_seats(request: Request) -> Answer:
 async def remove_seats(request: Request) -> Answer:
     """Take seats out of the map of a section."""
     body: RemoveSeats = request.body
+    request.charge_legs(SEARCH)
     await request.kernel.items.remove_seats(body.section, body.ids, **call_fields(request, body))
     return answer(SeatsRemoved(body.section, request.now()))
 
@@ -219,6 +227,7 @@ async def reserve_items(request: Request) -> Answer:
 async def best_items(request: Request) -> Answer:
     """Find and reserve seats in one request."""
     body: BestItems = request.body
+    request.charge_legs(SEARCH)
     hold = await request.kernel.items.best_available(
         body.count,
         section=body.section,

@@ -53,6 +53,8 @@ Faces. A claim is known by its name too; `via=id` shows its id instead.
     items add s1 s2                           and: items reserve a s1 s2, items release a, items finalize a
     items reopen s1 s2 reason=r               spent ones are available again
     items states s2 s1                  -> held available
+    items seats stalls A 1 2 3                row A of section stalls has seats A1, A2, A3; kind=k
+    items best a 2 stalls together=prefer     hold the best two that are free; kind=k
     combine a gpu:2 key/email/x item/s1 ttl=60      units, a key and an item in one hold
 
 Rates, budgets and calendars; each is known by its name from then on, and a granted hold by its own

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from ... import Claim, Hold, PlaceHold, items, key, units
+from ... import Claim, Hold, PlaceHold, Seat, items, key, units
 from ...core.commands import AnyCommand
 from ...kernel.normalise import Legs, legs_of
 from .commands import CommandVerbs, Face, Step, StoryFailed
@@ -114,9 +114,27 @@ class FaceVerbs(CommandVerbs):
         )
 
     def on_items_states(self, statement: Statement) -> Step:
-        """The state of each, in the order given."""
-        answer = yield self.call("items.states", statement.arguments["ids"])
-        self.compare(statement, answer, lambda item: item.state)
+        """The state of each, in the order given; with an owner, what is its own is marked."""
+        arguments = dict(statement.arguments)
+        answer = yield self.call("items.states", arguments.pop("ids"), **arguments)
+        self.compare(statement, answer, lambda item: f"{item.state}/yours" if item.yours else item.state)
+
+    def on_items_seats(self, statement: Statement) -> Step:
+        """Add seats of one row: by their positions, and called so too."""
+        arguments = dict(statement.arguments)
+        section, row, kind = arguments["section"], arguments["row"], arguments.get("kind", "")
+        seats = [Seat(f"{row}{number}", section, row, number, kind=kind) for number in map(int, arguments["ids"])]
+        self.check(statement, (yield self.call("items.add", seats)))
+
+    def on_items_best(self, statement: Statement) -> Step:
+        """Hold the best free seats under a name."""
+        arguments = dict(statement.arguments)
+        name, together = arguments.pop("name"), arguments.pop("together", "true")
+        chosen = {"true": True, "false": False}.get(together, together)
+        answer = yield self.call("items.best_available", int(arguments.pop("count")), together=chosen, **arguments)
+        self.check(statement, answer)
+        if isinstance(answer, Hold):
+            self.holds[name] = answer
 
 
 def _part(word: str) -> Any:

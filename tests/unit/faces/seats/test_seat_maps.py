@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import threading
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from holdkit.core.reading import FindRecord, ListRecords
 from holdkit.faces import seat_map
 from holdkit.faces.seat_map import CHUNK_BYTES, REMEMBERED, SEATS, SECTIONS, LayoutCache, SeatMap
 from holdkit.faces.seating import Layout, checked_seat
+from holdkit.kernel.export import export
+from holdkit.kernel.import_ import Import, import_journal
 from tests.support.kernels import Store, differences
 from tests.support.threads import PATIENCE
 
@@ -238,6 +241,24 @@ def test_a_map_that_changes_while_it_is_read_is_read_again(tmp_path: Path) -> No
         hk._executor.face_caches["seats"] = hk.items._layouts = LayoutCache()
         hk._executor.read = read  # type: ignore[method-assign]
         assert ids(hk.items.seats("stalls")) == ["A1", "B1", "C1"]
+
+
+def test_a_map_is_exported_and_imported_for_its_tenant(tmp_path: Path) -> None:
+    with holdkit.connect("memory://") as hk:
+        hk.tenant("acme").items.add(row(3))
+        hold = hk.tenant("acme").items.best_available(1, section="stalls", together=False, owner="me")
+        exported = b"".join(export(hk._executor.engine))
+    url = f"sqlite:///{tmp_path}/holds.db"
+    import_journal(url, Import(io.BytesIO(exported)))
+    with holdkit.connect(url) as hk:
+        acme = hk.tenant("acme").items
+        assert ids(acme.seats("stalls")) == ["A1", "A2", "A3"]
+        assert acme.states(["A2"], owner="me") == [holdkit.Item("A2", "held", hold.id, yours=True)]
+        with pytest.raises(holdkit.ItemsTaken):
+            acme.best_available(2, section="stalls")
+        with pytest.raises(holdkit.SectionNotFound):
+            hk.items.seats("stalls")
+        assert hk.verify().ok
 
 
 def test_a_head_remembers_so_many_operations_and_is_never_removed(tmp_path: Path) -> None:
