@@ -103,6 +103,7 @@ def test_every_write_counts_its_rows() -> None:
         "drop_pools",
         "drop_holds",
         "drop_legs",
+        "drop_tallies",
         "drop_records",
         "rescan_pools",
         "drop_floors",

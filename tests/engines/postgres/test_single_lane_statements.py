@@ -17,7 +17,7 @@ TEXTS, FORMS = load_for_one_lane()
 LOOKS: Final = {
     "audit_heads", "audit_floors", "audit_pools", "audit_holds", "audit_legs", "audit_operations", "audit_records", "audit_size", "count_pools",
     "count_live_holds", "count_unended_holds", "count_consumed_holds", "count_operations", "count_holds", "find_due_holds_by", "find_idle_pools",
-    "find_rested_pools_by", "find_closed_pools_by", "find_retiring_by",
+    "find_rested_pools_by", "find_fed_lines_by", "audit_tallies", "find_closed_pools_by", "find_retiring_by",
     "oldest_due", "latest_slot", "find_ended_holds", "find_stale_lanes", "find_retired_lanes", "has_unnumbered", "read_heads", "create_heads",
 }  # fmt: skip
 """Those that go to every lane on purpose: a look at one table, without locks. (And one that fills it, once.)"""
@@ -135,7 +135,7 @@ def test_rows_are_counted_lane_by_lane() -> None:
 
 @pytest.mark.parametrize(("strict", "name"), [(True, "insert_legs"), (False, "insert_legs_quiet")])
 def test_an_insert_gives_its_rows_instead_of_counting_them(strict: bool, name: str) -> None:
-    born = ([1, 2], ["", ""], ["a", "b"], [9, 9], ["00" * 16] * 2, [1, 1], 2, strict)
+    born = ([1, 2], ["", ""], ["a", "b"], [9, 9], ["00" * 16] * 2, [1, 1], [0, 0], [0, 0], [None, None], 2, strict)
     flat, answers = said(("insert_legs", born), answer=lambda *_: [(1,)])
     assert [each for each, _ in flat] == [name] * 2
     assert answers == [[(1, 2)]]

@@ -169,7 +169,7 @@ def test_a_hold_marked_expired_by_a_caller_reads_so_before_its_other_legs_come_b
     tx = psycopg.connect(postgres_url)
 
     def commit(name: str) -> None:
-        if name == "lock_due_holds":
+        if name == "lock_holds":
             tx.commit()
 
     engine = prepare(open_engine)

@@ -25,7 +25,19 @@ from ...core.outstanding import OpenLeg, Tally, TallyKey
 from ..whole_journal import Meter, Progress, Spill
 from .connections import PipelineConnection
 from .driver import ROLLBACK, Row
-from .rows import checksum, hold_of, kept_row, new_hold_row, operation_checksum, pool_of, pool_row, record_of
+from .rows import (
+    HOLD_COLUMNS,
+    POOL_COLUMNS,
+    checksum,
+    hold_of,
+    kept_row,
+    new_hold_row,
+    operation_checksum,
+    pool_of,
+    pool_row,
+    record_of,
+    tally_of,
+)
 
 K = TypeVar("K", bound=tuple[Any, ...])
 V = TypeVar("V")
@@ -173,7 +185,7 @@ class StoredRows:
 
     def each_tally(self) -> Iterator[Found[TallyKey, Tally]]:
         """Every tally."""
-        return iter(())
+        return self.meter.watch(_last_of_each(map(self._tally, self._connection.fetch_each("audit_tallies"))))
 
     def each_leg(self) -> Iterator[Found[LegKey, OpenLeg]]:
         """Every leg's outstanding units."""
@@ -182,11 +194,12 @@ class StoredRows:
     def _pool(self, row: Row) -> Found[Key, Pool]:
         pool = pool_of(row)
         expected = pool_row(pool, self._lanes)
-        if (row[18], row[16], row[17], row[20]) == (expected[0], expected[10], expected[11], expected[15]):
+        over, idle, lane, _, resting = row[POOL_COLUMNS:]
+        if (lane, over, idle, resting) == (expected[0], expected[10], expected[11], expected[15]):
             return pool.key, pool, ()
         found: list[Difference] = []
-        for field, stored, wanted in (("lane", row[18], expected[0]), ("over", row[16], expected[10]),
-                                    ("idle", row[17], expected[11]), ("resting", row[20], expected[15])):  # fmt: skip
+        for field, stored, wanted in (("lane", lane, expected[0]), ("over", over, expected[10]),
+                                      ("idle", idle, expected[11]), ("resting", resting, expected[15])):  # fmt: skip
             found += _unless("pools", row_name(pool.key), field, stored, wanted)
         return pool.key, pool, found
 
@@ -198,11 +211,11 @@ class StoredRows:
             return key, None, _unless("holds", row_name(key), "legs", str(error), "legs")
         expected = new_hold_row(hold, self._lanes)
         derived = (hold.open, expected[0], expected[4], expected[5], *kept_row(hold))
-        if row[18:24] == derived:
+        if row[HOLD_COLUMNS:] == derived:
             return key, hold, ()
         found: list[Difference] = []
         names = ("open", "lane", "pools", "pool_lanes", "kept", "kept_from")
-        for field, stored, wanted in zip(names, row[18:24], derived, strict=True):
+        for field, stored, wanted in zip(names, row[HOLD_COLUMNS:], derived, strict=True):
             found += _unless("holds", row_name(key), field, stored, wanted)
         return key, hold, found
 
@@ -212,10 +225,14 @@ class StoredRows:
         return record.key, record, _unless("records", row_name(record.key), "lane", row[6], lane)
 
     def _leg(self, row: Row) -> Found[LegKey, OpenLeg]:
-        tenant, pool, deadline, hold, units, lane = row
+        tenant, pool, deadline, hold, units, waiting, number, account, lane = row
         expected = lane_of_pool((tenant, pool), self._lanes)
         found = () if lane == expected else _unless("legs", leg_name(tenant, pool, hold), "lane", lane, expected)
-        return (tenant, pool, deadline, hold), OpenLeg(units), found
+        return (tenant, pool, deadline, hold), OpenLeg(units, waiting, number, account), found
+
+    def _tally(self, row: Row) -> Found[TallyKey, Tally]:
+        key, tally = tally_of(row)
+        return key, tally, _unless("tallies", row_name(key), "lane", row[5], lane_of_pool(key[:2], self._lanes))
 
 
 def _last_of_each(rows: Iterator[Found[K, V]]) -> Iterator[Found[K, V]]:

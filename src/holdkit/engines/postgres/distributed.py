@@ -20,6 +20,7 @@ from msgspec import Struct, structs
 
 from ...core.commands import Group, Sweep
 from ...core.lanes import lane_of_hold, lane_of_operation, lane_of_pool, lane_of_record
+from ...core.model import Key
 from ...core.needs import Needs, needs
 from ...core.outcomes import Done, Outcome, Position
 from ...errors import HoldkitError
@@ -119,6 +120,7 @@ def apply_distributed(
     skipped: dict[int, str] = {}
     failed: dict[int, HoldkitError] = {}
     later: set[int] = set()
+    unfed: set[Key] = set()
     wrote = False
     for each in sets:
         try:
@@ -135,13 +137,23 @@ def apply_distributed(
             continue
         assert result.outcomes is not None
         wrote |= result.wrote
+        unfed.update(result.unfed)
         for at, index in enumerate(each.indexes):
             outcomes[index], positions[index] = result.outcomes[at], result.positions[at]
             if at in result.skipped_locked:
                 skipped[index] = result.skipped_locked[at]
             elif at in result.put_off:
                 later.add(index)
-    return Applied(outcomes, None, wrote, skipped, failed=failed, put_off=frozenset(later), positions=positions)
+    return Applied(
+        outcomes,
+        None,
+        wrote,
+        skipped,
+        failed=failed,
+        put_off=frozenset(later),
+        positions=positions,
+        unfed=tuple(sorted(unfed)),
+    )
 
 
 def _transact(part: BatchPart, transact: Transact) -> ScriptResult:
@@ -160,7 +172,7 @@ def _sweep(sweep: Sweep, lanes: int, transact: Transact, find_sweep: FindSweep) 
     the answer, with `more` set: a sweep can be called again at any time."""
     candidates, stale = find_sweep(sweep.limit)
     swept: list[tuple[Done, Position | None]] = []
-    wrote, more = False, candidates.more
+    wrote, more, unfed = False, candidates.more, set[Key]()
     for part in sweep_parts(candidates, stale, lanes, sweep.tenant):
         try:
             result = _transact(part, transact)
@@ -171,6 +183,7 @@ def _sweep(sweep: Sweep, lanes: int, transact: Transact, find_sweep: FindSweep) 
             break
         assert result.outcomes is not None
         wrote |= result.wrote
+        unfed.update(result.unfed)
         more |= bool(result.skipped_locked)
         answers = zip(result.outcomes[0], result.positions[0], strict=True)
         swept += [(outcome, position) for outcome, position in answers if isinstance(outcome, Done)]
@@ -180,7 +193,8 @@ def _sweep(sweep: Sweep, lanes: int, transact: Transact, find_sweep: FindSweep) 
     more |= any(done.more for done, _ in swept)
     expired = {key for done, _ in swept for key in done.swept}
     in_order = tuple(key for key in candidates.holds if key in expired)
-    return ScriptResult([[structs.replace(last, swept=in_order, more=more)]], {}, wrote, positions=[[position]])
+    done = structs.replace(last, swept=in_order, more=more)
+    return ScriptResult([[done]], {}, wrote, positions=[[position]], unfed=frozenset(unfed))
 
 
 def sweep_parts(candidates: SweepCandidates, stale: set[int], lanes: int, tenant: str) -> list[BatchPart]:
@@ -197,6 +211,11 @@ def sweep_parts(candidates: SweepCandidates, stale: set[int], lanes: int, tenant
                 wide.append((in_order, its))
     for pool in candidates.pools:
         by_lanes.setdefault((lane_of_pool(pool, lanes),), _nothing()).pools.append(pool)
+    lines: dict[int, list[Key]] = {}
+    for pool in candidates.lines:
+        lines.setdefault(lane_of_pool(pool, lanes), []).append(pool)
+    for lane, theirs in lines.items():
+        by_lanes[lane,] = by_lanes.get((lane,), _nothing())._replace(lines=theirs)
     for lane in sorted(stale) or ([] if by_lanes or wide else [0]):
         by_lanes.setdefault((lane,), _nothing())
     return [

@@ -7,36 +7,25 @@ slow caller's transaction stops only those who want the same pools. Nothing is d
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from collections.abc import Iterable, Sequence
+from operator import itemgetter
 
-import msgspec
 from msgspec import Struct
 
 from ...core.commands import Group
 from ...core.decide import NOTHING_DUE, SweepList
 from ...core.ladders.finding import prunable
 from ...core.lanes import lane_of_hold, lane_of_pool
-from ...core.model import Key, Limits, Pool, Record, RecordKey, Slot, StoredHold
-from ...core.needs import Needs, needs
-from ...core.outcomes import Operation
-from ...core.view import NO_FLOORS, Counts, DueLeg, Loaded
+from ...core.line_loading import lines_to_load
+from ...core.model import Key, RecordKey, Slot
+from ...core.needs import Needs, needs, tallies_of
+from ...core.view import NOBODY, Counts, DueLeg, FrontOfLine, Loaded, LoadLine
 from ..port import AddLate
 from .database import BatchOptions, Database
-from .driver import BEGIN, Row, Script, Statement
-from .rows import (
-    hold_keys,
-    hold_of,
-    operation_keys,
-    operation_of,
-    pool_keys,
-    pool_of,
-    record_keys,
-    record_of,
-)
+from .driver import BEGIN, Script, Statement
+from .loaded_rows import LoadedRows
+from .rows import hold_keys, operation_keys, pool_keys, record_keys, tally_keys
 from .sweeping import NO_CANDIDATES, SweepCandidates, locked_candidates
-
-_decode_floors: Final = msgspec.json.Decoder(dict[str, int]).decode
 
 
 class SeveralLanes(Exception):
@@ -68,11 +57,17 @@ class LoadedBatch(Struct):
 
 
 def load_batch(
-    need: Needs, candidates: SweepCandidates, options: BatchOptions, *, begun: bool = False
+    need: Needs,
+    candidates: SweepCandidates,
+    options: BatchOptions,
+    groups: Sequence[Group] | None,
+    *,
+    begun: bool = False,
 ) -> Script[LoadedBatch]:
-    """Begin the transaction, unless it has begun; lock and load everything that `need` names."""
-    rows = LoadedRows({}, {}, {}, {}, {})
-    named, created = sorted({*need.pools, *candidates.pools}), sorted(need.created)
+    """Begin the transaction, unless it has begun; lock and load everything that `need` names. `groups` are those to be decided; None:
+    nothing is decided, so no line is loaded."""
+    rows = LoadedRows({}, {}, {}, {}, {}, {})
+    named, created = sorted(need.pools | candidates.named), sorted(need.created)
     standing = sorted({*need.standing, *candidates.holds, *candidates.retiring})
     holds = standing if options.assume_new else sorted({*need.holds, *standing})
     records = sorted(need.records)
@@ -82,9 +77,11 @@ def load_batch(
         named = sorted({*named, *(yield from _pools_of(standing, begin, options))})
         begin, standing = [], []
     first = _first_statements(named, created, holds, standing, records, operations, options)
+    if need.tallies:
+        first.append(("load_tallies", tally_keys(sorted(need.tallies), options.lanes)))
     answers = (yield (*begin, *first))[len(begin) :]
     seen, floors, unnumbered, version, synchronous, found = rows.take(
-        answers, bool(records), bool(holds), bool(operations)
+        answers, bool(records), bool(holds), bool(operations), bool(need.tallies)
     )
     slot = seen[-1]
     touched = {*need.pools, *rows.pools_of(need.standing, options.limits, slot)}
@@ -105,13 +102,15 @@ def load_batch(
     # A caller's transaction that marked a due hold expired may have committed since then: its entry goes first.
     unnumbered = unnumbered or bool(due) or options.several_lanes
     counts = (yield from _count(options)) if options.bounded or (records and need.changes_limits) else Counts()
-    for pool in locked & rows.pools.keys():
-        del rows.pools[pool]  # type: ignore[arg-type]  # a record's key is never among the pools'
-    loaded = Loaded(slot, 1, rows.pools, rows.holds, rows.operations, rows.records, defaultdict(list, due).__getitem__, horizon,
-                    options.limits, floors, counts)  # fmt: skip
+    rows.drop_pools(locked)
     swept = NOTHING_DUE
     if candidates is not NO_CANDIDATES:
         swept = locked_candidates(candidates, rows.holds, rows.pools, locked, options)
+    line: LoadLine | None = None
+    if groups is not None:
+        line = yield from _load_lines(rows, groups, due, swept, locked, options)
+    loaded = Loaded(slot, 1, rows.pools, rows.holds, rows.operations, rows.records, defaultdict(list, due).__getitem__, horizon,
+                    options.limits, floors, counts, rows.tallies, line, not options.in_caller_transaction)  # fmt: skip
     return LoadedBatch(loaded, swept, due, found, rows.stamps, locked, version, synchronous, unnumbered)
 
 
@@ -163,61 +162,6 @@ def _first_statements(
     return statements
 
 
-class LoadedRows(Struct):
-    """The rows loaded so far."""
-
-    pools: dict[Key, Pool]
-    stamps: dict[Key, int]
-    holds: dict[Key, StoredHold]
-    operations: dict[Key, Operation]
-    records: dict[RecordKey, Record]
-
-    def take(
-        self, answers: list[list[Row]], records: bool, holds: bool, operations: bool
-    ) -> tuple[tuple[Slot, Slot], Mapping[str, int], bool, int, bool, dict[Key, list[DueLeg]]]:
-        """Take in the answers of the first round trip. Gives the slot (where lanes were asked one by one: the first and the last),
-        the fence floors by tenant, whether entries wait for their numbers, the version of the limits, whether COMMIT waits for standbys, and
-        what is due on locked pools."""
-        rest = iter(answers)
-        if records:
-            for row in next(rest):
-                self.records[row[0], row[1], row[2]] = record_of(row)
-        for row in next(rest):
-            key = (row[0], row[1])
-            self.pools[key], self.stamps[key] = pool_of(row), row[16]
-        found = next(rest)
-        due: dict[Key, list[DueLeg]] = {}
-        for row in found:
-            if row[3] is not None and (row[3], row[4]) in self.pools:
-                due.setdefault((row[3], row[4]), []).append((row[5], row[6]))
-        for legs in due.values():
-            legs.sort()
-        if holds:
-            for row in next(rest):
-                self.holds[row[0], row[1]] = hold_of(row)
-        if operations:
-            for row in next(rest):
-                self.operations[row[0], row[1]] = operation_of(row)
-        slots, floors, waiting, versions, synchronous = zip(*{(*row[:3], *row[7:]) for row in found}, strict=True)
-        version = max(one or 0 for one in versions)
-        return (min(slots), max(slots)), _highest(floors), any(waiting), version, any(synchronous), due
-
-    def pools_of(self, keys: Iterable[Key], limits: Limits, slot: Slot) -> set[Key]:
-        """The pools of these holds; a hold that may be pruned touches none, as in the core's own `touched`."""
-        holds = [hold for key in keys if (hold := self.holds.get(key)) is not None]
-        return {(hold.tenant, leg.pool) for hold in holds if not prunable(hold, limits, slot) for leg in hold.legs}
-
-
-def _highest(found: Iterable[str | None]) -> Mapping[str, int]:
-    """The highest fence floor of each tenant, of those that were found."""
-    floors: dict[str, int] = {}
-    for text in found:
-        if text is not None:
-            its = _decode_floors(text)
-            floors.update({tenant: max(floor, floors.get(tenant, 0)) for tenant, floor in its.items()})
-    return floors or NO_FLOORS
-
-
 def _find_locked(pools: set[Key], records: set[RecordKey], options: BatchOptions) -> Script[set[Key | RecordKey]]:
     """Which rows exist of those that were not locked: another transaction has them locked, or has just inserted them."""
     found, others = yield (("find_pools", pool_keys(sorted(pools), options.lanes)),
@@ -243,15 +187,53 @@ def _load_due_holds(
     A pool with a due leg whose hold another transaction has locked counts as locked itself; these are returned.
     """
     holds = sorted({(pool[0], hold) for pool, legs in due.items() for _, hold in legs})
-    if options.distributed and not options.several_lanes:
-        _check_lanes(due, holds, options.lanes)
-    name = "lock_due_holds_waiting" if options.wait_for_locks else "lock_due_holds"
-    (found,) = yield ((name, hold_keys(holds, options.lanes)),)
-    rows.holds.update({(row[0], row[1]): hold_of(row) for row in found})
-    missed = {*holds} - {(row[0], row[1]) for row in found}
-    if not missed:
-        return set()
+    (found,) = yield (_lock_holds(due, holds, options),)
+    missed = rows.take_locked(holds, found)
     return {pool for pool, legs in due.items() if any((pool[0], hold) in missed for _, hold in legs)}
+
+
+def _lock_holds(pools: Iterable[Key], holds: list[Key], options: BatchOptions) -> Statement:
+    if options.distributed and not options.several_lanes:
+        _check_lanes(pools, holds, options.lanes)
+    return "lock_holds_waiting" if options.wait_for_locks else "lock_holds", hold_keys(holds, options.lanes)
+
+
+def _load_lines(
+    rows: LoadedRows,
+    groups: Sequence[Group],
+    due: dict[Key, list[DueLeg]],
+    swept: SweepList,
+    locked: set[Key | RecordKey],
+    options: BatchOptions,
+) -> Script[LoadLine | None]:
+    """The front of each line at these pools, with its holds locked; and the tallies that move with the holds that may end.
+
+    A hold that waits has one leg, so whoever changes it has locked the pool of its line: nobody has these rows locked, and they are
+    what this transaction would find in a minute. They are locked all the same, as the write of an offer expects it.
+    """
+    ending = [hold for key in swept.holds if (hold := rows.holds.get(key)) is not None]
+    tallies = tallies_of(rows.holds.values()) - rows.tallies.keys()
+    wanted = lines_to_load(groups, rows.pools, rows.holds, due, options.limits, ending)
+    of_accounts = (("load_tallies", tally_keys(sorted(tallies), options.lanes)),) if tallies else ()
+    if not wanted:
+        rows.take_tallies((yield of_accounts) if of_accounts else [])
+        return None
+    keys = sorted(wanted)
+    counts = [wanted[key].limit + 1 for key in keys], [wanted[key].most for key in keys]
+    places, *more = yield (("load_lines", (*pool_keys(keys, options.lanes), *counts)), *of_accounts)
+    rows.take_tallies(more)
+    lines: dict[Key, list[str]] = {key: [] for key in keys}
+    for tenant, pool, _, hold in sorted(places, key=itemgetter(2)):
+        lines[tenant, pool].append(hold)
+    front = {key: FrontOfLine(ids[: wanted[key].limit], len(ids) > wanted[key].limit) for key, ids in lines.items()}
+    expired = {(pool[0], hold) for pool, legs in due.items() for _, hold in legs}  # these are locked already
+    holds = sorted({(key[0], hold) for key, line in front.items() for hold in line.holds} - expired)
+    if holds:
+        (found,) = yield (_lock_holds(keys, holds, options),)
+        missed = rows.take_locked(holds, found)
+        locked |= {key for key, line in front.items() if any((key[0], hold) in missed for hold in line.holds)}
+        rows.drop_pools(locked)
+    return lambda pool: front.get(pool, NOBODY)
 
 
 def _count(options: BatchOptions) -> Script[Counts]:
@@ -271,7 +253,7 @@ def find_skipped(groups: Sequence[Group], batch_rows: LoadedBatch) -> dict[int, 
         for key in sorted(need.standing):
             hold = loaded.holds.get(key)
             if hold is not None and not prunable(hold, loaded.limits, loaded.slot):
-                pools += [(hold.tenant, leg.pool) for leg in hold.legs]
+                pools += [(hold.tenant, name) for name in hold.pools]
         locked = [each for each in (*pools, *sorted(need.records)) if each in batch_rows.locked_by_others]
         if locked:
             found[index] = "/".join(locked[0])

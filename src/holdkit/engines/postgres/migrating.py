@@ -31,9 +31,20 @@ LANES = 64
 """For one server."""
 CITUS_LANES = 1024
 """Where the tables are distributed: many more than there will ever be shards."""
-DISTRIBUTED = ("pools", "holds", "legs", "heads", "journal", "unnumbered", "operations", "records", "fence_floors")
+DISTRIBUTED = (
+    "pools",
+    "holds",
+    "legs",
+    "heads",
+    "journal",
+    "unnumbered",
+    "operations",
+    "records",
+    "fence_floors",
+    "tallies",
+)
 """Tables that are distributed by lane; the others are co-located with the first."""
-ADDED = {"fence_floors": 4}
+ADDED = {"fence_floors": 4, "tallies": 5}
 """Those of the distributed tables that a later migration than the first creates, and which."""
 COPIED = ("settings", "migrations")
 """Small tables that every node has a copy of, so that any node can be opened."""

@@ -16,10 +16,11 @@ from operator import itemgetter
 from typing import Any, Final, TypeVar
 
 from ...core.lanes import lane_of_hold, lane_of_pool, lane_of_record
-from ...core.model import Pool, Record, Slot, StoredHold
+from ...core.model import Key, Pool, Record, Slot, State, StoredHold
 from ...core.pages import Page, hold_bytes, page_of, record_bytes, text_bytes
 from ...core.reading import (
     NOTHING_ON_POOL,
+    CountAhead,
     DueOnPool,
     FindAvailable,
     FindHold,
@@ -32,16 +33,20 @@ from ...core.reading import (
     ListPools,
     ListRecords,
     ListTenants,
+    ListUsage,
+    NextDeadline,
     Query,
     ReadHistory,
+    Usage,
     beyond,
     seen_hold,
     seen_pool,
 )
+from ...core.trees import ancestors, path_of
 from .database import BatchOptions
 from .driver import BEGIN, COMMIT, PROVE, Row, Script, Statement
 from .in_doubt import find_settled
-from .rows import hold_keys, hold_of, pool_keys, pool_of, record_of
+from .rows import HOLD_COLUMNS, POOL_COLUMNS, hold_keys, hold_of, pool_keys, pool_of, record_of
 from .script import load_limits
 from .statements import split_by_lane
 
@@ -81,23 +86,42 @@ def query_one(name: str, parameters: Sequence[Any] = ()) -> Script[list[Row]]:
     return rows
 
 
-def _pool(row: Row) -> Pool:
-    return seen_pool(pool_of(row), DueOnPool(row[16]) if row[16] else NOTHING_ON_POOL)
+def _with_due(row: Row) -> tuple[Pool, DueOnPool]:
+    """A pool, and what is due on it."""
+    units, waiting, line_ahead = row[POOL_COLUMNS:]
+    due = DueOnPool(units or 0, waiting, line_ahead) if units or waiting or line_ahead else NOTHING_ON_POOL
+    return pool_of(row), due
+
+
+def _seen(options: BatchOptions, rows: Sequence[Row]) -> Script[dict[Key, Pool]]:
+    """Each pool as it shows, due legs counted as returned. The pools above them that are not among these rows are read too."""
+    found = {(row[0], row[1]): _with_due(row) for row in rows}
+    above = {(tenant, name) for tenant, pool in found for name in ancestors(pool)} - found.keys()
+    others = dict[Key, tuple[Pool, DueOnPool]]()
+    if above:
+        more = yield from query_one("read_pools_by_id", (*pool_keys(sorted(above), options.lanes), options.slot))
+        others = {(row[0], row[1]): _with_due(row) for row in more}
+    known = {**others, **found}
+    return {
+        key: seen_pool(pool, due, [known[key[0], name] for name in ancestors(key[1]) if (key[0], name) in known])
+        for key, (pool, due) in found.items()
+    }
 
 
 def find_pool(options: BatchOptions, query: FindPool) -> Script[Pool | None]:
     """One pool, due legs counted as returned."""
     lane = lane_of_pool(query.key, options.lanes)
     rows = yield from find_settled(options, lane, "read_pool", (options.slot, lane, *query.key))
-    return _pool(rows[0]) if rows else None
+    return (yield from _seen(options, rows)).get(query.key)
 
 
 def find_pools(options: BatchOptions, query: FindPools) -> Script[list[Pool | None]]:
     """Several pools, in the order of the query."""
     if not query.keys:
         return []
-    rows = yield from query_one("read_pools_by_id", (*pool_keys(sorted(set(query.keys)), options.lanes), options.slot))
-    found = {(row[0], row[1]): _pool(row) for row in rows}
+    named = {(tenant, name) for tenant, pool in query.keys for name in path_of(pool)}
+    rows = yield from query_one("read_pools_by_id", (*pool_keys(sorted(named), options.lanes), options.slot))
+    found = yield from _seen(options, rows)
     return [found.get(key) for key in query.keys]
 
 
@@ -117,7 +141,8 @@ def list_pools(options: BatchOptions, query: ListPools) -> Script[list[Pool]]:
         rows = yield from query_one("read_pools", (options.slot, query.tenant, *page))
     else:
         rows = yield from query_one("read_pools_of_entity", (options.slot, query.tenant, query.entity, *page))
-    return [_pool(row) for row in sorted(rows, key=itemgetter(1))[: query.limit]]
+    page_rows = sorted(rows, key=itemgetter(1))[: query.limit]
+    return list((yield from _seen(options, page_rows)).values())
 
 
 def find_hold(options: BatchOptions, query: FindHold) -> Script[StoredHold | None]:
@@ -144,18 +169,48 @@ def as_shown(options: BatchOptions, rows: Sequence[Row]) -> Script[list[StoredHo
     """Each hold as it looks now. With distributed tables a hold's lane does not know the time of its pools in other lanes, so that is read
     too."""
     limits = options.limits
-    if any((row[19] or 0) != limits.version for row in rows):
+    if any((row[HOLD_COLUMNS + 1] or 0) != limits.version for row in rows):
         limits = yield from load_limits(options)
     holds = [hold_of(row) for row in rows]
-    slots = [row[18] for row in rows]
+    slots = [row[HOLD_COLUMNS] for row in rows]
     if options.distributed:
         for index, hold in enumerate(holds):
             home = lane_of_hold(hold.id, options.lanes)
-            pools = [(hold.tenant, leg.pool) for leg in hold.legs]
+            pools = [(hold.tenant, name) for name in hold.pools]
             elsewhere = [pool for pool in pools if lane_of_pool(pool, options.lanes) != home]
             found = (yield from query_one("read_slots", pool_keys(elsewhere, options.lanes))) if elsewhere else []
             slots[index] = max([slots[index], *(row[0] for row in found if row[0] is not None)])
     return [seen_hold(hold, limits, slot) for hold, slot in zip(holds, slots, strict=True)]
+
+
+def count_ahead(options: BatchOptions, query: CountAhead) -> Script[int | None]:
+    """Those in front of a hold in its line."""
+    hold = yield from find_hold(options, FindHold(query.key))
+    if hold is None or hold.state is not State.WAITING:
+        return None
+    pool = (hold.tenant, hold.legs[0].pool)
+    place = (lane_of_pool(pool, options.lanes), *pool, hold.number, query.limit)
+    ((ahead,),) = yield from query_one("count_ahead", (options.slot, *place))
+    found: int = ahead
+    return found
+
+
+def next_deadline(options: BatchOptions, query: NextDeadline) -> Script[Slot | None]:
+    """The first deadline on a pool."""
+    rows = yield from query_one("next_deadline", (lane_of_pool(query.key, options.lanes), *query.key))
+    return rows[0][0] if rows else None
+
+
+def list_usage(options: BatchOptions, query: ListUsage) -> Script[list[Usage]]:
+    """What an account uses, by pool, page by page until there are enough: what is due on a pool may be all of it."""
+    found: list[Usage] = []
+    after: str | None = query.after
+    while len(found) < query.limit and after is not None:
+        rows = yield from query_one("read_usage", (options.slot, query.tenant, query.account, after, query.limit))
+        page = sorted(rows, key=itemgetter(0))[: query.limit]
+        found += [Usage(pool, used - (due or 0), limit) for pool, used, limit, due in page if used != (due or 0)]
+        after = page[-1][0] if len(page) == query.limit else None
+    return found[: query.limit]
 
 
 def find_record(options: BatchOptions, query: FindRecord) -> Script[Record | None]:
@@ -178,12 +233,19 @@ def list_holds(options: BatchOptions, query: ListHolds) -> Script[Page[StoredHol
             rows = yield from query_one("read_holds", (options.slot, query.tenant, *page))
         read = page_of(sorted(rows, key=itemgetter(1)), _hold_row_bytes, query.limit, query.max_bytes)
         holds = yield from as_shown(options, read)
-        shown = [hold for hold in holds if hold is not None and query.state in (None, hold.state)]
+        shown = [
+            hold for hold in holds if hold is not None and query.state in (None, hold.state) and _names(hold, query)
+        ]
         found = page_of([*found, *shown], hold_bytes, query.limit, query.max_bytes)
         if not read.more:
             break
         begin = first_id_after(read[-1][1])
     return found
+
+
+def _names(hold: StoredHold, query: ListHolds) -> bool:
+    """Whether the hold has a leg on the pool of the query. (What is stored with a hold is every pool that its units move.)"""
+    return query.pool is None or any(leg.pool == query.pool for leg in hold.legs)
 
 
 def _hold_row_bytes(row: Row) -> int:
@@ -239,6 +301,9 @@ _READS: Final[dict[type[Any], Callable[[BatchOptions, Any], Script[Any]]]] = {
     FindHold: find_hold,
     FindHolds: find_holds,
     ListHolds: list_holds,
+    CountAhead: count_ahead,
+    NextDeadline: next_deadline,
+    ListUsage: list_usage,
     FindRecord: find_record,
     ListRecords: list_records,
     ListTenants: list_tenants,

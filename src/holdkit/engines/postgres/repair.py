@@ -28,7 +28,17 @@ from .database import BatchOptions, bounded, lock_timeout_ms
 from .driver import BEGIN, COMMIT, ROLLBACK, Row, Script, Statement
 from .journal_rows import journal_rows
 from .loading import load_batch
-from .rows import NEW_POOL_COLUMNS, columns, new_hold_row, new_pool_row, record_row
+from .rows import (
+    LEG_COLUMNS,
+    NEW_HOLD_COLUMNS,
+    NEW_POOL_COLUMNS,
+    columns,
+    leg_row,
+    new_hold_row,
+    new_pool_row,
+    record_row,
+    tally_row,
+)
 from .sweeping import NO_CANDIDATES
 from .writing import limits_version, write_back
 
@@ -73,18 +83,21 @@ def repair_statements(repaired: RepairedRows, limits: Limits, lanes: int, stamp:
     """Every row that differs is deleted, and inserted as it should be. The lane heads come last, as everywhere."""
     pools = [new_pool_row(pool, lanes) for pool in repaired.pools.values() if pool is not None]
     holds = [new_hold_row(hold, lanes) for hold in repaired.holds.values() if hold is not None]
-    legs = [(lane_of_pool(key[:2], lanes), *key, leg.units) for key, leg in repaired.legs.items() if leg is not None]
+    legs = [leg_row((lane_of_pool(key[:2], lanes), *key), leg) for key, leg in repaired.legs.items() if leg is not None]
+    tallies = [tally_row(key, tally, lanes) for key, tally in repaired.tallies.items() if tally is not None]
     records = [record_row(record, lanes) for record in repaired.records.values() if record is not None]
     floors = [(lane, *row) for lane in range(lanes) for row in sorted(repaired.fence_floors.items()) if row[1]]
     statements: list[Statement] = [
         *_drop("drop_pools", [*repaired.pools], 2),
         *_drop("drop_holds", [*repaired.holds], 2),
         *_drop("drop_legs", [*repaired.legs], 4),
+        *_drop("drop_tallies", [*repaired.tallies], 3),
         *_drop("drop_records", [*repaired.records], 3),
         *([("insert_pools", (*columns(pools, NEW_POOL_COLUMNS), stamp, len(pools), True))] if pools else []),
         *([("rescan_pools", (sorted({row[0] for row in pools}),))] if pools else []),
-        *([("insert_holds", (*columns(holds, 24), len(holds), True))] if holds else []),
-        *([("insert_legs", (*columns(legs, 6), len(legs), True))] if legs else []),
+        *([("insert_holds", (*columns(holds, NEW_HOLD_COLUMNS), len(holds), True))] if holds else []),
+        *([("insert_legs", (*columns(legs, LEG_COLUMNS), len(legs), True))] if legs else []),
+        *([("insert_tallies", (*columns(tallies, 6), len(tallies), True))] if tallies else []),
         *([("insert_records", (*columns(records, 7), len(records), True))] if records else []),
         *limits_version(repaired.records),
         *_drop("drop_floors", [(tenant,) for tenant in repaired.fence_floors], 1),
@@ -136,7 +149,7 @@ def import_journal(
 
 
 def _import_chunk(chunk: Sequence[Carried], options: BatchOptions) -> Script[None]:
-    batch_rows = yield from load_batch(needs_of(chunk), NO_CANDIDATES, options)
+    batch_rows = yield from load_batch(needs_of(chunk), NO_CANDIDATES, options, None)
     view = View(batch_rows.loaded)
     take_in(view, chunk)
     statements, _ = write_back(view, batch_rows, options, random.getrandbits(62))

@@ -14,14 +14,16 @@ import msgspec
 from ...core.codec import decode_outcome
 from ...core.ladders.retiring import keeping
 from ...core.lanes import lane_of_hold, lane_of_operation, lane_of_pool, lane_of_record
-from ...core.model import MAX_SLOT, HeldLeg, Key, Pool, Record, RecordKey, Slot, State, StoredHold
+from ...core.model import HeldLeg, Key, Pool, Record, RecordKey, Slot, State, StoredHold
 from ...core.outcomes import Operation
+from ...core.outstanding import Level, OpenLeg, Tally, TallyKey
 from .driver import Row
 
 Columns = list[Any]
 """One list per column."""
 
 _legs: Final = msgspec.json.Decoder(tuple[HeldLeg, ...])
+_above: Final = msgspec.json.Decoder(tuple[Level, ...])
 _encode: Final = msgspec.json.Encoder().encode
 _STATES: Final = {state.value: state for state in State}
 _WORDS: Final = {state: state.value for state in State}
@@ -55,8 +57,12 @@ def record_keys(keys: Iterable[RecordKey], lanes: int) -> Columns:
 
 def pool_of(row: Row) -> Pool:
     """tenant, id, total, held, consumed, fence, slot, version, on_demand, label, closes, holder, entity, archived,
-    loose, floor."""
-    return Pool(*row[:16])
+    loose, floor, waiting, last_number, children, per_account, line."""
+    return Pool(*row[:POOL_COLUMNS])
+
+
+POOL_COLUMNS: Final = 21
+"""How many `pool_of` takes."""
 
 
 PLAIN_POOL_COLUMNS: Final = 13
@@ -66,36 +72,56 @@ PLAIN_POOL_COLUMNS: Final = 13
 def pool_row(pool: Pool, lanes: int) -> Row:
     """For `update_pools`, and for `place_holds` the first `PLAIN_POOL_COLUMNS`."""
     used = pool.held + pool.consumed
-    idle = pool.on_demand and not used and pool.closes is None and not pool.archived
+    idle = pool.on_demand and not used and pool.closes is None and not pool.archived and not pool.children
     plain = pool.label is None
     return (lane_of_pool((pool.tenant, pool.id), lanes), pool.tenant, pool.id, pool.total, pool.held, pool.consumed,
             pool.fence, pool.slot, pool.version, pool.on_demand, used > pool.total, idle and plain, pool.loose,
-            pool.holder, pool.entity, pool.slot if idle and not plain else None)  # fmt: skip
+            pool.holder, pool.entity, pool.slot if idle and not plain else None, pool.waiting, pool.last_number,
+            pool.children)  # fmt: skip
 
 
 def new_pool_row(pool: Pool, lanes: int) -> Row:
     """For `insert_pools`."""
-    return (*pool_row(pool, lanes), pool.label, pool.closes, pool.archived, pool.floor)
+    return (*pool_row(pool, lanes), pool.label, pool.closes, pool.archived, pool.floor, pool.per_account, pool.line)
 
 
-NEW_POOL_COLUMNS: Final = 20
+NEW_POOL_COLUMNS: Final = 25
 """How many `new_pool_row` gives."""
 
 
-def pool_window_row(pool: Pool, lanes: int) -> Row:
-    """For `update_pool_windows`."""
-    return (lane_of_pool((pool.tenant, pool.id), lanes), pool.tenant, pool.id, pool.closes, pool.archived)
+def pool_settings_row(pool: Pool, lanes: int) -> Row:
+    """For `update_pool_settings`."""
+    lane = lane_of_pool((pool.tenant, pool.id), lanes)
+    return (lane, pool.tenant, pool.id, pool.closes, pool.archived, pool.per_account)
 
 
-def legs_of(text: str) -> tuple[HeldLeg, ...]:
-    """The legs of a hold, as stored."""
-    return _legs.decode(text)
+def open_pools(legs: str, above: str | None, state: str) -> tuple[str, ...]:
+    """The pools on which a stored hold has anything outstanding."""
+    named = _legs.decode(legs)
+    if state == State.WAITING:
+        return (named[0].pool,)
+    pools = [leg.pool for leg in named if leg.held]
+    return (*pools, *(level.pool for level in _levels(above) if level.held and level.pool not in pools))
+
+
+def _levels(above: str | None) -> tuple[Level, ...]:
+    return () if above is None else _above.decode(above)
+
+
+def split_pools(text: str) -> tuple[str, ...]:
+    """The column `pools` of a hold, as one text."""
+    return tuple(text.split(_SEPARATOR))
 
 
 def hold_of(row: Row) -> StoredHold:
     """The columns in the order of `StoredHold`'s fields."""
     return StoredHold(row[0], row[1], _legs.decode(row[2]), row[3], row[4], row[5], row[6], _STATES[row[7]], row[8],
-                      row[9], row[10], row[11], row[12], row[13], row[14], row[15], row[16], row[17])  # fmt: skip
+                      row[9], row[10], row[11], row[12], row[13], row[14], row[15], row[16], row[17], row[18],
+                      _levels(row[19]), row[20], row[21], row[22])  # fmt: skip
+
+
+HOLD_COLUMNS: Final = 23
+"""How many `hold_of` takes."""
 
 
 def kept_row(hold: StoredHold) -> tuple[int | None, int | None]:
@@ -107,15 +133,25 @@ def kept_row(hold: StoredHold) -> tuple[int | None, int | None]:
 def new_hold_row(hold: StoredHold, lanes: int) -> Row:
     """For `insert_holds`."""
     tenant, legs = hold.tenant, hold.legs
-    if len(legs) == 1:
+    if len(legs) == 1 and not hold.above:
         pools, pool_lanes = legs[0].pool, str(lane_of_pool((tenant, legs[0].pool), lanes))
     else:
-        pools = _SEPARATOR.join([leg.pool for leg in legs])
-        pool_lanes = ",".join([str(lane_of_pool((tenant, leg.pool), lanes)) for leg in legs])
+        names = hold.pools
+        pools = _SEPARATOR.join(names)
+        pool_lanes = ",".join([str(lane_of_pool((tenant, name), lanes)) for name in names])
     return (lane_of_hold(hold.id, lanes), tenant, hold.id, _encode(legs).decode(), pools, pool_lanes, hold.owner_hash,
             hold.held_at, hold.fence, hold.deadline, _WORDS[hold.state], hold.open, hold.entity, hold.ended_at,
             hold.reason, hold.actor, hold.correlation_id, hold.metadata, hold.last_op, hold.version, hold.returned_at,
-            hold.closes, *kept_row(hold))  # fmt: skip
+            hold.closes, hold.account, _above_text(hold), hold.joined_at, hold.number, hold.offer_ttl,
+            *kept_row(hold))  # fmt: skip
+
+
+NEW_HOLD_COLUMNS: Final = 29
+"""How many `new_hold_row` gives."""
+
+
+def _above_text(hold: StoredHold) -> str | None:
+    return _encode(hold.above).decode() if hold.above else None
 
 
 def placed_columns(holds: Sequence[StoredHold], lanes: int) -> Columns:
@@ -145,17 +181,48 @@ def changed_hold_row(hold: StoredHold, was: int, lanes: int) -> Row:
     """For `update_holds`."""
     return (lane_of_hold(hold.id, lanes), hold.tenant, hold.id, _encode(hold.legs).decode(), _WORDS[hold.state],
             hold.deadline, hold.open, hold.ended_at, hold.entity, hold.reason, hold.last_op, hold.version, was,
-            hold.returned_at, *kept_row(hold))  # fmt: skip
+            hold.returned_at, *kept_row(hold), hold.held_at, hold.fence, _above_text(hold))  # fmt: skip
 
 
-def leg_rows(hold: StoredHold, lanes: int) -> dict[Row, int]:
-    """A hold's outstanding legs, as (lane, tenant, pool, deadline, hold) → units. Legs without a deadline sort last."""
-    deadline = MAX_SLOT if hold.deadline is None else hold.deadline
+CHANGED_HOLD_COLUMNS: Final = 19
+"""How many `changed_hold_row` gives."""
+
+
+def leg_rows(hold: StoredHold, lanes: int) -> dict[Row, OpenLeg]:
+    """What a hold has outstanding, by (lane, tenant, pool, deadline, hold)."""
+    tenant, deadline = hold.tenant, hold.leg_deadline
     return {
-        (lane_of_pool((hold.tenant, leg.pool), lanes), hold.tenant, leg.pool, deadline, hold.id): leg.held
-        for leg in hold.legs
-        if leg.held
+        (lane_of_pool((tenant, name), lanes), tenant, name, deadline, hold.id): leg for name, leg in hold.open_legs()
     }
+
+
+def leg_row(key: Row, leg: OpenLeg) -> Row:
+    """For `insert_legs`."""
+    return (*key, leg.units, leg.waiting, leg.number, leg.account)
+
+
+LEG_COLUMNS: Final = 9
+"""How many `leg_row` gives."""
+
+
+def tally_key(key: TallyKey, lanes: int) -> Row:
+    """lane, tenant, pool, account."""
+    return (lane_of_pool(key[:2], lanes), *key)
+
+
+def tally_keys(keys: Iterable[TallyKey], lanes: int) -> Columns:
+    """lane, tenant, pool, account."""
+    return columns([tally_key(key, lanes) for key in keys], 4)
+
+
+def tally_row(key: TallyKey, tally: Tally, lanes: int) -> Row:
+    """For `insert_tallies`."""
+    return (*tally_key(key, lanes), tally.used, tally.loose)
+
+
+def tally_of(row: Row) -> tuple[TallyKey, Tally]:
+    """tenant, pool, account, used, loose."""
+    return (row[0], row[1], row[2]), Tally(row[2], row[3], row[4])
 
 
 def operation_of(row: Row) -> Operation:

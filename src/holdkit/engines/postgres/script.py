@@ -29,7 +29,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Struct
 
-from ...core.commands import Consume, Group, PlaceHold, Sweep
+from ...core.commands import PLACING, Group, Sweep
 from ...core.decide import decide_group, decide_groups
 from ...core.ladders.expiry import backlog, return_backlog
 from ...core.lanes import lane_of_record
@@ -74,6 +74,8 @@ class ScriptResult(Struct):
     """Beside the outcomes: where in the journal each stands."""
     put_off: frozenset[int] = frozenset()
     """Groups, by index, that are left for the next transaction."""
+    unfed: frozenset[Key] = frozenset()
+    """Pools with units left to offer to those who wait there."""
 
 
 RUN_AGAIN = ScriptResult(None, {}, False)
@@ -89,6 +91,8 @@ class RetryState(Struct):
     """How many pools too many there would be."""
     retired: bool = False
     """Whether ended holds whose units are consumed have made room."""
+    unfed: frozenset[Key] = frozenset()
+    """Pools with units left to offer, by what an earlier run did first."""
     check_again: bool = False
     """An id that was assumed to be new exists already: look before inserting."""
     in_doubt: InDoubtCheck = msgspec.field(default_factory=InDoubtCheck)
@@ -117,7 +121,7 @@ def apply_script(
     begun = False
     if growing is not None and (yield from growing.wait_for_pools(need, options)):
         begun, need, options = True, needs(groups), options._replace(slot=growing.database.slot)
-    batch_rows = yield from load_batch(need, candidates, options, begun=begun)
+    batch_rows = yield from load_batch(need, candidates, options, groups, begun=begun)
     if batch_rows.version != options.limits.version:
         return (yield from _adopt_limits(options, state))
     view = View(batch_rows.loaded)
@@ -140,7 +144,9 @@ def apply_script(
         yield from state.in_doubt.check(groups, missed, options)
         return RUN_AGAIN
     pruning = pruning or bool(need.sweep)
-    return (yield from _write_and_commit(groups, view, batch_rows, options, outcomes, skipped, batch, pruning))
+    result = yield from _write_and_commit(groups, view, batch_rows, options, outcomes, skipped, batch, pruning)
+    result.unfed = state.unfed.union(view.unfed) if view.unfed or state.unfed else state.unfed
+    return result
 
 
 def _adopt_limits(options: BatchOptions, state: RetryState) -> Script[ScriptResult]:
@@ -163,7 +169,7 @@ def load_limits(options: BatchOptions) -> Script[Limits]:
 def refused_creation(groups: Sequence[Group], outcomes: Sequence[Sequence[Outcome]]) -> bool:
     """Whether a command that creates a hold was refused or undone."""
     return any(
-        not isinstance(outcome, Done) and any(isinstance(command, PlaceHold | Consume) for command in group.commands)
+        not isinstance(outcome, Done) and any(isinstance(command, PLACING) for command in group.commands)
         for group, answers in zip(groups, outcomes, strict=True)
         for outcome in answers
     )
@@ -303,10 +309,11 @@ def _retire_first(need: Needs, options: BatchOptions, state: RetryState, batch: 
 def _sweep_first(
     candidates: SweepCandidates, options: BatchOptions, state: RetryState, batch: int
 ) -> Script[ScriptResult]:
-    batch_rows = yield from load_batch(Needs(set(), set(), set(), set()), candidates, options)
+    batch_rows = yield from load_batch(Needs(set(), set(), set(), set()), candidates, options, ())
     if batch_rows.version != options.limits.version:
         return (yield from _adopt_limits(options, state))
     view = View(batch_rows.loaded)
     limit = max(1, len(candidates.holds), len(candidates.retiring))
     decide_groups(view, [Group((Sweep(limit=limit),))], batch_rows.swept)
+    state.unfed |= view.unfed
     return (yield from _write_only(view, batch_rows, options, batch))

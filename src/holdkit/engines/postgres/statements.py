@@ -110,6 +110,7 @@ ONE_SERVER_ONLY: Final = frozenset(
         "find_retiring",
         "find_rested_pools",
         "find_closed_pools",
+        "find_fed_lines",
         # repair and import, which are refused where the tables are distributed
         "lock_tables",
         "latest_stamp",
@@ -117,6 +118,7 @@ ONE_SERVER_ONLY: Final = frozenset(
         "drop_pools",
         "drop_holds",
         "drop_legs",
+        "drop_tallies",
         "drop_records",
         "rescan_pools",
         "is_used",

@@ -6,20 +6,24 @@ those that could be locked. Old rows are pruned without a decision, because ever
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from ...core.decide import SweepList
+from ...core.ladders.lines import SKIPPED
 from ...core.ladders.retiring import Keeping, kept_for
 from ...core.model import MAX_SLOT, SECOND, Key, RecordKey, Slot
 from ...core.retention import retired_until
 from ...core.table_bounds import portion
+from ...core.trees import parent_of
 from .database import BatchOptions
 from .driver import Script, Statement
-from .rows import legs_of
+from .rows import open_pools, split_pools
 
 IDLE_POOLS = 100
 """How many empty on-demand pools one sweep takes away."""
+FED_LINES = 100
+"""How many lines one sweep feeds, besides those of the pools on which it returns units."""
 STALE_LANES = 32
 """In how many other lanes one sweep prunes, where each is a transaction of its own."""
 PRUNED = 1_000
@@ -41,6 +45,14 @@ class SweepCandidates(NamedTuple):
     """Ended holds that may be dropped, with their pools."""
     table_full: bool = False
     """A limited table is full: rows that are only kept to be looked up are candidates too."""
+    lines: Sequence[Key] = ()
+    """Pools with units for somebody who waits there."""
+
+    @property
+    def named(self) -> set[Key]:
+        """The pools to lock besides those of the holds: an empty one with its parent, which counts its children."""
+        above = {(key[0], parent) for key in self.pools if (parent := parent_of(key[1])) is not None}
+        return above.union(self.pools, self.lines)
 
 
 NO_CANDIDATES = SweepCandidates({}, [], False, {})
@@ -50,24 +62,26 @@ def find_candidates(
     limit: int, options: BatchOptions, idle_pools: int = IDLE_POOLS, *, table_full: bool = False
 ) -> Script[SweepCandidates]:
     """The holds with due legs anywhere, as many as one transaction may return legs, and the pools that may be removed."""
-    names, slot = ("find_due_holds", "find_rested_pools", "find_closed_pools", "find_retiring"), options.slot
+    by, slot = "", options.slot
     if options.distributed:  # a statement that goes to every lane cannot read the clock too
-        names = ("find_due_holds_by", "find_rested_pools_by", "find_closed_pools_by", "find_retiring_by")
+        by = "_by"
         (((slot,),),) = yield (("read_clock", (slot,)),)
     count = 0 if options.in_caller_transaction else idle_pools
     retention = 0 if table_full else options.limits.retention
-    holds, empty, rested, closed = yield (
-        (names[0], (slot, limit + 1)),
+    holds, empty, rested, closed, lines = yield (
+        (f"find_due_holds{by}", (slot, limit + 1)),
         ("find_idle_pools", (count,)),
-        (names[1], (MAX_SLOT if table_full else slot, retention, count)),
-        (names[2], (slot, count)),
+        (f"find_rested_pools{by}", (MAX_SLOT if table_full else slot, retention, count)),
+        (f"find_closed_pools{by}", (slot, count)),
+        (f"find_fed_lines{by}", (SKIPPED, FED_LINES if count else 0)),
     )
     ready = [*empty, *((row[0], row[1], row[2] + retention) for row in rested), *closed]
     pools = sorted(ready, key=lambda row: (row[2], row[0], row[1]))[:count]
-    found = {(row[0], row[1]): tuple(leg.pool for leg in legs_of(row[2]) if leg.held) for row in holds}
+    found = {(row[0], row[1]): open_pools(row[2], row[3], row[4]) for row in holds}
     due, more = _portion(found, limit, options.limits.max_due)
-    retiring, left = yield from _find_retiring(names[3], limit, slot, options, table_full)
-    return SweepCandidates(due, [(row[0], row[1]) for row in pools], more or left, retiring, table_full)
+    retiring, left = yield from _find_retiring(f"find_retiring{by}", limit, slot, options, table_full)
+    going = [(row[0], row[1]) for row in pools]
+    return SweepCandidates(due, going, more or left, retiring, table_full, [(row[0], row[1]) for row in lines])
 
 
 def _find_retiring(
@@ -81,7 +95,7 @@ def _find_retiring(
     rows = sorted(
         (row[3] + span, row[1], row[0], row[2]) for span, answer in zip(spans, answers, strict=True) for row in answer
     )
-    found = {(tenant, hold): tuple(leg.pool for leg in legs_of(legs)) for _, hold, tenant, legs in rows}
+    found = {(tenant, hold): split_pools(pools) for _, hold, tenant, pools in rows}
     # to make room, as many as it takes: those that the batch names are removed from these later
     return _portion(found, limit, MAX_SLOT if table_full else options.limits.max_due)
 
@@ -113,14 +127,20 @@ def locked_candidates(
     due = [
         key for key, its in candidates.holds.items() if key in holds and all((key[0], pool) in pools for pool in its)
     ]
-    empty = [] if options.in_caller_transaction else [pool for pool in candidates.pools if pool in pools]
+    empty = [] if options.in_caller_transaction else [key for key in candidates.pools if _with_parent(key, pools)]
     retiring = [
         key
         for key, its in candidates.retiring.items()
         if key in holds and not any((key[0], pool) in locked_by_others for pool in its)
     ]
     more = candidates.more or len(due) < len(candidates.holds) or len(retiring) < len(candidates.retiring)
-    return SweepList(due, empty, more, candidates.table_full, retiring)
+    lines = [key for key in candidates.lines if key in pools]
+    return SweepList(due, empty, more, candidates.table_full, retiring, lines)
+
+
+def _with_parent(key: Key, pools: Collection[Key]) -> bool:
+    parent = parent_of(key[1])
+    return key in pools and (parent is None or (key[0], parent) in pools)
 
 
 def prune(options: BatchOptions, slot: Slot) -> list[Statement]:

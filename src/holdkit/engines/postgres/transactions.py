@@ -275,7 +275,13 @@ class Transactions:
 def _applied(result: ScriptResult) -> Applied:
     assert result.outcomes is not None
     return Applied(
-        result.outcomes, None, result.wrote, result.skipped_locked, put_off=result.put_off, positions=result.positions
+        result.outcomes,
+        None,
+        result.wrote,
+        result.skipped_locked,
+        put_off=result.put_off,
+        positions=result.positions,
+        unfed=tuple(sorted(result.unfed)) if result.unfed else (),
     )
 
 

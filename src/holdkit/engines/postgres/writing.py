@@ -1,27 +1,31 @@
 """Writing back: the difference between what was loaded and what the batch left, as one statement per table and kind of change.
 
-The statements come in the one lock order: new pools, holds, operations, records, and last of all the lane heads, from which the
-entries get their numbers. Nothing is decided or read here.
+The statements come in the one lock order: new pools, holds, tallies, operations, records, and last of all the lane heads, from which
+the entries get their numbers. Nothing is decided or read here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ...core.lanes import lane_of_hold, lane_of_pool, lane_of_record
 from ...core.limits import LIMITS_KEY
-from ...core.model import Key, Record, RecordKey, Slot, State, StoredHold
+from ...core.model import Key, Pool, Record, RecordKey, Slot, State, StoredHold
 from ...core.view import NO_FLOORS, View
 from .database import BatchOptions
 from .driver import Row, Statement
 from .journal_rows import JournalRows, journal_rows
 from .loading import LoadedBatch
 from .rows import (
+    CHANGED_HOLD_COLUMNS,
+    LEG_COLUMNS,
+    NEW_HOLD_COLUMNS,
     NEW_POOL_COLUMNS,
     PLAIN_POOL_COLUMNS,
     changed_hold_row,
     columns,
+    leg_row,
     leg_rows,
     new_hold_row,
     new_pool_row,
@@ -29,8 +33,9 @@ from .rows import (
     placed_columns,
     pool_keys,
     pool_row,
-    pool_window_row,
+    pool_settings_row,
     record_row,
+    tally_row,
 )
 
 
@@ -47,6 +52,8 @@ def write_back(
         statements.append(_place_holds(pools, holds, stamp, strict, options.lanes))
     else:
         statements += [*pools.statements(stamp, strict), *holds.statements(options.lanes, strict)]
+    if view.tallies.changed:
+        statements += _tallies(view, options.lanes, strict)
     if view.operations.changed:
         rows = sorted(operation_row(row, options.lanes) for row in view.operations.changed.values() if row is not None)
         statements.append(("put_operations", (*columns(rows, 7), view.loaded.slot, len(rows), strict)))
@@ -64,6 +71,10 @@ def _checked(name: str, rows: Sequence[Row], width: int, strict: bool, *more: An
     return [(name, (*columns(rows, width), *more, len(rows), strict))] if rows else []
 
 
+UPDATED: Final = 19
+"""The columns of a pool that is updated."""
+
+
 class PoolWrites(NamedTuple):
     """The rows of pools, by what is done with them."""
 
@@ -74,17 +85,18 @@ class PoolWrites(NamedTuple):
     """Of the updated ones, as they were loaded."""
     scanned: list[Slot]
     """Up to which slot each of the updated ones has no due leg any more."""
-    labelled: list[Key]
-    """Those of the updated ones that have a label."""
-    windows: list[Row]
-    """Those of the updated ones whose window ends at another time, or that were archived or unarchived."""
+    wide: list[Key]
+    """Those of the updated ones that have more columns to write than `place_holds` does: of their label, their line or their
+    children."""
+    settings: list[Row]
+    """Those of the updated ones whose window ends at another time, that were archived or unarchived, or have another limit."""
     floors: Mapping[str, int] = NO_FLOORS
     """The fence floors as they were loaded, by tenant."""
 
     @property
     def plain(self) -> bool:
         """Whether pools were updated, and nothing of them but their counters."""
-        return bool(self.updated) and not (self.inserted or self.deleted or self.labelled or self.windows)
+        return bool(self.updated) and not (self.inserted or self.deleted or self.wide or self.settings)
 
     def statements(self, stamp: int, strict: bool) -> list[Statement]:
         """One for each kind of change."""
@@ -97,12 +109,12 @@ class PoolWrites(NamedTuple):
             known = [(lane, tenant, self.floors.get(tenant, 0)) for lane, tenant in homes]
             found += _checked("check_floors", known, 3, strict)
         if self.updated:
-            found.append(("update_pools", (*self.columns(16, stamp), len(self.updated), strict)))
-        return found + _checked("update_pool_windows", self.windows, 5, strict)
+            found.append(("update_pools", (*self.columns(UPDATED, stamp), len(self.updated), strict)))
+        return found + _checked("update_pool_settings", self.settings, 6, strict)
 
     def columns(self, width: int, stamp: int) -> list[Any]:
         """Of the updated ones, as many as are wanted."""
-        return [*columns(self.updated, 16)[:width], stamp, self.versions, self.scanned]
+        return [*columns(self.updated, UPDATED)[:width], stamp, self.versions, self.scanned]
 
 
 NO_POOLS = PoolWrites([], [], [], [], [], [], [])
@@ -123,13 +135,21 @@ def _pools(view: View, batch_rows: LoadedBatch, lanes: int) -> PoolWrites:
             pools.inserted.append(new_pool_row(pool, lanes))
         else:
             pools.updated.append(pool_row(pool, lanes))
-            if pool.label is not None:
-                pools.labelled.append(key)
-            if (before.closes, before.archived) != (pool.closes, pool.archived):
-                pools.windows.append(pool_window_row(pool, lanes))
+            if pool.label is not None or _grown(before) != _grown(pool):
+                pools.wide.append(key)
+            if _settings(before) != _settings(pool):
+                pools.settings.append(pool_settings_row(pool, lanes))
             pools.versions.append(before.version)
             pools.scanned.append(scanned_to(view, batch_rows, key))
     return pools
+
+
+def _grown(pool: Pool) -> tuple[int, int, int]:
+    return pool.waiting, pool.last_number, pool.children
+
+
+def _settings(pool: Pool) -> tuple[Slot | None, bool, int | None]:
+    return pool.closes, pool.archived, pool.per_account
 
 
 def scanned_to(view: View, batch_rows: LoadedBatch, pool: Key) -> Slot:
@@ -143,14 +163,14 @@ def scanned_to(view: View, batch_rows: LoadedBatch, pool: Key) -> Slot:
 
 
 def _outstanding(hold: StoredHold | None, pool: str) -> bool:
-    return hold is None or any(leg.held and leg.pool == pool for leg in hold.legs)  # a hold that was not loaded may be
+    return hold is None or any(name == pool for name, _ in hold.open_legs())  # a hold that was not loaded may be
 
 
 class HoldWrites(NamedTuple):
     """The rows of holds and legs, by what is done with them."""
 
     placed: list[StoredHold]
-    """New holds of one leg, the usual case."""
+    """New holds of one leg, on one pool, for no account: the usual case."""
     deleted: list[Row]
     """Dropped, or replaced by another with the same id."""
     inserted: list[Row]
@@ -166,19 +186,21 @@ class HoldWrites(NamedTuple):
     def statements(self, lanes: int, strict: bool) -> list[Statement]:
         """One for each kind of change."""
         inserted = self.inserted + [new_hold_row(hold, lanes) for hold in self.placed]
-        legs = self.legs_inserted + [
-            (*leg, units) for hold in self.placed for leg, units in leg_rows(hold, lanes).items()
-        ]
+        legs = self.legs_inserted + [leg_row(*leg) for hold in self.placed for leg in leg_rows(hold, lanes).items()]
         return [
             *_checked("delete_holds", self.deleted, 4, strict),
-            *_checked("insert_holds", inserted, 24, strict),
-            *_checked("update_holds", self.updated, 16, strict),
+            *_checked("insert_holds", inserted, NEW_HOLD_COLUMNS, strict),
+            *_checked("update_holds", self.updated, CHANGED_HOLD_COLUMNS, strict),
             *_checked("delete_legs", self.legs_deleted, 5, strict),
-            *_checked("insert_legs", legs, 6, strict),
+            *_checked("insert_legs", legs, LEG_COLUMNS, strict),
         ]
 
 
 NO_HOLDS = HoldWrites([], [], [], [], [], [])
+
+
+def _is_plain(hold: StoredHold) -> bool:
+    return len(hold.legs) == 1 and hold.account is None and hold.number is None and not hold.above
 
 
 def _holds(view: View, lanes: int) -> HoldWrites:
@@ -191,11 +213,11 @@ def _holds(view: View, lanes: int) -> HoldWrites:
                 holds.deleted.append((lane_of_hold(was.id, lanes), was.tenant, was.id, was.version))
             continue
         if was is None:
-            if len(hold.legs) == 1 and hold.state is State.HELD and hold.version == 1:
+            if hold.state is State.HELD and hold.version == 1 and _is_plain(hold):
                 holds.placed.append(hold)
             else:
                 holds.inserted.append(new_hold_row(hold, lanes))
-                holds.legs_inserted.extend((*leg, units) for leg, units in leg_rows(hold, lanes).items())
+                holds.legs_inserted.extend(leg_row(*leg) for leg in leg_rows(hold, lanes).items())
             continue
         if not was.same_life(hold):
             holds.deleted.append((lane_of_hold(was.id, lanes), was.tenant, was.id, was.version))
@@ -203,8 +225,8 @@ def _holds(view: View, lanes: int) -> HoldWrites:
         else:
             holds.updated.append(changed_hold_row(hold, was.version, lanes))
         stored, now = leg_rows(was, lanes), leg_rows(hold, lanes)
-        holds.legs_deleted.extend(leg for leg, units in stored.items() if now.get(leg) != units)
-        holds.legs_inserted.extend((*leg, units) for leg, units in now.items() if stored.get(leg) != units)
+        holds.legs_deleted.extend(key for key, leg in stored.items() if now.get(key) != leg)
+        holds.legs_inserted.extend(leg_row(key, leg) for key, leg in now.items() if stored.get(key) != leg)
     return holds
 
 
@@ -214,6 +236,39 @@ def _place_holds(pools: PoolWrites, holds: HoldWrites, stamp: int, strict: bool,
         "place_holds",
         (*pools.columns(PLAIN_POOL_COLUMNS, stamp), *placed_columns(holds.placed, lanes), count, strict),
     )
+
+
+def _tallies(view: View, lanes: int, strict: bool) -> list[Statement]:
+    inserted: list[Row] = []
+    updated: list[Row] = []
+    deleted: list[Row] = []
+    for key, tally in sorted(view.tallies.changed.items()):
+        before = view.loaded.tallies.get(key)
+        if tally is None:
+            if before is not None:
+                deleted.append(tally_row(key, before, lanes))
+        elif before is None:
+            inserted.append(tally_row(key, tally, lanes))
+        else:
+            updated.append((*tally_row(key, tally, lanes), before.used, before.loose))
+    return [
+        *_checked("delete_tallies", deleted, 6, strict),
+        *_checked("insert_tallies", inserted, 6, strict),
+        *_checked("update_tallies", updated, 8, strict),
+    ]
+
+
+def _operations(view: View, lanes: int, strict: bool) -> list[Statement]:
+    """New answers, and those that replace one whose retry window is not over."""
+    new: list[Row] = []
+    replaced: list[Row] = []
+    slot, before = view.loaded.slot, view.loaded.operations
+    for key, operation in view.operations.changed.items():
+        assert operation is not None, "the core never removes an operation"
+        was = before.get(key)
+        (new if was is None or was.until <= slot else replaced).append(operation_row(operation, lanes))
+    put: list[Statement] = [("put_operations", (*columns(sorted(new), 7), slot, len(new), strict))] if new else []
+    return [*put, *_checked("replace_operations", sorted(replaced), 7, strict)]
 
 
 def _records(view: View, lanes: int, strict: bool) -> list[Statement]:
@@ -270,7 +325,8 @@ def raised_floors(view: View, lanes: int) -> list[Statement]:
     if not view.raised_floors:
         return []
     highest: dict[tuple[int, str], int] = {}
-    for pool in (effect.pool for entry in view.entries if entry.removed for effect in entry.effects):
+    removed = (entry for entry in view.entries if entry.removed)
+    for pool in (effect.pool for entry in removed for effect in entry.effects if effect.pool.id == entry.subject):
         home = lane_of_pool(pool.key, lanes), pool.tenant
         highest[home] = max(pool.fence, highest.get(home, 0))
     return [("raise_floors", columns([(*home, fence) for home, fence in sorted(highest.items()) if fence], 3))]

@@ -36,22 +36,27 @@ select tenant, max(floor) from holdkit.fence_floors group by tenant order by ten
 -- Every pool, with the columns that are derived from others.
 declare audit_pools no scroll cursor for
 select tenant, id, total, held, consumed, fence, slot, version, on_demand, label, closes, holder, entity, archived,
-       loose, floor, over, idle, lane, due_after, resting
+       loose, floor, waiting, last_number, children, per_account, line, over, idle, lane, due_after, resting
 from holdkit.pools order by tenant, id, lane
 
 -- name: audit_holds
 -- Every hold, with the columns that are derived from others.
 declare audit_holds no scroll cursor for
 select tenant, replace(id::text, '-', ''), legs, owner_hash, held_at, fence, deadline, state, entity, ended_at, reason, actor,
-       correlation_id, metadata, last_op, version, returned_at, closes, open, lane, array_to_string(pools, e'\x1f'),
+       correlation_id, metadata, last_op, version, returned_at, closes, account, above, joined_at, number, offer_ttl, open, lane, array_to_string(pools, e'\x1f'),
        array_to_string(pool_lanes, ','), kept, kept_from
 from holdkit.holds order by tenant, id, lane
 
 -- name: audit_legs
 -- Every outstanding leg.
 declare audit_legs no scroll cursor for
-select tenant, pool, deadline, replace(hold::text, '-', ''), units, lane from holdkit.legs
+select tenant, pool, deadline, replace(hold::text, '-', ''), units, waiting, number, account, lane from holdkit.legs
 order by tenant, pool, deadline, hold, lane
+
+-- name: audit_tallies
+-- What every account uses of every pool.
+declare audit_tallies no scroll cursor for
+select tenant, pool, account, used, loose, lane from holdkit.tallies order by tenant, pool, account, lane
 
 -- name: audit_operations
 -- Every remembered answer with its checksum.

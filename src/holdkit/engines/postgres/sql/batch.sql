@@ -25,7 +25,8 @@ join holdkit.records r on r.lane = k.lane and r.tenant = k.tenant and r.kind = k
 -- name: lock_pools
 -- The pools that are named.
 select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand, p.label,
-       p.closes, p.holder, p.entity, p.archived, p.loose, p.floor, p.stamp
+       p.closes, p.holder, p.entity, p.archived, p.loose, p.floor, p.waiting, p.last_number, p.children, p.per_account,
+       p.line, p.stamp
 from unnest($1::int[], $2::text[], $3::text[]) k(lane, tenant, id)
 join holdkit.pools p on p.lane = k.lane and p.tenant = k.tenant and p.id = k.id
 order by p.lane, p.tenant, p.id
@@ -42,7 +43,8 @@ with wanted as materialized (
     cross join unnest(h.pool_lanes, h.pools) p(lane, id)
 )
 select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand, p.label,
-       p.closes, p.holder, p.entity, p.archived, p.loose, p.floor, p.stamp
+       p.closes, p.holder, p.entity, p.archived, p.loose, p.floor, p.waiting, p.last_number, p.children, p.per_account,
+       p.line, p.stamp
 from wanted w join holdkit.pools p on p.lane = w.lane and p.tenant = w.tenant and p.id = w.id
 order by p.lane, p.tenant, p.id
 for no key update of p skip locked
@@ -136,18 +138,37 @@ join holdkit.legs g on g.lane = p.lane and g.tenant = p.tenant and g.pool = p.id
 -- name: load_holds
 -- After the locks, so that these are the current rows.
 select h.tenant, replace(h.id::text, '-', ''), h.legs, h.owner_hash, h.held_at, h.fence, h.deadline, h.state, h.entity,
-       h.ended_at, h.reason, h.actor, h.correlation_id, h.metadata, h.last_op, h.version, h.returned_at, h.closes
+       h.ended_at, h.reason, h.actor, h.correlation_id, h.metadata, h.last_op, h.version, h.returned_at, h.closes,
+       h.account, h.above, h.joined_at, h.number, h.offer_ttl
 from unnest($1::int[], $2::text[], $3::uuid[]) k(lane, tenant, id)
 join holdkit.holds h on h.lane = k.lane and h.tenant = k.tenant and h.id = k.id
 
--- name: lock_due_holds
--- A due hold may have legs on pools that others have locked: the transaction that locks the hold marks it expired.
+-- name: lock_holds
+-- Those that are due, and those in front of a line. A due hold may have legs on pools that others have locked: the transaction that locks
+-- the hold marks it expired.
 select h.tenant, replace(h.id::text, '-', ''), h.legs, h.owner_hash, h.held_at, h.fence, h.deadline, h.state, h.entity,
-       h.ended_at, h.reason, h.actor, h.correlation_id, h.metadata, h.last_op, h.version, h.returned_at, h.closes
+       h.ended_at, h.reason, h.actor, h.correlation_id, h.metadata, h.last_op, h.version, h.returned_at, h.closes,
+       h.account, h.above, h.joined_at, h.number, h.offer_ttl
 from unnest($1::int[], $2::text[], $3::uuid[]) k(lane, tenant, id)
 join holdkit.holds h on h.lane = k.lane and h.tenant = k.tenant and h.id = k.id
 order by h.lane, h.tenant, h.id
 for no key update of h skip locked
+
+-- name: load_lines
+-- Those in front of the lines of these pools, so many of each, of those who ask for no more than `most`. After the pools are locked.
+select g.tenant, g.pool, g.number, replace(g.hold::text, '-', '')
+from unnest($1::int[], $2::text[], $3::text[], $4::int[], $5::bigint[]) k(lane, tenant, pool, count, most)
+cross join lateral (
+    select l.tenant, l.pool, l.number, l.hold from holdkit.legs l
+    where l.lane = k.lane and l.tenant = k.tenant and l.pool = k.pool and l.number > 0 and l.waiting <= k.most
+    order by l.number limit k.count
+) g
+
+-- name: load_tallies
+-- What accounts use of pools. After the pools are locked.
+select t.tenant, t.pool, t.account, t.used, t.loose
+from unnest($1::int[], $2::text[], $3::text[], $4::text[]) k(lane, tenant, pool, account)
+join holdkit.tallies t on t.lane = k.lane and t.tenant = k.tenant and t.pool = k.pool and t.account = k.account
 
 -- name: load_operations
 -- The answers given before. They are locked, so that answering from one writes to the log: the replay is then as durable as it
@@ -160,7 +181,7 @@ for key share of o
 
 -- name: find_due_holds
 -- The holds with due legs anywhere, earliest deadline first. Without locks.
-select h.tenant, replace(h.id::text, '-', ''), h.legs
+select h.tenant, replace(h.id::text, '-', ''), h.legs, h.above, h.state
 from holdkit.holds h
 where h.open and h.deadline is not null
   and h.deadline <= (select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint))
@@ -169,7 +190,7 @@ limit $2::int
 
 -- name: find_retiring
 -- Ended holds whose units are consumed, kept under a rule since a slot or longer. Without locks.
-select h.tenant, replace(h.id::text, '-', ''), h.legs, h.kept_from from holdkit.holds h
+select h.tenant, replace(h.id::text, '-', ''), array_to_string(h.pools, e'\x1f'), h.kept_from from holdkit.holds h
 where h.kept = $3::int
   and h.kept_from <= (select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint)) - $2::bigint
 order by h.kept_from, h.id
@@ -190,9 +211,21 @@ limit $3::int
 -- name: find_closed_pools
 -- Pools whose window is over. Without locks.
 select p.tenant, p.id, p.closes from holdkit.pools p
-where p.closes is not null and p.held = 0 and not p.archived
+where p.closes is not null and p.held = 0 and not p.archived and p.children = 0
   and p.closes <= (select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint))
 order by p.closes, p.tenant, p.id
+limit $2::int
+
+-- name: find_fed_lines
+-- Pools with units for somebody in front of their line: the first, or one of the first $1 if the line lets others pass. Without locks.
+select p.tenant, p.id from holdkit.pools p
+where p.waiting > 0 and not p.archived and p.held + p.consumed < p.total
+  and exists (select from (
+      select g.waiting from holdkit.legs g
+      where g.lane = p.lane and g.tenant = p.tenant and g.pool = p.id and g.number > 0 and g.waiting <= p.total
+      order by g.number limit case when p.line = 'skip' then $1::int else 1 end
+  ) f where f.waiting <= p.total - p.held - p.consumed)
+order by p.lane, p.tenant, p.id
 limit $2::int
 
 -- name: count_pools
@@ -202,11 +235,11 @@ select count(*) from holdkit.pools
 -- name: count_live_holds
 -- Only where max_holds is set.
 select count(*) from holdkit.holds
-where state = 'held' and (deadline is null or deadline > (select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint)))
+where state in ('held', 'waiting') and (deadline is null or deadline > (select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint)))
 
 -- name: count_unended_holds
 -- Only where a limit is set: what only a sweep, a confirm or a release can end.
-select count(*) from holdkit.holds where state = 'held' or open
+select count(*) from holdkit.holds where state in ('held', 'waiting') or open
 
 -- name: count_consumed_holds
 -- Only where max_holds is set: ended holds that are not pruned, but dropped with a journal entry.
@@ -217,16 +250,17 @@ select count(*) from holdkit.holds where kept > 0
 select count(*) from holdkit.operations
 where until > (select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint))
 
--- name: update_pool_windows
--- What seldom changes: when the window ends, and whether the pool is archived.
+-- name: update_pool_settings
+-- What seldom changes: when the window ends, whether the pool is archived, and its limit per account.
 with moved as (
     update holdkit.pools p
-    set closes = k.closes, archived = k.archived
-    from unnest($1::int[], $2::text[], $3::text[], $4::bigint[], $5::bool[]) k(lane, tenant, id, closes, archived)
+    set closes = k.closes, archived = k.archived, per_account = k.per_account
+    from unnest($1::int[], $2::text[], $3::text[], $4::bigint[], $5::bool[], $6::bigint[])
+         k(lane, tenant, id, closes, archived, per_account)
     where p.lane = k.lane and p.tenant = k.tenant and p.id = k.id
     returning 1
 )
-select 1 / (count(*) = $6::int or not $7::bool)::int, count(*) from moved
+select 1 / (count(*) = $7::int or not $8::bool)::int, count(*) from moved
 
 -- name: delete_pools
 -- A pool was removed, or swept away.
@@ -242,19 +276,22 @@ select 1 / (count(*) = $5::int or not $6::bool)::int, count(*) from gone
 -- A pool was created.
 with born as (
     insert into holdkit.pools (lane, tenant, id, total, held, consumed, fence, slot, version, on_demand, over, idle, loose,
-                               holder, entity, resting, label, closes, archived, floor, stamp, due_after)
+                               holder, entity, resting, waiting, last_number, children, label, closes, archived, floor,
+                               per_account, line, stamp, due_after)
     select k.lane, k.tenant, k.id, k.total, k.held, k.consumed, k.fence, k.slot, k.version, k.on_demand, k.over, k.idle,
-           k.loose, k.holder, k.entity, k.resting, k.label, k.closes, k.archived, k.floor, $21::bigint, k.slot
+           k.loose, k.holder, k.entity, k.resting, k.waiting, k.last_number, k.children, k.label, k.closes, k.archived,
+           k.floor, k.per_account, k.line, $26::bigint, k.slot
     from unnest($1::int[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[],
                 $9::bigint[], $10::bool[], $11::bool[], $12::bool[], $13::bigint[], $14::text[], $15::text[], $16::bigint[],
-                $17::text[], $18::bigint[], $19::bool[], $20::bigint[])
+                $17::bigint[], $18::bigint[], $19::bigint[], $20::text[], $21::bigint[], $22::bool[], $23::bigint[],
+                $24::bigint[], $25::text[])
          k(lane, tenant, id, total, held, consumed, fence, slot, version, on_demand, over, idle, loose, holder, entity,
-           resting, label, closes, archived, floor)
+           resting, waiting, last_number, children, label, closes, archived, floor, per_account, line)
     order by k.lane, k.tenant, k.id
     on conflict do nothing
     returning 1
 )
-select 1 / (count(*) = $22::int or not $23::bool)::int, count(*) from born
+select 1 / (count(*) = $27::int or not $28::bool)::int, count(*) from born
 
 -- name: check_floors
 -- A pool of the same id may have been created and removed since the fence floors were read. Now that ours is inserted, that cannot
@@ -270,16 +307,17 @@ with moved as (
     update holdkit.pools p
     set total = k.total, held = k.held, consumed = k.consumed, fence = k.fence, slot = k.slot, version = k.version,
         on_demand = k.on_demand, over = k.over, idle = k.idle, loose = k.loose, holder = k.holder, entity = k.entity,
-        resting = k.resting, stamp = $17::bigint, due_after = greatest(p.due_after, k.due_after)
+        resting = k.resting, waiting = k.waiting, last_number = k.last_number, children = k.children, stamp = $20::bigint,
+        due_after = greatest(p.due_after, k.due_after)
     from unnest($1::int[], $2::text[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[],
                 $9::bigint[], $10::bool[], $11::bool[], $12::bool[], $13::bigint[], $14::text[], $15::text[], $16::bigint[],
-                $18::bigint[], $19::bigint[])
+                $17::bigint[], $18::bigint[], $19::bigint[], $21::bigint[], $22::bigint[])
          k(lane, tenant, id, total, held, consumed, fence, slot, version, on_demand, over, idle, loose, holder, entity,
-           resting, was, due_after)
+           resting, waiting, last_number, children, was, due_after)
     where p.lane = k.lane and p.tenant = k.tenant and p.id = k.id and p.version = k.was
     returning 1
 )
-select 1 / (count(*) = $20::int or not $21::bool)::int, count(*) from moved
+select 1 / (count(*) = $23::int or not $24::bool)::int, count(*) from moved
 
 -- name: place_holds
 -- By far the commonest batch in one statement: pools whose counters change, and new holds of one leg each. (The pools are locked
@@ -338,21 +376,23 @@ select 1 / (count(*) = $5::int or not $6::bool)::int, count(*) from gone
 with born as (
     insert into holdkit.holds (lane, tenant, id, legs, pools, pool_lanes, owner_hash, held_at, fence, deadline, state, open,
                                entity, ended_at, reason, actor, correlation_id, metadata, last_op, version, returned_at,
-                               closes, kept, kept_from)
+                               closes, account, above, joined_at, number, offer_ttl, kept, kept_from)
     select k.lane, k.tenant, k.id, k.legs, string_to_array(k.pools, e'\x1f'), string_to_array(k.pool_lanes, ',')::int[],
            k.owner_hash, k.held_at, k.fence, k.deadline, k.state, k.open, k.entity, k.ended_at, k.reason, k.actor,
-           k.correlation_id, k.metadata, k.last_op, k.version, k.returned_at, k.closes, k.kept, k.kept_from
+           k.correlation_id, k.metadata, k.last_op, k.version, k.returned_at, k.closes, k.account, k.above, k.joined_at,
+           k.number, k.offer_ttl, k.kept, k.kept_from
     from unnest($1::int[], $2::text[], $3::uuid[], $4::text[], $5::text[], $6::text[], $7::text[], $8::bigint[],
                 $9::bigint[], $10::bigint[], $11::text[], $12::bool[], $13::text[], $14::bigint[], $15::text[],
                 $16::text[], $17::text[], $18::text[], $19::text[], $20::bigint[], $21::bigint[], $22::bigint[],
-                $23::int[], $24::bigint[])
+                $23::text[], $24::text[], $25::bigint[], $26::bigint[], $27::bigint[], $28::int[], $29::bigint[])
          k(lane, tenant, id, legs, pools, pool_lanes, owner_hash, held_at, fence, deadline, state, open, entity, ended_at,
-           reason, actor, correlation_id, metadata, last_op, version, returned_at, closes, kept, kept_from)
+           reason, actor, correlation_id, metadata, last_op, version, returned_at, closes, account, above, joined_at,
+           number, offer_ttl, kept, kept_from)
     order by k.lane, k.tenant, k.id
     on conflict do nothing
     returning 1
 )
-select 1 / (count(*) = $25::int or not $26::bool)::int, count(*) from born
+select 1 / (count(*) = $30::int or not $31::bool)::int, count(*) from born
 
 -- name: update_holds
 -- A hold changed or ended. What never changes is not written again.
@@ -360,16 +400,16 @@ with changed as (
     update holdkit.holds h
     set legs = k.legs, state = k.state, deadline = k.deadline, open = k.open, ended_at = k.ended_at, entity = k.entity,
         reason = k.reason, last_op = k.last_op, version = k.version, returned_at = k.returned_at, kept = k.kept,
-        kept_from = k.kept_from
+        kept_from = k.kept_from, held_at = k.held_at, fence = k.fence, above = k.above
     from unnest($1::int[], $2::text[], $3::uuid[], $4::text[], $5::text[], $6::bigint[], $7::bool[], $8::bigint[],
                 $9::text[], $10::text[], $11::text[], $12::bigint[], $13::bigint[], $14::bigint[], $15::int[],
-                $16::bigint[])
+                $16::bigint[], $17::bigint[], $18::bigint[], $19::text[])
          k(lane, tenant, id, legs, state, deadline, open, ended_at, entity, reason, last_op, version, was, returned_at,
-           kept, kept_from)
+           kept, kept_from, held_at, fence, above)
     where h.lane = k.lane and h.tenant = k.tenant and h.id = k.id and h.version = k.was
     returning 1
 )
-select 1 / (count(*) = $17::int or not $18::bool)::int, count(*) from changed
+select 1 / (count(*) = $20::int or not $21::bool)::int, count(*) from changed
 
 -- name: delete_legs
 -- Nothing is outstanding any more, or another number of units, or under another deadline.
@@ -384,14 +424,53 @@ select 1 / (count(*) = $6::int or not $7::bool)::int, count(*) from gone
 -- name: insert_legs
 -- What is outstanding.
 with born as (
-    insert into holdkit.legs (lane, tenant, pool, deadline, hold, units)
-    select k.lane, k.tenant, k.pool, k.deadline, k.hold, k.units
-    from unnest($1::int[], $2::text[], $3::text[], $4::bigint[], $5::uuid[], $6::bigint[])
-         k(lane, tenant, pool, deadline, hold, units)
+    insert into holdkit.legs (lane, tenant, pool, deadline, hold, units, waiting, number, account)
+    select k.lane, k.tenant, k.pool, k.deadline, k.hold, k.units, k.waiting, k.number, k.account
+    from unnest($1::int[], $2::text[], $3::text[], $4::bigint[], $5::uuid[], $6::bigint[], $7::bigint[], $8::bigint[],
+                $9::text[])
+         k(lane, tenant, pool, deadline, hold, units, waiting, number, account)
+    on conflict do nothing
+    returning 1
+)
+select 1 / (count(*) = $10::int or not $11::bool)::int, count(*) from born
+
+-- name: insert_tallies
+-- An account begins to use a pool. The pool is locked, so nothing here and in the next two can wait.
+with born as (
+    insert into holdkit.tallies (lane, tenant, pool, account, used, loose)
+    select k.lane, k.tenant, k.pool, k.account, k.used, k.loose
+    from unnest($1::int[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[])
+         k(lane, tenant, pool, account, used, loose)
+    order by k.lane, k.tenant, k.pool, k.account
     on conflict do nothing
     returning 1
 )
 select 1 / (count(*) = $7::int or not $8::bool)::int, count(*) from born
+
+-- name: update_tallies
+-- An account uses more or less of a pool than when its tally was loaded.
+with changed as (
+    update holdkit.tallies t
+    set used = k.used, loose = k.loose
+    from unnest($1::int[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[])
+         k(lane, tenant, pool, account, used, loose, was_used, was_loose)
+    where t.lane = k.lane and t.tenant = k.tenant and t.pool = k.pool and t.account = k.account
+      and t.used = k.was_used and t.loose = k.was_loose
+    returning 1
+)
+select 1 / (count(*) = $9::int or not $10::bool)::int, count(*) from changed
+
+-- name: delete_tallies
+-- An account uses nothing of a pool any more.
+with gone as (
+    delete from holdkit.tallies t
+    using unnest($1::int[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::bigint[])
+          k(lane, tenant, pool, account, was_used, was_loose)
+    where t.lane = k.lane and t.tenant = k.tenant and t.pool = k.pool and t.account = k.account
+      and t.used = k.was_used and t.loose = k.was_loose
+    returning 1
+)
+select 1 / (count(*) = $7::int or not $8::bool)::int, count(*) from gone
 
 -- name: put_operations
 -- The answer, kept for the retry. An id whose retry window is over may be used again, any other may not.
@@ -407,6 +486,18 @@ with put as (
     returning 1
 )
 select 1 / (count(*) = $9::int or not $10::bool)::int, count(*) from put
+
+-- name: replace_operations
+-- A remembered answer is replaced by another: whoever placed a hold and waits for it no longer gets a refusal from now on.
+with changed as (
+    update holdkit.operations o
+    set outcome = k.outcome, crc = k.crc
+    from unnest($1::int[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::text[], $7::int[])
+         k(lane, tenant, id, fingerprint, until, outcome, crc)
+    where o.lane = k.lane and o.tenant = k.tenant and o.id = k.id and o.fingerprint = k.fingerprint and o.until = k.until
+    returning 1
+)
+select 1 / (count(*) = $8::int or not $9::bool)::int, count(*) from changed
 
 -- name: insert_records
 -- A record was created.

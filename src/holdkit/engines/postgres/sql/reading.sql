@@ -4,28 +4,42 @@
 -- The slot parameter is an injected clock's, or null for the server's clock.
 
 -- name: read_pool
--- One pool, and how many of its units are due.
+-- One pool; the units that are due on it, and how many in its line whose time is over; whether anybody waits who could be served.
 select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand, p.label,
-       p.closes, p.holder, p.entity, p.archived, p.loose, p.floor,
-       (select sum(l.units) from holdkit.legs l
-        where l.lane = p.lane and l.tenant = p.tenant and l.pool = p.id and l.deadline > p.due_after
-          and l.deadline <= greatest(p.slot, (select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint))))
+       p.closes, p.holder, p.entity, p.archived, p.loose, p.floor, p.waiting, p.last_number, p.children, p.per_account,
+       p.line, d.units, d.waiting,
+       p.waiting > 0 and exists (
+           select from holdkit.legs w
+           where w.lane = p.lane and w.tenant = p.tenant and w.pool = p.id and w.number > 0 and w.waiting <= p.total
+             and w.deadline > greatest(p.slot, (select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint))))
 from holdkit.pools p
+cross join lateral (
+    select sum(l.units) as units, count(*) filter (where l.waiting > 0) as waiting from holdkit.legs l
+    where l.lane = p.lane and l.tenant = p.tenant and l.pool = p.id and l.deadline > p.due_after
+      and l.deadline <= greatest(p.slot, (select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint)))
+) d
 where p.lane = $2::int and p.tenant = $3::text and p.id = $4::text
 
 -- name: read_pools
 -- A page of pools by id, lane by lane; reserved pools only if the prefix asks for them.
 select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand, p.label,
-       p.closes, p.holder, p.entity, p.archived, p.loose, p.floor,
-       (select sum(l.units) from holdkit.legs l
-        where l.lane = p.lane and l.tenant = p.tenant and l.pool = p.id and l.deadline > p.due_after
-          and l.deadline <= greatest(p.slot, (select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint))))
+       p.closes, p.holder, p.entity, p.archived, p.loose, p.floor, p.waiting, p.last_number, p.children, p.per_account,
+       p.line, d.units, d.waiting,
+       p.waiting > 0 and exists (
+           select from holdkit.legs w
+           where w.lane = p.lane and w.tenant = p.tenant and w.pool = p.id and w.number > 0 and w.waiting <= p.total
+             and w.deadline > greatest(p.slot, (select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint))))
 from holdkit.heads h cross join lateral (
     select * from holdkit.pools o
     where o.lane = h.lane and o.tenant = $2::text and o.id > $3::text and o.id >= $4::text
       and ($5::text is null or o.id < $5) and ($6::bool or left(o.id, 1) <> '~') and ($8::bool or not o.archived)
     order by o.id limit $7::int
-) p /* distributed: where h.lane = $lane */
+) p
+cross join lateral (
+    select sum(l.units) as units, count(*) filter (where l.waiting > 0) as waiting from holdkit.legs l
+    where l.lane = p.lane and l.tenant = p.tenant and l.pool = p.id and l.deadline > p.due_after
+      and l.deadline <= greatest(p.slot, (select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint)))
+) d /* distributed: where h.lane = $lane */
 order by p.id
 limit $7
 
@@ -47,12 +61,19 @@ limit $2
 -- name: read_pools_by_id
 -- The same for these pools.
 select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand, p.label,
-       p.closes, p.holder, p.entity, p.archived, p.loose, p.floor,
-       (select sum(l.units) from holdkit.legs l
-        where l.lane = p.lane and l.tenant = p.tenant and l.pool = p.id and l.deadline > p.due_after
-          and l.deadline <= greatest(p.slot, (select coalesce($4::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint))))
+       p.closes, p.holder, p.entity, p.archived, p.loose, p.floor, p.waiting, p.last_number, p.children, p.per_account,
+       p.line, d.units, d.waiting,
+       p.waiting > 0 and exists (
+           select from holdkit.legs w
+           where w.lane = p.lane and w.tenant = p.tenant and w.pool = p.id and w.number > 0 and w.waiting <= p.total
+             and w.deadline > greatest(p.slot, (select coalesce($4::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint))))
 from unnest($1::int[], $2::text[], $3::text[]) k(lane, tenant, id)
 join holdkit.pools p on p.lane = k.lane and p.tenant = k.tenant and p.id = k.id
+cross join lateral (
+    select sum(l.units) as units, count(*) filter (where l.waiting > 0) as waiting from holdkit.legs l
+    where l.lane = p.lane and l.tenant = p.tenant and l.pool = p.id and l.deadline > p.due_after
+      and l.deadline <= greatest(p.slot, (select coalesce($4::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint)))
+) d
 
 -- name: read_available
 -- The ids of those of these pools that have a unit left.
@@ -67,11 +88,18 @@ where not p.archived and p.total > p.consumed + p.held - case when p.held = 0 th
 -- name: read_pools_of_entity
 -- A page of the pools that are linked to an entity, by the index pools_by_entity.
 select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand, p.label,
-       p.closes, p.holder, p.entity, p.archived, p.loose, p.floor,
-       (select sum(l.units) from holdkit.legs l
-        where l.lane = p.lane and l.tenant = p.tenant and l.pool = p.id and l.deadline > p.due_after
-          and l.deadline <= greatest(p.slot, (select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint))))
+       p.closes, p.holder, p.entity, p.archived, p.loose, p.floor, p.waiting, p.last_number, p.children, p.per_account,
+       p.line, d.units, d.waiting,
+       p.waiting > 0 and exists (
+           select from holdkit.legs w
+           where w.lane = p.lane and w.tenant = p.tenant and w.pool = p.id and w.number > 0 and w.waiting <= p.total
+             and w.deadline > greatest(p.slot, (select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint))))
 from holdkit.pools p
+cross join lateral (
+    select sum(l.units) as units, count(*) filter (where l.waiting > 0) as waiting from holdkit.legs l
+    where l.lane = p.lane and l.tenant = p.tenant and l.pool = p.id and l.deadline > p.due_after
+      and l.deadline <= greatest(p.slot, (select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint)))
+) d
 where p.tenant = $2::text and p.entity = $3::text and p.id > $4::text and p.id >= $5::text
   and ($6::text is null or p.id < $6) and ($7::bool or left(p.id, 1) <> '~') and ($9::bool or not p.archived) /* distributed: and p.lane = $lane */
 order by p.id
@@ -85,6 +113,7 @@ select h.lane, h.seq from holdkit.heads h order by h.lane
 -- One hold, the latest slot of its pools, and the version of the limits.
 select h.tenant, replace(h.id::text, '-', ''), h.legs, h.owner_hash, h.held_at, h.fence, h.deadline, h.state, h.entity,
        h.ended_at, h.reason, h.actor, h.correlation_id, h.metadata, h.last_op, h.version, h.returned_at, h.closes,
+       h.account, h.above, h.joined_at, h.number, h.offer_ttl,
        greatest((select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint)),
                 (select max(s.slot) from unnest(h.pool_lanes, h.pools) k(lane, id) cross join lateral (
                      select p.slot from holdkit.pools p where p.lane = k.lane and p.tenant = h.tenant and p.id = k.id limit 1
@@ -110,9 +139,11 @@ join holdkit.holds h on h.lane = k.lane and h.tenant = k.tenant and h.id = k.id
 select s.value::bigint from holdkit.settings s where s.name = 'limits_version'
 
 -- name: read_holds
--- A page of holds by id, lane by lane. The state that is shown is decided by the reader, so 'held' rows are candidates for 'expired'.
+-- A page of holds by id, lane by lane. The state that is shown is decided by the reader, so those that have not
+-- ended are candidates for 'expired'.
 select h.tenant, replace(h.id::text, '-', ''), h.legs, h.owner_hash, h.held_at, h.fence, h.deadline, h.state, h.entity,
        h.ended_at, h.reason, h.actor, h.correlation_id, h.metadata, h.last_op, h.version, h.returned_at, h.closes,
+       h.account, h.above, h.joined_at, h.number, h.offer_ttl,
        greatest((select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint)),
                 (select max(s.slot) from unnest(h.pool_lanes, h.pools) k(lane, id) cross join lateral (
                      select p.slot from holdkit.pools p where p.lane = k.lane and p.tenant = h.tenant and p.id = k.id limit 1
@@ -124,7 +155,7 @@ from (
     from holdkit.heads d cross join lateral (
         select * from holdkit.holds i
         where i.lane = d.lane and i.tenant = $2::text and i.id >= $3::uuid
-          and ($4::text is null or i.state = $4 or i.state = 'held')
+          and ($4::text is null or i.state = $4 or i.state in ('held', 'waiting'))
           and ($5::text is null or i.pools @> array[$5])
         order by i.id limit $6::int
     ) o /* distributed: where d.lane = $lane */
@@ -138,6 +169,7 @@ order by h.id
 -- The same, by the index holds_by_entity.
 select h.tenant, replace(h.id::text, '-', ''), h.legs, h.owner_hash, h.held_at, h.fence, h.deadline, h.state, h.entity,
        h.ended_at, h.reason, h.actor, h.correlation_id, h.metadata, h.last_op, h.version, h.returned_at, h.closes,
+       h.account, h.above, h.joined_at, h.number, h.offer_ttl,
        greatest((select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint)),
                 (select max(s.slot) from unnest(h.pool_lanes, h.pools) k(lane, id) cross join lateral (
                      select p.slot from holdkit.pools p where p.lane = k.lane and p.tenant = h.tenant and p.id = k.id limit 1
@@ -148,13 +180,46 @@ from (
                 - octet_length(o.legs) - coalesce(octet_length(o.metadata), 0) as before
     from holdkit.holds o
     where o.tenant = $2::text and o.entity = $3::text and o.id >= $4::uuid
-      and ($5::text is null or o.state = $5 or o.state = 'held')
+      and ($5::text is null or o.state = $5 or o.state in ('held', 'waiting'))
       and ($6::text is null or o.pools @> array[$6]) /* distributed: and o.lane = $lane */
     order by o.id
     limit $7::int
 ) h
 where $8::bigint is null or h.before <= $8
 order by h.id
+
+-- name: count_ahead
+-- How many wait in front of a number in a pool's line, as far as their time is not over; counted up to a limit.
+select count(*) from (
+    select from holdkit.pools p join holdkit.legs l on l.lane = p.lane and l.tenant = p.tenant and l.pool = p.id
+    where p.lane = $2::int and p.tenant = $3::text and p.id = $4::text and l.number > 0 and l.number < $5::bigint
+      and l.deadline > greatest(p.slot, (select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint)))
+    limit $6::int
+) a
+
+-- name: next_deadline
+-- The first deadline of what is outstanding on a pool.
+select l.deadline from holdkit.pools p join holdkit.legs l on l.lane = p.lane and l.tenant = p.tenant and l.pool = p.id
+where p.lane = $1::int and p.tenant = $2::text and p.id = $3::text and l.deadline > p.due_after and l.deadline < 9223372036854775807
+order by l.deadline
+limit 1
+
+-- name: read_usage
+-- A page of the pools of which an account uses anything: what it uses, how much of that is due, and the limit.
+select t.pool, t.used, p.per_account, d.units
+from (
+    select * from holdkit.tallies o
+    where o.tenant = $2::text and o.account = $3::text and o.pool > $4::text /* distributed: and o.lane = $lane */
+    order by o.pool
+    limit $5::int
+) t
+join holdkit.pools p on p.lane = t.lane and p.tenant = t.tenant and p.id = t.pool
+cross join lateral (
+    select sum(l.units + l.waiting) as units from holdkit.legs l
+    where l.lane = p.lane and l.tenant = p.tenant and l.pool = p.id and l.deadline > p.due_after and l.account = t.account
+      and l.deadline <= greatest(p.slot, (select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint)))
+) d
+order by t.pool
 
 -- name: read_record
 -- One record.
@@ -286,10 +351,11 @@ from (select o.id, octet_length(o.tenant) + octet_length(o.id) + coalesce(octet_
 -- name: measure_holds
 -- The same for its holds.
 select count(*), coalesce(sum(m.size), 0)::bigint, max(replace(m.id::text, '-', '')),
-       count(*) filter (where m.state = 'held')
+       count(*) filter (where m.state in ('held', 'waiting'))
 from (select o.id, o.state, octet_length(o.tenant) + octet_length(o.legs) + octet_length(o.owner_hash) + 32 + coalesce(octet_length(o.entity), 0) + coalesce(octet_length(o.reason), 0)
              + coalesce(octet_length(o.actor), 0) + coalesce(octet_length(o.correlation_id), 0)
-             + coalesce(octet_length(o.metadata), 0) + coalesce(octet_length(o.last_op), 0) as size
+             + coalesce(octet_length(o.metadata), 0) + coalesce(octet_length(o.last_op), 0)
+             + coalesce(octet_length(o.account), 0) + coalesce(octet_length(o.above), 0) as size
       from holdkit.holds o where o.lane = $1::int and o.tenant = $2::text and o.id > $3::uuid
       order by o.id limit $4::int) m
 

@@ -12,7 +12,7 @@ update holdkit.settings s set value = $1::text where s.name = 'generation'
 -- name: lock_tables
 -- Nobody writes meanwhile; readers go on.
 lock table holdkit.pools, holdkit.holds, holdkit.legs, holdkit.records, holdkit.journal, holdkit.unnumbered, holdkit.heads,
-           holdkit.fence_floors
+           holdkit.fence_floors, holdkit.tallies
 in share row exclusive mode
 
 -- name: latest_stamp
@@ -31,6 +31,11 @@ delete from holdkit.holds h using unnest($1::text[], $2::uuid[]) k(tenant, id) w
 -- In whatever lane a row was found.
 delete from holdkit.legs l using unnest($1::text[], $2::text[], $3::bigint[], $4::uuid[]) k(tenant, pool, deadline, hold)
 where l.tenant = k.tenant and l.pool = k.pool and l.deadline = k.deadline and l.hold = k.hold
+
+-- name: drop_tallies
+-- In whatever lane a row was found.
+delete from holdkit.tallies t using unnest($1::text[], $2::text[], $3::text[]) k(tenant, pool, account)
+where t.tenant = k.tenant and t.pool = k.pool and t.account = k.account
 
 -- name: drop_records
 -- In whatever lane a row was found.

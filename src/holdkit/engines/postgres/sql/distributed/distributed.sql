@@ -51,7 +51,7 @@ from unnest($1::int[], $2::int[], $3::text[], $4::text[], $5::text[], $6::int[])
 
 -- name: find_due_holds_by
 -- The holds with due legs anywhere, earliest deadline first. Without locks.
-select h.tenant, replace(h.id::text, '-', ''), h.legs
+select h.tenant, replace(h.id::text, '-', ''), h.legs, h.above, h.state
 from holdkit.holds h
 where h.open and h.deadline is not null and h.deadline <= $1::bigint
 order by h.deadline, h.id
@@ -59,7 +59,7 @@ limit $2::int
 
 -- name: find_retiring_by
 -- Ended holds whose units are consumed, kept under a rule since a slot or longer. Without locks.
-select h.tenant, replace(h.id::text, '-', ''), h.legs, h.kept_from from holdkit.holds h
+select h.tenant, replace(h.id::text, '-', ''), array_to_string(h.pools, e'\x1f'), h.kept_from from holdkit.holds h
 where h.kept = $3::int and h.kept_from <= $1::bigint - $2::bigint
 order by h.kept_from, h.id
 limit $4::int
@@ -74,8 +74,15 @@ limit $3::int
 -- name: find_closed_pools_by
 -- Pools whose window is over. Without locks.
 select p.tenant, p.id, p.closes from holdkit.pools p
-where p.closes is not null and p.held = 0 and not p.archived and p.closes <= $1::bigint
+where p.closes is not null and p.held = 0 and not p.archived and p.children = 0 and p.closes <= $1::bigint
 order by p.closes, p.tenant, p.id
+limit $2::int
+
+-- name: find_fed_lines_by
+-- Pools with a line and with units available. ($1 is not needed: whom these would fit is seen in the lane.) Without locks.
+select p.tenant, p.id from holdkit.pools p
+where p.waiting > 0 and not p.archived and p.held + p.consumed < p.total and $1::int > 0
+order by p.lane, p.tenant, p.id
 limit $2::int
 
 -- name: find_stale_lanes
