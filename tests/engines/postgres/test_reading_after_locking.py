@@ -13,7 +13,7 @@ import pytest
 from holdkit.core.commands import ExtendHold, HoldCommand
 from holdkit.core.model import SECOND
 from holdkit.core.outcomes import Outcome, Reason
-from holdkit.engines.postgres import PostgresEngine, loading
+from holdkit.engines.postgres import PostgresEngine, loaded_rows, loading
 from tests.engines.commands import confirm, create, extend, groups, release
 from tests.engines.postgres import engine_calls
 from tests.engines.postgres.conftest import Open
@@ -79,18 +79,18 @@ def test_canary_holds_read_before_the_lock_are_confirmed_twice(
 ) -> None:
     """Two safeguards: with the row counts still checked, even that could not happen."""
     statements: Callable[..., Any] = loading._first_statements
-    take: Callable[..., Any] = loading.LoadedRows.take
+    take: Callable[..., Any] = loaded_rows.LoadedRows.take
 
     def no_wait(*arguments: Any) -> Any:
         lock, due, *holds = statements(*arguments)
         return [*holds, lock, due]
 
-    def sorted_back(self: loading.LoadedRows, answers: Any, *arguments: Any) -> Any:
+    def sorted_back(self: loaded_rows.LoadedRows, answers: Any, *arguments: Any) -> Any:
         *holds, lock, due = answers
         return take(self, [lock, due, *holds], *arguments)
 
     monkeypatch.setattr(loading, "_first_statements", no_wait)
-    monkeypatch.setattr(loading.LoadedRows, "take", sorted_back)
+    monkeypatch.setattr(loaded_rows.LoadedRows, "take", sorted_back)
     theirs, ours = confirm_behind_a_caller(open_engine(), postgres_url)
     assert [engine_calls.reason(theirs), engine_calls.reason(ours)] == [None, Reason.ALREADY_CONFIRMED]
     engine_calls.sound(open_engine(), postgres_url)

@@ -1,4 +1,5 @@
-"""Loading: lock what a batch names, then read it, in one round trip. A second one is needed only where legs are due or locks missed.
+"""Loading: lock what a batch names, then read it, in one round trip. Others follow only where legs are due, locks were missed, somebody
+waits at a pool, or a hold has an account.
 
 Rows that others have locked are skipped, unless the batch waits for locks: a command that needs one is left out of the batch, so that a
 slow caller's transaction stops only those who want the same pools. Nothing is decided or written here.
@@ -7,25 +8,26 @@ slow caller's transaction stops only those who want the same pools. Nothing is d
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from operator import itemgetter
 
 from msgspec import Struct
 
 from ...core.commands import Group
-from ...core.decide import NOTHING_DUE, SweepList
+from ...core.decide import SweepList
 from ...core.ladders.finding import prunable
 from ...core.lanes import lane_of_hold, lane_of_pool
 from ...core.line_loading import lines_to_load
 from ...core.model import Key, RecordKey, Slot
 from ...core.needs import Needs, needs, tallies_of
+from ...core.outstanding import TallyKey
 from ...core.view import NOBODY, Counts, DueLeg, FrontOfLine, Loaded, LoadLine
 from ..port import AddLate
 from .database import BatchOptions, Database
 from .driver import BEGIN, Script, Statement
 from .loaded_rows import LoadedRows
 from .rows import hold_keys, operation_keys, pool_keys, record_keys, tally_keys
-from .sweeping import NO_CANDIDATES, SweepCandidates, locked_candidates
+from .sweeping import SweepCandidates, locked_candidates
 
 
 class SeveralLanes(Exception):
@@ -76,9 +78,7 @@ def load_batch(
     if options.several_lanes and standing:
         named = sorted({*named, *(yield from _pools_of(standing, begin, options))})
         begin, standing = [], []
-    first = _first_statements(named, created, holds, standing, records, operations, options)
-    if need.tallies:
-        first.append(("load_tallies", tally_keys(sorted(need.tallies), options.lanes)))
+    first = _first_statements(named, created, holds, standing, records, operations, need.tallies, options)
     answers = (yield (*begin, *first))[len(begin) :]
     seen, floors, unnumbered, version, synchronous, found = rows.take(
         answers, bool(records), bool(holds), bool(operations), bool(need.tallies)
@@ -93,22 +93,15 @@ def load_batch(
     if horizon > seen[0] and len(rows.pools) > 1:
         yield from _load_later_due(rows, found, seen[0], horizon, options)
     due = {pool: legs for pool, legs in found.items() if pool in touched}  # a sweep returns the legs of its holds alone
-    missing_pools, missing_records = wanted - rows.pools.keys(), set(records) - rows.records.keys()
-    locked: set[Key | RecordKey] = set()
-    if missing_pools or missing_records:
-        locked = yield from _find_locked(missing_pools, missing_records, options)
+    locked = yield from _find_locked(wanted - rows.pools.keys(), need.records - rows.records.keys(), options)
     if due:
         locked |= yield from _load_due_holds(rows, due, options)
     # A caller's transaction that marked a due hold expired may have committed since then: its entry goes first.
     unnumbered = unnumbered or bool(due) or options.several_lanes
     counts = (yield from _count(options)) if options.bounded or (records and need.changes_limits) else Counts()
     rows.drop_pools(locked)
-    swept = NOTHING_DUE
-    if candidates is not NO_CANDIDATES:
-        swept = locked_candidates(candidates, rows.holds, rows.pools, locked, options)
-    line: LoadLine | None = None
-    if groups is not None:
-        line = yield from _load_lines(rows, groups, due, swept, locked, options)
+    swept = locked_candidates(candidates, rows.holds, rows.pools, locked, options)
+    line = None if groups is None else (yield from _load_lines(rows, groups, due, swept, locked, options))
     loaded = Loaded(slot, 1, rows.pools, rows.holds, rows.operations, rows.records, defaultdict(list, due).__getitem__, horizon,
                     options.limits, floors, counts, rows.tallies, line, not options.in_caller_transaction)  # fmt: skip
     return LoadedBatch(loaded, swept, due, found, rows.stamps, locked, version, synchronous, unnumbered)
@@ -138,6 +131,7 @@ def _first_statements(
     standing: list[Key],
     records: list[RecordKey],
     operations: list[Key],
+    tallies: Collection[TallyKey],
     options: BatchOptions,
 ) -> list[Statement]:
     """Each its own statement: what is read after a lock must be read by a later snapshot than the lock's own."""
@@ -159,11 +153,15 @@ def _first_statements(
         statements.append(("load_holds", of_holds))
     if operations:
         statements.append(("load_operations", operation_keys(operations, lanes)))
+    if tallies:
+        statements.append(("load_tallies", tally_keys(sorted(tallies), lanes)))
     return statements
 
 
 def _find_locked(pools: set[Key], records: set[RecordKey], options: BatchOptions) -> Script[set[Key | RecordKey]]:
     """Which rows exist of those that were not locked: another transaction has them locked, or has just inserted them."""
+    if not pools and not records:
+        return set()
     found, others = yield (("find_pools", pool_keys(sorted(pools), options.lanes)),
                            ("find_records", record_keys(sorted(records), options.lanes)))  # fmt: skip
     return {*((row[0], row[1]) for row in found), *((row[0], row[1], row[2]) for row in others)}
@@ -208,8 +206,9 @@ def _load_lines(
 ) -> Script[LoadLine | None]:
     """The front of each line at these pools, with its holds locked; and the tallies that move with the holds that may end.
 
-    A hold that waits has one leg, so whoever changes it has locked the pool of its line: nobody has these rows locked, and they are
-    what this transaction would find in a minute. They are locked all the same, as the write of an offer expects it.
+    A hold that waits has one leg, so whoever changes it has locked the pool of its line first: these rows are locked by nobody, and what
+    is read here stays true until we commit. They are locked all the same, so that this rests on one lock order and not on every writer;
+    and since nobody else waits for them, they may come after the holds that are due without another order being possible.
     """
     ending = [hold for key in swept.holds if (hold := rows.holds.get(key)) is not None]
     tallies = tallies_of(rows.holds.values()) - rows.tallies.keys()

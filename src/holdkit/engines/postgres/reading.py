@@ -20,6 +20,7 @@ from ...core.model import Key, Pool, Record, Slot, State, StoredHold
 from ...core.pages import Page, hold_bytes, page_of, record_bytes, text_bytes
 from ...core.reading import (
     NOTHING_ON_POOL,
+    AccountUsage,
     CountAhead,
     DueOnPool,
     FindAvailable,
@@ -37,7 +38,6 @@ from ...core.reading import (
     NextDeadline,
     Query,
     ReadHistory,
-    Usage,
     beyond,
     seen_hold,
     seen_pool,
@@ -201,14 +201,14 @@ def next_deadline(options: BatchOptions, query: NextDeadline) -> Script[Slot | N
     return rows[0][0] if rows else None
 
 
-def list_usage(options: BatchOptions, query: ListUsage) -> Script[list[Usage]]:
+def list_usage(options: BatchOptions, query: ListUsage) -> Script[list[AccountUsage]]:
     """What an account uses, by pool, page by page until there are enough: what is due on a pool may be all of it."""
-    found: list[Usage] = []
+    found: list[AccountUsage] = []
     after: str | None = query.after
     while len(found) < query.limit and after is not None:
         rows = yield from query_one("read_usage", (options.slot, query.tenant, query.account, after, query.limit))
         page = sorted(rows, key=itemgetter(0))[: query.limit]
-        found += [Usage(pool, used - (due or 0), limit) for pool, used, limit, due in page if used != (due or 0)]
+        found += [AccountUsage(pool, used - (due or 0), limit) for pool, used, limit, due in page if used != (due or 0)]
         after = page[-1][0] if len(page) == query.limit else None
     return found[: query.limit]
 
