@@ -8,10 +8,11 @@
 select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand, p.label,
        p.closes, p.holder, p.entity, p.archived, p.loose, p.floor, p.waiting, p.last_number, p.children, p.per_account,
        p.line, d.units, d.waiting,
-       p.waiting > 0 and exists (
-           select from holdkit.legs w
+       case when p.waiting > 0 then coalesce((
+           select true from holdkit.legs w
            where w.lane = p.lane and w.tenant = p.tenant and w.pool = p.id and w.number > 0 and w.waiting <= p.total
-             and w.deadline > greatest(p.slot, (select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint))))
+             and w.deadline > greatest(p.slot, (select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint)))
+           order by w.number limit 1), false) else false end
 from holdkit.pools p
 cross join lateral (
     select sum(l.units) as units, count(*) filter (where l.waiting > 0) as waiting from holdkit.legs l
@@ -25,10 +26,11 @@ where p.lane = $2::int and p.tenant = $3::text and p.id = $4::text
 select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand, p.label,
        p.closes, p.holder, p.entity, p.archived, p.loose, p.floor, p.waiting, p.last_number, p.children, p.per_account,
        p.line, d.units, d.waiting,
-       p.waiting > 0 and exists (
-           select from holdkit.legs w
+       case when p.waiting > 0 then coalesce((
+           select true from holdkit.legs w
            where w.lane = p.lane and w.tenant = p.tenant and w.pool = p.id and w.number > 0 and w.waiting <= p.total
-             and w.deadline > greatest(p.slot, (select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint))))
+             and w.deadline > greatest(p.slot, (select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint)))
+           order by w.number limit 1), false) else false end
 from holdkit.heads h cross join lateral (
     select * from holdkit.pools o
     where o.lane = h.lane and o.tenant = $2::text and o.id > $3::text and o.id >= $4::text
@@ -63,10 +65,11 @@ limit $2
 select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand, p.label,
        p.closes, p.holder, p.entity, p.archived, p.loose, p.floor, p.waiting, p.last_number, p.children, p.per_account,
        p.line, d.units, d.waiting,
-       p.waiting > 0 and exists (
-           select from holdkit.legs w
+       case when p.waiting > 0 then coalesce((
+           select true from holdkit.legs w
            where w.lane = p.lane and w.tenant = p.tenant and w.pool = p.id and w.number > 0 and w.waiting <= p.total
-             and w.deadline > greatest(p.slot, (select coalesce($4::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint))))
+             and w.deadline > greatest(p.slot, (select coalesce($4::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint)))
+           order by w.number limit 1), false) else false end
 from unnest($1::int[], $2::text[], $3::text[]) k(lane, tenant, id)
 join holdkit.pools p on p.lane = k.lane and p.tenant = k.tenant and p.id = k.id
 cross join lateral (
@@ -90,10 +93,11 @@ where not p.archived and p.total > p.consumed + p.held - case when p.held = 0 th
 select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand, p.label,
        p.closes, p.holder, p.entity, p.archived, p.loose, p.floor, p.waiting, p.last_number, p.children, p.per_account,
        p.line, d.units, d.waiting,
-       p.waiting > 0 and exists (
-           select from holdkit.legs w
+       case when p.waiting > 0 then coalesce((
+           select true from holdkit.legs w
            where w.lane = p.lane and w.tenant = p.tenant and w.pool = p.id and w.number > 0 and w.waiting <= p.total
-             and w.deadline > greatest(p.slot, (select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint))))
+             and w.deadline > greatest(p.slot, (select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint)))
+           order by w.number limit 1), false) else false end
 from holdkit.pools p
 cross join lateral (
     select sum(l.units) as units, count(*) filter (where l.waiting > 0) as waiting from holdkit.legs l
@@ -190,12 +194,15 @@ order by h.id
 
 -- name: count_ahead
 -- How many wait in front of a number in a pool's line, as far as their time is not over; counted up to a limit.
-select count(*) from (
-    select from holdkit.pools p join holdkit.legs l on l.lane = p.lane and l.tenant = p.tenant and l.pool = p.id
-    where p.lane = $2::int and p.tenant = $3::text and p.id = $4::text and l.number > 0 and l.number < $5::bigint
+select count(*)
+from holdkit.pools p cross join lateral (
+    select from holdkit.legs l
+    where l.lane = p.lane and l.tenant = p.tenant and l.pool = p.id and l.number > 0 and l.number < $5::bigint
       and l.deadline > greatest(p.slot, (select coalesce($1::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint)))
+    order by l.number
     limit $6::int
 ) a
+where p.lane = $2::int and p.tenant = $3::text and p.id = $4::text
 
 -- name: next_deadline
 -- The first deadline of what is outstanding on a pool.
