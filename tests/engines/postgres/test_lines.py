@@ -98,7 +98,7 @@ def test_a_release_offers_to_the_first_in_line(engine: PostgresEngine, postgres_
 def test_a_line_is_loaded_only_where_somebody_waits(open_engine: Open) -> None:
     """And tallies only where there is an account: the usual batch takes two round trips and no statement more."""
     said: list[str] = []
-    engine = open_engine(on_statement=said.append)
+    engine = open_engine(on_statement=said.append, prune_every=1e12)
     done(engine, create(SHOW, 10))
     said.clear()
     placed = done(engine, place(SHOW)).hold
@@ -156,8 +156,7 @@ def test_who_left_is_answered_so_when_the_call_is_repeated(engine: PostgresEngin
     assert isinstance(placed, Done)
     assert placed.hold is not None
     assert placed.hold.state is State.WAITING
-    signed = group.commands[0]
-    left = done(engine, LeaveLine(id=placed.hold.id, owner="me", placed_op="x", placed_fingerprint=signed.fingerprint))
+    left = done(engine, LeaveLine(id=placed.hold.id, owner="me", placed_op="x"))
     assert isinstance(left.refusal, Refusal)
     assert engine.apply([group]).outcomes[0][0] == structs.replace(left.refusal, replayed=True)
     engine_calls.sound(engine, postgres_url)

@@ -42,9 +42,10 @@ from ..whole_journal import find_touching, written
 from .connections import PipelineConnection
 from .database import BatchOptions
 from .driver import BEGIN, COMMIT, Row, Script
+from .durable_reading import lanes_about, lanes_of_query, proved
 from .failures import NotReplicated, StatementFailed
 from .journal_rows import number_left_over
-from .reading import lanes_about, lanes_of_query, proved, query_one, read_script
+from .reading import query_one, read_script
 from .statements import split_by_lane
 
 T = TypeVar("T")

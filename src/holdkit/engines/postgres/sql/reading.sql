@@ -130,6 +130,7 @@ where h.lane = $2::int and h.tenant = $3::text and h.id = $4::uuid
 -- The same for these holds.
 select h.tenant, replace(h.id::text, '-', ''), h.legs, h.owner_hash, h.held_at, h.fence, h.deadline, h.state, h.entity,
        h.ended_at, h.reason, h.actor, h.correlation_id, h.metadata, h.last_op, h.version, h.returned_at, h.closes,
+       h.account, h.above, h.joined_at, h.number, h.offer_ttl,
        greatest((select coalesce($4::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint)),
                 (select max(s.slot) from unnest(h.pool_lanes, h.pools) o(lane, id) cross join lateral (
                      select p.slot from holdkit.pools p where p.lane = o.lane and p.tenant = h.tenant and p.id = o.id limit 1

@@ -1,0 +1,84 @@
+"""Durable reads (ADR 25): answers on which the answer of a command rests.
+
+Theory of operation. Where commits wait for standbys, a commit may be visible that no standby has: its wait was cancelled, or the
+server crashed and came back without its standby. A reader cannot tell. So a read on which a command's answer rests ends with a record
+in the log and a COMMIT that waits (`prove_durable`). Whatever the read could see was committed at an earlier position in the log than
+that record, so a standby that has the record has all of it. Read and proof are one transaction, because one transaction is one server:
+behind a pooler, or in a failover, the next transaction may reach another. Where no standby is waited for, the statement writes
+nothing and COMMIT costs nothing: what is visible is on the server's disk.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import Any, TypeVar
+
+from ...core.lanes import lane_of_hold, lane_of_pool, lane_of_record
+from ...core.reading import (
+    FindAvailable,
+    FindHold,
+    FindHolds,
+    FindPool,
+    FindPools,
+    FindRecord,
+    Query,
+    ReadHistory,
+)
+from .driver import BEGIN, COMMIT, PROVE, Script, Statement
+from .reading import is_id
+
+T = TypeVar("T")
+
+
+def proved(script: Script[T], lanes: Collection[int] | None = None) -> Script[T]:
+    """The same read, proved to be durable: by this server or, where the tables are distributed, by the servers of these lanes."""
+    result, sent = yield from _begun(script)
+    if sent:
+        name, _ = PROVE
+        yield (*((PROVE,) if lanes is None else ((name, (lane,)) for lane in sorted(lanes))), COMMIT)
+    return result
+
+
+def _begun(script: Script[T]) -> Script[tuple[T, bool]]:
+    """The script in a transaction, which is left open, and whether it sent anything."""
+    begin: tuple[Statement, ...] = (BEGIN,)
+    try:
+        statements = next(script)
+        while True:
+            answers = (yield (*begin, *statements))[len(begin) :]
+            begin = ()
+            statements = script.send(answers)
+    except StopIteration as stop:
+        return stop.value, not begin
+    finally:
+        script.close()
+
+
+def lanes_of_query(query: Query[Any], lanes: int) -> Collection[int]:
+    """The lanes where the answer to a query is stored."""
+    if isinstance(query, FindPool):
+        return {lane_of_pool(query.key, lanes)}
+    if isinstance(query, FindPools):
+        return {lane_of_pool(key, lanes) for key in query.keys}
+    if isinstance(query, FindAvailable):
+        return {lane_of_pool((query.tenant, id), lanes) for id in query.pools}
+    if isinstance(query, FindHolds):
+        return {lane_of_hold(id, lanes) for _, id in query.keys if is_id(id)}
+    if isinstance(query, FindHold):
+        return {lane_of_hold(query.key[1], lanes)} if is_id(query.key[1]) else ()
+    if isinstance(query, FindRecord):
+        return {lane_of_record(query.key, lanes)}
+    if isinstance(query, ReadHistory):
+        return lanes_about(query, lanes)
+    return range(lanes)
+
+
+def lanes_about(query: ReadHistory, lanes: int) -> set[int]:
+    """A subject is a pool, a hold by its id, or a record as kind/id: wherever any of them would be."""
+    tenant, subject = query.tenant, query.subject
+    found = {lane_of_pool((tenant, subject), lanes)}
+    if is_id(subject):
+        found.add(lane_of_hold(subject, lanes))
+    for cut in [index for index, letter in enumerate(subject) if letter == "/"][:8]:
+        found.add(lane_of_record((tenant, subject[:cut], subject[cut + 1 :]), lanes))
+    return found
