@@ -47,8 +47,6 @@ ONE_LANE = frozenset({
 })  # fmt: skip
 """Told of one lane only: they speak of the order of several pools' entries in one instant, of one floor for all fences, or of the effects
 of a hold whose id is in another lane than its pool."""
-NOT_ON_SQLITE = ("14-line-", "14-accounts-", "14-trees-")
-"""Not told of SQLite, which does not store lines, tallies and paths yet."""
 SECTIONS = ("02", "03", "04", "05", "06", "07", "08", "09", "11", "12", "13", "14")
 CASES = [
     pytest.param(story, engine, mode, id=f"{story.name}-{engine}-{mode}")
@@ -56,7 +54,6 @@ CASES = [
     for engine in ENGINES
     for mode in MODES
     if engine not in SEVERAL or (story.name not in ONE_LANE and mode == MODES[index % 2])
-    if engine != "sqlite" or not story.name.startswith(NOT_ON_SQLITE)
 ]
 
 
@@ -91,8 +88,7 @@ def test_no_story_engine_or_mode_is_left_out() -> None:
     on_disk = sum(path.suffix == ".story" for path in FOLDER.iterdir())
     assert len(STORIES) == on_disk >= 50
     plain, several = on_disk * (len(ENGINES) - len(SEVERAL)), (on_disk - len(ONE_LANE)) * len(SEVERAL)
-    left = sum(story.name.startswith(NOT_ON_SQLITE) for story in STORIES) * len(MODES)
-    assert len({case.id for case in CASES}) == len(CASES) == plain * len(MODES) + several - left
+    assert len({case.id for case in CASES}) == len(CASES) == plain * len(MODES) + several
     told = {(case.values[1], case.values[2]) for case in CASES}
     assert told == {(engine, mode) for engine in ENGINES for mode in MODES}
     assert {story.name for story in STORIES} >= ONE_LANE

@@ -258,19 +258,6 @@ def _tallies(view: View, lanes: int, strict: bool) -> list[Statement]:
     ]
 
 
-def _operations(view: View, lanes: int, strict: bool) -> list[Statement]:
-    """New answers, and those that replace one whose retry window is not over."""
-    new: list[Row] = []
-    replaced: list[Row] = []
-    slot, before = view.loaded.slot, view.loaded.operations
-    for key, operation in view.operations.changed.items():
-        assert operation is not None, "the core never removes an operation"
-        was = before.get(key)
-        (new if was is None or was.until <= slot else replaced).append(operation_row(operation, lanes))
-    put: list[Statement] = [("put_operations", (*columns(sorted(new), 7), slot, len(new), strict))] if new else []
-    return [*put, *_checked("replace_operations", sorted(replaced), 7, strict)]
-
-
 def _records(view: View, lanes: int, strict: bool) -> list[Statement]:
     inserted: list[Row] = []
     updated: list[Row] = []

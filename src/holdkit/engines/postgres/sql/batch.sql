@@ -487,18 +487,6 @@ with put as (
 )
 select 1 / (count(*) = $9::int or not $10::bool)::int, count(*) from put
 
--- name: replace_operations
--- A remembered answer is replaced by another: whoever placed a hold and waits for it no longer gets a refusal from now on.
-with changed as (
-    update holdkit.operations o
-    set outcome = k.outcome, crc = k.crc
-    from unnest($1::int[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::text[], $7::int[])
-         k(lane, tenant, id, fingerprint, until, outcome, crc)
-    where o.lane = k.lane and o.tenant = k.tenant and o.id = k.id and o.fingerprint = k.fingerprint and o.until = k.until
-    returning 1
-)
-select 1 / (count(*) = $8::int or not $9::bool)::int, count(*) from changed
-
 -- name: insert_records
 -- A record was created.
 with born as (
