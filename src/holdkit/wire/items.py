@@ -33,9 +33,9 @@ class AddItems(Body, kw_only=True):
 
 
 class SeatsQuery(Struct, forbid_unknown_fields=True):
-    """The seats to list."""
+    """The seats to list. `section` is required: the kernel says so."""
 
-    section: str
+    section: str = ""
     after: str = ""
     limit: Limit = 100
 

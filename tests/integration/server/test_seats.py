@@ -90,6 +90,25 @@ def test_requests_that_cannot_be(path: str, body: Any, code: str | None) -> None
     run(work)
 
 
+@pytest.mark.parametrize(
+    ("query", "code"),
+    [
+        ("", "section_required"),
+        ("?section=", "section_required"),
+        ("?section=%00", "query_unprintable"),
+        ("?section=s&limit=0", None),
+        ("?section=s&rows=1", None),
+    ],
+)
+def test_lists_that_cannot_be(query: str, code: str | None) -> None:
+    async def work(here: InProcessApp) -> None:
+        answer = await here.call("GET", f"/v1/seats{query}")
+        assert answer.status_code == 400, answer.text
+        assert code in (None, answer.json()["code"]), answer.text
+
+    run(work)
+
+
 def test_a_search_costs_more_than_a_hold() -> None:
     async def main() -> None:
         async with in_process_app(settings=structs.replace(QUICK, rate=0.001, burst=40)) as here:
