@@ -12,7 +12,7 @@ from holdkit.engines.log import LogEngine, open_engine
 from holdkit.engines.memory import MemoryEngine
 from holdkit.engines.port import Engine
 from holdkit.engines.sqlite import SqliteEngine
-from holdkit.testing.conformance import DurableEngineConformance, EngineConformance, lines
+from holdkit.testing.conformance import DurableEngineConformance, EngineConformance
 from tests.support.laned_engine import LanedEngine
 
 
@@ -56,10 +56,6 @@ class TestSqlite(DurableEngineConformance):
     def reopen(self, engine: Engine) -> Engine:
         assert isinstance(engine, SqliteEngine)
         return SqliteEngine(engine.path, clock=engine.clock, limits=engine.limits)
-
-
-for check in lines.CHECKS:  # it does not store lines, tallies and paths yet
-    setattr(TestSqlite, f"test_{check.__name__}", None)
 
 
 @pytest.mark.parametrize("by_lane", [False, True])
