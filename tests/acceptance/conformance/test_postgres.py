@@ -14,7 +14,7 @@ from holdkit.engines.clocks import Clock
 from holdkit.engines.port import Engine
 from holdkit.engines.postgres import PostgresEngine
 from holdkit.engines.postgres.migrating import Layout
-from holdkit.testing.conformance import DurableEngineConformance, lines
+from holdkit.testing.conformance import DurableEngineConformance
 from holdkit.testing.conformance.concurrency import follow, together
 from holdkit.testing.conformance.harness import Harness, placing, require, require_equal
 from holdkit.testing.conformance.suite import run_check
@@ -35,10 +35,6 @@ class Postgres(DurableEngineConformance):
     def reopen(self, engine: Engine) -> Engine:
         assert isinstance(engine, PostgresEngine)
         return PostgresEngine(self.url, clock=engine.clock, limits=engine.limits)
-
-
-for check in lines.CHECKS:  # it does not store lines, tallies and paths yet
-    setattr(Postgres, f"test_{check.__name__}", None)
 
 
 class TestOneLane(Postgres):

@@ -13,6 +13,7 @@ from ...core.commands import (
     CreatePool,
     ExtendHold,
     Group,
+    LimitPool,
     PutRecord,
     ReleaseHold,
     ResizePool,
@@ -36,7 +37,7 @@ from ...core.reading import (
     entry_of,
     touches,
 )
-from .harness import TOKEN, Harness, hold_id, placing, require, require_equal
+from .harness import TOKEN, Harness, hold_id, joining, placing, require, require_equal
 
 LIVED = frozenset(Action) - {Action.POOL_REPAIRED, Action.JOURNAL_BASELINE}
 """The actions of ordinary commands."""
@@ -72,6 +73,21 @@ def _before() -> tuple[AnyCommand, ...]:
         PutRecord(kind="k", id="two", body=None, if_version=1),
         placing(6, "b", 2, ttl=90),
         ConfirmHold(id=hold_id(6), quantity=60, overage="up_to_available", **own),
+        *_lines(),
+    )
+
+
+def _lines() -> tuple[AnyCommand, ...]:
+    """A line at the root of a tree, with limits per account: one is offered units, one waits on, the time of one is over."""
+    return (
+        CreatePool(id="l", total=2),
+        CreatePool(id="l//m", total=2),
+        LimitPool(id="l", per_account=2),
+        placing(10, "l//m", 2, account="x", ttl=90),
+        joining(11, "l", account="y"),
+        joining(12, "l", 2, account="z"),
+        joining(13, "l", account="z", ttl=5, force=True, reason="box_office"),
+        ReleaseHold(id=hold_id(10), owner=TOKEN, quantity=1),
     )
 
 
@@ -123,7 +139,7 @@ def every_change_has_its_entry(harness: Harness) -> None:
     missing = sorted(action.value for action in LIVED - {entry.action for entry in harness.journal()})
     require_equal(missing, [], "actions that must have been journaled and were not")
     forced = [entry.reason for entry in harness.journal() if entry.forced and not entry.part]
-    reasons = ["admin_override", "more_time", "paid_by_transfer", "refund"]
+    reasons = ["admin_override", "box_office", "more_time", "paid_by_transfer", "refund"]
     require_equal(sorted(map(str, forced)), reasons, "reasons of forced entries")
 
 
