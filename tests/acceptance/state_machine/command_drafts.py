@@ -22,6 +22,10 @@ from holdkit.core.commands import (
     CreatePool,
     ExpireHold,
     ExtendHold,
+    FeedLine,
+    JoinLine,
+    LeaveLine,
+    LimitPool,
     PlaceHold,
     PutRecord,
     ReleaseHold,
@@ -32,14 +36,15 @@ from holdkit.core.commands import (
     Sweep,
     UnarchivePool,
 )
-from holdkit.core.model import MAX_SLOT, Key, Leg, Limits, Slot, State, StoredHold
+from holdkit.core.model import MAX_SLOT, Key, Leg, Limits, Slot, StoredHold
 from holdkit.core.validation import check
 
 UNIT = 1_000
 """Slots of one unit: what a minted id can tell apart."""
 START: Slot = 1_000_000 * UNIT
 TENANTS = ("", "acme", "zoo")
-POOLS = ("a", "b", "c_%", "d/é", "~e", "~label", "~window")
+POOLS = ("a", "b", "c_%", "d/é", "~e", "~label", "~window", "a//x", "a//x//y")
+ACCOUNTS = (None, None, "x", "x", "y")
 WINDOW = 25
 """Units of time; which window it is does not stand in the pool's id, so that one may be born where another was."""
 CHOSEN = 4
@@ -48,9 +53,9 @@ OVERFLOW = 1_000_000
 """A span that stands for a deadline beyond the last slot."""
 
 TIGHT = Limits(max_pools=7, max_holds=2, max_operations=8, retry_window=30 * UNIT, retention=40 * UNIT,
-               retention_consumed=70 * UNIT, max_ttl=40 * UNIT, max_lifetime=50 * UNIT, max_due=1)  # fmt: skip
+               retention_consumed=70 * UNIT, max_ttl=40 * UNIT, max_lifetime=50 * UNIT, max_due=1, max_line=1, max_offers=1)  # fmt: skip
 OPEN = Limits(retry_window=60 * UNIT, retention=80 * UNIT, retention_consumed=90 * UNIT, max_ttl=90 * UNIT,
-              max_lifetime=100 * UNIT, max_due=2)  # fmt: skip
+              max_lifetime=100 * UNIT, max_due=2, max_offers=2)  # fmt: skip
 
 
 CHANGES: tuple[dict[str, int | None], ...] = (
@@ -84,6 +89,8 @@ class CommandDraft(Struct, frozen=True, omit_defaults=True, repr_omit_defaults=T
     how: int = 0
     """Which of the spellings or options of that command."""
     op: int | None = None
+    account: int = 0
+    """Whom the units are for."""
     stranger: bool = False
     """Presents a token that is not the owner's."""
 
@@ -92,7 +99,9 @@ tenant = st.sampled_from((0, 0, 0, 1, 1, 2))
 op = st.integers(-40, 20).map(lambda number: number if number > 0 else None)
 stranger = st.integers(0, 9).map(lambda number: number == 9)
 leg = st.tuples(
-    st.sampled_from((0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 5, 6)), st.integers(1, 3), st.sampled_from((None, None, 4, 6, 0))
+    st.sampled_from((0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 5, 6, 7, 8)),
+    st.integers(1, 3),
+    st.sampled_from((None, None, 4, 6, 0)),
 )
 legs = st.lists(leg, min_size=1, max_size=3, unique_by=lambda found: found[0]).map(tuple)
 answers = st.one_of(st.just(()), st.just(()), st.lists(st.sampled_from((None, 0, 2, 4, 7)), max_size=3).map(tuple))
@@ -100,18 +109,24 @@ amounts = st.one_of(st.just(()), st.tuples(st.integers(1, 4)), st.tuples(st.inte
 spans = st.sampled_from((8, 3, 5, 5, 8, 8, 13, 13, 13, 20, 20, 30, 30, 1, 2, -3, 0, 60, 110, OVERFLOW))
 ticks = st.sampled_from((3, 5, 8, 1, 2, 3, 5, 8, 13, 13, 20, 45, 90, -1, -9))
 hold = st.integers(0, 9)
-pool = st.sampled_from((0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 5))
+pool = st.sampled_from((0, 1, 2, 3, 4, 0, 1, 2, 3, 4, 5, 7, 7, 8))
+account = st.integers(0, len(ACCOUNTS) - 1)
+line = st.tuples(st.tuples(st.sampled_from((0, 0, 1, 1, 2, 3)), st.sampled_from((1, 1, 2, 3, 9)), st.none()))
 three, six, ten = (st.integers(0, top) for top in (2, 5, 9))
 
 FIELDS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
-    "place": {"legs": legs, "answers": answers, "span": spans, "how": three, "hold": hold},
-    "consume": {"legs": legs, "answers": answers, "hold": hold},
+    "place": {"legs": legs, "answers": answers, "span": spans, "how": three, "hold": hold, "account": account},
+    "consume": {"legs": legs, "answers": answers, "hold": hold, "account": account},
+    "join": {"legs": line, "span": spans, "how": ten, "hold": hold, "account": account},
+    "leave": {"hold": hold, "stranger": stranger},
+    "feed": {"hold": pool},
+    "limit": {"hold": pool, "how": six, "span": st.integers(-6, 3)},
     "confirm": {"amounts": amounts, "how": six, "hold": hold, "stranger": stranger},
     "release": {"amounts": amounts, "how": three, "hold": hold, "stranger": stranger},
     "extend": {"span": spans, "how": st.integers(0, 3), "hold": hold, "stranger": stranger},
     "expire": {"hold": hold},
     "return": {"amounts": amounts, "how": three, "hold": hold, "stranger": stranger},
-    "return_to_pool": {"hold": pool, "how": three},
+    "return_to_pool": {"hold": pool, "how": three, "account": account},
     "create": {"hold": pool, "how": ten},
     "resize": {"hold": pool, "how": six},
     "end": {"hold": pool, "how": three},
@@ -119,7 +134,7 @@ FIELDS: dict[str, dict[str, st.SearchStrategy[Any]]] = {
     "limits": {"how": ten, "span": st.integers(-4, 3)},
     "sweep": {"how": st.integers(1, 6)},
 }
-KINDS = (*FIELDS, "place", "place", "place", "place", "confirm", "release", "extend", "resize", "resize", "resize", "end",
+KINDS = (*FIELDS, "place", "place", "place", "place", "join", "join", "join", "confirm", "release", "extend", "resize", "resize", "resize", "end",
          "end")  # fmt: skip
 """What is asked for more often stands here more often."""
 
@@ -141,6 +156,53 @@ def steps(draw: st.DrawFn) -> CommandDraft:
     if draw(st.booleans()):
         return CommandDraft("until", hold=draw(hold), how=aside)
     return CommandDraft("tick", span=draw(ticks), how=aside)
+
+
+@st.composite
+def crowd(draw: st.DrawFn) -> list[CommandDraft]:
+    """Several who want the same few units, past one another: lines, accounts and levels of a tree meet by chance too seldom."""
+    kinds = (
+        "join",
+        "join",
+        "join",
+        "place",
+        "place",
+        "confirm",
+        "confirm",
+        "release",
+        "leave",
+        "limit",
+        "end",
+        "end",
+        "tick",
+    )
+    wanted = [CommandDraft("create", hold=7, how=3), CommandDraft("resize", how=draw(st.integers(2, 4)))]
+    for kind in draw(st.lists(st.sampled_from(kinds), min_size=5, max_size=9)):
+        one = draw(st.builds(CommandDraft, st.just(kind), **(FIELDS[kind] if kind != "tick" else {"span": ticks})))
+        if kind in ("join", "place"):
+            pool = 0 if kind == "join" else draw(st.sampled_from((0, 0, 7)))
+            legs = ((pool, draw(st.sampled_from((1, 2, 3) if kind == "join" else (1, 1, 2))), None),)
+            beside = ((1, 1, None),) if kind == "place" and draw(st.integers(0, 4)) == 4 else ()
+            one = structs.replace(one, hold=0, span=20, answers=(), legs=legs + beside)
+        elif kind == "end":
+            one = structs.replace(one, hold=0)
+        elif kind == "limit":
+            one = structs.replace(one, hold=0, span=0, how=draw(st.sampled_from((0, 2, 3))))
+        elif kind != "tick":
+            one = structs.replace(one, hold=draw(st.integers(0, 3)), stranger=False)
+        wanted.append(one)
+    return wanted + list(AHEAD) if draw(st.booleans()) else wanted
+
+
+AHEAD = (
+    CommandDraft("end", how=2),
+    CommandDraft("limit"),
+    CommandDraft("resize", how=5),
+    CommandDraft("place", legs=((0, 1, None),), span=20, how=2, account=2),
+    CommandDraft("join", legs=((0, 5, None),), span=20, how=5, account=2),
+    CommandDraft("place", legs=((7, 1, None),), span=20, how=2, account=4),
+)
+"""Somebody waits for all of a pool, and another comes for a part of it."""
 
 
 asked = st.lists(steps(), min_size=3, max_size=10)
@@ -176,7 +238,7 @@ class Names:
         """Something was done to a hold: the living come last, where they are named most often."""
         if hold.key in self.placed:
             self.placed.remove(hold.key)
-        self.placed.insert(len(self.placed) if hold.state is State.HELD else 0, hold.key)
+        self.placed.insert(len(self.placed) if hold.live else 0, hold.key)
         if hold.deadline is not None:
             self.deadlines[hold.key] = hold.deadline
 
@@ -225,7 +287,8 @@ class Names:
         legs = tuple(_leg(POOLS[pool], quantity, total, now) for pool, quantity, total in draft.legs)
         legs = tuple(structs.replace(leg, total=total) for leg, total in zip_longest(legs, draft.answers[: len(legs)]))
         self.pools[frame["tenant"], hold_id] = tuple(leg.pool for leg in legs)
-        return {**frame, "id": hold_id, "owner": f"owner of {hold_id}", "legs": legs}
+        account = ACCOUNTS[draft.account]
+        return {**frame, "id": hold_id, "owner": f"owner of {hold_id}", "legs": legs, "account": account}
 
     def _place(self, draft: CommandDraft, frame: dict[str, Any], now: Slot) -> PlaceHold:
         birth = self._birth(draft, frame, now)
@@ -237,6 +300,25 @@ class Names:
 
     def _consume(self, draft: CommandDraft, frame: dict[str, Any], now: Slot) -> Consume:
         return Consume(**self._birth(draft, frame, now), entity="order:2")
+
+    def _join(self, draft: CommandDraft, frame: dict[str, Any], now: Slot) -> JoinLine | PlaceHold:
+        """Wait in any case, or if it does not fit; at times by force."""
+        birth = self._birth(draft, frame, now)
+        ttl = min(max(self._span(draft), UNIT), self.limits.max_ttl)
+        forced: dict[str, Any] = {"force": True, "reason": "box_office"} if draft.how == 9 else {}
+        if draft.how < 3:
+            return PlaceHold(**birth, **forced, ttl_slots=ttl, wait_slots=5 * UNIT, offer_slots=2 * UNIT)
+        return JoinLine(**birth, **forced, ttl_slots=ttl, offer_slots=draft.how * UNIT, metadata={"wish": draft.span})
+
+    def _leave(self, draft: CommandDraft, _frame: dict[str, Any], _now: Slot) -> LeaveLine:
+        return LeaveLine(**self._hold(draft))
+
+    def _feed(self, draft: CommandDraft, frame: dict[str, Any], _now: Slot) -> FeedLine:
+        return FeedLine(**frame, id=POOLS[draft.hold])
+
+    def _limit(self, draft: CommandDraft, frame: dict[str, Any], _now: Slot) -> LimitPool:
+        version = None if draft.span < 1 else draft.span
+        return LimitPool(**frame, id=POOLS[draft.hold], per_account=draft.how or None, if_version=version)
 
     def _confirm(self, draft: CommandDraft, _frame: dict[str, Any], _now: Slot) -> ConfirmHold:
         overage = ("reject", "if_available", "up_to_available")[draft.how % 3]
@@ -266,11 +348,18 @@ class Names:
         return ReturnUnits(**self._hold(draft), quantity=self._amounts(draft), reason="cancelled", force=forced)
 
     def _return_to_pool(self, draft: CommandDraft, frame: dict[str, Any], _now: Slot) -> ReturnToPool:
-        return ReturnToPool(**frame, id=POOLS[draft.hold], quantity=(1, 1, 3)[draft.how], force=True, reason="refund")
+        account = ACCOUNTS[draft.account]
+        return ReturnToPool(
+            **frame, id=POOLS[draft.hold], quantity=(1, 1, 3)[draft.how], force=True, reason="refund", account=account
+        )
 
     def _create(self, draft: CommandDraft, frame: dict[str, Any], _now: Slot) -> CreatePool:
         pool = POOLS[draft.hold]
-        return CreatePool(**frame, id=pool, total=draft.how, label="a label" if pool == "~label" else None)
+        label = "a label" if pool == "~label" else None
+        if pool[0] == "~":
+            return CreatePool(**frame, id=pool, total=draft.how, label=label)
+        return CreatePool(**frame, id=pool, total=draft.how, line="skip" if draft.how % 2 else "strict",
+                          per_account=3 if draft.how % 3 == 2 else None)  # fmt: skip
 
     def _resize(self, draft: CommandDraft, frame: dict[str, Any], _now: Slot) -> ResizePool:
         return ResizePool(**frame, id=POOLS[draft.hold], total=draft.how)

@@ -14,11 +14,12 @@ from typing import Any, Literal, NoReturn, TypeAlias
 
 from msgspec import Struct, structs
 
-from holdkit.core.commands import Group, PutRecord
+from holdkit.core.commands import FeedLine, Group, PutRecord
 from holdkit.core.limits import LIMITS_KEY
-from holdkit.core.model import Limits, State
+from holdkit.core.model import Key, Limits, State
 from holdkit.core.outcomes import Outcome, Receipt, Reply
 from holdkit.core.reading import (
+    CountAhead,
     FindEnds,
     FindHold,
     FindPool,
@@ -28,6 +29,8 @@ from holdkit.core.reading import (
     ListHolds,
     ListPools,
     ListRecords,
+    ListUsage,
+    NextDeadline,
     Query,
     ReadClock,
     ReadHistory,
@@ -140,11 +143,21 @@ class EngineGroup:
         self.clock.set(slot)
 
     def apply(self, groups: Sequence[Group]) -> list[list[Outcome]]:
-        """The same batch to all: same outcomes, same journal."""
+        """The same batch to all: same outcomes, same journal. As a kernel does, it sends again what was put off, and has lines
+        served that had more to serve than one transaction may."""
         self.story.append(Step(self.clock.now(), "batch", tuple(groups)))
-        return self._apply(groups)
+        outcomes: dict[int, list[Outcome]] = {}
+        left = list(range(len(groups)))
+        while left:
+            found, unfed = self._apply([groups[index] for index in left])
+            outcomes.update(zip(left, found, strict=True))
+            left = [index for index in left if not outcomes[index] and groups[index].commands]
+            while unfed:
+                tenant, pool = unfed.pop()
+                unfed |= self._apply([Group((FeedLine(tenant=tenant, id=pool),))])[1]
+        return [outcomes[index] for index in range(len(groups))]
 
-    def _apply(self, groups: Sequence[Group]) -> list[list[Outcome]]:
+    def _apply(self, groups: Sequence[Group]) -> tuple[list[list[Outcome]], set[Key]]:
         applied = {name: engine.apply(groups) for name, engine in self.engines.items()}
         self._agree(groups, {name: placeless(answer.replies(None)) for name, answer in applied.items()})
         lasts = {name: answer.last_seq for name, answer in applied.items() if answer.last_seq is not None}
@@ -155,7 +168,7 @@ class EngineGroup:
             self._differ(f"the journal has a gap: {[row.seq for row in rows]}")
         if applied[next(iter(applied))].last_seq != self._seen:
             self._differ("last_seq is not the journal's end")
-        return next(iter(applied.values())).outcomes
+        return next(iter(applied.values())).outcomes, {key for answer in applied.values() for key in answer.unfed}
 
     @property
     def in_force(self) -> Limits:
@@ -191,9 +204,13 @@ class EngineGroup:
             for prefix in prefixes:
                 for pool in self.read(ListPools(tenant, prefix=prefix)):
                     self.read(FindPool(pool.key))
+                    self.read(NextDeadline(pool.key))
                     self.read(ListHolds(tenant, pool=pool.id, limit=3))
             for hold in holds:
                 self.read(FindHold((tenant, hold)))
+                self.read(CountAhead((tenant, hold)))
+            for account in ("x", "y"):
+                self.read(ListUsage(tenant, account, limit=3))
             for state in State:
                 self.read(ListHolds(tenant, state=state))
             self.read(ListHolds(tenant, entity="order:3", after=holds[0]))
