@@ -7,6 +7,7 @@ HOLDKIT_SEED and HOLDKIT_EXAMPLES repeat a run and lengthen it.
 from __future__ import annotations
 
 import os
+import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
@@ -14,11 +15,12 @@ from random import Random
 
 import pytest
 
+from holdkit.core.commands import Group
 from holdkit.core.model import Limits
 from holdkit.engines.clocks import Clock
 from holdkit.engines.log import LogEngine
 from holdkit.engines.memory import Journal, MemoryEngine
-from holdkit.engines.port import Engine
+from holdkit.engines.port import Applied, Engine
 from holdkit.kernel.export import export
 from holdkit.kernel.import_ import Import
 from holdkit.testing import FakeClock
@@ -35,17 +37,16 @@ from tests.support.line_model.histories import draw_history, shortened, told
 from tests.support.line_model.steps import History, Join, Leave, Place, Release
 
 SEED = int(os.environ.get("HOLDKIT_SEED", "16"))
-HISTORIES = int(os.environ.get("HOLDKIT_EXAMPLES", "12"))
+HISTORIES = int(os.environ.get("HOLDKIT_EXAMPLES", "6"))
 STEPS = 50
-ENGINES = ("memory", "log")
-"""Of `BUILDERS`: those that know lines."""
+ENGINES = tuple(BUILDERS)
 
 Play = Callable[[Path, History, int], None]
 """Plays a history in an empty directory, with a bound for the offers of a transaction; raises if something differs."""
 
 
-def play_all(play: Play, folder: Path) -> None:
-    """Random histories; of the first that fails, the shortest form is told."""
+def play_all(play: Play, folder: Path, *, transactions: bool = False) -> None:
+    """Random histories, with callers' own transactions or without; of the first that fails, the shortest form is told."""
     random = Random(SEED)
     count = 0
 
@@ -62,7 +63,7 @@ def play_all(play: Play, folder: Path) -> None:
     for number in range(HISTORIES):
         max_offers = (1, 2, 1_000)[number % 3]
         drawn = draw_history(random, STEPS, max_offers=max_offers, crowded=number % 2 == 1)
-        history = without_transactions(drawn)
+        history = drawn if transactions else without_transactions(drawn)
         if failure(history, max_offers) is not None:
             short = shortened(history, lambda steps: failure(steps, max_offers) is not None)  # noqa: B023  (called at once)
             found = failure(short, max_offers)
@@ -104,6 +105,26 @@ def test_who_joins_in_a_batch_stands_behind_those_who_were_not_loaded() -> None:
         assert [comparison.model.holds[name].state for name in ("d", "e")] == ["held", "waiting"]
 
 
+def in_transaction(engine: Engine, group: Group) -> Applied:
+    """A group in a caller's transaction on the same file."""
+    with closing(sqlite3.connect(engine.url.removeprefix("sqlite:///"), isolation_level=None)) as connection:
+        connection.execute("BEGIN IMMEDIATE")
+        applied = engine.apply_in(connection, [group])
+        connection.execute("COMMIT")
+        return applied
+
+
+def test_a_callers_transaction_offers_nothing(tmp_path: Path) -> None:
+    """Its units are offered by the next who touches the pool; meanwhile nobody else gets them."""
+
+    def play(folder: Path, history: History, max_offers: int) -> None:
+        clock = FakeClock(START)
+        with closing(BUILDERS["sqlite"](folder, clock, limits(max_offers))) as engine:
+            play_on(EngineSubject(engine, clock, in_transaction), history, max_offers)
+
+    play_all(play, tmp_path, transactions=True)
+
+
 # What a journal tells
 
 
@@ -130,15 +151,16 @@ def carry_on(
         assert differences == []
 
 
-@pytest.mark.parametrize("name", ENGINES)
-def test_a_history_goes_on_after_export_and_import(name: str, tmp_path: Path) -> None:
-    """Into an engine that can be imported into; places, tallies and offers are part of the journal."""
+@pytest.mark.parametrize(("name", "other_name"), [("memory", "log"), ("log", "sqlite"), ("sqlite", "log")])
+def test_a_history_goes_on_after_export_and_import(name: str, other_name: str, tmp_path: Path) -> None:
+    """Places, tallies and offers are part of the journal."""
 
     def play(folder: Path, history: History, max_offers: int) -> None:
         def moved(engine: Engine, clock: Clock) -> Engine:
             with closing(engine):
                 lines = Import(export(engine))
-                other = BUILDERS["log"](folder / "other", clock, limits(max_offers))
+                (folder / "other").mkdir()
+                other = BUILDERS[other_name](folder / "other", clock, limits(max_offers))
                 assert other.capabilities.import_ is not None
                 other.capabilities.import_.receive(lines.carried(), verify=True)
             return other
