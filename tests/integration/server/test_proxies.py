@@ -104,6 +104,10 @@ def test_holds_pass_and_names_keep_their_slashes(proxied: httpx.Client) -> None:
     )
     assert ended.json()["state"] == "confirmed"
     assert proxied.get("/v1/pools/shows%2F42").json()["consumed"] == 1
+    for id in ("venue", "venue//stalls", "venue//stalls//row a"):
+        assert proxied.post("/v1/pools", json={"id": id, "total": 5}).status_code == 201
+    assert proxied.get("/v1/pools/venue%2F%2Fstalls%2F%2Frow%20a").json()["id"] == "venue//stalls//row a"
+    assert proxied.put("/v1/pools/venue%2F%2Fstalls", json={"total": 4}).json()["total"] == 4
     assert proxied.get("/v1/pools").headers.get_list("strict-transport-security") == ["max-age=31536000"]
     assert proxied.get("/nothing").status_code == 404
 
@@ -126,6 +130,23 @@ def test_events_arrive_while_the_stream_is_open(proxied: httpx.Client) -> None:
     proxied.post("/v1/holds", json={"pool": "watched", "ttl": 60}, headers={"Idempotency-Key": "watched"})
     assert seen.wait(PATIENCE)
     listening.join(PATIENCE)
+
+
+def test_a_place_in_line_is_told_while_the_stream_is_open(proxied: httpx.Client) -> None:
+    def post(path: str, body: object, op: str) -> dict[str, str]:
+        answer = proxied.post(path, json=body, headers={"Idempotency-Key": op})
+        assert answer.status_code < 300, answer.text
+        made: dict[str, str] = answer.json()
+        return made
+
+    post("/v1/pools", {"id": "line", "total": 1}, "line")
+    held = post("/v1/holds", {"pool": "line", "ttl": 600}, "held")
+    waiter = post("/v1/pools/line/line", {"ttl": 600, "offer_ttl": 600}, "waiter")
+    with proxied.stream("GET", f"/v1/holds/{waiter['id']}/place/events") as stream:
+        events = (line for line in stream.iter_lines() if line.startswith("event: "))
+        assert next(events) == "event: place"
+        post(f"/v1/holds/{held['id']}/release", {"owner": held["owner"]}, "released")
+        assert list(events) == ["event: offered"]
 
 
 def test_a_body_that_is_too_large_is_refused(proxied: httpx.Client) -> None:
