@@ -65,6 +65,8 @@ def refusal_from(reason: str, detail: str, facts: Facts, *, replayed: bool) -> e
         if reason not in _OTHERS:
             details["found"] = value
     details |= {name: value for name in _OTHERS.get(reason, ()) if (value := getattr(facts, name)) is not UNSET}
+    if "loose" in details:
+        details["found"] = details["loose"]
     if reason == "already_claimed":
         details["deadline_at"] = datetime_of(details.setdefault("deadline", None))
     declared = {name: value for name, value in details.items() if name in cls.fields}  # a newer server may send more

@@ -11,9 +11,11 @@ import holdkit
 from holdkit.client import AsyncRemoteKernel, NotRemote, RemoteKernel, connect
 from holdkit.client._async.claims import AsyncRemoteClaims
 from holdkit.client._async.items import AsyncRemoteItems
+from holdkit.client._async.reading import AsyncRemoteAccount
 from holdkit.client._async.sagas import AsyncRemoteSagas
 from holdkit.client._sync.claims import RemoteClaims
 from holdkit.client._sync.items import RemoteItems
+from holdkit.client._sync.reading import RemoteAccount
 from holdkit.client._sync.sagas import RemoteSagas
 from holdkit.client.unsupported import Unsupported, UnsupportedOfKernel, UnsupportedOfSagas
 from holdkit.faces._async.claims import AsyncClaims
@@ -22,6 +24,8 @@ from holdkit.faces._async.sagas import AsyncSagas
 from holdkit.faces._sync.claims import Claims
 from holdkit.faces._sync.items import Items
 from holdkit.faces._sync.sagas import Sagas
+from holdkit.kernel._async.reads import AsyncAccount
+from holdkit.kernel._sync.reads import Account
 
 PAIRS: list[tuple[type, type]] = [
     (AsyncRemoteKernel, holdkit.AsyncKernel),
@@ -32,6 +36,8 @@ PAIRS: list[tuple[type, type]] = [
     (RemoteItems, Items),
     (AsyncRemoteSagas, AsyncSagas),
     (RemoteSagas, Sagas),
+    (AsyncRemoteAccount, AsyncAccount),
+    (RemoteAccount, Account),
 ]
 """Rates, budgets, calendars and blocks are the kernel's own classes."""
 MORE = {"ready", "tenant_admin", "webhooks"}
