@@ -1,10 +1,13 @@
-/** The time until a hold's deadline, on the engine's clock. */
+/** The time until a hold's deadline, on the engine's clock: until it expires, or while it waits in line, until that ends. */
 import { now } from "../clock";
 import { moment, span } from "../format";
 import type { HoldAnswer } from "../types";
 
+/** Whether a hold has not ended: it has units, or waits for them. */
+export const isLive = (hold: HoldAnswer): boolean => hold.state === "held" || hold.state === "waiting";
+
 export function Countdown({ hold }: { hold: HoldAnswer }) {
-  if (hold.state !== "held") return <span class="muted">{hold.ended_at ? moment(hold.ended_at) : ""}</span>;
+  if (!isLive(hold)) return <span class="muted">{hold.ended_at ? moment(hold.ended_at) : ""}</span>;
   if (hold.deadline_at === null) return <span class="muted">no deadline</span>;
   const left = Date.parse(hold.deadline_at) - now.value;
   return (
@@ -16,8 +19,9 @@ export function Countdown({ hold }: { hold: HoldAnswer }) {
 
 /** The remaining share of a hold's lifetime, 0 to 1; null if it has no deadline. */
 export function lifeLeft(hold: HoldAnswer, at: number): number | null {
-  if (hold.state !== "held" || hold.deadline_at === null) return null;
-  const [born, ends] = [Date.parse(hold.held_at), Date.parse(hold.deadline_at)];
+  const since = hold.held_at ?? hold.joined_at ?? null;
+  if (!isLive(hold) || hold.deadline_at === null || since === null) return null;
+  const [born, ends] = [Date.parse(since), Date.parse(hold.deadline_at)];
   return ends > born ? Math.max(0, Math.min(1, (ends - at) / (ends - born))) : 0;
 }
 

@@ -9,7 +9,8 @@ export function kindOf(action: string): string {
   const word = action.slice(action.indexOf(".") + 1);
   if (word.includes("confirmed")) return "confirmed";
   if (word.includes("released") || word === "returned") return "released";
-  return ["held", "expired", "extended"].includes(word) ? word : "other";
+  if (word === "offered") return "held";
+  return ["held", "waiting", "expired", "extended"].includes(word) ? word : "other";
 }
 
 export function Action({ action }: { action: string }) {
@@ -34,6 +35,7 @@ export function Effects({ entry, most = 2 }: { entry: EntryAnswer; most?: number
           <span class="effect-pool">{effect.pool.id.replace(/^~/, "")}</span>
           {effect.total !== 0 && <b>{signed(effect.total)} total</b>}
           {effect.held !== 0 && <b class="figure-held">{signed(effect.held)} held</b>}
+          {!!effect.waiting && <b>{signed(effect.waiting)} waiting</b>}
           {effect.consumed !== 0 && <b class="figure-consumed">{signed(effect.consumed)} consumed</b>}
         </span>
       ))}

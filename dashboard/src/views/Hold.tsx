@@ -5,7 +5,7 @@ import { ask, segment } from "../api";
 import { now } from "../clock";
 import { useFetched } from "../useFetched";
 import { compact, moment, number } from "../format";
-import { Countdown, lifeLeft, State } from "../components/Countdown";
+import { Countdown, isLive, lifeLeft, State } from "../components/Countdown";
 import { Timeline } from "../components/Entries";
 import { ErrorNotice, Loading } from "../components/Notice";
 import { Head } from "../components/Shell";
@@ -17,7 +17,7 @@ export function HoldView({ id }: { id: string }) {
   const path = `v1/holds/${segment(id)}`;
   const known = useSignal<HoldAnswer | null>(null);
   const due = useComputed(() => {
-    const deadline = known.value?.state === "held" ? known.value.deadline_at : null;
+    const deadline = known.value && isLive(known.value) ? known.value.deadline_at : null;
     return deadline !== null && Date.parse(deadline) <= now.value;
   });
   const found = useFetched<[HoldAnswer, EntryPage]>(
@@ -48,12 +48,12 @@ export function HoldView({ id }: { id: string }) {
   return (
     <>
       <Head over="Hold" title={<span class="id">{hold.id}</span>}>
-        {hold.state === "held" && may("hold") && (
+        {isLive(hold) && may("hold") && (
           <button type="button" class="button" onClick={() => extendHold(hold, retry)}>
             Extend
           </button>
         )}
-        {hold.state === "held" && may("admin") && (
+        {isLive(hold) && may("admin") && (
           <button type="button" class="button danger" onClick={() => releaseHold(hold, retry)}>
             Release
           </button>
@@ -87,9 +87,7 @@ function LifetimeCard({ hold }: { hold: HoldAnswer }) {
           <i style={{ width: `${left * 100}%` }} />
         </span>
       )}
-      {hold.deadline_at !== null && hold.state === "held" && (
-        <span class="muted">until {moment(hold.deadline_at)}</span>
-      )}
+      {hold.deadline_at !== null && isLive(hold) && <span class="muted">until {moment(hold.deadline_at)}</span>}
     </section>
   );
 }
@@ -147,10 +145,13 @@ function PoolName({ id }: { id: string }) {
 
 function Details({ hold }: { hold: HoldAnswer }) {
   const facts: [string, string | null][] = [
-    ["held at", moment(hold.held_at)],
+    ["joined at", hold.joined_at ? moment(hold.joined_at) : null],
+    ["number in line", hold.number ? number(hold.number) : null],
+    ["held at", hold.held_at && moment(hold.held_at)],
     ["deadline", hold.deadline_at && moment(hold.deadline_at)],
     ["ended at", hold.ended_at && moment(hold.ended_at)],
     ["entity", hold.entity],
+    ["account", hold.account ?? null],
     ["actor", hold.actor],
     ["reason", hold.reason],
     ["correlation", hold.correlation_id],

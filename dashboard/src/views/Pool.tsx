@@ -18,9 +18,10 @@ import { may, membership, pools, revision, samples } from "../store";
 import type { EntryPage, HoldAnswer, HoldPage, PoolAnswer } from "../types";
 import { Chips } from "./Pools";
 
-type Shown = "held" | "confirmed" | "released" | "expired";
+type Shown = "held" | "waiting" | "confirmed" | "released" | "expired";
 const STATES: [Shown, string][] = [
   ["held", "Held"],
+  ["waiting", "Waiting"],
   ["confirmed", "Confirmed"],
   ["released", "Released"],
   ["expired", "Expired"],
@@ -190,7 +191,9 @@ function Holds({ pool }: { pool: string }) {
           <p class="muted">
             {state.value === "held"
               ? "All units that are not consumed are available."
-              : "Ended holds are listed until their retention period is over."}
+              : state.value === "waiting"
+                ? "Nobody waits in line."
+                : "Ended holds are listed until their retention period is over."}
           </p>
         </Notice>
       )}

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from holdkit.server import places
+from holdkit.server.request import Request
 from holdkit.server.routes import ROUTES
+from holdkit.server.streams import Stream
 from holdkit.testing import FakeClock
 from tests.integration.server.test_authorization_matrix import BODIES
 from tests.integration.server.test_streams import frames
@@ -350,29 +352,34 @@ def test_a_stream_tells_the_place_and_ends_with_the_offer() -> None:
 def test_a_place_is_sent_at_most_every_two_seconds_and_the_end_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """With a pause that never ends, no second place comes; what became of the hold does."""
     monkeypatch.setattr(places, "EVERY", 3600.0)
-    with live_server() as server, server.client() as http:
 
-        def post(path: str, body: Any) -> Any:
-            answer = http.post(path, json=body, headers={"Idempotency-Key": f"e-{next(NUMBERS)}"})
-            assert answer.status_code < 300, answer.text
-            return answer.json()
+    async def work(here: InProcessApp) -> None:
+        await full_pool(here)
+        waiters = [(await do(here, "POST", "/v1/pools/show/line", LINE))[1] for _ in range(3)]
+        key = (await here.running.keys.stored())[0]
+        request = Request({"method": "GET"}, None, {}, "r")  # type: ignore[arg-type]
+        request.caller, request.running = here.running.admission._caller(key), here.running
+        request.names = (waiters[2]["id"],)
+        told = await places._content(Stream(request))
+        async with asyncio.timeout(PATIENCE):
+            assert b'"ahead":2,' in await anext(told)
+            (watcher,) = here.running.places._holds["", waiters[2]["id"]]
+            following = asyncio.create_task(anext(told))
+            await do(here, "POST", f"/v1/holds/{waiters[0]['id']}/release", {"owner": waiters[0]["owner"]})
+            while not following.done() and not (watcher.line_moved and not watcher.news.is_set()):
+                await here.http.get("/livez")
+            assert not following.done(), "it has moved up, and the stream keeps that to itself for now"
+            await do(here, "POST", f"/v1/holds/{waiters[2]['id']}/release", {"owner": waiters[2]["owner"]})
+            assert (await following).startswith(b"event: ended")
 
-        post("/v1/pools", {"id": "show", "total": 1})
-        post("/v1/consume", {"pool": "show"})
-        waiters = [post("/v1/pools/show/line", LINE) for _ in range(3)]
-        with http.stream("GET", f"/v1/holds/{waiters[2]['id']}/place/events") as answer:
-            told = frames(answer)
-            assert next(told)[2]["ahead"] == 2
-            post(f"/v1/holds/{waiters[0]['id']}/release", {"owner": waiters[0]["owner"]})
-            post(f"/v1/holds/{waiters[2]['id']}/release", {"owner": waiters[2]["owner"]})
-            event, _, last = next(told)
-            assert (event, last["state"]) == ("ended", "released")
+    play(work)
 
 
 def test_many_streams_of_places_share_one_reader_and_leave_none_behind() -> None:
     async def work(here: InProcessApp) -> None:
-        held = await full_pool(here)
+        await full_pool(here)
         watch = here.running.places
+        _, ahead = await do(here, "POST", "/v1/pools/show/line", LINE)
         _, waiter = await do(here, "POST", "/v1/pools/show/line", LINE)
         row = await here.running.kernel.executor.find_hold(("", waiter["id"]))
         assert row is not None
@@ -383,8 +390,9 @@ def test_many_streams_of_places_share_one_reader_and_leave_none_behind() -> None
                 for watcher in (one, two):
                     watcher.news.clear()
                     watcher.line_moved = False
-                await do(here, "POST", f"/v1/holds/{held['id']}/release", {"owner": held["owner"]})
+                await do(here, "POST", f"/v1/holds/{ahead['id']}/release", {"owner": ahead["owner"]})
                 await asyncio.gather(one.news.wait(), two.news.wait())
+            assert (one.line_moved, two.line_moved) == (True, True)
             assert watch._reading is reader
         assert (watch._reading, watch._holds, watch._lines) == (None, {}, {})
 

@@ -143,6 +143,53 @@ async def story_of_rival(
     return told
 
 
+async def strangers_line(here: InProcessApp, number: int) -> None:
+    """Tenant acme joins and leaves lines, and changes limits, of pools and accounts with the rival's names."""
+    for id in ("mine", "venue", "venue//stalls"):
+        await here.call("POST", "/v1/pools", {"id": id, "total": 2, "exist_ok": True}, tenant="acme")
+    for unit in range(3):
+        asked = {"ttl": 600, "offer_ttl": 600, "account": "customer:7"}
+        await here.call("POST", "/v1/pools/mine/line", asked, op=f"join-{number}-{unit}", tenant="acme")
+    taken = {"pool": "venue//stalls", "ttl": 600, "account": "customer:7"}
+    await here.call("POST", "/v1/holds", taken, op=f"stalls-{number}", tenant="acme")
+    await here.call("PUT", "/v1/pools/mine/per_account", {"per_account": 90 + number}, tenant="acme")
+
+
+async def line_of_rival(here: InProcessApp, meanwhile: Callable[[InProcessApp, int], Coroutine[Any, Any, None]]) -> Any:
+    """The same about lines, accounts and trees."""
+    told: list[Any] = []
+
+    async def ask(method: str, path: str, body: Any = None) -> Any:
+        await meanwhile(here, len(told))
+        op = None if method == "GET" else f"rival-{len(told)}"
+        answer = await here.call(method, path, body, op=op, tenant="rival")
+        told.append([answer.status_code, answer.json()])
+        return answer.json()
+
+    line = {"ttl": 600, "offer_ttl": 600, "account": "customer:7"}
+    await ask("POST", "/v1/pools", {"id": "mine", "total": 1, "per_account": 3})
+    held = await ask("POST", "/v1/holds", {"pool": "mine", "ttl": 600, "account": "customer:7"})
+    first = await ask("POST", "/v1/pools/mine/line", line)
+    second = await ask("POST", "/v1/pools/mine/line", line)
+    assert second["number"] == 2
+    refused = await ask("POST", "/v1/pools/mine/line", line)
+    assert (refused["reason"], refused["used"]) == ("account_limit", 3)
+    assert (await ask("GET", f"/v1/holds/{second['id']}/place"))["ahead"] == 1
+    await ask("POST", "/v1/holds", {"pool": "mine", "ttl": 60, "account": "customer:8"})
+    await ask("GET", "/v1/accounts/customer:7/usage")
+    await ask("GET", "/v1/pools/mine")
+    await ask("POST", f"/v1/holds/{held['id']}/release", {"owner": held["owner"]})
+    await ask("GET", f"/v1/holds/{first['id']}")
+    await ask("GET", f"/v1/holds/{second['id']}/place")
+    await ask("GET", f"/v1/holds/{first['id']}/history")
+    await ask("POST", "/v1/pools", {"id": "venue", "total": 2})
+    await ask("POST", "/v1/pools", {"id": "venue//stalls", "total": 2})
+    await ask("POST", "/v1/holds", {"pool": "venue//stalls", "quantity": 3, "ttl": 60})
+    await ask("GET", "/v1/pools/venue%2F%2Fstalls")
+    await ask("GET", "/v1/pools/mine/history")
+    return told
+
+
 def shape(told: Any, name: str = "") -> Any:
     """What can be learnt from an answer: every number and word; of opaque texts only their length."""
     if isinstance(told, dict):
@@ -167,6 +214,14 @@ def test_a_strangers_activity_changes_nothing_that_a_tenant_can_read(
     alone = shape(play(lambda here: story_of_rival(here, nothing), urls[0]))
     beside = shape(play(lambda here: story_of_rival(here, stranger), urls[1]))
     assert len(alone) == 34
+    for told, expected in zip(beside, alone, strict=True):
+        assert told == expected
+
+
+def test_a_strangers_lines_accounts_and_trees_change_nothing_that_a_tenant_can_read() -> None:
+    alone = shape(play(lambda here: line_of_rival(here, nothing)))
+    beside = shape(play(lambda here: line_of_rival(here, strangers_line)))
+    assert len(alone) == 18
     for told, expected in zip(beside, alone, strict=True):
         assert told == expected
 

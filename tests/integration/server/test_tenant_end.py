@@ -58,6 +58,26 @@ async def furnish(hk: Any) -> None:
             await hk.put_record(kind, f"r{n}", '"x"')
 
 
+async def furnish_lines(hk: Any, clock: FakeClock) -> None:
+    """Waiters, tallies and trees; and units of accounts whose holds are gone."""
+    await hk.create_pool("line", 3)
+    await hk.consume("line", 1, account="old")
+    await hk.consume("line", 1)
+    for level in ("venue", "venue//stalls", "venue//stalls//row"):
+        await hk.create_pool(level, 9)
+    await hk.consume("venue//stalls//row", 2, account="old")
+    await hk.consume("venue//stalls", 1, account="old")
+    clock.advance(401 * 86_400)
+    await hk.sweep()
+    assert await hk.account("old").usage()
+    assert (await hk.pool("line")).loose == 1
+    await hk.limit_pool("line", 9)
+    await hk.hold("line", 1, ttl=600, account="a")
+    for waiter in range(12):  # more than there are rounds: none of them is served in the end
+        await hk.join("line", 3, ttl=600, offer_ttl=60, account=f"b{waiter}")
+    await hk.confirm(await hk.hold("venue//stalls//row", 2, ttl=600, account="a"), quantity=1, keep_rest=True)
+
+
 async def ended(here: InProcessApp, job: str) -> Any:
     async with asyncio.timeout(PATIENCE):
         while (found := (await here.call("GET", f"/v1/jobs/{job}")).json())["ended_at"] is None:
@@ -122,6 +142,23 @@ def test_a_deleted_tenant_leaves_its_journal_and_nothing_else(url: str) -> None:
         assert strangers.json()["fence"] == 0
 
     run(work, url, clock=clock)
+
+
+def test_lines_tallies_and_trees_go_with_their_tenant() -> None:
+    clock = FakeClock(start=NOON)
+
+    async def work(here: InProcessApp) -> None:
+        hk = here.running.kernel.tenant("acme")
+        await furnish_lines(hk, clock)
+        await here.call("POST", "/v1/tenants/acme/disable", {"reason": "gone"})
+        job = await ended(here, (await delete(here)).json()["id"])
+        assert job["state"] == "done", job
+        assert await left_over(here) == []
+        assert await hk.holds(state="waiting") == []
+        assert await hk.account("a").usage() == await hk.account("old").usage() == []
+        assert (await here.running.kernel.verify()).ok
+
+    run(work, clock=clock)
 
 
 def test_a_deletion_that_was_killed_at_any_step_is_started_again(tmp_path: Path) -> None:
