@@ -36,6 +36,7 @@ from .commands import (
     Sweep,
     UnarchivePool,
 )
+from .ladders.accounts import limit_pool
 from .ladders.ending import confirm_hold, extend_hold, release_hold, return_units
 from .ladders.expiry import expire_hold, return_due_legs, sweep
 from .ladders.finding import prunable
@@ -44,7 +45,6 @@ from .ladders.placing import consume, place_hold
 from .ladders.pools import (
     archive_pool,
     create_pool,
-    limit_pool,
     remove_idle_pools,
     remove_pool,
     resize_pool,

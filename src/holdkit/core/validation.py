@@ -212,6 +212,7 @@ def _check_legs(legs: object, limits: Limits, faces: bool) -> None:
     if len(legs) > limits.max_legs:
         raise invalid("legs", "legs_too_many", f"{len(legs)} legs, at most {limits.max_legs} are allowed")
     seen: set[str] = set()
+    below = False
     for leg in legs:
         if not isinstance(leg, Leg):
             raise invalid("legs", "leg_malformed", f"must be a Leg, not {type(leg).__name__}")
@@ -229,7 +230,9 @@ def _check_legs(legs: object, limits: Limits, faces: bool) -> None:
             name = f"pool {leg.pool!r}" if leg.label is None else repr(leg.label)
             raise invalid("legs", "pool_twice", f"{name} is named twice")
         seen.add(leg.pool)
-    if any(SEPARATOR in name for name in seen) and len(all_pools(legs)) > limits.max_legs:
+        if SEPARATOR in leg.pool:
+            below = True
+    if below and len(all_pools(legs)) > limits.max_legs:
         raise invalid("legs", "legs_too_many", f"move more than {limits.max_legs} pools, with those above them")
 
 

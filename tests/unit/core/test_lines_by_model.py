@@ -27,7 +27,7 @@ from typing import Any
 import pytest
 
 from holdkit.core import decide
-from holdkit.core.ladders import ending, expiry, levels, lines, overage, placing, retiring
+from holdkit.core.ladders import ending, expiry, lines, overage, placing, recording, retiring
 from holdkit.core.model import Key, StoredHold
 from holdkit.core.view import Loaded, View
 from tests.support.line_model.comparing import Comparison, limits
@@ -108,7 +108,7 @@ def forgets_the_tally(*modules: Any) -> Callable[[pytest.MonkeyPatch], None]:
 
 def confirms_on_one_level(patch: pytest.MonkeyPatch) -> None:
     """A partial confirm does not move the ancestors."""
-    effects_of = levels.effects_of
+    effects_of = recording.effects_of
 
     def named_only(view: View, hold: StoredHold, *rest: Any) -> Any:
         named = {leg.pool for leg in hold.legs}

@@ -11,10 +11,9 @@ from ..outcomes import Done, Invalid, Outcome, Reason, Refusal
 from ..outstanding import Level
 from ..view import View
 from .finding import find_hold, find_live
-from .levels import effects_of, levels_after, pools_of
 from .lines import leave
 from .overage import grant_overage
-from .recording import became, record
+from .recording import became, effects_of, levels_after, pools_of, record
 
 
 def confirm_hold(view: View, command: ConfirmHold, now: Slot) -> Outcome:

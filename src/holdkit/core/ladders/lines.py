@@ -30,8 +30,8 @@ from ..model import MAX_SLOT, HeldLeg, Key, Pool, Slot, State, StoredHold
 from ..outcomes import Done, Invalid, Outcome, Reason, Refusal, Shortfall
 from ..trees import parent_of
 from ..view import View
+from .accounts import over_limit
 from .finding import find_hold, taken_id
-from .levels import over_limit
 from .recording import became, counted, moved, record
 
 SKIPPED: Final = 100
@@ -116,6 +116,14 @@ def _in_vain(pool: Pool, quantity: int) -> Refusal:
         short = Shortfall(pool.id, quantity, pool.available, pool.total)
         return Refusal(Reason.INSUFFICIENT_CAPACITY, pool.id, (short,))
     return Refusal(Reason.LINE_AHEAD, pool.id, found=pool.waiting)
+
+
+def somebody_waits(view: View, pool: Pool) -> bool:
+    """Whether anybody waits at a pool who could be served some day: who asks for no more than its total."""
+    if not pool.waiting:
+        return False
+    key = (pool.tenant, pool.id)
+    return any(hold.legs[0].quantity <= pool.total for hold in view.waiters(key)) or view.more_wait(key)
 
 
 # Offers

@@ -7,7 +7,9 @@ from ..model import Pool, Slot, StoredHold
 from ..outcomes import Reason, Refusal, Shortfall
 from ..trees import path_of
 from ..view import View
-from .levels import over_limit, pool_of, room_of, somebody_waits
+from .accounts import over_limit, room_of
+from .lines import somebody_waits
+from .recording import pool_of
 
 
 def grant_overage(

@@ -14,10 +14,10 @@ from ..outcomes import Done, Outcome, Reason, Refusal, Shortfall
 from ..outstanding import Level
 from ..trees import SEPARATOR, all_levels
 from ..view import View
+from .accounts import over_limit
 from .finding import taken_id
-from .levels import effects_of, levels_after, over_limit, pools_of, somebody_waits
-from .lines import enter
-from .recording import became, counted, linked, moved, record, with_child
+from .lines import enter, somebody_waits
+from .recording import became, counted, effects_of, levels_after, linked, moved, pools_of, record, with_child
 
 
 def place_hold(view: View, command: PlaceHold, now: Slot) -> Outcome:

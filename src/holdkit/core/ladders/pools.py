@@ -1,10 +1,10 @@
-"""CreatePool, ResizePool, LimitPool, RemovePool, ArchivePool, UnarchivePool, and the removal of idle on-demand pools."""
+"""CreatePool, ResizePool, RemovePool, ArchivePool, UnarchivePool, and the removal of idle on-demand pools."""
 
 from __future__ import annotations
 
 from msgspec import structs
 
-from ..commands import ArchivePool, Command, CreatePool, LimitPool, RemovePool, ResizePool, UnarchivePool
+from ..commands import ArchivePool, Command, CreatePool, RemovePool, ResizePool, UnarchivePool
 from ..entries import Action, Effect
 from ..model import Key, Pool, Slot
 from ..outcomes import Done, Outcome, Reason, Refusal
@@ -46,20 +46,6 @@ def resize_pool(view: View, command: ResizePool, now: Slot) -> Outcome:
         return Done(slot=now, pool=pool)
     effect = moved(pool, now, total=command.total - pool.total)
     record(view, Action.POOL_RESIZED, pool.id, now, command, effects=(effect,))
-    return Done(slot=now, pool=effect.pool)
-
-
-def limit_pool(view: View, command: LimitPool, now: Slot) -> Outcome:
-    """Set a new limit per account. Accounts that use more keep what they have."""
-    pool = view.pools.get((command.tenant, command.id))
-    if pool is None:
-        return Refusal(Reason.POOL_NOT_FOUND, command.id)
-    if command.if_version is not None and command.if_version != pool.version:
-        return Refusal(Reason.VERSION_CONFLICT, pool.id, found=pool.version)
-    if command.per_account == pool.per_account:
-        return Done(slot=now, pool=pool)
-    effect = moved(structs.replace(pool, per_account=command.per_account), now)
-    record(view, Action.POOL_LIMITED, pool.id, now, command, effects=(effect,))
     return Done(slot=now, pool=effect.pool)
 
 

@@ -1,6 +1,12 @@
-"""How a ladder writes: pool arithmetic and entries. It contains no rule."""
+"""How a ladder writes: pool arithmetic and entries. It contains no rule.
+
+A hold knows what it holds by leg; what the pools above count is the sum of the legs below them. Confirm, release and return move all
+levels at once, because they lock all of them, with the tallies of the hold's account. Expiry returns units pool by pool (`expiry.py`).
+"""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from msgspec import structs
 
@@ -9,7 +15,7 @@ from ..entries import Action, Change, Effect, Entry
 from ..fold import fold
 from ..model import HeldLeg, Pool, Record, Slot, State, StoredHold
 from ..outstanding import Level, Tally, tallied
-from ..trees import parent_of
+from ..trees import ancestors, parent_of
 from ..view import View
 
 
@@ -62,6 +68,75 @@ def with_child(view: View, effect: Effect, now: Slot, more: int) -> tuple[Effect
     above = view.pools.get((pool.tenant, parent))
     assert above is not None, "a pool is created below an existing one, and that is not removed before it"
     return effect, moved(above, max(now, above.slot), children=more)
+
+
+def pools_of(view: View, hold: StoredHold) -> list[Pool]:
+    """The pools of a hold's legs, in leg order. A pool that was swept away is replaced by an empty one of version 0, even if
+    another pool has its id by now."""
+    return [pool_of(view, hold, leg.pool) for leg in hold.legs]
+
+
+def pool_of(view: View, hold: StoredHold, name: str) -> Pool:
+    """One of them, or one above them."""
+    pool = view.pools.get((hold.tenant, name))
+    there = pool is not None and pool.floor < hold.fence
+    return pool if pool is not None and there else Pool(hold.tenant, name, 0, version=0)
+
+
+def effects_of(
+    view: View,
+    hold: StoredHold,
+    pools: Sequence[Pool],
+    now: Slot,
+    held: Sequence[int],
+    consumed: Sequence[int],
+    entity: str | None = None,
+) -> tuple[Effect, ...]:
+    """The effects of changing what each leg holds and has consumed, on every level. A pool that was swept away has none."""
+    if hold.above or hold.account is not None:
+        return _on_all_levels(view, hold, now, held, consumed, entity)
+    effects = []
+    for pool, more_held, more_consumed in zip(pools, held, consumed, strict=True):
+        if (more_held or more_consumed) and pool.version:
+            effect = moved(pool, now, held=more_held, consumed=more_consumed)
+            effects.append(linked(effect, entity) if more_consumed else effect)
+    return tuple(effects)
+
+
+def _on_all_levels(
+    view: View, hold: StoredHold, now: Slot, held: Sequence[int], consumed: Sequence[int], entity: str | None
+) -> tuple[Effect, ...]:
+    moves = {leg.pool: (more, spent) for leg, more, spent in zip(hold.legs, held, consumed, strict=True)}
+    held_above, consumed_above = sums_above(hold, held), sums_above(hold, consumed)
+    for name, more in held_above.items():
+        own = moves.get(name, (0, 0))
+        moves[name] = own[0] + more, own[1] + consumed_above[name]
+    effects = []
+    for name, (more, spent) in moves.items():
+        pool = pool_of(view, hold, name)
+        if (more or spent) and pool.version:
+            effect = moved(pool, now, held=more, consumed=spent)
+            effect = linked(effect, entity) if spent else effect
+            effects.append(counted(view, effect, hold.account, more + spent))
+    return tuple(effects)
+
+
+def sums_above(hold: StoredHold, by_leg: Sequence[int]) -> dict[str, int]:
+    """Of a number for each leg: the sum of the legs below, for each pool above."""
+    sums = {level.pool: 0 for level in hold.above}
+    for leg, amount in zip(hold.legs, by_leg, strict=True):
+        if amount:
+            for name in ancestors(leg.pool):
+                sums[name] += amount
+    return sums
+
+
+def levels_after(hold: StoredHold, held: Sequence[int]) -> tuple[Level, ...]:
+    """What is outstanding above its legs after each leg's held units have changed."""
+    if not hold.above:
+        return ()
+    sums = sums_above(hold, held)
+    return tuple(Level(level.pool, level.held + sums[level.pool]) for level in hold.above)
 
 
 def became(

@@ -16,8 +16,7 @@ from ..outcomes import Done, Outcome, Reason, Refusal, Shortfall
 from ..outstanding import tallied
 from ..trees import ancestors
 from ..view import View
-from .levels import pools_of
-from .recording import counted, linked, moved, record
+from .recording import counted, linked, moved, pools_of, record
 
 
 class Keeping(IntEnum):
