@@ -73,6 +73,11 @@ class Store:
         self.mode.close()
 
 
+def no_lines(pools: object) -> None:
+    """What a queue without a kernel does with lines that are to be fed."""
+    raise AssertionError(f"nobody waits at {pools}")
+
+
 def differences(hk: Any) -> tuple[holdkit.Difference, ...]:
     """What `verify` finds; nothing, if all is well."""
     found: tuple[holdkit.Difference, ...] = hk.verify().differences

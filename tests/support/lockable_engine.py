@@ -93,7 +93,15 @@ class LockableEngine:
         answers = iter(applied.outcomes)
         nothing: list[Outcome] = []
         outcomes = [nothing if index in skipped_locked else next(answers) for index in range(len(groups))]
-        return Applied(outcomes, applied.last_seq if self.proves else None, applied.wrote, skipped_locked)
+        places = [index for index in range(len(groups)) if index not in skipped_locked]
+        return Applied(
+            outcomes,
+            applied.last_seq if self.proves else None,
+            applied.wrote,
+            skipped_locked,
+            put_off=frozenset(places[index] for index in applied.put_off),
+            unfed=applied.unfed,
+        )
 
     def apply_in(self, tx: Any, groups: Sequence[Group], lock: Sequence[Key] = ()) -> Applied:
         return self.inner.apply_in(tx, groups, lock)

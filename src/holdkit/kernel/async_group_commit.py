@@ -27,6 +27,7 @@ from ..engines.deadlines import too_late, until
 from ..engines.port import AsyncApply, Engine, NeedsThread
 from ..errors import EngineError, HoldkitError
 from .batch_worker import BatchWorker, DeadlineTimer, TaskCall, give_up, latest
+from .batches import Feed
 from .context import inside_any, refuse_inside
 from .fair_queue import MAX_COMMANDS
 from .group_commit import MainQueue
@@ -50,8 +51,8 @@ LENT: Final = 4
 class LoopBatches(BatchWorker):
     """A batch worker that applies batches on the event loop, where the engine can."""
 
-    def __init__(self, engine: Engine, committed: AsyncSignal, *, wait_for_locks: bool = False) -> None:
-        super().__init__(engine, committed, wait_for_locks=wait_for_locks)
+    def __init__(self, engine: Engine, committed: AsyncSignal, feed: Feed, *, wait_for_locks: bool = False) -> None:
+        super().__init__(engine, committed, feed, wait_for_locks=wait_for_locks)
         self._on_loop: AsyncApply | None = None if wait_for_locks else engine.capabilities.async_apply
         self._unanswered: list[tuple[Sequence[TaskCall], bool]] = []
         """Batches that were written, and whose tasks have not been woken yet."""
@@ -108,7 +109,7 @@ class LoopBatches(BatchWorker):
         self._batch = ()
         self._queue.charge(batch)
         if put_off := unsettled(batch):
-            self._requeue(put_off)
+            self._queue_again(put_off)
             batch = [call for call in batch if call.settled]
         self._unanswered.append((batch, wrote))
         following: list[Any] = []
@@ -130,8 +131,9 @@ class LoopBatches(BatchWorker):
 class AsyncGroupCommit(LoopBatches, MainQueue):
     """Group commit for tasks, and everything else that a kernel asks of its engine."""
 
-    def __init__(self, engine: Engine) -> None:
-        super().__init__(engine, AsyncSignal())
+    def __init__(self, engine: Engine, feed: Feed) -> None:
+        super().__init__(engine, AsyncSignal(), self._feed_soon)
+        self._feed = feed
         self._readers = ThreadPoolExecutor(2, thread_name_prefix="holdkit-reader")
         self._lenders = ThreadPoolExecutor(LENT, thread_name_prefix="holdkit-lender")
         self.workers: set[AsyncWorker] = set()
@@ -224,6 +226,11 @@ class AsyncGroupCommit(LoopBatches, MainQueue):
             raise invalid(
                 "tx", "tx_open_here", "this task has a transaction open with tx=: pass it here too, or commit first"
             )
+
+    def _feed_soon(self, pools: Sequence[Key]) -> None:
+        """On any thread: `feed` is called on the loop's."""
+        with suppress(RuntimeError):  # the loop was closed
+            self._loop.call_soon_threadsafe(self._feed, pools)
 
     def listen(self) -> None:
         """From now on be woken by the commits of other processes too, where the engine can tell."""

@@ -39,7 +39,7 @@ from ..core.commands import Group
 from ..engines.deadlines import until
 from ..engines.port import Engine
 from ..errors import OutcomeUnknown
-from .batches import BatchRunner
+from .batches import BatchRunner, Feed
 from .fair_queue import BoundedQueue
 from .queued_calls import INTERRUPTED, QueuedCall, SkippedLocked, Undo, broken, fail, unsettled
 from .workers import AsyncSignal
@@ -90,10 +90,10 @@ class TaskCall(QueuedCall):
 class BatchWorker(BoundedQueue):
     """One queue of tasks, and the thread that runs its batches."""
 
-    def __init__(self, engine: Engine, committed: AsyncSignal, *, wait_for_locks: bool = False) -> None:
+    def __init__(self, engine: Engine, committed: AsyncSignal, feed: Feed, *, wait_for_locks: bool = False) -> None:
         super().__init__(engine.limits.max_queue)
-        self.engine, self.committed = engine, committed
-        self._runner = BatchRunner(engine, wait_for_locks=wait_for_locks)
+        self.engine, self.committed, self.feed = engine, committed, feed
+        self._runner = BatchRunner(engine, feed, wait_for_locks=wait_for_locks)
         self._closed = False
         self._loop = asyncio.get_running_loop()
         self._batches: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
@@ -163,10 +163,14 @@ class BatchWorker(BoundedQueue):
         if again:
             fail([call for call in again if call.sent], OutcomeUnknown(INTERRUPTED))
             again = unsettled(again)
-            self._requeue(again)
+            self._queue_again(again)
         self._batch = ()
         self._answer([call for call in batch if call not in again] if again else batch, wrote)
         self._loop.call_soon(self._next_batch)  # after the tasks that were woken had their turn to queue again
+
+    def _queue_again(self, calls: Sequence[TaskCall]) -> None:
+        """Nothing of these calls was done so far: queue them again, as far as somebody waits for them or they are shielded."""
+        self._requeue([call for call in calls if call.shielded or not call.answered.done()])
 
     def _answer(self, batch: Sequence[TaskCall], wrote: bool) -> None:
         """Wake the tasks whose calls are settled; pass on those that were skipped."""

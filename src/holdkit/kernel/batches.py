@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from ..core.commands import Group
+from ..core.model import Key
 from ..core.reading import FindEnds
 from ..engines.port import Applied, BatchRejected, Engine
 from ..errors import EngineError, HoldkitError, OutcomeUnknown, Overloaded
@@ -20,6 +21,8 @@ from .unknown_outcomes import ask_again
 
 TakeLate: TypeAlias = Callable[[Callable[[Group], bool]], Sequence[QueuedCall]]
 """Given a test, moves the queued calls that pass it into the batch, and returns them."""
+Feed: TypeAlias = Callable[[Sequence[Key]], None]
+"""Has the lines of these pools fed at once, in transactions of their own. Any thread may call it."""
 SIZES: Final = 11
 """Classes of batches by size, each twice as wide as the one before: 1, 2–3, 4–7, … 1,024 and more."""
 
@@ -28,8 +31,8 @@ class BatchRunner:
     """Sends batches to one engine, one at a time, and settles every call in them. Calls that the engine skips because of a lock
     are settled as `SkippedLocked`; with `wait_for_locks` the engine waits instead."""
 
-    def __init__(self, engine: Engine, *, wait_for_locks: bool = False) -> None:
-        self.engine = engine
+    def __init__(self, engine: Engine, feed: Feed, *, wait_for_locks: bool = False) -> None:
+        self.engine, self._feed = engine, feed
         self._wait_for_locks = wait_for_locks
         self._end: int | None = None
         """The journal's length after the last batch, where it is known."""
@@ -120,12 +123,19 @@ class BatchRunner:
                 call.outcomes = outcomes
         for index in applied.put_off:
             batch[index].sent = False  # it has no answer: whoever runs the batch queues it again
+        self._feed_rest(applied)
         self._end = applied.last_seq
         if self._end is None:
             self._sole_writer = False
         if applied.failed:
             return self._settle_failed(batch, applied.failed) or applied.wrote
         return applied.wrote
+
+    def _feed_rest(self, applied: Applied) -> None:
+        """Lines that the transaction could not feed to the end are fed by others. One that wrote nothing has made no offer, and the
+        next would make none either."""
+        if applied.unfed and applied.wrote:
+            self._feed(applied.unfed)
 
     def _settle_failed(self, batch: Sequence[QueuedCall], failed: Mapping[int, HoldkitError]) -> bool:
         """Settle the calls whose own transaction failed, as if each transaction had been a batch; says whether any of them may
@@ -192,7 +202,11 @@ class BatchRunner:
             try:
                 if answering:
                     call.outcomes = ask_again(
-                        self.engine, call.group, minted=call.minted, wait_for_locks=self._wait_for_locks
+                        self.engine,
+                        call.group,
+                        minted=call.minted,
+                        wait_for_locks=self._wait_for_locks,
+                        applied=self._feed_rest,
                     )
             except Exception:  # noqa: BLE001 - whatever it is, it does not settle the first attempt
                 answering = False

@@ -26,7 +26,7 @@ from ..engines.deadlines import run_until
 from ..engines.durability import IN_MEMORY, Durability
 from ..engines.port import Engine
 from ..errors import EngineError
-from .batches import BatchRunner
+from .batches import BatchRunner, Feed
 from .context import current, inside_any, refuse_inside
 from .fair_queue import BoundedQueue
 from .leader_queue import CLOSED, LeaderQueue
@@ -93,8 +93,8 @@ class MainQueue(BoundedQueue):
 class GroupCommit(LeaderQueue, MainQueue):
     """Group commit for threads, and everything else that a kernel asks of its engine."""
 
-    def __init__(self, engine: Engine) -> None:
-        super().__init__(engine, Signal())
+    def __init__(self, engine: Engine, feed: Feed) -> None:
+        super().__init__(engine, Signal(), feed)
         self.workers: set[Worker] = set()
         self._lock_queues = LockQueues(self)
 

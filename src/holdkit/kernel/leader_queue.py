@@ -29,6 +29,10 @@ Tenants take turns in the queue (`fair_queue`): which calls a leader takes, and 
  5. Calls that were sent and have no answer stand at the head of the queue. The next leader asks the engine what became of
     them before it sends anything else.
 
+*Calls that are put off.* The engine does nothing of a call for which its transaction has no room. A follower is queued again at the
+head. A leader keeps the lead and runs the next batch, of which its own call is the first; it wakes the followers that have an answer
+before that. Each batch makes progress, so this comes to an end; a leader whose deadline passes leaves before.
+
 *Interrupts.* Ctrl-C or a job's time limit can raise an exception in a thread at any bytecode, inside `finally` blocks too.
 
   - In a thread that waits: `_depart` takes its call out of the queue and marks it as gone. If a leader has taken it already,
@@ -63,7 +67,7 @@ from ..core.outcomes import Reply
 from ..engines.deadlines import set_current, too_late
 from ..engines.port import Engine
 from ..errors import EngineError
-from .batches import BatchRunner
+from .batches import BatchRunner, Feed
 from .fair_queue import BoundedQueue
 from .queued_calls import QueuedCall, late_in_batch, unsettled
 from .workers import Signal
@@ -94,10 +98,10 @@ class LeaderQueue(BoundedQueue):
     """One queue of threads. With `wait_for_locks` its batches wait for what other transactions have locked, and calls that
     come meanwhile are added to them, as far as the engine can do that."""
 
-    def __init__(self, engine: Engine, committed: Signal, *, wait_for_locks: bool = False) -> None:
+    def __init__(self, engine: Engine, committed: Signal, feed: Feed, *, wait_for_locks: bool = False) -> None:
         super().__init__(engine.limits.max_queue)
-        self.engine, self.committed = engine, committed
-        self._runner = BatchRunner(engine, wait_for_locks=wait_for_locks)
+        self.engine, self.committed, self.feed = engine, committed, feed
+        self._runner = BatchRunner(engine, feed, wait_for_locks=wait_for_locks)
         self._wait_for_locks = wait_for_locks
         self._lock = threading.Lock()
         self._leader: _ThreadCall | None = None
@@ -152,6 +156,27 @@ class LeaderQueue(BoundedQueue):
         raise too_late() if queued and not call.sent else late_in_batch()
 
     def _lead(self, call: _ThreadCall, batch: list[_ThreadCall]) -> None:
+        """Run batches until this call is settled: one, unless the engine puts off the call."""
+        self._run_batch(call, batch)
+        while not call.settled and not call.sent:
+            self._begin_anew(batch)
+            if call.until <= time.monotonic():
+                raise too_late()
+            self._run_batch(call, batch)
+
+    def _begin_anew(self, batch: list[_ThreadCall]) -> None:
+        """Wake the followers that have an answer, and queue those again that the engine has put off together with the leader's call."""
+        with self._lock:
+            self._queue.charge(batch)
+            queued = {*self._queue}
+            again = unsettled(batch[1:])
+            self._requeue([one for one in again if not one.gone and one not in queued])
+        for follower in batch[1:]:
+            if follower.settled:
+                _wake(follower)
+        del batch[:]
+
+    def _run_batch(self, call: _ThreadCall, batch: list[_ThreadCall]) -> None:
         """Run one batch: this call, and all that are queued."""
         batch.append(call)
         if self._queued:

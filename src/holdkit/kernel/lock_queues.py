@@ -99,7 +99,7 @@ class LockQueue(LeaderQueue):
     """The threads that wait for one lock."""
 
     def __init__(self, main: LeaderQueue) -> None:
-        super().__init__(main.engine, main.committed, wait_for_locks=True)
+        super().__init__(main.engine, main.committed, main.feed, wait_for_locks=True)
         self.blocked: set[_Blocked] = set()
 
 
@@ -204,7 +204,7 @@ class AsyncLockQueue(BatchWorker):
     """The tasks that wait for one lock, and a thread."""
 
     def __init__(self, main: BatchWorker, queues: AsyncLockQueues, lock: str) -> None:
-        super().__init__(main.engine, main.committed, wait_for_locks=True)
+        super().__init__(main.engine, main.committed, main.feed, wait_for_locks=True)
         self._main, self._queues, self.lock = main, queues, lock
 
     def size(self) -> int:

@@ -21,11 +21,11 @@ time, its absence from the journal proves nothing, because the server may still 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, Protocol, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol, TypeAlias, TypeVar
 
 from ..core.codec import hash_owner
-from ..core.commands import Consume, Group, PlaceHold
+from ..core.commands import PLACING, Consume, Group, JoinLine, PlaceHold
 from ..core.entries import Action, Entry
 from ..core.fold import reconstruct
 from ..core.model import SECOND, Limits
@@ -33,11 +33,16 @@ from ..core.outcomes import Position, Reason, Receipt, Refusal, Reply
 from ..core.reading import Query, ReadHistory, entry_of
 from ..engines.durability import Durability
 from ..engines.port import Applied
+from ..errors import Overloaded
 
 T = TypeVar("T")
+Placing: TypeAlias = PlaceHold | Consume | JoinLine
 
 SHORTEST_WINDOW: Final = 60 * SECOND
 """With a shorter retry window the record of an operation might not outlive the question."""
+MOST_PUT_OFF: Final = 1_000
+"""How often a group is sent again because the lines of its pools are being fed."""
+_FIRST: Final = (Action.HOLD_HELD, Action.HOLD_WAITING)
 _NOT_RECORDED: Final = frozenset({Reason.OPERATION_TABLE_FULL, Reason.WINDOW_CLOSED})  # prove nothing
 
 
@@ -63,22 +68,45 @@ class Askable(Protocol):
         ...
 
 
-def ask_again(engine: Askable, group: Group, *, minted: bool, wait_for_locks: bool = False) -> list[Reply] | None:
-    """The outcomes of a group that was sent before; None if they cannot be found out. May raise what the engine raises."""
+def ask_again(
+    engine: Askable,
+    group: Group,
+    *,
+    minted: bool,
+    wait_for_locks: bool = False,
+    applied: Callable[[Applied], None] | None = None,
+) -> list[Reply] | None:
+    """The outcomes of a group that was sent before; None if they cannot be found out. May raise what the engine raises. Calls
+    `applied` with the result of each transaction."""
+
+    def send() -> Applied:
+        return _send(engine, group, wait_for_locks, applied)
+
     if all(command.op is not None for command in group.commands):
-        return _by_operation(engine, group, wait_for_locks)
+        return _by_operation(engine, send)
     command = group.commands[0]
-    if minted and len(group.commands) == 1 and isinstance(command, PlaceHold | Consume):
-        outcome = _by_hold(engine, group, command, wait_for_locks)
+    if minted and len(group.commands) == 1 and isinstance(command, PLACING):
+        outcome = _by_hold(engine, command, send)
         return None if outcome is None else [outcome]
     return None
 
 
-def _by_operation(engine: Askable, group: Group, wait_for_locks: bool) -> list[Reply] | None:
+def _send(engine: Askable, group: Group, wait_for_locks: bool, applied: Callable[[Applied], None] | None) -> Applied:
+    """Send the group again. While lines before it have more to feed than one transaction may, it is put off."""
+    for _ in range(MOST_PUT_OFF):
+        result = engine.apply([group], wait_for_locks=wait_for_locks)
+        if applied is not None:
+            applied(result)
+        if not result.put_off:
+            return result
+    raise Overloaded("the lines of its pools are being fed: try again a little later")
+
+
+def _by_operation(engine: Askable, send: Callable[[], Applied]) -> list[Reply] | None:
     """The recorded outcomes if it happened; if it did not, it happens now."""
     if engine.limits.retry_window < SHORTEST_WINDOW:
         return None
-    applied = engine.apply([group], wait_for_locks=wait_for_locks)
+    applied = send()
     if applied.skipped_locked:
         return None
     (outcomes,) = applied.replies(engine.durability.level)
@@ -86,12 +114,12 @@ def _by_operation(engine: Askable, group: Group, wait_for_locks: bool) -> list[R
     return None if not_recorded else outcomes
 
 
-def _by_hold(engine: Askable, group: Group, command: PlaceHold | Consume, wait_for_locks: bool) -> Reply | None:
+def _by_hold(engine: Askable, command: Placing, send: Callable[[], Applied]) -> Reply | None:
     """The outcome of placing a hold whose id we minted, by the journal; else by placing it now."""
     outcome: Reply | None = _placed(engine, command)
     if outcome is not None or isinstance(command, Consume):
         return outcome
-    applied = engine.apply([group], wait_for_locks=wait_for_locks)
+    applied = send()
     if applied.skipped_locked:
         return None
     ((outcome,),) = applied.replies(engine.durability.level)
@@ -107,7 +135,7 @@ def _by_hold(engine: Askable, group: Group, command: PlaceHold | Consume, wait_f
     return placed or outcome
 
 
-def _placed(engine: Askable, command: PlaceHold | Consume) -> Receipt | None:
+def _placed(engine: Askable, command: Placing) -> Receipt | None:
     """The answer that was lost, rebuilt from the first entries of the hold; None if the journal does not have them."""
     assert command.id is not None
     assert command.owner is not None
@@ -117,7 +145,7 @@ def _placed(engine: Askable, command: PlaceHold | Consume) -> Receipt | None:
         entry = entry_of(row)
         if entry.part:
             continue
-        if entry.action is Action.HOLD_HELD or (story and entry.action is Action.HOLD_CONFIRMED):
+        if entry.action in _FIRST or (story and entry.action is Action.HOLD_CONFIRMED):
             story.append(entry)
         if len(story) == (2 if isinstance(command, Consume) else 1):
             hold = reconstruct(story)

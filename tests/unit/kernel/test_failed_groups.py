@@ -19,6 +19,7 @@ from holdkit.errors import EngineError, HoldkitError, OutcomeUnknown, Overloaded
 from holdkit.kernel.batches import BatchRunner
 from holdkit.kernel.queued_calls import QueuedCall, SkippedLocked
 from holdkit.testing import FakeClock
+from tests.support.kernels import no_lines
 
 
 class TwoServers:
@@ -73,7 +74,7 @@ def placing(number: int, pool: str, *, minted: bool = True) -> QueuedCall:
 
 def run(engine: TwoServers, pools: str, *, minted: bool = True) -> list[QueuedCall]:
     batch = [placing(number, pool, minted=minted) for number, pool in enumerate(pools)]
-    BatchRunner(engine).run(batch)  # type: ignore[arg-type]
+    BatchRunner(engine, no_lines).run(batch)  # type: ignore[arg-type]
     assert all(submission.settled for submission in batch)
     return batch
 

@@ -20,6 +20,7 @@ from holdkit.engines.port import Applied, Capabilities
 from holdkit.engines.settings import StoredLimits
 from holdkit.kernel.group_commit import GroupCommit
 from tests.support.interrupts import Interrupted, interrupt, interrupted_anywhere
+from tests.support.kernels import no_lines
 from tests.support.modes import Sync
 from tests.support.threads import PATIENCE, CallerThreads, wait_until
 from tests.support.watched_engine import WatchedEngine, batch_of, queued
@@ -278,4 +279,4 @@ class RecordingEngine:
 
 
 def test_threads_interrupted_anywhere_leave_nobody_waiting_and_nothing_applied_twice() -> None:
-    interrupted_anywhere(GroupCommit(RecordingEngine()), rounds=100)  # type: ignore[arg-type]
+    interrupted_anywhere(GroupCommit(RecordingEngine(), no_lines), rounds=100)  # type: ignore[arg-type]

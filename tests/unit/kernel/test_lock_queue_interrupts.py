@@ -21,6 +21,7 @@ from holdkit.kernel._async.executor import AsyncExecutor
 from holdkit.kernel.group_commit import GroupCommit
 from holdkit.kernel.lock_queues import LockQueue
 from tests.support.interrupts import Interrupted, interrupt, interrupted_anywhere
+from tests.support.kernels import no_lines
 from tests.support.lockable_engine import LockableEngine, lock_queues_of, no_lock_queues, queued_behind_locks
 from tests.support.modes import Sync, close_quietly
 from tests.support.threads import PATIENCE, no_threads_left, wait_until
@@ -420,7 +421,7 @@ class GrowingBatchEngine(SkippingEngine):
 def test_threads_interrupted_anywhere_in_lock_queues_leave_nobody_waiting_and_nothing_applied_twice(
     engine: type[SkippingEngine],
 ) -> None:
-    group_commit = GroupCommit(engine())  # type: ignore[arg-type]
+    group_commit = GroupCommit(engine(), no_lines)  # type: ignore[arg-type]
     interrupted_anywhere(group_commit, rounds=200)
     assert not group_commit._lock_queues.open
     assert not group_commit._lock_queues._waiting

@@ -14,6 +14,7 @@ from holdkit.core.commands import Group
 from holdkit.core.model import Leg, Limits
 from holdkit.kernel.group_commit import GroupCommit
 from tests.support.interrupts import interrupted_anywhere
+from tests.support.kernels import no_lines
 from tests.support.modes import Async, Sync, close_quietly
 from tests.support.threads import CallerThreads, wait_until
 from tests.support.watched_engine import WatchedEngine, batch_of, queued
@@ -103,7 +104,7 @@ def test_a_large_batch_is_not_added_to_the_batch_of_others(tenants: Tenants, eng
 
 
 def test_threads_of_several_tenants_interrupted_anywhere_lose_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    group_commit = GroupCommit(RecordingEngine())  # type: ignore[arg-type]
+    group_commit = GroupCommit(RecordingEngine(), no_lines)  # type: ignore[arg-type]
     submit = group_commit.submit
 
     def submit_as(group: Group, **more: Any) -> Any:

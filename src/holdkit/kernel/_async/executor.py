@@ -28,6 +28,7 @@ from ..normalise import combined
 from ..prepare import Mint, Randomness, guarded
 from ..queued_calls import Undo
 from ..workers import AsyncSignal, AsyncWork, AsyncWorker
+from .feeding import AsyncFeeder
 
 T = TypeVar("T")
 
@@ -92,7 +93,7 @@ class AsyncExecutor:
 
     def __init__(self, engine: Engine, randomness: Randomness = os.urandom) -> None:
         self.engine = engine
-        self.group_commit = AsyncGroupCommit(engine)
+        self.group_commit = AsyncGroupCommit(engine, AsyncFeeder(self).add)
         self.committed = self.group_commit.committed
         """Notified after every commit."""
         self.mint = Mint(engine.clock, randomness, engine.lanes)

@@ -26,6 +26,7 @@ from ..normalise import combined
 from ..prepare import Mint, Randomness, guarded
 from ..queued_calls import Undo
 from ..workers import Signal, Work, Worker
+from .feeding import Feeder
 
 T = TypeVar("T")
 
@@ -90,7 +91,7 @@ class Executor:
 
     def __init__(self, engine: Engine, randomness: Randomness = os.urandom) -> None:
         self.engine = engine
-        self.group_commit = GroupCommit(engine)
+        self.group_commit = GroupCommit(engine, Feeder(self).add)
         self.committed = self.group_commit.committed
         """Notified after every commit."""
         self.mint = Mint(engine.clock, randomness, engine.lanes)

@@ -9,11 +9,12 @@ from __future__ import annotations
 from collections import Counter
 from random import Random
 
-from ...core.commands import Group, Sweep
+from ...core.commands import FeedLine, Group, Sweep
 from ...core.model import Slot
 from ...core.outcomes import Outcome
 from ...core.reading import ReadJournal
 from ...engines.log.engine import LogEngine
+from ...engines.port import Applied
 from ...errors import EngineError, OutcomeUnknown
 from .checker import Checker, SimulationFailed
 from .disk import Faults, PowerCut, SimDisk
@@ -185,7 +186,23 @@ class World:
         checker.pending.remove(step)
         self.operations += sum(len(group.commands) for group in step.groups)
         checker.acknowledge(step, answer)
-        return answer.outcomes
+        return self._feed(step, answer)
+
+    def _feed(self, step: Apply, answer: Applied) -> list[list[Outcome]] | EngineError | OutcomeUnknown:
+        """Do what the kernel does after a batch: have the lines fed that it left, and send again what was put off."""
+        outcomes = [*answer.outcomes]
+        if later := sorted(answer.put_off):
+            self.reached["put off"] += 1
+            rest = self._apply(Apply(step.slot, tuple(step.groups[index] for index in later)))
+            if isinstance(rest, EngineError | OutcomeUnknown):
+                return rest
+            for index, group in zip(later, rest, strict=True):
+                outcomes[index] = group
+        if answer.wrote:
+            for tenant, pool in answer.unfed:
+                self.reached["fed later"] += 1
+                self._apply(Apply(step.slot, (Group((FeedLine(tenant=tenant, id=pool),)),)))
+        return outcomes
 
     def _unsettled(self) -> None:
         """The outcome is unknown: a restart settles it, or the next write that succeeds."""
