@@ -6,16 +6,16 @@ If the hold is lost, it stops the command. If this process itself is killed, the
 from __future__ import annotations
 
 import os
-import random
 import signal
+import threading
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Collection
 from contextlib import ExitStack
 from typing import Any, Final
 
 import click
 
-from ..errors import InsufficientCapacity
+from ..errors import InsufficientCapacity, LineAhead
 from ..kernel._sync.blocks import Lease
 from ..kernel.normalise import span
 from .holds import leg_option, requested_legs, seconds
@@ -64,38 +64,43 @@ def run(
     Example:
       holdkit run --pool gpu --units 1 -- python train.py
     """
-    if wait is not None and call["op"] is not None:
-        raise click.UsageError(
-            "--wait retries, but the first refusal settles an operation id: use --wait or --op, not both"
-        )
     what, quantity = requested_legs(pool, units, legs)
     timeout, grace_seconds = _seconds(wait or "0s", "wait"), _seconds(grace, "grace")
     before = signal.pthread_sigmask(signal.SIG_BLOCK, AWAITED)  # threads that start from here on inherit the mask
     try:
         with open_kernel(url, tenant) as hk, ExitStack() as stack:
-            new_lease = lambda: hk.lease(what, quantity, ttl=seconds(ttl) or 0, **call_of(call))  # noqa: E731
-            lease = acquire(stack, new_lease, timeout)
+            lease = hk.lease(what, quantity, ttl=seconds(ttl) or 0, wait=timeout, **call_of(call))
+            acquire(stack, lease)
             return supervise(command, lease, grace_seconds, before)
-    except InsufficientCapacity as refused:
+    except (InsufficientCapacity, LineAhead) as refused:
         report_error(error_document(refused), in_json)
         return refused_code
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def acquire(stack: ExitStack, new_lease: Callable[[], Lease], timeout: float) -> Lease:
-    """Place the lease, retrying until the timeout while there are not enough units."""
-    until = time.monotonic() + timeout
-    while True:
+def acquire(stack: ExitStack, lease: Lease) -> None:
+    """Enter the lease on a thread, which may wait in line, while this one waits for signals; all of them are blocked."""
+    main, failures = threading.get_ident(), list[BaseException]()
+
+    def enter() -> None:
         try:
-            return stack.enter_context(new_lease())
-        except InsufficientCapacity:
-            left = until - time.monotonic()
-            if left <= 0:
-                raise
-            received = signal.sigtimedwait(STOPPING, min(left, random.uniform(0.1, 0.5)))
-            if received is not None:
-                raise SystemExit(128 + received.si_signo) from None
+            stack.enter_context(lease)
+        except BaseException as error:  # noqa: BLE001 - raised below, on the main thread
+            failures.append(error)
+        finally:
+            signal.pthread_kill(main, signal.SIGCHLD)  # no command runs yet, so that nobody else sends it
+
+    thread = threading.Thread(target=enter, name="holdkit-acquire")
+    thread.start()
+    received = signal.sigwaitinfo({*STOPPING, signal.SIGCHLD})
+    if received.si_signo != signal.SIGCHLD:
+        lease.stop_waiting()
+    thread.join()
+    if received.si_signo != signal.SIGCHLD:
+        raise SystemExit(128 + received.si_signo)
+    if failures:
+        raise failures[0]
 
 
 def supervise(command: tuple[str, ...], lease: Lease, grace: float, mask: Collection[signal.Signals | int]) -> int:

@@ -132,6 +132,10 @@ def _prepared(command: AnyCommand, fields: dict[str, Any], tenant: str, op: str 
         raise invalid("commands", "command_unknown", f"{type(given).__name__} is not a command: {kinds}")
     if command.tenant not in ("", tenant):
         raise invalid("tenant", "tenant_foreign", "a kernel speaks for its own tenant: use hk.tenant(…)")
+    if isinstance(command, PlaceHold) and (command.wait_slots is not None or command.offer_slots is not None):
+        raise invalid(
+            "wait_slots", "wait_in_batch", "a command of a batch cannot wait: use JoinLine, or hold(wait=...)"
+        )
     changes: dict[str, Any] = {} if command.tenant == tenant else {"tenant": tenant}
     if command.actor is not None:
         changes["actor"] = actor_text(command.actor)

@@ -16,6 +16,7 @@ import pytest
 
 import holdkit
 from tests.support.command_line import run
+from tests.support.threads import wait_until
 
 RUN = [sys.executable, "-m", "holdkit", "run", "--pool", "gpu"]
 TTL = "6s"
@@ -161,13 +162,31 @@ def test_no_room(hk: holdkit.Kernel) -> None:
     assert end(process, "\n")[0] == 9
 
 
-def test_waiting_can_be_interrupted(hk: holdkit.Kernel) -> None:
+@pytest.mark.parametrize("name", [signal.SIGTERM, signal.SIGINT])
+def test_waiting_can_be_interrupted(hk: holdkit.Kernel, name: signal.Signals) -> None:
     hk.hold("gpu", 1, ttl=600)
-    seen = hk.cursor()
-    process = start("--wait", "1m")
-    process.send_signal(signal.SIGTERM)  # before or while it waits: the answer is nearly the same
-    assert end(process)[0] in (-signal.SIGTERM, 128 + signal.SIGTERM)
-    assert hk.journal(after=seen) == []
+    process = start("--wait", "1h")
+    wait_until(lambda: hk.pool("gpu").waiting == 1)
+    process.send_signal(name)
+    assert end(process)[0] == 128 + name
+    assert hk.pool("gpu").waiting == 0, "it has left the line"
+
+
+def test_those_who_wait_are_served_in_turn_and_a_retry_keeps_its_place(hk: holdkit.Kernel) -> None:
+    taken = hk.hold("gpu", 1, ttl=600)
+    first = start("--wait", "1h", "--op", "nightly")
+    wait_until(lambda: hk.pool("gpu").waiting == 1)
+    first.kill()
+    end(first)
+    second = start("--wait", "1h")
+    wait_until(lambda: hk.pool("gpu").waiting == 2)
+    again = start("--wait", "1h", "--op", "nightly")
+    hk.release(taken)
+    assert said(again).startswith("ready")
+    assert hk.pool("gpu").waiting == 1
+    assert end(again, "\n")[0] == 9
+    assert said(second).startswith("ready")
+    assert end(second, "\n")[0] == 9
 
 
 @pytest.mark.parametrize(
@@ -180,7 +199,6 @@ def test_waiting_can_be_interrupted(hk: holdkit.Kernel) -> None:
         (("--pool", "nowhere", "--", "true"), 1, "pool_not_found"),
         (("--pool", "gpu", "--ttl", "soon", "--", "true"), 2, "ttl"),
         (("--pool", "gpu", "--grace", "soon", "--", "true"), 2, "grace"),
-        (("--pool", "gpu", "--op", "a", "--wait", "1s", "--", "true"), 2, "--wait"),
     ],
 )
 def test_what_cannot_be_run_holds_nothing(

@@ -52,7 +52,29 @@ from .transport import AsyncRemoteCalls, AsyncTransport, no_transaction, retry_k
 
 ANY: Final = Limits(max_ttl=MAX_SLOT, max_lifetime=MAX_SLOT)
 """The client checks what is never valid, in the kernel's words; the server checks its own limits."""
+POLL: Final = 0.5
+"""Seconds between two looks at a hold that waits in line."""
 HOLD_PATHS: Final[dict[type[AnyCommand], str]] = {PlaceHold: "/v1/holds", Consume: "/v1/consume"}
+
+
+class AsyncRemoteWaiter:
+    """Tells a blocked call what becomes of its hold, by asking the server."""
+
+    def __init__(self, executor: AsyncRemoteExecutor, hold: StoredHold) -> None:
+        self._executor, self._key = executor, hold.key
+        self._woken = AsyncSignal()
+
+    async def wait(self, seconds: float) -> StoredHold | None:
+        """The hold, a moment later."""
+        await self._woken.wait(0, min(seconds, POLL))
+        return await self._executor.find_hold(self._key)
+
+    def wake(self) -> None:
+        """End its wait; from any thread."""
+        self._woken.notify()
+
+    async def leave(self) -> None:
+        """Nothing to do."""
 
 
 class AsyncRemoteExecutor(AsyncRemoteCalls):
@@ -197,6 +219,10 @@ class AsyncRemoteExecutor(AsyncRemoteCalls):
     def _note_time(self, answer: httpx.Response) -> None:
         """Learn the server's time from an answer."""
         self._clock.observe(read_time(answer.content).server_time, answer)
+
+    async def watch_line(self, hold: StoredHold) -> AsyncRemoteWaiter:
+        """Tell a blocked call what becomes of its hold."""
+        return AsyncRemoteWaiter(self, hold)
 
     def start_worker(self, work: AsyncWork, name: str, stop: AsyncSignal) -> AsyncWorker:
         """Start background work that ends with the client, or when `stop` is closed."""

@@ -23,6 +23,7 @@ from ...faces._async.windows import AsyncRates, AsyncWindows
 from ...faces.allowances import Allowance, meters_of
 from ...faces.grid import Capacity, Closed, grid_of
 from ...faces.windows import Zone
+from ...kernel._async.blocking import waiting_time
 from ...kernel._async.blocks import AsyncHolding, AsyncLease
 from ...kernel._async.verbs import AsyncVerbs
 from ...kernel.answers import Answer
@@ -182,12 +183,14 @@ class AsyncRemoteKernel(AsyncRemoteVerbs, UnsupportedOfKernel):
         ttl: Ttl,
         account: str | None = None,
         force: bool = False,
+        wait: Ttl | None = None,
         **call: Unpack[Call],
     ) -> AsyncLease:
-        """A job slot: renewed inside the block, always released; `lost` and `check()` tell whether it was lost."""
+        """A job slot: renewed inside the block, always released; `lost` and `check()` tell whether it was lost. With `wait`, entering
+        the block waits in line for the units."""
         no_transaction(call.get("tx"))
         command = self._placing(what, quantity, call, ttl=ttl, account=account, force=force)
-        return AsyncLease(self._executor, command)
+        return AsyncLease(self._executor, command, waiting_time(wait, call))
 
     async def aclose(self) -> None:
         """End leases, listeners and followers, and close every connection. Closing twice does nothing."""

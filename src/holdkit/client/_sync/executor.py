@@ -53,7 +53,29 @@ from .transport import RemoteCalls, Transport, no_transaction, retry_key
 
 ANY: Final = Limits(max_ttl=MAX_SLOT, max_lifetime=MAX_SLOT)
 """The client checks what is never valid, in the kernel's words; the server checks its own limits."""
+POLL: Final = 0.5
+"""Seconds between two looks at a hold that waits in line."""
 HOLD_PATHS: Final[dict[type[AnyCommand], str]] = {PlaceHold: "/v1/holds", Consume: "/v1/consume"}
+
+
+class RemoteWaiter:
+    """Tells a blocked call what becomes of its hold, by asking the server."""
+
+    def __init__(self, executor: RemoteExecutor, hold: StoredHold) -> None:
+        self._executor, self._key = executor, hold.key
+        self._woken = Signal()
+
+    def wait(self, seconds: float) -> StoredHold | None:
+        """The hold, a moment later."""
+        self._woken.wait(0, min(seconds, POLL))
+        return self._executor.find_hold(self._key)
+
+    def wake(self) -> None:
+        """End its wait; from any thread."""
+        self._woken.notify()
+
+    def leave(self) -> None:
+        """Nothing to do."""
 
 
 class RemoteExecutor(RemoteCalls):
@@ -198,6 +220,10 @@ class RemoteExecutor(RemoteCalls):
     def _note_time(self, answer: httpx.Response) -> None:
         """Learn the server's time from an answer."""
         self._clock.observe(read_time(answer.content).server_time, answer)
+
+    def watch_line(self, hold: StoredHold) -> RemoteWaiter:
+        """Tell a blocked call what becomes of its hold."""
+        return RemoteWaiter(self, hold)
 
     def start_worker(self, work: Work, name: str, stop: Signal) -> Worker:
         """Start background work that ends with the client, or when `stop` is closed."""

@@ -24,6 +24,7 @@ from ...faces._sync.windows import Rates, Windows
 from ...faces.allowances import Allowance, meters_of
 from ...faces.grid import Capacity, Closed, grid_of
 from ...faces.windows import Zone
+from ...kernel._sync.blocking import waiting_time
 from ...kernel._sync.blocks import Holding, Lease
 from ...kernel._sync.verbs import Verbs
 from ...kernel.answers import Answer
@@ -181,12 +182,14 @@ class RemoteKernel(RemoteVerbs, UnsupportedOfKernel):
         ttl: Ttl,
         account: str | None = None,
         force: bool = False,
+        wait: Ttl | None = None,
         **call: Unpack[Call],
     ) -> Lease:
-        """A job slot: renewed inside the block, always released; `lost` and `check()` tell whether it was lost."""
+        """A job slot: renewed inside the block, always released; `lost` and `check()` tell whether it was lost. With `wait`, entering
+        the block waits in line for the units."""
         no_transaction(call.get("tx"))
         command = self._placing(what, quantity, call, ttl=ttl, account=account, force=force)
-        return Lease(self._executor, command)
+        return Lease(self._executor, command, waiting_time(wait, call))
 
     def close(self) -> None:
         """End leases, listeners and followers, and close every connection. Closing twice does nothing."""

@@ -14,6 +14,7 @@ from ...errors import AlreadyConfirmed, AlreadyReleased, HoldExpired, HoldkitErr
 from ..answers import hold_of, undo_grant
 from ..results import Hold
 from ..workers import AsyncSignal, AsyncWorker
+from .blocking import AsyncBlockingCall
 from .executor import AsyncExecutorPort
 
 log = logging.getLogger("holdkit")
@@ -114,8 +115,10 @@ class AsyncHolding(AsyncBlock):
 class AsyncLease(AsyncBlock):
     """``with hk.lease(...) as lease``: a job slot, renewed while inside, always released; `lost` tells the holder."""
 
-    def __init__(self, executor: AsyncExecutorPort, command: PlaceHold) -> None:
+    def __init__(self, executor: AsyncExecutorPort, command: PlaceHold, wait: float = 0.0) -> None:
         super().__init__(executor, command)
+        self._wait = wait
+        self._blocking: AsyncBlockingCall | None = None
         self._stop = AsyncSignal()
         self._worker: AsyncWorker | None = None
         self._safe_until = 0.0
@@ -189,9 +192,21 @@ class AsyncLease(AsyncBlock):
                     return  # the kernel was closed on purpose
                 log.warning("lease %s could not be renewed, will try again: %s", self.hold.id, failed)
 
+    def stop_waiting(self) -> None:
+        """Let a call that waits to enter this block give up: it leaves the line, and raises `WaitGivenUp`. (For a thread that waits;
+        a task can be cancelled.)"""
+        if self._blocking is not None:
+            self._blocking.give_up()
+
     async def __aenter__(self) -> Self:
         began = steady()
-        await self._enter()
+        if self._wait:
+            self._begin()
+            self._blocking = AsyncBlockingCall(self._executor, self._command, self._wait)
+            self._hold = await self._blocking.result()
+            began = self._blocking.granted
+        else:
+            await self._enter()
         self._safe_until = began + self._span() / SECOND
         self._worker = self._executor.start_worker(self._keep, "holdkit-lease", self._stop)
         return self

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from copy import copy
-from typing import Any, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from ...core.commands import AnyCommand, Group
 from ...core.limits import LIMITS_KEY
@@ -29,6 +29,10 @@ from ..prepare import Mint, Randomness, guarded
 from ..queued_calls import Undo
 from ..workers import AsyncSignal, AsyncWork, AsyncWorker
 from .feeding import AsyncFeeder
+from .line_watch import AsyncLineWatch
+
+if TYPE_CHECKING:
+    from .blocking import AsyncLineWaiter
 
 T = TypeVar("T")
 
@@ -84,6 +88,9 @@ class AsyncExecutorPort(Protocol):
     def start_worker(self, work: AsyncWork, name: str, stop: AsyncSignal) -> AsyncWorker:
         """Start background work that ends with the kernel, or when `stop` is closed."""
 
+    async def watch_line(self, hold: StoredHold) -> AsyncLineWaiter:
+        """Tell a blocked call what becomes of its hold."""
+
 
 class AsyncExecutor:
     """Executes commands on an engine in this process. Shared by verbs, blocks, faces and background work of one kernel."""
@@ -96,6 +103,8 @@ class AsyncExecutor:
         self.group_commit = AsyncGroupCommit(engine, AsyncFeeder(self).add)
         self.committed = self.group_commit.committed
         """Notified after every commit."""
+        self.line_watch = AsyncLineWatch(self)
+        """Wakes the calls that are blocked in lines."""
         self.mint = Mint(engine.clock, randomness, engine.lanes)
         self.face_caches: dict[str, Any] = {}
         """What faces have computed from records and keep, by face: for all tenants and clients."""
@@ -260,6 +269,10 @@ class AsyncExecutor:
     def reading(self, *slots: Slot) -> Reading:
         """The later of the engine's clock and these slots, for an answer that tells time after it was given."""
         return read_clock(self.engine.clock, *slots)
+
+    async def watch_line(self, hold: StoredHold) -> AsyncLineWaiter:
+        """Tell a blocked call what becomes of its hold."""
+        return self.line_watch.add(hold)
 
     # The kernel's life
 

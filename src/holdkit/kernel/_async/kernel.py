@@ -19,6 +19,7 @@ from ..limits import LimitsInForce, changes_of, limits_of
 from ..normalise import What
 from ..prepare import guarded, prepared
 from .background import AsyncJournalSource, AsyncSubscription, AsyncSweeper
+from .blocking import waiting_time
 from .blocks import AsyncHolding, AsyncLease
 from .executor import AsyncExecutor
 from .reads import AsyncReads
@@ -157,12 +158,14 @@ class AsyncHolds(AsyncReads, AsyncVerbs):
         ttl: Ttl,
         account: str | None = None,
         force: bool = False,
+        wait: Ttl | None = None,
         **call: Unpack[Call],
     ) -> AsyncLease:
-        """A job slot: renewed while inside, always released; `lost` and `check()` tell when it was taken away."""
+        """A job slot: renewed while inside, always released; `lost` and `check()` tell when it was taken away. With `wait`, entering
+        the block waits in line for the units, as `hold` does."""
         _no_transaction(call)
         command = self._placing(what, quantity, call, ttl=ttl, account=account, force=force)
-        return AsyncLease(self._executor, command)
+        return AsyncLease(self._executor, command, waiting_time(wait, call))
 
     def sweeper(self, every: float = 5, *, limit: int = 500) -> AsyncSweeper:
         """Sweep in the background every so many seconds. Answers are right without it; it keeps tables small.

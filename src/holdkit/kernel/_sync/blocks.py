@@ -15,6 +15,7 @@ from ...errors import AlreadyConfirmed, AlreadyReleased, HoldExpired, HoldkitErr
 from ..answers import hold_of, undo_grant
 from ..results import Hold
 from ..workers import Signal, Worker
+from .blocking import BlockingCall
 from .executor import ExecutorPort
 
 log = logging.getLogger("holdkit")
@@ -115,8 +116,10 @@ class Holding(Block):
 class Lease(Block):
     """``with hk.lease(...) as lease``: a job slot, renewed while inside, always released; `lost` tells the holder."""
 
-    def __init__(self, executor: ExecutorPort, command: PlaceHold) -> None:
+    def __init__(self, executor: ExecutorPort, command: PlaceHold, wait: float = 0.0) -> None:
         super().__init__(executor, command)
+        self._wait = wait
+        self._blocking: BlockingCall | None = None
         self._stop = Signal()
         self._worker: Worker | None = None
         self._safe_until = 0.0
@@ -190,9 +193,21 @@ class Lease(Block):
                     return  # the kernel was closed on purpose
                 log.warning("lease %s could not be renewed, will try again: %s", self.hold.id, failed)
 
+    def stop_waiting(self) -> None:
+        """Let a call that waits to enter this block give up: it leaves the line, and raises `WaitGivenUp`. (For a thread that waits;
+        a task can be cancelled.)"""
+        if self._blocking is not None:
+            self._blocking.give_up()
+
     def __enter__(self) -> Self:
         began = steady()
-        self._enter()
+        if self._wait:
+            self._begin()
+            self._blocking = BlockingCall(self._executor, self._command, self._wait)
+            self._hold = self._blocking.result()
+            began = self._blocking.granted
+        else:
+            self._enter()
         self._safe_until = began + self._span() / SECOND
         self._worker = self._executor.start_worker(self._keep, "holdkit-lease", self._stop)
         return self

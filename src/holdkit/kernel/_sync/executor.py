@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from copy import copy
-from typing import Any, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from ...core.commands import AnyCommand, Group
 from ...core.limits import LIMITS_KEY
@@ -27,6 +27,10 @@ from ..prepare import Mint, Randomness, guarded
 from ..queued_calls import Undo
 from ..workers import Signal, Work, Worker
 from .feeding import Feeder
+from .line_watch import LineWatch
+
+if TYPE_CHECKING:
+    from .blocking import LineWaiter
 
 T = TypeVar("T")
 
@@ -82,6 +86,9 @@ class ExecutorPort(Protocol):
     def start_worker(self, work: Work, name: str, stop: Signal) -> Worker:
         """Start background work that ends with the kernel, or when `stop` is closed."""
 
+    def watch_line(self, hold: StoredHold) -> LineWaiter:
+        """Tell a blocked call what becomes of its hold."""
+
 
 class Executor:
     """Executes commands on an engine in this process. Shared by verbs, blocks, faces and background work of one kernel."""
@@ -94,6 +101,8 @@ class Executor:
         self.group_commit = GroupCommit(engine, Feeder(self).add)
         self.committed = self.group_commit.committed
         """Notified after every commit."""
+        self.line_watch = LineWatch(self)
+        """Wakes the calls that are blocked in lines."""
         self.mint = Mint(engine.clock, randomness, engine.lanes)
         self.face_caches: dict[str, Any] = {}
         """What faces have computed from records and keep, by face: for all tenants and clients."""
@@ -258,6 +267,10 @@ class Executor:
     def reading(self, *slots: Slot) -> Reading:
         """The later of the engine's clock and these slots, for an answer that tells time after it was given."""
         return read_clock(self.engine.clock, *slots)
+
+    def watch_line(self, hold: StoredHold) -> LineWaiter:
+        """Tell a blocked call what becomes of its hold."""
+        return self.line_watch.add(hold)
 
     # The kernel's life
 

@@ -20,6 +20,7 @@ from ..limits import LimitsInForce, changes_of, limits_of
 from ..normalise import What
 from ..prepare import guarded, prepared
 from .background import JournalSource, Subscription, Sweeper
+from .blocking import waiting_time
 from .blocks import Holding, Lease
 from .executor import Executor
 from .reads import Reads
@@ -158,12 +159,14 @@ class Holds(Reads, Verbs):
         ttl: Ttl,
         account: str | None = None,
         force: bool = False,
+        wait: Ttl | None = None,
         **call: Unpack[Call],
     ) -> Lease:
-        """A job slot: renewed while inside, always released; `lost` and `check()` tell when it was taken away."""
+        """A job slot: renewed while inside, always released; `lost` and `check()` tell when it was taken away. With `wait`, entering
+        the block waits in line for the units, as `hold` does."""
         _no_transaction(call)
         command = self._placing(what, quantity, call, ttl=ttl, account=account, force=force)
-        return Lease(self._executor, command)
+        return Lease(self._executor, command, waiting_time(wait, call))
 
     def sweeper(self, every: float = 5, *, limit: int = 500) -> Sweeper:
         """Sweep in the background every so many seconds. Answers are right without it; it keeps tables small.

@@ -31,6 +31,7 @@ from ..answers import hold_of, pool_of, record_of, report_of
 from ..context import Call, call_fields
 from ..normalise import What, amounts_of, hold_id, legs_of, moment, reference, span
 from ..results import Hold, SweepReport
+from .blocking import BlockingCall, waiting_time
 from .pool_verbs import PoolVerbs
 
 
@@ -50,13 +51,19 @@ class Verbs(PoolVerbs):
         metadata: dict[str, Any] | None = None,
         account: str | None = None,
         force: bool = False,
+        wait: Ttl | None = None,
         **call: Unpack[Call],
     ) -> Hold:
         """Take every leg until the deadline, or nothing at all. Raises `InsufficientCapacity` naming every shortfall, and
         `LineAhead` if others wait in line for one of the pools.
 
         `account` says for whom: pools with a limit per account require it, and every pool counts by it. `force=True` with a reason
-        passes these limits, and is journaled as forced."""
+        passes these limits, and is journaled as forced.
+
+        `wait` is how long the call may block, given like a ttl, until the units are free: it waits in the pool's line, which is
+        fair to all processes, threads and tasks. The refusal comes when that time is over. Only for one pool, and with a ttl, which
+        begins with the grant."""
+        seconds = waiting_time(wait, call)
         command = self._placing(
             what,
             quantity,
@@ -70,6 +77,8 @@ class Verbs(PoolVerbs):
             account=account,
             force=force,
         )
+        if seconds:
+            return BlockingCall(self._executor, command, seconds).result()
         return hold_of(self._executor.execute(command, call.get("tx")), owner)
 
     def _placing(

@@ -1,0 +1,244 @@
+"""Blocking calls: `hold(..., wait=...)` and `lease(..., wait=...)` wait in line until they have their units.
+
+Theory of operation. The call places one hold that may wait: it is held at once if the units are free and nobody waits, else it
+joins the line, behind all others, whatever process, thread or task they are in. From then on the hold is the call's place in line,
+and ends unless the call keeps it alive:
+
+ 1. A place stands for `PLACE`. The call renews it every `RENEWAL` seconds, while it is blocked. If its process dies, the place ends
+    after `PLACE` at the latest.
+ 2. An offer stands for `OFFER`. The call accepts it by extending the hold to its ttl. If its process is dead, the next in line is
+    served after `OFFER`.
+ 3. When its time is over, the call leaves the line; unless units were offered by then, which it takes. The engine decides that in one
+    transaction, and answers with the refusal. It is recorded under the operation id that placed the hold, so that a retry gets it
+    again. Before that, a retry with the same operation id finds the hold of the first attempt, and goes on waiting for it.
+ 4. A call that is cancelled or interrupted releases its hold before it raises, whether it waits or was offered units.
+ 5. A place that was lost, because this process was suspended or the store was away for longer than it stands, is taken anew at the
+    end of the line, while there is time. A call with an operation id or a hold id of its own cannot do that, and is refused.
+
+Durations are measured on this machine's monotonic clock; when a place or an offer ends is the store's to decide. While the store fails,
+the call goes on waiting: only a refusal, the end of its time, or the end of its kernel ends it.
+"""
+
+from __future__ import annotations
+
+from math import inf
+from typing import Any, Protocol
+
+from msgspec.structs import replace
+
+from ...core.commands import ExtendHold, LeaveLine, PlaceHold, ReleaseHold, Ttl
+from ...core.model import SECOND, Slot, State, StoredHold
+from ...core.outcomes import Receipt
+from ...core.validation import invalid
+from ...engines.clocks import steady
+from ...engines.deadlines import at_most
+from ...errors import EngineError, HoldkitError, LifetimeExceeded, OutcomeUnknown, Overloaded, Refused
+from ..answers import hold_of, refusal_of, undo_grant
+from ..leader_queue import CLOSED
+from ..normalise import span
+from ..results import Hold
+from ..workers import AsyncSignal
+from .executor import AsyncExecutorPort
+
+PLACE: Slot = 60 * SECOND
+"""How long a place in line stands without a renewal."""
+RENEWAL = 20.0
+"""Seconds between two renewals: one may fail."""
+OFFER: Slot = 10 * SECOND
+"""How long an offer stands in which the call is to accept it."""
+PAUSE = 1.0
+"""Seconds before a renewal that failed is tried again."""
+SHORTLY = 0.1
+"""Seconds before an offer is accepted again after a failure."""
+LEAVING = 5.0
+"""Seconds that a cancelled call takes at most to release its hold."""
+FAILURES = (EngineError, Overloaded, OutcomeUnknown)
+
+
+class AsyncLineWaiter(Protocol):
+    """Tells a blocked call what becomes of its hold."""
+
+    async def wait(self, seconds: float) -> StoredHold | None:
+        """The hold, when it waits no longer, or after so many seconds; None: it is gone."""
+
+    def wake(self) -> None:
+        """End its wait; from any thread."""
+
+    async def leave(self) -> None:
+        """The call is blocked no longer."""
+
+
+class WaitGivenUp(HoldkitError):
+    """Somebody has told the call to stop waiting; it holds nothing."""
+
+
+def waiting_time(wait: Ttl | None, call: Any) -> float:
+    """How many seconds a call may wait; 0: not at all."""
+    if wait is None:
+        return 0.0
+    slots = span(wait, "wait")
+    if type(slots) is not int or slots < 0:
+        raise invalid(
+            "wait", "wait_malformed", "must be seconds, a timedelta, or text such as '90s', '5m', '2h', not below 0"
+        )
+    if slots and call.get("tx") is not None:
+        raise invalid(
+            "wait", "wait_in_transaction", "a call with tx= cannot wait: nobody could release units meanwhile"
+        )
+    return slots / SECOND
+
+
+class AsyncBlockingCall:
+    """One call that waits in line for its hold."""
+
+    def __init__(self, executor: AsyncExecutorPort, command: PlaceHold, seconds: float) -> None:
+        ttl = command.ttl_slots
+        offer = OFFER if type(ttl) is not int or ttl < 1 else min(OFFER, ttl)
+        self._executor, self._command = executor, replace(command, wait_slots=PLACE, offer_slots=offer)
+        self._until = steady() + seconds
+        self._token: str | None = None
+        self._standing: StoredHold | None = None
+        """The hold, while it is in line or offered: to be released if the call is cancelled."""
+        self._waiter: AsyncLineWaiter | None = None
+        self._given_up = False
+        self._pause = AsyncSignal()
+        """Never notified."""
+        self.granted = 0.0
+        """When the command was sent that has granted the units for the ttl, by `steady`."""
+
+    def give_up(self) -> None:
+        """Let the call end with `WaitGivenUp`, and release its hold. From any thread."""
+        self._given_up = True
+        if self._waiter is not None:
+            self._waiter.wake()
+
+    async def result(self) -> Hold:
+        """The hold with its units, or the refusal."""
+        while True:
+            hold = await self._attempt()
+            if hold is not None:
+                return hold
+
+    async def _attempt(self) -> Hold | None:
+        """Place the hold, and wait; None: its place was lost, and another one may be taken."""
+        self.granted = steady()
+        done = await self._executor.execute(self._command, undo=undo_grant)
+        row = done.hold
+        assert row is not None
+        self._token = self._command.owner if done.token is None else done.token
+        if row.number is None:
+            return hold_of(done, self._token)
+        self._standing = row
+        try:
+            return await self._stand(row, done)
+        except GeneratorExit:  # async-only
+            raise  # nobody runs this call any more: its place ends by itself  # async-only
+        except BaseException:
+            await self._abandon()
+            raise
+
+    async def _stand(self, row: StoredHold, placed: Receipt) -> Hold | None:
+        if placed.replayed:
+            found = await self._executor.find_hold(row.key)
+            if found is not None and found.held_at is not None and found.state in (State.CONFIRMED, State.RELEASED):
+                self._standing = None
+                return hold_of(replace(placed, hold=found), self._token)  # the first attempt had its units
+            row = row if found is None else found
+        waiter = self._waiter = await self._executor.watch_line(row)
+        renew_at = steady() + RENEWAL
+        seen: StoredHold | None = row
+        try:
+            while True:
+                if self._executor.closed:
+                    raise EngineError(CLOSED)
+                if self._given_up:
+                    raise WaitGivenUp("the lease was told to stop waiting")
+                now = steady()
+                if seen is None or seen.state not in (State.WAITING, State.HELD):
+                    return await self._lost()
+                if seen.state is State.HELD:
+                    return await self._accept()
+                if now >= self._until:
+                    return await self._leave()
+                if now >= renew_at:
+                    seen, renew_at = await self._renew(seen)
+                    continue
+                seen = await waiter.wait(min(self._until, renew_at) - now)
+        finally:
+            await waiter.leave()
+
+    async def _renew(self, seen: StoredHold) -> tuple[StoredHold | None, float]:
+        """Keep the place; returns the hold, and when to renew again."""
+        try:
+            done = await self._extend(PLACE if seen.state is State.WAITING else self._ttl())
+        except LifetimeExceeded:
+            return seen, inf  # its place ends with the longest life that a hold may have
+        except Refused:
+            return await self._executor.find_hold(seen.key), steady() + PAUSE
+        except FAILURES:
+            return seen, steady() + PAUSE
+        return done.hold, steady() + RENEWAL
+
+    async def _accept(self) -> Hold | None:
+        """Units were offered: keep them for the ttl."""
+        give_up = steady() + OFFER / SECOND
+        while True:
+            self.granted = steady()
+            try:
+                done = await self._extend(self._ttl())
+            except Refused:
+                return await self._lost()
+            except FAILURES:
+                if self._executor.closed or steady() >= give_up:
+                    raise
+                await self._pause.wait(0, SHORTLY)
+                continue
+            self._standing = None
+            return hold_of(done, self._token)
+
+    async def _lost(self) -> Hold | None:
+        command = self._command
+        if command.op is None and command.id is None and steady() < self._until:
+            self._standing = None
+            return None
+        return await self._leave()
+
+    async def _leave(self) -> Hold | None:
+        """The time is over: raise the refusal, unless units have been offered by now."""
+        standing = self._standing
+        assert standing is not None
+        command = LeaveLine(id=standing.id, owner=self._token, placed_op=self._command.op, **self._fields())
+        try:
+            done = await self._executor.execute(command)
+        except Refused:
+            self._standing = None
+            raise
+        if done.refusal is None:
+            return await self._accept()
+        self._standing = None
+        raise refusal_of(done.refusal)
+
+    async def _extend(self, ttl: Slot) -> Receipt:
+        assert self._standing is not None
+        command = ExtendHold(id=self._standing.id, owner=self._token, ttl_slots=ttl, **self._fields())
+        return await self._executor.execute(command)
+
+    async def _abandon(self) -> None:
+        """The call was cancelled: nobody would take what is offered."""
+        if self._standing is None:
+            return
+        command = ReleaseHold(id=self._standing.id, owner=self._token, reason="cancelled", **self._fields())
+        self._standing = None
+        try:
+            with at_most(LEAVING):
+                await self._executor.execute(command, shielded=True)
+        except HoldkitError:
+            pass  # its place, or its offer, ends by itself
+
+    def _ttl(self) -> Slot:
+        assert self._command.ttl_slots is not None
+        return self._command.ttl_slots
+
+    def _fields(self) -> dict[str, Any]:
+        command = self._command
+        return {"tenant": command.tenant, "actor": command.actor, "correlation_id": command.correlation_id}
