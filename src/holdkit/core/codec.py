@@ -1,7 +1,7 @@
 """Encodings: canonical JSON, fingerprints, owner hashes, hold ids, tickets.
 
 Everything here is a pure function. Fingerprints are blake2b-128 over msgspec's deterministic JSON of what the caller asks,
-without what the kernel minted, and without who asks and why: actor, reason and correlation id.
+without what the kernel minted, how long the caller would wait, and who asks and why: actor, reason and correlation id.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 from msgspec import structs
 
-from .commands import PLACING, AnyCommand
+from .commands import PLACING, AnyCommand, PlaceHold
 from .entries import Entry
 from .model import Slot
 from .outcomes import Done, Outcome, Refusal
@@ -63,6 +63,8 @@ def fingerprint(command: AnyCommand, client_id: bytes = b"", original: AnyComman
     """
     asked = command if original is None else original
     asked = structs.replace(asked, tenant="", op=None, actor=None, correlation_id=None, reason=None, client_id=None)
+    if isinstance(asked, PlaceHold) and asked.wait_slots is not None:
+        asked = structs.replace(asked, wait_slots=None, offer_slots=None)
     if isinstance(asked, PLACING) and len(asked.legs) > 1:
         asked = structs.replace(asked, legs=tuple(sorted(asked.legs, key=lambda leg: leg.pool)))
     key = client_id if isinstance(command, PLACING) else b""

@@ -177,7 +177,8 @@ class ConfirmHold(Command, frozen=True):
     late_overage: bool = False
     """Overage is also taken from a closed window, because the work began in it. Faces only."""
     force: bool = False
-    """A control-plane confirm without the owner token; needs a reason and is journaled as forced."""
+    """A control-plane confirm without the owner token, whose overage no limit per account refuses; needs a reason and is journaled
+    as forced."""
     trusted: bool = False
     """No owner token is required: the face proves its right by a record of its own in the same group. Faces only."""
 

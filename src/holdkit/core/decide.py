@@ -142,8 +142,19 @@ def decide_group(view: View, group: Group, due: SweepList = NOTHING_DUE) -> list
     if view.has_lines:
         for command in group.commands:
             feed(view, command.tenant, touched(view, command), view.loaded.slot)
-        outcomes = [current(view, outcome) for outcome in outcomes]
+        outcomes = [_as_offered(view, *answered) for answered in zip(group.commands, outcomes, strict=True)]
     return outcomes
+
+
+def _as_offered(view: View, command: AnyCommand, outcome: Outcome) -> Outcome:
+    """The outcome of a command of an atomic group, after the lines have been fed; recorded like that too."""
+    now = current(view, outcome)
+    if command.op is not None and now is not outcome and isinstance(now, Done) and not now.replayed:
+        key = (command.tenant, command.op)
+        recorded = view.operations.get(key)
+        if recorded is not None and recorded.outcome is outcome:
+            view.operations.put(key, structs.replace(recorded, outcome=now))
+    return now
 
 
 def feed_first(view: View, group: Group) -> bool:

@@ -1,6 +1,9 @@
 """What an engine loads of the lines at the pools of a batch: as many from the front as may be offered units, and one more.
 
 Each who waits asks for one unit at least. So no more can be served than there are units available, or that the batch may free.
+Those who leave the line in this batch are loaded in addition, because others move up: so a batch is decided as if the whole line
+were loaded, as long as it lowers no total. (After that, some of the loaded may ask for more than the total. Those behind them are
+then taken for waiting until the next transaction.)
 """
 
 from __future__ import annotations
@@ -9,13 +12,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
-from .commands import ConfirmHold, Group, ReleaseHold, ResizePool, ReturnToPool, ReturnUnits
+from .commands import ConfirmHold, Group, LeaveLine, ReleaseHold, ResizePool, ReturnToPool, ReturnUnits
 from .ladders.lines import SKIPPED
-from .model import Key, Limits, Pool, StoredHold
+from .model import WAITING, Key, Limits, Pool, StoredHold
 from .trees import path_of
 from .view import DueLeg
 
-_FREEING = (ConfirmHold, ReleaseHold, ReturnUnits)
+_FREEING = (ConfirmHold, ReleaseHold, ReturnUnits, LeaveLine)
 
 
 class ToLoad(Struct, frozen=True, gc=False):
@@ -39,16 +42,22 @@ def lines_to_load(
     spare = {key: pool.available for key, pool in pools.items() if pool.waiting}
     if not spare:
         return {}
-    most = {key: pools[key].total for key in spare}
+    most, leaving = {key: pools[key].total for key in spare}, dict.fromkeys(spare, 0)
     expired = {(key[0], hold_id): None for key in spare for _, hold_id in due.get(key, ())}
     for hold in [*(holds[key] for key in expired if key in holds), *ending]:
         _add(spare, hold.tenant, [(pool, leg.units) for pool, leg in hold.open_legs()])
+        _add(leaving, hold.tenant, [(pool, 1) for pool, leg in hold.open_legs() if leg.waiting])
     for group in groups:
         for command in group.commands:
             if isinstance(command, _FREEING):
                 found = holds.get((command.tenant, command.id))
                 for leg in () if found is None else found.legs:
                     _add(spare, command.tenant, [(name, leg.held + leg.consumed) for name in path_of(leg.pool)])
+                if (
+                    found is not None and found.state is WAITING
+                ):  # it leaves, or what it is offered before that becomes free
+                    _add(spare, command.tenant, [(leg.pool, leg.quantity) for leg in found.legs])
+                    _add(leaving, command.tenant, [(leg.pool, 1) for leg in found.legs])
             elif isinstance(command, ReturnToPool):
                 _add(spare, command.tenant, [(name, command.quantity) for name in path_of(command.id)])
             elif isinstance(command, ResizePool) and (command.tenant, command.id) in spare:
@@ -56,12 +65,14 @@ def lines_to_load(
                 _add(spare, command.tenant, [(command.id, max(0, command.total - pools[key].total))])
                 most[key] = max(most[key], command.total)
     return {
-        key: ToLoad(min(units, limits.max_offers) + (SKIPPED if pools[key].line == "skip" else 1), most[key])
+        key: ToLoad(
+            min(units, limits.max_offers) + leaving[key] + (SKIPPED if pools[key].line == "skip" else 1), most[key]
+        )
         for key, units in spare.items()
     }
 
 
-def _add(spare: dict[Key, int], tenant: str, units: Iterable[tuple[str, int]]) -> None:
-    for name, more in units:
-        if (tenant, name) in spare:
-            spare[tenant, name] += more
+def _add(counts: dict[Key, int], tenant: str, by_pool: Iterable[tuple[str, int]]) -> None:
+    for name, more in by_pool:
+        if (tenant, name) in counts:
+            counts[tenant, name] += more

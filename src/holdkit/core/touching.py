@@ -1,7 +1,7 @@
 """The bound of the legs that a transaction touches: the measure of its cost beside the number of its commands.
 
 A command that names a hold touches all legs of that hold, however short the command is: a thousand extensions of one hold with a
-thousand legs touch a million. So legs are counted after the holds were loaded and before anything is decided. A group that touches
+thousand legs touch a million. A pool above those of the legs counts like a leg. So legs are counted after the holds were loaded and before anything is decided. A group that touches
 more than `max_touched_legs` by itself is invalid. A group that does not fit behind the others is put off, and so are all later ones
 of its tenant, so that a tenant's groups keep their order.
 """
@@ -14,6 +14,7 @@ from typing import Final
 from .commands import PLACING, ConfirmHold, ExpireHold, ExtendHold, Group, LeaveLine, ReleaseHold, ReturnUnits
 from .model import Key
 from .outcomes import Invalid, Outcome
+from .trees import all_pools
 from .view import View
 
 TOO_LARGE: Final = "batch_too_large"
@@ -50,18 +51,20 @@ def groups_put_off(view: View, groups: Sequence[Group], outcomes: Sequence[Seque
 
 
 def touched_legs(view: View, group: Group) -> int:
-    """The legs that these commands name, or that belong to holds that they name. A command whose answer is recorded touches none."""
+    """The legs that these commands name, or that belong to holds that they name, and what these move on the pools above. A command
+    whose answer is recorded touches none."""
     legs = 0
     placed: dict[Key, int] = {}
     for command in group.commands:
         if command.op is not None and view.operations.get((command.tenant, command.op)) is not None:
             continue
         if isinstance(command, PLACING):
-            legs += len(command.legs)
+            its = len(all_pools(command.legs))
+            legs += its
             assert command.id is not None
-            placed[command.tenant, command.id] = len(command.legs)
+            placed[command.tenant, command.id] = its
         elif isinstance(command, _STANDING):
             key = (command.tenant, command.id)
             hold = view.holds.get(key)
-            legs += placed.get(key, 0) if hold is None else len(hold.legs)
+            legs += placed.get(key, 0) if hold is None else len(hold.pools)
     return legs

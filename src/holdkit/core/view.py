@@ -174,6 +174,8 @@ class View:
         before = self.holds.get(hold.key)
         if before is None or before.number != hold.number:
             front, more = self._front((hold.tenant, hold.legs[0].pool))
+            if before is not None and hold.id in front:  # an id that is used again does not get back its old place
+                front.remove(hold.id)
             if not more:  # otherwise those between are not loaded
                 front.append(hold.id)
 

@@ -23,12 +23,13 @@ class Situation:
         self.build = build
         self.fields = fields
         self.limits: dict[str, Any] = {}
+        self.earlier_limits: dict[str, Any] = {}
         self.before: list[tuple[int, AnyCommand]] = []
         self.slot = NOW
 
     def play(self) -> str:
         """What the command is told."""
-        world = World()
+        world = World(**self.earlier_limits)
         for slot, command in self.before:
             world.slot = slot
             assert said(world.do(command)) == "done", command

@@ -10,7 +10,20 @@ from holdkit.core.decide import decide_groups
 from holdkit.core.outcomes import Invalid, Outcome
 from holdkit.core.touching import groups_put_off
 from holdkit.core.view import View
-from tests.unit.core.world import World, confirm, consume, done, expire, extend, give_back, place, release, said
+from tests.unit.core.world import (
+    World,
+    confirm,
+    consume,
+    done,
+    expire,
+    extend,
+    give_back,
+    join,
+    leave,
+    place,
+    release,
+    said,
+)
 
 WIDE = {"p": 1, "q": 1, "r": 1}
 """A hold of three legs."""
@@ -60,6 +73,19 @@ def test_named_legs_count_too_and_so_do_those_of_a_hold_placed_before_in_the_gro
     assert [
         said(one) for one in world_of(9).batch(place("a", WIDE), extend("a", by_slots=1), extend("a", by_slots=1))
     ] == ["done"] * 3
+
+
+def test_a_pool_above_counts_like_a_leg() -> None:
+    for bound, says in ((7, "batch_too_large"), (8, "done")):
+        world = world_of(99)
+        for name in ("p//a", "p//a//b", "p//c"):
+            world.pool(name, 9)
+        done(world.do(place("deep", "p//a//b", 60)))
+        world.limits = structs.replace(world.limits, max_touched_legs=bound)
+        told = world.batch(
+            extend("deep", by_slots=1), place("x", {"p//a": 1, "p//c": 1}, 60), join("y", "q"), leave("y")
+        )
+        assert [said(one) for one in told] == [says] * 4
 
 
 def test_pools_and_missing_holds_have_no_legs() -> None:

@@ -20,19 +20,22 @@ from holdkit.core.commands import (
     ExpireHold,
     ExtendHold,
     Group,
+    JoinLine,
+    LeaveLine,
     PlaceHold,
     ReleaseHold,
     ReturnToPool,
     ReturnUnits,
 )
 from holdkit.core.decide import SweepList, decide_groups
-from holdkit.core.entries import Action, Entry
+from holdkit.core.entries import Action, Effect, Entry
 from holdkit.core.ladders.finding import prunable
 from holdkit.core.ladders.retiring import Keeping, keeping, kept_for
 from holdkit.core.model import Key, Leg, Limits, Pool, Record, RecordKey, State, StoredHold
 from holdkit.core.needs import needs
 from holdkit.core.outcomes import Done, Operation, Outcome, Refusal
 from holdkit.core.outstanding import Tally, TallyKey
+from holdkit.core.trees import path_of
 from holdkit.core.view import Counts, DueLeg, FrontOfLine, Loaded, View
 from holdkit.kernel.prepare import guarded
 
@@ -53,6 +56,9 @@ class World:
         self.tallies: dict[TallyKey, Tally] = {}
         self.fence_floors: dict[str, int] = {}
         self.entries: list[Entry] = []
+        self.may_offer = True
+        self.unfed: set[Key] = set()
+        """Of the last batch."""
 
     def pool(self, name: str, total: int, **context: Any) -> Pool:
         """Create a pool; it must work."""
@@ -64,6 +70,10 @@ class World:
     def do(self, command: AnyCommand) -> Outcome:
         """One command in a batch of its own."""
         return self.batch(command)[0]
+
+    def do_or_put_off(self, command: AnyCommand) -> Outcome | None:
+        """One command, which may be put off because its pools have more to offer than one transaction may."""
+        return next(iter(self.batch(command)), None)
 
     def batch(self, *commands: AnyCommand) -> list[Outcome]:
         """Several commands in one batch, each for itself."""
@@ -87,7 +97,7 @@ class World:
         groups = tuple(structs.replace(group, commands=tuple(map(signed, group.commands))) for group in groups)
         view = View(self.loaded())
         outcomes = decide_groups(view, groups, self.sweep_list(needs(groups).sweep))
-        self.numbers = view.numbers
+        self.numbers, self.unfed = view.numbers, set(view.unfed)
         assert len(self.numbers) == sum(map(len, outcomes))
         self.write(view)
         return outcomes
@@ -126,6 +136,7 @@ class World:
             counts=Counts(len(self.pools), len(live), len(young)),
             tallies=self.tallies,
             line=self.line if any(pool.waiting for pool in self.pools.values()) else None,
+            may_offer=self.may_offer,
         )
 
     def line(self, pool: Key) -> FrontOfLine:
@@ -195,6 +206,15 @@ class World:
         """A hold."""
         return self.holds["", hold_id(name)]
 
+    def states(self, *names: str) -> list[str]:
+        """The states of several holds."""
+        return [self.held(name).state.value for name in names]
+
+    def used(self, pool: str, account: str = "ann") -> int:
+        """What an account uses of a pool."""
+        tally = self.tallies.get(("", pool, account))
+        return 0 if tally is None else tally.used
+
 
 def _write(table: dict[Any, Any], changed: Mapping[Any, Any]) -> None:
     for key, row in changed.items():
@@ -229,6 +249,17 @@ def place(name: str, what: What, ttl: int | None = None, **more: Any) -> PlaceHo
 def consume(name: str, what: What, **more: Any) -> Consume:
     """Consume."""
     return Consume(**{"id": hold_id(name), "legs": legs_of(what), "owner": f"owner of {name}"} | more)
+
+
+def join(name: str, what: What, ttl: int = 50, offer: int = 10, **more: Any) -> JoinLine:
+    """JoinLine: waits for `ttl`, and an offer stands for `offer`."""
+    given: dict[str, Any] = {"id": hold_id(name), "legs": legs_of(what), "ttl_slots": ttl, "offer_slots": offer}
+    return JoinLine(**given | {"owner": f"owner of {name}"} | more)
+
+
+def leave(name: str, **more: Any) -> LeaveLine:
+    """LeaveLine by its owner."""
+    return LeaveLine(**{"id": hold_id(name), "owner": f"owner of {name}"} | more)
 
 
 def confirm(name: str, quantity: Any = None, **more: Any) -> ConfirmHold:
@@ -297,6 +328,7 @@ LIFE = re.compile(
     "(held|waiting( extended)*( offered)?)( extended| partly_confirmed| partly_released)*(( confirmed| released| expired)( retired)?)?"
 )
 ENDS = ("confirmed", "released", "expired", "retired")
+GRANTS = (Action.HOLD_HELD, Action.HOLD_OFFERED)
 ASIDE = (Action.HOLD_RETURNED, Action.LEG_RETURNED)
 """What may be told of a hold beside its life: units given back after they were consumed, late legs of an expired one."""
 
@@ -350,49 +382,67 @@ def check_journal(entries: list[Entry], holds: Mapping[Key, StoredHold]) -> None
             lives[key].append(entry.action.value[5:])
         for effect in entry.effects:
             pool = effect.pool.key
-            if entry.removed and effect.consumed == 0 and effect.pool.consumed:
+            gone = entry.removed and effect.pool.id == entry.subject
+            if gone and effect.consumed == 0 and effect.pool.consumed:
                 swept.add(pool)  # a window, with what was consumed there
             assert entry.slot == effect.pool.slot >= slots.get(pool, 0)
-            assert effect.pool.fence >= fences.get(pool, 0) + (entry.action is Action.HOLD_HELD)
+            assert effect.pool.fence >= fences.get(pool, 0) + (entry.action in GRANTS)
             fences[pool] = effect.pool.fence
-            slots[pool] = 0 if entry.removed else effect.pool.slot  # another pool of this id begins by the clock
+            slots[pool] = 0 if gone else effect.pool.slot  # another pool of this id begins by the clock
             if entry.hold is not None or entry.change is not None:
                 moved["held", key, effect.pool.id] += effect.held
                 moved["consumed", key, effect.pool.id] += effect.consumed
     for life in lives.values():
         assert LIFE.fullmatch(" ".join(life)), life
     for key, hold in holds.items():
-        for leg in hold.legs:
-            assert moved["held", key, leg.pool] == leg.held
-            left = leg.confirmed - leg.returned
-            assert moved["consumed", key, leg.pool] == left or (key[0], leg.pool) in swept
+        held = {pool: leg.units for pool, leg in hold.open_legs()}
+        for name in hold.pools:
+            assert moved["held", key, name] == held.get(name, 0)
+            left = sum(leg.consumed for leg in hold.legs if name in path_of(leg.pool))
+            assert moved["consumed", key, name] == left or (key[0], name) in swept
     check_no_unit_twice(entries)
 
 
 def check_no_unit_twice(entries: list[Entry]) -> None:
     """Along a pool, by the entries' own word: what came back was consumed before, by the hold or, once that was dropped, by
-    the pool."""
-    left: Counter[tuple[Key, Key]] = Counter()
-    loose: Counter[Key] = Counter()
+    the pool, under the same account."""
+    left: Counter[tuple[Key, Key]] = Counter()  # by hold and pool, those above its legs included
+    loose: Counter[tuple[Key, str | None]] = Counter()  # by pool and account
+    below: Counter[Key] = Counter()  # what is loose on the pools below one
     for entry in entries:
         hold = (entry.tenant, entry.subject)
         for effect in entry.effects:
             pool = effect.pool.key
-            if entry.removed:
-                loose.pop(pool, None)
+            if entry.removed and effect.pool.id == entry.subject:
+                loose = Counter({pair: units for pair, units in loose.items() if pair[0] != pool})
                 left = Counter({pair: units for pair, units in left.items() if pair[1] != pool})
             elif entry.action is Action.HOLD_RETIRED:
-                assert effect.loose == left.pop((hold, pool)), "loose is not what the hold had left"
-                loose[pool] += effect.loose
-            elif entry.action is Action.POOL_RETURNED:
+                loose[pool, _account(effect)] += effect.loose
+                left[hold, pool] -= effect.loose
+                for name in path_of(pool[1])[1:]:
+                    left[hold, (pool[0], name)] -= effect.loose
+                    below[pool[0], name] += effect.loose
+            elif entry.action is Action.POOL_RETURNED and effect.pool.id == entry.subject:
                 assert effect.consumed == effect.loose < 0
-                loose[pool] += effect.loose
+                loose[pool, _account(effect)] += effect.loose
+            elif entry.action is Action.POOL_RETURNED:
+                assert effect.consumed == entry.effects[0].consumed
+                assert effect.loose == 0
+                below[pool] += effect.consumed
             else:
                 assert effect.loose == 0
                 left[hold, pool] += effect.consumed
-            assert loose[pool] >= 0
-            assert left[hold, pool] >= 0
-            if not entry.removed:
-                kept = sum(units for (_, its), units in left.items() if its == pool)
-                assert effect.pool.consumed == kept + loose[pool] >= 0
-                assert effect.pool.loose == loose[pool]
+        if entry.action is Action.HOLD_RETIRED:
+            assert not any(units for (its, _), units in left.items() if its == hold), "not loose what the hold had left"
+        for effect in () if entry.removed else entry.effects:
+            pool = effect.pool.key
+            kept = [units for (_, its), units in left.items() if its == pool]
+            alone = [units for (its, _), units in loose.items() if its == pool]
+            assert min([0, below[pool], *kept, *alone]) == 0
+            assert effect.pool.consumed == sum(kept) + sum(alone) + below[pool]
+            assert effect.pool.loose == loose[pool, None]
+            assert effect.tally is None or effect.tally.loose == loose[pool, effect.tally.account]
+
+
+def _account(effect: Effect) -> str | None:
+    return None if effect.tally is None else effect.tally.account

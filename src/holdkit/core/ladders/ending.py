@@ -1,5 +1,5 @@
-"""Changes of a hold by its owner, or by force: confirm, release, return, and extend. `force` skips the check of the owner token
-and no other rung."""
+"""Changes of a hold by its owner, or by force: confirm, release, return, and extend. `force` skips the check of the owner token,
+and of the limits per account if a confirm takes more than was held; no other rung."""
 
 from __future__ import annotations
 

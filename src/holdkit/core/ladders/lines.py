@@ -52,7 +52,7 @@ def enter(view: View, command: JoinLine | PlaceHold, wait: Slot, offer_ttl: Slot
     leg = command.legs[0]
     if now + wait > MAX_SLOT:
         return Refusal(Reason.SLOT_OVERFLOW, found=now + wait)
-    if wait > view.limits.max_lifetime:
+    if max(wait, offer_ttl) > view.limits.max_lifetime:
         return Refusal(Reason.LIFETIME_EXCEEDED, found=view.limits.max_lifetime)
     pool = view.pools.get((command.tenant, leg.pool))
     if pool is None:
@@ -147,7 +147,7 @@ def _feed(view: View, key: Key, now: Slot) -> None:
         assert pool is not None
         quantity = hold.legs[0].quantity
         if quantity > pool.total or hold.due(now):
-            continue  # the total was lowered: it blocks nobody
+            continue  # its time is over, or the total was lowered below what it asks for: it blocks nobody
         if quantity > pool.available:
             skipped += 1
             if pool.line == "strict" or skipped == SKIPPED:

@@ -47,7 +47,8 @@ def _refused(
         refusal = shut_to_overage(pool, now, late=command.late_overage)
         if refusal is not None:
             return refusal
-    beyond = over_limit(view, hold.account, [(pool, asked[name]) for name, pool in pools.items()])
+    limited = [] if command.force else [(pool, asked[name]) for name, pool in pools.items()]
+    beyond = over_limit(view, hold.account, limited)
     if beyond is not None:
         return beyond
     shortfalls = tuple(
@@ -67,7 +68,7 @@ def _room(view: View, command: ConfirmHold, hold: StoredHold, pool: Pool, now: S
     """How many more units of a pool the hold may get."""
     if shut_to_overage(pool, now, late=command.late_overage) is not None or somebody_waits(view, pool):
         return 0
-    if pool.per_account is None:
+    if pool.per_account is None or command.force:
         return pool.available
     return 0 if hold.account is None else min(pool.available, room_of(view, pool, hold.account)[0])
 

@@ -18,12 +18,12 @@ def create_pool(view: View, command: CreatePool, now: Slot) -> Outcome:
     there = view.pools.get((command.tenant, command.id))
     if there is not None:
         return Done(slot=now, pool=there) if command.exist_ok else Refusal(Reason.POOL_EXISTS, command.id)
-    limit = view.limits.max_pools
-    if limit is not None and view.loaded.counts.pools + view.grown[0] >= limit:
-        return Refusal(Reason.POOL_TABLE_FULL, command.id, found=limit)
     parent = parent_of(command.id)
     if parent is not None and view.pools.get((command.tenant, parent)) is None:
         return Refusal(Reason.POOL_NOT_FOUND, parent)
+    limit = view.limits.max_pools
+    if limit is not None and view.loaded.counts.pools + view.grown[0] >= limit:
+        return Refusal(Reason.POOL_TABLE_FULL, command.id, found=limit)
     floor = view.fence_floor(command.tenant)
     pool = Pool(command.tenant, command.id, command.total, fence=floor, slot=now, on_demand=command.on_demand,
                 label=command.label, floor=floor, per_account=command.per_account, line=command.line)  # fmt: skip
@@ -99,4 +99,6 @@ def remove_idle_pools(view: View, keys: list[Key], now: Slot, *, pressed: bool =
         idle = None if pool is None else pool.idle_from(retention)
         if pool is None or idle is None or idle > max(now, pool.slot):
             continue
-        take_away(view, pool, max(now, pool.slot), Command(tenant=pool.tenant, actor="system"))
+        above = view.pools.get((pool.tenant, parent_of(pool.id) or ""))
+        slot = max(now, pool.slot, 0 if above is None else above.slot)  # its parent counts one child less
+        take_away(view, pool, slot, Command(tenant=pool.tenant, actor="system"))

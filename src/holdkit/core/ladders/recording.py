@@ -67,7 +67,7 @@ def with_child(view: View, effect: Effect, now: Slot, more: int) -> tuple[Effect
         return (effect,)
     above = view.pools.get((pool.tenant, parent))
     assert above is not None, "a pool is created below an existing one, and that is not removed before it"
-    return effect, moved(above, max(now, above.slot), children=more)
+    return effect, moved(above, now, children=more)
 
 
 def pools_of(view: View, hold: StoredHold) -> list[Pool]:
