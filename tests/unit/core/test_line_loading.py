@@ -133,7 +133,10 @@ def test_other_tenants_have_lines_of_their_own(world: World) -> None:
 
 # Enough
 
-NAMES = st.sampled_from("abcdefgh")
+NAMES = st.sampled_from("abcdefghijkl")
+HOLDERS = st.sampled_from("xxyyabcdefghijkl")
+LINES = st.lists(st.tuples(st.sampled_from("pps"), st.integers(1, 3), st.integers(5, 60)), min_size=4, max_size=10)
+"""Who waits at first: for which pool, how many units, how long."""
 POOLS = st.sampled_from(["p", "p", "s", "p//c"])
 UNITS = st.integers(1, 4)
 SPANS = st.integers(1, 30)
@@ -143,7 +146,7 @@ SPANS = st.integers(1, 30)
 def commands(draw: st.DrawFn) -> AnyCommand:
     """Whatever touches a line; no total is lowered."""
     name, units = draw(NAMES), draw(UNITS)
-    verb = draw(st.sampled_from(["join"] * 6 + ["place", "release"] * 3 + ["leave"] * 2 + OTHERS))
+    verb = draw(st.sampled_from(["join"] * 3 + ["place"] * 2 + ["release"] * 8 + ["leave"] * 4 + OTHERS))
     if verb == "join":
         return join(name, {draw(st.sampled_from(["p", "s"])): units}, draw(SPANS), draw(SPANS))
     if verb == "place":
@@ -151,52 +154,50 @@ def commands(draw: st.DrawFn) -> AnyCommand:
         pool = "p" if waits else draw(POOLS)
         return place(name, {pool: units}, draw(SPANS), **waits)
     if verb == "release":
-        return release(name, draw(st.sampled_from([None, None, 1])))
+        return release(draw(HOLDERS), draw(st.sampled_from([None, None, 1])))
     if verb == "leave":
         return leave(name)
     if verb == "confirm":
-        return confirm(name, draw(st.sampled_from([None, 1, 3])), overage=draw(st.sampled_from(["reject", "if_available", "up_to_available"])))  # fmt: skip
-    return draw(
-        st.sampled_from(
-            [
-                consume(name, {draw(POOLS): units}),
-                give_back(name),
-                give_back_loose(draw(POOLS), 1),
-                extend(name, by_slots=draw(SPANS)),
-                FeedLine(id="p"),
-                Sweep(limit=draw(st.integers(1, 5))),
-                ArchivePool(id="p"),
-                UnarchivePool(id="p"),
-            ]
-        )
-    )
+        return confirm(draw(HOLDERS), draw(st.sampled_from([None, 1, 3])), overage=draw(st.sampled_from(["reject", "if_available", "up_to_available"])))  # fmt: skip
+    others: list[AnyCommand] = [
+        consume(name, {draw(POOLS): units}),
+        give_back(name),
+        give_back_loose(draw(POOLS), 1),
+        extend(name, by_slots=draw(SPANS)),
+        FeedLine(id="p"),
+        Sweep(limit=draw(st.integers(1, 5))),
+        ArchivePool(id="p"),
+        UnarchivePool(id="p"),
+    ]
+    return draw(st.sampled_from(others))
 
 
 OTHERS = ["confirm", "confirm", "other", "other", "other"]
 BATCHES = st.lists(
-    st.tuples(st.integers(0, 12), st.lists(commands(), min_size=1, max_size=6), st.booleans()), min_size=4, max_size=14
+    st.tuples(st.integers(0, 12), st.lists(commands(), min_size=1, max_size=6), st.booleans()), min_size=1, max_size=6
 )
 
 
-def started(kind: type[World], max_offers: int) -> World:
-    world = kind(max_offers=max_offers, retention=40, retention_consumed=20)
+def started(kind: type[World], line: list[tuple[str, int, int]], max_offers: int) -> World:
+    world = kind(max_offers=max_offers, retention=20, retention_consumed=20)
     world.pool("p", 5)
     world.pool("p//c", 4)
     world.pool("s", 4, line="skip")
-    done(world.do(place("x", {"p": 4}, 60)))
-    done(world.do(place("y", {"s": 3}, 60)))
+    world.batch(place("x", {"p": 5}, 40), place("y", {"s": 4}, 40))
+    for name, (pool, units, ttl) in zip("abcdefghij", line, strict=False):
+        done(world.do(join(name, {pool: units}, ttl)))
     return world
 
 
 @thorough
-@given(BATCHES, st.sampled_from([1, 2, 250]))
+@given(LINES, BATCHES, st.sampled_from([1, 2, 250]))
 def test_a_batch_is_decided_as_with_the_whole_line(
-    program: list[tuple[int, list[AnyCommand], bool]], max_offers: int
+    line: list[tuple[str, int, int]], program: list[tuple[int, list[AnyCommand], bool]], max_offers: int
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
         for module in (lines, line_loading):
             patch.setattr(module, "SKIPPED", 2)
-        whole, front = started(World, max_offers), started(Frugal, max_offers)
+        whole, front = started(World, line, max_offers), started(Frugal, line, max_offers)
         for jump, batch, atomic in program:
             whole.slot = front.slot = whole.slot + jump
             group = Group(tuple(batch), atomic)
