@@ -34,7 +34,7 @@ def engine(engine: SqliteEngine) -> SqliteEngine:
         ("update holdkit_pools set on_demand = 1", "pools", "on_demand"),
         ("delete from holdkit_pools", "pools", "row"),
         (
-            "insert into holdkit_pools values ('', 'new', 1, 0, 0, 0, 0, 1, 0, 0, null, null, null, null, 0, 0, 0, 0, 0, 0, null, 'strict')",
+            "insert into holdkit_pools values ('', 'new', 1, 0, 0, 0, 0, 1, 0, 0, null, null, null, null, 0, 0, 0, 0, 0, 0, null, null)",
             "pools",
             "row",
         ),

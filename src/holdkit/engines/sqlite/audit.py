@@ -144,8 +144,8 @@ class Rows:
         for row in self.meter.watch(self._driver.each("audit_pools")):
             pool = pool_of(row)
             found: tuple[Difference, ...] = ()
-            if pool.over != bool(row[21]):
-                found = (Difference("pools", row_name(pool.key), "over", str(row[21]), str(int(pool.over))),)
+            if pool.over != bool(row[17]):
+                found = (Difference("pools", row_name(pool.key), "over", str(row[17]), str(int(pool.over))),)
             yield pool.key, pool, found
 
     def each_hold(self) -> Iterator[Found[Key, StoredHold]]:

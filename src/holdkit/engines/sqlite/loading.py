@@ -58,21 +58,20 @@ class Rows(Struct):
     floors: dict[str, int]
     accounts: bool = False
     """Whether any of these holds has an account."""
-    lines: bool = False
-    """Whether any of these pools has a line."""
+    special: bool = False
+    """Whether any of these pools may have a line: few have more than units."""
 
     def add(self, name: str, rows: list[Row]) -> None:
         """Add the rows of one statement."""
         if name in _POOLS:
             for row in rows:
                 self.pools[row[0], row[1]] = pool_of(row)
-                if row[21] is not None:
-                    self.first_deadlines[row[0], row[1]] = row[21]
-                if row[16]:
-                    self.lines = True
+                if row[17] is not None:
+                    self.first_deadlines[row[0], row[1]] = row[17]
+                if row[16] is not None:
+                    self.special = True
         elif name in _HOLDS:
-            for row in rows:
-                self.add_hold(hold_of(row))
+            self.add_holds(map(hold_of, rows))
         elif name in _OPERATIONS:
             for row in rows:
                 self.operations[row[0], row[1]] = operation_of(row)
@@ -82,11 +81,12 @@ class Rows(Struct):
         elif name == "load_floor":
             self.floors.update(rows)
 
-    def add_hold(self, hold: StoredHold) -> None:
-        """Add one hold."""
-        self.holds[hold.tenant, hold.id] = hold
-        if hold.account is not None:
-            self.accounts = True
+    def add_holds(self, holds: Iterable[StoredHold]) -> None:
+        """Add holds."""
+        for hold in holds:
+            self.holds[hold.tenant, hold.id] = hold
+            if hold.account is not None:
+                self.accounts = True
 
 
 _POOLS = frozenset({"load_pool", "load_pools", "load_empty_pools"})
@@ -160,7 +160,7 @@ def gather(
     if rows.first_deadlines and min(rows.first_deadlines.values()) <= horizon:
         due = yield from load_due(rows, slot, horizon, limits.max_due + 1)
     line = None
-    if rows.lines and groups is not None:
+    if rows.special and groups is not None:
         line = yield from load_lines(rows, groups, due, limits, swept)
     tallies: dict[TallyKey, Tally] = {}
     if need.tallies or rows.accounts:
@@ -190,8 +190,7 @@ def list_sweep(
     pools = sorted(idle, key=lambda row: (pool_of(row).idle_from(retention) or 0, row[0], row[1]))[:empty_pools]
     due = [hold_of(row) for row in holds]
     listed, more = portion(((hold.key, len(hold.open_legs())) for hold in due), limit, limits.max_due)
-    for hold in due[: len(listed)]:
-        rows.add_hold(hold)
+    rows.add_holds(due[: len(listed)])
     yield from load_pools_of(rows, [*listed, *retiring], limits, slot)
     rows.add("load_empty_pools", [row for row in (*pools, *waiting) if (row[0], row[1]) not in rows.pools])
     parents = {(row[0], parent) for row in pools if (parent := parent_of(row[1])) is not None}
@@ -215,8 +214,7 @@ def list_retiring(rows: Rows, limit: int, slot: Slot, limits: Limits, pressed: b
     # for room, as many as there must be: those that the batch names are left out yet
     max_legs = MAX_SLOT if pressed else limits.max_due
     listed, more = portion(((hold.key, len(hold.pools)) for hold in holds), limit, max_legs)
-    for hold in holds[: len(listed)]:
-        rows.add_hold(hold)
+    rows.add_holds(holds[: len(listed)])
     return listed, more
 
 
@@ -270,10 +268,12 @@ def load_holds(rows: Rows, keys: set[Key]) -> Script[None]:
 
 def load_lines(
     rows: Rows, groups: Sequence[Group], due: dict[Key, list[DueLeg]], limits: Limits, swept: SweepList
-) -> Script[LoadLine]:
-    """The front of the lines at the loaded pools, and the holds that wait there."""
+) -> Script[LoadLine | None]:
+    """The front of the lines at the loaded pools, and the holds that wait there; None if nobody waits."""
     ending = [rows.holds[key] for key in swept.holds]
     wanted = lines_to_load(groups, rows.pools, rows.holds, due, limits, ending)
+    if not wanted:
+        return None
     answers = yield tuple(Statement("load_line", (*key, load.most, load.limit + 1)) for key, load in wanted.items())
     fronts: dict[Key, FrontOfLine] = {}
     for (key, load), answer in zip(wanted.items(), answers, strict=True):

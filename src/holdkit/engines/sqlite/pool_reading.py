@@ -91,9 +91,9 @@ def _seen(at: At, rows: list[Row]) -> list[Pool]:
 
 
 def _due(row: Row) -> DueOnPool:
-    if not row[21] and not row[16]:
+    if not row[17] and row[19] is None:
         return NOTHING_ON_POOL
-    return DueOnPool(row[21] or 0, row[22] or 0, bool(row[23]))
+    return DueOnPool(row[17] or 0, row[18] or 0, bool(row[19]))
 
 
 def next_deadline(at: At, query: NextDeadline) -> Slot | None:

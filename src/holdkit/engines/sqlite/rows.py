@@ -11,17 +11,19 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
+from msgspec import structs
 
 from ...core.audit_rows import LegKey
 from ...core.codec import decode_outcome, encode_outcome
 from ...core.entries import Entry
 from ...core.ladders.retiring import keeping
-from ...core.model import HeldLeg, Pool, Record, State, StoredHold
+from ...core.model import HeldLeg, Line, Pool, Record, State, StoredHold
 from ...core.outcomes import Operation
 from ...core.outstanding import Level, OpenLeg, Tally, TallyKey
 from .driver import Row
 
 _legs: Final = msgspec.json.Decoder(tuple[HeldLeg, ...])
+_special: Final = msgspec.json.Decoder(tuple[int, int, int, int | None, Line])
 _levels: Final = msgspec.json.Decoder(tuple[Level, ...])
 _encode: Final = msgspec.json.Encoder().encode
 _STATES: Final = {state.value: state for state in State}
@@ -36,9 +38,16 @@ def keys_json(ids: Sequence[Any]) -> str:
 
 def pool_of(row: Row) -> Pool:
     """tenant, id, total, held, consumed, fence, slot, version, on_demand, label, closes, holder, entity, archived,
-    loose, floor, waiting, last_number, children, per_account, line."""
-    return Pool(row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7], bool(row[8]), row[9], row[10], row[11],
-                row[12], bool(row[13]), row[14], row[15], row[16], row[17], row[18], row[19], row[20])  # fmt: skip
+    loose, floor; then, as JSON, what few pools have: waiting, last_number, children, per_account, line. In one column, which is null as
+    a rule: five more would make every batch pay for them."""
+    pool = Pool(row[0], row[1], row[2], row[3], row[4], row[5], row[6], row[7], bool(row[8]), row[9], row[10], row[11],
+                row[12], bool(row[13]), row[14], row[15])  # fmt: skip
+    if row[16] is None:
+        return pool
+    waiting, last_number, children, per_account, line = _special.decode(row[16])
+    return structs.replace(
+        pool, waiting=waiting, last_number=last_number, children=children, per_account=per_account, line=line
+    )
 
 
 def pool_row(pool: Pool) -> Row:
@@ -57,7 +66,8 @@ def labelled_pool_row(pool: Pool) -> Row:
 def new_pool_row(pool: Pool) -> Row:
     """For `insert_pools`."""
     return (*pool_row(pool), pool.label, pool.closes, pool.holder, pool.entity, 1 if pool.archived else 0,
-            pool.floor, pool.waiting, pool.last_number, pool.children, pool.per_account, pool.line)  # fmt: skip
+            pool.floor, pool.waiting, pool.last_number, pool.children, pool.per_account,
+            None if pool.line == "strict" else pool.line)  # fmt: skip
 
 
 def pool_terms_row(pool: Pool) -> Row:

@@ -132,11 +132,10 @@ def _holds(view: View) -> list[Statement]:
     before = view.loaded.holds
     for key, hold in view.holds.changed.items():
         if hold is not None:
-            was = before.get(key)
-            if _plain(hold) and (was is None or _plain(was)):
-                _hold(writes, was, hold)
+            if hold.account is None and hold.number is None and not hold.above:
+                _hold(writes, before.get(key), hold)
             else:
-                _whole_hold(writes, was, hold)
+                _whole_hold(writes, before.get(key), hold)
         elif key in before:
             writes.gone.append(key)
     named = zip(
@@ -158,13 +157,8 @@ def _holds(view: View) -> list[Statement]:
     return [Statement(name, rows, many=True) for name, rows in named if rows]
 
 
-def _plain(hold: StoredHold) -> bool:
-    """Whether the hold has no account, never waited, and has its units on the pools of its legs only: the usual case."""
-    return hold.account is None and hold.number is None and not hold.above
-
-
 def _whole_hold(writes: HoldWrites, before: StoredHold | None, after: StoredHold) -> None:
-    """Any other hold, and its outstanding legs."""
+    """A hold that has an account, or a number in a line, or units on pools above those of its legs; and its outstanding legs."""
     key, deadline = after.key, after.leg_deadline
     stored = {} if before is None else {(pool, before.leg_deadline): leg for pool, leg in before.open_legs()}
     for pool, leg in after.open_legs():
@@ -181,7 +175,7 @@ def _whole_hold(writes: HoldWrites, before: StoredHold | None, after: StoredHold
 
 
 def _hold(writes: HoldWrites, before: StoredHold | None, after: StoredHold) -> None:
-    """One plain hold and its outstanding legs."""
+    """Any other hold and its outstanding legs. (If one before it had the same id, that has nothing outstanding.)"""
     tenant, hold_id, deadline = after.tenant, after.id, after.leg_deadline
     is_open = 0
     if before is None:

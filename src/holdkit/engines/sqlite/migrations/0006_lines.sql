@@ -4,7 +4,7 @@ alter table holdkit_pools add column waiting integer not null default 0 check (w
 alter table holdkit_pools add column last_number integer not null default 0;                     -- of the last hold that joined it
 alter table holdkit_pools add column children integer not null default 0 check (children >= 0);  -- pools directly below it
 alter table holdkit_pools add column per_account integer;                                        -- the limit of each account
-alter table holdkit_pools add column line text not null default 'strict';
+alter table holdkit_pools add column line text check (line = 'skip');                            -- null: strict
 
 create index holdkit_pools_waiting on holdkit_pools (tenant, id) where waiting > 0;
 -- a pool with children is not swept away, so it must not be among the first that a sweep finds

@@ -8,9 +8,11 @@ select (select max(seq) from holdkit_journal),
        (select version from holdkit_records where tenant = '' and kind = '~limits' and id = 'limits')
 
 -- name: load_pool
--- one pool; its earliest deadline says whether due legs must be asked for at all
+-- one pool; what few pools have is in one column; its earliest deadline says whether due legs must be asked for at all
 select tenant, id, total, held, consumed, fence, slot, version, on_demand, label, closes, holder, entity, archived,
-       loose, floor, waiting, last_number, children, per_account, line,
+       loose, floor,
+       case when last_number or children or per_account is not null or line is not null
+            then json_array(waiting, last_number, children, per_account, coalesce(line, 'strict')) end,
        case when held or waiting
             then (select min(l.deadline) from holdkit_legs l where l.tenant = p.tenant and l.pool = p.id) end
 from holdkit_pools p
@@ -19,7 +21,9 @@ where tenant = ? and id = ?
 -- name: load_pools
 -- the same for many: one statement, whatever their number
 select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand, p.label, p.closes, p.holder,
-       p.entity, p.archived, p.loose, p.floor, p.waiting, p.last_number, p.children, p.per_account, p.line,
+       p.entity, p.archived, p.loose, p.floor,
+       case when p.last_number or p.children or p.per_account is not null or p.line is not null
+            then json_array(p.waiting, p.last_number, p.children, p.per_account, coalesce(p.line, 'strict')) end,
        case when p.held or p.waiting
             then (select min(l.deadline) from holdkit_legs l where l.tenant = p.tenant and l.pool = p.id) end
 from json_each(?2) k cross join holdkit_pools p on p.tenant = ?1 and p.id = k.value
@@ -78,7 +82,10 @@ from json_each(?2) k cross join holdkit_tallies t on t.tenant = ?1 and t.pool = 
 -- pools whose line could be fed: whoever is in front of it and not due (of some lines, one of the first so many) asks for no more
 -- than is available. The others would fill the list of every sweep
 select tenant, id, total, held, consumed, fence, slot, version, on_demand, label, closes, holder, entity, archived,
-       loose, floor, waiting, last_number, children, per_account, line, null
+       loose, floor,
+       case when last_number or children or per_account is not null or line is not null
+            then json_array(waiting, last_number, children, per_account, coalesce(line, 'strict')) end,
+       null
 from holdkit_pools p
 where waiting > 0 and not archived and total > held + consumed
   and total - held - consumed >=
@@ -117,7 +124,10 @@ limit ?
 -- name: load_empty_pools
 -- on-demand pools that are empty, straight off holdkit_pools_empty
 select tenant, id, total, held, consumed, fence, slot, version, on_demand, label, closes, holder, entity, archived,
-       loose, floor, waiting, last_number, children, per_account, line, null
+       loose, floor,
+       case when last_number or children or per_account is not null or line is not null
+            then json_array(waiting, last_number, children, per_account, coalesce(line, 'strict')) end,
+       null
 from holdkit_pools
 where on_demand and held = 0 and consumed = 0 and label is null and closes is null and not archived and children = 0
 order by tenant, id
@@ -126,7 +136,10 @@ limit ?
 -- name: load_rested_pools
 -- labelled ones that have been empty since a slot or longer, straight off holdkit_pools_resting
 select tenant, id, total, held, consumed, fence, slot, version, on_demand, label, closes, holder, entity, archived,
-       loose, floor, waiting, last_number, children, per_account, line, null
+       loose, floor,
+       case when last_number or children or per_account is not null or line is not null
+            then json_array(waiting, last_number, children, per_account, coalesce(line, 'strict')) end,
+       null
 from holdkit_pools
 where label is not null and closes is null and on_demand and held = 0 and consumed = 0 and not archived and slot <= ?
 order by slot, tenant, id
@@ -135,7 +148,10 @@ limit ?
 -- name: load_closed_pools
 -- those whose window is over, straight off holdkit_pools_closing
 select tenant, id, total, held, consumed, fence, slot, version, on_demand, label, closes, holder, entity, archived,
-       loose, floor, waiting, last_number, children, per_account, line, null
+       loose, floor,
+       case when last_number or children or per_account is not null or line is not null
+            then json_array(waiting, last_number, children, per_account, coalesce(line, 'strict')) end,
+       null
 from holdkit_pools
 where closes is not null and not archived and closes <= ? and held = 0
 order by closes, tenant, id

@@ -3,7 +3,9 @@
 -- name: read_pool
 -- one pool, how many of its units and of its waiters are due, and whether anybody waits whom it could serve
 select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand, p.label, p.closes, p.holder,
-       p.entity, p.archived, p.loose, p.floor, p.waiting, p.last_number, p.children, p.per_account, p.line,
+       p.entity, p.archived, p.loose, p.floor,
+       case when p.last_number or p.children or p.per_account is not null or p.line is not null
+            then json_array(p.waiting, p.last_number, p.children, p.per_account, coalesce(p.line, 'strict')) end,
        case when p.held then (select sum(l.units) from holdkit_legs l
                               where l.tenant = p.tenant and l.pool = p.id and l.deadline <= max(p.slot, ?3)) end,
        case when p.waiting then (select sum(l.number > 0) from holdkit_legs l
@@ -17,7 +19,9 @@ where p.tenant = ?1 and p.id = ?2
 -- name: read_pools
 -- a page of pools, by id; reserved ones only if the prefix asks for them. One bound at each end: of two, SQLite seeks by one
 select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand, p.label, p.closes, p.holder,
-       p.entity, p.archived, p.loose, p.floor, p.waiting, p.last_number, p.children, p.per_account, p.line,
+       p.entity, p.archived, p.loose, p.floor,
+       case when p.last_number or p.children or p.per_account is not null or p.line is not null
+            then json_array(p.waiting, p.last_number, p.children, p.per_account, coalesce(p.line, 'strict')) end,
        case when p.held then (select sum(l.units) from holdkit_legs l
                               where l.tenant = p.tenant and l.pool = p.id and l.deadline <= max(p.slot, :now)) end,
        case when p.waiting then (select sum(l.number > 0) from holdkit_legs l
@@ -44,7 +48,9 @@ limit ?2
 -- name: read_pools_by_id
 -- the same for these pools of one tenant
 select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand, p.label, p.closes, p.holder,
-       p.entity, p.archived, p.loose, p.floor, p.waiting, p.last_number, p.children, p.per_account, p.line,
+       p.entity, p.archived, p.loose, p.floor,
+       case when p.last_number or p.children or p.per_account is not null or p.line is not null
+            then json_array(p.waiting, p.last_number, p.children, p.per_account, coalesce(p.line, 'strict')) end,
        case when p.held then (select sum(l.units) from holdkit_legs l
                               where l.tenant = p.tenant and l.pool = p.id and l.deadline <= max(p.slot, ?3)) end,
        case when p.waiting then (select sum(l.number > 0) from holdkit_legs l
@@ -68,7 +74,9 @@ where not p.archived
 -- name: read_pools_of_entity
 -- a page of the pools that were linked to an entity, straight off holdkit_pools_entity
 select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand, p.label, p.closes, p.holder,
-       p.entity, p.archived, p.loose, p.floor, p.waiting, p.last_number, p.children, p.per_account, p.line,
+       p.entity, p.archived, p.loose, p.floor,
+       case when p.last_number or p.children or p.per_account is not null or p.line is not null
+            then json_array(p.waiting, p.last_number, p.children, p.per_account, coalesce(p.line, 'strict')) end,
        case when p.held then (select sum(l.units) from holdkit_legs l
                               where l.tenant = p.tenant and l.pool = p.id and l.deadline <= max(p.slot, :now)) end,
        case when p.waiting then (select sum(l.number > 0) from holdkit_legs l
