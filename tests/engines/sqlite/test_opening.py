@@ -285,6 +285,9 @@ def places(sql: str) -> int:
     return max(numbered) if numbered else sql.count("?")
 
 
+LINE = "SEARCH {} USING COVERING INDEX holdkit_legs_line (tenant=? AND pool=? AND {})"
+
+
 @pytest.mark.parametrize(
     ("name", "index"),
     [
@@ -302,6 +305,15 @@ def places(sql: str) -> int:
             "SEARCH holdkit_journal USING INDEX holdkit_journal_subject (tenant=? AND subject=? AND rowid>?)",
         ),
         ("read_pool", "SEARCH l USING PRIMARY KEY (tenant=? AND pool=? AND deadline<?)"),
+        ("read_pool", LINE.format("l", "number>?")),
+        ("load_line", LINE.format("holdkit_legs", "number>?")),
+        ("load_tallies", "SEARCH t USING PRIMARY KEY (tenant=? AND pool=? AND account=?)"),
+        ("load_waiting_pools", "SCAN p USING INDEX holdkit_pools_waiting"),
+        ("load_waiting_pools", LINE.format("l", "number>?")),
+        ("count_ahead", LINE.format("holdkit_legs", "number>? AND number<?")),
+        ("next_deadline", "SEARCH holdkit_legs USING PRIMARY KEY (tenant=? AND pool=?)"),
+        ("read_usage", "SEARCH t USING INDEX holdkit_tallies_account (tenant=? AND account=? AND pool>?)"),
+        ("read_usage", "SEARCH l USING PRIMARY KEY (tenant=? AND pool=? AND deadline<?)"),
         ("read_pools", "SEARCH p USING PRIMARY KEY (tenant=? AND id>? AND id<?)"),
         ("read_pools_of_entity", "SEARCH p USING INDEX holdkit_pools_entity (tenant=? AND entity=? AND id>? AND id<?)"),
     ],

@@ -11,7 +11,9 @@ from threading import Event, Semaphore, Thread
 
 import pytest
 
+from holdkit.core.entries import Action
 from holdkit.core.model import SECOND, Limits
+from holdkit.core.reading import ReadJournal, entry_of
 from holdkit.engines.sqlite import checkpointing, open_engine
 from holdkit.engines.sqlite.fair_write_lock import FairWriteLock
 from holdkit.errors import Overloaded
@@ -65,6 +67,31 @@ def test_racing_processes_admit_exactly_what_there_is(open_one: Open, start: Sta
     granted = [int(hear(worker)) for worker in workers]
     assert sum(granted) == 50
     assert pool(engine).held == 50
+    consistent(engine)
+
+
+def test_processes_that_wait_in_one_line_lose_no_place_and_share_no_unit(open_one: Open, start: Start) -> None:
+    engine = open_one()
+    done(engine, create(total=2))
+    workers = [start("line", 20) for _ in range(3)]
+    for worker in workers:
+        tell(worker)
+    numbers = [[int(number) for number in hear(worker).split()] for worker in workers]
+    assert all(mine == sorted(mine) for mine in numbers)
+    assert sorted(number for mine in numbers for number in mine) == list(range(1, 61))
+    held, served, most = 0, list[int](), 0
+    joined: dict[str, int] = {}
+    for row in engine.read(ReadJournal(None, limit=10_000)):
+        entry = entry_of(row)
+        held += entry.effects[0].held
+        most = max(most, held)
+        if entry.hold is not None:
+            joined[entry.subject] = entry.hold.number or 0
+        if entry.action is Action.HOLD_OFFERED:
+            served.append(joined[entry.subject])
+    assert served == list(range(1, 61)), "in the order of the line, each once"
+    assert (held, most) == (0, 2)
+    assert (pool(engine).waiting, pool(engine).available) == (0, 2)
     consistent(engine)
 
 

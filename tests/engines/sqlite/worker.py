@@ -3,6 +3,8 @@
 python worker.py FILE hold COUNT      places COUNT holds of one unit, one batch each, and prints how many were granted
 python worker.py FILE until [ENOUGH]  places holds until a line arrives on standard input; says when it has so many, and
                                       in the end how many
+python worker.py FILE line ROUNDS     joins the line of gpu, waits until it is offered a unit, releases it, so often; prints in the end
+                                      the numbers that it had
 python worker.py FILE lock            takes the fair write lock, says so, keeps it until a line arrives
 """
 
@@ -12,9 +14,10 @@ import os
 import sys
 from threading import Thread
 
-from holdkit.core.commands import Group, PlaceHold
-from holdkit.core.model import Leg
+from holdkit.core.commands import Group, JoinLine, PlaceHold, ReleaseHold
+from holdkit.core.model import Leg, State
 from holdkit.core.outcomes import Done
+from holdkit.core.reading import FindHold
 from holdkit.engines.sqlite import SqliteEngine, open_engine
 from holdkit.engines.sqlite.fair_write_lock import FairWriteLock
 
@@ -22,6 +25,24 @@ from holdkit.engines.sqlite.fair_write_lock import FairWriteLock
 def place(engine: SqliteEngine) -> bool:
     command = PlaceHold(legs=(Leg("gpu"),), ttl_slots=10**9, id=os.urandom(16).hex(), owner="me")
     return isinstance(engine.apply([Group((command,))]).outcomes[0][0], Done)
+
+
+def take_turns(engine: SqliteEngine, rounds: int) -> list[int]:
+    """Wait in line, take what is offered and give it back, so often."""
+    numbers = []
+    for _ in range(rounds):
+        id = os.urandom(16).hex()
+        joined = JoinLine(legs=(Leg("gpu"),), ttl_slots=10**9, offer_slots=10**9, id=id, owner="me")
+        answer = engine.apply([Group((joined,))]).outcomes[0][0]
+        assert isinstance(answer, Done), answer
+        hold = answer.hold
+        while hold is None or hold.state is State.WAITING:
+            hold = engine.read(FindHold(("", id)))
+        assert hold.state is State.HELD, hold
+        assert hold.number is not None
+        numbers.append(hold.number)
+        engine.apply([Group((ReleaseHold(id=id, owner="me"),))])
+    return numbers
 
 
 def say(word: object) -> None:
@@ -40,7 +61,9 @@ def main(path: str, what: str, count: int = 0) -> None:
     engine = open_engine(path)
     say("ready")
     sys.stdin.readline()
-    if what == "hold":
+    if what == "line":
+        say(" ".join(map(str, take_turns(engine, count))))
+    elif what == "hold":
         say(sum(place(engine) for _ in range(count)))
     else:
         told: list[str] = []
