@@ -64,6 +64,16 @@ class LoadedRows(Struct):
         version = max(one or 0 for one in versions)
         return (min(slots), max(slots)), _highest(floors), any(waiting), version, any(synchronous), due
 
+    @property
+    def has_lines(self) -> bool:
+        """Whether anybody waits at a pool."""
+        return any(pool.waiting for pool in self.pools.values())
+
+    @property
+    def has_accounts(self) -> bool:
+        """Whether a hold has an account."""
+        return any(hold.account is not None for hold in self.holds.values())
+
     def take_tallies(self, answers: Iterable[list[Row]]) -> None:
         """Take in what accounts use."""
         for rows in answers:

@@ -14,7 +14,7 @@ from operator import itemgetter
 from msgspec import Struct
 
 from ...core.commands import Group
-from ...core.decide import SweepList
+from ...core.decide import NOTHING_DUE, SweepList
 from ...core.ladders.finding import prunable
 from ...core.lanes import lane_of_hold, lane_of_pool
 from ...core.line_loading import lines_to_load
@@ -27,7 +27,7 @@ from .database import BatchOptions, Database
 from .driver import BEGIN, Script, Statement
 from .loaded_rows import LoadedRows
 from .rows import hold_keys, operation_keys, pool_keys, record_keys, tally_keys
-from .sweeping import SweepCandidates, locked_candidates
+from .sweeping import NO_CANDIDATES, SweepCandidates, locked_candidates
 
 
 class SeveralLanes(Exception):
@@ -67,9 +67,10 @@ def load_batch(
     begun: bool = False,
 ) -> Script[LoadedBatch]:
     """Begin the transaction, unless it has begun; lock and load everything that `need` names. `groups` are those to be decided; None:
-    nothing is decided, so no line is loaded."""
+    nothing is decided, so neither lines nor the tallies of these holds are loaded."""
     rows = LoadedRows({}, {}, {}, {}, {}, {})
-    named, created = sorted(need.pools | candidates.named), sorted(need.created)
+    named = sorted(need.pools if candidates is NO_CANDIDATES else need.pools | candidates.named)
+    created = sorted(need.created)
     standing = sorted({*need.standing, *candidates.holds, *candidates.retiring})
     holds = standing if options.assume_new else sorted({*need.holds, *standing})
     records = sorted(need.records)
@@ -100,8 +101,11 @@ def load_batch(
     unnumbered = unnumbered or bool(due) or options.several_lanes
     counts = (yield from _count(options)) if options.bounded or (records and need.changes_limits) else Counts()
     rows.drop_pools(locked)
-    swept = locked_candidates(candidates, rows.holds, rows.pools, locked, options)
-    line = None if groups is None else (yield from _load_lines(rows, groups, due, swept, locked, options))
+    swept = NOTHING_DUE
+    if candidates is not NO_CANDIDATES:
+        swept = locked_candidates(candidates, rows.holds, rows.pools, locked, options)
+    lines = groups if rows.has_lines or rows.has_accounts else None
+    line = None if lines is None else (yield from _load_lines(rows, lines, due, swept, locked, options))
     loaded = Loaded(slot, 1, rows.pools, rows.holds, rows.operations, rows.records, defaultdict(list, due).__getitem__, horizon,
                     options.limits, floors, counts, rows.tallies, line, not options.in_caller_transaction)  # fmt: skip
     return LoadedBatch(loaded, swept, due, found, rows.stamps, locked, version, synchronous, unnumbered)

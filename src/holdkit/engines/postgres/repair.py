@@ -33,7 +33,7 @@ from .rows import (
     NEW_HOLD_COLUMNS,
     NEW_POOL_COLUMNS,
     columns,
-    leg_row,
+    leg_values,
     new_hold_row,
     new_pool_row,
     record_row,
@@ -83,7 +83,9 @@ def repair_statements(repaired: RepairedRows, limits: Limits, lanes: int, stamp:
     """Every row that differs is deleted, and inserted as it should be. The lane heads come last, as everywhere."""
     pools = [new_pool_row(pool, lanes) for pool in repaired.pools.values() if pool is not None]
     holds = [new_hold_row(hold, lanes) for hold in repaired.holds.values() if hold is not None]
-    legs = [leg_row((lane_of_pool(key[:2], lanes), *key), leg) for key, leg in repaired.legs.items() if leg is not None]
+    legs = [
+        (lane_of_pool(key[:2], lanes), *key, *leg_values(leg)) for key, leg in repaired.legs.items() if leg is not None
+    ]
     tallies = [tally_row(key, tally, lanes) for key, tally in repaired.tallies.items() if tally is not None]
     records = [record_row(record, lanes) for record in repaired.records.values() if record is not None]
     floors = [(lane, *row) for lane in range(lanes) for row in sorted(repaired.fence_floors.items()) if row[1]]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
-from ...core.decide import NOTHING_DUE, SweepList
+from ...core.decide import SweepList
 from ...core.ladders.lines import SKIPPED
 from ...core.ladders.retiring import Keeping, kept_for
 from ...core.model import MAX_SLOT, SECOND, Key, RecordKey, Slot
@@ -124,8 +124,6 @@ def locked_candidates(
 ) -> SweepList:
     """The candidates that could be locked. A pool that another transaction has locked waits for a later sweep, and so does a hold
     that it counts."""
-    if candidates is NO_CANDIDATES:
-        return NOTHING_DUE
     due = [
         key for key, its in candidates.holds.items() if key in holds and all((key[0], pool) in pools for pool in its)
     ]

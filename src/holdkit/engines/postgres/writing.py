@@ -25,7 +25,6 @@ from .rows import (
     PLAIN_POOL_COLUMNS,
     changed_hold_row,
     columns,
-    leg_row,
     leg_rows,
     new_hold_row,
     new_pool_row,
@@ -186,7 +185,7 @@ class HoldWrites(NamedTuple):
     def statements(self, lanes: int, strict: bool) -> list[Statement]:
         """One for each kind of change."""
         inserted = self.inserted + [new_hold_row(hold, lanes) for hold in self.placed]
-        legs = self.legs_inserted + [leg_row(*leg) for hold in self.placed for leg in leg_rows(hold, lanes).items()]
+        legs = self.legs_inserted + [(*key, *leg) for hold in self.placed for key, leg in leg_rows(hold, lanes).items()]
         return [
             *_checked("delete_holds", self.deleted, 4, strict),
             *_checked("insert_holds", inserted, NEW_HOLD_COLUMNS, strict),
@@ -217,7 +216,7 @@ def _holds(view: View, lanes: int) -> HoldWrites:
                 holds.placed.append(hold)
             else:
                 holds.inserted.append(new_hold_row(hold, lanes))
-                holds.legs_inserted.extend(leg_row(*leg) for leg in leg_rows(hold, lanes).items())
+                holds.legs_inserted.extend((*key, *leg) for key, leg in leg_rows(hold, lanes).items())
             continue
         if not was.same_life(hold):
             holds.deleted.append((lane_of_hold(was.id, lanes), was.tenant, was.id, was.version))
@@ -226,7 +225,7 @@ def _holds(view: View, lanes: int) -> HoldWrites:
             holds.updated.append(changed_hold_row(hold, was.version, lanes))
         stored, now = leg_rows(was, lanes), leg_rows(hold, lanes)
         holds.legs_deleted.extend(key for key, leg in stored.items() if now.get(key) != leg)
-        holds.legs_inserted.extend(leg_row(key, leg) for key, leg in now.items() if stored.get(key) != leg)
+        holds.legs_inserted.extend((*key, *leg) for key, leg in now.items() if stored.get(key) != leg)
     return holds
 
 
