@@ -69,8 +69,8 @@ def load_batch(
     """Begin the transaction, unless it has begun; lock and load everything that `need` names. `groups` are those to be decided; None:
     nothing is decided, so neither lines nor the tallies of these holds are loaded."""
     rows = LoadedRows({}, {}, {}, {}, {}, {})
-    named = sorted(need.pools if candidates is NO_CANDIDATES else need.pools | candidates.named)
-    created = sorted(need.created)
+    sweeping = candidates is not NO_CANDIDATES
+    named = sorted(need.pools | candidates.named if sweeping else need.pools)
     standing = sorted({*need.standing, *candidates.holds, *candidates.retiring})
     holds = standing if options.assume_new else sorted({*need.holds, *standing})
     records = sorted(need.records)
@@ -79,7 +79,7 @@ def load_batch(
     if options.several_lanes and standing:
         named = sorted({*named, *(yield from _pools_of(standing, begin, options))})
         begin, standing = [], []
-    first = _first_statements(named, created, holds, standing, records, operations, need.tallies, options)
+    first = _first_statements(named, sorted(need.created), holds, standing, records, operations, need.tallies, options)
     answers = (yield (*begin, *first))[len(begin) :]
     seen, floors, unnumbered, version, synchronous, found = rows.take(
         answers, bool(records), bool(holds), bool(operations), bool(need.tallies)
@@ -101,11 +101,9 @@ def load_batch(
     unnumbered = unnumbered or bool(due) or options.several_lanes
     counts = (yield from _count(options)) if options.bounded or (records and need.changes_limits) else Counts()
     rows.drop_pools(locked)
-    swept = NOTHING_DUE
-    if candidates is not NO_CANDIDATES:
-        swept = locked_candidates(candidates, rows.holds, rows.pools, locked, options)
-    lines = groups if rows.has_lines or rows.has_accounts else None
-    line = None if lines is None else (yield from _load_lines(rows, lines, due, swept, locked, options))
+    swept = locked_candidates(candidates, rows.holds, rows.pools, locked, options) if sweeping else NOTHING_DUE
+    special = groups is not None and (rows.has_lines or rows.has_accounts)
+    line = (yield from _load_lines(rows, groups or (), due, swept, locked, options)) if special else None
     loaded = Loaded(slot, 1, rows.pools, rows.holds, rows.operations, rows.records, defaultdict(list, due).__getitem__, horizon,
                     options.limits, floors, counts, rows.tallies, line, not options.in_caller_transaction)  # fmt: skip
     return LoadedBatch(loaded, swept, due, found, rows.stamps, locked, version, synchronous, unnumbered)

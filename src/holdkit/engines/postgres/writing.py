@@ -54,8 +54,7 @@ def write_back(
     if view.tallies.changed:
         statements += _tallies(view, options.lanes, strict)
     if view.operations.changed:
-        rows = sorted(operation_row(row, options.lanes) for row in view.operations.changed.values() if row is not None)
-        statements.append(("put_operations", (*columns(rows, 7), view.loaded.slot, len(rows), strict)))
+        statements += _operations(view, options.lanes, strict)
     if view.records.changed:
         statements += _records(view, options.lanes, strict)
     journal = journal_rows(view.entries, options.lanes)
@@ -255,6 +254,17 @@ def _tallies(view: View, lanes: int, strict: bool) -> list[Statement]:
         *_checked("insert_tallies", inserted, 6, strict),
         *_checked("update_tallies", updated, 8, strict),
     ]
+
+
+def _operations(view: View, lanes: int, strict: bool) -> list[Statement]:
+    """New answers; and, apart from them, those that replace an answer which still counts."""
+    slot, new, replaced = view.loaded.slot, list[Row](), list[Row]()
+    for key, operation in view.operations.changed.items():
+        assert operation is not None, "the core never removes an operation"
+        before = view.loaded.operations.get(key)
+        (new if before is None or before.until <= slot else replaced).append(operation_row(operation, lanes))
+    statements = _checked("put_operations", sorted(new), 7, strict, slot)
+    return statements + _checked("replace_operations", sorted(replaced), 7, strict)
 
 
 def _records(view: View, lanes: int, strict: bool) -> list[Statement]:

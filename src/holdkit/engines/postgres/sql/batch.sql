@@ -487,6 +487,18 @@ with put as (
 )
 select 1 / (count(*) = $9::int or not $10::bool)::int, count(*) from put
 
+-- name: replace_operations
+-- Another answer to the same request, whose caller has stopped waiting.
+with changed as (
+    update holdkit.operations o
+    set outcome = k.outcome, crc = k.crc
+    from unnest($1::int[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::text[], $7::int[])
+         k(lane, tenant, id, fingerprint, until, outcome, crc)
+    where o.lane = k.lane and o.tenant = k.tenant and o.id = k.id and o.fingerprint = k.fingerprint and o.until = k.until
+    returning 1
+)
+select 1 / (count(*) = $8::int or not $9::bool)::int, count(*) from changed
+
 -- name: insert_records
 -- A record was created.
 with born as (
