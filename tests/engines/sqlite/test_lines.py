@@ -267,11 +267,13 @@ def test_offers_are_bounded_and_the_rest_is_reported(open_one: Open) -> None:
 
 
 def test_those_behind_the_loaded_front_are_not_overtaken(engine: SqliteEngine) -> None:
-    done(engine, create(total=3))
+    """A total is lowered under all who were loaded: whoever is behind them could be served, and is loaded by the next batch."""
+    done(engine, create(total=4))
     done(engine, place(("gpu", 2)))
-    first, second, _ = [placed(engine, join(quantity=2)) for _ in range(3)]
-    applied = engine.apply(groups(release(first.id), release(second.id), place()))
-    assert (len(applied.outcomes[2]), applied.put_off, applied.unfed) == (0, frozenset({2}), (("", "gpu"),))
+    for quantity in (4, 4, 4, 3):
+        placed(engine, join(quantity=quantity))
+    applied = engine.apply(groups(ResizePool(id="gpu", total=3), place()))
+    assert (applied.outcomes[1], applied.put_off, applied.unfed) == ([], frozenset({1}), (("", "gpu"),))
     assert refused(engine, place()).reason is Reason.LINE_AHEAD
     consistent(engine)
 
