@@ -11,18 +11,36 @@ from holdkit.core.commands import (
     AnyCommand,
     ArchivePool,
     CreatePool,
+    FeedLine,
     Group,
+    LimitPool,
     PutRecord,
     RemovePool,
     ResizePool,
     Sweep,
     UnarchivePool,
 )
-from holdkit.core.model import Leg
-from tests.unit.core.world import confirm, consume, expire, extend, give_back, give_back_loose, place, release
+from holdkit.core.model import Leg, Line
+from tests.unit.core.world import (
+    confirm,
+    consume,
+    expire,
+    extend,
+    give_back,
+    give_back_loose,
+    join,
+    leave,
+    place,
+    release,
+)
 
 NAMES = st.sampled_from("abcde")
-POOLS = st.sampled_from(["p", "q", "~k", "~l", "~w"])
+POOLS = st.sampled_from(["p", "p", "q", "q//a", "q//a", "q//d", "~k", "~l", "~w"])
+OWN_POOLS = st.sampled_from(["p", "p", "q", "q", "q//a", "q//b"])
+LINES: list[Line] = ["strict", "skip"]
+ACCOUNTS: st.SearchStrategy[dict[str, Any]] = st.sampled_from(
+    [{}, {}, {"account": "ann"}, {"account": "bob"}, {"account": "ann", "force": True}]
+)
 UNITS = st.integers(1, 4)
 SPANS = st.integers(1, 40)
 CONTEXT = st.fixed_dictionaries(
@@ -45,7 +63,7 @@ AMOUNTS = st.one_of(
 def legs(draw: st.DrawFn) -> tuple[Leg, ...]:
     """One to three legs; those on reserved pools bring them along."""
     names = draw(st.lists(POOLS, min_size=1, max_size=3, unique=True))
-    return tuple(draw(brought(name)) if name.startswith("~") else Leg(name, draw(UNITS)) for name in names)
+    return tuple(draw(brought(name)) if name[0] == "~" or name == "q//d" else Leg(name, draw(UNITS)) for name in names)
 
 
 @st.composite
@@ -54,7 +72,7 @@ def brought(draw: st.DrawFn, name: str) -> Leg:
     opens = draw(st.sampled_from([0, 0, 0, 40, 90])) if name == "~w" else None
     closes = None if opens is None else opens + 60
     leg = Leg(name, draw(UNITS), label="the label" if name == "~l" else None, opens=opens, closes=closes)
-    if draw(st.booleans()):
+    if name == "q//d" or draw(st.booleans()):
         return replace(leg, create_with_total=draw(st.integers(0, 4)))
     return replace(leg, total=draw(st.integers(0, 6)), in_use=draw(st.sampled_from([None, None, 0, 3])))
 
@@ -80,15 +98,24 @@ ENDS: st.SearchStrategy[Any] = st.sampled_from([RemovePool, ArchivePool, Unarchi
 @st.composite
 def commands(draw: st.DrawFn) -> AnyCommand:  # noqa: C901  (one step per verb)
     """Any command."""
-    verb = draw(st.sampled_from(["place"] * 6 + ["confirm", "release", "extend"] * 2 + OTHERS))
+    verb = draw(st.sampled_from(["place"] * 6 + ["join"] * 3 + ["confirm", "release", "extend"] * 2 + OTHERS))
     context: dict[str, Any] = draw(CONTEXT)
     name = draw(NAMES)
     if verb in ("confirm", "release", "extend", "return"):
         context |= draw(OWNERS)
+    if verb in ("place", "consume", "join", "return_to_pool"):
+        context |= draw(ACCOUNTS)
     if verb == "place":
         return place(name, draw(legs()), **draw(times()) | context)
     if verb == "consume":
         return consume(name, draw(legs()), **context)
+    if verb == "join":
+        pool, units = draw(st.sampled_from(["p", "p", "q"])), draw(UNITS)
+        if draw(st.booleans()):
+            return join(name, {pool: units}, draw(SPANS), draw(SPANS), **context)
+        return place(name, {pool: units}, draw(SPANS), wait_slots=draw(SPANS), offer_slots=5, **context)
+    if verb == "leave":
+        return leave(name, placed_op=draw(st.sampled_from([None, "o1"])), **context)
     if verb == "confirm":
         overage = draw(st.sampled_from(["reject", "reject", "if_available", "up_to_available"]))
         return confirm(name, draw(AMOUNTS), keep_rest=draw(st.booleans()), overage=overage, **context)
@@ -108,16 +135,24 @@ def commands(draw: st.DrawFn) -> AnyCommand:  # noqa: C901  (one step per verb)
         return PutRecord(kind="k", id=name, body=body, if_version=seen, **context)
     if verb == "sweep":
         return Sweep(limit=draw(st.integers(1, 3)), **context)
-    pool, total = draw(st.sampled_from(["p", "q"])), draw(st.integers(0, 8))
+    pool, total = draw(OWN_POOLS), draw(st.integers(0, 8))
     if verb == "end":
         ended: AnyCommand = draw(ENDS)(id=pool, **context)
         return ended
     if verb == "create":
-        return CreatePool(id=pool, total=total, exist_ok=draw(st.booleans()), **context)
+        line: Line = draw(st.sampled_from(LINES))
+        limit = draw(st.sampled_from([None, None, 2, 4]))
+        exist_ok = draw(st.booleans())
+        return CreatePool(id=pool, total=total, exist_ok=exist_ok, line=line, per_account=limit, **context)
+    if verb == "limit":
+        return LimitPool(id=pool, per_account=draw(st.sampled_from([None, 1, 3])), **context)
+    if verb == "feed":
+        return FeedLine(id=pool, **context)
     return ResizePool(id=pool, total=total, if_version=None, **context)
 
 
-OTHERS = ["consume", "consume", "return", "return_to_pool", "expire", "record", "sweep", "create", "resize", "end"]
+OTHERS = ["consume", "consume", "return", "return_to_pool", "expire", "record", "sweep", "create", "create", "resize", "end",
+          "leave", "limit", "feed"]  # fmt: skip
 
 GROUPS = st.builds(Group, st.lists(commands(), min_size=1, max_size=4).map(tuple), st.booleans())
 BATCHES = st.lists(GROUPS, min_size=1, max_size=3)
@@ -126,6 +161,7 @@ LIMITS = st.sampled_from(
         {},
         {"retry_window": 30, "retention": 50, "max_lifetime": 80},
         {"retry_window": 30, "retention": 20, "retention_consumed": 40, "max_lifetime": 80},
+        {"max_offers": 1, "max_line": 2, "retention": 0, "retention_consumed": 20},
         {"max_pools": 3, "max_holds": 2, "max_operations": 2, "retry_window": 30, "retention": 50},
     ]
 )

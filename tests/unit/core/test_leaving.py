@@ -153,6 +153,15 @@ def test_a_call_whose_time_is_over_leaves_and_is_told_why(world: World) -> None:
     assert refused(world.do(asked)) == structs.replace(short, replayed=True), "leaving again changes no recorded answer"
 
 
+def test_one_group_may_join_and_leave(world: World) -> None:
+    told = world.atomic(place("a", {"p": 4}, 60, wait_slots=60, offer_slots=10, op="o"), leave("a", placed_op="o"))
+    refusal = done(told[1]).refusal
+    assert refusal is not None
+    assert (refusal.reason, done(told[0]).hold) == (Reason.INSUFFICIENT_CAPACITY, world.held("a"))
+    again = world.do(place("a", {"p": 4}, 60, wait_slots=60, offer_slots=10, op="o"))
+    assert again == structs.replace(refusal, replayed=True)
+
+
 def test_behind_others_the_line_is_the_reason(world: World) -> None:
     done(world.do(join("a", {"p": 4})))
     done(world.do(join("b", {"p": 2})))
