@@ -14,7 +14,7 @@ from tests.support.command_line import each, run, told
 LINE = ("--ttl", "2h", "--offer-ttl", 600)
 
 
-@pytest.fixture(autouse=True, params=["log"])
+@pytest.fixture(autouse=True, params=["sqlite", "log"])
 def url(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOLDKIT_URL", f"{request.param}:///{tmp_path}/holds")
 

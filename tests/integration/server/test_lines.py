@@ -6,9 +6,11 @@ import asyncio
 import json
 from collections.abc import Callable, Coroutine
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from holdkit.server import places
 from holdkit.server.request import Request
@@ -428,6 +430,45 @@ def test_entries_of_another_tenant_wake_no_stream() -> None:
             assert not watcher.line_moved, "only the stream's own hold was changed in its own tenant"
 
     play(work)
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "postgres"])
+def test_a_stream_hears_of_an_offer_that_another_server_makes(
+    engine: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    url = f"sqlite:///{tmp_path / 'holds.db'}" if engine == "sqlite" else request.getfixturevalue("migrated")()
+    with live_server(url) as one, live_server(url) as other, one.client() as here, other.client() as there:
+
+        def post(path: str, body: Any) -> Any:
+            answer = there.post(path, json=body, headers={"Idempotency-Key": f"t-{next(NUMBERS)}"})
+            assert answer.status_code < 300, answer.text
+            return answer.json()
+
+        post("/v1/pools", {"id": "show", "total": 1})
+        held = post("/v1/holds", {"pool": "show", "ttl": "5m"})
+        waiter = post("/v1/pools/show/line", {**LINE, "account": "a"})
+        with here.stream("GET", f"/v1/holds/{waiter['id']}/place/events") as answer:
+            told = frames(answer)
+            assert next(told)[2]["ahead"] == 0
+            post(f"/v1/holds/{held['id']}/release", {"owner": held["owner"]})
+            assert [event for event, _, _ in told] == ["offered"]
+        usage = here.get("/v1/accounts/a/usage").json()["items"]
+        assert usage == [{"pool": "show", "used": 1, "limit": None}]
+
+
+def test_the_servers_own_sweep_offers_what_expires() -> None:
+    """Nobody touches the pool: a server looks."""
+    with live_server(settings=replace(QUICK, sweep_every=0.05)) as server, server.client() as http:
+
+        def post(path: str, body: Any) -> Any:
+            return http.post(path, json=body, headers={"Idempotency-Key": f"x-{next(NUMBERS)}"}).json()
+
+        post("/v1/pools", {"id": "show", "total": 1})
+        post("/v1/holds", {"pool": "show", "ttl": 0.2})
+        waiter = post("/v1/pools/show/line", LINE)
+        with http.stream("GET", f"/v1/holds/{waiter['id']}/place/events") as answer:
+            events = [event for event, _, _ in frames(answer)]
+        assert events[-1] == "offered"
 
 
 # What follows from it elsewhere

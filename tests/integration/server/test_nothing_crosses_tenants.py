@@ -218,9 +218,14 @@ def test_a_strangers_activity_changes_nothing_that_a_tenant_can_read(
         assert told == expected
 
 
-def test_a_strangers_lines_accounts_and_trees_change_nothing_that_a_tenant_can_read() -> None:
-    alone = shape(play(lambda here: line_of_rival(here, nothing)))
-    beside = shape(play(lambda here: line_of_rival(here, strangers_line)))
+@pytest.mark.parametrize("engine", ["memory", "postgres"])
+def test_a_strangers_lines_accounts_and_trees_change_nothing_that_a_tenant_can_read(
+    engine: str, request: pytest.FixtureRequest
+) -> None:
+    postgres = request.getfixturevalue("migrated") if engine == "postgres" else None
+    urls = ["memory://" if postgres is None else postgres(lanes=2) for _ in range(2)]
+    alone = shape(play(lambda here: line_of_rival(here, nothing), urls[0]))
+    beside = shape(play(lambda here: line_of_rival(here, strangers_line), urls[1]))
     assert len(alone) == 18
     for told, expected in zip(beside, alone, strict=True):
         assert told == expected

@@ -144,7 +144,7 @@ def test_a_deleted_tenant_leaves_its_journal_and_nothing_else(url: str) -> None:
     run(work, url, clock=clock)
 
 
-def test_lines_tallies_and_trees_go_with_their_tenant() -> None:
+def test_lines_tallies_and_trees_go_with_their_tenant(url: str) -> None:
     clock = FakeClock(start=NOON)
 
     async def work(here: InProcessApp) -> None:
@@ -158,7 +158,7 @@ def test_lines_tallies_and_trees_go_with_their_tenant() -> None:
         assert await hk.account("a").usage() == await hk.account("old").usage() == []
         assert (await here.running.kernel.verify()).ok
 
-    run(work, clock=clock)
+    run(work, url, clock=clock)
 
 
 def test_a_deletion_that_was_killed_at_any_step_is_started_again(tmp_path: Path) -> None:
