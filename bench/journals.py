@@ -14,8 +14,8 @@ from time import time_ns
 
 from msgspec import structs
 
-from holdkit.core.audit import outstanding
 from holdkit.core.audit_rows import Folded
+from holdkit.core.audit_sums import outstanding
 from holdkit.core.entries import Action, Change, Effect, Entry
 from holdkit.core.fold import fold
 from holdkit.core.model import SECOND, HeldLeg, Key, Pool, State, StoredHold

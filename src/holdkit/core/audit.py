@@ -14,8 +14,7 @@ A sum over holds that a check of pools needs is stored in a table of `Folded`, a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import groupby
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, TypeAlias, TypeVar
 
 from msgspec import Struct, structs
@@ -25,20 +24,26 @@ from .audit_rows import (
     Difference,
     Folded,
     Found,
-    LegKey,
     Mismatches,
     StoredRows,
-    floor_name,
-    leg_name,
     row_name,
+)
+from .audit_sums import (
+    aligned,
+    check_pools,
+    check_tallies,
+    compare_floors,
+    compare_legs,
+    filing_pools,
+    filing_tallies,
+    filing_units,
 )
 from .entries import Action, Effect, Entry
 from .fold import fold
 from .ladders.finding import prunable
 from .limits import LIMITS_KEY, journaled, was_bounded
-from .model import Key, Limits, Pool, Slot, StoredHold
-from .outstanding import OpenLeg, Tally, TallyKey
-from .trees import SEPARATOR
+from .model import Limits, Pool, Slot, StoredHold
+from .outstanding import Tally
 from .view import View
 
 K = TypeVar("K", bound=tuple[Any, ...])
@@ -67,14 +72,14 @@ def audit(
     changed = folded.records.get(LIMITS_KEY)
     limits = journaled(created, changed)
     pruning = _Pruning(limits, was_bounded(limits, changed), latest)
-    yield from _compare_floors(stored, folded, wrong)
-    yield from _compare("pools", stored.each_pool(), _filing_pools(folded), wrong.pools)
-    yield from _compare("holds", stored.each_hold(), _filing_units(folded), wrong.holds, pruning.excuse)
+    yield from compare_floors(stored, folded, wrong)
+    yield from _compare("pools", stored.each_pool(), filing_pools(folded), wrong.pools)
+    yield from _compare("holds", stored.each_hold(), filing_units(folded), wrong.holds, pruning.excuse)
     yield from _compare("records", stored.each_record(), folded.records.items(), wrong.records)
-    yield from _compare("tallies", stored.each_tally(), _filing_tallies(folded), wrong.tallies)
-    yield from _compare_legs(stored, folded, wrong)
-    yield from _check_pools(stored, folded, wrong)
-    yield from _check_tallies(stored, folded, wrong)
+    yield from _compare("tallies", stored.each_tally(), filing_tallies(folded), wrong.tallies)
+    yield from compare_legs(stored, folded, wrong)
+    yield from check_pools(stored, folded, wrong)
+    yield from check_tallies(stored, folded, wrong)
 
 
 def _fold_all(entries: Iterable[Numbered | Difference], folded: Folded) -> Iterator[Difference]:
@@ -132,24 +137,6 @@ def _tally_before(folded: Folded | View, effect: Effect) -> Iterator[tuple[str, 
         yield "loose of the account", before.loose, after.loose - effect.loose
 
 
-def _aligned(
-    stored: Iterator[Found[K, V]], expected: Iterator[tuple[K, W]]
-) -> Iterator[tuple[K, V | None, Sequence[Difference], W | None]]:
-    """Stored and expected rows in one stream, in key order: key, stored row, its faults, expected row."""
-    mine, theirs = next(stored, None), next(expected, None)
-    while mine is not None or theirs is not None:
-        if theirs is None or (mine is not None and mine[0] < theirs[0]):
-            assert mine is not None
-            yield (*mine, None)
-            mine = next(stored, None)
-        elif mine is None or theirs[0] < mine[0]:
-            yield theirs[0], None, (), theirs[1]
-            theirs = next(expected, None)
-        else:
-            yield (*mine, theirs[1])
-            mine, theirs = next(stored, None), next(expected, None)
-
-
 Excuse: TypeAlias = Callable[[V | None, V | None], tuple[V | None, V | None]]
 """What remains to be compared of two rows; nothing of rows that may be missing."""
 
@@ -161,7 +148,7 @@ def _compare(
     wrong: dict[Any, tuple[V | None, V | None]],
     excuse: Excuse[V] | None = None,
 ) -> Iterator[Difference]:
-    for key, mine, found, theirs in _aligned(stored, expected):
+    for key, mine, found, theirs in aligned(stored, expected):
         if mine == theirs and not found:
             continue
         left = (mine, theirs) if excuse is None else excuse(mine, theirs)
@@ -202,122 +189,3 @@ class _Pruning(Struct, frozen=True):
         if mine is not None and theirs is None and prunable(mine, limits, now):
             mine = None
         return mine, theirs
-
-
-# Fence floors, legs, and what must be true of each pool
-
-
-def _compare_floors(stored: StoredRows, folded: Folded, wrong: Mismatches) -> Iterator[Difference]:
-    """A tenant without a row has the floor 0."""
-    for key, mine, found, theirs in _aligned(stored.each_floor(), folded.floors.items()):
-        if found or (mine or 0) != (theirs or 0):
-            wrong.floors[key] = mine, theirs
-            yield from found
-        if (mine or 0) != (theirs or 0):
-            yield Difference("fence_floors", floor_name(key[0]), "floor", str(mine or 0), str(theirs or 0))
-
-
-def _filing_pools(folded: Folded) -> Iterator[tuple[Key, Pool]]:
-    """The folded pools. While they are read, what of them is loose is stored, and how many children each has."""
-    for key, pool in folded.pools.items():
-        if pool.loose or SEPARATOR in pool.id:
-            folded.file_pool(pool)
-        yield key, pool
-
-
-def _filing_tallies(folded: Folded) -> Iterator[tuple[TallyKey, Tally]]:
-    """The folded tallies. While they are read, what of them is loose is stored."""
-    for key, tally in folded.tallies.items():
-        folded.file_tally(key, tally)
-        yield key, tally
-
-
-def _filing_units(folded: Folded) -> Iterator[tuple[Key, StoredHold]]:
-    """The folded holds. While they are read, their outstanding legs and their consumed units are stored."""
-    put = folded.legs.put
-    for key, hold in folded.holds.items():
-        for leg, units in _outstanding(hold):
-            put(leg, units)
-        if hold.consumes or hold.account is not None:
-            folded.file_units(hold)
-        yield key, hold
-
-
-def _outstanding(hold: StoredHold) -> Iterator[tuple[LegKey, OpenLeg]]:
-    deadline = hold.leg_deadline
-    for pool, leg in hold.open_legs():
-        yield (hold.tenant, pool, deadline, hold.id), leg
-
-
-def outstanding(holds: Iterable[StoredHold]) -> dict[LegKey, OpenLeg]:
-    """The legs that still hold units, or wait for them."""
-    return {leg: units for hold in holds for leg, units in _outstanding(hold)}
-
-
-def _compare_legs(stored: StoredRows, folded: Folded, wrong: Mismatches) -> Iterator[Difference]:
-    """Outstanding legs must be those of the folded holds."""
-    for key, mine, found, theirs in _aligned(stored.each_leg(), folded.legs.items()):
-        if found or mine != theirs:
-            wrong.legs[key] = mine, theirs
-            yield from found
-        name = leg_name(key[0], key[1], key[3])
-        for field in OpenLeg.__struct_fields__ if mine != theirs else ():
-            was, says = getattr(mine or _NO_LEG, field), getattr(theirs or _NO_LEG, field)
-            if was != says:
-                yield Difference("legs", name, field, str(was), str(says))
-
-
-_NO_LEG: Final = OpenLeg(0)
-
-
-def _check_pools(stored: StoredRows, folded: Folded, wrong: Mismatches) -> Iterator[Difference]:
-    """Compare each stored pool with the other stored rows about it."""
-    by_pool = groupby(stored.each_leg(), key=_pool_of_leg)
-    sums = ((key, _sum_legs([leg for _, leg, _ in legs if leg is not None])) for key, legs in by_pool)
-    for key, pool, _, open_ in _aligned(stored.each_pool(), sums):
-        if pool is None:
-            continue  # legs of a missing pool: already reported
-        counted = Counted(open_ or (0, 0), folded.consumed.get(key) or 0, folded.children.get(key) or 0)
-        for difference in pool_agrees(pool, counted):
-            wrong.pools.setdefault(key, (pool, folded.pools.get(key)))
-            yield difference
-
-
-def _pool_of_leg(found: Found[LegKey, OpenLeg]) -> Key:
-    return found[0][:2]
-
-
-def _sum_legs(legs: list[OpenLeg]) -> tuple[int, int]:
-    return sum([leg.units for leg in legs]), sum([1 for leg in legs if leg.waiting])
-
-
-class Counted(Struct, frozen=True):
-    """What other rows say of a pool."""
-
-    open_legs: tuple[int, int]
-    """Units held by its outstanding legs, and how many wait."""
-    consumed: int
-    """What holds account for, and what is loose, on it and below it."""
-    children: int = 0
-
-
-def pool_agrees(pool: Pool, counted: Counted) -> Iterator[Difference]:
-    """What must be true of a stored pool, given what the other rows say."""
-    held, waiting = counted.open_legs
-    for field, was, says, how in (
-        ("held", pool.held, held, "sum of its legs"),
-        ("waiting", pool.waiting, waiting, "its legs that wait"),
-        ("consumed", pool.consumed, counted.consumed, "by its holds, and loose"),
-        ("children", pool.children, counted.children, "pools below it"),
-    ):
-        if was != says:
-            yield Difference("pools", row_name(pool.key), field, str(was), f"{says} ({how})")
-
-
-def _check_tallies(stored: StoredRows, folded: Folded, wrong: Mismatches) -> Iterator[Difference]:
-    """Compare each stored tally with what the account's holds use."""
-    for key, tally, _, used in _aligned(stored.each_tally(), folded.used.items()):
-        if (0 if tally is None else tally.used) != (used or 0):
-            wrong.tallies.setdefault(key, (tally, folded.tallies.get(key)))
-            says = f"{used or 0} (by its holds, and loose)"
-            yield Difference("tallies", row_name(key), "used", str(0 if tally is None else tally.used), says)

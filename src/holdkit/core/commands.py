@@ -79,7 +79,7 @@ class LimitPool(Command, frozen=True):
 
 
 class FeedLine(Command, frozen=True):
-    """Offer the pool's free units to those who wait in its line. Every command that touches the pool does the same."""
+    """Offer a pool's free units to those who wait in its line, as every command does that touches the pool."""
 
     id: str
 
@@ -102,60 +102,45 @@ class UnarchivePool(Command, frozen=True):
     id: str
 
 
-class PlaceHold(Command, frozen=True):
-    """Take every leg until a deadline, or nothing at all."""
+class Placing(Command, frozen=True):
+    """What commands that place a hold have in common."""
 
     legs: tuple[Leg, ...]
-    ttl: Ttl | None = None
-    deadline: Slot | datetime | None = None
     id: str | None = None
     owner: str | None = None
     entity: str | None = None
     metadata: dict[str, Any] | None = None
-    ttl_slots: Slot | None = None
-    """`ttl` after normalisation."""
     account: str | None = None
     """The customer, or whoever else the units are for: counted in the tally of every pool that they are taken from."""
     force: bool = False
-    """A control-plane hold that no limit per account refuses; needs a reason and is journaled as forced."""
+    """A control-plane call that no limit per account refuses; needs a reason and is journaled as forced."""
+
+
+class PlaceHold(Placing, frozen=True):
+    """Take every leg until a deadline, or nothing at all."""
+
+    ttl: Ttl | None = None
+    deadline: Slot | datetime | None = None
+    ttl_slots: Slot | None = None
+    """`ttl` after normalisation."""
     wait_slots: Slot | None = None
     """If it does not fit, or others wait, join the line for this long instead of being refused. Set by the kernel's `wait=`."""
     offer_slots: Slot | None = None
     """How long the offer stands that it then waits for."""
 
 
-class Consume(Command, frozen=True):
+class Consume(Placing, frozen=True):
     """Hold and confirm in one step."""
 
-    legs: tuple[Leg, ...]
-    id: str | None = None
-    owner: str | None = None
-    entity: str | None = None
-    metadata: dict[str, Any] | None = None
-    account: str | None = None
-    """As for `PlaceHold`."""
-    force: bool = False
-    """As for `PlaceHold`."""
 
+class JoinLine(Placing, frozen=True):
+    """Wait in the line of one pool until units are offered. The hold is `waiting` until then, for `ttl` at most; an offer makes it
+    `held` for `offer_ttl`."""
 
-class JoinLine(Command, frozen=True):
-    """Wait in a pool's line until units are offered. The hold is `waiting` until then, for `ttl` at most; an offer makes it `held`
-    for `offer_ttl`."""
-
-    legs: tuple[Leg, ...]
-    """One."""
     ttl: Ttl | None = None
     offer_ttl: Ttl | None = None
-    id: str | None = None
-    owner: str | None = None
-    entity: str | None = None
-    metadata: dict[str, Any] | None = None
     ttl_slots: Slot | None = None
     offer_slots: Slot | None = None
-    account: str | None = None
-    """As for `PlaceHold`."""
-    force: bool = False
-    """As for `PlaceHold`."""
 
 
 PLACING: Final = (PlaceHold, Consume, JoinLine)

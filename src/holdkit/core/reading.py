@@ -1,20 +1,15 @@
-"""Reads: what a caller may query, and what a stored row looks like at a given slot.
-
-Reads count a due leg as returned and show its hold as expired, without writing; a hold past its retention is gone.
-"""
+"""Reads: what a caller may query. What a row looks like in an answer is decided by `seen.py`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final, Generic, Literal, TypeAlias, TypeVar
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from .codec import decode_entry
 from .entries import Entry
-from .ladders.finding import retired
-from .model import HeldLeg, Key, Limits, Pool, Record, RecordKey, Slot, State, StoredHold
-from .outstanding import Level
+from .model import Key, Pool, Record, RecordKey, Slot, State, StoredHold
 from .pages import Page, text_bytes
 
 T_co = TypeVar("T_co", covariant=True)
@@ -296,42 +291,3 @@ def beyond(prefix: str) -> str | None:
             return prefix[:-1] + chr(0xE000 if last == 0xD7FF else last + 1)
         prefix = prefix[:-1]
     return None
-
-
-def seen_hold(hold: StoredHold | None, limits: Limits, now: Slot) -> StoredHold | None:
-    """A hold as it shows at `now`: expired if it is due, gone after the retention."""
-    if hold is None or retired(hold, limits, now):
-        return None
-    return expired_at(hold, now)
-
-
-def expired_at(hold: StoredHold, now: Slot) -> StoredHold:
-    """A hold as it shows at `now`, however long ago it ended: expired if it is due."""
-    if hold.deadline is None or hold.deadline > now or not hold.open:
-        return hold
-    legs = tuple(HeldLeg(leg.pool, leg.quantity, 0, leg.confirmed, leg.returned) for leg in hold.legs)
-    above = tuple(Level(level.pool, 0) for level in hold.above)
-    return structs.replace(hold, state=State.EXPIRED, ended_at=hold.deadline, legs=legs, above=above)
-
-
-class DueOnPool(Struct, frozen=True, gc=False):
-    """What is due on a pool and has not been returned yet, and whether its line lets a plain hold pass."""
-
-    units: int = 0
-    waiting: int = 0
-    """Holds whose time to wait is over."""
-    line_ahead: bool = False
-    """Somebody waits who asks for no more than the total, and whose time is not over."""
-
-
-NOTHING_ON_POOL: Final = DueOnPool()
-
-
-def seen_pool(pool: Pool, due: DueOnPool, above: Sequence[tuple[Pool, DueOnPool]] = ()) -> Pool:
-    """A pool as it shows, with due units counted as returned; `above` are the pools above it, in any order."""
-    if due is NOTHING_ON_POOL and not above:
-        return pool if not pool.waiting else structs.replace(pool, least=pool.available)
-    seen = structs.replace(pool, held=pool.held - due.units, waiting=pool.waiting - due.waiting)
-    levels = [(seen, due), *((seen_pool(one, its), its) for one, its in above)]
-    least = min([0 if one.archived or its.line_ahead else one.available for one, its in levels])
-    return structs.replace(seen, least=least)

@@ -14,7 +14,7 @@ import msgspec
 
 from ..errors import InvalidRequest
 from .codec import canonical_json
-from .model import MAX_QUANTITY, MAX_SLOT
+from .model import MAX_QUANTITY, MAX_SLOT, SECOND, Limits
 from .trees import MAX_LEVELS, SEPARATOR
 
 MAX_ID: Final = 512
@@ -192,6 +192,17 @@ def _check_scalar(value: Any) -> None:
             raise invalid("metadata", "metadata_number_too_large", "holds a whole number beyond 64 bits")
     elif value is not None:
         raise invalid("metadata", "metadata_not_json", f"holds a {type(value).__name__}, which JSON cannot carry")
+
+
+def span(slots: object, field: str, limits: Limits) -> None:
+    """An interval within the limits."""
+    if type(slots) is not int:
+        raise invalid(field, f"{field}_malformed", "must be seconds, a timedelta, or text such as '90s', '5m', '2h'")
+    if slots < limits.min_ttl:
+        least = "more than 0" if limits.min_ttl <= 1 else f"at least {limits.min_ttl / SECOND:.12g} s"
+        raise invalid(field, f"{field}_too_short", f"must be {least}")
+    if slots > limits.max_ttl:
+        raise invalid(field, f"{field}_too_long", f"must be at most {limits.max_ttl / SECOND:.12g} s")
 
 
 def json_text(value: object, field: str) -> None:

@@ -17,7 +17,7 @@ from ..core.codec import ticket
 from ..core.fold import reconstruct as fold_history
 from ..core.model import HeldLeg, Slot, State, StoredHold
 from ..core.outcomes import Position, Receipt, Survives
-from ..core.reading import expired_at
+from ..core.seen import expired_at
 from .journal import JournalEntry
 from .normalise import datetime_of, moment, text_of
 

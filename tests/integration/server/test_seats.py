@@ -67,7 +67,7 @@ def test_seats_are_added_listed_searched_and_removed() -> None:
         ("/v1/items", {"seats": [seat("A1"), seat("B1", row="A")]}, "position_taken"),
         ("/v1/items", {"seats": [seat("A1", rank=1.5)]}, None),
         ("/v1/items", {"seats": [seat("A1", rank=2**60)]}, "rank_out_of_range"),
-        ("/v1/items", {"seats": [seat("A1", colour="red")]}, None),
+        ("/v1/items", {"seats": [seat("A1", fabric="red")]}, None),
         ("/v1/items", {"seats": [seat("A1", number="x")]}, "position_required"),
         ("/v1/items", {"seats": [seat("A1", section="x" * 201)]}, "section_too_long"),
         ("/v1/items/best", {"count": 1}, None),

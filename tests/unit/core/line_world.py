@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from holdkit.core.audit import audit, outstanding
+from holdkit.core.audit import audit
 from holdkit.core.audit_rows import Stored
+from holdkit.core.audit_sums import outstanding
 from holdkit.core.commands import AnyCommand, FeedLine, Group, Sweep
 from holdkit.core.decide import SweepList, decide_groups
 from holdkit.core.entries import Entry

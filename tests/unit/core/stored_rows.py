@@ -7,8 +7,8 @@ from typing import Any
 
 from msgspec import structs
 
-from holdkit.core.audit import outstanding
 from holdkit.core.audit_rows import Difference, Found, LegKey, Stored, TenantKey
+from holdkit.core.audit_sums import outstanding
 from holdkit.core.commands import PutRecord, Sweep
 from holdkit.core.model import Key, Leg, Pool, Record, RecordKey, StoredHold
 from holdkit.core.outstanding import OpenLeg, Tally, TallyKey

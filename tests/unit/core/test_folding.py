@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from holdkit.core.audit import audit, outstanding
+from holdkit.core.audit import audit
 from holdkit.core.audit_rows import Difference, Folded, Stored
+from holdkit.core.audit_sums import outstanding
 from holdkit.core.commands import ResizePool
 from holdkit.core.entries import Action, Change, Effect, Entry
 from holdkit.core.fold import fold, reconstruct

@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from holdkit.core.audit import audit, outstanding
+from holdkit.core.audit import audit
 from holdkit.core.audit_rows import Folded, Mismatches, Stored
+from holdkit.core.audit_sums import outstanding
 from holdkit.core.codec import decode_entry, encode_entry
 from holdkit.core.commands import Command, Sweep
 from holdkit.core.entries import Action, Effect, Entry

@@ -6,7 +6,8 @@ import pytest
 from msgspec import structs
 
 from holdkit.core.model import HeldLeg, Limits, Pool, Record, State, StoredHold
-from holdkit.core.reading import NOTHING_ON_POOL, DueOnPool, beyond, seen_hold, seen_pool
+from holdkit.core.reading import beyond
+from holdkit.core.seen import NOTHING_ON_POOL, DueOnPool, seen_hold, seen_pool
 
 HOLD = StoredHold("", "h", (HeldLeg("p", 5, 3, 2, 1), HeldLeg("q", 2, 2)), "owner", 0, 1, deadline=100)
 LIMITS = Limits(retention=50)

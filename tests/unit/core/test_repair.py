@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from holdkit.core.audit import audit, outstanding
+from holdkit.core.audit import audit
 from holdkit.core.audit_rows import Difference, Folded, Mismatches, Stored
+from holdkit.core.audit_sums import outstanding
 from holdkit.core.commands import Command, Sweep
 from holdkit.core.entries import Action, Effect, Entry
 from holdkit.core.model import MAX_SLOT, HeldLeg, Limits, Pool, Record, State, StoredHold

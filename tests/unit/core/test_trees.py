@@ -12,7 +12,7 @@ from holdkit.core.model import HeldLeg, Leg, State
 from holdkit.core.needs import needs, pools_named, tallies_of
 from holdkit.core.outcomes import Done, Reason, Refusal, Shortfall
 from holdkit.core.outstanding import Level, Tally
-from holdkit.core.reading import NOTHING_ON_POOL, DueOnPool, expired_at, seen_pool
+from holdkit.core.seen import NOTHING_ON_POOL, DueOnPool, expired_at, seen_pool
 from holdkit.core.trees import all_levels, all_pools, ancestors, parent_of, path_of, root_of
 from tests.unit.core.world import (
     World,

@@ -9,8 +9,9 @@ from typing import Any, TypeAlias
 
 from msgspec import structs
 
-from holdkit.core.audit import audit, outstanding
+from holdkit.core.audit import audit
 from holdkit.core.audit_rows import Stored
+from holdkit.core.audit_sums import outstanding
 from holdkit.core.codec import decode_entry, encode_entry, fingerprint
 from holdkit.core.commands import (
     AnyCommand,

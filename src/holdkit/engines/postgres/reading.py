@@ -12,10 +12,8 @@ from ...core.lanes import lane_of_hold, lane_of_pool, lane_of_record
 from ...core.model import Key, Pool, Record, Slot, State, StoredHold
 from ...core.pages import Page, hold_bytes, page_of, record_bytes, text_bytes
 from ...core.reading import (
-    NOTHING_ON_POOL,
     AccountUsage,
     CountAhead,
-    DueOnPool,
     FindAvailable,
     FindHold,
     FindHolds,
@@ -31,9 +29,8 @@ from ...core.reading import (
     NextDeadline,
     Query,
     beyond,
-    seen_hold,
-    seen_pool,
 )
+from ...core.seen import NOTHING_ON_POOL, DueOnPool, seen_hold, seen_pool
 from ...core.trees import ancestors, path_of
 from .database import BatchOptions
 from .driver import Row, Script

@@ -14,13 +14,11 @@ from ...core.audit import Numbered
 from ...core.model import Key, Limits, Pool, Record, Slot, State, StoredHold
 from ...core.pages import Page, hold_bytes, page_of, record_bytes
 from ...core.reading import (
-    NOTHING_ON_POOL,
     ROW_BYTES,
     AccountUsage,
     CountAhead,
     CountEntries,
     CountRows,
-    DueOnPool,
     EntryCount,
     FindAvailable,
     FindEnds,
@@ -48,9 +46,8 @@ from ...core.reading import (
     TakeSurvey,
     entry_of,
     row_bytes,
-    seen_hold,
-    seen_pool,
 )
+from ...core.seen import NOTHING_ON_POOL, DueOnPool, seen_hold, seen_pool
 from ...core.trees import ancestors
 from .tables import Tables
 

@@ -12,9 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from ...core.model import MAX_SLOT, Key, Limits, Pool, Slot, StoredHold
 from ...core.reading import (
-    NOTHING_ON_POOL,
     AccountUsage,
-    DueOnPool,
     FindAvailable,
     FindPool,
     FindPools,
@@ -22,8 +20,8 @@ from ...core.reading import (
     ListUsage,
     NextDeadline,
     beyond,
-    seen_pool,
 )
+from ...core.seen import NOTHING_ON_POOL, DueOnPool, seen_pool
 from ...core.trees import ancestors
 from .driver import Driver, Row
 from .rows import keys_json, pool_of

@@ -49,8 +49,8 @@ from ...core.reading import (
     Survey,
     TakeSurvey,
     row_bytes,
-    seen_hold,
 )
+from ...core.seen import seen_hold
 from ...errors import EngineError
 from ..whole_journal import find_touching, written
 from .driver import Driver, Row

@@ -180,7 +180,7 @@ class AsyncItems(AsyncSeats):
 
     async def _resolve(self, hold: Ended, owner: str | None, tx: Any) -> tuple[str, str | None]:
         """Hold id and token; `PartOfHold` if the hold has legs that are not items."""
-        if not isinstance(hold, Hold | str | UUID):
+        if isinstance(hold, Iterable) and not isinstance(hold, str):
             return await self._hold_with(item_legs(hold), tx), owner
         id, token = reference(hold, owner)
         legs: tuple[HeldLeg, ...] | None

@@ -9,8 +9,9 @@ from types import TracebackType
 from typing import Any, Self, Unpack
 
 from ...core.commands import AnyCommand, ChangeLimits, Group, Ttl
+from ...core.standing_checks import MAX_SWEEP
 from ...core.trees import path_of
-from ...core.validation import MAX_SWEEP, invalid, pool_id, text, whole
+from ...core.validation import invalid, pool_id, text, whole
 from ...errors import InvalidRequest
 from ..answers import Answer
 from ..context import Actor, Call, call_fields
