@@ -40,6 +40,7 @@ from .caller_transaction import (
 )
 from .driver import Driver, OnStatement, Script
 from .fair_write_lock import FairWriteLock
+from .file_watch import FileWatch
 from .opening import (
     check_library,
     connect,
@@ -92,6 +93,7 @@ class SqliteEngine:
         self._on_statement = on_statement
         self._pid = os.getpid()
         self._closed = False
+        self._file_watch: FileWatch | None = None
         self._writer.tidy(opening=True)
 
     @property
@@ -196,7 +198,10 @@ class SqliteEngine:
         return self.limits
 
     def listen(self, wake: Callable[[], None]) -> None:
-        """Do nothing: SQLite notifies nobody, so followers poll."""
+        """Watch the side file of the write lock, to which every process writes after its commits."""
+        self._check()
+        if self._file_watch is None:
+            self._file_watch = FileWatch(Path(f"{self.path}-lock"), wake)
 
     def verify(self, progress: Progress | None = None) -> Generator[Difference, None, None]:
         """Fold the whole journal and report every row that differs from it."""
@@ -228,6 +233,8 @@ class SqliteEngine:
         if self._closed or os.getpid() != self._pid:
             return
         self._closed = True
+        if self._file_watch is not None:
+            self._file_watch.close()
         self._readers.close()
         self._writer.close()
 

@@ -6,6 +6,9 @@ two advisory locks (flock) on side files. The holder of the *next* lock is next 
 has the main one. A process that has just released the main lock must first get the next lock, behind whoever waits there. Nothing
 polls, and the database file itself is never touched.
 
+*News.* Whoever releases the main lock writes the time to its side file: other processes can be told of that by the system
+(`file_watch`), when what was written to the database is visible to them. The log of SQLite changes before that.
+
 *One thread.* Only one thread of a process uses the lock at a time: the writer's own lock sees to that.
 
 *Bounded waits.* flock cannot time out. If the locks are not free at once, a worker thread blocks in flock, and `acquire` waits for it
@@ -89,9 +92,11 @@ class FairWriteLock:
             self._changed.wait(left)
 
     def release(self) -> None:
-        """Let the next process write. Never fails: what was done under the lock is done."""
+        """Let the next process write, and tell those that watch the side file that something may have been written. Never fails: what
+        was done under the lock is done."""
         with suppress(OSError):
             fcntl.flock(self._main, fcntl.LOCK_UN)
+            os.pwrite(self._main, time.time_ns().to_bytes(8), 0)
 
     def close(self) -> None:
         """Close the side files; a worker that still waits closes them itself."""

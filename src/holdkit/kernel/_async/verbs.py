@@ -62,7 +62,7 @@ class AsyncVerbs(AsyncPoolVerbs):
         `wait` is how long the call may block, given like a ttl, until the units are free: it waits in the pool's line, which is
         fair to all processes, threads and tasks. The refusal comes when that time is over. Only for one pool, and with a ttl, which
         begins with the grant."""
-        seconds = waiting_time(wait, call)
+        seconds = 0.0 if wait is None else waiting_time(wait, call)
         command = self._placing(
             what,
             quantity,
