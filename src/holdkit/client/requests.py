@@ -66,7 +66,7 @@ _NOT_SENT: Final = frozenset(
 )  # fmt: skip
 
 
-_SPANS: Final = (("ttl", "ttl_slots"), ("by", "by_slots"), ("offer_ttl", "offer_slots"))
+_SPANS: Final = (("ttl", "ttl_slots"), ("by", "by_slots"), ("offer_ttl", "offer_slots"), ("wait", "wait_slots"))
 """Intervals as the caller wrote them, and after normalisation."""
 
 

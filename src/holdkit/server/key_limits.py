@@ -173,6 +173,7 @@ RULES: Final[dict[str, Rule]] = {
     **{verb: Rule(verb, _taken) for verb in ("hold", "consume")},
     "join": Rule("join", _named_pool),
     **{verb: Rule(verb, _named_hold) for verb in ("confirm", "release", "extend", "expire", "return")},
+    "leave": Rule("release", _named_hold),
     "batch": Rule("", _each_command),
     **dict.fromkeys(("journal", "cursor", "show_cursor", "events", "overview"), Rule("read")),
     **dict.fromkeys(

@@ -87,6 +87,7 @@ class PlaceWatch:
     def watching(self, hold: StoredHold) -> Iterator[Watcher]:
         """A watcher of a hold and its line, for as long as the block lasts."""
         watcher = Watcher()
+        line = self._executor.line_watch.add(hold)  # has the line fed when units become free by themselves
         registered = ((self._holds, hold.key), (self._lines, (hold.tenant, hold.legs[0].pool)))
         for table, key in registered:
             table.setdefault(key, set()).add(watcher)
@@ -96,6 +97,7 @@ class PlaceWatch:
         try:
             yield watcher
         finally:
+            self._executor.line_watch.remove(line)
             for table, key in registered:
                 table[key].discard(watcher)
                 if not table[key]:

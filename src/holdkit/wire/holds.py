@@ -71,6 +71,30 @@ class NewHold(Taking, kw_only=True):
     deadline: Moment | None = None
 
 
+class NewHoldInLine(NewHold, kw_only=True):
+    """Hold until a deadline, or wait in line."""
+
+    wait: Annotated[
+        Span | None,
+        Meta(
+            description="if the units of the one pool are not free, or others wait: join its line for this long instead of being "
+            "refused; extend the hold to wait longer"
+        ),
+    ] = None
+    offer_ttl: Annotated[
+        Span | None, Meta(description="with wait: how long the offer stands; extend the hold within it")
+    ] = None
+
+
+class Leave(Body, kw_only=True):
+    """Stop waiting in line."""
+
+    owner: Token = None
+    placed_op: Annotated[
+        str | None, Meta(description="the retry key that placed the hold: it is answered with the refusal from now on")
+    ] = None
+
+
 class NewConsume(Taking, kw_only=True):
     """Hold and confirm in one step."""
 

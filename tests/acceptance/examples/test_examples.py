@@ -12,6 +12,8 @@ EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 
 SAYS = {
     "checkout_slot": "sold out: 0 of 1\nreleased\nconfirmed\nconfirmed\n",
+    "gpu_slots": "12 jobs wait for 4 GPUs\nan impatient job gave up: 0 of 4 free\n"
+    "all 12 ran, never on more than 4 GPUs: True, fences differ: True\n4 GPUs free, 0 jobs waiting\n",
     "rate_limit": "[True, True, False] False\n[True, True, False]\n0 2 of 2\n1 2 of 2\n[1001]\n",
     "sweeping": "5 expired\n0 holds expired\n",
     "ticket_drop": "550 places in line, 50 refused, 20 ahead of the 21st\n"

@@ -29,7 +29,7 @@ def test_a_commit_of_another_connection_wakes(tmp_path: Path, reported: bool, mo
 
 
 def test_where_no_watch_is_to_be_had_the_file_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_watch.sys, "platform", "other")
+    monkeypatch.setattr("sys.platform", "other")
     assert file_watch._inotify(tmp_path) is None
     monkeypatch.undo()
     assert file_watch._inotify(tmp_path / "missing") is None

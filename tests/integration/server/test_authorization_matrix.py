@@ -31,6 +31,7 @@ BODIES: dict[str, Any] = {
     "hold": {"pool": "theirs", "ttl": 60},
     "consume": {"pool": "theirs"},
     "extend": {"by": 60},
+    "leave": {},
     "batch": {"commands": [{"type": "hold", "pool": "theirs", "ttl": 60}]},
     "put_budget": {"budgets": {"tokens": [{"total": 5, "per": "day"}]}},
     "budget_hold": {"client": "c", "estimate": 1, "ttl": 60},

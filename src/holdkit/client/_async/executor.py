@@ -13,6 +13,7 @@ from ...core.commands import (
     Consume,
     CreatePool,
     JoinLine,
+    LeaveLine,
     LimitPool,
     PlaceHold,
     PoolCommand,
@@ -24,11 +25,13 @@ from ...core.commands import (
 from ...core.model import MAX_SLOT, Key, Limits, Pool, Slot, StoredHold
 from ...core.outcomes import Receipt
 from ...core.validation import check
-from ...errors import HoldNotFound, HoldRetired
+from ...engines.clocks import steady
+from ...errors import HoldkitError, HoldNotFound, HoldRetired
 from ...kernel.normalise import combined
 from ...kernel.queued_calls import Undo
 from ...kernel.workers import AsyncSignal, AsyncWork, AsyncWorker
 from ...wire.fields import Body
+from ...wire.holds import Leave
 from ...wire.windows import ReadWindows
 from ..answers import (
     ServerClock,
@@ -48,33 +51,50 @@ from ..answers import (
 )
 from ..cancelling import AsyncFinisher
 from ..requests import path_of, record_body, record_path, verb_json, verb_of, window_json
+from ..stream import StreamHandle
 from .transport import AsyncRemoteCalls, AsyncTransport, no_transaction, retry_key
 
 ANY: Final = Limits(max_ttl=MAX_SLOT, max_lifetime=MAX_SLOT)
 """The client checks what is never valid, in the kernel's words; the server checks its own limits."""
 POLL: Final = 0.5
-"""Seconds between two looks at a hold that waits in line."""
+"""Seconds between two looks at a hold that waits in line, if there is no stream."""
+STREAM: Final = 20.0
+"""Seconds for which a stream may say nothing."""
+ENDS: Final = (b"event: offered", b"event: ended", b"event: bye")
+"""What the stream of a place ends with."""
 HOLD_PATHS: Final[dict[type[AnyCommand], str]] = {PlaceHold: "/v1/holds", Consume: "/v1/consume"}
 
 
 class AsyncRemoteWaiter:
-    """Tells a blocked call what becomes of its hold, by asking the server."""
+    """Tells a blocked call what becomes of its hold: by the server's stream of its place or, without one, by asking."""
 
-    def __init__(self, executor: AsyncRemoteExecutor, hold: StoredHold) -> None:
-        self._executor, self._key = executor, hold.key
+    def __init__(self, executor: AsyncRemoteExecutor, transport: AsyncTransport, hold: StoredHold) -> None:
+        self._executor, self._transport, self._key = executor, transport, hold.key
+        self._handle = StreamHandle()
         self._woken = AsyncSignal()
 
     async def wait(self, seconds: float) -> StoredHold | None:
-        """The hold, a moment later."""
-        await self._woken.wait(0, min(seconds, POLL))
+        """The hold, when it waits no longer, or after so many seconds."""
+        until = steady() + seconds
+        try:
+            path = path_of("holds", self._key[1], "place/events")
+            stream = self._transport.stream(path, {}, None, self._handle, read=min(seconds, STREAM))
+            async with stream as packets:
+                async for packet in packets:
+                    if any(word in packet for word in ENDS) or steady() >= until:
+                        break
+        except (httpx.HTTPError, HoldkitError):
+            if not self._executor.closed:
+                await self._woken.wait(0, max(0.0, min(until - steady(), POLL)))
         return await self._executor.find_hold(self._key)
 
     def wake(self) -> None:
         """End its wait; from any thread."""
         self._woken.notify()
+        self._handle.close()
 
     async def leave(self) -> None:
-        """Nothing to do."""
+        """Nothing to do: the stream ends with each wait."""
 
 
 class AsyncRemoteExecutor(AsyncRemoteCalls):
@@ -110,12 +130,19 @@ class AsyncRemoteExecutor(AsyncRemoteCalls):
             return await self._pool(command)
         if isinstance(command, PutRecord):
             return await self._record(command)
+        if isinstance(command, LeaveLine):
+            return await self._leave(command)
         id: str = getattr(command, "id", "")
         if isinstance(command, JoinLine):
             path = path_of("pools", command.legs[0].pool, "line")
         else:
             path = HOLD_PATHS.get(type(command)) or path_of("holds", id, verb_of(command))
         return await self.send(path, verb_json(command), command.op, undo, shielded=shielded)
+
+    async def _leave(self, command: LeaveLine) -> Receipt:
+        correlation = None if command.correlation_id is None else str(command.correlation_id)
+        body = Leave(owner=command.owner, placed_op=command.placed_op, actor=command.actor, correlation_id=correlation)
+        return await self._changed(path_of("holds", command.id, "leave"), body, None)
 
     async def _pool(self, command: PoolCommand) -> Receipt:
         op, body = retry_key(command.op), verb_json(command)
@@ -222,7 +249,7 @@ class AsyncRemoteExecutor(AsyncRemoteCalls):
 
     async def watch_line(self, hold: StoredHold) -> AsyncRemoteWaiter:
         """Tell a blocked call what becomes of its hold."""
-        return AsyncRemoteWaiter(self, hold)
+        return AsyncRemoteWaiter(self, self._transport, hold)
 
     def start_worker(self, work: AsyncWork, name: str, stop: AsyncSignal) -> AsyncWorker:
         """Start background work that ends with the client, or when `stop` is closed."""

@@ -14,6 +14,7 @@ from ...core.commands import (
     Consume,
     CreatePool,
     JoinLine,
+    LeaveLine,
     LimitPool,
     PlaceHold,
     PoolCommand,
@@ -25,11 +26,13 @@ from ...core.commands import (
 from ...core.model import MAX_SLOT, Key, Limits, Pool, Slot, StoredHold
 from ...core.outcomes import Receipt
 from ...core.validation import check
-from ...errors import HoldNotFound, HoldRetired
+from ...engines.clocks import steady
+from ...errors import HoldkitError, HoldNotFound, HoldRetired
 from ...kernel.normalise import combined
 from ...kernel.queued_calls import Undo
 from ...kernel.workers import Signal, Work, Worker
 from ...wire.fields import Body
+from ...wire.holds import Leave
 from ...wire.windows import ReadWindows
 from ..answers import (
     ServerClock,
@@ -49,33 +52,50 @@ from ..answers import (
 )
 from ..cancelling import Finisher
 from ..requests import path_of, record_body, record_path, verb_json, verb_of, window_json
+from ..stream import StreamHandle
 from .transport import RemoteCalls, Transport, no_transaction, retry_key
 
 ANY: Final = Limits(max_ttl=MAX_SLOT, max_lifetime=MAX_SLOT)
 """The client checks what is never valid, in the kernel's words; the server checks its own limits."""
 POLL: Final = 0.5
-"""Seconds between two looks at a hold that waits in line."""
+"""Seconds between two looks at a hold that waits in line, if there is no stream."""
+STREAM: Final = 20.0
+"""Seconds for which a stream may say nothing."""
+ENDS: Final = (b"event: offered", b"event: ended", b"event: bye")
+"""What the stream of a place ends with."""
 HOLD_PATHS: Final[dict[type[AnyCommand], str]] = {PlaceHold: "/v1/holds", Consume: "/v1/consume"}
 
 
 class RemoteWaiter:
-    """Tells a blocked call what becomes of its hold, by asking the server."""
+    """Tells a blocked call what becomes of its hold: by the server's stream of its place or, without one, by asking."""
 
-    def __init__(self, executor: RemoteExecutor, hold: StoredHold) -> None:
-        self._executor, self._key = executor, hold.key
+    def __init__(self, executor: RemoteExecutor, transport: Transport, hold: StoredHold) -> None:
+        self._executor, self._transport, self._key = executor, transport, hold.key
+        self._handle = StreamHandle()
         self._woken = Signal()
 
     def wait(self, seconds: float) -> StoredHold | None:
-        """The hold, a moment later."""
-        self._woken.wait(0, min(seconds, POLL))
+        """The hold, when it waits no longer, or after so many seconds."""
+        until = steady() + seconds
+        try:
+            path = path_of("holds", self._key[1], "place/events")
+            stream = self._transport.stream(path, {}, None, self._handle, read=min(seconds, STREAM))
+            with stream as packets:
+                for packet in packets:
+                    if any(word in packet for word in ENDS) or steady() >= until:
+                        break
+        except (httpx.HTTPError, HoldkitError):
+            if not self._executor.closed:
+                self._woken.wait(0, max(0.0, min(until - steady(), POLL)))
         return self._executor.find_hold(self._key)
 
     def wake(self) -> None:
         """End its wait; from any thread."""
         self._woken.notify()
+        self._handle.close()
 
     def leave(self) -> None:
-        """Nothing to do."""
+        """Nothing to do: the stream ends with each wait."""
 
 
 class RemoteExecutor(RemoteCalls):
@@ -111,12 +131,19 @@ class RemoteExecutor(RemoteCalls):
             return self._pool(command)
         if isinstance(command, PutRecord):
             return self._record(command)
+        if isinstance(command, LeaveLine):
+            return self._leave(command)
         id: str = getattr(command, "id", "")
         if isinstance(command, JoinLine):
             path = path_of("pools", command.legs[0].pool, "line")
         else:
             path = HOLD_PATHS.get(type(command)) or path_of("holds", id, verb_of(command))
         return self.send(path, verb_json(command), command.op, undo, shielded=shielded)
+
+    def _leave(self, command: LeaveLine) -> Receipt:
+        correlation = None if command.correlation_id is None else str(command.correlation_id)
+        body = Leave(owner=command.owner, placed_op=command.placed_op, actor=command.actor, correlation_id=correlation)
+        return self._changed(path_of("holds", command.id, "leave"), body, None)
 
     def _pool(self, command: PoolCommand) -> Receipt:
         op, body = retry_key(command.op), verb_json(command)
@@ -223,7 +250,7 @@ class RemoteExecutor(RemoteCalls):
 
     def watch_line(self, hold: StoredHold) -> RemoteWaiter:
         """Tell a blocked call what becomes of its hold."""
-        return RemoteWaiter(self, hold)
+        return RemoteWaiter(self, self._transport, hold)
 
     def start_worker(self, work: Work, name: str, stop: Signal) -> Worker:
         """Start background work that ends with the client, or when `stop` is closed."""

@@ -112,12 +112,12 @@ class Transport:
 
     @contextmanager
     def stream(
-        self, path: str, query: dict[str, str], after: str | None, handle: StreamHandle
+        self, path: str, query: dict[str, str], after: str | None, handle: StreamHandle, *, read: float = 60.0
     ) -> Iterator[Iterator[bytes]]:
         """The packets of an event stream, until it ends or is closed; raises `httpx.HTTPError` if the connection
-        breaks."""
+        breaks, or is silent for `read` seconds."""
         headers = self._headers if after is None else {**self._headers, "Last-Event-ID": after}
-        timeout = httpx.Timeout(10.0, read=60.0)
+        timeout = httpx.Timeout(10.0, read=read)
         self._handles.add(handle)
         try:
             if self._is_closed():

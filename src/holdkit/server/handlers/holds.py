@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+from ...core.commands import LeaveLine, PlaceHold
 from ...core.model import State
+from ...core.validation import invalid
+from ...kernel.answers import hold_of, refusal_of
+from ...kernel.context import actor_text
+from ...kernel.normalise import hold_id, reference, span
 from ...kernel.results import Hold
-from ...wire.fields import encode
+from ...wire.fields import Body, encode
 from ...wire.holds import (
     Confirm,
     Expire,
@@ -12,8 +19,9 @@ from ...wire.holds import (
     HoldPage,
     HoldsQuery,
     Join,
+    Leave,
     NewConsume,
-    NewHold,
+    NewHoldInLine,
     Release,
     Return,
     hold_answer,
@@ -44,7 +52,9 @@ def _hold_answer(request: Request, hold: Hold, status: int = 200, *, secret: boo
 
 async def place_hold(request: Request) -> Answer:
     """Place a hold; only this answer contains the owner token."""
-    body: NewHold = request.body
+    body: NewHoldInLine = request.body
+    if body.wait is not None or body.offer_ttl is not None:
+        return await _hold_or_join(request, body)
     hold = await request.kernel.hold(
         legs_of(body, request.caller),
         ttl=body.ttl,
@@ -57,6 +67,44 @@ async def place_hold(request: Request) -> Answer:
         **call_fields(request, body),
     )
     return _hold_answer(request, hold, 201, secret=True)
+
+
+async def _hold_or_join(request: Request, body: NewHoldInLine) -> Answer:
+    """Place a hold that joins the line if it does not fit: what a blocking call of a client begins with."""
+    if body.ttl is None or body.wait is None or body.offer_ttl is None or body.deadline is not None:
+        raise invalid("wait", "wait_incomplete", "a hold that may wait needs ttl, wait and offer_ttl, and no deadline")
+    command = PlaceHold(
+        legs=legs_of(body, request.caller),
+        ttl_slots=span(body.ttl),
+        wait_slots=span(body.wait, "wait"),
+        offer_slots=span(body.offer_ttl, "offer_ttl"),
+        id=None if body.id is None else hold_id(body.id),
+        owner=body.owner,
+        entity=body.entity,
+        metadata=body.metadata,
+        **passing_limits(body, request.caller),
+        **_fields(request, body),
+    )
+    done = await request.kernel.executor.execute(command)
+    return _hold_answer(request, hold_of(done, body.owner), 201, secret=True)
+
+
+def _fields(request: Request, body: Body) -> dict[str, Any]:
+    """The fields of a command that the kernel's own verbs would set."""
+    around = call_fields(request, body)
+    return {**around, "actor": actor_text(around["actor"]), "tenant": request.caller.tenant}
+
+
+async def leave_line(request: Request) -> Answer:
+    """Stop waiting: answered with the refusal, or with the hold if it has been offered units by now."""
+    body: Leave = request.body
+    fields = {**_fields(request, body), "op": None}  # it may be repeated
+    id, token = reference(request.hold_named, body.owner)
+    command = LeaveLine(id=id, owner=token, placed_op=body.placed_op, **fields)
+    done = await request.kernel.executor.execute(command)
+    if done.refusal is not None:
+        raise refusal_of(done.refusal)
+    return _hold_answer(request, hold_of(done, None))
 
 
 async def join_line(request: Request) -> Answer:
