@@ -13,7 +13,7 @@ from typing import Any, Final, TypeVar, cast
 from msgspec import structs
 
 from ..core.commands import AnyCommand, Group, PlaceHold, ReleaseHold
-from ..core.decide import decide_groups
+from ..core.decide import SweepList, decide_groups
 from ..core.entries import Action, Entry
 from ..core.ladders.expiry import expire, own_time
 from ..core.model import Key, Limits, Slot
@@ -30,17 +30,23 @@ from ..engines.resident.tables import Tables
 T = TypeVar("T")
 
 
+class _OnTables(MemoryEngine):
+    tables: type[Tables]
+
+    def __init__(self, *, clock: Clock | None = None, limits: Limits | None = None) -> None:
+        super().__init__(clock=clock, limits=limits)
+        self._tables = self.tables()
+
+
 class _LateTables(Tables):
     def due(self, pool: Key, until: Slot, limit: int | None = None) -> list[DueLeg]:
         return super().due(pool, until - 1, limit)
 
 
-class ExpiresLate(MemoryEngine):
+class ExpiresLate(_OnTables):
     """Off by one: due is `deadline < now` where it must be `deadline <= now`."""
 
-    def __init__(self, *, clock: Clock | None = None, limits: Limits | None = None) -> None:
-        super().__init__(clock=clock, limits=limits)
-        self._tables = _LateTables()
+    tables = _LateTables
 
 
 class _BlindTables(Tables):
@@ -250,12 +256,10 @@ class _SortedTables(Tables):
         return iter(sorted(super().asking(pool, most)))
 
 
-class SortsLinesById(MemoryEngine):
+class SortsLinesById(_OnTables):
     """Loads those who wait in order of their ids, not of their numbers."""
 
-    def __init__(self, *, clock: Clock | None = None, limits: Limits | None = None) -> None:
-        super().__init__(clock=clock, limits=limits)
-        self._tables = _SortedTables()
+    tables = _SortedTables
 
 
 class _HeadTables(Tables):
@@ -263,12 +267,10 @@ class _HeadTables(Tables):
         return super().front(pool, 1, max(1, self.pools[pool].total * 9))
 
 
-class LoadsTheHeadOnly(MemoryEngine):
+class LoadsTheHeadOnly(_OnTables):
     """Loads the first of each line, whatever it asks for: if that cannot be served, nobody is."""
 
-    def __init__(self, *, clock: Clock | None = None, limits: Limits | None = None) -> None:
-        super().__init__(clock=clock, limits=limits)
-        self._tables = _HeadTables()
+    tables = _HeadTables
 
 
 class HidesUnfedLines(MemoryEngine):
@@ -279,6 +281,13 @@ class HidesUnfedLines(MemoryEngine):
         return structs.replace(super().apply(groups, wait_for_locks=wait_for_locks), unfed=())
 
 
+class MakesRoomInSilence(MemoryEngine):
+    """Returns due units to make room in a full table, and offers them to nobody."""
+
+    def _lines(self, groups: Sequence[Group], wanted: Needs, listed: SweepList, slot: Slot) -> LoadLine | None:
+        return super()._lines(groups, wanted, listed, slot) if groups else None
+
+
 class _GrowingTables(Tables):
     def put_tally(self, key: TallyKey, tally: Tally | None) -> None:
         before = self.tallies.get(key)
@@ -286,12 +295,10 @@ class _GrowingTables(Tables):
             super().put_tally(key, tally)
 
 
-class KeepsTallies(MemoryEngine):
+class KeepsTallies(_OnTables):
     """Counts what accounts take, and not what comes back."""
 
-    def __init__(self, *, clock: Clock | None = None, limits: Limits | None = None) -> None:
-        super().__init__(clock=clock, limits=limits)
-        self._tables = _GrowingTables()
+    tables = _GrowingTables
 
 
 class LoadsNoTallies(MemoryEngine):
@@ -307,12 +314,10 @@ class _FlatTables(Tables):
         return [leg for leg in found if any(pool[1] == named.pool for named in self.holds[pool[0], leg[1]].legs)]
 
 
-class ForgetsPoolsAbove(MemoryEngine):
+class ForgetsPoolsAbove(_OnTables):
     """Returns due units to the pools that a hold names, and not to those above them."""
 
-    def __init__(self, *, clock: Clock | None = None, limits: Limits | None = None) -> None:
-        super().__init__(clock=clock, limits=limits)
-        self._tables = _FlatTables()
+    tables = _FlatTables
 
 
 BROKEN: Final[dict[type[MemoryEngine], str]] = {
@@ -335,6 +340,7 @@ BROKEN: Final[dict[type[MemoryEngine], str]] = {
     SortsLinesById: "units_are_offered_in_order",
     LoadsTheHeadOnly: "lines_follow_their_pool",
     HidesUnfedLines: "long_lines_are_fed_in_parts",
+    MakesRoomInSilence: "making_room_serves_the_line",
     KeepsTallies: "tallies_move_with_their_legs",
     LoadsNoTallies: "an_account_races_itself",
     ForgetsPoolsAbove: "trees_move_every_level",

@@ -9,6 +9,8 @@ import pytest
 from msgspec import Struct
 from msgspec.structs import replace
 
+from holdkit.core import decide
+from holdkit.core.ladders import lines, placing
 from holdkit.core.model import State
 from holdkit.core.view import View
 from holdkit.engines.log import engine as engine_module
@@ -213,6 +215,25 @@ def phase_and_hold_apart(patch: pytest.MonkeyPatch) -> None:
 LOST = r"an acknowledged entry is gone|crash made the log unreadable|neither what was acknowledged|not what was acknowledged"
 DIFFERENT = r"differ|gap|not in the journal|the journal says|" + LOST
 
+
+def line_overtaken(patch: pytest.MonkeyPatch) -> None:
+    """A plain hold takes units for which others wait."""
+    patch.setattr(placing, "somebody_waits", lambda *_: False)
+
+
+def line_backwards(patch: pytest.MonkeyPatch) -> None:
+    """The last in line is served first."""
+    waiters = View.waiters
+    patch.setattr(View, "waiters", lambda self, pool: reversed([*waiters(self, pool)]))
+
+
+def line_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """Nobody is offered anything but by the transaction that frees it: what a crash leaves is never offered."""
+    patch.setattr(decide, "feed_first", lambda *_: True)
+    feed = lines.feed
+    patch.setattr(decide, "feed", lambda view, tenant, names, now: feed(view, tenant, names, now) if now % 3 else None)
+
+
 CANARIES: Final[dict[str, Canary]] = {
     "ack before fsync": Canary(ack_before_fsync, LOST),
     "retried fsync": Canary(retried_fsync, LOST),
@@ -233,6 +254,9 @@ CANARIES: Final[dict[str, Canary]] = {
     "deadline stays behind the point of no return": Canary(deadline_stays, "hold.expired behind|parked for no reason"),
     "effect before the phase": Canary(effect_first, "ran before its point of no return"),
     "effect taken for granted": Canary(effect_taken_for_granted, "done, and its effect has never happened"),
+    "line overtaken": Canary(line_overtaken, "overtakes those who wait"),
+    "line backwards": Canary(line_backwards, "is served before"),
+    "line forgotten": Canary(line_forgotten, "they wait, and their units are free"),
     "phase and hold in two transactions": Canary(
         phase_and_hold_apart,
         "went from|parked for no reason|never came back|were confirmed|before its point|behind the point",

@@ -60,7 +60,7 @@ def test_a_failure_prints_the_one_line_that_repeats_it(
     assert told is not None
     assert sim.main(["--seed", told[1]]) == 1
     again = capsys.readouterr().out
-    assert re.search(rf"seed {told[1]}: .*acknowledged", again)
+    assert re.search(rf"seed {told[1]}: .*(?:{CANARIES['ack before fsync'].says})", again)
     assert "shortest plan that still fails" in again
 
 

@@ -94,7 +94,7 @@ class ResidentEngine:
             self._check_open()
             slot = self.clock()
             wanted = needs(groups)
-            self._make_room(wanted, slot)
+            unfed = self._make_room(wanted, slot)
             self._return_backlog(wanted, slot)
             listed = self._sweep_list(wanted.sweep, slot)
             view = self._view(slot, self._lines(groups, wanted, listed, slot))
@@ -103,8 +103,8 @@ class ResidentEngine:
             wrote = bool(view.entries or view.operations.changed)
             later = groups_put_off(view, groups, outcomes) if view.put_off else frozenset()
             positions = positions_of(outcomes, view.numbers)
-            unfed = tuple(sorted(view.unfed))
-            return Applied(outcomes, self._journal.last_seq, wrote, put_off=later, positions=positions, unfed=unfed)
+            left = tuple(sorted(unfed | view.unfed))
+            return Applied(outcomes, self._journal.last_seq, wrote, put_off=later, positions=positions, unfed=left)
 
     def lend(self, work: Callable[[Lent], T]) -> T:
         """Run `work` while nobody else writes. There is no SQL, so what it applies is done at once."""
@@ -289,13 +289,15 @@ class ResidentEngine:
         lines = tables.waiting_pools(FED_LINES) if tables.lines else []
         return SweepList(holds, pools, more or left, retiring=retiring, lines=lines)
 
-    def _make_room(self, wanted: Needs, slot: Slot) -> None:
-        """Where a bounded table would overflow with rows that only a sweep can end, sweep first: people forget."""
+    def _make_room(self, wanted: Needs, slot: Slot) -> set[Key]:
+        """Where a bounded table would overflow with rows that only a sweep can end, sweep first: people forget. Returns the pools
+        whose lines have more to offer than that transaction may."""
         tables, limits = self._tables, self.limits
+        unfed: set[Key] = set()
         over = overflow(limits, wanted, len(tables.holds) - tables.ended, len(tables.pools))
         if over.holds:
             due, _ = tables.due_holds(slot, limits.max_due, limits.max_due)
-            self._sweep_first(SweepList(due, []), slot)
+            unfed = self._sweep_first(SweepList(due, []), slot)
         if over.pools:
             idle = tables.idle_pools(over.pools + len(wanted.pools), slot, None)
             self._sweep_first(SweepList([], spare(idle, wanted, over.pools), pressed=True), slot)
@@ -303,12 +305,15 @@ class ResidentEngine:
         if count:
             oldest = unnamed(tables.retiring(count + len(wanted.holds), None, limits), wanted, count)
             self._sweep_first(SweepList([], [], pressed=True, retiring=oldest), slot)
+        return unfed
 
-    def _sweep_first(self, listed: SweepList, slot: Slot) -> None:
-        if listed.holds or listed.pools or listed.retiring:
-            view = self._view(slot)
-            decide_groups(view, [Group((Sweep(limit=max(len(listed.holds), len(listed.retiring))),))], listed)
-            self._write(view)
+    def _sweep_first(self, listed: SweepList, slot: Slot) -> set[Key]:
+        if not (listed.holds or listed.pools or listed.retiring):
+            return set()
+        view = self._view(slot, self._lines((), needs(()), listed, slot))
+        decide_groups(view, [Group((Sweep(limit=max(len(listed.holds), len(listed.retiring))),))], listed)
+        self._write(view)
+        return view.unfed
 
     def _prune(self, slot: Slot) -> None:
         """Remove a few rows that are gone for every reader already."""

@@ -58,6 +58,8 @@ class RetryState(Struct):
     """How many pools too many there would be."""
     retired: bool = False
     """Whether ended holds whose units are consumed have made room."""
+    unfed: frozenset[Key] = frozenset()
+    """Pools whose lines had more to offer than the transaction that made room may."""
 
 
 def apply_script(
@@ -91,8 +93,8 @@ def apply_script(
     ran.outcomes, ran.positions = outcomes, positions_of(outcomes, view.numbers)
     if view.put_off:
         ran.put_off = groups_put_off(view, groups, outcomes)
-    if view.unfed:
-        ran.unfed = tuple(sorted(view.unfed))
+    if view.unfed or retry_state.unfed:
+        ran.unfed = tuple(sorted(retry_state.unfed | view.unfed))
     if write_always and not ran.written:
         yield (Statement("put_setting", setting_row("scrubbed", slot)),)
         ran.written = 1
@@ -117,7 +119,7 @@ def make_room(need: Needs, slot: Slot, stored: StoredLimits, retry_state: RetryS
         retry_state.sweep_holds, retry_state.pools_over = over.holds, over.pools
     if retry_state.sweep_holds:
         retry_state.sweep_holds = False
-        loaded_batch = yield from gather(_sweeping(limits.max_due), slot, limits, 0)
+        loaded_batch = yield from gather(_sweeping(limits.max_due), slot, limits, 0, groups=())
         if loaded_batch.swept.holds:
             return (yield from sweep_first(loaded_batch, SweepList(loaded_batch.swept.holds, []), stored, retry_state))
     if retry_state.pools_over:  # after the holds, for those may have left their pools empty
@@ -154,6 +156,7 @@ def sweep_first(
         return (yield from take_over(stored, retry_state))
     view = View(loaded_batch.loaded)
     decide_groups(view, [Group((Sweep(limit=max(1, len(listed.holds), len(listed.retiring))),))], listed)
+    retry_state.unfed |= view.unfed
     return (yield from write_only(view))
 
 

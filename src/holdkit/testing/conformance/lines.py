@@ -134,6 +134,19 @@ def long_lines_are_fed_in_parts(harness: Harness) -> None:
     harness.verify()
 
 
+def making_room_serves_the_line(harness: Harness) -> None:
+    """A full table of holds is swept first to make room; what that returns is offered to those who wait, though nobody asked."""
+    harness.open(max_holds=3)
+    harness.pools(a=1, b=5)
+    harness.granted(1, ttl=10)
+    harness.done(joining(2))
+    harness.granted(3, "b")
+    harness.at(10)
+    harness.granted(4, "b")
+    require_equal(states(harness, 2, 3, 4), "hhh", "who waited, after room was made")
+    harness.verify()
+
+
 def usage(harness: Harness, account: str, **paged: Any) -> list[tuple[str, int, int | None]]:
     """What an account uses."""
     found: list[AccountUsage] = harness.engine.read(ListUsage("", account, **paged))
@@ -270,6 +283,7 @@ CHECKS = (
     units_are_offered_in_order,
     lines_follow_their_pool,
     long_lines_are_fed_in_parts,
+    making_room_serves_the_line,
     tallies_move_with_their_legs,
     trees_move_every_level,
     racing_ends_offer_every_unit_once,

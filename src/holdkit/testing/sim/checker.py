@@ -21,6 +21,7 @@ from ...engines.memory import MemoryEngine
 from ...engines.port import Applied
 from ...engines.resident.engine import ResidentEngine
 from .disk import Faults
+from .lines import LineWatch
 from .plan import Apply
 
 
@@ -37,6 +38,7 @@ class Checker:
         """Batches whose outcome is unknown."""
         self.followed: list[JournalRow] = []
         """What a follower has seen."""
+        self.lines = LineWatch(reached)
 
     @property
     def transcript(self) -> str:
@@ -97,6 +99,8 @@ class Checker:
             raise SimulationFailed(f"{where}: a follower saw a gap")
         if journal_of(self._reference) != self.followed:
             raise SimulationFailed(f"{where}: a follower saw what is not in the journal")
+        for row in fresh:
+            self.lines.see(entry_of(row))
         for found in engine.verify() if fresh or opened else ():  # it reads all: only where that may differ
             raise SimulationFailed(f"{where}: {found}")
         self._faults.paused = False
@@ -105,7 +109,7 @@ class Checker:
 
 TABLES = (
     "pools", "holds", "operations", "records", "legs", "deadlines", "held", "live", "leftover", "kept", "idle",
-    "resting", "closing", "linked", "fence_floors", "last_slot",
+    "resting", "closing", "linked", "fence_floors", "last_slot", "lines", "tallies", "accounts",
 )  # fmt: skip
 
 
@@ -137,6 +141,8 @@ def copy_of(engine: ResidentEngine, clock: Clock, journal: Iterable[JournalRow])
         mine.put_pool(pool.key, pool)
     for hold in theirs.holds.values():
         mine.put_hold(hold)
+    for tally_key, tally in theirs.tallies.items():
+        mine.put_tally(tally_key, tally)
     for operation in theirs.operations.values():
         mine.operations.put(operation)
     for record in theirs.records.values():

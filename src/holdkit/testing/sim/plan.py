@@ -31,6 +31,7 @@ from ...core.commands import (
     UnarchivePool,
 )
 from ...core.model import Leg, Limits, Slot
+from .lines import LineClients
 from .saga_plan import SagaClients, SagaStep
 
 START: Slot = 1_000_000
@@ -111,6 +112,8 @@ def draw_plan(seed: int, length: int = 40) -> Plan:
         max_ttl=1_000,
         max_lifetime=2_000,
         max_due=shape.choice((1, 3, 1_000)),
+        max_offers=part(seed, "offers").choice((1, 2, 250)),
+        max_line=part(seed, "offers").choice((3, 100)),
     )
     mix = {
         "apply": 1.0,
@@ -122,7 +125,7 @@ def draw_plan(seed: int, length: int = 40) -> Plan:
         "snapshot": shape.choice((0.0, 0.15, 0.35)),
     }
     clients, sagas = Clients(part(seed, "clients")), SagaClients(part(seed, "sagas"))
-    operator = Operator(part(seed, "operator"))
+    operator, queued = Operator(part(seed, "operator")), LineClients(part(seed, "line clients"))
     order, dice = part(seed, "order"), part(seed, "faults")
     steps: list[Step] = [clients.first_batch()]
     for kind in order.choices(list(mix), list(mix.values()), k=shape.randrange(length // 2, length * 2)):
@@ -138,6 +141,7 @@ def draw_plan(seed: int, length: int = 40) -> Plan:
             case _:
                 steps.append(Fault(kind, dice.randrange(8), dice.getrandbits(32), dice.choice((1, 1, 2, 4))))
         steps += [*sagas.between(clients.slot), *operator.between(clients.slot)]
+        steps += [Apply(slot, (group,)) for slot, group in queued.between(clients.slot)]
     first_fault = Fault("cut", dice.randrange(5), dice.getrandbits(32)) if shape.random() < 0.2 else None
     steps += [Converge(clients.slot + 10_000), Reopen(clients.slot + 10_000), clients.batch()]
     return Plan(seed, limits, shape.choice((400, 3_000, 1 << 20)), tuple(steps), first_fault)

@@ -118,6 +118,8 @@ POINTS: Final = (
     "hold retired", "limits changed", "past retention", "quantity_exceeds_consumed",
     "hold_table_full", "insufficient_capacity", "operation_conflict", "operation_table_full", "pool_table_full",
     "version_conflict", "not_owner", "already_confirmed", "already_released",
+    "line: joined", "line: offered", "line: left", "line_ahead", "line_full", "hold_waiting", "account_limit",
+    "account_required",
     *(f"saga: {what}" for what in ("done", "aborted", "parked", "taken over", "another attempt", "too late", "unsettled",
       "driver killed", "killed behind the point of no return", "effect run again", "hold changed by force")),
 )  # fmt: skip

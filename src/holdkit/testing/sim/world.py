@@ -11,7 +11,7 @@ from random import Random
 
 from ...core.commands import FeedLine, Group, Sweep
 from ...core.model import Slot
-from ...core.outcomes import Outcome
+from ...core.outcomes import Done, Outcome
 from ...core.reading import ReadJournal
 from ...engines.log.engine import LogEngine
 from ...engines.port import Applied
@@ -279,7 +279,9 @@ class World:
     def _converge(self, step: Converge) -> None:
         """There are no more faults: nothing fails any more, and what is due is returned."""
         self._faults.arm(None)
-        self.disk.capacity, self._faults_over, self._slot = UNLIMITED, True, step.slot
+        self.disk.capacity, self._faults_over = UNLIMITED, True
+        self._serve_lines()
+        self._slot = step.slot
         self._sagas.converge()
         for _ in range(1_000):
             if self._checker.at_rest:
@@ -292,6 +294,19 @@ class World:
         for word in ("hold.retired", "limits.changed"):
             self.reached[word.replace(".", " ")] += sum(f'"{word}"' in row.text for row in self._checker.followed)
         self.reached["past retention"] += bool(self.engine.limits.past)
+
+    def _serve_lines(self) -> None:
+        """After a sweep nobody waits whose units are free, whatever crashed between the release and the offer."""
+        for _ in range(1_000):
+            answer = self._apply(Apply(self._slot, (Group((Sweep(limit=50),)),)))
+            assert isinstance(answer, list)
+            done = answer[0][0]
+            if isinstance(done, Done) and not done.more:
+                break
+        self._check("lines")
+        left = self._checker.lines.unserved(self.engine._tables.pools, self._slot)
+        if left:
+            raise SimulationFailed(f"they wait, and their units are free: {left}")
 
     def _check(self, where: str) -> None:
         fresh = self._checker.check(where, self.engine, opened=self._opened)
