@@ -124,11 +124,26 @@ def test_an_extended_waiter_keeps_its_place(engine: SqliteEngine, path: Path, cl
     first, second = placed(engine, join(ttl=10)), placed(engine, join(ttl=10))
     done(engine, ExtendHold(id=first.id, owner="me", by_slots=500))
     assert [row[:2] for row in rows(path, LEGS)[1:]] == [(first.id, START + 510), (second.id, START + 10)]
+    third = placed(engine, join())
+    assert engine.read(CountAhead(third.key)) == 2
     clock.slot += 10
     assert engine.read(CountAhead(first.key)) == 0
+    assert engine.read(CountAhead(third.key)) == 1
     assert engine.read(CountAhead(second.key)) is None, "its time is over"
-    assert (pool(engine).waiting, hold(engine, second.id).state) == (1, State.EXPIRED)
+    assert (pool(engine).waiting, hold(engine, second.id).state) == (2, State.EXPIRED)
     assert engine.read(NextDeadline(("", "gpu"))) == START + 10
+    consistent(engine)
+
+
+def test_a_waiter_whose_time_is_over_leaves_where_nothing_is_held(
+    engine: SqliteEngine, path: Path, clock: Clock
+) -> None:
+    done(engine, confirm(full(engine).id))
+    done(engine, join(ttl=10))
+    clock.slot += 10
+    done(engine, FeedLine(id="gpu"))
+    assert rows(path, POOL) == [(0, 0, 1)]
+    assert rows(path, LEGS) == []
     consistent(engine)
 
 
@@ -294,6 +309,8 @@ def test_lines_that_cannot_be_fed_do_not_keep_the_sweep_from_others(
         done(engine, create(f"a{number}", 2, line=line))
         done(engine, place(f"a{number}", ttl=10**6))
         done(engine, join(f"a{number}", 2))
+        if line == "strict":
+            done(engine, join(f"a{number}"))  # who would fit, but is behind
     held = full(engine, line=line)
     waiting = placed(engine, join())
     freed_outside(engine, held.id)
