@@ -101,6 +101,8 @@ def test_an_empty_child_is_swept_away_with_its_parent_counting(engine: PostgresE
     assert made is not None
     assert pool(engine, VENUE).children == 1
     done(engine, release(made.id))
+    done(engine, place(VENUE))
+    assert pool(engine, VENUE).fence == 2
     with caller(postgres_url) as tx:
         engine.apply_in(tx, [], [("", VENUE)])
         engine.apply(groups(sweep()))

@@ -33,7 +33,19 @@ from holdkit.errors import OutcomeUnknown
 from tests.engines.commands import Clock, create, extend, group_of, groups, release, sweep
 from tests.engines.postgres import engine_calls
 from tests.engines.postgres.conftest import Open
-from tests.engines.postgres.engine_calls import MINUTE, caller, done, hold, hold_id, one, place, pool, pool_in, together
+from tests.engines.postgres.engine_calls import (
+    MINUTE,
+    ask,
+    caller,
+    done,
+    hold,
+    hold_id,
+    one,
+    place,
+    pool,
+    pool_in,
+    together,
+)
 
 SHOW, OTHER = pool_in(0), pool_in(1)
 ROUNDS = 5
@@ -177,6 +189,34 @@ def test_the_sweep_ends_waiting_and_feeds_what_nobody_touched(open_engine: Open,
     swept = done(engine, sweep())
     assert swept.swept == (("", waiting[0]),)
     assert offered(engine)[-1] == waiting[1]
+    engine_calls.sound(engine, postgres_url)
+
+
+def test_who_joins_while_the_front_leaves_stands_behind_the_others(engine: PostgresEngine, postgres_url: str) -> None:
+    """In one batch, which frees a unit too."""
+    (held,) = sold_out(engine)
+    waiting = joined(engine, *(join() for _ in range(4)))
+    late = join()
+    applied = engine.apply(groups(release(waiting[0]), release(waiting[1]), late, release(held)))
+    assert all(isinstance(outcome, Done) for (outcome,) in applied.outcomes)
+    feed_all(engine, applied)
+    assert offered(engine) == [waiting[2]]
+    assert hold(engine, str(late.id)).number == 5
+    engine_calls.sound(engine, postgres_url)
+
+
+def test_a_sweep_that_ends_one_of_two_leaves_the_other_to_be_found(open_engine: Open, postgres_url: str) -> None:
+    """The scan for what is due never begins behind somebody whose time to wait is over."""
+    clock = Clock()
+    engine = open_engine(clock=clock)
+    sold_out(engine)
+    waiting = joined(engine, join(ttl_slots=SECOND), join(ttl_slots=SECOND))
+    clock.slot += 2 * SECOND
+    assert done(engine, sweep(limit=1)).swept == (("", waiting[0]),)
+    engine_calls.sound(engine, postgres_url)
+    assert pool(engine, SHOW).waiting == 0
+    assert engine_calls.reason(one(engine, place(SHOW))) is Reason.INSUFFICIENT_CAPACITY
+    assert ask(postgres_url, "select waiting from holdkit.pools where id = %s", SHOW) == [(0,)]
     engine_calls.sound(engine, postgres_url)
 
 

@@ -9,13 +9,14 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing
+from itertools import count
 from typing import Any
 
 import psycopg
 import pytest
 
-from holdkit.core.commands import PlaceHold
-from holdkit.core.model import SECOND, Limits
+from holdkit.core.commands import AnyCommand, PlaceHold
+from holdkit.core.model import SECOND, Limits, State
 from holdkit.core.outcomes import Done, Outcome, Reason, Refusal
 from holdkit.core.reading import FindEntries, FindHold, ReadJournal
 from holdkit.engines.port import NeedsThread
@@ -25,9 +26,10 @@ from holdkit.engines.postgres.transactions import Transactions
 from holdkit.errors import EngineError, OutcomeUnknown, Overloaded
 from holdkit.testing.postgres import PostgresServer
 from holdkit.testing.postgres.shared import memory
-from tests.engines.commands import create, groups
+from tests.engines.commands import create, groups, release
 from tests.engines.postgres import engine_calls
 from tests.engines.postgres.engine_calls import done, place
+from tests.engines.postgres.test_lines import join
 from tests.faults.postgres.proxy import Proxy, Side
 from tests.faults.sampling import sample
 
@@ -102,7 +104,7 @@ def reason_of(answer: Outcome | Exception) -> Reason | None:
     return answer.reason if isinstance(answer, Refusal) else None
 
 
-def ask(engine: PostgresEngine, command: PlaceHold) -> Outcome | Exception:
+def ask(engine: PostgresEngine, command: AnyCommand) -> Outcome | Exception:
     try:
         return engine_calls.waiting_for_locks(engine, groups(command)[0]).outcomes[0][0]
     except (EngineError, Overloaded, OutcomeUnknown) as error:
@@ -171,6 +173,39 @@ def test_cut_before_every_message_of_a_batch_on_an_event_loop(line: Line) -> Non
     assert answers["Done"], "those cut before COMMIT was sent are grounded, and go again"
     assert answers["OutcomeUnknown"]
     engine_calls.sound(line.straight, line.url)
+
+
+@pytest.mark.slow
+def test_an_offer_is_made_once_wherever_the_connection_is_cut(line: Line) -> None:
+    """A release, whose unit goes to the first of two who wait. COMMIT may be lost on its way, or the answer to it."""
+    shows = (f"show-{number}" for number in count())
+    hand_over(line, next(shows), None)
+    counts = line.proxy.counts
+    points: list[tuple[Side, int]] = [(side, n) for side in counts for n in range(1, counts[side] + 1)]
+    assert len(points) > 30
+    answers = Counter(hand_over(line, next(shows), cut) for cut in sample(points, 16))
+    assert answers["Done"], "those cut before COMMIT was sent go again by themselves"
+    assert sum(answers.values()) == len(sample(points, 16))
+    engine_calls.sound(line.straight, line.url)
+
+
+def hand_over(line: Line, show: str, cut: tuple[Side, int] | None) -> str:
+    """Release the only unit of a pool for which two wait: how that was answered. What is unknown is asked again."""
+    straight = line.straight
+    done(straight, create(show, 1))
+    held, *waiting = [done(straight, each).hold for each in (place(show), join(show), join(show))]
+    assert held is not None
+    line.warm()
+    line.proxy.arm(cut)
+    answer = ask(line.engine, release(held.id))
+    line.proxy.disarm()
+    again = ask(straight, release(held.id))
+    assert isinstance(again, Done) or reason_of(again) is Reason.ALREADY_RELEASED
+    assert not (isinstance(answer, Done) and isinstance(again, Done)), "it was done, and is done again"
+    states = [engine_calls.hold(straight, one.id).state for one in waiting if one is not None]
+    assert states == [State.HELD, State.WAITING], cut
+    assert (engine_calls.pool(straight, show).held, engine_calls.pool(straight, show).waiting) == (1, 1)
+    return type(answer).__name__
 
 
 def test_a_line_that_falls_silent_is_given_up(line: Line) -> None:

@@ -95,8 +95,7 @@ def load_batch(
         yield from _load_later_due(rows, found, seen[0], horizon, options)
     due = {pool: legs for pool, legs in found.items() if pool in touched}  # a sweep returns the legs of its holds alone
     locked = yield from _find_locked(wanted - rows.pools.keys(), need.records - rows.records.keys(), options)
-    if due:
-        locked |= yield from _load_due_holds(rows, due, options)
+    locked |= yield from _load_due_holds(rows, due, options)
     # A caller's transaction that marked a due hold expired may have committed since then: its entry goes first.
     unnumbered = unnumbered or bool(due) or options.several_lanes
     counts = (yield from _count(options)) if options.bounded or (records and need.changes_limits) else Counts()
@@ -186,6 +185,8 @@ def _load_due_holds(
 
     A pool with a due leg whose hold another transaction has locked counts as locked itself; these are returned.
     """
+    if not due:
+        return set()
     holds = sorted({(pool[0], hold) for pool, legs in due.items() for _, hold in legs})
     (found,) = yield (_lock_holds(due, holds, options),)
     missed = rows.take_locked(holds, found)
