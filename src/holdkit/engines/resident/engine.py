@@ -33,7 +33,8 @@ from ..durability import IN_MEMORY
 from ..port import Applied, Capabilities, Lent, positions_of
 from ..settings import StoredLimits
 from ..whole_journal import Meter, Progress, Spill
-from .reads import Journal, answer
+from .journal_reads import Journal
+from .reads import answer
 from .tables import Tables
 
 T = TypeVar("T")

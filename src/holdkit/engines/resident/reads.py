@@ -3,32 +3,26 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import islice
-from typing import Any, Final, Protocol, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice, takewhile
+from typing import Any, Final, TypeVar
 
 import msgspec
 from msgspec import Struct
 
-from ...core.audit import Numbered
-from ...core.model import Key, Limits, Pool, Record, Slot, State, StoredHold
+from ...core.model import Limits, Pool, Record, Slot, State, StoredHold
 from ...core.pages import Page, hold_bytes, page_of, record_bytes
 from ...core.reading import (
     ROW_BYTES,
     AccountUsage,
     CountAhead,
-    CountEntries,
     CountRows,
-    EntryCount,
     FindAvailable,
-    FindEnds,
-    FindEntries,
     FindHold,
     FindHolds,
     FindPool,
     FindPools,
     FindRecord,
-    JournalRow,
     ListHolds,
     ListKinds,
     ListPools,
@@ -38,55 +32,14 @@ from ...core.reading import (
     NextDeadline,
     Query,
     ReadClock,
-    ReadHistory,
-    ReadJournal,
-    ReadPoolHistory,
     RowCount,
     Survey,
     TakeSurvey,
-    entry_of,
-    row_bytes,
 )
 from ...core.seen import NOTHING_ON_POOL, DueOnPool, seen_hold, seen_pool
 from ...core.trees import ancestors
+from .journal_reads import JOURNAL_ANSWERS, Journal
 from .tables import Tables
-
-
-class Journal(Protocol):
-    """Where entries are kept and read from."""
-
-    last_seq: int
-    permanent: bool
-    """Whether every entry is kept for good."""
-
-    def forget(self, holds: Iterable[Key], /) -> None:
-        """Drop what is kept for these holds: they were removed from the tables."""
-        ...
-
-    def after(self, seq: int, tenant: str | None, /) -> Iterator[JournalRow]:
-        """Entries after a sequence number, of one tenant or of all."""
-        ...
-
-    def about(self, tenant: str, subject: str, seq: int, /) -> Iterator[JournalRow]:
-        """The entries about a subject after a sequence number."""
-        ...
-
-    def touching(self, tenant: str, pool: str, seq: int, /) -> Iterator[JournalRow]:
-        """Entries after a sequence number that changed a pool."""
-        ...
-
-    def at(self, seq: int, /) -> JournalRow | None:
-        """The entry with this sequence number, if there is one."""
-        ...
-
-    def end(self) -> JournalRow | None:
-        """The last entry, if there is any."""
-        ...
-
-    def whole(self) -> Iterator[Numbered]:
-        """Every entry, for `verify`."""
-        ...
-
 
 K = TypeVar("K", bound=tuple[str, ...])
 
@@ -194,12 +147,9 @@ def count_ahead(reader: Reader, query: CountAhead) -> int | None:
     if hold is None or hold.state is not State.WAITING:
         return None
     tenant, pool = hold.tenant, hold.legs[0].pool
-    line = reader.tables.lines[tenant, pool]
-    row = reader.tables.pools[tenant, pool]
-    now = max(reader.slot, row.slot)
-    ahead = (
-        one for number, one in line if number < (hold.number or 0) and not reader.tables.holds[tenant, one].due(now)
-    )
+    now = max(reader.slot, reader.tables.pools[tenant, pool].slot)
+    before = takewhile(lambda place: place[1] != hold.id, reader.tables.lines[tenant, pool])
+    ahead = (one for _, one in before if not reader.tables.holds[tenant, one].due(now))
     return sum(1 for _ in islice(ahead, query.limit))
 
 
@@ -264,51 +214,6 @@ def count_rows(reader: Reader, query: CountRows) -> RowCount:
     return RowCount(len(keys), round(average * len(keys)), live=live)
 
 
-def count_entries(reader: Reader, query: CountEntries) -> EntryCount:
-    """A step of counting the journal, if it keeps every entry."""
-    journal, found = reader.journal, dict[str, tuple[int, int]]()
-    after = query.after.get(0, 0)
-    if not journal.permanent:
-        return EntryCount({}, {0: journal.last_seq}, False)
-    limit = min(query.limit, SAMPLE)  # everybody waits meanwhile
-    rows = list(islice(journal.after(after, None), limit))
-    for row in rows:
-        tenant = entry_of(row).tenant
-        count, size = found.get(tenant, (0, 0))
-        found[tenant] = (count + 1, size + len(row.text.encode()) + ROW_BYTES)
-    return EntryCount(found, {0: rows[-1].seq if rows else after}, len(rows) == limit)
-
-
-def read_journal(reader: Reader, query: ReadJournal) -> Page[JournalRow]:
-    """Entries after a sequence number; there is one lane."""
-    rows = reader.journal.after(query.after.get(0, 0), query.tenant)
-    return page_of(rows, row_bytes, query.limit, query.max_bytes)
-
-
-def read_history(reader: Reader, query: ReadHistory) -> Page[JournalRow]:
-    """Entries about a subject."""
-    rows = reader.journal.about(query.tenant, query.subject, query.after.get(0, 0))
-    return page_of(rows, row_bytes, query.limit, query.max_bytes)
-
-
-def read_pool_history(reader: Reader, query: ReadPoolHistory) -> Page[JournalRow]:
-    """Entries that changed a pool."""
-    rows = reader.journal.touching(query.tenant, query.pool, query.after.get(0, 0))
-    return page_of(rows, row_bytes, query.limit, query.max_bytes)
-
-
-def find_entries(reader: Reader, query: FindEntries) -> list[JournalRow]:
-    """Single entries, by their positions."""
-    rows = [reader.journal.at(seq) for lane, seq in sorted(query.positions) if lane == 0]
-    return [row for row in rows if row is not None]
-
-
-def find_ends(reader: Reader, _query: FindEnds) -> list[JournalRow]:
-    """The last entry."""
-    end = reader.journal.end()
-    return [] if end is None else [end]
-
-
 def read_clock(reader: Reader, _query: ReadClock) -> Slot:
     """The machine's clock, or the injected one."""
     return reader.slot
@@ -353,16 +258,12 @@ ANSWERS: Final[dict[type[Query[Any]], Callable[[Reader, Any], Any]]] = {
     ListTenants: list_tenants,
     ListKinds: list_kinds,
     CountRows: count_rows,
-    CountEntries: count_entries,
-    ReadJournal: read_journal,
-    ReadHistory: read_history,
-    ReadPoolHistory: read_pool_history,
-    FindEntries: find_entries,
-    FindEnds: find_ends,
     TakeSurvey: take_survey,
 }
 
 
 def answer(query: Query[Any], tables: Tables, journal: Journal, limits: Limits, slot: Slot) -> Any:
     """Run the function that answers this type of query."""
+    if type(query) in JOURNAL_ANSWERS:
+        return JOURNAL_ANSWERS[type(query)](journal, query)
     return ANSWERS[type(query)](Reader(tables, journal, limits, slot), query)

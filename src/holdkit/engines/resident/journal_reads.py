@@ -1,0 +1,119 @@
+"""The journal of an engine that keeps its tables in memory: what it must provide, and the queries about it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
+from typing import Any, Final, Protocol
+
+from ...core.audit import Numbered
+from ...core.model import Key
+from ...core.pages import Page, page_of
+from ...core.reading import (
+    ROW_BYTES,
+    CountEntries,
+    EntryCount,
+    FindEnds,
+    FindEntries,
+    JournalRow,
+    Query,
+    ReadHistory,
+    ReadJournal,
+    ReadPoolHistory,
+    entry_of,
+    row_bytes,
+)
+
+COUNTED: Final = 1_000
+"""Entries that one step counts, because everybody waits meanwhile."""
+
+
+class Journal(Protocol):
+    """Where entries are kept and read from."""
+
+    last_seq: int
+    permanent: bool
+    """Whether every entry is kept for good."""
+
+    def forget(self, holds: Iterable[Key], /) -> None:
+        """Drop what is kept for these holds: they were removed from the tables."""
+        ...
+
+    def after(self, seq: int, tenant: str | None, /) -> Iterator[JournalRow]:
+        """Entries after a sequence number, of one tenant or of all."""
+        ...
+
+    def about(self, tenant: str, subject: str, seq: int, /) -> Iterator[JournalRow]:
+        """The entries about a subject after a sequence number."""
+        ...
+
+    def touching(self, tenant: str, pool: str, seq: int, /) -> Iterator[JournalRow]:
+        """Entries after a sequence number that changed a pool."""
+        ...
+
+    def at(self, seq: int, /) -> JournalRow | None:
+        """The entry with this sequence number, if there is one."""
+        ...
+
+    def end(self) -> JournalRow | None:
+        """The last entry, if there is any."""
+        ...
+
+    def whole(self) -> Iterator[Numbered]:
+        """Every entry, for `verify`."""
+        ...
+
+
+def count_entries(journal: Journal, query: CountEntries) -> EntryCount:
+    """A step of counting the journal, if it keeps every entry."""
+    found = dict[str, tuple[int, int]]()
+    after = query.after.get(0, 0)
+    if not journal.permanent:
+        return EntryCount({}, {0: journal.last_seq}, False)
+    limit = min(query.limit, COUNTED)  # everybody waits meanwhile
+    rows = list(islice(journal.after(after, None), limit))
+    for row in rows:
+        tenant = entry_of(row).tenant
+        count, size = found.get(tenant, (0, 0))
+        found[tenant] = (count + 1, size + len(row.text.encode()) + ROW_BYTES)
+    return EntryCount(found, {0: rows[-1].seq if rows else after}, len(rows) == limit)
+
+
+def read_journal(journal: Journal, query: ReadJournal) -> Page[JournalRow]:
+    """Entries after a sequence number; there is one lane."""
+    rows = journal.after(query.after.get(0, 0), query.tenant)
+    return page_of(rows, row_bytes, query.limit, query.max_bytes)
+
+
+def read_history(journal: Journal, query: ReadHistory) -> Page[JournalRow]:
+    """Entries about a subject."""
+    rows = journal.about(query.tenant, query.subject, query.after.get(0, 0))
+    return page_of(rows, row_bytes, query.limit, query.max_bytes)
+
+
+def read_pool_history(journal: Journal, query: ReadPoolHistory) -> Page[JournalRow]:
+    """Entries that changed a pool."""
+    rows = journal.touching(query.tenant, query.pool, query.after.get(0, 0))
+    return page_of(rows, row_bytes, query.limit, query.max_bytes)
+
+
+def find_entries(journal: Journal, query: FindEntries) -> list[JournalRow]:
+    """Single entries, by their positions."""
+    rows = [journal.at(seq) for lane, seq in sorted(query.positions) if lane == 0]
+    return [row for row in rows if row is not None]
+
+
+def find_ends(journal: Journal, _query: FindEnds) -> list[JournalRow]:
+    """The last entry."""
+    end = journal.end()
+    return [] if end is None else [end]
+
+
+JOURNAL_ANSWERS: Final[dict[type[Query[Any]], Callable[[Journal, Any], Any]]] = {
+    CountEntries: count_entries,
+    ReadJournal: read_journal,
+    ReadHistory: read_history,
+    ReadPoolHistory: read_pool_history,
+    FindEntries: find_entries,
+    FindEnds: find_ends,
+}
