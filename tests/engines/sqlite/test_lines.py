@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 from collections import Counter
 from contextlib import closing
 from pathlib import Path
@@ -38,10 +37,8 @@ from holdkit.core.reading import (
     entry_of,
 )
 from holdkit.engines.port import Lent
-from holdkit.engines.sqlite import SqliteEngine, loading, opening
+from holdkit.engines.sqlite import SqliteEngine, loading
 from holdkit.engines.sqlite.caller_transaction import open_application_connection
-from holdkit.engines.sqlite.driver import Driver, migrations
-from holdkit.errors import EngineError
 from tests.engines.commands import START, Clock, confirm, create, release
 from tests.engines.sqlite.conftest import Open
 from tests.engines.sqlite.engine_calls import (
@@ -505,55 +502,3 @@ def test_damaged_rows_are_named_and_repaired(engine: SqliteEngine, path: Path, s
     assert not report.left
     consistent(engine)
     assert {table: rows(path, f"select * from {table}") for table in everything} == everything
-
-
-def test_an_older_file_is_migrated(path: Path, open_one: Open, monkeypatch: pytest.MonkeyPatch) -> None:
-    old_file(path, monkeypatch)
-    with outside(path) as old:
-        old.execute(
-            "insert into holdkit_holds (tenant, id, state, deadline, open, legs, owner_hash, fence, held_at, version, entity, kept)"
-            " values ('t', 'h', 'held', 77, 1, '[]', 'x', 3, 5, 2, 'order:1', 1)"
-        )
-        old.execute("insert into holdkit_legs values ('t', 'gpu', 77, 'h', 4)")
-        old.execute("delete from holdkit_settings where name = 'limit.max_line'")
-    engine = open_one()
-    kept = "select tenant, id, state, deadline, open, legs, owner_hash, fence, held_at, version, entity, kept from holdkit_holds"
-    assert rows(path, kept) == [("t", "h", "held", 77, 1, "[]", "x", 3, 5, 2, "order:1", 1)]
-    assert rows(path, "select * from holdkit_legs") == [("t", "gpu", 77, "h", 4, 0, 0, None)]
-    assert engine.limits.max_line == 100_000
-    with outside(path) as now:
-        indexes = now.execute("select name from sqlite_schema where type = 'index' and name like 'holdkit%'").fetchall()
-    assert {"holdkit_holds_due", "holdkit_holds_kept", "holdkit_holds_entity", "holdkit_legs_line"} <= {
-        name for (name,) in indexes
-    }
-    assert [one for one in engine.verify() if one.table == "settings"] == []
-
-
-def old_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file with the schema before lines, and one pool."""
-    with monkeypatch.context() as patched:
-        patched.setattr(opening, "migrations", lambda: migrations()[:5])
-        driver = Driver(sqlite3.connect(path, isolation_level=None))
-        opening.migrate(driver, str(path), Limits(), 1)
-        driver.connection.close()
-    with outside(path) as old:
-        old.execute("insert into holdkit_pools (tenant, id, total, held, consumed, fence, slot, version, on_demand, over)"
-                    " values ('t', 'gpu', 9, 4, 0, 3, 5, 2, 0, 0)")  # fmt: skip
-
-
-def test_an_older_file_with_a_path_in_an_id_is_refused_and_left_as_it_was(
-    path: Path, open_one: Open, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    old_file(path, monkeypatch)
-    with outside(path) as old:
-        old.execute("update holdkit_pools set id = '~face//x'")
-    open_one().close()
-    path.unlink()
-    old_file(path, monkeypatch)
-    with outside(path) as old:
-        old.execute("update holdkit_pools set id = 'https://example.com'")
-    with pytest.raises(
-        EngineError, match=r"its pool 'https://example.com' was created before; remove it with the release"
-    ):
-        open_one()
-    assert rows(path, "select max(version) from holdkit_migrations") == [(5,)]

@@ -241,6 +241,58 @@ def test_the_floors_of_an_older_file_are_found_in_its_journal(open_one: Open, pa
     consistent(engine)
 
 
+def test_a_file_from_before_lines_is_migrated(path: Path, open_one: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    old_file(path, monkeypatch)
+    with outside(path) as old:
+        old.execute(
+            "insert into holdkit_holds (tenant, id, state, deadline, open, legs, owner_hash, fence, held_at, version, entity, kept)"
+            " values ('t', 'h', 'held', 77, 1, '[]', 'x', 3, 5, 2, 'order:1', 1)"
+        )
+        old.execute("insert into holdkit_legs values ('t', 'gpu', 77, 'h', 4)")
+        old.execute("delete from holdkit_settings where name = 'limit.max_line'")
+    engine = open_one()
+    kept = "select tenant, id, state, deadline, open, legs, owner_hash, fence, held_at, version, entity, kept from holdkit_holds"
+    assert rows(path, kept) == [("t", "h", "held", 77, 1, "[]", "x", 3, 5, 2, "order:1", 1)]
+    assert rows(path, "select * from holdkit_legs") == [("t", "gpu", 77, "h", 4, 0, 0, None)]
+    assert engine.limits.max_line == 100_000
+    with outside(path) as now:
+        indexes = now.execute("select name from sqlite_schema where type = 'index' and name like 'holdkit%'").fetchall()
+    assert {"holdkit_holds_due", "holdkit_holds_kept", "holdkit_holds_entity", "holdkit_legs_line"} <= {
+        name for (name,) in indexes
+    }
+    assert [one for one in engine.verify() if one.table == "settings"] == []
+
+
+def old_file(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file with the schema before lines, and one pool."""
+    with monkeypatch.context() as patched:
+        patched.setattr(opening, "migrations", lambda: migrations()[:5])
+        driver = Driver(sqlite3.connect(path, isolation_level=None))
+        opening.migrate(driver, str(path), Limits(), 1)
+        driver.connection.close()
+    with outside(path) as old:
+        old.execute("insert into holdkit_pools (tenant, id, total, held, consumed, fence, slot, version, on_demand, over)"
+                    " values ('t', 'gpu', 9, 4, 0, 3, 5, 2, 0, 0)")  # fmt: skip
+
+
+def test_an_older_file_with_a_path_in_an_id_is_refused_and_left_as_it_was(
+    path: Path, open_one: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old_file(path, monkeypatch)
+    with outside(path) as old:
+        old.execute("update holdkit_pools set id = '~face//x'")
+    open_one().close()
+    path.unlink()
+    old_file(path, monkeypatch)
+    with outside(path) as old:
+        old.execute("update holdkit_pools set id = 'https://example.com'")
+    with pytest.raises(
+        EngineError, match=r"its pool 'https://example.com' was created before; remove it with the release"
+    ):
+        open_one()
+    assert rows(path, "select max(version) from holdkit_migrations") == [(5,)]
+
+
 def test_limits_that_change_meaning_are_stored_with_the_data(open_one: Open) -> None:
     open_one(limits=Limits(max_holds=5, retention=77, max_queue=3)).close()
     later = open_one()
