@@ -465,3 +465,13 @@ def test_one_that_consumes_nothing_is_never_dropped_this_way(world: World) -> No
     done(world.do(release("a")))
     assert may_retire(world.held("a"), world.limits, 10 * CONSUMED) is False
     assert may_retire(world.held("a"), world.limits, 10 * CONSUMED, pressed=True) is False
+
+
+@pytest.mark.parametrize(("limit", "more"), [(1, [True, False]), (2, [False, False])])
+def test_a_sweep_that_drops_exactly_as_many_as_it_may_leaves_nothing(limit: int, more: list[bool]) -> None:
+    world = World(retention=10, retention_consumed=10)
+    world.pool("p", 5)
+    world.batch(consume("a", "p"), consume("b", "p"))
+    world.slot = 10
+    assert [done(world.do(Sweep(limit=limit))).more for _ in range(2)] == more
+    assert (world.holds, world.row("p").loose) == ({}, 2)
