@@ -4,7 +4,8 @@ Theory of operation. One worker serves all blocked calls of a kernel; it runs wh
 hears of (of this process, or of another one where the engine can tell), at the next deadline of each pool that is waited for, and
 every `LOOK` seconds. One look is one read of the pools; only if a pool has changed, it reads the holds that wait there, in the order
 of the line, up to the first that still waits: nobody behind that one can have been offered anything, unless the line lets some pass.
-So a commit that concerns other pools costs one read, however many calls are blocked.
+So a commit that concerns other pools costs one read, however many calls are blocked. A process whose calls are all far from the front
+of their lines rests before it looks again (`STEP` for each that is ahead), else many processes would all read after every commit.
 
 Units may be free although somebody waits: a deadline has passed, or a caller's own transaction has released them. Then the worker
 sends a `FeedLine`, and again only after the pool has changed, because whoever is first in line may ask for more than is free.
@@ -32,6 +33,10 @@ log = logging.getLogger("holdkit")
 
 LOOK = 1.0
 """Seconds between two looks at the latest."""
+STEP = 0.005
+"""Seconds to rest for each that is ahead of the first blocked call of this process."""
+REST = 0.5
+"""Seconds to rest at most."""
 LATE = 0.001
 """Seconds after a deadline at which a look finds it passed, on whatever clock."""
 
@@ -81,6 +86,8 @@ class AsyncLineWatch:
         self._lock = threading.Lock()
         self._lines: dict[Key, AsyncWatchedLine] = {}
         self._running = False
+        self._added = AsyncSignal()
+        self._rest = 0.0
 
     def add(self, hold: StoredHold) -> AsyncWaiter:
         """Watch a hold until its call leaves."""
@@ -94,7 +101,8 @@ class AsyncLineWatch:
         if start:
             self._start()
         else:
-            self._executor.committed.notify()  # the worker may be waiting for the next deadline
+            self._added.notify()  # the worker may rest,
+            self._executor.committed.notify()  # or wait for the next deadline
         return waiter
 
     def _start(self) -> None:
@@ -117,12 +125,15 @@ class AsyncLineWatch:
         executor.listen()
         try:
             while not executor.closed and self._going_on():
-                count, pause = executor.committed.count, LOOK
+                added, count, pause = self._added.count, executor.committed.count, LOOK
+                self._rest = REST
                 try:
                     pause = await self._look()
                 except HoldkitError as failed:
                     if not executor.closed:
                         log.warning("cannot see who is next in line, will look again: %s", failed)
+                if self._rest > 0:
+                    await self._added.wait(added, min(self._rest, pause))
                 await executor.committed.wait(count, pause)
         finally:
             self._running = False
@@ -145,6 +156,7 @@ class AsyncLineWatch:
 
     async def _look_at(self, line: AsyncWatchedLine, pool: Pool | None) -> float:
         if pool is None:
+            self._rest = 0.0
             await self._examine(line, strict=False)
             return LOOK
         state = (pool.version, pool.available, pool.waiting)
@@ -156,10 +168,18 @@ class AsyncLineWatch:
             line.version = pool.version  # first: a call that is added meanwhile is examined by the next look
             await self._examine(line, strict=pool.line == "strict")
             line.next_deadline = await self._executor.read(NextDeadline(line.pool))
+        self._rest = min(self._rest, STEP * self._ahead(line, pool))
         if line.next_deadline is None:
             return LOOK
         left = (line.next_deadline - self._executor.now()) / SECOND
         return LOOK if left <= 0 else left + LATE
+
+    def _ahead(self, line: AsyncWatchedLine, pool: Pool) -> int:
+        """How many wait ahead of our first one, at least: those behind it have higher numbers, and no more than were given since."""
+        with self._lock:
+            first = min([waiter.number for waiter in line.waiters], default=pool.last_number)
+        ahead = pool.waiting - 1 - (pool.last_number - first)
+        return ahead if pool.line == "strict" and ahead > pool.total else 0
 
     async def _examine(self, line: AsyncWatchedLine, *, strict: bool) -> None:
         """Read the holds that wait, in order, and wake those that wait no longer."""
