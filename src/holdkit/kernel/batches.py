@@ -123,7 +123,8 @@ class BatchRunner:
                 call.outcomes = outcomes
         for index in applied.put_off:
             batch[index].sent = False  # it has no answer: whoever runs the batch queues it again
-        self._feed_rest(applied)
+        if applied.unfed:
+            self._feed_rest(applied)
         self._end = applied.last_seq
         if self._end is None:
             self._sole_writer = False

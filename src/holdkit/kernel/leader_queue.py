@@ -158,7 +158,7 @@ class LeaderQueue(BoundedQueue):
     def _lead(self, call: _ThreadCall, batch: list[_ThreadCall]) -> None:
         """Run batches until this call is settled: one, unless the engine puts off the call."""
         self._run_batch(call, batch)
-        while not call.settled and not call.sent:
+        while not call.sent and not call.settled:
             self._begin_anew(batch)
             if call.until <= time.monotonic():
                 raise too_late()
