@@ -80,10 +80,14 @@ class Needs(Struct, frozen=True):
 
 def needs(groups: Iterable[Group]) -> Needs:
     """What must be loaded for these groups."""
-    pools, holds, standing = set[Key](), set[Key](), set[Key]()
-    operations, asked, created = set[Key](), set[Key](), set[Key]()
-    records = set[RecordKey]()
-    tallies = set[TallyKey]()
+    pools: set[Key] = set()  # not `set[Key]()`, which is several times slower
+    holds: set[Key] = set()
+    standing: set[Key] = set()
+    operations: set[Key] = set()
+    asked: set[Key] = set()
+    created: set[Key] = set()
+    records: set[RecordKey] = set()
+    tallies: set[TallyKey] = set()
     limit = 0
     for group in groups:
         for command in group.commands:

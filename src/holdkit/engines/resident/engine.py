@@ -98,13 +98,13 @@ class ResidentEngine:
             unfed = self._make_room(wanted, slot)
             self._return_backlog(wanted, slot)
             listed = self._sweep_list(wanted.sweep, slot)
-            view = self._view(slot, self._lines(groups, wanted, listed, slot))
+            view = self._view(slot, self._lines(groups, wanted, listed, slot) if self._tables.lines else None)
             outcomes = decide_groups(view, groups, listed)
             self._write(view)
             wrote = bool(view.entries or view.operations.changed)
             later = groups_put_off(view, groups, outcomes) if view.put_off else frozenset()
             positions = positions_of(outcomes, view.numbers)
-            left = tuple(sorted(unfed | view.unfed))
+            left = tuple(sorted(unfed | view.unfed)) if unfed or view.unfed else ()
             return Applied(outcomes, self._journal.last_seq, wrote, put_off=later, positions=positions, unfed=left)
 
     def lend(self, work: Callable[[Lent], T]) -> T:
