@@ -10,10 +10,11 @@ from time import perf_counter
 
 from msgspec import Struct
 
+from holdkit.core.bounds import Limits
 from holdkit.core.codec import minted_id
 from holdkit.core.commands import Group, PlaceHold, ReleaseHold
 from holdkit.core.decide import decide_groups
-from holdkit.core.model import SECOND, Leg, Limits, Pool, Slot
+from holdkit.core.model import SECOND, Leg, Pool, Slot
 from holdkit.core.outcomes import Done
 from holdkit.core.view import Loaded, View
 

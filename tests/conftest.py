@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from holdkit.core.model import Limits
+from holdkit.core.bounds import Limits
 from holdkit.engines.postgres.migrating import Layout
 from holdkit.testing.postgres import ServerAddress
 from holdkit.testing.postgres.shared import memory

@@ -9,7 +9,7 @@ import pytest
 
 import holdkit
 from holdkit import ConfirmHold, Leg, PlaceHold
-from holdkit.core.model import Limits as CoreLimits
+from holdkit.core.bounds import Limits as CoreLimits
 
 BOUNDS = holdkit.Limits(max_pools=9, max_holds=2, max_operations=9, max_due=1)
 

@@ -13,7 +13,7 @@ from uuid import uuid4
 import psycopg
 from psycopg import sql
 
-from holdkit.core.model import Limits
+from holdkit.core.bounds import Limits
 from holdkit.engines.postgres.migrating import Layout, migrate_to
 from holdkit.testing.postgres import ServerAddress
 

@@ -9,11 +9,12 @@ from typing import Any, TypeVar
 from msgspec import structs
 
 from holdkit.core.audit_rows import Difference
+from holdkit.core.bounds import Limits
 from holdkit.core.codec import encode_entry
 from holdkit.core.commands import Group
 from holdkit.core.entries import Effect, Entry
 from holdkit.core.lanes import lane_of_hold, lane_of_pool, lane_of_record
-from holdkit.core.model import Key, Limits
+from holdkit.core.model import Key
 from holdkit.core.outcomes import Position
 from holdkit.core.pages import page_of
 from holdkit.core.reading import (

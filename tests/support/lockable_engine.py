@@ -7,8 +7,9 @@ from collections.abc import Callable, Generator, Sequence
 from typing import Any, TypeVar
 
 from holdkit.core.audit_rows import Difference
+from holdkit.core.bounds import Limits
 from holdkit.core.commands import AnyCommand, Group
-from holdkit.core.model import Key, Limits
+from holdkit.core.model import Key
 from holdkit.core.outcomes import Outcome
 from holdkit.core.reading import FindHold, Query
 from holdkit.engines.memory import MemoryEngine

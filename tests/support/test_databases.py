@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 import holdkit
-from holdkit.core.model import Limits
+from holdkit.core.bounds import Limits
 from tests.support.databases import Databases
 
 TABLES = "select tablename from pg_tables where schemaname = 'holdkit' order by 1"

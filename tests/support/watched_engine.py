@@ -10,8 +10,9 @@ from typing import Any, TypeVar
 from msgspec import structs
 
 from holdkit.core.audit_rows import Difference
+from holdkit.core.bounds import Limits
 from holdkit.core.commands import Group
-from holdkit.core.model import Key, Limits
+from holdkit.core.model import Key
 from holdkit.core.reading import Query
 from holdkit.engines.memory import MemoryEngine
 from holdkit.engines.port import Applied, Capabilities

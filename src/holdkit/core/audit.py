@@ -38,11 +38,12 @@ from .audit_sums import (
     filing_tallies,
     filing_units,
 )
+from .bounds import Limits
 from .entries import Action, Effect, Entry
 from .fold import fold
 from .ladders.finding import prunable
 from .limits import LIMITS_KEY, journaled, was_bounded
-from .model import Limits, Pool, Slot, StoredHold
+from .model import Pool, Slot, StoredHold
 from .outstanding import Tally
 from .view import View
 

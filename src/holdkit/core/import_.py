@@ -13,9 +13,10 @@ from msgspec import Struct
 
 from ..errors import InvalidRequest, PromiseBroken, plain
 from .audit import counters_agree
+from .bounds import Limits
 from .entries import Action, Entry
 from .fold import fold
-from .model import Key, Limits, RecordKey
+from .model import Key, RecordKey
 from .needs import Needs
 from .outstanding import TallyKey
 from .validation import invalid

@@ -12,8 +12,9 @@ from typing import Final
 import msgspec
 from msgspec import Struct, structs
 
+from .bounds import MEANING, Limits
 from .commands import ChangeLimits
-from .model import MAX_QUANTITY, MAX_SLOT, MEANING, Limits, Record, RecordKey, Slot
+from .model import MAX_QUANTITY, MAX_SLOT, Record, RecordKey, Slot
 from .retention import PastRetention
 from .values import for_faces, invalid, whole
 

@@ -12,9 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from msgspec import Struct
 
+from .bounds import Limits
 from .commands import ConfirmHold, Group, LeaveLine, ReleaseHold, ResizePool, ReturnToPool, ReturnUnits
 from .ladders.lines import SKIPPED
-from .model import WAITING, Key, Limits, Pool, StoredHold
+from .model import WAITING, Key, Pool, StoredHold
 from .trees import path_of
 from .view import DueLeg
 

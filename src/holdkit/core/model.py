@@ -1,4 +1,4 @@
-"""The model: pools, legs, holds, records, limits.
+"""The model: pools, legs, holds, records.
 
 Frozen structs only. A hold is alive if and only if ``now < deadline``; `Pool.available` is total - held -
 consumed. Nothing here reads a clock or mutates anything.
@@ -7,14 +7,11 @@ consumed. Nothing here reads a clock or mutates anything.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import TYPE_CHECKING, Final, Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 
 from .outstanding import Level, OpenLeg, tallied
-
-if TYPE_CHECKING:
-    from .retention import PastRetention
 
 Slot: TypeAlias = int
 """A point in time: microseconds UTC on a wall clock, any integer in a simulation."""
@@ -242,9 +239,7 @@ class StoredHold(Struct, frozen=True, gc=False, omit_defaults=True):
     @property
     def began(self) -> Slot:
         """The slot from which its lifetime counts: its grant, or while it waits, when it joined the line."""
-        began = self.joined_at if self.held_at is None else self.held_at
-        assert began is not None, "a hold has been granted or waits"
-        return began
+        return (self.joined_at or 0) if self.held_at is None else self.held_at
 
     @property
     def pools(self) -> list[str]:
@@ -259,10 +254,6 @@ class StoredHold(Struct, frozen=True, gc=False, omit_defaults=True):
         if self.state is WAITING:
             leg = self.legs[0]
             return [(leg.pool, OpenLeg(0, leg.quantity, self.number or 0, self.account))]
-        if not self.above:
-            return [
-                (leg.pool, OpenLeg(leg.held, account=tallied(leg.pool, self.account))) for leg in self.legs if leg.held
-            ]
         units = {leg.pool: leg.held for leg in self.legs}
         for level in self.above:
             units[level.pool] = units.get(level.pool, 0) + level.held
@@ -307,42 +298,3 @@ class Record(Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 RecordKey: TypeAlias = tuple[str, str, str]
-
-
-class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Every bound. Intervals are in slots (microseconds on a wall clock); None means unbounded. `version` (the number of
-    changes) and `past` (shorter retentions, oldest first) are stored with the data; callers never set them."""
-
-    max_pools: int | None = None
-    max_holds: int | None = None
-    """Live holds; terminal ones are kept for `retention` as far as there is room."""
-    max_operations: int | None = None
-    retry_window: Slot = DAY
-    """How long an operation id is remembered; at age == window it is gone."""
-    retention: Slot = 30 * DAY
-    """How long an ended hold can be read, from its last change; its journal entries stay."""
-    retention_consumed: Slot = 400 * DAY
-    """How long a hold is kept whose units a pool still counts as consumed: until then the hold can return them."""
-    min_ttl: Slot = 1
-    max_ttl: Slot = 30 * DAY
-    max_lifetime: Slot = 90 * DAY
-    max_legs: int = 1_000
-    max_due: int = 1_000
-    """Due legs that one transaction returns; a longer backlog goes first, in separate transactions."""
-    max_offers: int = 250
-    """Offers that one transaction makes; the rest follow in separate transactions."""
-    max_line: int = 100_000
-    """Holds that wait in one line."""
-    max_batch: int = 1_000  # commands of one `apply`
-    max_touched_legs: int = 10_000
-    """Legs that one transaction touches: those that its commands name, and those of the holds that they name."""
-    max_queue: int = 10_000  # queued commands of a tenant that is alone; beyond that, its callers get Overloaded
-    lock_timeout: Slot = 10 * SECOND  # how long a write waits for other processes before it gives up with Overloaded
-    call_timeout: Slot = 30 * SECOND  # how long a whole call may take, unless its context says otherwise
-    version: int = 0
-    past: tuple[PastRetention, ...] = ()
-
-
-MEANING: Final = ("max_pools", "max_holds", "max_operations", "retry_window", "retention",
-                  "retention_consumed", "min_ttl", "max_ttl", "max_lifetime", "max_legs", "max_line")  # fmt: skip
-"""The limits that change meaning: stored with the data, not taken from each `connect`."""

@@ -6,9 +6,10 @@ from typing import Final, TypeAlias
 
 from msgspec import structs
 
+from .bounds import Limits
 from .commands import AnyCommand, ConfirmHold, Guard, ReleaseHold
 from .ladders.finding import retired
-from .model import MAX_SLOT, Limits, Slot
+from .model import MAX_SLOT, Slot
 from .outcomes import Done, Invalid, Operation, Outcome, Reason, Refusal
 from .view import View
 

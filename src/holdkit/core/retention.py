@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from .model import Limits, Slot
+from .bounds import Limits
+from .model import Slot
 
 
 class PastRetention(Struct, frozen=True, gc=False, array_like=True):

@@ -10,8 +10,9 @@ from typing import Final
 
 from msgspec import Struct, structs
 
+from .bounds import Limits
 from .ladders.finding import retired
-from .model import HeldLeg, Limits, Pool, Slot, State, StoredHold
+from .model import HeldLeg, Pool, Slot, State, StoredHold
 from .outstanding import Level
 
 

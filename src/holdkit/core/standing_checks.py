@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from .bounds import Limits
 from .commands import (
     ConfirmHold,
     CreatePool,
@@ -19,7 +20,7 @@ from .commands import (
     ReturnUnits,
     Sweep,
 )
-from .model import MAX_QUANTITY, Limits
+from .model import MAX_QUANTITY
 from .values import (
     MAX_ENTITY,
     MAX_ID,

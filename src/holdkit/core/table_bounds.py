@@ -9,7 +9,8 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from .model import Key, Limits
+from .bounds import Limits
+from .model import Key
 from .needs import Needs
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from ..errors import InvalidRequest, plain
+from .bounds import Limits
 from .commands import (
     AnyCommand,
     ArchivePool,
@@ -34,7 +35,7 @@ from .commands import (
     UnarchivePool,
 )
 from .limits import check_change
-from .model import MAX_QUANTITY, MAX_SLOT, Leg, Limits
+from .model import MAX_QUANTITY, MAX_SLOT, Leg
 from .outcomes import Invalid
 from .standing_checks import (
     check_confirm,

@@ -13,8 +13,9 @@ from typing import Any, Final
 import msgspec
 
 from ..errors import InvalidRequest
+from .bounds import Limits
 from .codec import canonical_json
-from .model import MAX_QUANTITY, MAX_SLOT, SECOND, Limits
+from .model import MAX_QUANTITY, MAX_SLOT, SECOND
 from .trees import MAX_LEVELS, SEPARATOR
 
 MAX_ID: Final = 512

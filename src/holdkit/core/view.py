@@ -12,8 +12,9 @@ from typing import Any, Final, Generic, TypeAlias, TypeVar
 
 from msgspec import Struct
 
+from .bounds import Limits
 from .entries import Entry
-from .model import WAITING, Key, Limits, Pool, Record, RecordKey, Slot, StoredHold
+from .model import WAITING, Key, Pool, Record, RecordKey, Slot, StoredHold
 from .outcomes import Operation
 from .outstanding import Tally, TallyKey
 

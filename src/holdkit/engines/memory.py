@@ -13,10 +13,11 @@ from itertools import chain
 from typing import Generic, TypeVar
 
 from ..core.audit import Numbered
+from ..core.bounds import Limits
 from ..core.codec import encode_entry
 from ..core.entries import Action, Effect, Entry
 from ..core.fold import fold
-from ..core.model import Key, Limits, Pool, Record, RecordKey, Slot, StoredHold
+from ..core.model import Key, Pool, Record, RecordKey, Slot, StoredHold
 from ..core.outstanding import Tally, TallyKey
 from ..core.reading import JournalRow, touches
 from ..core.view import View

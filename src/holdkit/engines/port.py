@@ -13,9 +13,10 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 from msgspec import Struct
 
 from ..core.audit_rows import Difference
+from ..core.bounds import Limits
 from ..core.commands import Command, Group
 from ..core.import_ import Carried
-from ..core.model import Key, Limits
+from ..core.model import Key
 from ..core.outcomes import Done, Outcome, Position, Receipt, Reply, Survives
 from ..core.reading import Query
 from ..core.repair import Repaired

@@ -7,8 +7,9 @@ from typing import Any
 
 from msgspec import structs
 
+from ..core.bounds import MEANING, Limits
 from ..core.limits import SPANS, in_force
-from ..core.model import MEANING, SECOND, Limits, Record
+from ..core.model import SECOND, Record
 from ..core.validation import invalid
 from ..errors import EngineError
 

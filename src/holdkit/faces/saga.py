@@ -11,8 +11,9 @@ from typing import Any, ClassVar
 
 from msgspec import Struct
 
+from ..core.bounds import Limits
 from ..core.commands import PlaceHold, Ttl
-from ..core.model import Leg, Limits, Slot
+from ..core.model import Leg, Slot
 from ..core.validation import check
 from ..core.values import invalid, text, whole
 from ..kernel.normalise import span

@@ -15,12 +15,12 @@ from urllib.parse import quote, unquote
 import msgspec
 from msgspec import structs
 
+from ..core.bounds import Limits
 from ..core.codec import decode_entry, digest
 from ..core.entries import Entry
 from ..core.import_ import Carried, not_empty
 from ..core.lanes import MAX_LANES
 from ..core.limits import limit_value
-from ..core.model import Limits
 from ..core.validation import invalid
 from ..engines.durability import sync_path
 from ..engines.settings import stored_form

@@ -8,10 +8,11 @@ from typing import Any
 
 from msgspec import Struct
 
-from ..core import model
+from ..core import bounds
+from ..core.bounds import MEANING
 from ..core.commands import Ttl
 from ..core.limits import SPANS, limit_value
-from ..core.model import MAX_SLOT, MEANING, SECOND
+from ..core.model import MAX_SLOT, SECOND
 from ..core.validation import invalid
 from .normalise import span
 
@@ -71,7 +72,7 @@ BOUNDS = Limits.__struct_fields__[:-1]
 """All limits that can be given."""
 
 
-def slots_of(limits: Limits) -> model.Limits:
+def slots_of(limits: Limits) -> bounds.Limits:
     """The limits that a caller gave as the core's; an `InvalidRequest` names the limit that is wrong."""
     if not isinstance(limits, Limits):
         raise invalid("limits", "limits_malformed", "must be a holdkit.Limits")
@@ -84,15 +85,15 @@ def slots_of(limits: Limits) -> model.Limits:
         raise invalid("call_timeout", "call_timeout_too_short", "must be above 0: no call would ever be in time")
     if asked["max_offers"] == 0:
         raise invalid("max_offers", "max_offers_too_small", "must be at least 1: no line would ever be served")
-    return model.Limits(**asked)
+    return bounds.Limits(**asked)
 
 
-def asked_slots(limits: Limits | None) -> model.Limits | None:
+def asked_slots(limits: Limits | None) -> bounds.Limits | None:
     """The same, for limits that may be None."""
     return None if limits is None else slots_of(limits)
 
 
-def limits_of(limits: model.Limits) -> LimitsInForce:
+def limits_of(limits: bounds.Limits) -> LimitsInForce:
     """The core's limits as callers see them."""
     found = {name: getattr(limits, name) for name in Limits.__struct_fields__}
     return LimitsInForce(**found | {name: timedelta(microseconds=found[name]) for name in SPANS})

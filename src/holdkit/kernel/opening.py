@@ -6,7 +6,7 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
-from ..core import model
+from ..core import bounds
 from ..core.validation import invalid
 from ..engines.clocks import Clock
 from ..engines.port import Engine
@@ -20,7 +20,7 @@ def open_engine(
     url: str,
     *,
     clock: Clock | None = None,
-    limits: model.Limits | None = None,
+    limits: bounds.Limits | None = None,
     schema: str | None = None,
     pool_size: int | None = None,
     progress: Callable[[int], None] | None = None,
@@ -52,7 +52,7 @@ def _open_embedded(
     host: str,
     path: str,
     clock: Clock | None,
-    limits: model.Limits | None,
+    limits: bounds.Limits | None,
     progress: Callable[[int], None] | None,
 ) -> Engine:
     """An engine that runs in this process: in memory, or on files."""

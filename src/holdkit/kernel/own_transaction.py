@@ -22,8 +22,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
+from ..core.bounds import Limits
 from ..core.commands import Group
-from ..core.model import Limits
 from ..core.outcomes import Done, Reply
 from ..core.reading import Query
 from ..core.validation import invalid

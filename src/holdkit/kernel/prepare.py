@@ -10,10 +10,11 @@ from uuid import UUID
 import msgspec
 from msgspec.structs import replace
 
+from ..core.bounds import Limits
 from ..core.codec import canonical_json, fingerprint, group_fingerprint, minted_id, minted_ids
 from ..core.commands import PLACING, AnyCommand, Command, Consume, Group, Guard, JoinLine, PlaceHold
 from ..core.lanes import in_lane, lane_of_pool
-from ..core.model import Limits, Slot
+from ..core.model import Slot
 from ..core.validation import check, invalid, text
 from ..core.values import MAX_OP
 from .context import actor_text, call_fields, correlation_text

@@ -24,11 +24,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, Protocol, TypeAlias, TypeVar
 
+from ..core.bounds import Limits
 from ..core.codec import hash_owner
 from ..core.commands import PLACING, Consume, Group, JoinLine, PlaceHold
 from ..core.entries import Action, Entry
 from ..core.fold import reconstruct
-from ..core.model import SECOND, Limits
+from ..core.model import SECOND
 from ..core.outcomes import Position, Reason, Receipt, Refusal, Reply
 from ..core.reading import Query, ReadHistory, entry_of
 from ..engines.durability import Durability

@@ -24,7 +24,7 @@ import time
 from collections import OrderedDict
 from typing import Any, Final, NamedTuple
 
-from ..core.model import Limits
+from ..core.bounds import Limits
 from ..errors import HoldkitError
 from ..kernel._async.executor import AsyncExecutor
 from ..kernel.results import StorageUsage

@@ -12,11 +12,12 @@ from typing import Any, Final, TypeVar, cast
 
 from msgspec import structs
 
+from ..core.bounds import Limits
 from ..core.commands import AnyCommand, Group, PlaceHold, ReleaseHold
 from ..core.decide import SweepList, decide_groups
 from ..core.entries import Action, Entry
 from ..core.ladders.expiry import expire, own_time
-from ..core.model import Key, Limits, Slot
+from ..core.model import Key, Slot
 from ..core.needs import Needs, needs
 from ..core.outcomes import Operation
 from ..core.outstanding import Tally, TallyKey

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from holdkit.core.model import Limits
+from holdkit.core.bounds import Limits
 from holdkit.engines.clocks import Clock
 from holdkit.engines.log import LogEngine, open_engine
 from holdkit.engines.memory import MemoryEngine

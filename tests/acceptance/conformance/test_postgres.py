@@ -7,8 +7,9 @@ from threading import Event
 
 import pytest
 
+from holdkit.core.bounds import Limits
 from holdkit.core.commands import CreatePool, Group, PlaceHold, Sweep
-from holdkit.core.model import Leg, Limits
+from holdkit.core.model import Leg
 from holdkit.core.reading import FindEnds, FindPool, ReadJournal, entry_of
 from holdkit.engines.clocks import Clock
 from holdkit.engines.port import Engine

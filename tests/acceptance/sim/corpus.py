@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from holdkit.core.bounds import Limits
 from holdkit.core.commands import (
     ConfirmHold,
     Consume,
@@ -20,7 +21,7 @@ from holdkit.core.commands import (
     ReleaseHold,
     ReturnUnits,
 )
-from holdkit.core.model import Leg, Limits
+from holdkit.core.model import Leg
 from holdkit.testing.sim.plan import Apply, Fault, Plan, Reopen, TakeSnapshot
 
 CORPUS: Final[dict[str, Plan]] = {

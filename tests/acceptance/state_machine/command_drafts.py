@@ -12,6 +12,7 @@ from typing import Any
 from hypothesis import strategies as st
 from msgspec import Struct, structs
 
+from holdkit.core.bounds import Limits
 from holdkit.core.codec import fingerprint, minted_id
 from holdkit.core.commands import (
     AnyCommand,
@@ -36,7 +37,7 @@ from holdkit.core.commands import (
     Sweep,
     UnarchivePool,
 )
-from holdkit.core.model import MAX_SLOT, Key, Leg, Limits, Slot, StoredHold
+from holdkit.core.model import MAX_SLOT, Key, Leg, Slot, StoredHold
 from holdkit.core.validation import check
 
 UNIT = 1_000

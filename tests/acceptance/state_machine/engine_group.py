@@ -14,9 +14,10 @@ from typing import Any, Literal, NoReturn, TypeAlias
 
 from msgspec import Struct, structs
 
+from holdkit.core.bounds import Limits
 from holdkit.core.commands import FeedLine, Group, PutRecord
 from holdkit.core.limits import LIMITS_KEY
-from holdkit.core.model import Key, Limits, State
+from holdkit.core.model import Key, State
 from holdkit.core.outcomes import Outcome, Receipt, Reply
 from holdkit.core.reading import (
     CountAhead,

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 from msgspec import structs
 
+from holdkit.core.bounds import Limits
 from holdkit.core.codec import fingerprint
 from holdkit.core.commands import AnyCommand, ChangeLimits, CreatePool, Group, ReturnToPool
 from holdkit.core.entries import Action
-from holdkit.core.model import Limits
 from holdkit.core.outcomes import Done, Outcome, Refusal
 from holdkit.core.reading import JournalRow, ListPools, ListUsage, entry_of
 from holdkit.kernel.prepare import guarded

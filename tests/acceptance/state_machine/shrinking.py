@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from msgspec import structs
 
-from holdkit.core.model import Limits
+from holdkit.core.bounds import Limits
 from tests.acceptance.state_machine.engine_group import Builder, Disagreement, EngineGroup, Step
 
 Read = Callable[[EngineGroup], object]

@@ -9,8 +9,8 @@ from random import Random
 import pytest
 from msgspec import structs
 
+from holdkit.core.bounds import Limits
 from holdkit.core.commands import ConfirmHold, ReleaseHold
-from holdkit.core.model import Limits
 from holdkit.core.outcomes import Done, Reason, Refusal, Shortfall
 from holdkit.core.reading import FindHold, FindPool
 from holdkit.engines.port import Engine

@@ -15,8 +15,8 @@ from random import Random
 
 import pytest
 
+from holdkit.core.bounds import Limits
 from holdkit.core.commands import Group
-from holdkit.core.model import Limits
 from holdkit.engines.clocks import Clock
 from holdkit.engines.log import LogEngine
 from holdkit.engines.memory import Journal, MemoryEngine

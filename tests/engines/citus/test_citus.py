@@ -11,7 +11,7 @@ import psycopg
 import pytest
 
 import holdkit
-from holdkit.core.model import Limits
+from holdkit.core.bounds import Limits
 from holdkit.engines.postgres import PostgresEngine
 from holdkit.engines.postgres.migrating import DISTRIBUTED, Layout, migrate_to
 from tests.acceptance.conformance.test_postgres import Distributed

@@ -7,8 +7,8 @@ from random import Random
 
 import pytest
 
+from holdkit.core.bounds import Limits
 from holdkit.core.commands import CreatePool
-from holdkit.core.model import Limits
 from holdkit.core.outcomes import Done
 from holdkit.core.reading import FindPool
 from holdkit.engines.log import LogEngine

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from holdkit.core.model import Limits
+from holdkit.core.bounds import Limits
 from holdkit.core.outcomes import Reason, Refusal
 from holdkit.engines.log import engine as module
 from holdkit.engines.log.segments import START as HEADER

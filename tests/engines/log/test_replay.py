@@ -6,9 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from holdkit.core.audit_rows import Folded
+from holdkit.core.bounds import Limits
 from holdkit.core.commands import CreatePool
 from holdkit.core.fold import fold
-from holdkit.core.model import Limits, Slot
+from holdkit.core.model import Slot
 from holdkit.core.outcomes import Done
 from holdkit.core.reading import FindPool, entry_of
 from holdkit.engines.log import LogEngine

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from holdkit.core.bounds import Limits
 from holdkit.core.commands import AnyCommand, Group
-from holdkit.core.model import Key, Limits, Pool, StoredHold
+from holdkit.core.model import Key, Pool, StoredHold
 from holdkit.core.outcomes import Outcome
 from holdkit.core.reading import FindHold, FindPool
 from holdkit.engines.memory import MemoryEngine

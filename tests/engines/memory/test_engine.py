@@ -8,8 +8,8 @@ from threading import Barrier
 
 import pytest
 
+from holdkit.core.bounds import Limits
 from holdkit.core.commands import CreatePool, Group
-from holdkit.core.model import Limits
 from holdkit.core.outstanding import OpenLeg
 from holdkit.core.reading import FindEnds, ReadJournal
 from holdkit.engines.memory import MemoryEngine

@@ -7,9 +7,10 @@ from typing import Any
 import psycopg
 import pytest
 
+from holdkit.core.bounds import Limits
 from holdkit.core.commands import Command, Consume, ReturnToPool, ReturnUnits
 from holdkit.core.lanes import lane_of_pool
-from holdkit.core.model import DAY, SECOND, Leg, Limits, State
+from holdkit.core.model import DAY, SECOND, Leg, State
 from holdkit.core.outcomes import Done, Reason
 from holdkit.core.reading import (
     AccountUsage,

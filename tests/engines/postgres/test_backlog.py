@@ -7,9 +7,10 @@ from collections import Counter
 
 import pytest
 
+from holdkit.core.bounds import Limits
 from holdkit.core.commands import Sweep
 from holdkit.core.entries import Action
-from holdkit.core.model import SECOND, Limits
+from holdkit.core.model import SECOND
 from holdkit.core.outcomes import Done
 from holdkit.core.reading import ReadJournal, entry_of
 from holdkit.engines.postgres import PostgresEngine, writing

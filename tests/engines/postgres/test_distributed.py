@@ -16,10 +16,11 @@ import pytest
 from msgspec import structs
 
 import holdkit
+from holdkit.core.bounds import Limits
 from holdkit.core.commands import AnyCommand, Group, Sweep
 from holdkit.core.entries import Action
 from holdkit.core.lanes import lane_of_operation
-from holdkit.core.model import SECOND, Limits
+from holdkit.core.model import SECOND
 from holdkit.core.outcomes import Done, Position, Reason, Refusal
 from holdkit.core.reading import FindHold, FindPool, FindRecord, ListHolds, ReadJournal, entry_of
 from holdkit.engines.port import Applied, BatchRejected

@@ -9,8 +9,9 @@ from contextlib import contextmanager
 import pytest
 
 import holdkit
+from holdkit.core.bounds import Limits
 from holdkit.core.commands import AnyCommand, Group, Sweep
-from holdkit.core.model import SECOND, Limits
+from holdkit.core.model import SECOND
 from holdkit.core.outcomes import Done, Outcome, Reason
 from holdkit.engines.port import Applied, BatchRejected
 from holdkit.engines.postgres import PostgresEngine

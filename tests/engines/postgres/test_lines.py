@@ -14,6 +14,7 @@ import psycopg
 import pytest
 from msgspec import structs
 
+from holdkit.core.bounds import Limits
 from holdkit.core.commands import (
     AnyCommand,
     FeedLine,
@@ -24,7 +25,7 @@ from holdkit.core.commands import (
     ResizePool,
 )
 from holdkit.core.entries import Action, Entry
-from holdkit.core.model import SECOND, Leg, Limits, Slot, State
+from holdkit.core.model import SECOND, Leg, Slot, State
 from holdkit.core.outcomes import Done, Reason, Refusal
 from holdkit.core.reading import CountAhead, NextDeadline, ReadJournal, entry_of
 from holdkit.engines.port import Applied

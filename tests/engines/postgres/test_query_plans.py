@@ -14,7 +14,7 @@ from typing import Any, Final
 import psycopg
 import pytest
 
-from holdkit.core.model import Limits
+from holdkit.core.bounds import Limits
 from holdkit.engines.postgres.driver import Sql
 from holdkit.engines.postgres.opening import settings_text
 from holdkit.engines.postgres.statements import load

@@ -14,7 +14,7 @@ import pytest
 
 import holdkit
 from holdkit import InvalidRequest, Overloaded, PoolNotFound
-from holdkit.core.model import Limits
+from holdkit.core.bounds import Limits
 from holdkit.engines.postgres import PostgresEngine, migrate, migration_sql
 from holdkit.engines.postgres.database import POOL, pool_sizes, read_url
 from holdkit.engines.postgres.migrating import distributing, migrate_to

@@ -10,9 +10,10 @@ from typing import Any
 import psycopg
 import pytest
 
+from holdkit.core.bounds import Limits
 from holdkit.core.commands import AnyCommand
 from holdkit.core.entries import Action
-from holdkit.core.model import SECOND, Limits
+from holdkit.core.model import SECOND
 from holdkit.core.outcomes import Done, Reason
 from holdkit.core.reading import ReadJournal, entry_of
 from holdkit.engines.port import BatchRejected

@@ -2,8 +2,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from holdkit.core.bounds import Limits
 from holdkit.core.commands import Consume, Group, PutRecord, ReturnUnits
-from holdkit.core.model import DAY, Leg, Limits, State
+from holdkit.core.model import DAY, Leg, State
 from holdkit.core.outcomes import Done, Reason, Refusal
 from holdkit.core.reading import (
     FindEnds,

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from holdkit.core.model import SECOND, Limits
+from holdkit.core.bounds import Limits
+from holdkit.core.model import SECOND
 from holdkit.core.outcomes import Done, Refusal
 from holdkit.engines.port import Applied
 from holdkit.engines.sqlite import SqliteEngine, open_application_connection

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from holdkit.core.bounds import Limits
 from holdkit.core.commands import (
     AnyCommand,
     Command,
@@ -23,7 +24,7 @@ from holdkit.core.commands import (
     Sweep,
 )
 from holdkit.core.import_ import Carried
-from holdkit.core.model import Leg, Limits, State, StoredHold
+from holdkit.core.model import Leg, State, StoredHold
 from holdkit.core.outcomes import Done, Reason
 from holdkit.core.reading import (
     CountAhead,

@@ -12,6 +12,7 @@ from random import Random
 
 import pytest
 
+from holdkit.core.bounds import Limits
 from holdkit.core.commands import (
     AnyCommand,
     ArchivePool,
@@ -35,7 +36,7 @@ from holdkit.core.commands import (
     UnarchivePool,
 )
 from holdkit.core.entries import Action
-from holdkit.core.model import Leg, Limits, Line, State
+from holdkit.core.model import Leg, Line, State
 from holdkit.core.outcomes import Done, Refusal
 from holdkit.core.reading import (
     CountAhead,

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from holdkit.core.bounds import Limits
 from holdkit.core.commands import CreatePool, PlaceHold, ReleaseHold, RemovePool, Sweep
-from holdkit.core.model import Leg, Limits, Pool
+from holdkit.core.model import Leg, Pool
 from holdkit.core.reading import ListPools
 from holdkit.engines.sqlite import SqliteEngine, open_engine, opening
 from holdkit.engines.sqlite.caller_transaction import open_application_connection

@@ -11,8 +11,9 @@ from threading import Event, Semaphore, Thread
 
 import pytest
 
+from holdkit.core.bounds import Limits
 from holdkit.core.entries import Action
-from holdkit.core.model import SECOND, Limits
+from holdkit.core.model import SECOND
 from holdkit.core.reading import ReadJournal, entry_of
 from holdkit.engines.sqlite import checkpointing, open_engine
 from holdkit.engines.sqlite.fair_write_lock import FairWriteLock

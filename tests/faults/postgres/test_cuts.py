@@ -15,8 +15,9 @@ from typing import Any
 import psycopg
 import pytest
 
+from holdkit.core.bounds import Limits
 from holdkit.core.commands import AnyCommand, PlaceHold
-from holdkit.core.model import SECOND, Limits, State
+from holdkit.core.model import SECOND, State
 from holdkit.core.outcomes import Done, Outcome, Reason, Refusal
 from holdkit.core.reading import FindEntries, FindHold, ReadJournal
 from holdkit.engines.port import NeedsThread

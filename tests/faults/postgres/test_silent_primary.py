@@ -14,7 +14,8 @@ from functools import partial
 import pytest
 
 import holdkit
-from holdkit.core.model import SECOND, Limits
+from holdkit.core.bounds import Limits
+from holdkit.core.model import SECOND
 from holdkit.core.outcomes import Done
 from holdkit.core.reading import FindPool
 from holdkit.engines.port import Lent

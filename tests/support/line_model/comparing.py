@@ -12,8 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol, TypeAlias
 
+from holdkit.core.bounds import Limits
 from holdkit.core.commands import AnyCommand, CreatePool, Group
-from holdkit.core.model import Key, Limits, Pool, StoredHold
+from holdkit.core.model import Key, Pool, StoredHold
 from holdkit.core.outcomes import Done, Outcome, Reason, Refusal
 from holdkit.core.outstanding import Tally, TallyKey
 from tests.support.line_model.commands import Sender, name_of

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from itertools import combinations
 from typing import Any
 
+from holdkit.core.bounds import Limits
 from holdkit.core.commands import AnyCommand
-from holdkit.core.model import Limits
 from tests.unit.core.world import World, said
 
 NOW = 10

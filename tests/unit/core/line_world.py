@@ -10,13 +10,14 @@ from typing import Any
 from holdkit.core.audit import audit
 from holdkit.core.audit_rows import Stored
 from holdkit.core.audit_sums import outstanding
+from holdkit.core.bounds import Limits
 from holdkit.core.commands import AnyCommand, FeedLine, Group, Sweep
 from holdkit.core.decide import SweepList, decide_groups
 from holdkit.core.entries import Entry
 from holdkit.core.ladders.finding import prunable
 from holdkit.core.ladders.retiring import may_retire
 from holdkit.core.line_loading import ToLoad, lines_to_load
-from holdkit.core.model import Key, Limits, Pool, State, StoredHold
+from holdkit.core.model import Key, Pool, State, StoredHold
 from holdkit.core.needs import needs
 from holdkit.core.outcomes import Outcome
 from holdkit.core.outstanding import Tally, TallyKey

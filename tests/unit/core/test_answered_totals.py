@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from holdkit.core.bounds import Limits
 from holdkit.core.commands import CreatePool, PlaceHold
 from holdkit.core.entries import Action, Effect, Entry
-from holdkit.core.model import MAX_QUANTITY, Leg, Limits, Pool
+from holdkit.core.model import MAX_QUANTITY, Leg, Pool
 from holdkit.core.outcomes import Shortfall
 from holdkit.core.validation import check
 from holdkit.errors import InvalidRequest

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 
+from holdkit.core.bounds import Limits
 from holdkit.core.commands import PlaceHold
 from holdkit.core.ladders.expiry import backlog, own_time, return_backlog
-from holdkit.core.model import Leg, Limits, State
+from holdkit.core.model import Leg, State
 from holdkit.core.needs import Needs
 from holdkit.core.table_bounds import overflow, spare
 from holdkit.core.view import View

@@ -7,9 +7,10 @@ from collections.abc import Callable
 import pytest
 from msgspec import structs
 
+from holdkit.core.bounds import Limits
 from holdkit.core.entries import Action, Effect, Entry
 from holdkit.core.import_ import Carried, check_room, chunks, needs_of, not_empty, take_in
-from holdkit.core.model import Limits, Pool
+from holdkit.core.model import Pool
 from holdkit.core.needs import Needs
 from holdkit.core.view import View
 from holdkit.errors import InvalidRequest, PromiseBroken

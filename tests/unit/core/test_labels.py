@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from holdkit.core.bounds import Limits
 from holdkit.core.commands import CreatePool, PlaceHold, Sweep
 from holdkit.core.decide import SweepList, decide
-from holdkit.core.model import MAX_SLOT, Leg, Limits, Pool
+from holdkit.core.model import MAX_SLOT, Leg, Pool
 from holdkit.core.outcomes import Shortfall
 from holdkit.core.validation import check
 from holdkit.core.view import View

@@ -11,13 +11,14 @@ from msgspec import structs
 
 from holdkit.core.audit import audit
 from holdkit.core.audit_rows import Folded, Stored
+from holdkit.core.bounds import Limits
 from holdkit.core.codec import minted_id
 from holdkit.core.commands import ChangeLimits, CreatePool, Group
 from holdkit.core.entries import Action
 from holdkit.core.fold import fold
 from holdkit.core.ladders.finding import missing
 from holdkit.core.limits import LIMITS_KEY, MOST_PAST, changed_of, changed_record, in_force, journaled, was_bounded
-from holdkit.core.model import Limits, Record
+from holdkit.core.model import Record
 from holdkit.core.outcomes import Invalid, Reason, Refusal
 from holdkit.core.outstanding import OpenLeg
 from holdkit.core.retention import PastRetention, retired_until, shortest_retention

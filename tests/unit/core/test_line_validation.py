@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from holdkit.core.bounds import Limits
 from holdkit.core.commands import (
     ArchivePool,
     Consume,
@@ -20,7 +21,7 @@ from holdkit.core.commands import (
     ReturnToPool,
     UnarchivePool,
 )
-from holdkit.core.model import Leg, Limits
+from holdkit.core.model import Leg
 from holdkit.core.trees import MAX_LEVELS
 from holdkit.core.validation import check, unfit_for
 from holdkit.errors import InvalidRequest

@@ -6,10 +6,11 @@ import pytest
 from msgspec import structs
 
 from holdkit.core.audit_rows import row_name
+from holdkit.core.bounds import Limits
 from holdkit.core.codec import group_fingerprint
 from holdkit.core.commands import CreatePool, PlaceHold
 from holdkit.core.lanes import in_lane
-from holdkit.core.model import Leg, Limits
+from holdkit.core.model import Leg
 from holdkit.core.validation import check
 from holdkit.errors import InvalidRequest
 from tests.unit.core.world import World, confirm, done, place

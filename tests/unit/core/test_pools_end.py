@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from holdkit.core.bounds import Limits
 from holdkit.core.commands import ArchivePool, ConfirmHold, CreatePool, RemovePool, ResizePool, Sweep, UnarchivePool
 from holdkit.core.entries import Action, Effect, Entry
-from holdkit.core.model import Leg, Limits, Pool
+from holdkit.core.model import Leg, Pool
 from holdkit.core.outcomes import Done
 from holdkit.core.validation import check
 from holdkit.errors import InvalidRequest

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 from msgspec import structs
 
-from holdkit.core.model import HeldLeg, Limits, Pool, Record, State, StoredHold
+from holdkit.core.bounds import Limits
+from holdkit.core.model import HeldLeg, Pool, Record, State, StoredHold
 from holdkit.core.reading import beyond
 from holdkit.core.seen import NOTHING_ON_POOL, DueOnPool, seen_hold, seen_pool
 

@@ -11,9 +11,10 @@ import pytest
 from holdkit.core.audit import audit
 from holdkit.core.audit_rows import Difference, Folded, Mismatches, Stored
 from holdkit.core.audit_sums import outstanding
+from holdkit.core.bounds import Limits
 from holdkit.core.commands import Command, Sweep
 from holdkit.core.entries import Action, Effect, Entry
-from holdkit.core.model import MAX_SLOT, HeldLeg, Limits, Pool, Record, State, StoredHold
+from holdkit.core.model import MAX_SLOT, HeldLeg, Pool, Record, State, StoredHold
 from holdkit.core.outstanding import OpenLeg
 from holdkit.core.repair import Repaired, RepairedRows, repair_rows, sort_out
 from tests.unit.core.stored_rows import Flawed, bit_of_everything, stored, with_hold, with_pool

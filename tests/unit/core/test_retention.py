@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from holdkit.core.bounds import Limits
 from holdkit.core.codec import minted_id
 from holdkit.core.ladders.finding import missing, retired
-from holdkit.core.model import SECOND, Limits, State
+from holdkit.core.model import SECOND, State
 from holdkit.core.outcomes import Reason, Refusal
 from tests.unit.core.world import World, confirm, done, expire, extend, give_back, place, release, said
 

@@ -10,13 +10,14 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from holdkit.core.audit_rows import Folded
+from holdkit.core.bounds import Limits
 from holdkit.core.commands import AnyCommand, Group, ReturnToPool, ReturnUnits, Sweep
 from holdkit.core.decide import SweepList, decide
 from holdkit.core.entries import Action, Effect, Entry
 from holdkit.core.fold import fold, reconstruct
 from holdkit.core.import_ import Carried, needs_of
 from holdkit.core.ladders.retiring import Keeping, keeping, kept_for, may_retire
-from holdkit.core.model import DAY, Key, Leg, Limits, Pool, State
+from holdkit.core.model import DAY, Key, Leg, Pool, State
 from holdkit.core.needs import needs
 from holdkit.core.outcomes import Done, Reason, Refusal, Shortfall
 from holdkit.core.table_bounds import portion, retirements, unnamed

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from holdkit.core.bounds import Limits
 from holdkit.core.commands import (
     ConfirmHold,
     Consume,
@@ -21,7 +22,7 @@ from holdkit.core.commands import (
     ReturnUnits,
     Sweep,
 )
-from holdkit.core.model import Leg, Limits
+from holdkit.core.model import Leg
 from holdkit.core.validation import check
 from holdkit.errors import InvalidRequest
 

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from holdkit.core.bounds import Limits
 from holdkit.core.commands import ChangeLimits, CreatePool, Group, PutRecord, Sweep
 from holdkit.core.decide import NOTHING_DUE, decide_group, decide_groups
 from holdkit.core.ladders.expiry import return_due_legs
-from holdkit.core.model import Leg, Limits, Pool
+from holdkit.core.model import Leg, Pool
 from holdkit.core.needs import Needs, needs
 from holdkit.core.outcomes import Done
 from holdkit.core.view import Counts, DueLeg, Loaded, Table, View

@@ -12,6 +12,7 @@ from msgspec import structs
 from holdkit.core.audit import audit
 from holdkit.core.audit_rows import Stored
 from holdkit.core.audit_sums import outstanding
+from holdkit.core.bounds import Limits
 from holdkit.core.codec import decode_entry, encode_entry, fingerprint
 from holdkit.core.commands import (
     AnyCommand,
@@ -32,7 +33,7 @@ from holdkit.core.decide import SweepList, decide_groups
 from holdkit.core.entries import Action, Effect, Entry
 from holdkit.core.ladders.finding import prunable
 from holdkit.core.ladders.retiring import Keeping, keeping, kept_for
-from holdkit.core.model import Key, Leg, Limits, Pool, Record, RecordKey, State, StoredHold
+from holdkit.core.model import Key, Leg, Pool, Record, RecordKey, State, StoredHold
 from holdkit.core.needs import needs
 from holdkit.core.outcomes import Done, Operation, Outcome, Refusal
 from holdkit.core.outstanding import Tally, TallyKey

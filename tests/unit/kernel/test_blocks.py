@@ -19,8 +19,8 @@ from holdkit import (
     LifetimeExceeded,
     context,
 )
+from holdkit.core.bounds import Limits
 from holdkit.core.commands import Group
-from holdkit.core.model import Limits
 from tests.support.modes import Async, Sync
 from tests.support.threads import PATIENCE
 from tests.support.watched_engine import WatchedEngine

@@ -14,7 +14,7 @@ import pytest
 
 import holdkit
 from holdkit import Hold, InvalidRequest, Limits, OutcomeUnknown, Overloaded
-from holdkit.core import model
+from holdkit.core import bounds
 from holdkit.core.commands import Group
 from holdkit.core.model import SECOND
 from holdkit.engines import deadlines
@@ -95,7 +95,7 @@ def test_whoever_is_told_that_nothing_was_done_is_not_taken_along(monkeypatch: p
 
 
 def test_the_kernel_has_a_deadline_for_all_calls(mode: Sync | Async) -> None:
-    engine = WatchedEngine(limits=model.Limits(call_timeout=SECOND // 20))
+    engine = WatchedEngine(limits=bounds.Limits(call_timeout=SECOND // 20))
     hk = mode.open(engine)
     engine.entered = threading.Semaphore(0)
     engine.gate.clear()
@@ -281,7 +281,7 @@ def test_sqlite_waits_for_another_process_no_longer_than_the_call_may_take(tmp_p
     from holdkit.engines.sqlite import open_engine
     from holdkit.engines.sqlite.fair_write_lock import FairWriteLock
 
-    engine = open_engine(str(tmp_path / "holds.db"), limits=model.Limits(lock_timeout=3600 * SECOND))
+    engine = open_engine(str(tmp_path / "holds.db"), limits=bounds.Limits(lock_timeout=3600 * SECOND))
     hk = mode.open(engine)
     hk.create_pool("p", 10)
     other = FairWriteLock(engine.path)

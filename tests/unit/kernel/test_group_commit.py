@@ -18,8 +18,9 @@ from holdkit import (
     PlaceHold,
     PromiseBroken,
 )
+from holdkit.core.bounds import Limits
 from holdkit.core.commands import Group
-from holdkit.core.model import Leg, Limits
+from holdkit.core.model import Leg
 from holdkit.engines.port import Applied, BatchRejected
 from holdkit.errors import HoldkitError
 from tests.support.modes import Async, Sync

@@ -11,8 +11,8 @@ import pytest
 
 import holdkit
 from holdkit import Hold, Kernel, OutcomeUnknown
+from holdkit.core.bounds import Limits
 from holdkit.core.commands import Group
-from holdkit.core.model import Limits
 from holdkit.core.outcomes import Done
 from holdkit.core.reading import JournalRow
 from holdkit.engines.durability import IN_MEMORY

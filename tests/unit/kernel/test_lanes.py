@@ -11,9 +11,10 @@ import pytest
 
 import holdkit
 from holdkit import CursorLost, OutcomeUnknown, PlaceHold
+from holdkit.core.bounds import Limits
 from holdkit.core.commands import Group
 from holdkit.core.lanes import MAX_LANES, lane_of_hold, lane_of_pool
-from holdkit.core.model import MAX_SLOT, Leg, Limits
+from holdkit.core.model import MAX_SLOT, Leg
 from holdkit.core.reading import FindEnds, Query, ReadJournal
 from holdkit.kernel._async import following as async_following
 from holdkit.kernel._sync import following as sync_following

@@ -13,7 +13,7 @@ import pytest
 
 import holdkit
 from holdkit import InvalidRequest, Limits, LimitsInForce
-from holdkit.core import model
+from holdkit.core import bounds
 from holdkit.core.limits import SPANS
 from holdkit.kernel.limits import limits_of, slots_of
 from holdkit.testing import FakeClock
@@ -45,11 +45,11 @@ def test_every_interval_takes_every_form() -> None:
 
 
 def test_the_two_classes_have_the_same_fields_and_defaults() -> None:
-    assert model.Limits.__struct_fields__ == (*Limits.__struct_fields__, "past")
-    assert slots_of(Limits()) == model.Limits()
-    assert limits_of(model.Limits()) == LimitsInForce()
+    assert bounds.Limits.__struct_fields__ == (*Limits.__struct_fields__, "past")
+    assert slots_of(Limits()) == bounds.Limits()
+    assert limits_of(bounds.Limits()) == LimitsInForce()
     assert set(LimitsInForce.__struct_fields__) == set(Limits.__struct_fields__)
-    assert slots_of(LimitsInForce()) == model.Limits()
+    assert slots_of(LimitsInForce()) == bounds.Limits()
     assert {name for name in Limits.__struct_fields__ if isinstance(getattr(Limits(), name), timedelta)} == set(SPANS)
 
 
@@ -148,7 +148,7 @@ def test_nonsense_is_refused_by_the_name_of_the_limit(name: str, value: Any, cod
     assert (caught.value.field, caught.value.code) == (name, code)
 
 
-@pytest.mark.parametrize(("name", "value", "code"), [each for each in nonsense() if each[0] in model.MEANING])
+@pytest.mark.parametrize(("name", "value", "code"), [each for each in nonsense() if each[0] in bounds.MEANING])
 def test_a_change_is_refused_alike(name: str, value: Any, code: str) -> None:
     with holdkit.connect("memory://", clock=FakeClock()) as hk:
         with pytest.raises(InvalidRequest) as caught:
@@ -159,7 +159,7 @@ def test_a_change_is_refused_alike(name: str, value: Any, code: str) -> None:
 
 def test_only_the_public_class_is_taken() -> None:
     """The core's own counts microseconds: nobody shall take one for the other."""
-    slots: Any = model.Limits(retention=90)
+    slots: Any = bounds.Limits(retention=90)
     with pytest.raises(InvalidRequest, match=r"must be a holdkit\.Limits") as caught:
         holdkit.connect("memory://", limits=slots)
     assert (caught.value.field, caught.value.code) == ("limits", "limits_malformed")

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 import pytest
 
 from holdkit import AsyncKernel, Hold, Kernel, OutcomeUnknown
+from holdkit.core.bounds import Limits
 from holdkit.core.commands import Group
-from holdkit.core.model import Limits
 from holdkit.core.outcomes import Done
 from holdkit.engines.durability import IN_MEMORY
 from holdkit.engines.port import AddLate, Applied, Capabilities

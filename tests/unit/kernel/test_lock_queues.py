@@ -17,8 +17,9 @@ from holdkit import (
     PlaceHold,
     PromiseBroken,
 )
+from holdkit.core.bounds import Limits
 from holdkit.core.commands import Group
-from holdkit.core.model import Leg, Limits
+from holdkit.core.model import Leg
 from holdkit.engines.port import BatchRejected
 from tests.support.lockable_engine import LockableEngine, lock_queues_of, no_lock_queues, queued_behind_locks
 from tests.support.modes import Async, Sync, close_quietly

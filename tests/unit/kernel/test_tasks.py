@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import pytest
 
 from holdkit import AsyncKernel, EngineError, Hold, HoldNotFound, connect_async
-from holdkit.core.model import Limits
+from holdkit.core.bounds import Limits
 from holdkit.kernel import batch_worker
 from holdkit.kernel._async.executor import AsyncExecutor
 from holdkit.kernel.async_group_commit import AsyncGroupCommit

@@ -10,8 +10,9 @@ import pytest
 
 import holdkit
 from holdkit import CreatePool, Hold, Overloaded, PlaceHold
+from holdkit.core.bounds import Limits
 from holdkit.core.commands import Group
-from holdkit.core.model import Leg, Limits
+from holdkit.core.model import Leg
 from holdkit.kernel.group_commit import GroupCommit
 from tests.support.interrupts import interrupted_anywhere
 from tests.support.kernels import no_lines

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from holdkit import ExtendHold, Hold, InvalidRequest, units
-from holdkit.core.model import Limits
+from holdkit.core.bounds import Limits
 from holdkit.engines.port import Applied
 from tests.support.modes import Async, Sync, close_quietly
 from tests.support.watched_engine import WatchedEngine, batch_of

@@ -17,8 +17,9 @@ from holdkit import (
     PlaceHold,
     PoolNotFound,
 )
+from holdkit.core.bounds import Limits
 from holdkit.core.commands import Group, ResizePool
-from holdkit.core.model import Leg, Limits
+from holdkit.core.model import Leg
 from holdkit.core.reading import ReadHistory
 from tests.support.modes import Async, Sync
 from tests.support.watched_engine import WatchedEngine, batch_of

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import httpx
 
+from ...core.bounds import Limits
 from ...core.commands import (
     AnyCommand,
     ArchivePool,
@@ -23,7 +24,7 @@ from ...core.commands import (
     ReturnToPool,
     UnarchivePool,
 )
-from ...core.model import MAX_SLOT, Key, Limits, Pool, Slot, StoredHold
+from ...core.model import MAX_SLOT, Key, Pool, Slot, StoredHold
 from ...core.outcomes import Receipt
 from ...core.validation import check
 from ...engines.clocks import steady

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from ..bounds import Limits
 from ..codec import minted_at, same_owner
-from ..model import Limits, Slot, State, StoredHold
+from ..model import Slot, State, StoredHold
 from ..outcomes import Reason, Refusal
 from ..retention import retired_until, shortest_retention
 from ..view import View

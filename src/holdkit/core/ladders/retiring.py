@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+from ..bounds import Limits
 from ..commands import Command, ReturnToPool
 from ..entries import Action, Effect
-from ..model import Key, Limits, Pool, Slot, StoredHold
+from ..model import Key, Pool, Slot, StoredHold
 from ..outcomes import Done, Outcome, Reason, Refusal, Shortfall
 from ..outstanding import tallied
 from ..trees import ancestors

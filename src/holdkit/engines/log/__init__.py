@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from ...core.model import Limits
+from ...core.bounds import Limits
 from ...errors import EngineError
 from ..clocks import Clock
 from .disk import RealDisk

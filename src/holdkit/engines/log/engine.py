@@ -12,10 +12,11 @@ from contextlib import suppress
 from typing import TypeAlias, TypeVar
 from urllib.parse import quote
 
+from ...core.bounds import Limits
 from ...core.fold import fold
 from ...core.import_ import Carried, check_room, chunks, not_empty, take_in
 from ...core.limits import LIMITS_KEY
-from ...core.model import SECOND, Limits
+from ...core.model import SECOND
 from ...core.reading import FindEntries, Query, ReadHistory, ReadJournal, ReadPoolHistory
 from ...core.remembering import remembered_until
 from ...core.view import View

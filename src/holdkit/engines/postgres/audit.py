@@ -16,11 +16,12 @@ import msgspec
 
 from ...core.audit import Numbered, audit
 from ...core.audit_rows import Difference, Folded, Found, LegKey, Mismatches, TenantKey, leg_name, row_name
+from ...core.bounds import Limits
 from ...core.codec import decode_entry
 from ...core.entries import Entry
 from ...core.lanes import lane_of_operation, lane_of_pool, lane_of_record
 from ...core.limits import LIMITS_KEY
-from ...core.model import Key, Limits, Pool, Record, RecordKey, Slot, StoredHold
+from ...core.model import Key, Pool, Record, RecordKey, Slot, StoredHold
 from ...core.outstanding import OpenLeg, Tally, TallyKey
 from ..whole_journal import Meter, Progress, Spill
 from .connections import PipelineConnection

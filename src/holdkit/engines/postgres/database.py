@@ -15,7 +15,8 @@ from urllib.parse import SplitResult, parse_qsl, quote, unquote_plus, urlencode,
 import psycopg
 from msgspec import Struct
 
-from ...core.model import Limits, Slot
+from ...core.bounds import Limits
+from ...core.model import Slot
 from ...core.validation import invalid, whole
 from ...errors import EngineError, HoldkitError, InvalidRequest, OutcomeUnknown, Overloaded
 from ..clocks import Clock, RemoteClock, steady

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...core.model import Limits
+from ...core.bounds import Limits
 from ...errors import EngineError
 from ..doctor import Finding
 from .connections import PipelineConnection

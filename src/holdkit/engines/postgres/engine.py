@@ -17,9 +17,10 @@ from typing import Any, Final, TypeVar
 import psycopg
 
 from ...core.audit_rows import Difference
+from ...core.bounds import Limits
 from ...core.commands import Command, Group
 from ...core.import_ import Carried
-from ...core.model import SECOND, Key, Limits
+from ...core.model import SECOND, Key
 from ...core.reading import Query
 from ...core.repair import Repaired
 from ...errors import EngineError, OutcomeUnknown

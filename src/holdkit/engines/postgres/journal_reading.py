@@ -15,9 +15,10 @@ from typing import Any, Final, NamedTuple, TypeVar
 import msgspec
 from msgspec import structs
 
+from ...core.bounds import Limits
 from ...core.codec import decode_entry, digest
 from ...core.lanes import lane_of_pool
-from ...core.model import Limits, Slot
+from ...core.model import Slot
 from ...core.pages import Page, page_of
 from ...core.reading import (
     ROW_BYTES,

@@ -11,8 +11,9 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
+from ...core.bounds import Limits
 from ...core.ladders.finding import prunable
-from ...core.model import Key, Limits, Pool, Record, RecordKey, Slot, StoredHold
+from ...core.model import Key, Pool, Record, RecordKey, Slot, StoredHold
 from ...core.outcomes import Operation
 from ...core.outstanding import Tally, TallyKey
 from ...core.view import NO_FLOORS, DueLeg

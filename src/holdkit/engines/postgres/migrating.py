@@ -13,9 +13,9 @@ from typing import Any, Literal
 import msgspec
 import psycopg
 
+from ...core.bounds import MEANING, Limits
 from ...core.lanes import MAX_LANES, lane_of_record
 from ...core.limits import LIMITS_KEY
-from ...core.model import MEANING, Limits
 from ...core.validation import invalid, whole
 from ...errors import EngineError
 from ..named_sql import statements_of

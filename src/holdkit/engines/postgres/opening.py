@@ -13,7 +13,8 @@ from typing import Any, Final, Literal
 
 import psycopg
 
-from ...core.model import SECOND, Limits
+from ...core.bounds import Limits
+from ...core.model import SECOND
 from ...errors import EngineError
 from ..deadlines import passed, too_late
 from ..durability import Durability, Standby

@@ -14,10 +14,11 @@ from typing import TypeVar
 
 import msgspec
 
+from ...core.bounds import Limits
 from ...core.commands import Command
 from ...core.import_ import Carried, check_room, chunks, needs_of, not_empty, take_in
 from ...core.lanes import lane_of_pool
-from ...core.model import Limits, Slot
+from ...core.model import Slot
 from ...core.repair import Repaired, RepairedRows, repair_rows, sort_out
 from ...core.view import View
 from ...errors import EngineError

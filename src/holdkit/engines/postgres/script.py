@@ -29,12 +29,13 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Struct
 
+from ...core.bounds import Limits
 from ...core.commands import PLACING, Group, Sweep
 from ...core.decide import decide_group, decide_groups
 from ...core.ladders.expiry import backlog, return_backlog
 from ...core.lanes import lane_of_record
 from ...core.limits import LIMITS_KEY
-from ...core.model import Key, Limits, Slot
+from ...core.model import Key, Slot
 from ...core.needs import Needs, needs
 from ...core.outcomes import Done, Outcome, Position
 from ...core.table_bounds import overflow, retirements, spare, unnamed

@@ -13,13 +13,14 @@ from typing import Any, TypeVar, cast
 
 from ...core.audit import audit
 from ...core.audit_rows import Difference, Folded, Stored
+from ...core.bounds import Limits
 from ...core.commands import Group, Sweep
 from ...core.decide import NOTHING_DUE, SweepList, decide_groups
 from ...core.ladders.expiry import backlog, own_time, return_backlog
 from ...core.ladders.finding import prunable
 from ...core.limits import LIMITS_KEY
 from ...core.line_loading import lines_to_load
-from ...core.model import SECOND, Key, Limits, Slot
+from ...core.model import SECOND, Key, Slot
 from ...core.needs import Needs, needs
 from ...core.reading import Query, ReadGeneration
 from ...core.retention import retired_until

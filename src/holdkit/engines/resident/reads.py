@@ -10,7 +10,8 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec import Struct
 
-from ...core.model import Limits, Pool, Record, Slot, State, StoredHold
+from ...core.bounds import Limits
+from ...core.model import Pool, Record, Slot, State, StoredHold
 from ...core.pages import Page, hold_bytes, page_of, record_bytes
 from ...core.reading import (
     ROW_BYTES,

@@ -11,8 +11,9 @@ from heapq import merge
 from itertools import islice
 from typing import Final
 
+from ...core.bounds import Limits
 from ...core.ladders.retiring import Keeping, keeping, kept_for
-from ...core.model import LIVE, Key, Limits, Pool, Record, RecordKey, Slot, StoredHold
+from ...core.model import LIVE, Key, Pool, Record, RecordKey, Slot, StoredHold
 from ...core.outstanding import OpenLeg, Tally, TallyKey
 from ...core.table_bounds import portion
 from ...core.view import DueLeg, FrontOfLine

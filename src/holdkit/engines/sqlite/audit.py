@@ -15,8 +15,9 @@ import msgspec
 
 from ...core.audit import Numbered, audit
 from ...core.audit_rows import Difference, Folded, Found, LegKey, Mismatches, TenantKey, row_name
+from ...core.bounds import MEANING, Limits
 from ...core.codec import decode_entry
-from ...core.model import MEANING, Key, Limits, Pool, Record, RecordKey, Slot, StoredHold
+from ...core.model import Key, Pool, Record, RecordKey, Slot, StoredHold
 from ...core.outstanding import OpenLeg, Tally, TallyKey
 from ..whole_journal import Meter, Progress, Spill
 from .driver import Driver, Row, migrations

@@ -16,10 +16,11 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 from ...core.audit_rows import Difference
+from ...core.bounds import Limits
 from ...core.commands import Command, Group
 from ...core.import_ import Carried
 from ...core.limits import LIMITS_KEY
-from ...core.model import SECOND, Key, Limits
+from ...core.model import SECOND, Key
 from ...core.reading import CountAhead, FindHold, ListHolds, Query
 from ...core.repair import Repaired
 from ...errors import EngineError

@@ -13,13 +13,14 @@ from typing import cast
 
 from msgspec import Struct
 
+from ...core.bounds import Limits
 from ...core.commands import Group
 from ...core.decide import NOTHING_DUE, SweepList
 from ...core.ladders.finding import prunable
 from ...core.ladders.lines import SKIPPED
 from ...core.ladders.retiring import Keeping, kept_for
 from ...core.line_loading import lines_to_load
-from ...core.model import MAX_SLOT, Key, Limits, Pool, Record, RecordKey, Slot, StoredHold
+from ...core.model import MAX_SLOT, Key, Pool, Record, RecordKey, Slot, StoredHold
 from ...core.needs import Needs, tallies_of
 from ...core.outcomes import Operation
 from ...core.outstanding import Tally, TallyKey

@@ -19,8 +19,9 @@ from typing import Final
 
 import msgspec
 
+from ...core.bounds import MEANING, Limits
 from ...core.limits import LIMITS_KEY
-from ...core.model import MEANING, Limits, Slot
+from ...core.model import Slot
 from ...errors import EngineError, Overloaded
 from ..durability import sync_file
 from ..settings import StoredLimits, check_asked, limits_as_created

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from itertools import islice
 from typing import Any, Final, NamedTuple
 
-from ...core.model import MAX_SLOT, Key, Limits, Pool, Slot, StoredHold
+from ...core.bounds import Limits
+from ...core.model import MAX_SLOT, Key, Pool, Slot, StoredHold
 from ...core.reading import (
     AccountUsage,
     FindAvailable,

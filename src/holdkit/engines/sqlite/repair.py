@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import closing
 
+from ...core.bounds import Limits
 from ...core.commands import Command
 from ...core.import_ import Carried, check_room, chunks, needs_of, not_empty, take_in
-from ...core.model import Limits, Slot
+from ...core.model import Slot
 from ...core.repair import Repaired, RepairedRows, repair_rows, sort_out
 from ...core.view import View
 from ...errors import EngineError

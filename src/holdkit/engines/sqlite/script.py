@@ -11,11 +11,12 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from ...core.bounds import Limits
 from ...core.commands import Group, Sweep
 from ...core.decide import SweepList, decide_groups
 from ...core.ladders.expiry import backlog, return_backlog
 from ...core.limits import LIMITS_KEY
-from ...core.model import Key, Limits, Slot
+from ...core.model import Key, Slot
 from ...core.needs import Needs, needs
 from ...core.outcomes import Outcome, Position
 from ...core.table_bounds import overflow, retirements, spare, unnamed

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ...core.model import Limits, Pool, Slot, State, StoredHold
+from ...core.bounds import Limits
+from ...core.model import Pool, Slot, State, StoredHold
 from ...core.retention import retired_until
 from ...core.view import View
 from .driver import Row, Statement

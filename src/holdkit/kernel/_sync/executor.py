@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
+from ...core.bounds import Limits
 from ...core.commands import AnyCommand, Group
 from ...core.limits import LIMITS_KEY
-from ...core.model import Key, Limits, Pool, Slot, StoredHold
+from ...core.model import Key, Pool, Slot, StoredHold
 from ...core.outcomes import Invalid, Receipt, Refusal, Reply, Survives
 from ...core.reading import FindHold, FindPools, FindRecord, Query, ReadHistory, entry_of
 from ...core.touching import TOO_LARGE

@@ -13,11 +13,12 @@ from typing import Any, TypeAlias, TypeVar
 from msgspec import structs
 
 from ...core.audit_rows import Folded
+from ...core.bounds import Limits
 from ...core.codec import fingerprint
 from ...core.commands import AnyCommand, CreatePool, Group, JoinLine, PlaceHold
 from ...core.entries import Entry
 from ...core.fold import fold
-from ...core.model import SECOND, Leg, Limits, Pool, Slot, StoredHold
+from ...core.model import SECOND, Leg, Pool, Slot, StoredHold
 from ...core.outcomes import Reason, Receipt, Refusal, Reply
 from ...core.reading import FindEnds, FindHold, FindPool, JournalRow, ReadHistory, ReadJournal, entry_of
 from ...engines.clocks import Clock

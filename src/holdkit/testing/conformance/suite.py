@@ -7,7 +7,7 @@ from typing import Any, Final, TypeAlias
 
 from msgspec import Struct
 
-from ...core.model import Limits
+from ...core.bounds import Limits
 from ...engines.clocks import Clock
 from ...engines.port import Engine
 from . import (

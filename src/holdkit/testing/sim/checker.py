@@ -12,8 +12,9 @@ from collections import Counter
 from collections.abc import Iterable
 from hashlib import blake2b
 
+from ...core.bounds import Limits
 from ...core.limits import LIMITS_KEY
-from ...core.model import Limits, Slot
+from ...core.model import Slot
 from ...core.reading import JournalRow, ReadJournal, entry_of
 from ...engines.clocks import Clock
 from ...engines.log.engine import LogEngine

@@ -9,6 +9,7 @@ from typing import Final, TypeAlias
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ...core.bounds import Limits
 from ...core.codec import fingerprint, minted_id
 from ...core.commands import (
     AnyCommand,
@@ -30,7 +31,7 @@ from ...core.commands import (
     Sweep,
     UnarchivePool,
 )
-from ...core.model import Leg, Limits, Slot
+from ...core.model import Leg, Slot
 from .lines import LineClients
 from .saga_plan import SagaClients, SagaStep
 

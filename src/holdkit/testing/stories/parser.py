@@ -11,8 +11,8 @@ from typing import Any, Final
 from msgspec import Struct, structs
 
 from ... import Limits, State
+from ...core.bounds import MEANING
 from ...core.limits import SPANS
-from ...core.model import MEANING
 from . import expectations, values
 from .expectations import Converters, Expected, Kind
 
