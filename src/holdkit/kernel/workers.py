@@ -86,8 +86,16 @@ class Worker:
     def __init__(self, workers: set[Worker], work: Work, name: str, stop: Signal) -> None:
         self._workers, self._work, self.stop = workers, work, stop
         self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._begun = threading.Event()
+        """It is listed before it begins: whoever ends it meanwhile, in another thread, waits for that."""
         workers.add(self)
-        self._thread.start()
+        try:
+            self._thread.start()
+        except RuntimeError:  # no more threads
+            workers.discard(self)
+            raise
+        finally:
+            self._begun.set()
 
     def _run(self) -> None:
         try:
@@ -99,7 +107,8 @@ class Worker:
     def end(self, seconds: float | None = None) -> None:
         """Tell it to stop, and wait until it has stopped. (Its own thread does not wait for itself.)"""
         self.stop.close()
-        if self._thread is not threading.current_thread():
+        self._begun.wait(seconds)
+        if self._thread.ident is not None and self._thread is not threading.current_thread():
             self._thread.join(seconds)
 
 

@@ -103,6 +103,18 @@ def test_the_time_is_over(hk: Any) -> None:
     assert again.value.replayed
 
 
+def test_a_place_stands_no_longer_than_a_hold_may_live() -> None:
+    limits = holdkit.Limits(max_ttl="30s", max_lifetime="30s")
+    with holdkit.connect("memory://", limits=limits) as hk:
+        hk.create_pool("gpu", total=1)
+        hk.hold("gpu", 1, ttl=20)
+        with pytest.raises(InsufficientCapacity):
+            hk.hold("gpu", 1, ttl=20, wait=0.01)
+        (left,) = hk.holds(state="released")
+        assert left.joined_slot is not None
+        assert left.deadline == left.joined_slot + 30 * SECOND
+
+
 def test_those_in_front_are_the_reason_if_there_are_units(hk: Any) -> None:
     hk.hold("gpu", 1, ttl=3_600)
     callers = CallerThreads()

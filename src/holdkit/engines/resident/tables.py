@@ -12,6 +12,7 @@ from itertools import islice
 from typing import Final
 
 from ...core.bounds import Limits
+from ...core.ladders.lines import SKIPPED
 from ...core.ladders.retiring import Keeping, keeping, kept_for
 from ...core.model import LIVE, Key, Pool, Record, RecordKey, Slot, StoredHold
 from ...core.outstanding import OpenLeg, Tally, TallyKey
@@ -192,9 +193,13 @@ class Tables:
         return (hold for _, hold in self.lines.get(pool, ()) if legs[hold].waiting <= most)
 
     def waiting_pools(self, limit: int) -> list[Key]:
-        """Pools with a line and with units available, in order of id."""
-        found = (key for key in sorted(self.lines) if self.pools[key].available and not self.pools[key].archived)
-        return list(islice(found, limit))
+        """Pools with units for somebody in their line, in order of id."""
+        return list(islice(filter(self._feedable, sorted(self.lines)), limit))
+
+    def _feedable(self, key: Key) -> bool:
+        pool, legs = self.pools[key], self.legs[key]
+        front = islice(self.asking(key, pool.total), 1 if pool.line == "strict" else SKIPPED)
+        return not pool.archived and any(legs[hold].waiting <= pool.available for hold in front)
 
     def put_tally(self, key: TallyKey, tally: Tally | None) -> None:
         """Write or remove a tally."""

@@ -93,9 +93,12 @@ class BlockingCall:
     """One call that waits in line for its hold."""
 
     def __init__(self, executor: ExecutorPort, command: PlaceHold, seconds: float) -> None:
-        ttl = command.ttl_slots
+        ttl, limits = command.ttl_slots, executor.limits
         offer = OFFER if type(ttl) is not int or ttl < 1 else min(OFFER, ttl)
-        self._executor, self._command = executor, replace(command, wait_slots=PLACE, offer_slots=offer)
+        self._place = max(1, min(PLACE, limits.max_ttl, limits.max_lifetime))
+        self._every = min(RENEWAL, self._place / SECOND / 3)
+        offer = max(1, min(offer, limits.max_lifetime))
+        self._executor, self._command = executor, replace(command, wait_slots=self._place, offer_slots=offer)
         self._until = steady() + seconds
         self._token: str | None = None
         self._standing: StoredHold | None = None
@@ -144,7 +147,7 @@ class BlockingCall:
                 return hold_of(replace(placed, hold=found), self._token)  # the first attempt had its units
             row = row if found is None else found
         waiter = self._waiter = self._executor.watch_line(row)
-        renew_at = steady() + RENEWAL
+        renew_at = steady() + self._every
         seen: StoredHold | None = row
         try:
             while True:
@@ -169,14 +172,14 @@ class BlockingCall:
     def _renew(self, seen: StoredHold) -> tuple[StoredHold | None, float]:
         """Keep the place; returns the hold, and when to renew again."""
         try:
-            done = self._extend(PLACE if seen.state is State.WAITING else self._ttl())
+            done = self._extend(self._place if seen.state is State.WAITING else self._ttl())
         except LifetimeExceeded:
             return seen, inf  # its place ends with the longest life that a hold may have
         except Refused:
             return self._executor.find_hold(seen.key), steady() + PAUSE
         except FAILURES:
             return seen, steady() + PAUSE
-        return done.hold, steady() + RENEWAL
+        return done.hold, steady() + self._every
 
     def _accept(self) -> Hold | None:
         """Units were offered: keep them for the ttl."""
