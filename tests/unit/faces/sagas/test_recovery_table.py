@@ -18,6 +18,8 @@ TABLE = [
     ("finalizing", "released", "park"),
     ("finalizing", "expired", "park"),
     ("finalizing", None, "park"),
+    ("reserving", "waiting", "park"),
+    ("finalizing", "waiting", "park"),
     *((phase, hold, "rest") for phase in ("done", "aborted", "parked") for hold in (None, *State)),
 ]
 
