@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from ..wire.batches import Batch, BatchConsume, BatchHold
-from ..wire.holds import NewConsume, NewHold
+from ..wire.holds import NewConsume, NewHoldInLine
 from ..wire.items import AddItems, BestItems, ReadItems, ReopenItems, ReserveItems
 from ..wire.windows import ReadWindows, WindowConsume, Windowed, WindowHold
 from .problems import Problem
@@ -132,7 +132,7 @@ _PLACING: Final = (BatchHold, BatchConsume, WindowHold, WindowConsume)
 _WEIGHTS: Final[dict[type[Any], Callable[[Any], int]]] = {
     Batch: lambda body: _commands(body.commands),
     Windowed: lambda body: _commands(body.commands),
-    NewHold: lambda body: len(body.legs or ()),
+    NewHoldInLine: lambda body: len(body.legs or ()),
     NewConsume: lambda body: len(body.legs or ()),
     AddItems: lambda body: len(body.ids or body.seats or ()),
     **dict.fromkeys((ReopenItems, ReserveItems, ReadItems), lambda body: len(body.ids)),

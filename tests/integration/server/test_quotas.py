@@ -110,14 +110,16 @@ def test_every_route_that_changes_something_is_either_refused_or_never() -> None
     """A new route must be decided on: may a full quota refuse it?"""
     never = {
         "ArchivePool", "BudgetConfirm", "BudgetResize", "ChangeLimitsBody", "ChangeQuota", "ChangeTenant", "Confirm",
-        "ConfirmClaim", "EndClaim", "EndItems", "Expire", "Extend", "ExtendClaim", "ForgetClaim", "NewKeyBody",
-        "NewWebhook", "PoolEnd", "PoolLimit", "PoolTotal", "Release", "ReopenItems", "ResolveSaga", "Return", "ReturnToPool",
+        "ConfirmClaim", "EndClaim", "EndItems", "Expire", "Extend", "ExtendClaim", "ForgetClaim", "Leave", "NewKeyBody",
+        "NewWebhook", "PoolEnd", "PoolLimit", "PoolTotal", "Release", "RemoveSeats", "ReopenItems", "ResolveSaga", "Return", "ReturnToPool",
         "RotateKeyBody", "RotateWebhook", "SweepBody", "DeleteTenant",
     }  # fmt: skip
     by_content = {Batch, Windowed, PutRecordBody, MoveCursor}
     bodies = {route.body for route in ROUTES if route.changes and route.body is not None}
     assert len(bodies) > 20
-    for body in bodies - by_content - set(GROWING):
+    for body in bodies - by_content:
+        if issubclass(body, GROWING):
+            continue
         assert body.__name__ in never, f"{body.__name__} is new: may a full quota refuse it?"
     assert not any(body.__name__ in never for body in GROWING)
     assert grows(MoveCursor(cursor="c", if_version=0))
