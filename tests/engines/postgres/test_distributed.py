@@ -20,7 +20,6 @@ from holdkit.core.bounds import Limits
 from holdkit.core.commands import AnyCommand, Group, Sweep
 from holdkit.core.entries import Action
 from holdkit.core.lanes import lane_of_operation
-from holdkit.core.model import SECOND
 from holdkit.core.outcomes import Done, Position, Reason, Refusal
 from holdkit.core.reading import FindHold, FindPool, FindRecord, ListHolds, ReadJournal, entry_of
 from holdkit.engines.port import Applied, BatchRejected
@@ -40,7 +39,7 @@ from tests.engines.postgres.engine_calls import done, hold_id, place, pool_in
 from tests.engines.postgres.test_row_counts import RIVALS, meet
 from tests.support.races import with_threads
 
-LANES = 4
+LANES, SECOND = 4, 1_000_000
 
 
 @pytest.fixture(scope="session")

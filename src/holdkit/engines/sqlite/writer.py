@@ -96,16 +96,21 @@ class Writer:
         """Checkpoint if it is due: for callers whose writes we do not see.
 
         On opening always, if there is a WAL: a process that died of a failed sync may have left frames that are only in the page
-        cache. The checkpoint copies them into the database file and syncs it.
+        cache. The checkpoint copies them into the database file and syncs it. If the disk reports an error meanwhile, nobody can
+        tell what is on it: the file cannot be opened.
         """
         if self.checkpoints.due() or (opening and self.checkpoints.size()):
-            with suppress(HoldkitError, sqlite3.Error):
+            try:
                 self._acquire()
                 try:
                     self._ready()
                     self._checkpoint()
                 finally:
                     self._release()
+            except (HoldkitError, sqlite3.Error) as error:
+                code = getattr(error, "sqlite_errorcode", 0)
+                if opening and isinstance(error, sqlite3.Error) and code & 0xFF == sqlite3.SQLITE_IOERR:
+                    raise error_from_sqlite(self.path, error) from error
 
     def settle(self) -> None:
         """After a failed commit: make sure that what can be seen is on disk, or raise."""
