@@ -31,6 +31,7 @@ from tests.support.line_model.steps import (
 
 SEED = int(os.environ.get("HOLDKIT_SEED", "16"))
 HISTORIES = int(os.environ.get("HOLDKIT_EXAMPLES", "50"))
+pytestmark = pytest.mark.skipif("MUTANT_UNDER_TEST" in os.environ, reason="the model is not mutated")
 STEPS = 50
 
 REJECTED: dict[str, tuple[str, History]] = {

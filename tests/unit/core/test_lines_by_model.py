@@ -36,7 +36,8 @@ from tests.support.line_model.steps import History
 from tests.unit.core.line_world import LineWorld
 
 SEED = int(os.environ.get("HOLDKIT_SEED", "16"))
-HISTORIES = int(os.environ.get("HOLDKIT_EXAMPLES", "40"))
+MUTATED = "MUTANT_UNDER_TEST" in os.environ  # many short runs: the first history that differs will do
+HISTORIES = 5 if MUTATED else int(os.environ.get("HOLDKIT_EXAMPLES", "40"))
 STEPS = 50
 
 
@@ -154,6 +155,7 @@ BROKEN: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
 }
 
 
+@pytest.mark.skipif(MUTATED, reason="it is broken already")
 @pytest.mark.parametrize("name", BROKEN)
 def test_canary_a_broken_core_is_noticed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     BROKEN[name](monkeypatch)

@@ -38,6 +38,7 @@ def test_a_run_without_skips_passes(tmp_path: Path) -> None:
     [
         ({"killed": 8, "timeout": 1, "survived": 1, "no_tests": 0, "total": 10, "skipped": 0}, (9, 10, 90.0)),
         ({"killed": 5, "survived": 0, "no_tests": 5, "total": 10, "skipped": 0}, (5, 10, 50.0)),
+        ({"killed": 6, "survived": 2, "not_checked": 4, "total": 12}, (6, 8, 75.0)),
         ({"killed": 0, "total": 0}, (0, 0, 0.0)),
     ],
 )
