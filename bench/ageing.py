@@ -1,35 +1,29 @@
 """The cost of a hold in a database with 1,000,000 ended holds that are not yet retired, compared with 10,000.
 
-The ended holds are copies of the rows of one real hold that was placed and released, under new ids and numbers. Both
-files are then measured alternately: a single caller, and `engine.apply` of 256.
+The engine places and releases the ended holds, in large batches. Both files are then measured alternately: a single caller, and `engine.apply` of 256.
 """
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Callable, Iterator
-from contextlib import closing
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from time import perf_counter, time_ns
-from typing import Any
 
 from msgspec import Struct
 
 import holdkit
-from holdkit.core.codec import decode_entry, encode_entry, minted_id
-from holdkit.core.entries import Entry
+from holdkit.core.commands import CreatePool, Group
 from holdkit.core.model import SECOND
-from holdkit.engines.sqlite.rows import entry_checksum
 
 from .callers import POOL, TOTAL, TTL
-from .core_speed import place_groups
+from .core_speed import place_groups, release_groups
 from .raw import timed_apply
-from .rows import BenchFailed, table_names
+from .rows import BenchFailed
 from .stores import open_engine, url
 
 BATCH = 256
-CHUNK = 10_000
+CHUNK = 1_000
 
 
 class Age(Struct, frozen=True):
@@ -42,46 +36,16 @@ class Age(Struct, frozen=True):
 
 def make_past(path: Path, past: int, step: Callable[[int], None]) -> None:
     """A database whose pool has `past` released holds."""
-    with holdkit.connect(url(path)) as hk:
-        hk.create_pool(POOL, TOTAL)
-        hk.release(hk.hold(POOL, 1, ttl=TTL))
-    with closing(sqlite3.connect(path, isolation_level=None)) as db:
-        db.execute("pragma synchronous = off")
-        db.execute("pragma cache_size = -200000")
-        names = table_names(db)
-        hold = db.execute(f"select * from {names['holds']}").fetchone()
-        held, released = (decode_entry(body) for (body,) in
-                          db.execute(f"select body from {names['journal']} where seq > 1 order by seq"))  # fmt: skip
-        templates = encode_entry(held), encode_entry(released)
-        for start in range(1, past, CHUNK):
-            many = range(start, min(start + CHUNK, past))
-            db.execute("begin immediate")
-            db.executemany(f"insert into {names['holds']} values ({', '.join('?' * len(hold))})", copies(hold, many))
-            db.executemany(f"insert into {names['journal']} values (?, ?, ?, ?, ?)",
-                           entries(held, templates, many))  # fmt: skip
-            db.execute("commit")
-            step(len(many))
-
-
-def copies(hold: tuple[Any, ...], many: range) -> Iterator[tuple[Any, ...]]:
-    """The hold's row under new ids, a millisecond apart."""
-    for number in many:
-        yield (hold[0], past_id(number), *hold[2:])
-
-
-def entries(held: Entry, templates: tuple[str, str], many: range) -> Iterator[tuple[Any, ...]]:
-    """Its two entries, under new ids and numbers."""
-    for number in many:
-        hold_id = past_id(number)
-        for offset, template in enumerate(templates):
-            seq = 2 + 2 * number + offset
-            body = template.replace(held.subject, hold_id)
-            yield (seq, held.tenant, hold_id, body, entry_checksum(seq, body.encode()))
-
-
-def past_id(number: int) -> str:
-    """Ids in order, as if minted recently."""
-    return minted_id(START + number * 1_000, number.to_bytes(10, "big"))
+    engine = open_engine(path)
+    try:
+        engine.apply([Group((CreatePool(id=POOL, total=TOTAL),))])
+        for turn in range(past // CHUNK):
+            placed = place_groups(CHUNK, turn, START)
+            engine.apply(placed)
+            engine.apply(release_groups(placed))
+            step(CHUNK)
+    finally:
+        engine.close()
 
 
 START = time_ns() // 1_000 - 86_400 * SECOND

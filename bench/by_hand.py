@@ -27,28 +27,43 @@ create table if not exists pools (
     total integer not null check (total >= 0), held integer not null check (held >= 0),
     consumed integer not null check (consumed >= 0),
     fence integer not null, slot integer not null, version integer not null, on_demand integer not null, over integer not null,
+    label text, closes integer, holder text, entity text, archived integer not null default 0,
+    loose integer not null default 0 check (loose >= 0), floor integer not null default 0,
+    waiting integer not null default 0 check (waiting >= 0), last_number integer not null default 0,
+    children integer not null default 0 check (children >= 0), per_account integer, line text check (line = 'skip'),
     primary key (tenant, id), check (held + consumed <= total or over)
 ) strict, without rowid;
+create index if not exists pools_entity on pools (tenant, entity, id) where entity is not null;
+create index if not exists pools_resting on pools (slot, tenant, id)
+where label is not null and closes is null and on_demand and held = 0 and consumed = 0 and not archived;
+create index if not exists pools_closing on pools (closes, tenant, id) where closes is not null and not archived;
+create index if not exists pools_waiting on pools (tenant, id) where waiting > 0;
 create index if not exists pools_empty on pools (tenant, id) where on_demand and held = 0 and consumed = 0;
 
 create table if not exists holds (
     tenant text not null, id text not null,
     state text not null,
     deadline integer, open integer not null, legs text not null, owner_hash text not null, fence integer not null,
-    held_at integer not null, ended_at integer, entity text, reason text, actor text, correlation_id text, metadata text,
-    last_op text, version integer not null,
+    held_at integer, ended_at integer, entity text, reason text, actor text, correlation_id text, metadata text,
+    last_op text, version integer not null, returned_at integer, closes integer, kept integer, kept_from integer,
+    account text, above text, joined_at integer, number integer, offer_ttl integer,
     primary key (tenant, id),
-    check (state = 'held' or state = 'confirmed' or state = 'released' or state = 'expired')
+    check (state = 'held' or state = 'confirmed' or state = 'released' or state = 'expired' or state = 'waiting')
 ) strict, without rowid;
 create index if not exists holds_due on holds (deadline, id) where open and deadline is not null;
-create index if not exists holds_ended on holds (ended_at, id) where ended_at is not null and not open;
+create index if not exists holds_kept on holds (kept, kept_from, id) where kept is not null;
 create index if not exists holds_entity on holds (tenant, entity, id) where entity is not null;
+create index if not exists holds_account on holds (tenant, account, id) where account is not null;
+create index if not exists holds_chosen on holds (tenant, id)
+where substr(id, 13, 1) <> '7' or instr('89ab', substr(id, 17, 1)) = 0;
 
 create table if not exists legs (
     tenant text not null, pool text not null, deadline integer not null, hold text not null,
-    units integer not null check (units > 0),
+    units integer not null check (units > 0), waiting integer not null default 0, number integer not null default 0,
+    account text,
     primary key (tenant, pool, deadline, hold)
 ) strict, without rowid;
+create index if not exists legs_line on legs (tenant, pool, number, waiting) where number > 0;
 
 create table if not exists journal (
     seq integer primary key, tenant text not null, subject text not null, body text not null, crc integer not null
@@ -56,11 +71,11 @@ create table if not exists journal (
 create index if not exists journal_subject on journal (tenant, subject);
 
 create table if not exists operations (
-    tenant text not null, id text not null, fingerprint text not null, slot integer not null, outcome text not null,
-    crc integer not null,
-    primary key (tenant, id)
-) strict, without rowid;
-create index if not exists operations_age on operations (slot);
+    tenant text not null, id text not null, fingerprint text not null, until integer not null, outcome text not null,
+    seq integer not null, crc integer not null
+) strict;
+create unique index if not exists operations_key on operations (tenant, id);
+create index if not exists operations_end on operations (until);
 """
 
 TAKE: Final = """
@@ -72,13 +87,17 @@ GIVE: Final = """
 update pools set held = held - ?1, slot = max(slot, ?2), version = version + 1 where tenant = ?3 and id = ?4
 returning total, held, consumed, fence, slot, version
 """
+ADD_POOL: Final = """
+insert into pools (tenant, id, total, held, consumed, fence, slot, version, on_demand, over)
+values (?, ?, ?, 0, 0, 0, ?, 1, 0, 0)
+"""
 ADD_HOLD: Final = """
 insert into holds (tenant, id, state, deadline, open, legs, owner_hash, fence, held_at, version)
 values (?, ?, 'held', ?, 1, ?, ?, ?, ?, 1)
 """
 END_HOLD: Final = """
-update holds set state = ?, open = 0, legs = ?, ended_at = ?, version = version + 1
-where tenant = ? and id = ? and state = 'held'
+update holds set state = ?1, open = 0, legs = ?2, ended_at = ?3, kept = 0, kept_from = ?3, version = version + 1
+where tenant = ?4 and id = ?5 and state = 'held'
 """
 DUE: Final = """
 select deadline, hold, units from legs where tenant = ? and pool = ? and deadline <= ? order by deadline, hold limit 1000
@@ -119,9 +138,7 @@ class ByHand:
         with self._lock:
             self._db.execute("begin immediate")
             try:
-                self._db.execute(
-                    "insert into pools values (?, ?, ?, 0, 0, 0, ?, 1, 0, 0)", (self.tenant, pool, total, now)
-                )
+                self._db.execute(ADD_POOL, (self.tenant, pool, total, now))
                 self._note(pool, {"slot": now, "action": "pool.created", "subject": pool, "total": total})
                 self._db.execute("commit")
             except BaseException:
@@ -176,7 +193,10 @@ class ByHand:
         hold_id = time_ordered_id(now)
         legs = [{"pool": pool, "quantity": quantity, "held": quantity}]
         execute(ADD_HOLD, (tenant, hold_id, deadline, _json.encode(legs).decode(), owner_hash, fence, now))
-        execute("insert into legs values (?, ?, ?, ?, ?)", (tenant, pool, deadline, hold_id, quantity))
+        execute(
+            "insert into legs (tenant, pool, deadline, hold, units) values (?, ?, ?, ?, ?)",
+            (tenant, pool, deadline, hold_id, quantity),
+        )
         after = {"tenant": tenant, "id": pool, "total": total, "held": in_use, "consumed": consumed, "fence": fence,
                  "slot": slot, "version": version}  # fmt: skip
         hold = {"tenant": tenant, "id": hold_id, "legs": legs, "owner_hash": owner_hash, "held_at": now, "fence": fence,
@@ -222,8 +242,8 @@ class ByHand:
 
     def _recall(self, op: str, pool: str, quantity: int, ttl: float, now: int) -> Held | None:
         row = self._db.execute(
-            "select fingerprint, outcome from operations where tenant = ? and id = ? and slot > ?",
-            (self.tenant, op, now - 86_400_000_000),
+            "select fingerprint, outcome from operations where tenant = ? and id = ? and until > ?",
+            (self.tenant, op, now),
         ).fetchone()
         if row is None:
             return None
@@ -232,10 +252,10 @@ class ByHand:
         return msgspec.json.decode(row[1], type=Held)
 
     def _remember(self, op: str, pool: str, quantity: int, ttl: float, held: Held, now: int) -> None:
-        outcome = _json.encode(held)
+        outcome, until = _json.encode(held), now + 86_400_000_000
         self._db.execute(
-            "insert or replace into operations values (?, ?, ?, ?, ?, ?)",
-            (self.tenant, op, fingerprint(pool, quantity, ttl), now, outcome.decode(), zlib.crc32(outcome)),
+            "insert or replace into operations values (?, ?, ?, ?, ?, last_insert_rowid(), ?)",
+            (self.tenant, op, fingerprint(pool, quantity, ttl), until, outcome.decode(), zlib.crc32(outcome)),
         )
 
 

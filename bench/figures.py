@@ -51,6 +51,8 @@ class Figure(Struct, frozen=True):
     @property
     def target(self) -> str:
         """As the table shows it."""
+        if self.at_least is not None and self.at_most is not None:
+            return f"{self.at_least:g} – {self.at_most:g}×"
         if self.at_least is not None:
             return f"≥ {self.at_least:g}×"
         return "" if self.at_most is None else f"≤ {self.at_most:g}×"

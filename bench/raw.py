@@ -119,9 +119,16 @@ def read_batches(path: Path, batch: int) -> list[RawBatch]:
         part = journal[start : start + batch]
         ids = [row[2] for row in part]
         pool = decode_entry(part[-1][3]).effects[-1].pool
-        after = tuple(int(value) if isinstance(value := getattr(pool, name), bool) else value for name in columns)
+        after = tuple(stored(name, getattr(pool, name)) for name in columns)
         batches.append(RawBatch(after, [holds[id_] for id_ in ids], [legs[id_] for id_ in ids], part))
     return batches
+
+
+def stored(column: str, value: Any) -> Any:
+    """A pool's attribute as the table has it."""
+    if column == "line":
+        return None if value == "strict" else value
+    return int(value) if isinstance(value, bool) else value
 
 
 def copy_schema(source: Path, target: Path) -> None:

@@ -105,11 +105,6 @@ def write_json(path: Path, document: dict[str, Any]) -> None:
 
 def write_plot(path: Path, figures: list[Figure], where: Setting) -> None:
     """Bars of hand-written and Holdkit: a single caller's latency, holds per second of many, the engine and raw rows."""
-    import matplotlib as mpl
-
-    mpl.use("agg")
-    from matplotlib import pyplot as plt
-
     callers = [figure for figure in figures if figure.group == "callers"]
     panels = [
         Panel("a single caller", "µs per hold (less is better)", "by hand",
@@ -122,6 +117,11 @@ def write_plot(path: Path, figures: list[Figure], where: Setting) -> None:
     panels = [panel for panel in panels if panel.figures]
     if not panels:
         return
+    import matplotlib as mpl
+
+    mpl.use("agg")
+    from matplotlib import pyplot as plt
+
     drawing, axes = plt.subplots(1, len(panels), figsize=(3.6 * len(panels), 3.8), squeeze=False)
     for axis, panel in zip(axes[0], panels, strict=True):
         places = range(len(panel.figures))

@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterable
 
 PROGRAMS = {
     "strace": "the tests that make system calls fail",
@@ -19,29 +20,41 @@ PROGRAMS = {
     "caddy": "the tests behind a proxy",
     "mkfs.ext4": "the tests that cut the power of a file system",
     "mount": "the tests that cut the power of a file system",
+    "cc": "the tests that set the clock of a server",
+    "redis-server": "the tests of the bench's peer",
 }
 """What they are for."""
-PACKAGES = {"mkfs.ext4": "e2fsprogs", "nginx": "nginx-light"}
+PACKAGES = {"cc": "build-essential", "mkfs.ext4": "e2fsprogs", "nginx": "nginx-light"}
 """Where that is not called as the program is."""
 
 
-def missing() -> list[str]:
+def missing(wanted: Iterable[str]) -> list[str]:
     """Those that are not there."""
-    return [name for name in PROGRAMS if shutil.which(name) is None]
+    return [name for name in wanted if shutil.which(name) is None]
+
+
+def install(wanted: Iterable[str]) -> list[str]:
+    """Install what is missing, where that is possible; returns what still is."""
+    names = missing(wanted)
+    apt = shutil.which("apt-get")
+    if not names or apt is None or os.geteuid() != 0:
+        return names
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
+    command = [apt, "install", "-y", "--no-install-recommends", *(PACKAGES.get(name, name) for name in names)]
+    for step in (command, [apt, "update"], command):  # the list of packages may be stale or missing
+        if missing(names):
+            subprocess.run(step, env=environment, capture_output=True, check=False)
+    return missing(names)
 
 
 def main() -> int:
     """Never fails: whether a skipped test matters is for others to say."""
-    apt, wanted = shutil.which("apt-get"), missing()
-    if not wanted or apt is None or os.geteuid() != 0:
+    before = missing(PROGRAMS)
+    after = install(before)
+    if not before or shutil.which("apt-get") is None or os.geteuid() != 0:
         return 0
-    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive", "RUNLEVEL": "1"}
-    install = [apt, "install", "-y", "--no-install-recommends", *(PACKAGES.get(name, name) for name in wanted)]
-    for command in (install, [apt, "update"], install):  # the list of packages may be stale or missing
-        if missing():
-            subprocess.run(command, env=environment, capture_output=True, check=False)
-    for name in wanted:
-        if shutil.which(name):
+    for name in before:
+        if name not in after:
             print(f"installed {name}, for {PROGRAMS[name]}")
         else:
             print(f"could not install {name}: {PROGRAMS[name]} will be skipped", file=sys.stderr)

@@ -11,7 +11,6 @@ itself says is in `.build/mutmut.log`.
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import re
 import shutil
@@ -23,30 +22,35 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 MUTANTS = Path("mutants")
-STATS = MUTANTS / "mutmut-cicd-stats.json"
 LOG = Path(".build/mutmut.log")
 MUTMUT = (sys.executable, "-m", "tools.mutmut_safely")
-KILLED = ("killed", "timeout", "segfault", "caught_by_type_check")
+KILLED = ("killed", "timeout", "segfault", "caught by type check")
+NOT_TRIED = "not checked"
 PROGRESS = re.compile(r"(\d+)/(\d+) .*?🙁 (\d+)")
 EVERY = 60.0
 """Seconds between two lines of progress."""
-TRIED = 0.5
+LEFT = 0.5
 """How many mutants, as a share of those that were tried, may be left when the time is over."""
 SHOWN = 500
-"""Survivors that are shown; a run that broke off would have thousands."""
+"""Survivors that are shown: each takes a third of a second."""
 
 
-def score(stats: Mapping[str, int]) -> tuple[int, int, float]:
-    """Killed, total and the share in percent. Nothing to kill is no success."""
-    killed = sum(stats.get(kind, 0) for kind in KILLED)
-    total = stats["total"] - stats.get("skipped", 0) - stats.get("not_checked", 0)
-    return killed, total, 100.0 * killed / total if total else 0.0
+def verdicts(listing: str) -> dict[str, str]:
+    """Each mutant's verdict, from what `mutmut results --all` lists."""
+    told = [line.strip().rpartition(": ") for line in listing.splitlines() if ": " in line]
+    return {name: verdict for name, _, verdict in told if verdict != "skipped"}
 
 
-def survivors(listing: str) -> list[tuple[str, str]]:
-    """Name and verdict of what `mutmut results` lists and no test killed."""
-    found = [line.strip().rpartition(": ") for line in listing.splitlines() if ": " in line]
-    return [(name, verdict) for name, _, verdict in found if verdict.replace(" ", "_") not in KILLED]
+def score(found: Mapping[str, str]) -> tuple[int, int, float]:
+    """Killed, tried and the share in percent. Nothing to kill is no success."""
+    tried = [verdict for verdict in found.values() if verdict != NOT_TRIED]
+    killed = sum(verdict in KILLED for verdict in tried)
+    return killed, len(tried), 100.0 * killed / len(tried) if tried else 0.0
+
+
+def survivors(found: Mapping[str, str]) -> list[tuple[str, str]]:
+    """Name and verdict of those that were tried and that no test killed."""
+    return [(name, verdict) for name, verdict in found.items() if verdict not in (*KILLED, NOT_TRIED)]
 
 
 def changed(diff: str) -> list[str]:
@@ -103,25 +107,24 @@ def tell(alive: Sequence[tuple[str, str]]) -> Iterator[str]:
 
 def judge(threshold: float) -> int:
     """The figures of the last run, its survivors, and whether that will do."""
-    exported = subprocess.run([*MUTMUT, "export-cicd-stats"], check=False, capture_output=True, text=True)
-    if exported.returncode != 0 or not STATS.exists():
+    listed = subprocess.run([*MUTMUT, "results", "--all", "true"], check=False, capture_output=True, text=True)
+    found = verdicts(listed.stdout)
+    if listed.returncode != 0 or not found:
         print(f"mutmut left no results; the last that it said, from {LOG}:", file=sys.stderr)
         print(LOG.read_text(encoding="utf-8", errors="replace")[-3000:] if LOG.exists() else "", file=sys.stderr)
         return 1
-    stats: dict[str, int] = json.loads(STATS.read_text(encoding="utf-8"))
-    listing = subprocess.run([*MUTMUT, "results"], check=True, capture_output=True, text=True).stdout
-    alive = survivors(listing)
+    alive = survivors(found)
     for said in tell(alive[:SHOWN]):
         print(said, flush=True)
     if len(alive) > SHOWN:
         print(f"and {len(alive) - SHOWN} more: `.venv/bin/mutmut results`, `.venv/bin/mutmut show NAME`")
-    killed, total, share = score(stats)
-    print(f"killed {killed} of {total} mutants: {share:.1f} % (at least {threshold:g} % wanted)")
-    if unchecked := stats.get("not_checked", 0):
+    killed, tried, share = score(found)
+    print(f"killed {killed} of {tried} mutants: {share:.1f} % (at least {threshold:g} % wanted)")
+    if not_tried := len(found) - tried:
         print(
-            f"{unchecked} were not tried: the time was over, or the run broke off; {LOG} has its words", file=sys.stderr
+            f"{not_tried} were not tried: the time was over, or the run broke off; {LOG} has its words", file=sys.stderr
         )
-        if unchecked > TRIED * total:
+        if not_tried > LEFT * tried:
             return 1
     return 0 if share >= threshold else 1
 

@@ -11,10 +11,13 @@ from .checks import RowCounts, count_rows, expect_sound
 from .drafts import GaveUp
 from .limit import LimitRun, limit
 from .schema import create_pools, install
+from .statements import ORDER, ORDERS
 from .tasks import AsyncByHandPostgres
 from .threads import ByHandPostgres, Way
 
 __all__ = [
+    "ORDER",
+    "ORDERS",
     "AsyncByHandPostgres",
     "ByHandPostgres",
     "GaveUp",

@@ -11,7 +11,7 @@ from msgspec import Struct
 from ..rows import BenchFailed
 
 COUNT: Final = """
-select (select coalesce(sum(held), 0)::bigint from pools),
+select (select coalesce(sum(held), 0)::bigint from pools), (select coalesce(sum(consumed), 0)::bigint from pools),
        (select count(*) from holds), (select count(*) from legs),
        (select count(*) from journal), (select count(*) from operations),
        (select count(*) from pools where held + consumed > total),
@@ -26,6 +26,7 @@ class RowCounts(Struct, frozen=True):
     """The rows of each kind, and the pools' counters."""
 
     held: int
+    consumed: int
     holds: int
     legs: int
     journal: int
@@ -44,8 +45,10 @@ def count_rows(dsn: str) -> RowCounts:
     return RowCounts(*row)
 
 
-def expect_sound(variant: str, found: RowCounts, holds: int) -> None:
-    """Each hold has one unit, so as many units are held as there are holds."""
-    expected = RowCounts(holds, holds, holds, holds, holds, 0, 0)
+def expect_sound(variant: str, found: RowCounts, holds: int, *, confirmed: bool = False) -> None:
+    """Each hold has one unit, so as many units are held, or consumed, as there are holds."""
+    expected = RowCounts(holds, 0, holds, holds, holds, holds, 0, 0)
+    if confirmed:
+        expected = RowCounts(0, holds, holds, 0, 2 * holds, 2 * holds, 0, 0)
     if found != expected:
         raise BenchFailed(f"{variant}: expected {expected}, found {found}")

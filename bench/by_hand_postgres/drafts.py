@@ -42,6 +42,22 @@ def draft(pool: str, quantity: int, ttl: float, op: str) -> dict[str, Any]:
     }
 
 
+def ending(held: Held, op: str) -> dict[str, Any]:
+    """The parameters of a confirm."""
+    return {
+        "tenant": TENANT,
+        "pool": held.pool,
+        "quantity": held.quantity,
+        "now": time.time_ns() // 1000,
+        "id": held.id,
+        "token": held.token,
+        "owner_hash": hashlib.blake2b(held.token.encode(), digest_size=16).hexdigest(),
+        "entity": f"order:{op}",
+        "op": op,
+        "fingerprint": fingerprint(held.id, held.quantity, 0),
+    }
+
+
 def decide(one: dict[str, Any], row: tuple[Any, ...] | None) -> dict[str, Any] | Held:
     """The draft with what was read from the pool's row: the check, the new counters, the texts that hold them.
 

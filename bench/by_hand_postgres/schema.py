@@ -8,6 +8,8 @@ from typing import Final
 
 import psycopg
 
+from .statements import ORDERS
+
 SCHEMA: Final = """
 create table pools (
     tenant text not null, id text not null,
@@ -55,6 +57,7 @@ def install(dsn: str) -> None:
     """Create the tables in an empty database."""
     with closing(psycopg.connect(dsn, autocommit=True)) as connection:
         connection.execute(SCHEMA)
+        connection.execute(ORDERS)
 
 
 def create_pools(dsn: str, pools: Iterable[str], total: int) -> None:

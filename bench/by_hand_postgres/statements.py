@@ -61,3 +61,43 @@ with took as (
 )
 select fence from took
 """
+
+# The end of a hold: nobody else may have ended it, and the caller must be its owner.
+CONFIRM: Final = """
+with ended as (
+    update holds set state = 'confirmed', open = false, ended_at = %(now)s, entity = %(entity)s, last_op = %(op)s,
+           version = version + 1
+    where tenant = %(tenant)s and id = %(id)s and owner_hash = %(owner_hash)s and state = 'held' and deadline > %(now)s
+      and not exists (select from operations where tenant = %(tenant)s and id = %(op)s)
+    returning legs, fence, held_at, deadline, version
+), gone as (
+    delete from legs using ended
+    where legs.tenant = %(tenant)s and legs.pool = %(pool)s and legs.deadline = ended.deadline and legs.hold = %(id)s
+), moved as (
+    update pools set held = held - %(quantity)s, consumed = consumed + %(quantity)s, slot = greatest(slot, %(now)s),
+           version = pools.version + 1
+    from ended where tenant = %(tenant)s and id = %(pool)s
+    returning total, held, consumed, pools.fence, slot, pools.version
+), noted as (
+    insert into journal (lane, tenant, subject, body)
+    select 0, %(tenant)s, %(id)s, json_build_object(
+        'slot', %(now)s, 'action', 'hold.confirmed', 'subject', %(id)s::text,
+        'effects', json_build_array(json_build_object('pool', json_build_object(
+            'tenant', %(tenant)s::text, 'id', %(pool)s::text, 'total', total, 'held', held, 'consumed', consumed,
+            'fence', moved.fence, 'slot', slot, 'version', moved.version),
+            'held', -%(quantity)s, 'consumed', %(quantity)s)),
+        'hold', json_build_object(
+            'tenant', %(tenant)s::text, 'id', %(id)s::text, 'legs', legs::json, 'owner_hash', %(owner_hash)s::text,
+            'held_at', held_at, 'fence', ended.fence, 'deadline', deadline, 'state', 'confirmed', 'ended_at', %(now)s,
+            'entity', %(entity)s::text))::text
+    from ended, moved
+), remembered as (
+    insert into operations
+    select %(tenant)s, %(op)s, %(fingerprint)s, %(now)s, json_build_array(
+        %(id)s::text, %(token)s::text, deadline, fence, %(pool)s::text, %(quantity)s)::text
+    from ended
+)
+select version from ended
+"""
+ORDERS: Final = "create table if not exists orders (id text primary key, hold text)"
+ORDER: Final = "insert into orders values (%s, %s)"

@@ -10,8 +10,8 @@ from psycopg.errors import DeadlockDetected, SerializationFailure, UniqueViolati
 from psycopg_pool import AsyncConnectionPool
 
 from ..by_hand import Held, NotGranted
-from .drafts import ATTEMPTS, GaveUp, decide, draft, held, pause, replay
-from .statements import LOCK, READ, RECALL, TAKE, WRITE
+from .drafts import ATTEMPTS, GaveUp, decide, draft, ending, held, pause, replay
+from .statements import CONFIRM, LOCK, READ, RECALL, TAKE, WRITE
 from .threads import Way
 
 
@@ -41,6 +41,14 @@ class AsyncByHandPostgres:
             except (SerializationFailure, DeadlockDetected, UniqueViolation):
                 await asyncio.sleep(pause(attempt))
         raise GaveUp(pool)
+
+    async def confirm(self, held: Held, *, op: str) -> None:
+        """End a hold for good, in one guarded statement, or raise."""
+        one = ending(held, op)
+        async with self._pool.connection() as connection:
+            ended = await (await connection.execute(CONFIRM, one)).fetchone()
+            if ended is None and await (await connection.execute(RECALL, one)).fetchone() is None:
+                raise NotGranted(held.id)
 
     async def aclose(self) -> None:
         """Close the connections."""

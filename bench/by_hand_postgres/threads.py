@@ -10,8 +10,8 @@ from psycopg.errors import DeadlockDetected, SerializationFailure, UniqueViolati
 from psycopg_pool import ConnectionPool
 
 from ..by_hand import Held, NotGranted
-from .drafts import ATTEMPTS, GaveUp, decide, draft, held, pause, replay
-from .statements import LOCK, READ, RECALL, TAKE, WRITE
+from .drafts import ATTEMPTS, GaveUp, decide, draft, ending, held, pause, replay
+from .statements import CONFIRM, LOCK, ORDER, READ, RECALL, TAKE, WRITE
 
 Way: TypeAlias = Literal["serializable", "row lock", "one statement"]
 
@@ -37,6 +37,23 @@ class ByHandPostgres:
             except (SerializationFailure, DeadlockDetected, UniqueViolation):
                 time.sleep(pause(attempt))
         raise GaveUp(pool)
+
+    def confirm(self, held: Held, *, op: str) -> None:
+        """End a hold for good, in one guarded statement, or raise."""
+        one = ending(held, op)
+        with self._pool.connection() as connection:
+            if (
+                connection.execute(CONFIRM, one).fetchone() is None
+                and connection.execute(RECALL, one).fetchone() is None
+            ):
+                raise NotGranted(held.id)
+
+    def order(self, pool: str, /, *, ttl: float, op: str) -> Held:
+        """Take a unit and note the order that needs it, in one transaction."""
+        with self._pool.connection() as connection, connection.transaction():
+            held = self._take(connection, draft(pool, 1, ttl, op))
+            connection.execute(ORDER, (op, held.id))
+        return held
 
     def close(self) -> None:
         """Close the connections."""

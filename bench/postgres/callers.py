@@ -1,4 +1,9 @@
-"""The callers of one process, as threads or as tasks, with the end of each call. A refusal fails the run."""
+"""The callers of one process, as threads, as tasks, or as arrivals on a schedule, with the end of each call. A refusal fails the run.
+
+Threads and tasks are a *closed loop*: each caller makes one call after the other, so a slow store is asked less often, and
+the calls that would have been made meanwhile are not in its latencies. Arrivals are an *open loop*: they come when the schedule says,
+whether or not earlier ones have been answered, and each latency counts from the scheduled time.
+"""
 
 from __future__ import annotations
 
@@ -6,28 +11,38 @@ import asyncio
 import random
 import threading
 import time
+from collections.abc import Iterator
 from time import perf_counter
+from typing import Any, Final
 
 from msgspec import Struct
 
 from ..by_hand_postgres import GaveUp
-from .scenarios import TTL, Interval
+from .scenarios import TTL, Interval, Work
 from .stores import AsyncStore, Store
+
+MOST_OUTSTANDING: Final = 20_000
+"""Arrivals that may wait for their answer; later ones are not sent, and the run counts as overloaded."""
 
 
 class Calls(Struct):
-    """Each granted call: its end and its duration. And how many gave up after all retries."""
+    """Each granted call: its end and its duration. And how many gave up after all retries, or were not sent."""
 
     done: list[tuple[float, float]]
     gave_up: int
+    batch: float = 0.0
+    """Commands per batch, where the store groups them."""
+    guarded: float = 0.0
+    """The share of commands that a guarded batch decided."""
 
     def add(self, other: Calls) -> None:
         """Add the calls of another caller."""
         self.done += other.done
         self.gave_up += other.gave_up
+        self.batch, self.guarded = max(self.batch, other.batch), max(self.guarded, other.guarded)
 
 
-def run_threads(store: Store, callers: int, pools: list[str], interval: Interval, name: str) -> Calls:
+def run_threads(store: Store, callers: int, pools: list[str], interval: Interval, name: str, work: Work) -> Calls:
     """Each thread makes one call after the other until the interval ends."""
     whole = Calls([], 0)
     failures: list[BaseException] = []
@@ -42,7 +57,7 @@ def run_threads(store: Store, callers: int, pools: list[str], interval: Interval
             while (begin := perf_counter()) < interval.until:
                 turn += 1
                 try:
-                    store.hold(chance.choice(pools), 1, ttl=TTL, op=f"{name}-{number}-{turn}")
+                    call(store, work, chance.choice(pools), f"{name}-{number}-{turn}")
                 except GaveUp:
                     mine.gave_up += 1
                     continue
@@ -63,7 +78,24 @@ def run_threads(store: Store, callers: int, pools: list[str], interval: Interval
     return whole
 
 
-async def run_tasks(store: AsyncStore, callers: int, pools: list[str], interval: Interval, name: str) -> Calls:
+def call(store: Store, work: Work, pool: str, op: str) -> None:
+    """One turn of a caller."""
+    if work == "tx":
+        store.order(pool, ttl=TTL, op=op)
+        return
+    held = store.hold(pool, 1, ttl=TTL, op=name_of(op, work))
+    if work == "lifecycle":
+        store.confirm(held, op=f"{op}-confirm")
+
+
+def name_of(op: str, work: Work) -> Any:
+    """The operation id of a hold; the hand-written variants, which need one, do not run without."""
+    return None if work == "plain" else op
+
+
+async def run_tasks(
+    store: AsyncStore, callers: int, pools: list[str], interval: Interval, name: str, work: Work
+) -> Calls:
     """Each task makes one call after the other until the interval ends."""
     whole = Calls([], 0)
 
@@ -73,8 +105,11 @@ async def run_tasks(store: AsyncStore, callers: int, pools: list[str], interval:
         turn = 0
         while (begin := perf_counter()) < interval.until:
             turn += 1
+            op = f"{name}-{number}-{turn}"
             try:
-                await store.hold(chance.choice(pools), 1, ttl=TTL, op=f"{name}-{number}-{turn}")
+                held = await store.hold(chance.choice(pools), 1, ttl=TTL, op=name_of(op, work))
+                if work == "lifecycle":
+                    await store.confirm(held, op=f"{op}-confirm")
             except GaveUp:
                 whole.gave_up += 1
                 continue
@@ -83,3 +118,36 @@ async def run_tasks(store: AsyncStore, callers: int, pools: list[str], interval:
 
     await asyncio.gather(*(caller(number) for number in range(callers)))
     return whole
+
+
+async def run_arrivals(store: AsyncStore, rate: float, pools: list[str], interval: Interval, name: str) -> Calls:
+    """Calls arrive at random, so many per second on average; each has a task of its own."""
+    whole = Calls([], 0)
+    chance = random.Random(f"{name}, pools")
+    waiting: set[asyncio.Task[None]] = set()
+
+    async def arrival(at: float, number: int) -> None:
+        await store.hold(chance.choice(pools), 1, ttl=TTL, op=f"{name}-{number}")
+        end = perf_counter()
+        whole.done.append((end, end - at))
+
+    for number, at in enumerate(schedule(random.Random(name), rate, interval)):
+        if (early := at - perf_counter()) > 0:
+            await asyncio.sleep(early)
+        if len(waiting) >= MOST_OUTSTANDING:
+            whole.gave_up += 1
+            continue
+        task = asyncio.create_task(arrival(at, number))
+        waiting.add(task)
+        task.add_done_callback(waiting.discard)
+        if number % 64 == 0:
+            await asyncio.sleep(0)  # a sender that is late would never let the store run
+    await asyncio.gather(*waiting)
+    return whole
+
+
+def schedule(chance: random.Random, rate: float, interval: Interval) -> Iterator[float]:
+    """The times of a Poisson process."""
+    at = interval.begin
+    while (at := at + chance.expovariate(rate)) < interval.until:
+        yield at

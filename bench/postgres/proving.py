@@ -101,13 +101,11 @@ class Distance:
 
 def set_standbys(server: PostgresServer, names: str) -> None:
     """Set the standbys that commits wait for."""
+    server.change_setting("synchronous_standby_names", names)
     with closing(server.connect()) as connection:
-        connection.execute(f"alter system set synchronous_standby_names = '{names}'".encode())
-        connection.execute("select pg_reload_conf()")
         state = b"select coalesce(min(sync_state), '') from pg_stat_replication where state = 'streaming'"
         wanted = "sync" if names else "async"
         wait_for(lambda: connection.execute(state).fetchone() == (wanted,), f"the standby is not {wanted}")
-        connection.execute("checkpoint")  # read by the process that makes commits wait
 
 
 def main(rounds: int = 5, seconds: float = 2.0, milliseconds: float = 0.0) -> None:

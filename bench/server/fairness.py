@@ -30,10 +30,10 @@ from holdkit import CreatePool
 from holdkit.server import Keys, serve
 
 from ..figures import Figure, compared
+from ..revision import ROOT, Process
 from ..rows import BenchFailed
 from .part import lifecycle
 from .processes import POOLS
-from .revision import ROOT, Process
 from .wire import Wire, load
 
 QUIET: Final = 8

@@ -22,9 +22,9 @@ from holdkit.testing.postgres import PostgresServer
 from holdkit.testing.postgres.binaries import NoPostgres, find
 
 from ..figures import Figure, compared
+from ..revision import THIS, Process, Revision, commit_of, extract
 from ..rows import BenchFailed
 from .processes import POOLS
-from .revision import THIS, Process, Revision, commit_of, extract
 from .wire import Turn, Wire, load
 
 CONNECTIONS: Final = (1, 32, 256)

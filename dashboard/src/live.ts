@@ -4,6 +4,7 @@
  */
 import { signal } from "@preact/signals";
 import { address, headers, problem, type Problem } from "./api";
+import { serverNow } from "./clock";
 
 export interface ServerEvent {
   event: string;
@@ -50,6 +51,10 @@ const SILENCE = 40_000;
 
 export class Stream {
   readonly status = signal<ConnectionStatus>({ state: "connecting" });
+  /** The connection is refused, or broke and did not come back at once: nobody reports changes any more. */
+  readonly down = signal(false);
+  /** The last sign of life, in milliseconds on the engine's clock: what this stream reports was current then. */
+  readonly heard = signal(0);
   private attempt = 0;
   private stopped = false;
   private aborter = new AbortController();
@@ -81,6 +86,7 @@ export class Stream {
       const refused = await this.once().catch(() => null);
       if (this.stopped) return;
       if (refused && refused.status < 500 && refused.status !== 429) {
+        this.down.value = true;
         this.status.value = { state: "refused", problem: refused };
         return;
       }
@@ -111,9 +117,11 @@ export class Stream {
         const { done, value } = await reader.read();
         if (done) return null;
         listen();
+        this.heard.value = serverNow();
         for (const frame of frames.take(value)) {
           this.attempt = 0;
           if (this.status.peek().state !== "live") this.status.value = { state: "live" };
+          this.down.value = false;
           this.take(frame);
         }
       }
@@ -126,6 +134,7 @@ export class Stream {
   private async pause(): Promise<void> {
     const span = Math.min(LONGEST, SHORTEST * 2 ** this.attempt) * (0.75 + Math.random() / 2);
     this.attempt += 1;
+    if (this.attempt > 1) this.down.value = true;
     this.status.value = { state: "waiting", until: Date.now() + span, attempt: this.attempt };
     await new Promise<void>((resolve) => {
       const timer = setTimeout(resolve, span);

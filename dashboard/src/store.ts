@@ -3,14 +3,17 @@
  * and applied once per animation frame, so that a thousand events a second cause one redraw of what is visible.
  */
 import { batch, computed, signal, type Signal } from "@preact/signals";
-import { ask } from "./api";
+import { ask, Problem } from "./api";
 import { syncClock, serverNow } from "./clock";
 import { Stream, type ServerEvent } from "./live";
-import { RingBuffer, PoolSamples } from "./buffers";
+import { RingBuffer } from "./buffers";
 import type { PoolAnswer, PoolPage, Summary, Sums, WhoAmI } from "./types";
+import type { Reading } from "./useFetched";
 
 const MOST_POOLS = 50_000;
 const PAGE = 1_000;
+/** Milliseconds until pools that could not be read are read again. */
+const RETRY = 2_000;
 
 export const me = signal<WhoAmI | null>(null);
 export const may = (scope: "hold" | "admin"): boolean =>
@@ -21,12 +24,12 @@ export const pools = new Map<string, Signal<PoolAnswer>>();
 export const membership = signal(0);
 /** Counts up with every update that was applied. */
 export const revision = signal(0);
-/** `loading`: pools are being read. `complete`: all pools are loaded; false if there are too many. */
-export const loading = signal(true);
+/** All pools are loaded; false if there are too many. */
 export const complete = signal(true);
+/** When all pools were read last, in milliseconds on the engine's clock, and why that failed since. */
+const loaded = signal({ at: 0, error: null as unknown });
 export const sums = signal<Sums | null>(null);
 
-export const samples = new PoolSamples(150_000);
 export interface SummarySample {
   at: number;
   actions: Record<string, number>;
@@ -46,10 +49,20 @@ export const perSecond = computed(() => {
   return count / 5;
 });
 
+/** How many pools are loaded, as something that is read: null until they are, or the first of them. */
+export const poolsRead = computed<Reading<number>>(() => {
+  void [membership.value, revision.value];
+  const { at, error } = loaded.value;
+  const none = at === 0 && pools.size === 0;
+  const away = none && stream.down.value ? new Problem(0, "unreachable", "the server cannot be reached") : null;
+  return { value: none ? null : pools.size, error: error ?? away, at: at || stream.heard.value, refresh: reload };
+});
+
 const arrived = new Map<string, PoolAnswer | null>();
 let latest: Summary | null = null;
 let due = false;
 let reading: AbortController | null = null;
+let again = 0;
 
 export const stream = new Stream(() => "v1/events?kind=summary", take);
 
@@ -58,10 +71,7 @@ function take(frame: ServerEvent): void {
   const summary = JSON.parse(frame.data) as Summary;
   syncClock(summary.server_time);
   const at = Date.parse(summary.server_time);
-  for (const pool of summary.pools) {
-    arrived.set(pool.id, pool);
-    samples.add(at, pool.id, pool.total, pool.held, pool.consumed);
-  }
+  for (const pool of summary.pools) arrived.set(pool.id, pool);
   for (const id of summary.removed) arrived.set(id, null);
   summarySamples.push({ at, actions: summary.actions, sums: summary.sums });
   latest = summary;
@@ -101,9 +111,9 @@ function put(id: string, pool: PoolAnswer | null): boolean {
 
 /** Read all pools. What the stream reports meanwhile is newer and takes precedence. */
 async function readAll(): Promise<void> {
+  clearTimeout(again);
   reading?.abort();
   const mine = (reading = new AbortController());
-  loading.value = true;
   const seen = new Set<string>();
   try {
     let after = "";
@@ -119,8 +129,17 @@ async function readAll(): Promise<void> {
     } while (after && seen.size < MOST_POOLS);
     if (!after) for (const id of pools.keys()) if (!seen.has(id) && !arrived.has(id)) arrived.set(id, null);
     request();
-    loading.value = false;
-  } catch {
-    // aborted by a newer reading, or disconnected: the stream then begins with another reset
+    loaded.value = { at: serverNow(), error: null };
+  } catch (error) {
+    if (mine.signal.aborted) return; // by a newer reading
+    loaded.value = { ...loaded.peek(), error };
+    again = setTimeout(() => void readAll(), RETRY);
   }
+}
+
+/** Connect again if the connection is down, else read all pools again. */
+function reload(): Promise<void> {
+  if (!stream.down.peek()) return readAll();
+  stream.retry();
+  return Promise.resolve();
 }

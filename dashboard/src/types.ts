@@ -238,7 +238,8 @@ export interface EntryAnswer {
     | "leg.returned"
     | "record.put"
     | "limits.changed"
-    | "journal.baseline";
+    | "journal.baseline"
+    | "journal.erased";
   slot: number;
   at: string;
   subject: string;
@@ -258,7 +259,7 @@ export interface EntryAnswer {
   tenant?: string | null;
 }
 
-/** Entries in journal order; `next` is the `after` of the next page. */
+/** Entries in journal order; `next` is the `after` of the next page. Of a search from the end: newest first, and `next` is the `before` of the next page. A search looks at a bounded part of the journal, so a page may be empty and still have `more`. */
 export interface EntryPage {
   items: EntryAnswer[];
   next: string | null;
@@ -311,6 +312,18 @@ export interface Facts {
   field?: string | null;
   /** of an invalid request: a stable word for what is wrong */
   code?: string | null;
+}
+
+/** Batches that the database itself decided, by a guard, in one round trip; only PostgreSQL has them. */
+export interface Guards {
+  batches: number;
+  commands: number;
+  /** Commands that passed the guard. The others took the ordinary way in the same call. */
+  passed: number;
+  /** Units of expired holds that these batches returned, by number of legs. */
+  returned: number;
+  /** Commands that did not pass, by cause. */
+  misses: Record<string, number>;
 }
 
 /** The first event of a stream of entries. */
@@ -389,7 +402,7 @@ export interface HoldNow {
   server_time: string;
 }
 
-/** Holds in order of id; `next` is the `after` of the next page. */
+/** Holds in order of id, from either end. `next` is the `after` of the next page (of a page with `before`: the `before` of the page in front of it), None at the end. A request looks at a bounded number of holds, so a page may be empty and still have a `next`. */
 export interface HoldPage {
   items: HoldAnswer[];
   next: string | null;
@@ -550,6 +563,22 @@ export interface Live {
   status: string;
 }
 
+/** Seconds from lock to commit, of the transactions in which this process has locked and committed: while they last, nobody else can change the same pools. A call in your own transaction (`tx=`) is not among them, because only you know when that ends; nor is a guarded batch on PostgreSQL, which locks and commits in one round trip, so that only the server could tell. */
+export interface LockTimes {
+  bounds: number[];
+  /** Transactions that took so long at most, and longer than the bound before; the last number counts all the others. */
+  counts: number[];
+  /** The sum over all of them. */
+  seconds: number;
+}
+
+/** Names in order; `next` is the `after` of the next page. */
+export interface NamePage {
+  items: string[];
+  next: string | null;
+  server_time: string;
+}
+
 /** Sums over all pools, and the fullest pools. */
 export interface Overview {
   sums: Sums;
@@ -599,7 +628,7 @@ export interface PoolAnswer {
   total: number;
   held: number;
   consumed: number;
-  /** consumed units that belong to no hold that is still kept */
+  /** consumed units that belong to no hold that is still kept, and to no account */
   loose: number;
   available: number;
   /** what a hold could take now: nothing while somebody waits, and no more than the pools above leave; in a journal entry and in the answer of a change, without the pools above */
@@ -621,13 +650,47 @@ export interface PoolAnswer {
   tenant?: string | null;
 }
 
+/** Some pools over one window. */
+export interface PoolHistories {
+  /** Seconds per interval. */
+  step: number;
+  /** When each interval begins. */
+  at: string[];
+  pools: PoolHistory[];
+  /** Whether this server records statistics at all. */
+  recording: boolean;
+  server_time: string;
+}
+
+/** One pool: a value per interval. The counters are those at its end; the others count what happened in it. */
+export interface PoolHistory {
+  pool: string;
+  total: (number | null)[];
+  held: (number | null)[];
+  consumed: (number | null)[];
+  /** The most units that were held and consumed together. */
+  peak: (number | null)[];
+  /** Holds that were granted units. */
+  granted: (number | null)[];
+  granted_units: (number | null)[];
+  confirmed_units: (number | null)[];
+  released_units: (number | null)[];
+  expired_units: (number | null)[];
+  /** Requests to servers that were refused. Those of processes that embed Holdkit are not known. */
+  refused: (number | null)[];
+  /** Units that these had asked for and did not get. */
+  refused_units: (number | null)[];
+  /** The refusals of the whole window, by reason. */
+  reasons: Record<string, number>;
+}
+
 /** One pool, and the time of the answer. */
 export interface PoolNow {
   id: string;
   total: number;
   held: number;
   consumed: number;
-  /** consumed units that belong to no hold that is still kept */
+  /** consumed units that belong to no hold that is still kept, and to no account */
   loose: number;
   available: number;
   /** what a hold could take now: nothing while somebody waits, and no more than the pools above leave; in a journal entry and in the answer of a change, without the pools above */
@@ -840,6 +903,25 @@ export interface SagaPage {
   server_time: string;
 }
 
+/** What was found, in groups. What an API key may not read is left out of it. */
+export interface SearchAnswer {
+  /** those whose id begins with the text, then those that contain it */
+  pools: PoolAnswer[];
+  /** those whose id begins with it */
+  holds: HoldAnswer[];
+  /** those that begin with it */
+  entities: string[];
+  /** those that begin with it */
+  accounts: string[];
+  /** that of this key, type:value */
+  claims: ClaimAnswer[];
+  /** those whose id begins with it */
+  items: Item[];
+  /** whether the names of all pools were searched; one request searches some thousands */
+  complete: boolean;
+  server_time: string;
+}
+
 /** An item with a place in a section. */
 export interface Seat {
   id: string;
@@ -865,6 +947,23 @@ export interface SeatPage {
 /** The seats are no longer in the map of the section. */
 export interface SeatsRemoved {
   section: string;
+  server_time: string;
+}
+
+/** All servers of a database together over one window. */
+export interface ServerHistory {
+  step: number;
+  at: string[];
+  requests: (number | null)[];
+  /** Answers with a status from 500 on. */
+  errors: (number | null)[];
+  /** The longest queue of one server that was seen in the interval. */
+  queue: (number | null)[];
+  /** Seconds: the upper bound of the bucket that contains this quantile of the interval's answers. */
+  p50: (number | null)[];
+  p90: (number | null)[];
+  p99: (number | null)[];
+  recording: boolean;
   server_time: string;
 }
 
@@ -902,6 +1001,8 @@ export interface Stats {
   refused: Record<string, number>;
   latency: Latency;
   batches: Batches;
+  lock_times: LockTimes;
+  guards: Guards;
   queue: number;
   durability: Durability;
   clock_lag: number;

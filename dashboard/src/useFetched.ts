@@ -1,21 +1,40 @@
-/** One answer of the server, read again when it may have changed: at most once a second, and one request at a time. */
+/**
+ * One answer of the server, read again when it may have changed: at most once a second, and one request at a time. A read
+ * that fails because the server is away or busy is repeated with growing pauses; meanwhile the last answer is kept, with the
+ * time at which it was true. `ReadState` draws it.
+ */
 import { signal, useSignalEffect } from "@preact/signals";
 import { useEffect, useMemo } from "preact/hooks";
+import { Problem } from "./api";
+import { serverNow } from "./clock";
 
 export interface Fetched<T> {
+  /** The last answer; null until there is one. */
   value: T | null;
+  /** Why the last read failed; null if it did not. */
   error: unknown;
+  /** When the last answer was read, in milliseconds on the engine's clock. */
+  at: number;
+}
+
+/** What a view reads, and a way to read it at once. */
+export interface Reading<T> extends Fetched<T> {
+  refresh: () => Promise<void>;
 }
 
 const PAUSE = 1_000;
+const LONGEST = 10_000;
+/** Milliseconds after which a read counts as failed. */
+const PATIENCE = 15_000;
 
 class Reader<T> {
-  readonly state = signal<Fetched<T>>({ value: null, error: null });
+  readonly state = signal<Fetched<T>>({ value: null, error: null, at: 0 });
   private busy = false;
   private stale = false;
   private last = 0;
+  private failures = 0;
   private timer = 0;
-  readonly aborter = new AbortController();
+  private readonly aborter = new AbortController();
 
   constructor(private readonly read: (signal: AbortSignal) => Promise<T>) {}
 
@@ -33,12 +52,19 @@ class Reader<T> {
 
   /** Read without waiting, after a change made from this page. */
   readonly now = async (): Promise<void> => {
+    clearTimeout(this.timer);
     this.busy = true;
     this.last = Date.now();
+    const late = AbortSignal.timeout(PATIENCE);
     try {
-      this.state.value = { value: await this.read(this.aborter.signal), error: null };
+      const value = await this.read(AbortSignal.any([this.aborter.signal, late]));
+      this.failures = 0;
+      this.state.value = { value, error: null, at: serverNow() };
     } catch (error) {
-      if (!this.aborter.signal.aborted) this.state.value = { value: this.state.peek().value, error };
+      if (this.aborter.signal.aborted) return;
+      const said = late.aborted ? new Problem(0, "unreachable", `no answer within ${PATIENCE / 1_000} s`) : error;
+      this.state.value = { ...this.state.peek(), error: said };
+      if (passing(said)) this.later();
     } finally {
       this.busy = false;
       if (this.stale) {
@@ -48,14 +74,23 @@ class Reader<T> {
     }
   };
 
+  private later(): void {
+    this.failures += 1;
+    this.timer = setTimeout(this.refresh, Math.min(LONGEST, PAUSE * 2 ** this.failures));
+  }
+
   stop(): void {
     clearTimeout(this.timer);
     this.aborter.abort();
   }
 }
 
+/** Whether the same request may succeed later. */
+const passing = (error: unknown): boolean =>
+  error instanceof Problem && (error.status === 0 || error.status === 429 || error.status >= 500);
+
 /** Reads when `of` changes, and whenever a signal that `when` uses changes. */
-export function useFetched<T>(of: string, read: (signal: AbortSignal) => Promise<T>, when: () => void) {
+export function useFetched<T>(of: string, read: (signal: AbortSignal) => Promise<T>, when: () => void): Reading<T> {
   const reader = useMemo(() => new Reader(read), [of]);
   useEffect(() => () => reader.stop(), [reader]);
   useSignalEffect(() => {

@@ -37,6 +37,7 @@ from .core.model import HeldLeg, Leg, Pool, Record, State
 from .core.outcomes import Reason, Shortfall
 from .core.reading import AccountUsage
 from .engines.durability import Durability, Standby
+from .engines.lock_times import LockTimes
 from .errors import (
     Aborted,
     AccountLimit,
@@ -100,14 +101,17 @@ from .faces.saga import Saga, SagaStep
 from .faces.saga_records import RecoveryReport, SagaError, SagaRecord
 from .faces.saga_steps import Phase
 from .faces.seating import Seat
+from .kernel.archive import ArchiveReport
 from .kernel.context import Actor, ReleaseReason, context
 from .kernel.follower_state import CursorFile, CursorStore
 from .kernel.group_commit import Stats
 from .kernel.journal import ALL
+from .kernel.journal_archive import JournalArchive
 from .kernel.limits import Limits, LimitsInForce
 from .kernel.normalise import span
 from .kernel.opening import migrate
 from .kernel.results import Hold, JournalEntry, Position, RepairReport, SweepReport, VerifyReport, reconstruct
+from .kernel.seals import Sealing
 
 try:
     __version__ = version("holdkit")
@@ -127,6 +131,7 @@ __all__ = [
     "AlreadyConfirmed",
     "AlreadyReleased",
     "ArchivePool",
+    "ArchiveReport",
     "AsyncKernel",
     "AsyncResourceKernel",
     "Availability",
@@ -158,6 +163,7 @@ __all__ = [
     "Item",
     "ItemsTaken",
     "JoinLine",
+    "JournalArchive",
     "JournalEntry",
     "Kernel",
     "Leg",
@@ -167,6 +173,7 @@ __all__ = [
     "LimitsInForce",
     "LineAhead",
     "LineFull",
+    "LockTimes",
     "NotConfirmed",
     "NotDue",
     "NotOwner",
@@ -210,6 +217,7 @@ __all__ = [
     "SagaParked",
     "SagaRecord",
     "SagaStep",
+    "Sealing",
     "Seat",
     "SectionNotFound",
     "Shortfall",

@@ -90,13 +90,22 @@ class CursorLost(HoldkitError):
     """The journal no longer holds what this cursor has seen (restored, failed over, pruned): choose where to start again.
 
     `missing` is the least number of entries that were delivered and are now gone, or 0 if that is not known. `position` is the
-    lane and the number of an entry that is gone, where that is the reason and is known.
+    lane and the number of an entry that is gone, where that is the reason and is known. `archived_to` is where the entries behind
+    the cursor were archived to, if that is why: `holdkit.JournalArchive` reads on from there.
     """
 
-    def __init__(self, message: str, *, missing: int = 0, position: tuple[int, int] | None = None) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        missing: int = 0,
+        position: tuple[int, int] | None = None,
+        archived_to: str | None = None,
+    ) -> None:
         super().__init__(message)
         self.missing = missing
         self.position = position
+        self.archived_to = archived_to
 
 
 class PromiseBroken(HoldkitError):
@@ -349,7 +358,7 @@ class QuantityExceedsConsumed(Refused):
     """A return by pool asked for more units (`requested`) than are `loose`.
 
     `consumed` counts all the units that the pool has consumed. Those of holds that are still kept are returned by hold;
-    `loose` counts the others.
+    `loose` counts the others, of the account that was named, or of none.
     """
 
     reason = "quantity_exceeds_consumed"

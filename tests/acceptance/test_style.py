@@ -1,4 +1,4 @@
-"""The style of the whole tree: sizes, names of modules, words that were retired, words that are kept free.
+"""The style of the whole tree: sizes, names of modules, words that were retired.
 
 Every exception is in a table here, with its reason; an exception that is no longer needed fails too.
 """
@@ -10,7 +10,6 @@ import re
 import subprocess
 import sys
 import tokenize
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -57,13 +56,8 @@ RETIRED_NAMES = {
 
 SUSPECT = re.compile("|".join([*RETIRED, *RETIRED_NAMES]), re.IGNORECASE)
 
-KEPT_FREE = {"guard"}
-"""Concepts of what comes next: nothing in the product may be called so today."""
-
 ALLOWED: dict[tuple[str, str], str] = {
     ("dashboard/src/", "colour"): "of a line in a plot",
-    ("src/holdkit/core/commands.py", "Guard"): "the operation id of a whole batch: a public name",
-    ("src/holdkit/core/commands.py", "guard"): "the field that has it",
 }
 """(Path or folder, identifier): why it may be there all the same."""
 
@@ -145,33 +139,10 @@ def identifiers(path: Path) -> set[str]:
     return names | {path.stem}
 
 
-def free_names(path: Path) -> Iterator[str]:
-    """Names that a file gives to classes, functions, attributes and itself, if they are to be kept free."""
-    given = [path.stem]
-    for node in ast.walk(parsed(path)):
-        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            given.append(node.name)
-        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            given.append(node.attr)
-        if isinstance(node, ast.ClassDef):
-            given += [
-                each.target.id
-                for each in node.body
-                if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name)
-            ]
-    for name in given:
-        plain = name.strip("_").lower()
-        if plain in KEPT_FREE or plain.removesuffix("s") in KEPT_FREE:
-            yield name
-
-
 @cache
 def found_words() -> set[tuple[str, str]]:
-    """Each (path, identifier) that has a retired word, or, in the product, one that is kept free."""
+    """Each (path, identifier) that has a retired word."""
     found = {(name_of(path), name) for path in files() for name in identifiers(path) if is_retired(name)}
-    for path in files():
-        if name_of(path).startswith("src/"):
-            found |= {(name_of(path), name) for name in free_names(path)}
     return found | {
         (name_of(path), name) for path in typescript() for name in typescript_names(path) if is_retired(name)
     }
@@ -219,13 +190,6 @@ def test_every_exception_is_needed() -> None:
 )
 def test_words_are_found_in_identifiers(identifier: str, retired: bool) -> None:
     assert is_retired(identifier) is retired
-
-
-def test_names_that_are_kept_free_are_found(tmp_path: Path) -> None:
-    path = tmp_path / "guards.py"
-    text = "class Guard:\n    guard: int\n    def f(self):\n        self._guards = ''.join('x')\n        guards = 1\n"
-    path.write_text(text, "utf-8")
-    assert sorted(free_names(path)) == ["Guard", "_guards", "guard", "guards"]
 
 
 def test_names_in_typescript_are_found(tmp_path: Path) -> None:

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import signal
+import sqlite3
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 import holdkit
-from tests.support.threads import PATIENCE, wait_until
+from holdkit.engines.port import Channels
+from holdkit.kernel._sync import line_watch
+from holdkit.kernel.prepare import channel_of
+from tests.support.threads import PATIENCE, CallerThreads, wait_until
 
 Start = Callable[..., "subprocess.Popen[str]"]
 LONG, SHORT = ("60", "10", "20"), ("1", "0.5", "0.2")
@@ -110,3 +115,69 @@ def test_an_interrupted_process_leaves_the_line(hk: holdkit.Kernel, start: Start
     assert process.returncode != 0
     assert hk.pool("gpu").waiting == 0
     assert held(hk, 1).state == "released"
+
+
+def test_of_several_processes_only_the_one_that_is_served_is_woken(hk: holdkit.Kernel) -> None:
+    """Each kernel stands for a process: they share nothing but the store."""
+    taken = hk.hold("gpu", 1, ttl=600)
+    woken: list[str] = []
+    channels = hk.executor.engine.capabilities.channels
+    assert channels is not None
+    with ExitStack() as stack:
+        kernels = [stack.enter_context(holdkit.connect(hk.url)) for _ in range(3)]
+        callers = CallerThreads()
+        for number, kernel in enumerate(kernels):
+            callers.start(lambda kernel=kernel: kernel.hold("gpu", 1, ttl=60, wait="10m"))  # type: ignore[misc]
+            wait_until(lambda number=number: hk.pool("gpu").waiting == number + 1)  # type: ignore[misc]
+        ids = [hold.id for hold in hk.holds(pool="gpu", state="waiting")]
+        own = [kernel.executor.line_watch.channel for kernel in kernels]
+        assert [channel_of(id) for id in sorted(ids)] == own, "its hold's id says how to wake a kernel"
+        hk.executor.line_watch._channels = Recording(channels, woken)
+        hk.release(taken)
+        assert woken == [own[0]]
+        wait_until(lambda: len(callers.results) == 1)
+        for kernel in kernels[1:]:
+            kernel.close()
+        callers.join()
+
+
+class Recording:
+    def __init__(self, channels: Channels, notified: list[str]) -> None:
+        self._channels, self._notified = channels, notified
+
+    def listen_on(self, channel: str, wake: Callable[[], None]) -> None:
+        self._channels.listen_on(channel, wake)
+
+    def notify(self, channels: Iterable[str]) -> None:
+        self._notified.extend(channels)
+        self._channels.notify(channels)
+
+
+def test_a_release_in_a_callers_transaction_serves_the_line_when_it_is_committed(
+    hk: holdkit.Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And not only when somebody looks: here nobody does, for ten minutes."""
+    monkeypatch.setattr(line_watch, "LOOK", 600.0)
+    taken = hk.hold("gpu", 1, ttl=3_600)
+    path = hk.url.removeprefix("sqlite:///")
+    connection = psycopg.connect(hk.url) if path == hk.url else sqlite3.connect(path)
+    with holdkit.connect(hk.url) as other, closing(connection) as tx:
+        callers = CallerThreads()
+        callers.start(lambda: other.hold("gpu", 1, ttl=60, wait="10m"))
+        wait_until(lambda: hk.pool("gpu").waiting == 1)
+        wait_until(lambda: looks_no_more(other))
+        hk.release(taken, tx=tx)
+        tx.rollback()
+        hk.release(taken, tx=tx)
+        assert hk.pool("gpu").held == 1, "not yet"
+        tx.commit()
+        (hold,) = callers.join()
+        assert hold.state == "held"
+    assert hk.verify().ok
+
+
+def looks_no_more(hk: holdkit.Kernel) -> bool:
+    """Whether the watch of this kernel listens on its channel, has looked since, and waits."""
+    watch = hk.executor.line_watch
+    looked = [line.version is not None for line in watch._lines.values()]
+    return looked == [True] and watch._news.count > 0 and watch._news._waiting == 1

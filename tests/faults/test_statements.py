@@ -50,6 +50,7 @@ KINDS = frozenset(
         "insert_pools",
         "update_pools",
         "delete_pools",
+        "insert_plain_holds",
         "insert_holds",
         "update_holds",
         "insert_legs",

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 import holdkit
-from holdkit.faces.keys import claim_id
+from holdkit.core.keyed import claim_id
 from tests.support.kernels import Store, differences
 from tests.support.threads import PATIENCE
 

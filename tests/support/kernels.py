@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import holdkit
+from holdkit.engines.port import Applied
 from holdkit.kernel.limits import asked_slots
 from holdkit.testing import FakeClock
 from holdkit.testing.stories import StoryResult, read_story, run_story, run_story_async
@@ -73,9 +74,9 @@ class Store:
         self.mode.close()
 
 
-def no_lines(pools: object) -> None:
-    """What a queue without a kernel does with lines that are to be fed."""
-    raise AssertionError(f"nobody waits at {pools}")
+def no_lines(applied: Applied) -> None:
+    """What a queue without a kernel does after a batch: there is nobody to wake, and no line to be fed."""
+    assert (*applied.unfed, *applied.served) == (), "nobody waits"
 
 
 def differences(hk: Any) -> tuple[holdkit.Difference, ...]:

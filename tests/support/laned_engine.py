@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Sequence
+from functools import partial
 from threading import RLock
 from typing import Any, TypeVar
 
@@ -16,7 +17,7 @@ from holdkit.core.entries import Effect, Entry
 from holdkit.core.lanes import lane_of_hold, lane_of_pool, lane_of_record
 from holdkit.core.model import Key
 from holdkit.core.outcomes import Position
-from holdkit.core.pages import page_of
+from holdkit.core.pages import Page, page_of
 from holdkit.core.reading import (
     FindEnds,
     FindEntries,
@@ -30,7 +31,9 @@ from holdkit.core.reading import (
     row_bytes,
     touches,
 )
+from holdkit.core.searching import SearchJournal, fits_entry
 from holdkit.engines.clocks import Clock
+from holdkit.engines.journal_search import search_lanes
 from holdkit.engines.memory import MemoryEngine
 from holdkit.engines.port import Applied, Capabilities
 from holdkit.engines.whole_journal import Progress
@@ -142,6 +145,8 @@ class LanedEngine:
                     and touches(entry_of(row), query.pool)
                 ]
                 return page_of(rows, row_bytes, query.limit, query.max_bytes)
+            case SearchJournal():
+                return search_lanes(query, self._kept(), partial(self._between, query))
             case FindEnds():
                 last = {row.lane: row for row in self.written}
                 return [last[lane] for lane in sorted(last)]
@@ -150,6 +155,15 @@ class LanedEngine:
             case TakeSurvey():
                 return structs.replace(self.inner.read(query), entries=len(self.written))
         return self.inner.read(query)
+
+    def _kept(self) -> dict[int, tuple[int, int]]:
+        """The first and the last number of each lane."""
+        return {row.lane: (1, row.seq) for row in sorted(self.written, key=_position)}
+
+    def _between(self, query: SearchJournal, lane: int, above: int, upto: int, limit: int) -> Page[JournalRow]:
+        rows = [row for row in self.written if row.lane == lane and above < row.seq <= upto]
+        fitting = [row for row in rows if fits_entry(entry_of(row), query)]
+        return page_of(fitting[::-1] if query.newest_first else fitting, row_bytes, limit, query.max_bytes)
 
     def replace(self, lane: int, seq: int, text: str | None) -> None:
         """Another journal from here on: the entries of this lane from a number on are gone, or one of them is another."""

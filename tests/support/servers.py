@@ -14,6 +14,8 @@ import holdkit
 from holdkit.engines.clocks import Clock
 from holdkit.server import Application, AsyncKeys, Settings, server
 from holdkit.server.application import Running
+from holdkit.server.reasons import reasons_of
+from holdkit.server.routing import segments_of
 from holdkit.server.settings import Delivery
 from tests.support.threads import PATIENCE
 
@@ -60,7 +62,21 @@ class InProcessApp:
             headers["Idempotency-Key"] = op
         if body is not None:
             more["json"] = body
-        return await self.http.request(method, path, headers=headers, **more)
+        answer = await self.http.request(method, path, headers=headers, **more)
+        self._is_declared(answer)
+        return answer
+
+    def _is_declared(self, answer: httpx.Response) -> None:
+        """Whatever a test is about: the OpenAPI document names every reason that a route gives."""
+        if answer.headers.get("content-type") != "application/problem+json":
+            return
+        request = answer.request
+        segments = segments_of({"raw_path": request.url.raw_path.partition(b"?")[0], "path": request.url.path})
+        methods, _ = self.application.table.find(segments or [])
+        route = None if methods is None else methods.get(request.method)
+        if route is not None:
+            declared = [reason for reasons in reasons_of(route).values() for reason in reasons]
+            assert answer.json()["reason"] in declared, f"{route.kind} does not declare {answer.json()['reason']}"
 
 
 @asynccontextmanager

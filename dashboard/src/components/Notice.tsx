@@ -26,6 +26,9 @@ export function Loading({ what }: { what: string }) {
   );
 }
 
+/** Why something failed, as part of a sentence. */
+export const reasonOf = (error: unknown): string => (error instanceof Problem ? error.message : String(error));
+
 /** An error, with advice. */
 export function ErrorNotice({ error, retry }: { error: unknown; retry?: () => void }) {
   const problem = error instanceof Problem ? error : new Problem(0, "unexpected", String(error));

@@ -3,7 +3,7 @@ import { useSignal } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
 import uPlot from "uplot";
 import "uplot/dist/uPlot.min.css";
-import { compact, clock } from "../format";
+import { compact, clock, moment } from "../format";
 import { dark } from "../theme";
 
 export interface Curve {
@@ -17,8 +17,8 @@ export interface Curve {
 interface Props {
   label: string;
   curves: Curve[];
-  /** Seconds, then one array of values per curve. */
-  data: number[][];
+  /** Seconds, then one array of values per curve; null where nothing is known: the line has a gap there. */
+  data: (number | null)[][];
   height?: number;
   stepped?: boolean;
   /** The text shown for a curve, if not its plotted value. */
@@ -53,16 +53,15 @@ export function Plot({ label, curves, data, height = 200, stepped = false, read 
 
   const last = (data[0]?.length ?? 0) - 1;
   const shown = Math.min(pointed.value ?? last, last);
-  const time = data[0]?.[shown];
+  const time = data[0]?.[shown] ?? undefined;
   return (
     <figure class="plot" aria-label={label}>
       <figcaption class="legend">
-        <time>{time === undefined ? "" : clock(new Date(time * 1_000).toISOString())}</time>
+        <time>{time === undefined ? "" : moment(new Date(time * 1_000).toISOString())}</time>
         {curves.map((curve, index) => (
           <span class="legend-item" key={curve.label}>
             <i style={{ background: `var(${curve.colour})` }} data-dashed={curve.dashed ? "" : undefined} />
-            {curve.label}{" "}
-            <b>{read ? read(index, shown) : compact(Math.round((data[index + 1]?.[shown] ?? 0) * 10) / 10)}</b>
+            {curve.label} <b>{said(data[index + 1]?.[shown], () => read?.(index, shown))}</b>
           </span>
         ))}
       </figcaption>
@@ -71,7 +70,10 @@ export function Plot({ label, curves, data, height = 200, stepped = false, read 
   );
 }
 
-const shaped = (data: number[][]): uPlot.AlignedData => data as unknown as uPlot.AlignedData;
+const said = (value: number | null | undefined, read: () => string | undefined): string =>
+  value === null || value === undefined ? "–" : (read() ?? compact(Math.round(value * 10) / 10));
+
+const shaped = (data: (number | null)[][]): uPlot.AlignedData => data as unknown as uPlot.AlignedData;
 
 function options(
   target: HTMLElement,
@@ -102,7 +104,7 @@ function options(
         grid: { show: false },
         size: 26,
         space: 80,
-        values: (_plot, splits) => splits.map((at) => clock(new Date(at * 1_000).toISOString())),
+        values: (_plot, splits, _axis, _space, step) => splits.map((at) => tick(at, step)),
       },
       {
         ...axis,
@@ -126,6 +128,14 @@ function options(
     ],
     hooks: { setCursor: [(plot) => point(plot.cursor.idx ?? null)] },
   };
+}
+
+/** The text of a mark on the time axis, whose marks are `step` seconds apart. */
+function tick(at: number, step: number): string {
+  const date = new Date(at * 1_000);
+  if (step >= 86_400) return date.toLocaleDateString("en-GB", { day: "numeric", month: "short" });
+  const text = clock(date.toISOString());
+  return step >= 60 ? text.slice(0, 5) : text;
 }
 
 /** A canvas cannot resolve CSS custom properties: read the computed colour of a temporary element. */

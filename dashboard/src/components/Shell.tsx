@@ -1,7 +1,8 @@
 /** The frame around every view: navigation, connection state, theme switch. Screen readers announce changes of state only,
  * not the rate and not the seconds of the countdown. */
 import type { ComponentChildren } from "preact";
-import { useLayoutEffect, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
+import { concerns, watchConcerns } from "../attention";
 import { now } from "../clock";
 import { compact } from "../format";
 import { signOut } from "../key";
@@ -52,6 +53,7 @@ export function Shell({ children }: { children: ComponentChildren }) {
             <a key={view} href={link(view)} aria-current={here === view ? "page" : undefined}>
               <Icon name={icon} />
               <span>{name}</span>
+              {view === "health" && <Badge />}
             </a>
           ))}
         </nav>
@@ -84,6 +86,19 @@ export function Shell({ children }: { children: ComponentChildren }) {
   );
 }
 
+/** How many things need a person. */
+function Badge() {
+  useEffect(watchConcerns, []);
+  const count = concerns.value.length;
+  if (count === 0) return null;
+  const said = `${count} ${count === 1 ? "thing needs" : "things need"} attention`;
+  return (
+    <b class="attention" title={said} aria-label={said} role="img">
+      {count}
+    </b>
+  );
+}
+
 function ConnectionState() {
   const state = stream.status.value.state;
   const rate = perSecond.value;
@@ -102,7 +117,7 @@ function ConnectionBanner() {
     void now.value; // so that the seconds count down
     const left = Math.max(0, Math.ceil((connection.until - Date.now()) / 1_000));
     return (
-      <div class="banner">
+      <section class="banner" aria-label="Connection">
         <span>
           <span role="alert">Disconnected from the server. The data shown may be out of date.</span> Reconnecting
           {left > 0 ? ` in ${left} s` : ""}…
@@ -110,14 +125,14 @@ function ConnectionBanner() {
         <button type="button" class="button small" onClick={stream.retry}>
           Reconnect now
         </button>
-      </div>
+      </section>
     );
   }
   if (connection.state === "refused" && connection.problem.status !== 401)
     return (
-      <div class="banner" role="alert">
-        The server refused live updates: {connection.problem.message}
-      </div>
+      <section class="banner" aria-label="Connection">
+        <span role="alert">The server refused live updates: {connection.problem.message}</span>
+      </section>
     );
   return null;
 }

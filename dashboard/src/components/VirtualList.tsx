@@ -14,7 +14,8 @@ interface Props {
   row: (index: number) => ComponentChildren;
 }
 
-const SPARE = 6;
+/** Rows that are drawn beyond the visible ones. */
+const SPARE = 10;
 
 /** The list that j and k move in. */
 export const active = signal<{ move: (by: number) => void } | null>(null);

@@ -3,22 +3,27 @@ import { signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { sweep, verify } from "../actions";
 import { ask } from "../api";
+import { concerns, look, unknown } from "../attention";
 import { useFetched } from "../useFetched";
 import { compact, milliseconds, moment, number } from "../format";
-import { ErrorNotice, Loading } from "../components/Notice";
+import { History } from "../components/History";
 import { Plot, type Curve } from "../components/Plot";
+import { ReadState } from "../components/ReadState";
 import { Head } from "../components/Shell";
-import { summarySamples, may, revision } from "../store";
-import type { Stats } from "../types";
+import { may } from "../store";
+import type { ServerHistory, Stats } from "../types";
 
 const tick = signal(0);
 /** Seconds of clock skew from which a warning is shown. */
 const MOST_SKEW = 5;
-const CURVES: Curve[] = [
-  { label: "held", colour: "--held" },
-  { label: "confirmed", colour: "--consumed" },
-  { label: "released", colour: "--released" },
-  { label: "expired", colour: "--danger" },
+const RATES: Curve[] = [
+  { label: "requests per second", colour: "--held" },
+  { label: "errors per second", colour: "--danger" },
+];
+const LATENCIES: Curve[] = [
+  { label: "p50", colour: "--held" },
+  { label: "p99", colour: "--consumed" },
+  { label: "queue", colour: "--muted", dashed: true },
 ];
 
 export function Health() {
@@ -45,45 +50,70 @@ export function Health() {
           </>
         )}
       </Head>
+      <Concerns />
       <Rates />
-      {stats.value ? (
-        <Numbers stats={stats.value} />
-      ) : stats.error ? (
-        <ErrorNotice error={stats.error} retry={() => void stats.refresh()} />
-      ) : (
-        <Loading what="statistics" />
-      )}
+      <ReadState read={stats} what="statistics">
+        {(value) => <Numbers stats={value} />}
+      </ReadState>
     </>
   );
 }
 
-/** Holds per second since this page was opened. */
-function Rates() {
-  void revision.value;
-  const seconds = new Map<number, number[]>();
-  const first = summarySamples.items[0];
-  const last = summarySamples.items.at(-1);
-  if (first && last)
-    for (let second = Math.floor(first.at / 1_000); second <= Math.floor(last.at / 1_000); second += 1)
-      seconds.set(second, [0, 0, 0, 0]);
-  for (const { at, actions } of summarySamples.items) {
-    const row = seconds.get(Math.floor(at / 1_000));
-    if (!row) continue;
-    for (const [action, count] of Object.entries(actions)) {
-      const bucket = CURVES.findIndex((curve) => action === `hold.${curve.label}`);
-      if (bucket >= 0) row[bucket] = (row[bucket] ?? 0) + count;
-    }
-  }
-  const whole = [...seconds].slice(0, -1); // the last second is incomplete
-  const data = [
-    whole.map(([second]) => second),
-    ...CURVES.map((_, bucket) => whole.map(([, row]) => row[bucket] ?? 0)),
-  ];
+/** What needs a person, with a link to where it can be mended. */
+function Concerns() {
+  useEffect(() => void look(), []);
+  if (concerns.value.length === 0 && unknown.value.length === 0) return null;
   return (
-    <section class="card">
-      <h2>Holds per second</h2>
-      <Plot label="Holds placed, confirmed, released and expired per second" curves={CURVES} data={data} height={180} />
+    <section class="card" data-concerns>
+      <h2>Needs attention</h2>
+      <ul class="concerns">
+        {concerns.value.map(({ text, href }) => (
+          <li key={text}>
+            <a href={href}>{text}</a>
+          </li>
+        ))}
+      </ul>
+      {unknown.value.length > 0 && (
+        <p class="muted small">Not known, because it could not be read: {unknown.value.join(", ")}.</p>
+      )}
     </section>
+  );
+}
+
+/** All servers of the database together; a time in which none was running is a gap. */
+function Rates() {
+  return (
+    <History
+      title="Requests"
+      of="server"
+      read={(window, signal) => ask<ServerHistory>("v1/stats/history", { query: { window }, signal })}
+    >
+      {(value, times) => {
+        const rate = (counts: (number | null)[]): (number | null)[] =>
+          counts.map((count) => (count === null ? null : count / value.step));
+        const inMilliseconds = (seconds: (number | null)[]): (number | null)[] =>
+          seconds.map((one) => (one === null ? null : one * 1_000));
+        return (
+          <>
+            <Plot
+              label="Requests and errors per second"
+              curves={RATES}
+              data={[times, rate(value.requests), rate(value.errors)]}
+              height={160}
+              stepped
+            />
+            <h3>Latency in milliseconds, of each interval</h3>
+            <Plot
+              label="Latency of requests in milliseconds"
+              curves={LATENCIES}
+              data={[times, inMilliseconds(value.p50), inMilliseconds(value.p99), value.queue]}
+              height={140}
+              stepped
+            />
+          </>
+        );
+      }}
+    </History>
   );
 }
 
@@ -124,6 +154,9 @@ function Numbers({ stats }: { stats: Stats }) {
   ];
   return (
     <>
+      <p class="muted small">
+        Of this server, from {moment(stats.since)} to {moment(stats.server_time)}:
+      </p>
       <dl class="tiles">
         {tiles.map(([name, value, kind]) => (
           <div class="tile" key={name}>
@@ -142,7 +175,7 @@ function Numbers({ stats }: { stats: Stats }) {
         </section>
         <section class="card">
           <h2>Refusals</h2>
-          <Refusals refused={stats.refused} />
+          <Refusals stats={stats} />
         </section>
       </div>
       <DurabilityCard stats={stats} />
@@ -178,9 +211,14 @@ function Histogram({ counts }: { counts: number[] }) {
   );
 }
 
-function Refusals({ refused }: { refused: Record<string, number> }) {
-  const rows = Object.entries(refused).sort(([, a], [, b]) => b - a);
-  if (rows.length === 0) return <p class="muted">None since the server started.</p>;
+function Refusals({ stats }: { stats: Stats }) {
+  const rows = Object.entries(stats.refused).sort(([, a], [, b]) => b - a);
+  if (rows.length === 0)
+    return (
+      <p class="muted">
+        None from {moment(stats.since)} to {moment(stats.server_time)}.
+      </p>
+    );
   return (
     <table class="plain">
       <tbody>

@@ -1,23 +1,28 @@
 /** The journal, live, newest first, with filters. Keeps the last few thousand entries. */
 import { computed, signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { ask } from "../api";
+import { ask, Problem } from "../api";
+import { serverNow } from "../clock";
 import { number } from "../format";
 import { Stream, type ServerEvent } from "../live";
 import { EntryRow, kindOf } from "../components/Entries";
 import { Icon } from "../components/Icon";
-import { Notice, Loading } from "../components/Notice";
+import { Notice } from "../components/Notice";
+import { ReadState } from "../components/ReadState";
 import { Head } from "../components/Shell";
 import { VirtualList } from "../components/VirtualList";
 import { RingBuffer } from "../buffers";
 import { phone } from "../screen";
 import type { EntryAnswer, EntryPage } from "../types";
+import type { Reading } from "../useFetched";
 import { Chips } from "./Pools";
 
 const KEPT = 3_000;
 const BEGIN = 300;
 /** Milliseconds between two redraws. */
 const PAUSE = 200;
+/** Milliseconds until a journal that could not be read is read again. */
+const RETRY = 2_000;
 
 type Kind = "all" | "held" | "confirmed" | "released" | "expired" | "other";
 const KINDS: [Kind, string][] = [
@@ -32,7 +37,9 @@ const KINDS: [Kind, string][] = [
 const ring = new RingBuffer<EntryAnswer>(KEPT);
 const seen = new Set<string>();
 const drawn = signal(0);
-const began = signal(false);
+/** When the list began, in milliseconds on the engine's clock, and why it could not. */
+const began = signal({ at: 0, error: null as unknown });
+const connection = signal<Stream | null>(null);
 const paused = signal(false);
 const kind = signal<Kind>("all");
 const searchText = signal("");
@@ -90,23 +97,56 @@ function follow(): () => void {
       draw();
     },
   );
+  connection.value = stream;
   const aborter = new AbortController();
-  void ask<EntryPage>("v1/journal", { query: { last: BEGIN }, signal: aborter.signal })
-    .then((page) => {
+  let timer = 0;
+  const begin = async (): Promise<void> => {
+    clearTimeout(timer);
+    try {
+      const page: EntryPage = await ask("v1/journal", { query: { last: BEGIN }, signal: aborter.signal });
       page.items.forEach(add);
       cursor = page.next ?? "";
-    })
-    .catch(() => undefined) // the list then starts with the next entry
-    .finally(() => {
+    } catch (error) {
       if (aborter.signal.aborted) return;
-      began.value = true;
-      draw();
-      stream.start();
-    });
+      began.value = { ...began.peek(), error };
+      timer = setTimeout(() => void begin(), RETRY);
+      return;
+    }
+    began.value = { at: serverNow(), error: null };
+    draw();
+    stream.start();
+  };
+  void begin();
   return () => {
     aborter.abort();
+    clearTimeout(timer);
     stream.stop();
   };
+}
+
+/** The list as something that is read: its own stream reports what is new. */
+const journalRead = computed<Reading<number>>(() => {
+  const { at, error } = began.value;
+  const stream = connection.value;
+  const broken = stream?.down.value ? new Problem(0, "unreachable", "the server cannot be reached") : null;
+  return {
+    value: at === 0 ? null : at,
+    error: error ?? broken,
+    at: Math.max(at, stream?.heard.value ?? 0),
+    refresh: () => Promise.resolve(stream?.retry()),
+  };
+});
+
+function NoEntries() {
+  return (
+    <Notice title={ring.items.length > 0 ? "No matching entry" : "No entries yet"}>
+      <p class="muted">
+        {ring.items.length > 0
+          ? "Change the search text or the filter."
+          : "Every change appears here as soon as it is committed."}
+      </p>
+    </Notice>
+  );
 }
 
 export function Journal() {
@@ -141,30 +181,22 @@ export function Journal() {
           {number(list.length)} of the last {number(ring.items.length)}
         </span>
       </div>
-      {list.length > 0 ? (
-        <section class="table">
-          <VirtualList
-            label="Journal entries, newest first"
-            count={list.length}
-            rowHeight={phone.value ? 76 : 40}
-            keyOf={(index) => list[index]?.position ?? ""}
-            row={(index) => {
-              const entry = list[index];
-              return entry && <EntryRow entry={entry} />;
-            }}
-          />
-        </section>
-      ) : !began.value ? (
-        <Loading what="the journal" />
-      ) : (
-        <Notice title={ring.items.length > 0 ? "No matching entry" : "No entries yet"}>
-          <p class="muted">
-            {ring.items.length > 0
-              ? "Change the search text or the filter."
-              : "Every change appears here as soon as it is committed."}
-          </p>
-        </Notice>
-      )}
+      <ReadState read={journalRead.value} what="the journal" isEmpty={() => list.length === 0} empty={<NoEntries />}>
+        {() => (
+          <section class="table">
+            <VirtualList
+              label="Journal entries, newest first"
+              count={list.length}
+              rowHeight={phone.value ? 76 : 40}
+              keyOf={(index) => list[index]?.position ?? ""}
+              row={(index) => {
+                const entry = list[index];
+                return entry && <EntryRow entry={entry} />;
+              }}
+            />
+          </section>
+        )}
+      </ReadState>
     </>
   );
 }

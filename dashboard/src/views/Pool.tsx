@@ -8,14 +8,16 @@ import { number, shortId } from "../format";
 import { Bar } from "../components/Bar";
 import { Countdown, lifeLeft, State } from "../components/Countdown";
 import { Timeline } from "../components/Entries";
-import { ErrorNotice, Notice, Loading } from "../components/Notice";
+import { History } from "../components/History";
+import { Notice } from "../components/Notice";
 import { Plot, type Curve } from "../components/Plot";
+import { ReadState } from "../components/ReadState";
 import { Head } from "../components/Shell";
 import { VirtualList } from "../components/VirtualList";
 import { link } from "../route";
 import { phone } from "../screen";
-import { may, membership, pools, revision, samples } from "../store";
-import type { EntryPage, HoldAnswer, HoldPage, PoolAnswer } from "../types";
+import { may, membership, pools, poolsRead, revision, stream } from "../store";
+import type { EntryPage, HoldAnswer, HoldPage, PoolAnswer, PoolHistories, PoolHistory } from "../types";
 import { Chips } from "./Pools";
 
 type Shown = "held" | "waiting" | "confirmed" | "released" | "expired";
@@ -32,6 +34,11 @@ const CURVES: Curve[] = [
   { label: "consumed", colour: "--consumed", fill: true },
 ];
 
+const DEMAND: Curve[] = [
+  { label: "granted", colour: "--held" },
+  { label: "refused", colour: "--danger" },
+];
+
 export function PoolView({ id }: { id: string }) {
   void membership.value;
   const live = pools.get(id)?.value ?? null;
@@ -44,26 +51,34 @@ export function PoolView({ id }: { id: string }) {
     },
   );
   const pool = live ?? read.value;
-  if (pool === null)
-    return (
-      <>
-        <Head over={<a href={link("pools")}>Pools</a>} title={<span class="id">{id}</span>} />
-        {read.error ? (
-          <ErrorNotice error={read.error} retry={() => void read.refresh()} />
-        ) : (
-          <Loading what="the pool" />
-        )}
-      </>
-    );
+  // The stream reports a pool that is loaded; the read then only says whether it exists.
+  const shown = live === null ? read : { ...read, value: live, error: null, at: Math.max(read.at, poolsRead.value.at) };
   return (
     <>
       <Head over={<a href={link("pools")}>Pools</a>} title={<span class="id">{id}</span>}>
-        {may("admin") && (
+        {pool !== null && may("admin") && (
           <button type="button" class="button" onClick={() => resizePool(pool, () => void read.refresh())}>
             Change total
           </button>
         )}
       </Head>
+      <ReadState read={shown} what="the pool">
+        {(pool) => <Figures pool={pool} />}
+      </ReadState>
+      {pool !== null && (
+        <>
+          <Usage pool={pool} />
+          <Holds pool={id} />
+          <Changes id={id} />
+        </>
+      )}
+    </>
+  );
+}
+
+function Figures({ pool }: { pool: PoolAnswer }) {
+  return (
+    <>
       <dl class="tiles">
         {(
           [
@@ -101,42 +116,46 @@ export function PoolView({ id }: { id: string }) {
           </p>
         )}
       </div>
-      <Usage pool={pool} />
-      <Holds pool={id} />
-      <Changes id={id} />
     </>
   );
 }
 
-/** The last minutes: the samples of this page, and before them the last entries of the journal. */
+/** What the servers have recorded, and at its end the pool as it is now. */
 function Usage({ pool }: { pool: PoolAnswer }) {
-  const tailOf = useFetched<EntryPage>(
-    pool.id,
-    (signal) => ask("v1/journal", { query: { last: 1_000 }, signal }),
-    () => undefined,
+  return (
+    <History
+      title="Usage"
+      of={pool.id}
+      read={(window, signal) =>
+        ask<PoolHistories>("v1/stats/pools", { method: "POST", body: { pools: [pool.id], window }, signal })
+      }
+    >
+      {(value, times) => {
+        const [history] = value.pools;
+        return history ? <PoolPlots pool={pool} history={history} times={times} /> : null;
+      }}
+    </History>
   );
-  void revision.value;
-  const seen = samples.of(pool.id);
-  const from = seen[0]?.[0] ?? Infinity;
-  const points: [number, number, number, number][] = [];
-  for (const entry of tailOf.value?.items ?? []) {
-    const at = Date.parse(entry.at);
-    if (at >= from) break;
-    for (const effect of entry.pools)
-      if (effect.pool.id === pool.id) points.push([at, effect.pool.total, effect.pool.held, effect.pool.consumed]);
-  }
-  points.push(...seen);
-  points.push([Math.max(serverNow(), (points.at(-1)?.[0] ?? 0) + 1), pool.total, pool.held, pool.consumed]);
+}
+
+type Values = (number | null)[];
+
+function PoolPlots({ pool, history, times }: { pool: PoolAnswer; history: PoolHistory; times: number[] }) {
+  const live = !stream.down.value;
+  const end = <T,>(values: T[], last: T): T[] => (live ? [...values, last] : values);
+  const used: Values = history.held.map((held, index) =>
+    held === null ? null : held + (history.consumed[index] ?? 0),
+  );
   const data = [
-    points.map(([at]) => at / 1_000),
-    points.map(([, total]) => total),
-    points.map(([, , held, consumed]) => held + consumed),
-    points.map(([, , , consumed]) => consumed),
+    end(times, Math.max(serverNow() / 1_000, (times.at(-1) ?? 0) + 0.001)),
+    end<number | null>(history.total, pool.total),
+    end<number | null>(used, pool.held + pool.consumed),
+    end<number | null>(history.consumed, pool.consumed),
   ];
   const held = (index: number): number => (data[2]?.[index] ?? 0) - (data[3]?.[index] ?? 0);
+  const reasons = Object.entries(history.reasons).sort(([, a], [, b]) => b - a);
   return (
-    <section class="card">
-      <h2>Usage over time</h2>
+    <>
       <Plot
         label={`Usage of ${pool.id}: ${pool.consumed} consumed and ${pool.held} held of ${pool.total}`}
         curves={CURVES}
@@ -144,7 +163,21 @@ function Usage({ pool }: { pool: PoolAnswer }) {
         stepped
         read={(curve, index) => number(curve === 1 ? held(index) : (data[curve + 1]?.[index] ?? 0))}
       />
-    </section>
+      <h3>Demand, in holds per interval</h3>
+      <Plot
+        label={`Demand for ${pool.id}: holds granted and requests refused`}
+        curves={DEMAND}
+        data={[times, history.granted, history.refused]}
+        height={120}
+        stepped
+      />
+      <p class="muted small" data-refused>
+        {reasons.length === 0
+          ? "No refused request was recorded in this time."
+          : `Refused in this time: ${reasons.map(([reason, count]) => `${number(count)} ${reason}`).join(", ")}.`}{" "}
+        Refusals are those of requests to servers; processes that embed Holdkit do not report theirs.
+      </p>
+    </>
   );
 }
 
@@ -170,34 +203,43 @@ function Holds({ pool }: { pool: string }) {
           </span>
         )}
       </div>
-      {holds.error !== null && <ErrorNotice error={holds.error} retry={() => void holds.refresh()} />}
-      {list.length > 0 ? (
-        <div class="table">
-          <VirtualList
-            label="Holds"
-            count={list.length}
-            rowHeight={phone.value ? 64 : 44}
-            keyOf={(index) => list[index]?.id ?? ""}
-            row={(index) => {
-              const hold = list[index];
-              return hold && <HoldRow hold={hold} pool={pool} />;
-            }}
-          />
-        </div>
-      ) : holds.value === null ? (
-        <Loading what="the holds" />
-      ) : (
-        <Notice title={`No ${state.value} holds`}>
-          <p class="muted">
-            {state.value === "held"
-              ? "All units that are not consumed are available."
-              : state.value === "waiting"
-                ? "Nobody waits in line."
-                : "Ended holds are listed until their retention period is over."}
-          </p>
-        </Notice>
-      )}
+      <ReadState
+        part
+        read={holds}
+        what="the holds"
+        isEmpty={(page) => page.items.length === 0}
+        empty={<NoHolds state={state.value} />}
+      >
+        {() => (
+          <div class="table">
+            <VirtualList
+              label="Holds"
+              count={list.length}
+              rowHeight={phone.value ? 64 : 44}
+              keyOf={(index) => list[index]?.id ?? ""}
+              row={(index) => {
+                const hold = list[index];
+                return hold && <HoldRow hold={hold} pool={pool} />;
+              }}
+            />
+          </div>
+        )}
+      </ReadState>
     </section>
+  );
+}
+
+function NoHolds({ state }: { state: Shown }) {
+  return (
+    <Notice title={`No ${state} holds`}>
+      <p class="muted">
+        {state === "held"
+          ? "All units that are not consumed are available."
+          : state === "waiting"
+            ? "Nobody waits in line."
+            : "Ended holds are listed until their retention period is over."}
+      </p>
+    </Notice>
   );
 }
 
@@ -233,11 +275,18 @@ function Changes({ id }: { id: string }) {
     (signal) => ask(path, { signal }),
     () => void [membership.value, total.value],
   );
-  if (!history.value || history.value.items.length === 0) return null;
   return (
     <section class="card">
       <h2>Pool history</h2>
-      <Timeline entries={history.value.items.slice(-50)} />
+      <ReadState
+        part
+        read={history}
+        what="the pool's history"
+        isEmpty={(page) => page.items.length === 0}
+        empty={<p class="muted">The journal has no entry about this pool itself.</p>}
+      >
+        {(page) => <Timeline entries={page.items.slice(-50)} />}
+      </ReadState>
     </section>
   );
 }

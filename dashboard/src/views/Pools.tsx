@@ -6,11 +6,13 @@ import { ask } from "../api";
 import { useFetched } from "../useFetched";
 import { compact, number } from "../format";
 import { phone } from "../screen";
-import { complete, loading, may, membership, pools, revision, sums } from "../store";
+import { complete, may, membership, pools, poolsRead, revision, sums } from "../store";
 import { Bar, Figures } from "../components/Bar";
 import { Icon } from "../components/Icon";
-import { ErrorNotice, Notice, Loading } from "../components/Notice";
+import { ErrorNotice, Notice } from "../components/Notice";
+import { ReadState } from "../components/ReadState";
 import { Head } from "../components/Shell";
+import { Sparkline } from "../components/Sparkline";
 import { VirtualList } from "../components/VirtualList";
 import { link } from "../route";
 import { Search } from "../search";
@@ -135,11 +137,14 @@ export function Pools() {
               {number(pools.size)} by name; the search covers all pools.
             </p>
           )}
-          {list.length > 0 ? (
-            <Table list={list} />
-          ) : (
-            <EmptyState filtered={searchText.value !== "" || only.value !== "all"} />
-          )}
+          <ReadState
+            read={poolsRead.value}
+            what="pools"
+            isEmpty={() => list.length === 0}
+            empty={<EmptyState filtered={searchText.value !== "" || only.value !== "all"} />}
+          >
+            {() => <Table list={list} />}
+          </ReadState>
         </>
       )}
     </>
@@ -174,25 +179,23 @@ function Table({ list }: { list: Signal<PoolAnswer>[] }) {
 /** Archived pools are not in the list or the totals, so they are requested separately. */
 function Archived({ searchText, order }: { searchText: string; order: Order }) {
   const read = useFetched<PoolPage>("archived", readArchived, () => void membership.value);
-  if (read.value === null)
-    return read.error ? (
-      <ErrorNotice error={read.error} retry={() => void read.refresh()} />
-    ) : (
-      <Loading what="archived pools" />
-    );
   const wanted = searchText.toLowerCase();
-  const list = read.value.items
+  const list = (read.value?.items ?? [])
     .filter((pool) => pool.id.toLowerCase().includes(wanted))
     .sort(ORDERS[order])
     .map((pool) => signal(pool));
   return (
-    <>
-      <p class="muted small">
-        {number(list.length)} archived{read.value.next !== null && `, among the first ${number(SCANNED)} pools by name`}
-        . Archived pools grant no new holds, and are not part of the totals.
-      </p>
-      {list.length > 0 ? <Table list={list} /> : <EmptyState filtered />}
-    </>
+    <ReadState read={read} what="archived pools" isEmpty={() => list.length === 0} empty={<EmptyState filtered />}>
+      {(page) => (
+        <>
+          <p class="muted small">
+            {number(list.length)} archived{page.next !== null && `, among the first ${number(SCANNED)} pools by name`}.
+            Archived pools grant no new holds, and are not part of the totals.
+          </p>
+          <Table list={list} />
+        </>
+      )}
+    </ReadState>
   );
 }
 
@@ -251,7 +254,10 @@ function PoolRow({ pool }: { pool: Signal<PoolAnswer> }) {
   return (
     <a class="row pool-row" href={link("pool", now.id)} tabIndex={-1}>
       <span class="id">{now.id}</span>
-      <Bar pool={now} />
+      <span class="bar-cell">
+        <Bar pool={now} />
+        <Sparkline id={now.id} />
+      </span>
       <Figures pool={now} />
     </a>
   );
@@ -300,7 +306,6 @@ export function Chips<T extends string>({ names, chosen }: { names: [T, string][
 }
 
 function EmptyState({ filtered }: { filtered: boolean }) {
-  if (loading.value) return <Loading what="pools" />;
   if (filtered)
     return (
       <Notice title="No matching pool">
@@ -308,10 +313,10 @@ function EmptyState({ filtered }: { filtered: boolean }) {
       </Notice>
     );
   return (
-    <Notice title="No pools yet">
+    <Notice title="No counted pools yet">
       <p>
-        A pool is a limited quantity of something: seats, stock, time slots, money. Create the first one here, or over
-        HTTP:
+        A counted pool is a limited quantity of something: seats, stock, time slots, money. What claims, items,
+        calendars and budgets keep is not listed here. Create the first one here, or over HTTP:
       </p>
       <pre class="command">
         {`curl -X POST ${new URL("v1/pools", document.baseURI).href} \\\n  -H "Authorization: Bearer $HOLDKIT_KEY" \\\n  -H "Content-Type: application/json" \\\n  -d '{"id": "show:42", "total": 500}'`}

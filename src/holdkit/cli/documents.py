@@ -7,10 +7,12 @@ docs/cli.md lists the documents.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any
 
 from msgspec import Struct
 
+from ..core.erasure import Erased
 from ..engines.doctor import Finding
 from ..engines.log.inspection import SegmentSeen, SnapshotSeen
 from ..wire.holds import HoldAnswer
@@ -53,6 +55,22 @@ class TransferDocument(Struct, frozen=True):
     entries: int
 
 
+class ErasedDocument(Struct, frozen=True):
+    """What ``erase`` has replaced, or would replace."""
+
+    found: bool
+    erased: Erased
+
+
+class ArchiveDocument(Struct, frozen=True):
+    """The result of `archive`: the URL, the directory, the number of entries, and the files that have them."""
+
+    url: str
+    place: str
+    entries: int
+    files: tuple[str, ...]
+
+
 class MigrateDocument(Struct, frozen=True):
     """The schema version after `migrate`."""
 
@@ -79,6 +97,13 @@ class SettingDocument(Struct, frozen=True):
     source: str
     """default, file, environment or flag."""
     description: str
+
+
+class SealDocument(Struct, frozen=True):
+    """The result of `seal`: how many runs it has sealed."""
+
+    sealed: int
+    server_time: datetime
 
 
 class DoctorDocument(Struct, frozen=True):

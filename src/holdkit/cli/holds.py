@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import Any
 
 import click
@@ -195,21 +196,34 @@ def holds() -> None:
 @click.option("--pool", help="only holds on this pool")
 @click.option("--state", type=click.Choice([str(state) for state in State]), help="only holds in this state")
 @click.option("--entity", help="only holds for this entity")
+@click.option("--actor", help="only holds that this actor placed")
+@click.option("--account", help="only holds for this account")
+@click.option("--from", "placed_from", type=click.DateTime(), help="only holds placed at this time (UTC) or later")
+@click.option("--to", "placed_to", type=click.DateTime(), help="only holds placed before this time (UTC)")
+@click.option("--newest", is_flag=True, help="in the opposite order")
 @click.option("--after", default="", help="start after this id")
+@click.option("--before", default="", help="the page that ends in front of this id")
 @click.option("--limit", type=click.IntRange(1, 1_000), default=100, show_default=True)
 @tenant_options
 def list_holds(
-    url: str | None, tenant: str, in_json: bool, pool: str | None, state: str | None, entity: str | None, after: str,
-    limit: int,
+    url: str | None, tenant: str, in_json: bool, placed_from: datetime | None, placed_to: datetime | None, newest: bool,
+    **filters: Any,
 ) -> int:  # fmt: skip
-    """List holds in order of id. Generated ids are in order of creation.
+    """List holds in order of id. Generated ids are in order of creation. A list that has not come to its end says where to go on.
 
     \b
     Example:
       holdkit holds list --pool gpu --state held --json
+      holdkit holds list --actor user:7 --newest --limit 20
     """
+    times = {"placed_from": placed_from, "placed_to": placed_to}
+    moments: dict[str, Any] = {name: time and time.replace(tzinfo=UTC) for name, time in times.items()}
     with open_kernel(url, tenant) as hk:
-        found = hk.holds(pool=pool, state=state, entity=entity, after=after, limit=limit)
+        found = hk.holds(newest_first=newest, **moments, **filters)
+    if found.more:
+        click.echo(
+            f"more holds follow: go on with --{'before' if filters['before'] else 'after'} {found.reached}", err=True
+        )
     Output(in_json).table(
         [hold_answer(one.row, with_tenant=True) for one in found], HEADS, [row_of(one) for one in found]
     )

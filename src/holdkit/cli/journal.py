@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
+from typing import Any
 
 import click
 import msgspec
@@ -50,6 +51,29 @@ def list_entries(url: str | None, tenant: str, in_json: bool, after: str | None,
 
 
 @journal.command()
+@click.option("--action", help="only entries of this action, such as hold.confirmed")
+@click.option("--subject", help="only entries about this hold, pool or record (kind/id)")
+@click.option("--actor", help="only entries of this actor")
+@click.option("--correlation-id", help="only entries with this correlation id")
+@click.option("--before", metavar="CURSOR", help="go on in front of this cursor, which the search before has printed")
+@click.option("--limit", type=click.IntRange(1, 1_000), default=100, show_default=True)
+@tenant_options
+def search(url: str | None, tenant: str, in_json: bool, **filters: Any) -> int:
+    """Search the journal, newest entries first. One call searches a part of it, and says where to go on.
+
+    \b
+    Example:
+      holdkit journal search --actor user:7 --action hold.released
+    """
+    with open_kernel(url, tenant) as hk:
+        found = hk.search_journal(**filters)
+    _print(found, in_json)
+    if found.more:
+        click.echo(f"older entries were not searched: go on with --before {found.reached}", err=True)
+    return OK
+
+
+@journal.command()
 @click.option("-n", "--lines", type=click.IntRange(0, 10_000), default=20, show_default=True, help="how many entries")
 @click.option("-f", "--follow", is_flag=True, help="continue with new entries until Ctrl-C")
 @tenant_options
@@ -87,8 +111,13 @@ def last_entries(hk: Kernel, count: int) -> list[JournalEntry]:
 @click.option(
     "--limit", type=click.IntRange(1, 10_000), default=1_000, show_default=True, help="maximum number of entries"
 )
+@click.option(
+    "--archive", type=click.Path(file_okay=False), metavar="DIR", help="also read the entries that were archived to DIR"
+)
 @tenant_options
-def history(url: str | None, tenant: str, in_json: bool, subject: str, after: str | None, limit: int) -> int:
+def history(
+    url: str | None, tenant: str, in_json: bool, subject: str, after: str | None, limit: int, archive: str | None
+) -> int:
     """Show the history of a hold (by id or ticket), or of a pool and the holds on it.
 
     \b
@@ -96,14 +125,15 @@ def history(url: str | None, tenant: str, in_json: bool, subject: str, after: st
       holdkit history 0199c0ffee… --json
     """
     with open_kernel(url, tenant) as hk:
-        _print(hk.history(subject, after=after, limit=limit), in_json)
+        _print(hk.history(subject, after=after, limit=limit, archive=archive), in_json)
     return OK
 
 
 def _print(entries: Iterable[JournalEntry], in_json: bool) -> None:
     for entry in entries:
         document = encode(entry_answer(entry, plain_position, entry.cursor, with_tenant=True)) if in_json else None
-        click.echo(document or entry_line(entry.entry, entry.position))
+        rest = "" if entry.archived_to is None else f"  archived to {entry.archived_to}"
+        click.echo(document or entry_line(entry.entry, entry.position) + rest)
 
 
 def entry_line(entry: Entry, at: Position) -> str:

@@ -1,19 +1,24 @@
-"""``holdkit verify``, ``repair``, ``limits``, ``sweep``, ``migrate`` and ``doctor``: maintenance of a database."""
+"""``holdkit verify``, ``seal``, ``repair``, ``erase``, ``limits``, ``sweep``, ``migrate`` and ``doctor``: maintenance of a database."""
 
 from __future__ import annotations
 
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import click
 
+from ..core.erasure import By, Erased
 from ..core.limits import SPANS
+from ..kernel.archive import verify as verify_journal
 from ..kernel.doctor import examine
 from ..kernel.limits import changes_of, in_seconds
 from ..kernel.opening import migrate as migrate_schema
+from ..kernel.seals import Sealing, verify_seals
+from ..kernel.signing import PublicKey
 from ..wire.fields import at
 from ..wire.system import LimitsAnswer, SweepAnswer, VerifyAnswer
-from .documents import DoctorDocument, MigrateDocument, RepairDocument
+from .documents import DoctorDocument, ErasedDocument, MigrateDocument, RepairDocument, SealDocument
 from .options import (
     call_of,
     call_options,
@@ -28,22 +33,83 @@ from .options import (
 from .output import FOUND, OK, Output, progress_bar
 from .serve import server_settings
 
+FILE = click.Path(dir_okay=False, path_type=Path)
+
 
 @click.command()
+@click.option(
+    "--seals", is_flag=True, help="check the seals of the journal too, and name the first broken run of each lane"
+)
+@click.option("--anchor", type=FILE, help="the anchor file: every seal in it must be there")
+@click.option(
+    "--public-key", "keys", type=FILE, multiple=True, help="PEM file: seals must be signed by one of these keys"
+)
+@click.option(
+    "--archive",
+    type=click.Path(file_okay=False),
+    metavar="DIR",
+    help="also replay the entries that were archived to DIR",
+)
 @database_options
-def verify(target: str | None, url: str | None, in_json: bool) -> int:
+def verify(
+    target: str | None,
+    url: str | None,
+    seals: bool,
+    anchor: Path | None,
+    keys: tuple[Path, ...],
+    archive: str | None,
+    in_json: bool,
+) -> int:
     """Replay the whole journal and compare the result with every stored row. Changes nothing.
 
     \b
     Example:
       holdkit verify sqlite:///holds.db && echo clean
+      holdkit verify sqlite:///holds.db --seals --anchor /mnt/witness/anchor.jsonl
     """
-    with open_existing(chosen_url(url, target)) as engine, progress_bar("verifying") as progress:
-        found = list(engine.verify(progress))
+    if not seals and (anchor is not None or keys):
+        raise click.UsageError("--anchor and --public-key are for --seals")
+    trusted = [PublicKey.load(key) for key in keys]
+    with open_existing(chosen_url(url, target)) as engine:
+        with progress_bar("verifying") as progress:
+            found = list(verify_journal(engine, progress, archive))
+        if seals:
+            with progress_bar("checking seals") as progress:
+                found += verify_seals(engine, progress, anchor=anchor, keys=trusted)
         lines = [str(difference) for difference in found]
         document = VerifyAnswer(not found, lines, found, at(engine.clock()))
-    Output(in_json).write(document, *(lines or ["every row matches the journal"]))
+    clean = "every row matches the journal, and every sealed run its seal" if seals else "every row matches the journal"
+    Output(in_json).write(document, *(lines or [clean]))
     return FOUND if found else OK
+
+
+@click.command()
+@click.option("--after", help="only runs that begin with an entry older than this, such as 10m  [default: everything]")
+@click.option("--key", type=FILE, help="Ed25519 private key that signs the seals, a PEM file")
+@click.option("--anchor", type=FILE, help="file to which the last seal of each lane is appended")
+@database_options
+def seal(
+    target: str | None, url: str | None, after: str | None, key: Path | None, anchor: Path | None, in_json: bool
+) -> int:
+    """Seal the journal, so that a later change of an entry is noticed by verify --seals. Any process may, at any time.
+
+    \b
+    Example:
+      holdkit seal sqlite:///holds.db --key seal.pem --anchor /mnt/witness/anchor.jsonl
+    """
+    sealing = Sealing(after=after or "10m", key=key, anchor=anchor)
+    with open_existing(chosen_url(url, target)) as engine, progress_bar("sealing") as progress:
+        sealer, runs = sealing.sealer(engine), 0
+        while sealed := sealer.step(all_now=after is None, limit=SEALED_AT_ONCE):
+            runs += sealed
+            progress(runs, runs + SEALED_AT_ONCE)
+        document = SealDocument(runs, at(engine.clock()))
+    Output(in_json).write(document, f"{runs} runs sealed")
+    return OK
+
+
+SEALED_AT_ONCE = 10
+"""Runs between two updates of the progress bar."""
 
 
 @click.command()
@@ -75,6 +141,54 @@ def repair(target: str | None, url: str | None, dry_run: bool, yes: bool, in_jso
         *(lines or ["every row matches the journal"]),
     )
     return OK if report.ok else FOUND
+
+
+@click.command()
+@click.option("--entity", help="what holds were confirmed for, such as user:7")
+@click.option("--account", help="for whom pools count units")
+@click.option("--claim", metavar="TYPE:VALUE", help="a key, whoever has or had it")
+@click.option("--actor-named", metavar="ACTOR", help="who acted, such as user:7; only this name is replaced")
+@click.option("--tenant", default="", help="whose data is searched  [default: the default tenant]")
+@click.option("--dry-run", is_flag=True, help="only count what would be replaced")
+@call_options
+@database_options
+def erase(
+    target: str | None, url: str | None, tenant: str, dry_run: bool, in_json: bool,
+    entity: str | None, account: str | None, claim: str | None, actor_named: str | None, **call: Any,
+) -> int:  # fmt: skip
+    """Replace what is stored about a person by a stub, in rows, journal and recorded answers; needs --reason. Recorded as
+    journal.erased. Interrupted, the same command does the rest.
+
+    \b
+    Example:
+      holdkit erase sqlite:///holds.db --entity user:7 --dry-run
+      holdkit erase sqlite:///holds.db --entity user:7 --reason "request 2026-118"
+    """
+    if call["op"] is not None:
+        raise click.UsageError("erase takes no --op: run the same command again if it was interrupted")
+    given: dict[By, str | None] = {"entity": entity, "account": account, "claim": claim, "actor": actor_named}
+    named = [(by, value) for by, value in given.items() if value is not None]
+    if len(named) != 1:
+        raise click.UsageError("give exactly one of --entity, --account, --claim and --actor-named")
+    by, value = named[0]
+    with open_kernel(chosen_url(url, target)) as kernel, progress_bar("searching") as progress:
+        hk = kernel.tenant(tenant) if tenant else kernel
+        erased = hk.erase(by, value, dry_run=dry_run, progress=progress, **call_of(call))
+    Output(in_json).write(ErasedDocument(erased.found or erased.resumed, erased), *_erased_lines(erased))
+    return OK if erased.found or erased.resumed else FOUND
+
+
+def _erased_lines(erased: Erased) -> list[str]:
+    if not erased.found and not erased.resumed:
+        return ["nothing names it: nothing was changed"]
+    verb = "would replace" if erased.dry_run else "replaced"
+    counts = f"{erased.holds} holds, {erased.entries} journal entries, {erased.pools} pools"
+    lines = [f"{verb} in {counts} and {erased.operations} recorded answers"]
+    if not erased.dry_run:
+        lines.append(f"what was replaced reads {erased.stub} now; backups still contain it")
+    return lines + [
+        f"account {name} is still named: pools count it; erase it with --account" for name in erased.accounts
+    ]
 
 
 @click.command()

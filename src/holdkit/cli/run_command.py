@@ -18,7 +18,7 @@ import click
 from ..errors import InsufficientCapacity, LineAhead
 from ..kernel._sync.blocks import Lease
 from ..kernel.normalise import span
-from .holds import leg_option, requested_legs, seconds
+from .holds import account_option, leg_option, pass_limits_option, requested_legs, seconds
 from .options import call_of, call_options, open_kernel, tenant_options
 from .output import LOST, REFUSED, error_document, report_error
 
@@ -51,25 +51,31 @@ NOT_FOUND: Final = 127
     show_default=True,
     help="exit code if there are not enough units",
 )
+@account_option
+@pass_limits_option
 @call_options
 @tenant_options
 @click.argument("command", nargs=-1, required=True, type=click.UNPROCESSED)
 def run(
     url: str | None, tenant: str, in_json: bool, pool: str | None, units: int | None, legs: list[tuple[str, int]],
-    ttl: str, wait: str | None, grace: str, refused_code: int, command: tuple[str, ...], **call: Any,
+    ttl: str, wait: str | None, grace: str, refused_code: int, account: str | None, force: bool, command: tuple[str, ...],
+    **call: Any,
 ) -> int:  # fmt: skip
     """Hold while COMMAND runs, and exit with its code. The command gets HOLDKIT_HOLD and HOLDKIT_FENCE in its environment.
 
     \b
     Example:
       holdkit run --pool gpu --units 1 -- python train.py
+      holdkit run --pool gpu --account team:blue --wait 1h -- ./train
     """
     what, quantity = requested_legs(pool, units, legs)
     timeout, grace_seconds = _seconds(wait or "0s", "wait"), _seconds(grace, "grace")
     before = signal.pthread_sigmask(signal.SIG_BLOCK, AWAITED)  # threads that start from here on inherit the mask
     try:
         with open_kernel(url, tenant) as hk, ExitStack() as stack:
-            lease = hk.lease(what, quantity, ttl=seconds(ttl) or 0, wait=timeout, **call_of(call))
+            lease = hk.lease(
+                what, quantity, ttl=seconds(ttl) or 0, wait=timeout, account=account, force=force, **call_of(call)
+            )
             acquire(stack, lease)
             return supervise(command, lease, grace_seconds, before)
     except (InsufficientCapacity, LineAhead) as refused:

@@ -1,5 +1,5 @@
 """``holdkit export`` and ``import``: from one engine to another, through a file or a pipe. ``holdkit backup`` and ``restore``:
-copies of an SQLite file or a log directory."""
+copies of an SQLite file or a log directory. ``holdkit archive``: old entries leave the journal for files."""
 
 from __future__ import annotations
 
@@ -14,13 +14,14 @@ from typing import BinaryIO
 import click
 
 from ..engines.durability import sync_file
+from ..kernel.archive import archived_entries
 from ..kernel.backup import back_up
 from ..kernel.backup import restore as restore_backup
 from ..kernel.export import LONGEST
 from ..kernel.export import export as export_lines
 from ..kernel.import_ import Import, import_journal
-from .documents import TransferDocument
-from .options import chosen_url, must_exist, open_existing, url_option
+from .documents import ArchiveDocument, TransferDocument
+from .options import chosen_url, database_options, must_exist, open_existing, open_kernel, url_option
 from .output import OK, Output, as_json, progress_bar
 
 
@@ -28,9 +29,15 @@ from .output import OK, Output, as_json, progress_bar
 @click.argument("file", type=click.Path(dir_okay=False))
 @click.option("--force", is_flag=True, help="replace an existing file")
 @click.option("--tenant", default=None, metavar="NAME", help="only this tenant's entries  [default: all tenants]")
+@click.option(
+    "--archive",
+    type=click.Path(file_okay=False),
+    metavar="DIR",
+    help="begin with the entries that were archived to DIR",
+)
 @url_option
 @as_json
-def export_(url: str | None, file: str, force: bool, tenant: str | None, in_json: bool) -> int:
+def export_(url: str | None, file: str, force: bool, tenant: str | None, archive: str | None, in_json: bool) -> int:
     """Write the journal of all tenants, or of one, as JSON lines to FILE (- for stdout). Only the file's owner can read it.
 
     \b
@@ -43,7 +50,8 @@ def export_(url: str | None, file: str, force: bool, tenant: str | None, in_json
         raise click.UsageError(f"{file} already exists: choose another name, or use --force")
     with open_existing(chosen_url(url)) as engine, progress_bar("exporting") as progress, _output_file(file) as out:
         lines = 0
-        for line in export_lines(engine, progress, tenant=tenant):
+        files = None if archive is None else archived_entries(archive)
+        for line in export_lines(engine, progress, tenant=tenant, archive=files):
             out.write(line)
             lines += 1
     if file != "-":
@@ -116,6 +124,26 @@ def _bounded(lines: BinaryIO) -> Iterator[bytes]:
 def _without_password(url: str) -> str:
     """The URL without user and password."""
     return url if "@" not in url else f"{url.partition('://')[0]}://…@{url.rpartition('@')[2]}"
+
+
+@click.command("archive")
+@click.option(
+    "--before", required=True, metavar="AGE", help="archive entries that are older than this, for example 90d"
+)
+@click.option("--to", required=True, type=click.Path(file_okay=False), metavar="DIR", help="the directory of the files")
+@database_options
+def archive_(target: str | None, url: str | None, before: str, to: str, in_json: bool) -> int:
+    """Move old journal entries of all tenants to compressed files in DIR. Safe to stop at any time: the next run goes on.
+
+    \b
+    Example:
+      holdkit archive sqlite:///holds.db --before 90d --to /srv/holds-archive
+    """
+    with open_kernel(chosen_url(url, target)) as hk, progress_bar("archiving") as progress:
+        report = hk.archive(before=before, to=to, progress=progress)
+    document = ArchiveDocument(hk.url, report.place, report.entries, report.files)
+    Output(in_json).write(document, f"{report.entries} entries archived to {report.place}")
+    return OK
 
 
 check_option = click.option(

@@ -14,6 +14,7 @@ import msgspec
 from msgspec import Struct
 from msgspec.structs import replace
 
+from ..core.keyed import CLAIMS
 from ..core.model import SECOND, HeldLeg, Pool, Record, Slot, State, StoredHold
 from ..core.outcomes import Position, Receipt, Survives
 from ..core.validation import invalid
@@ -22,7 +23,6 @@ from ..engines.clocks import read as read_clock
 from ..engines.durability import LEVELS
 from ..faces.allowances import Allowance, Usage
 from ..faces.claim import Claim
-from ..faces.keys import CLAIMS
 from ..faces.saga_records import SagaRecord
 from ..kernel.answers import hold_of
 from ..kernel.limits import LimitsInForce, from_seconds
@@ -37,6 +37,7 @@ from ..wire.journal import CursorAnswer, EntryAnswer, EntryPage, KeptCursor
 from ..wire.pools import PoolAnswer, PoolPage, PoolUsagePage
 from ..wire.records import RecordAnswer, RecordNow, RecordPage
 from ..wire.sagas import SagaAnswer, SagaPage
+from ..wire.search import NamePage
 from ..wire.system import LimitsAnswer, SweepAnswer, VerifyJob
 from ..wire.tenants import DeletionJob, StorageAnswer, TenantAnswer, TenantPage
 from ..wire.windows import WindowAnswer, WindowList
@@ -57,6 +58,7 @@ read_pools: Final = msgspec.json.Decoder(PoolPage).decode
 read_pool_usage: Final = msgspec.json.Decoder(PoolUsagePage).decode
 read_entry: Final = msgspec.json.Decoder(EntryAnswer).decode
 read_entries: Final = msgspec.json.Decoder(EntryPage).decode
+read_names: Final = msgspec.json.Decoder(NamePage).decode
 read_tenants: Final = msgspec.json.Decoder(TenantPage).decode
 read_tenant: Final = msgspec.json.Decoder(TenantAnswer).decode
 read_deletion: Final = msgspec.json.Decoder(DeletionJob).decode

@@ -32,9 +32,9 @@ from ..core.commands import (
     Ttl,
     UnarchivePool,
 )
+from ..core.keyed import CLAIMS
 from ..core.model import SECOND, Leg, Slot
 from ..core.validation import invalid, text
-from ..faces.keys import CLAIMS
 from ..kernel.normalise import FaceLeg, datetime_of, moment, span
 from ..wire import batches
 from ..wire.batches import BatchCommand

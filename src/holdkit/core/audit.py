@@ -3,7 +3,7 @@
 Theory of operation. The entries are folded one by one. Each table is then compared by merging two sorted streams, row by
 row, so neither the journal nor the folded state has to fit in memory. The order:
 
-1. the journal: numbers without gaps, each effect starts from the pool's last state, each change belongs to an existing hold;
+1. the journal: numbers without gaps, each effect starts from the pool's last state, each change from the hold's;
 2. fence floors; then pools, holds and records: row by row, field by field. While the folded holds are read, their outstanding legs are stored;
 3. legs: those of the folded holds against the stored ones;
 4. each stored pool against the sum of its stored legs, and against what the folded holds have consumed of it (`pool_agrees`:
@@ -39,7 +39,7 @@ from .audit_sums import (
     filing_units,
 )
 from .bounds import Limits
-from .entries import Action, Effect, Entry
+from .entries import Action, Change, Effect, Entry
 from .fold import fold
 from .ladders.finding import prunable
 from .limits import LIMITS_KEY, journaled, was_bounded
@@ -96,6 +96,8 @@ def _fold_all(entries: Iterable[Numbered | Difference], folded: Folded) -> Itera
         expected_seq = seq + 1
         latest = max(latest, entry.slot)
         yield from counters_agree(folded, entry, seq)
+        if entry.change is not None:
+            yield from _change_agrees(folded, entry, entry.change, seq)
         try:
             fold(folded, entry)
         except PromiseBroken as broken:
@@ -119,14 +121,52 @@ def counters_agree(folded: Folded | View, entry: Entry, seq: int = 0) -> Iterato
             ("loose", was_of.loose, pool.loose - own_loose),
             ("waiting", was_of.waiting, pool.waiting - effect.waiting),
             ("children", was_of.children, pool.children - effect.children),
+            ("version", was_of.version, pool.version - 1),
             *_tally_before(folded, effect),
+            *(() if before is None else _kept(before, pool, entry)),
         ):
             if was != says:
                 where = f"{seq} ({row_name(pool.key)})"
                 yield Difference("journal", where, f"{field} before", str(says), str(was))
 
 
-_NO_POOL: Final = Pool("", "", 0)
+_NO_POOL: Final = Pool("", "", 0, version=0)
+_GRANTS: Final = (Action.HOLD_HELD, Action.HOLD_OFFERED)
+
+
+def _kept(before: Pool, pool: Pool, entry: Entry) -> Iterator[tuple[str, int, int]]:
+    """What an entry leaves as it was, or only raises."""
+    yield "floor", before.floor, pool.floor
+    yield "slot", before.slot, min(before.slot, pool.slot)
+    if entry.action not in _GRANTS:
+        yield "fence", before.fence, pool.fence
+    elif entry.hold is not None and len(entry.hold.legs) == 1 and not entry.hold.above:
+        yield "fence", before.fence, pool.fence - 1
+    else:  # one more than the highest of several pools, some of them in other lanes
+        yield "fence", before.fence, min(before.fence, pool.fence - 1)
+
+
+def _change_agrees(folded: Folded, entry: Entry, change: Change, seq: int) -> Iterator[Difference]:
+    """Each change must start from the hold's last state. (A hold that does not exist is reported by the fold.)"""
+    hold = folded.holds.get((entry.tenant, entry.subject))
+    if hold is None:
+        return
+    inherits = entry.action in (Action.HOLD_RELEASED, Action.HOLD_EXPIRED)
+    for field, was, says in (
+        ("state", hold.state, change.was),
+        ("version", hold.version, change.version - 1),
+        ("deadline", hold.deadline, change.was_deadline),
+        ("legs", [(leg.pool, leg.quantity) for leg in hold.legs], [(leg.pool, leg.quantity) for leg in change.legs]),
+        ("entity", hold.entity, change.entity if inherits else hold.entity),
+        (
+            "correlation_id",
+            hold.correlation_id,
+            entry.correlation_id if entry.action is Action.HOLD_EXPIRED else hold.correlation_id,
+        ),
+    ):
+        if was != says:
+            where = f"{seq} (hold {row_name(hold.key)})"
+            yield Difference("journal", where, f"{field} before", str(says), str(was))
 
 
 def _tally_before(folded: Folded | View, effect: Effect) -> Iterator[tuple[str, int, int]]:

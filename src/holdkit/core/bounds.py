@@ -33,7 +33,7 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_due: int = 1_000
     """Due legs that one transaction returns; a longer backlog goes first, in separate transactions."""
     max_offers: int = 250
-    """Offers that one transaction makes; the rest follow in separate transactions."""
+    """Offers that one transaction makes for one tenant; the rest follow in separate transactions."""
     max_line: int = 100_000
     """Holds that wait in one line."""
     max_batch: int = 1_000  # commands of one `apply`

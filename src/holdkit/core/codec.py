@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from functools import lru_cache
 from hmac import compare_digest
 from typing import Any, Final
 
@@ -24,9 +25,8 @@ _plain: Final = msgspec.json.Encoder()
 _entry: Final = msgspec.json.Decoder(Entry)
 _outcome: Final = msgspec.json.Decoder(Done | Refusal)
 _owner: Final = hashlib.blake2b(digest_size=16, person=b"holdkit.owner")
-_VARIANT: Final = dict(
-    zip("0123456789abcdef", "89ab" * 4, strict=True)
-)  # a UUID's 17th digit: the bits 10, two at random
+_RANDOM_BITS: Final = bytes.fromhex("0fff3fffffffffffffff")  # of the last 10 bytes of a UUID
+_VERSION_7: Final = bytes.fromhex("70008000000000000000")  # the others: version and variant
 
 
 def canonical_json(value: Any) -> str:
@@ -63,10 +63,11 @@ def fingerprint(command: AnyCommand, client_id: bytes = b"", original: AnyComman
     """
     asked = command if original is None else original
     asked = structs.replace(asked, tenant="", op=None, actor=None, correlation_id=None, reason=None, client_id=None)
-    if isinstance(asked, PlaceHold) and asked.wait_slots is not None:
-        asked = structs.replace(asked, wait_slots=None, offer_slots=None)
-    if isinstance(asked, PLACING) and len(asked.legs) > 1:
-        asked = structs.replace(asked, legs=tuple(sorted(asked.legs, key=lambda leg: leg.pool)))
+    if isinstance(asked, PLACING):
+        if isinstance(asked, PlaceHold) and asked.wait_slots is not None:
+            asked = structs.replace(asked, wait_slots=None, offer_slots=None)
+        if len(asked.legs) > 1:
+            asked = structs.replace(asked, legs=tuple(sorted(asked.legs, key=lambda leg: leg.pool)))
     key = client_id if isinstance(command, PLACING) else b""
     return hashlib.blake2b(_canonical.encode(asked), digest_size=16, key=key).hexdigest()
 
@@ -92,26 +93,31 @@ def same_owner(token: str | None, owner_hash: str) -> bool:
 
 
 def digest(text: str) -> str:
-    """A short digest of a journal entry, for cursors."""
+    """A short digest of a text."""
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
 # Hold ids: 32 hex digits of a UUID. Minted ones are version 7, so that they sort by time and show their age.
 
 
-def minted_ids(slot: Slot, randomness: bytes) -> list[str]:
-    """UUIDs of version 7, one for every 10 bytes given: 48 bits of milliseconds, then 74 random bits."""
-    head = f"{(slot // 1000) & 0xFFFF_FFFF_FFFF:012x}7"
-    random = randomness.hex()
-    return [
-        f"{head}{random[at + 1 : at + 4]}{_VARIANT[random[at + 4]]}{random[at + 5 : at + 20]}"
-        for at in range(0, len(random), 20)
-    ]
-
-
 def minted_id(slot: Slot, randomness: bytes) -> str:
-    """One id out of 10 random bytes."""
-    return minted_ids(slot, randomness)[0]
+    """A UUID of version 7 out of 10 random bytes: 48 bits of milliseconds, then 74 random bits."""
+    return id_begin(slot // 1000) + id_ends(randomness)[0]
+
+
+@lru_cache(maxsize=8)
+def id_begin(milliseconds: int) -> str:
+    """What ids begin with that are minted in this millisecond, in which there are many under load."""
+    return f"{milliseconds & 0xFFFF_FFFF_FFFF:012x}"
+
+
+def id_ends(randomness: bytes, piece: int = 10) -> list[str]:
+    """What follows the time in minted ids: 20 digits for the first 10 random bytes of each piece, and the digits of the rest of it.
+    All of them are made at once."""
+    many, rest = len(randomness) // piece, piece - 10
+    random = int.from_bytes(randomness) & int.from_bytes((_RANDOM_BITS + b"\xff" * rest) * many)
+    text = (random | int.from_bytes((_VERSION_7 + bytes(rest)) * many)).to_bytes(piece * many).hex()
+    return [text[at : at + 2 * piece] for at in range(0, len(text), 2 * piece)]
 
 
 def minted_at(hold_id: str) -> Slot | None:

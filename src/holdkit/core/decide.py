@@ -42,6 +42,7 @@ from .ladders.expiry import expire_hold, return_due_legs, sweep
 from .ladders.finding import prunable
 from .ladders.lines import feed, feed_line, join_line, leave_line
 from .ladders.placing import consume, place_hold
+from .ladders.plain import PLAIN
 from .ladders.pools import (
     archive_pool,
     create_pool,
@@ -129,8 +130,15 @@ def decide_group(view: View, group: Group, due: SweepList = NOTHING_DUE) -> list
             return [known] * len(group.commands)
         if known is None:  # first, so that no command of the group can take the guard's operation id
             remember(view, group.guard, Done(slot=view.loaded.slot))
-    if not group.atomic:
-        return [answer(view, command, due) for command in group.commands]
+    if group.atomic:
+        return _all_or_none(view, group, due)
+    if len(group.commands) == 1:  # most groups; and a comprehension has a frame of its own
+        return [answer(view, group.commands[0], due)]
+    return [answer(view, command, due) for command in group.commands]
+
+
+def _all_or_none(view: View, group: Group, due: SweepList) -> list[Outcome]:
+    """Decide the commands of an atomic group."""
     view.begin_atomic()
     outcomes: list[Outcome] = []
     for command in group.commands:
@@ -219,6 +227,13 @@ def _answer_once(view: View, command: AnyCommand, op: str, due: SweepList) -> Ou
 
 def decide(view: View, command: AnyCommand, due: SweepList = NOTHING_DUE) -> Outcome:
     """One command at its slot: max(the engine's clock, the last slot of its pools)."""
+    plain = PLAIN.get(type(command))
+    if plain is not None and not (view.has_lines or view.recheck or view.atomic):
+        granted = plain(view, command)
+        if granted is not None:
+            view.touched += 1
+            view.written = view.loaded.next_seq + len(view.entries) - 1
+            return granted
     now = view.loaded.slot
     view.written = 0
     if isinstance(command, Sweep):

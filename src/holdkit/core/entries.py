@@ -41,9 +41,12 @@ class Action(StrEnum):
     RECORD_PUT = "record.put"
     LIMITS_CHANGED = "limits.changed"
     JOURNAL_BASELINE = "journal.baseline"
+    JOURNAL_ERASED = "journal.erased"
 
 
-HOLD_HELD: Final = Action.HOLD_HELD  # by far the most frequent, and enum members are slow to look up
+HOLD_HELD: Final = Action.HOLD_HELD  # the most frequent ones: members of an enum are slow to look up
+HOLD_CONFIRMED: Final = Action.HOLD_CONFIRMED
+HOLD_RELEASED: Final = Action.HOLD_RELEASED
 
 
 class Effect(Struct, frozen=True, gc=False, omit_defaults=True):

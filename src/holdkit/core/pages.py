@@ -13,13 +13,16 @@ T = TypeVar("T")
 class Page(list[T]):
     """Rows of a list, and whether more of them may follow."""
 
-    __slots__ = ("more", "size")
+    __slots__ = ("more", "reached", "size")
 
-    def __init__(self, rows: Iterable[T] = (), *, more: bool = False, size: int = 0) -> None:
+    def __init__(
+        self, rows: Iterable[T] = (), *, more: bool = False, size: int = 0, reached: str | None = None
+    ) -> None:
         super().__init__(rows)
-        self.more, self.size = more, size
-        """`more`: whether the page ended at its limit or at its bytes; if not, it has everything. `size`: about its bytes, if it
-        was to end at them."""
+        self.more, self.size, self.reached = more, size, reached
+        """`more`: whether the page ended at its limit, at its bytes or at what one query looks at; if not, it has everything. `size`:
+        about its bytes, if it was to end at them. `reached`: of a list that is searched, where the next page begins: its last row may
+        be long before that, or missing."""
 
 
 def page_of(rows: Iterable[T], size: Callable[[T], int], limit: int | None, max_bytes: int | None = None) -> Page[T]:
@@ -55,3 +58,13 @@ def hold_bytes(hold: StoredHold) -> int:
 def record_bytes(record: Record) -> int:
     """About the bytes of a record, as a document."""
     return 200 + text_bytes(record.body)
+
+
+def beyond(prefix: str) -> str | None:
+    """The first text, in code point order, after all that begin with `prefix`; None if there is none."""
+    while prefix:
+        last = ord(prefix[-1])
+        if last < 0x10FFFF:
+            return prefix[:-1] + chr(0xE000 if last == 0xD7FF else last + 1)
+        prefix = prefix[:-1]
+    return None

@@ -65,7 +65,7 @@ class FindHolds(Query[list[StoredHold | None]], frozen=True):
 
 
 class ListHolds(Query[Page[StoredHold]], frozen=True):
-    """Holds by id (minted ids: by age), after a given one. `state` is the state that they show at this slot."""
+    """Holds by id, beyond a given one in this order, as they show at this slot: see `searching.py`."""
 
     tenant: str
     pool: str | None = None
@@ -75,6 +75,13 @@ class ListHolds(Query[Page[StoredHold]], frozen=True):
     limit: int = 100
     max_bytes: int | None = None
     """Of the rows together, about; the first one is in the answer in any case. The same in the queries below."""
+    actor: str | None = None
+    account: str | None = None
+    placed_from: Slot | None = None
+    placed_to: Slot | None = None
+    """The first slot that is too late."""
+    newest_first: bool = False
+    max_scanned: int = 20_000
 
 
 class CountAhead(Query[int | None], frozen=True):
@@ -148,6 +155,8 @@ class JournalRow(Struct, frozen=True, gc=False):
     seq: int
     text: str
     lane: int = 0
+    place: str | None = None
+    """Of a row of the baseline: where the entries before it were archived to."""
 
 
 def row_bytes(row: JournalRow) -> int:
@@ -162,7 +171,7 @@ def entry_of(row: JournalRow) -> Entry:
 
 class ReadJournal(Query[Page[JournalRow]], frozen=True):
     """Entries after a position, of one tenant, or of all if `tenant` is None; at most `limit`, and fewer only at the end or where
-    the page has its `max_bytes`.
+    the page has its `max_bytes`. Entries that are archived are passed over: the reader compares with `FindArchived`.
 
     `after` has the last number seen in each lane (none: from its beginning). The answer continues each lane in order and
     without gaps; the engine may interleave lanes in any way that starves none.
@@ -191,7 +200,8 @@ def touches(entry: Entry, pool: str) -> bool:
 
 
 class ReadHistory(Query[Page[JournalRow]], frozen=True):
-    """The entries about one subject after a position, in journal order: all of them, or the first `limit`."""
+    """The entries about one subject after a position, in journal order: all of them, or the first `limit`. If the first of them are
+    archived, the subject's row in the baseline stands for them, with the number of the last archived entry."""
 
     tenant: str
     subject: str
@@ -216,7 +226,7 @@ class Survey(Struct, frozen=True):
     pools: int
     live_holds: int
     entries: int
-    """In the journal, all lanes together."""
+    """In the journal, all lanes together, without what is archived."""
     oldest_due: Slot | None
     """The earliest deadline that has passed with units not yet returned: how far the sweep lags behind."""
     now: Slot
@@ -281,13 +291,3 @@ class CountEntries(Query[EntryCount], frozen=True):
 
     after: Mapping[int, int] = {}
     limit: int = 20_000
-
-
-def beyond(prefix: str) -> str | None:
-    """The first text, in code point order, after all that begin with `prefix`; None if there is none."""
-    while prefix:
-        last = ord(prefix[-1])
-        if last < 0x10FFFF:
-            return prefix[:-1] + chr(0xE000 if last == 0xD7FF else last + 1)
-        prefix = prefix[:-1]
-    return None

@@ -1,4 +1,7 @@
-"""Validation of commands about a hold that exists, a pool, or a record."""
+"""Validation of commands about a hold that exists, a pool, or a record.
+
+A field that has its default is passed over here, without a call: most commands say little.
+"""
 
 from __future__ import annotations
 
@@ -44,21 +47,28 @@ MAX_SWEEP: Final = 10_000
 
 def check_confirm(command: ConfirmHold, limits: Limits, faces: bool) -> None:
     check_named(command, limits, faces)
-    amounts(command.quantity, some=not command.others_as_held)
-    for_faces(command.others_as_held, "others_as_held", faces)
-    for_faces(command.late_overage, "late_overage", faces)
+    if command.quantity is not None:
+        amounts(command.quantity, some=not command.others_as_held)
+    if command.others_as_held is not False:
+        for_faces(command.others_as_held, "others_as_held", faces)
+    if command.late_overage is not False:
+        for_faces(command.late_overage, "late_overage", faces)
     if command.entity is not None:
         text(command.entity, "entity", MAX_ENTITY)
-    flag(command.keep_rest, "keep_rest")
-    forced(command.force, command.reason, "confirm")
+    if command.keep_rest is not False:
+        flag(command.keep_rest, "keep_rest")
+    if command.force is not False:
+        forced(command.force, command.reason, "confirm")
     if command.overage not in ("reject", "if_available", "up_to_available"):
         raise invalid("overage", "overage_unknown", "must be reject, if_available or up_to_available")
 
 
 def check_release(command: ReleaseHold, limits: Limits, faces: bool) -> None:
     check_named(command, limits, faces)
-    amounts(command.quantity)
-    forced(command.force, command.reason, "release")
+    if command.quantity is not None:
+        amounts(command.quantity)
+    if command.force is not False:
+        forced(command.force, command.reason, "release")
 
 
 def check_return(command: ReturnUnits, limits: Limits, faces: bool) -> None:
@@ -85,7 +95,8 @@ def check_leave(command: LeaveLine, limits: Limits, faces: bool) -> None:
 
 def check_named(command: HoldCommand, _limits: Limits, faces: bool) -> None:
     hold_id(command.id)
-    for_faces(getattr(command, "trusted", False), "trusted", faces)
+    if (trusted := getattr(command, "trusted", False)) is not False:
+        for_faces(trusted, "trusted", faces)
 
 
 def check_pool(command: PoolCommand, _limits: Limits, faces: bool) -> None:
@@ -111,8 +122,10 @@ def check_sweep(command: Sweep, _limits: Limits, _faces: bool) -> None:
 
 def check_extension(command: ExtendHold, limits: Limits, faces: bool) -> None:
     check_named(command, limits, faces)
-    for_faces(command.forever, "forever", faces)
-    forced(command.force, command.reason, "extension")
+    if command.forever is not False:
+        for_faces(command.forever, "forever", faces)
+    if command.force is not False:
+        forced(command.force, command.reason, "extension")
     given = [name for name in ("by_slots", "ttl_slots", "until") if getattr(command, name) is not None]
     if len(given) + command.forever != 1:
         raise invalid("by", "by_required" if not given else "by_ambiguous", "give exactly one of by, ttl or until")

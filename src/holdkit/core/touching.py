@@ -9,12 +9,13 @@ of its tenant, so that a tenant's groups keep their order.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import inf
 from typing import Final
 
 from .commands import PLACING, ConfirmHold, ExpireHold, ExtendHold, Group, LeaveLine, ReleaseHold, ReturnUnits
 from .model import Key
 from .outcomes import Invalid, Outcome
-from .trees import all_pools
+from .trees import SEPARATOR, all_pools
 from .view import View
 
 TOO_LARGE: Final = "batch_too_large"
@@ -29,6 +30,8 @@ def bound_touched(view: View, group: Group) -> list[Outcome] | None:
     tenant = group.commands[0].tenant if group.commands else ""
     if tenant in view.put_off:
         return []
+    if plain_legs(group) + view.touched <= bound:  # no more than that, and mostly there is room for it
+        return None
     legs = 1 if len(group.commands) == 1 else touched_legs(view, group)  # one command has room if there is any
     if legs > bound and len(group.commands) > 1:
         why = f"the batch touches {legs} legs, at most {bound} are allowed: send fewer commands at once (max_touched_legs)"
@@ -48,6 +51,20 @@ def groups_put_off(view: View, groups: Sequence[Group], outcomes: Sequence[Seque
         for index, (group, answers) in enumerate(zip(groups, outcomes, strict=True))
         if not answers and group.commands and group.commands[0].tenant in view.put_off
     )
+
+
+def plain_legs(group: Group) -> float:
+    """The legs that these commands name, if each places holds on pools that are in no tree; else more than any bound. Recorded answers
+    count too, so it takes no look at what is stored."""
+    legs = 0
+    for command in group.commands:
+        if not isinstance(command, PLACING):
+            return inf
+        for leg in command.legs:
+            if SEPARATOR in leg.pool:
+                return inf
+            legs += 1
+    return legs
 
 
 def touched_legs(view: View, group: Group) -> int:

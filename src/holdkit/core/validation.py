@@ -14,7 +14,6 @@ from .commands import (
     AnyCommand,
     ArchivePool,
     ChangeLimits,
-    Command,
     ConfirmHold,
     Consume,
     CreatePool,
@@ -62,6 +61,7 @@ from .values import (
     hold_id,
     invalid,
     metadata,
+    plain_id,
     pool_id,
     pool_label,
     span,
@@ -78,11 +78,6 @@ def check(command: AnyCommand, limits: Limits, *, faces: bool = False) -> None:
     checker = _CHECKERS.get(type(command))
     if checker is None:
         raise invalid("command", "command_unknown", f"{type(command).__name__} is not a command")
-    _check_context(command)
-    checker(command, limits, faces)
-
-
-def _check_context(command: Command) -> None:
     if command.op is not None:
         text(command.op, "op", MAX_OP)
     if command.tenant != "":
@@ -95,24 +90,27 @@ def _check_context(command: Command) -> None:
         text(command.reason, "reason", MAX_TEXT)
     if (owner := getattr(command, "owner", None)) is not None:
         text(owner, "owner", MAX_TOKEN)
+    checker(command, limits, faces)
 
 
 def _check_place(command: PlaceHold, limits: Limits, faces: bool) -> None:
-    _check_legs(command.legs, limits, faces)
-    _check_birth(command)
-    _check_deadline(command, limits)
+    _check_birth(command, limits, faces)
+    if command.ttl_slots is not None and command.deadline is not None:
+        raise invalid("deadline", "deadline_ambiguous", "give a ttl or a deadline, not both")
+    if command.ttl_slots is not None:
+        if type(command.ttl_slots) is not int or not limits.min_ttl <= command.ttl_slots <= limits.max_ttl:
+            span(command.ttl_slots, "ttl", limits)
+    elif command.deadline is not None:
+        if type(command.deadline) is not int:
+            raise invalid("deadline", "deadline_malformed", "must be a slot or an aware datetime")
+    elif not any(leg.pool.startswith("~") for leg in command.legs):
+        raise invalid("ttl", "ttl_required", "a hold needs a ttl or a deadline")
     if command.wait_slots is not None or command.offer_slots is not None:
         _check_wait(command)
 
 
-def _check_consume(command: Consume, limits: Limits, faces: bool) -> None:
-    _check_legs(command.legs, limits, faces)
-    _check_birth(command)
-
-
 def _check_join(command: JoinLine, limits: Limits, faces: bool) -> None:
-    _check_legs(command.legs, limits, faces)
-    _check_birth(command)
+    _check_birth(command, limits, faces)
     _check_line(command.legs)
     for field, slots in (("ttl", command.ttl_slots), ("offer_ttl", command.offer_slots)):
         if slots is None:
@@ -137,8 +135,10 @@ def _check_wait(command: PlaceHold) -> None:
     _check_line(command.legs)
     if command.ttl_slots is None:
         raise invalid("ttl", "ttl_required", "a hold that may wait needs a ttl, which begins with its grant")
-    for field in ("wait_slots", "offer_slots"):
-        whole(getattr(command, field), field, 1, MAX_SLOT)
+    for field, slots in (("wait", command.wait_slots), ("offer_ttl", command.offer_slots)):
+        if type(slots) is int and slots < 1:
+            raise invalid(field, f"{field}_too_short", "must be more than 0")
+        whole(slots, field, 1, MAX_SLOT)
 
 
 def _check_legs(legs: object, limits: Limits, faces: bool) -> None:
@@ -171,7 +171,27 @@ def _check_legs(legs: object, limits: Limits, faces: bool) -> None:
         raise invalid("legs", "legs_too_many", f"move more than {limits.max_legs} pools, with those above them")
 
 
-def _check_birth(command: PlaceHold | Consume | JoinLine) -> None:
+def _plain(leg: object) -> bool:
+    """Whether a leg is a valid quantity of a valid pool, which is in no tree and not a face's, and nothing else."""
+    return (
+        type(leg) is Leg
+        and type(leg.pool) is str
+        and plain_id(leg.pool)
+        and type(leg.quantity) is int
+        and 0 < leg.quantity <= MAX_QUANTITY
+        and leg.create_with_total is None
+        and leg.label is None
+        and leg.opens is None
+        and leg.closes is None
+        and leg.total is None
+        and leg.in_use is None
+    )
+
+
+def _check_birth(command: PlaceHold | Consume | JoinLine, limits: Limits, faces: bool) -> None:
+    legs: object = command.legs
+    if type(legs) is not tuple or len(legs) != 1 or not _plain(legs[0]):  # what is plain is the usual case, and fast
+        _check_legs(legs, limits, faces)
     if command.account is not None:
         text(command.account, "account", MAX_ENTITY)
     if command.force is not False:
@@ -184,22 +204,9 @@ def _check_birth(command: PlaceHold | Consume | JoinLine) -> None:
         metadata(command.metadata)
 
 
-def _check_deadline(command: PlaceHold, limits: Limits) -> None:
-    if command.ttl_slots is not None and command.deadline is not None:
-        raise invalid("deadline", "deadline_ambiguous", "give a ttl or a deadline, not both")
-    if command.ttl_slots is not None:
-        if type(command.ttl_slots) is not int or not limits.min_ttl <= command.ttl_slots <= limits.max_ttl:
-            span(command.ttl_slots, "ttl", limits)
-    elif command.deadline is not None:
-        if type(command.deadline) is not int:
-            raise invalid("deadline", "deadline_malformed", "must be a slot or an aware datetime")
-    elif not any(leg.pool.startswith("~") for leg in command.legs):
-        raise invalid("ttl", "ttl_required", "a hold needs a ttl or a deadline")
-
-
 _CHECKERS: Final[dict[type[Any], Callable[[Any, Limits, bool], None]]] = {
     PlaceHold: _check_place,
-    Consume: _check_consume,
+    Consume: _check_birth,
     ConfirmHold: check_confirm,
     ReleaseHold: check_release,
     ExtendHold: check_extension,

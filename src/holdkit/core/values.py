@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from enum import Enum
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
@@ -31,7 +32,7 @@ MAX_DEPTH: Final = 32
 
 _unprintable: Final = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _surrogate: Final = re.compile("[\ud800-\udfff]")
-_hold_id: Final = re.compile("[0-9a-f]{32}")
+_HEX: Final = "0123456789abcdef"
 
 
 def invalid(field: str, code: str, message: str) -> InvalidRequest:
@@ -118,6 +119,18 @@ def pool_id(value: object, field: str, *, faces: bool) -> str:
     return name
 
 
+@lru_cache(maxsize=4_096)
+def plain_id(name: str) -> bool:
+    """Whether a text is the valid id of a pool that is in no tree and not a face's. The same pools are named again and again."""
+    return (
+        0 < len(name) <= MAX_ID
+        and name.isprintable()
+        and not name.isspace()
+        and name[0] != "~"
+        and SEPARATOR not in name
+    )
+
+
 def _path(name: str, field: str) -> None:
     """The id of a pool below others."""
     parts = name.split(SEPARATOR)
@@ -147,7 +160,7 @@ def window(opens: object, closes: object, *, faces: bool) -> None:
 
 def hold_id(value: object, field: str = "id") -> str:
     """A hold's id: 32 lower-case hex digits, as `normalise.hold_id` writes them."""
-    if type(value) is not str or not _hold_id.fullmatch(value):
+    if type(value) is not str or len(value) != 32 or value.strip(_HEX):  # quicker than a regular expression
         raise invalid(field, f"{field}_malformed", "must be a 128-bit id: a UUID, or its 32 hex digits")
     return value
 

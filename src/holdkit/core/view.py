@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from .bounds import Limits
 from .entries import Entry
-from .model import WAITING, Key, Pool, Record, RecordKey, Slot, StoredHold
+from .model import WAITING, HeldLeg, Key, Pool, Record, RecordKey, Slot, StoredHold
 from .outcomes import Operation
 from .outstanding import Tally, TallyKey
 
@@ -111,9 +111,9 @@ class Loaded(Struct, frozen=True, gc=False):
 class View:
     """The state on which a batch is decided. Created for one batch, then written back or dropped."""
 
-    __slots__ = ("_candidates", "_fresh", "_lines", "_mark", "_taken", "entries", "get_hold", "grown", "has_lines", "holds",
+    __slots__ = ("_candidates", "_fresh", "_lines", "_mark", "_taken", "atomic", "entries", "get_hold", "grown", "has_lines", "holds",
                  "limits", "loaded", "numbers", "offers", "operations", "pools", "put_off", "put_pool", "put_record", "put_tally",
-                 "raised_floors", "recheck", "records", "tallies", "touched", "unfed", "written")  # fmt: skip
+                 "raised_floors", "recheck", "records", "same_legs", "tallies", "touched", "unfed", "written")  # fmt: skip
 
     def __init__(self, loaded: Loaded) -> None:
         self.loaded = loaded
@@ -138,8 +138,8 @@ class View:
         """The highest fence of the pools that this batch has removed, by tenant. Replaced, never changed: a mark keeps the old one."""
         self.has_lines = loaded.line is not None
         """Whether anybody may wait at a pool of this batch."""
-        self.offers = 0
-        """Offers made so far."""
+        self.offers: dict[str, int] = {}
+        """Offers made so far, by tenant."""
         self.unfed: set[Key] = set()
         """Pools with units left to offer, because this transaction has made as many offers as it may."""
         self.grown = [0, 0, 0]  # pools, live holds, operations added by this batch
@@ -148,12 +148,11 @@ class View:
         self._taken: list[tuple[Key, list[DueLeg]]] = []  # given out since the mark
         self._lines: dict[Key, tuple[list[str], bool]] = {}  # those in front, in order, and whether others wait behind
         self.recheck = False  # the current group was checked under other limits than these
-        self._mark: tuple[int, int, Mapping[str, int], list[int], Limits] | None = None
-
-    @property
-    def atomic(self) -> bool:
+        self.same_legs: tuple[HeldLeg, ...] = ()
+        """The legs of the last hold that the plain way has placed: the next one mostly has the same, and shares them."""
+        self.atomic = False
         """Whether a group is being decided that may yet be rolled back."""
-        return self._mark is not None
+        self._mark: tuple[int, int, Mapping[str, int], list[int], Limits] | None = None
 
     @property
     def next_seq(self) -> int:
@@ -221,6 +220,13 @@ class View:
         if fence > self.raised_floors.get(tenant, 0):
             self.raised_floors = {**self.raised_floors, tenant: fence}
 
+    def may_be_due(self, pool: Key) -> bool:
+        """Whether any leg on a pool may become due within this batch. Gives none out."""
+        waiting = self._candidates.get(pool)
+        if waiting is None:
+            waiting = self._candidates[pool] = self.loaded.due(pool)
+        return bool(waiting) or pool in self._fresh
+
     def take_due(self, pool: Key, now: Slot) -> list[DueLeg]:
         """Candidates for return on a pool at `now`, each given out once, so that a batch never pays twice for a backlog.
 
@@ -241,14 +247,14 @@ class View:
 
     def begin_atomic(self) -> None:
         """Open an undo mark: either `keep` or `roll_back` follows."""
+        self.atomic = True
         self._mark = (len(self.entries), len(self.numbers), self.raised_floors, self.grown[:], self.limits)
         for table in self._tables():
             table.undo = {}
 
     def keep(self) -> None:
         """Close the mark and keep everything."""
-        self._mark = None
-        self._taken = []
+        self.atomic, self._mark, self._taken = False, None, []
         for table in self._tables():
             table.undo = None
 
@@ -261,7 +267,7 @@ class View:
             table.roll_back()
         for pool, due in self._taken:
             self._fresh.setdefault(pool, []).extend(due)
-        self._mark, self._taken = None, []
+        self.atomic, self._mark, self._taken = False, None, []
 
     def _tables(self) -> tuple[Table[Key, Pool], Table[Key, StoredHold], Table[Key, Operation],
                                Table[RecordKey, Record], Table[TallyKey, Tally]]:  # fmt: skip

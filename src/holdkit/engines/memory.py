@@ -16,15 +16,20 @@ from ..core.audit import Numbered
 from ..core.bounds import Limits
 from ..core.codec import encode_entry
 from ..core.entries import Action, Effect, Entry
+from ..core.erasure import Erased, Erasure
 from ..core.fold import fold
+from ..core.keyed import SECRET
 from ..core.model import Key, Pool, Record, RecordKey, Slot, StoredHold
 from ..core.outstanding import Tally, TallyKey
 from ..core.reading import JournalRow, touches
 from ..core.view import View
 from ..errors import CursorLost
 from .clocks import Clock
+from .port import Capabilities
 from .resident.engine import ResidentEngine
+from .resident.erasing import erase_tables, merged_tallies
 from .resident.tables import Tables
+from .whole_journal import Meter, Progress
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -143,6 +148,11 @@ class Journal:
         self._about: dict[Key, list[int]] = {}
         self._gone: deque[tuple[int, Key]] = deque()
 
+    @property
+    def first_seq(self) -> int:
+        """The first number behind the baseline."""
+        return self.baseline.seq + 1
+
     def append(self, entries: Iterable[Entry]) -> None:
         """Add entries; the oldest beyond the bound go into the baseline."""
         for entry in entries:
@@ -169,6 +179,20 @@ class Journal:
     def _drop_gone(self) -> None:
         while self._gone and self._gone[0][0] <= self.baseline.seq:
             self.baseline.holds.put(self._gone.popleft()[1], None)
+
+    def rewrite(self, erasure: Erasure) -> None:
+        """Every entry and the baseline, without what is erased."""
+        erasure.begin_again()
+        base = self.baseline
+        base.tallies = erased_rows(base.tallies.rows, erasure)
+        base.put_tally = base.tallies.put
+        for key, tally in base.tallies.rows.items():
+            erasure.begin_with(key[1], tally)
+        self._entries = {seq: erasure.entry(entry) for seq, entry in self._entries.items()}
+        for pool_key, pool in base.pools.rows.items():
+            base.pools.rows[pool_key] = erasure.pool(pool)
+        for hold_key, hold in base.holds.rows.items():
+            base.holds.rows[hold_key] = erasure.hold(hold)
 
     def after(self, seq: int, tenant: str | None) -> Iterator[JournalRow]:
         """Entries after a number, of one tenant or of all."""
@@ -209,6 +233,13 @@ class Journal:
         yield from self._entries.items()
 
 
+def erased_rows(tallies: dict[TallyKey, Tally], erasure: Erasure) -> Rows[TallyKey, Tally]:
+    """The tallies without what is erased."""
+    after: Rows[TallyKey, Tally] = Rows()
+    after.rows = merged_tallies(tallies, erasure)
+    return after
+
+
 def _rows(entries: Iterable[Numbered]) -> Iterator[JournalRow]:
     return (JournalRow(seq, encode_entry(entry)) for seq, entry in entries)
 
@@ -222,6 +253,7 @@ class MemoryEngine(ResidentEngine):
         super().__init__(clock=clock, limits=limits)
         self._journal: Journal = Journal(max(1, journal))
         self._word = os.urandom(8).hex()
+        self.secret = os.urandom(SECRET)
 
     @property
     def _generation(self) -> str:
@@ -233,6 +265,27 @@ class MemoryEngine(ResidentEngine):
 
     def _persist(self, view: View) -> None:
         self._journal.append(view.entries)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What this engine can do beyond the port."""
+        return Capabilities(lend=self, erasure=self, rollups=self._rollups)
+
+    def erase(self, erasure: Erasure, *, dry_run: bool, progress: Progress | None = None) -> Erased:
+        """Replace everything at once: nobody reads or writes meanwhile."""
+        with self._exclusive(), self._lock:
+            self._check_open()
+            journal = self._journal
+            meter = Meter(progress, journal.last_seq)
+            tables, erased = erase_tables(self._tables, erasure, meter.over(journal.whole()), dry_run=dry_run)
+            if not dry_run:
+                journal.rewrite(erasure)
+                self._tables = tables
+            meter.finish()
+            return erased
+
+    def finish_erasure(self, erasure: Erasure) -> None:
+        """Nothing to do: memory has no files."""
 
     def close(self) -> None:
         """Forget everything."""

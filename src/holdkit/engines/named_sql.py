@@ -1,36 +1,48 @@
 """Named SQL: an engine's `.sql` files as named blocks, and its migrations.
 
-A block is ``-- name: <name>``, a line that says why it exists, and one statement. Nothing here runs SQL.
+A block is ``-- name: <name>``, a line that says why it exists, and one statement. What several statements have in common is a
+*part*: ``-- part: <name>``, such a line, and text that stands wherever a statement, or another part, says ``{name}``. Nothing here
+runs SQL.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from importlib.resources import files
 
-_MARK = "-- name: "
+_MARK = re.compile(r"^-- (name|part): (\w+)\n", re.MULTILINE)
+_PART = re.compile(r"\{(\w+)\}")
 _COMMENT = re.compile(r"--[^\n]*")
+_STATEMENT = re.compile(r"(?:[^;$]|\$\$.*?\$\$|\$)+", re.DOTALL)
 
 
 def load_blocks(package: str, folder: str = "sql") -> dict[str, str]:
     """Every named statement of the files in the package's folder."""
-    blocks: dict[str, str] = {}
+    found: dict[str, dict[str, str]] = {"name": {}, "part": {}}
     for file in sorted(files(package).joinpath(folder).iterdir(), key=lambda path: path.name):
         if file.name.endswith(".sql"):
-            for name, text in parse(file.read_text("utf-8")):
-                if name in blocks:
-                    raise ValueError(f"two statements are named {name}")
-                blocks[name] = text
-    return blocks
+            for kind, name, text in parse(file.read_text("utf-8")):
+                if name in found[kind]:
+                    raise ValueError(f"two blocks are named {name}")
+                found[kind][name] = text
+    return {name: completed(text, found["part"]) for name, text in found["name"].items()}
 
 
-def parse(text: str) -> Iterator[tuple[str, str]]:
-    """The blocks of one file, comments left out."""
-    for block in text.split(_MARK)[1:]:
-        name, _, body = block.partition("\n")
-        lines = [line for line in body.splitlines() if line and not line.startswith("--")]
-        yield name.strip(), "\n".join(lines)
+def parse(text: str) -> Iterator[tuple[str, str, str]]:
+    """The blocks of one file: whether each is a statement (name) or a part, its name, and its text, comments left out."""
+    _, *blocks = _MARK.split(text)
+    for kind, name, body in zip(*[iter(blocks)] * 3, strict=True):
+        yield kind, name, "\n".join([line for line in body.splitlines() if line and not line.startswith("--")])
+
+
+def completed(text: str, parts: Mapping[str, str]) -> str:
+    """The text with its parts put in."""
+    while (named := _PART.search(text)) is not None:
+        if named[1] not in parts:
+            raise ValueError(f"no part is named {named[1]}")
+        text = text.replace(named[0], parts[named[1]])
+    return text
 
 
 def load_migrations(package: str) -> list[tuple[int, str, str]]:
@@ -43,5 +55,6 @@ def load_migrations(package: str) -> list[tuple[int, str, str]]:
 
 
 def statements_of(text: str) -> list[str]:
-    """The statements of a migration, one by one, comments left out. (None of ours has a semicolon or `--` in a string.)"""
-    return [stripped for each in _COMMENT.sub("", text).split(";") if (stripped := each.strip())]
+    """The statements of a migration, one by one, comments left out; what stands between `$$` is part of one. (None of ours has a semicolon
+    or `--` in a string.)"""
+    return [stripped for each in _STATEMENT.findall(_COMMENT.sub("", text)) if (stripped := each.strip())]

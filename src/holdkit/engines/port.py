@@ -15,16 +15,20 @@ from msgspec import Struct
 from ..core.audit_rows import Difference
 from ..core.bounds import Limits
 from ..core.commands import Command, Group
+from ..core.erasure import Erased, Erasure
 from ..core.import_ import Carried
-from ..core.model import Key
+from ..core.model import Key, StoredHold
 from ..core.outcomes import Done, Outcome, Position, Receipt, Reply, Survives
 from ..core.reading import Query
 from ..core.repair import Repaired
 from ..errors import EngineError, HoldkitError
+from .archiving import Archiving
 from .clocks import Clock
 from .durability import Durability
+from .lock_times import LockTimer
+from .rollups import RollupStore
 from .settings import StoredLimits
-from .whole_journal import Progress
+from .whole_journal import Progress, SealStore
 
 T = TypeVar("T")
 
@@ -49,26 +53,28 @@ class Applied(Struct, frozen=True, gc=False):
     """Groups, by index, of which nothing was done because a lock was missing, each with a text that names what it waits
     for: those of the same text can wait together. Their outcomes are an empty list."""
     failed: Mapping[int, HoldkitError] = {}
-    """Groups, by index, that were in a transaction of their own, which failed: with an error as `apply` would raise it. The
-    others are done. Their outcomes are an empty list."""
+    """Groups, by index, that were in a transaction of their own, which failed, each with its error. The others are done."""
     put_off: frozenset[int] = frozenset()
-    """Groups, by index, of which nothing was done because the transaction touches as many legs as it may: they are to be the first
-    of the next one. Never the first group. Their outcomes are an empty list."""
+    """Groups, by index, left for the next transaction because this one touches as many legs as it may; never the first group."""
     unfed: Sequence[Key] = ()
-    """Pools with units left to offer to those who wait there: the caller is to send a `FeedLine` for each at once."""
+    """Pools with units left to offer: send a `FeedLine` for each, at once or when the caller's own transaction has ended."""
+    served: Sequence[StoredHold] = ()
+    """Holds that waited in line, and wait no longer: whoever is blocked for them is to be woken."""
     still_open: Callable[[], bool] | None = None
     """In a caller's transaction, where a plain call of the same caller would wait for it for ever: whether it is open."""
     positions: Sequence[Sequence[Position | None]] = ()
-    """Beside each outcome: where in the journal it stands, None if it wrote nothing. Empty: no position is known, because the
-    numbers are given when the caller's transaction is committed."""
+    """Beside each outcome: its place in the journal, None if it wrote nothing. Empty: numbers are given with the caller's commit."""
 
     def replies(self, survives: Survives | None) -> list[list[Reply]]:
         """The outcomes as callers get them: done ones as a `Receipt`."""
         if not self.positions:
             return [[reply(outcome, None, survives) for outcome in group] for group in self.outcomes]
+        positions = self.positions
         return [
-            [reply(outcome, position, survives) for outcome, position in zip(group, positions, strict=True)]
-            for group, positions in zip(self.outcomes, self.positions, strict=True)
+            [reply(group[0], positions[index][0], survives)]  # the usual case: a loop would take as long again
+            if len(group) == 1
+            else [reply(outcome, position, survives) for outcome, position in zip(group, positions[index], strict=True)]
+            for index, group in enumerate(self.outcomes)
         ]
 
 
@@ -82,8 +88,13 @@ def reply(outcome: Outcome, position: Position | None, survives: Survives | None
 
 def positions_of(outcomes: Sequence[Sequence[Outcome]], numbers: Sequence[int]) -> list[list[Position | None]]:
     """Of a journal with one lane: the number of each outcome's entry, in order (0: none), as positions beside the outcomes."""
-    each = iter(numbers)
-    return [[Position(0, number) if (number := next(each)) else None for _ in group] for group in outcomes]
+    each = [Position(0, number) if number else None for number in numbers]
+    found: list[list[Position | None]] = []
+    at = 0
+    for group in outcomes:
+        found.append(each[at : at + len(group)])
+        at += len(group)
+    return found
 
 
 class Engine(Protocol):
@@ -177,6 +188,23 @@ class Repairable(Protocol):
         ...
 
 
+class Erasing(Protocol):
+    """Somebody's data can be erased: rows and journal are rewritten in place."""
+
+    secret: bytes
+    """Of this database, and outside of its journal: for keyed names (`holdkit.core.keyed`)."""
+
+    def erase(self, erasure: Erasure, *, dry_run: bool, progress: Progress | None = None) -> Erased:
+        """Replace what the erasure says, in rows, journal and recorded answers, so that `verify` finds nothing at any moment.
+        Killed anywhere, the same call does the rest. With
+        `dry_run` only count. An interrupted run goes on with the stub that it began with (`Erasure.stub` is set to it)."""
+        ...
+
+    def finish_erasure(self, erasure: Erasure) -> None:
+        """The erasure is journaled: forget that it was begun, and remove what was replaced from the files."""
+        ...
+
+
 class Importing(Protocol):
     """The engine can take another one's journal as its own, while it is empty."""
 
@@ -260,9 +288,46 @@ class AsyncApply(Protocol):
         ...
 
 
+class Channels(Protocol):
+    """Processes that share the store can wake one another, each by the name of a channel. Wake-ups carry nothing, and may be lost."""
+
+    def listen_on(self, channel: str, wake: Callable[[], None]) -> None:
+        """Call `wake`, from any thread, after each notification on this channel, until the engine is closed; and once when the engine
+        begins to listen, for what came before that. Does not block; does nothing for a channel that is listened on already."""
+        ...
+
+    def notify(self, channels: Iterable[str]) -> None:
+        """Wake those who listen on these channels, in any process. Never raises, and does not wait for them."""
+        ...
+
+
+class GuardStats(Struct, frozen=True):
+    """What guarded batches have done: batches whose commands the store itself decides, by a guard, in one round trip. A call in a caller's
+    transaction is a batch of one."""
+
+    batches: int = 0
+    commands: int = 0
+    """Those that were sent in guarded batches."""
+    passed: int = 0
+    """Those that passed the guard. The others took the ordinary way in the same call."""
+    returned: int = 0
+    """Due legs that guarded batches have returned."""
+    misses: Mapping[str, int] = {}
+    """Those that did not pass, by cause."""
+
+
+class Guarding(Protocol):
+    """The store decides the commonest commands itself, by a guard (`holdkit.core.guards`)."""
+
+    @property
+    def guard_stats(self) -> GuardStats:
+        """What guarded batches have done."""
+        ...
+
+
 class Capabilities(Struct, frozen=True):
-    """What an engine can do beyond `Engine`: for each capability the object that has its methods, which is the engine itself as a
-    rule, or None. Declared rather than discovered, so that a type checker compares the declaration with the methods."""
+    """What an engine can do beyond `Engine`: for each capability the object that has its methods, or None. Declared rather than
+    discovered, so that a type checker compares the declaration with the methods."""
 
     repair: Repairable | None = None
     import_: Importing | None = None
@@ -270,3 +335,10 @@ class Capabilities(Struct, frozen=True):
     marks: Marking | None = None
     growing_batches: GrowingBatches | None = None
     async_apply: AsyncApply | None = None
+    channels: Channels | None = None
+    lock_times: LockTimer | None = None
+    guards: Guarding | None = None
+    seals: SealStore | None = None
+    erasure: Erasing | None = None
+    rollups: RollupStore | None = None
+    archive: Archiving | None = None

@@ -1,16 +1,18 @@
-"""Shared by the jobs that read most of a journal: progress, tables that may not fit into memory, and the history of one pool."""
+"""Shared by the jobs that read most of a journal: progress, tables that may not fit into memory, the history of one pool,
+and where seals are kept."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final, Generic, TypeAlias, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeAlias, TypeVar
 
 import msgspec
 
 from ..core.pages import Page, page_of
 from ..core.reading import JournalRow, ReadPoolHistory, entry_of, row_bytes, touches
+from ..core.seals import Seal
 from ..errors import EngineError
 
 T = TypeVar("T")
@@ -193,10 +195,13 @@ def written(pool: str) -> str:
     return msgspec.json.encode(pool).decode()
 
 
-def find_touching(query: ReadPoolHistory, after: int, last: int, look: Look) -> Page[JournalRow]:
-    """The first entries of a lane behind `after` that touched the pool."""
+def find_touching(
+    query: ReadPoolHistory, after: int, last: int, look: Look, first: Sequence[JournalRow] = ()
+) -> Page[JournalRow]:
+    """The first entries of a lane behind `after` that touched the pool; before them what stands for those that are archived."""
 
     def touching(after: int) -> Iterator[JournalRow]:
+        yield from first
         while after < last:
             upto = min(after + SPAN, last)
             rows = look(after, upto)
@@ -204,3 +209,23 @@ def find_touching(query: ReadPoolHistory, after: int, last: int, look: Look) -> 
             after = rows[-1].seq if rows.more else upto
 
     return page_of(touching(after), row_bytes, query.limit, query.max_bytes)
+
+
+class SealStore(Protocol):
+    """The engine can keep the seals of its journal (`holdkit.core.seals`). It stores them, and does not know what they say."""
+
+    def last_seals(self) -> dict[int, Seal]:
+        """The last seal of each lane that has any."""
+        ...
+
+    def read_seals(self, lane: int, after: int, limit: int) -> list[Seal]:
+        """A lane's seals whose first entry has a number above `after`, in order."""
+        ...
+
+    def read_run(self, lane: int, after: int, limit: int) -> list[JournalRow]:
+        """A lane's entries after a number, in order, with the numbers and texts that are stored."""
+        ...
+
+    def add_seal(self, seal: Seal) -> bool:
+        """Store a seal, durably, unless there is one that begins with the same entry; whether it is this one that is stored."""
+        ...

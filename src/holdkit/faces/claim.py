@@ -6,11 +6,11 @@ from datetime import datetime
 from typing import Any, NoReturn
 
 from ..core.codec import ticket
+from ..core.keyed import CLAIMS
 from ..core.model import Pool, Slot, State, StoredHold
 from ..core.outcomes import Survives
 from ..engines.clocks import Reading
 from ..kernel.normalise import datetime_of, text_of
-from .keys import CLAIMS
 
 
 class Claim:

@@ -12,16 +12,15 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
+from ..core.keyed import CLAIM, CLAIMS, claim_id
 from ..core.model import Leg, Pool
 from ..core.validation import invalid, text
 from ..core.values import MAX_OP
 from ..kernel.normalise import FaceLeg, Legs
 
-CLAIMS: Final = "~claim/"
 ITEMS: Final = "~item/"
 WINDOWED: Final = ("~rates/", "~budgets/", "~calendar/")
 """How the ids of pools by window begin."""
-PREFIX: Final = "res_"
 MAX_TYPE: Final = 64
 MAX_VALUE: Final = 1_024
 MAX_ITEM: Final = 500
@@ -45,15 +44,10 @@ def split_key(key: object) -> tuple[str, str]:
     return kind, value
 
 
-def claim_id(key: str) -> str:
-    """128 bits of the key's hash: always the same for the same key."""
-    return PREFIX + hashlib.blake2b(key.encode(), digest_size=16, person=b"holdkit.claim").hexdigest()
-
-
 def claim_pool(id: object) -> str:
     """The pool behind a claim's id."""
     found = text(id, "id", MAX_ITEM)
-    if len(found) != 36 or not found.startswith(PREFIX) or set(found[4:]) - set("0123456789abcdef"):
+    if len(found) != 36 or not found.startswith(CLAIM) or set(found[4:]) - set("0123456789abcdef"):
         raise invalid("id", "id_malformed", "must be a claim's id: res_ and 32 hex digits")
     return CLAIMS + found
 
@@ -126,3 +120,12 @@ def op_of_attempt(op: str | None, attempt: int) -> str | None:
         return op
     text(op, "op", MAX_OP)
     return f"~best/{attempt}/{hashlib.blake2b(op.encode(), digest_size=16).hexdigest()}"
+
+
+def standing_for(items: Iterable[Leg]) -> str:
+    """A hold id that stands for these items where an operation names them instead of a hold."""
+    digest = hashlib.blake2b(digest_size=16, person=b"holdkit.items")
+    for leg in items:
+        name = leg.pool.encode()
+        digest.update(len(name).to_bytes(4) + name)
+    return digest.hexdigest()

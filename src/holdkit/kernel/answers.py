@@ -138,8 +138,8 @@ def _message(refusal: Refusal) -> str:
         if short.label is not None:
             return f"{short.label!r} is not confirmed, so there is nothing to return"
         return (
-            f"{_called(short.pool)} has {short.total} units consumed, and {short.available} of them belong to no hold that is "
-            f"still kept: return the rest of the {short.requested} by their holds"
+            f"{_called(short.pool)} has {short.total} units consumed, and {short.available} of them come back like this, not "
+            f"{short.requested}: units of a hold that is still kept come back by the hold, those of an account with account="
         )
     if refusal.reason == "account_limit":
         short = refusal.shortfalls[0]
@@ -156,7 +156,11 @@ def _message(refusal: Refusal) -> str:
         ) + (f"; and {len(refusal.shortfalls) - 5} more" if len(refusal.shortfalls) > 5 else "")
     found = refusal.found or 0
     subject = str(refusal.subject)
-    said = _UNSEEN if refusal.reason == "pool_not_found" and subject[:1] == "~" else _SAID[refusal.reason]
+    said = _SAID[refusal.reason]
+    if refusal.reason == "pool_not_found" and subject[:1] == "~":
+        said = _UNSEEN
+    elif refusal.reason == "line_ahead" and not found:
+        said = _TOO_LATE
     return said.format(
         subject=repr(subject), pool=_called(subject), found=found, at=_when(found), seconds=f"{found / SECOND:g} s"
     )
@@ -174,6 +178,8 @@ def _when(slot: Slot) -> str:
 
 
 _UNSEEN: Final = "nothing was taken from {pool} yet, or nothing of it remains"
+_TOO_LATE: Final = "the place in the line of {pool} ended before its units were taken, and they are free now: try again"
+"""Nobody is in the way of a blocked call any more, whose place or offer has ended meanwhile."""
 _WALL: Final = 1_000_000_000 * SECOND  # the year 2001: simulated clocks begin at 0
 _SAID: Final = {
     "operation_conflict": "operation id {subject} was already used with another payload: use a new id for a new request",
@@ -184,7 +190,7 @@ _SAID: Final = {
     "pool_not_found": "there is no {pool}: create it with create_pool",
     "window_closed": "the window of {pool} is not open at {at}, when the request was decided: request another window",
     "pool_archived": "{pool} is archived and grants nothing: use another pool, or reopen this one with unarchive_pool",
-    "account_required": "{pool} has a limit per account: say for whom, with account=",
+    "account_required": "{pool} has a limit per account, and this hold is for none: place it with account=",
     "pool_in_use": "{pool} has {found} units held or consumed, or somebody waits in its line, or there are pools below it: end "
     "them first, or use archive_pool",
     "line_full": "{found} wait in the line of {pool} already: try later, or raise max_line",

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
-import os
 import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -24,14 +23,14 @@ from ..core.outcomes import Reply
 from ..core.reading import Query
 from ..core.validation import invalid
 from ..engines.deadlines import too_late, until
-from ..engines.port import AsyncApply, Engine, NeedsThread
+from ..engines.port import Applied, AsyncApply, Channels, Engine, NeedsThread
 from ..errors import EngineError, HoldkitError
 from .batch_worker import BatchWorker, DeadlineTimer, TaskCall, give_up, latest
 from .batches import Feed
 from .context import inside_any, refuse_inside
 from .fair_queue import MAX_COMMANDS
 from .group_commit import MainQueue
-from .lock_queues import AsyncLockQueues, queue_for
+from .lock_queues import AsyncLockQueues
 from .queued_calls import Undo, late_in_batch, unsettled
 from .workers import GRACE, AsyncSignal, AsyncWorker
 
@@ -83,6 +82,10 @@ class LoopBatches(BatchWorker):
         try:
             with until(latest(batch)):
                 applied = await engine.apply_async(self._runner.begin(batch), self._give_answers)
+            if applied.failed:  # what these come to is asked on the thread, because that may block
+                self._give_answers()
+                self._batches.put(lambda: self._run(batch, applied=applied))
+                return
             wrote = self._runner.accept(batch, applied)
         except NeedsThread:
             pass
@@ -147,7 +150,7 @@ class AsyncGroupCommit(LoopBatches, MainQueue):
 
     def check(self) -> None:
         """Refuse after close, in a forked child, and in another event loop."""
-        super().check()
+        MainQueue.check(self)
         if asyncio.get_running_loop() is not self._loop:
             raise EngineError("this kernel belongs to another event loop: connect_async in each")
 
@@ -161,12 +164,13 @@ class AsyncGroupCommit(LoopBatches, MainQueue):
             refuse_inside(self.engine)
         if self._had_transactions:
             self._check_no_open_transaction()
-        call = TaskCall(group, minted, self._loop.create_future(), shielded=shielded, until=self.deadline())
-        lock = queue_for(self._lock_queues.open, group) if self._lock_queues.open else None
+        call = TaskCall(group, minted, self._loop.create_future(), shielded, self.deadline())
+        queues, busy = self._lock_queues, self._lock_queues.busy
+        lock = busy.queue_for(queues.open, group) if queues.open else busy.wait_at_once(group) if busy else None
         if lock is None:
             self.add(call)
         else:
-            self._lock_queues.enter(call, lock)
+            queues.enter(call, lock)
         self._deadlines.add(call)
         try:
             await call.answered
@@ -180,6 +184,8 @@ class AsyncGroupCommit(LoopBatches, MainQueue):
             self._deadlines.discard(call)
         if call.outcomes is None and (call.error is None or call.skipped):
             raise self._late(call)
+        if busy and not call.rounds:
+            busy.found_free(group)
         return call.outcomes if call.outcomes is not None else call.result()
 
     def _late(self, call: TaskCall) -> HoldkitError:
@@ -193,6 +199,7 @@ class AsyncGroupCommit(LoopBatches, MainQueue):
         return too_late() if call.queue.withdraw(call) and not call.sent else late_in_batch()
 
     def _pass_on(self, call: TaskCall, lock: str) -> None:
+        self._lock_queues.busy.found_taken(lock, call.group)
         self._lock_queues.enter(call, lock)
 
     async def apply_in(self, tx: Any, group: Group | None, lock: Sequence[Key] = ()) -> list[Reply]:
@@ -203,6 +210,8 @@ class AsyncGroupCommit(LoopBatches, MainQueue):
         if task is not None and applied.still_open is not None:
             self._open_transactions[task] = applied.still_open
             self._had_transactions = True
+        if applied.unfed:
+            self._feed(applied)
         self.committed.notify()
         replies = applied.replies(None)
         return replies[0] if replies else []
@@ -227,10 +236,11 @@ class AsyncGroupCommit(LoopBatches, MainQueue):
                 "tx", "tx_open_here", "this task has a transaction open with tx=: pass it here too, or commit first"
             )
 
-    def _feed_soon(self, pools: Sequence[Key]) -> None:
+    def _feed_soon(self, applied: Applied) -> None:
         """On any thread: `feed` is called on the loop's."""
-        with suppress(RuntimeError):  # the loop was closed
-            self._loop.call_soon_threadsafe(self._feed, pools)
+        if applied.unfed or applied.served:
+            with suppress(RuntimeError):  # the loop was closed
+                self._loop.call_soon_threadsafe(self._feed, applied)
 
     def listen(self) -> None:
         """From now on be woken by the commits of other processes too, where the engine can tell."""
@@ -240,6 +250,15 @@ class AsyncGroupCommit(LoopBatches, MainQueue):
                 self._loop.call_soon_threadsafe(self.committed.notify)
 
         self.engine.listen(wake)
+
+    def listen_on(self, channels: Channels, channel: str, wake: Callable[[], None]) -> None:
+        """From now on call `wake` on the loop's thread when a process notifies this channel."""
+
+        def wake_soon() -> None:
+            with suppress(RuntimeError):  # the loop was closed
+                self._loop.call_soon_threadsafe(wake)
+
+        channels.listen_on(channel, wake_soon)
 
     async def read(self, query: Query[T], tx: Any = None, *, durable: bool = False) -> T:
         """Ask the engine, on a thread; or ask inside the caller's own transaction, which belongs to this loop."""
@@ -258,7 +277,7 @@ class AsyncGroupCommit(LoopBatches, MainQueue):
     async def aclose(self) -> None:
         """Refuse further calls, finish those that are queued, end the workers, close the engine. If cancelled, call it again."""
         self._closed = True
-        if os.getpid() != self._pid or not self.end_thread.alive:
+        if self.in_child or not self.end_thread.alive:
             return
         self.committed.close()
         if not self._loop.is_closed():

@@ -37,7 +37,7 @@ from typing import Any, Final, Protocol
 
 from ..core.commands import Group
 from ..engines.deadlines import until
-from ..engines.port import Engine
+from ..engines.port import Applied, Engine
 from ..errors import OutcomeUnknown
 from .batches import BatchRunner, Feed
 from .fair_queue import BoundedQueue
@@ -72,9 +72,9 @@ class TaskCall(QueuedCall):
     """Done when there is an answer, or when its deadline has passed."""
 
     def __init__(
-        self, group: Group, minted: bool, answered: asyncio.Future[None], *, shielded: bool, until: float = inf
+        self, group: Group, minted: bool, answered: asyncio.Future[None], shielded: bool, until: float = inf
     ) -> None:
-        super().__init__(group, minted, until)
+        QueuedCall.__init__(self, group, minted, until)
         self.answered, self.shielded = answered, shielded
         """Shielded: it is done even if nobody waits for it any more."""
         self.undo: Undo | None = None
@@ -145,12 +145,12 @@ class BatchWorker(BoundedQueue):
     def _emptied(self) -> None:
         """Called when the queue is empty and no batch runs."""
 
-    def _run(self, batch: list[TaskCall], failed: Exception | None = None) -> None:
-        """On the worker thread."""
+    def _run(self, batch: list[TaskCall], failed: Exception | None = None, applied: Applied | None = None) -> None:
+        """On the worker thread. A batch that was `applied` or has `failed` on the loop is settled here."""
         wrote = True
         try:
             with until(latest(batch)):
-                wrote = self._runner.run(batch, failed)
+                wrote = self._runner.run(batch, failed) if applied is None else self._runner.accept(batch, applied)
         except BaseException as error:  # noqa: BLE001 - a bug: nobody interrupts this thread from outside
             give_up(batch, error)
         finally:
@@ -175,11 +175,12 @@ class BatchWorker(BoundedQueue):
     def _answer(self, batch: Sequence[TaskCall], wrote: bool) -> None:
         """Wake the tasks whose calls are settled; pass on those that were skipped."""
         for call in batch:
+            answered = call.answered
             try:
-                if isinstance(call.error, SkippedLocked):
+                if call.error is not None and isinstance(call.error, SkippedLocked):
                     self._pass_on(call, call.error.lock)
-                elif not call.answered.done():
-                    call.answered.set_result(None)
+                elif not answered.done():
+                    answered.set_result(None)
                 elif call.undo is not None:
                     self.take_back(call)
             except Exception as error:  # noqa: BLE001 - whatever it is, the other tasks must be woken

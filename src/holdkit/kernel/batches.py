@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeAlias
 
 from ..core.commands import Group
-from ..core.model import Key
 from ..core.reading import FindEnds
 from ..engines.port import Applied, BatchRejected, Engine
 from ..errors import EngineError, HoldkitError, OutcomeUnknown, Overloaded
@@ -21,8 +20,9 @@ from .unknown_outcomes import ask_again
 
 TakeLate: TypeAlias = Callable[[Callable[[Group], bool]], Sequence[QueuedCall]]
 """Given a test, moves the queued calls that pass it into the batch, and returns them."""
-Feed: TypeAlias = Callable[[Sequence[Key]], None]
-"""Has the lines of these pools fed at once, in transactions of their own. Any thread may call it."""
+Feed: TypeAlias = Callable[[Applied], None]
+"""Looks after the lines that a batch has moved: feeds those that have units left to offer, and wakes whoever waits no longer. Any
+thread may call it; it never raises."""
 SIZES: Final = 11
 """Classes of batches by size, each twice as wide as the one before: 1, 2–3, 4–7, … 1,024 and more."""
 
@@ -98,7 +98,8 @@ class BatchRunner:
                 size += call.size
             self.batches += 1
             self.commands += size
-            self.largest = max(self.largest, size)
+            if size > self.largest:
+                self.largest = size
             self.sizes[min(size.bit_length(), SIZES) - 1] += 1
         return [call.group for call in batch]
 
@@ -118,25 +119,20 @@ class BatchRunner:
             for index, lock in applied.skipped_locked.items():
                 batch[index].error = SkippedLocked(lock)
         replies = applied.replies(self.engine.durability.level)
-        for index, (call, outcomes) in enumerate(zip(batch, replies, strict=True)):
-            if (outcomes or call.error is None) and index not in applied.failed and index not in applied.put_off:
-                call.outcomes = outcomes
+        unanswered = {*applied.skipped_locked, *applied.failed, *applied.put_off}
+        for index, outcomes in enumerate(replies):
+            if index not in unanswered:
+                batch[index].outcomes = outcomes
         for index in applied.put_off:
             batch[index].sent = False  # it has no answer: whoever runs the batch queues it again
-        if applied.unfed:
-            self._feed_rest(applied)
+        if applied.unfed or applied.served:
+            self._feed(applied)
         self._end = applied.last_seq
         if self._end is None:
             self._sole_writer = False
         if applied.failed:
             return self._settle_failed(batch, applied.failed) or applied.wrote
         return applied.wrote
-
-    def _feed_rest(self, applied: Applied) -> None:
-        """Lines that the transaction could not feed to the end are fed by others. One that wrote nothing has made no offer, and the
-        next would make none either."""
-        if applied.unfed and applied.wrote:
-            self._feed(applied.unfed)
 
     def _settle_failed(self, batch: Sequence[QueuedCall], failed: Mapping[int, HoldkitError]) -> bool:
         """Settle the calls whose own transaction failed, as if each transaction had been a batch; says whether any of them may
@@ -207,7 +203,7 @@ class BatchRunner:
                         call.group,
                         minted=call.minted,
                         wait_for_locks=self._wait_for_locks,
-                        applied=self._feed_rest,
+                        applied=self._feed,
                     )
             except Exception:  # noqa: BLE001 - whatever it is, it does not settle the first attempt
                 answering = False

@@ -175,20 +175,34 @@ KNOWN: Final = "op, actor, correlation_id, reason, tx"
 _KNOWN: Final = frozenset(KNOWN.split(", "))
 
 
-def call_fields(call: Call, tenant: str) -> dict[str, Any]:
-    """The fields that every command has: tenant, operation id, actor, correlation id, reason; what the call leaves out comes
-    from the context."""
+def context_of(call: Call) -> Context:
+    """What the call says itself about who calls and why; what it leaves out is inherited."""
+    inherited = _current.get()
+    if not call:
+        return inherited
     if not _KNOWN.issuperset(call):
         unknown = min(set(call) - _KNOWN)
         raise invalid(unknown, "argument_unknown", f"is not an argument of this call; any call takes {KNOWN}")
-    inherited = _current.get()
     actor, correlation_id, reason = call.get("actor"), call.get("correlation_id"), call.get("reason")
+    if actor is None and correlation_id is None and reason is None:
+        return inherited
+    return Context(
+        inherited.actor if actor is None else actor_text(actor),
+        inherited.correlation_id if correlation_id is None else correlation_text(correlation_id),
+        inherited.reason if reason is None else reason,
+    )
+
+
+def call_fields(call: Call, tenant: str) -> dict[str, Any]:
+    """The fields that every command has: tenant, operation id, actor, correlation id, reason. (The commonest verbs pass them one by
+    one: a struct takes three times as long to make from a dict.)"""
+    said = context_of(call)
     return {
         "tenant": tenant,
         "op": call.get("op"),
-        "actor": inherited.actor if actor is None else actor_text(actor),
-        "correlation_id": inherited.correlation_id if correlation_id is None else correlation_text(correlation_id),
-        "reason": inherited.reason if reason is None else reason,
+        "actor": said.actor,
+        "correlation_id": said.correlation_id,
+        "reason": said.reason,
     }
 
 

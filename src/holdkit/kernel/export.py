@@ -17,8 +17,11 @@ from typing import Final
 import msgspec
 from msgspec import Struct
 
-from ..core.codec import digest
+from ..core.archived import FindArchived, ReadBaseline
+from ..core.baseline import ArchivedLane, RowKey, entry_of_row
+from ..core.codec import digest, encode_entry
 from ..core.reading import FindEnds, JournalRow, ReadGeneration, ReadJournal, entry_of
+from ..engines.archiving import ArchivedEntries
 from ..engines.port import Engine
 from ..engines.settings import stored_form
 from ..errors import CursorLost
@@ -66,15 +69,24 @@ class Seal(Struct, frozen=True, forbid_unknown_fields=True):
     hash: str
 
 
-def export(engine: Engine, progress: Progress | None = None, *, tenant: str | None = None) -> Iterator[bytes]:
+def export(
+    engine: Engine,
+    progress: Progress | None = None,
+    *,
+    tenant: str | None = None,
+    archive: ArchivedEntries | None = None,
+) -> Iterator[bytes]:
     """Every line, each with its line feed: of all tenants, or of one. The end is fixed when the export begins. The journal is read
-    in pages; for one tenant it is read twice, because the header has the number of its entries."""
+    in pages; for one tenant it is read twice, because the header has the number of its entries.
+
+    If entries were archived, the export begins with the baseline that stands for them or, with `archive`, with those entries."""
     ends = {row.lane: row.seq for row in engine.read(FindEnds())}
-    total = sum(ends.values()) if tenant is None else sum(1 for _ in _rows(engine, ends, tenant))
+    several = tenant is not None or (archive is None and engine.read(FindArchived()))
+    total = sum(1 for _ in _rows(engine, ends, tenant, archive)) if several else sum(ends.values())
     hasher = hashlib.blake2b(digest_size=16)
     generation = engine.read(ReadGeneration())
     header = Header("export", FORMAT, engine.lanes, total, generation, stored_form(engine.limits), tenant)
-    for done, line in enumerate(_exported(engine, ends, header)):
+    for done, line in enumerate(_exported(engine, ends, header, archive)):
         hasher.update(line)
         yield line
         if progress is not None:
@@ -82,28 +94,47 @@ def export(engine: Engine, progress: Progress | None = None, *, tenant: str | No
     yield _encode(Seal(total, hasher.hexdigest()))
 
 
-def _exported(engine: Engine, ends: dict[int, int], header: Header) -> Iterator[bytes]:
+def _exported(engine: Engine, ends: dict[int, int], header: Header, archive: ArchivedEntries | None) -> Iterator[bytes]:
     yield _encode(header)
     numbers: dict[int, int] = {}
-    for row in _rows(engine, ends, header.tenant):
+    for row in _rows(engine, ends, header.tenant, archive):
         number = numbers[row.lane] = numbers.get(row.lane, 0) + 1
         yield _entry(row, number)
 
 
-def _rows(engine: Engine, ends: dict[int, int], tenant: str | None) -> Iterator[JournalRow]:
+def _rows(
+    engine: Engine, ends: dict[int, int], tenant: str | None, archive: ArchivedEntries | None
+) -> Iterator[JournalRow]:
     """The rows up to the ends. Pages have the entries of all tenants: not every engine has an index by tenant and number."""
-    seen: dict[int, int] = {}
-    left = sum(ends.values())
+    lanes = engine.read(FindArchived())
+    seen: dict[int, int] = {one.lane: one.through for one in lanes}
+    for one in lanes:
+        before = _baseline(engine, one, tenant) if archive is None else archive(one.lane, one.through)
+        yield from (row for row in before if tenant is None or entry_of(row).tenant == tenant)
+    left = sum(ends.values()) - sum(seen.values())
     while left:
         rows = engine.read(ReadJournal(None, dict(seen), PAGE))
-        if not rows:
-            raise CursorLost("the journal was cut back while it was exported: begin anew")
         for row in rows:
+            if row.seq != seen.get(row.lane, 0) + 1:
+                raise CursorLost("entries were archived while the journal was exported: begin anew")
             seen[row.lane] = row.seq
             if row.seq <= ends.get(row.lane, 0):
                 left -= 1
                 if tenant is None or entry_of(row).tenant == tenant:
                     yield row
+        if not rows:
+            raise CursorLost("the journal was cut back while it was exported: begin anew")
+
+
+def _baseline(engine: Engine, archived: ArchivedLane, tenant: str | None) -> Iterator[JournalRow]:
+    """A lane's baseline as rows of the journal."""
+    after: RowKey | None = None
+    while rows := engine.read(ReadBaseline(tenant, archived.lane, archived.through, after, PAGE)):
+        for row in rows:
+            yield JournalRow(archived.through, encode_entry(entry_of_row(row, archived.slot)), archived.lane)
+        after = rows[-1].key
+    if archived not in engine.read(FindArchived()):
+        raise CursorLost("entries were archived while the journal was exported: begin anew")
 
 
 def _entry(row: JournalRow, number: int) -> bytes:

@@ -30,8 +30,8 @@ from typing import Final, Protocol, TypeAlias, runtime_checkable
 import msgspec
 from msgspec import Struct
 
-from ..core.codec import digest
 from ..core.model import Record, Slot
+from ..core.personal import text_digest
 from ..core.reading import JournalRow
 from ..core.validation import invalid, text
 from ..engines.durability import sync_path
@@ -217,7 +217,7 @@ def missing_entries(shown: Positions, found: Iterable[JournalRow]) -> list[tuple
     return [
         (lane, seq)
         for lane, (seq, seen) in sorted(shown.items())
-        if seen and ((lane, seq) not in there or digest(there[lane, seq]) != seen)
+        if seen and ((lane, seq) not in there or text_digest(there[lane, seq]) != seen)
     ]
 
 

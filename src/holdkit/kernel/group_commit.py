@@ -10,31 +10,39 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from threading import TIMEOUT_MAX
-from typing import Any, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 
 from msgspec import Struct
 
-from ..core.commands import Group
+from ..core.commands import Group, PlaceHold, ReleaseHold
 from ..core.model import SECOND, Key
 from ..core.outcomes import Reply
 from ..core.reading import Query
 from ..engines import deadlines
 from ..engines.clocks import lag_of
-from ..engines.deadlines import run_until
+from ..engines.deadlines import at_most, run_until
 from ..engines.durability import IN_MEMORY, Durability
-from ..engines.port import Engine
-from ..errors import EngineError
+from ..engines.lock_times import LockTimes
+from ..engines.port import Channels, Engine, GuardStats
+from ..errors import EngineError, HoldkitError
 from .batches import BatchRunner, Feed
 from .context import current, inside_any, refuse_inside
 from .fair_queue import BoundedQueue
 from .leader_queue import CLOSED, LeaderQueue
-from .lock_queues import LockQueues, queue_for
+from .lock_queues import LockQueues
 from .queued_calls import SkippedLocked, Undo
 from .workers import GRACE, Signal, Worker
 
 T = TypeVar("T")
+
+LEAVING: Final = 5.0
+"""Seconds that a cancelled or interrupted call takes at most to leave its line."""
+
+FORKED: Final = "this kernel was opened before a fork: connect anew in the child process"
+NO_GUARDS: Final = GuardStats()
 
 
 class Stats(Struct, frozen=True):
@@ -52,6 +60,10 @@ class Stats(Struct, frozen=True):
     """What a done answer survives, as the store told it not long before the last call."""
     clock_lag: float = 0.0
     """Seconds by which the database's clock, which decides, is ahead of this machine's; 0 where they are the same."""
+    lock_times: LockTimes = LockTimes()
+    """How long transactions had pools locked, those that waited for locks included; on PostgreSQL, where others wait for them."""
+    guards: GuardStats = NO_GUARDS
+    """What guarded batches have done; only PostgreSQL has them."""
 
 
 class MainQueue(BoundedQueue):
@@ -60,10 +72,12 @@ class MainQueue(BoundedQueue):
     engine: Engine
     _runner: BatchRunner
     _closed: bool
+    forks: ClassVar[int] = 0
+    """How often this process and those before it were forked, since the program was started."""
 
     def __init__(self, bound: int) -> None:
         super().__init__(bound)
-        self._pid = os.getpid()
+        self._opened_after = MainQueue.forks
 
     @property
     def stats(self) -> Stats:
@@ -71,23 +85,45 @@ class MainQueue(BoundedQueue):
         runner = self._runner
         durability, lag = self.engine.durability, lag_of(self.engine.clock)
         sizes = tuple(runner.sizes)
-        return Stats(runner.batches, runner.commands, runner.largest, sizes, self._queued, durability, lag)
+        timer = self.engine.capabilities.lock_times
+        times = LockTimes() if timer is None else timer.times
+        guarding = self.engine.capabilities.guards
+        guards = NO_GUARDS if guarding is None else guarding.guard_stats
+        return Stats(
+            runner.batches, runner.commands, runner.largest, sizes, self._queued, durability, lag, times, guards
+        )
 
     def deadline(self) -> float:
         """The deadline of a call that begins now, by `time.monotonic`: as the context says, else the kernel's limit; and never
         later than that of a call which this one is part of."""
         seconds = current().timeout
         if seconds is None:
-            seconds = min(self.engine.stored.in_force.call_timeout / SECOND, TIMEOUT_MAX)
+            seconds = self.engine.stored.in_force.call_timeout / SECOND
+            if seconds > TIMEOUT_MAX:
+                seconds = TIMEOUT_MAX
         moment, outer = time.monotonic() + seconds, deadlines.current()
-        return moment if outer is None else min(outer, moment)
+        return moment if outer is None or moment < outer else outer
 
     def check(self) -> None:
         """Refuse after close, and in a forked child."""
-        if os.getpid() != self._pid:
-            raise EngineError("this kernel was opened before a fork: connect anew in the child process")
+        if MainQueue.forks != self._opened_after:
+            raise EngineError(FORKED)
         if self._closed:
             raise EngineError(CLOSED)
+
+    @property
+    def in_child(self) -> bool:
+        """Whether the process was forked since this was opened."""
+        return MainQueue.forks != self._opened_after
+
+
+def _count_fork() -> None:
+    """In a child that was just forked. (So that no call has to ask the system for its process id.)"""
+    MainQueue.forks += 1
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_count_fork)
 
 
 class GroupCommit(LeaderQueue, MainQueue):
@@ -108,18 +144,43 @@ class GroupCommit(LeaderQueue, MainQueue):
         if inside_any() is not None:
             refuse_inside(self.engine)
         until = self.deadline()
-        lock = queue_for(self._lock_queues.open, group) if self._lock_queues.open else None
-        if lock is None:
-            try:
-                return self.write(group, minted, until)
-            except SkippedLocked as skipped:
-                lock = skipped.lock
-        return self._lock_queues.wait(lock, group, minted, until)
+        try:
+            queues, busy = self._lock_queues, self._lock_queues.busy
+            lock = busy.queue_for(queues.open, group) if queues.open else busy.wait_at_once(group) if busy else None
+            if lock is None:
+                try:
+                    replies = self.write(group, minted, until)
+                except SkippedLocked as skipped:
+                    lock = skipped.lock
+                    busy.found_taken(lock, group)
+                else:
+                    if busy:
+                        busy.found_free(group)
+                    return replies
+            return queues.wait(lock, group, minted, until)
+        except HoldkitError:
+            raise
+        except BaseException:
+            self._leave_line(group)
+            raise
+
+    def _leave_line(self, group: Group) -> None:
+        """A call was interrupted. If it has joined a line, nobody would take what is offered to it, and others would wait behind it
+        for as long as its place stands."""
+        command = group.commands[0]
+        if isinstance(command, PlaceHold) and command.wait_slots is not None:
+            assert command.id is not None
+            release = ReleaseHold(id=command.id, tenant=command.tenant, owner=command.owner, reason="cancelled")
+            with suppress(HoldkitError), at_most(LEAVING):
+                self.submit(Group((release,)))
 
     def apply_in(self, tx: Any, group: Group | None, lock: Sequence[Key] = ()) -> list[Reply]:
         """Skip the queue: write on the caller's own connection, in the caller's own transaction."""
         self.check()
-        replies = self.engine.apply_in(tx, [] if group is None else [group], lock).replies(None)
+        applied = self.engine.apply_in(tx, [] if group is None else [group], lock)
+        if applied.unfed:
+            self.feed(applied)
+        replies = applied.replies(None)
         self.committed.notify()
         return replies[0] if replies else []
 
@@ -133,6 +194,10 @@ class GroupCommit(LeaderQueue, MainQueue):
     def listen(self) -> None:
         """From now on be woken by the commits of other processes too, where the engine can tell."""
         self.engine.listen(self.committed.notify)
+
+    def listen_on(self, channels: Channels, channel: str, wake: Callable[[], None]) -> None:
+        """From now on call `wake` when a process notifies this channel."""
+        channels.listen_on(channel, wake)
 
     def read(self, query: Query[T], tx: Any = None, *, durable: bool = False) -> T:
         """Ask the engine, or ask inside the caller's own transaction."""
@@ -150,7 +215,7 @@ class GroupCommit(LeaderQueue, MainQueue):
         """Refuse further calls, finish those that run, end the workers, close the engine."""
         if self._closed:
             return
-        if os.getpid() != self._pid:  # the parent's connections are not ours to close
+        if self.in_child:  # the parent's connections are not ours to close
             self._closed = True
             return
         self.committed.close()  # first: whoever is refused because we are closed can see that we are

@@ -15,12 +15,12 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from ..core.codec import digest
 from ..core.entries import Action, Effect, Entry
 from ..core.lanes import MAX_LANES
 from ..core.limits import changed_of
 from ..core.model import MAX_SLOT, Slot
 from ..core.outcomes import Position
+from ..core.personal import entry_digest, text_digest
 from ..core.reading import JournalRow, entry_of, row_bytes
 from ..core.validation import invalid
 from .limits import seconds_of
@@ -39,9 +39,11 @@ Positions: TypeAlias = Mapping[int, tuple[int, str]]
 class JournalEntry:
     """One entry of the journal, with its position and the cursor that resumes after it."""
 
-    __slots__ = ("_positions", "_row", "as_of", "entry", "generation")
+    __slots__ = ("_mark", "_positions", "_row", "as_of", "entry", "generation")
 
-    def __init__(self, row: JournalRow, positions: Positions, as_of: Slot = 0, generation: str = "") -> None:
+    def __init__(
+        self, row: JournalRow, positions: Positions, as_of: Slot = 0, generation: str = "", mark: str = ""
+    ) -> None:
         self.entry: Entry = entry_of(row)
         self.as_of = as_of
         """What the engine's clock said when this was read."""
@@ -50,6 +52,8 @@ class JournalEntry:
         self._row = row
         self._positions = positions
         """How far the other lanes were read before this entry was."""
+        self._mark = mark
+        """Of a row of the baseline: which one it is."""
 
     @property
     def position(self) -> Position:
@@ -63,8 +67,13 @@ class JournalEntry:
 
     @property
     def seen(self) -> str:
-        """The digest that a cursor has of it; empty for the baseline, because no entry looks like it."""
-        return "" if self.entry.action is Action.JOURNAL_BASELINE else self.digest
+        """The digest that a cursor has of it; of the baseline a mark, or nothing, because no entry looks like it."""
+        return self._mark if self.entry.action is Action.JOURNAL_BASELINE else self.digest
+
+    @property
+    def archived_to(self) -> str | None:
+        """Of an entry `journal.baseline`: the directory to which the entries that it stands for were archived."""
+        return self._row.place
 
     @property
     def read_before(self) -> Positions:
@@ -74,7 +83,7 @@ class JournalEntry:
     @property
     def digest(self) -> str:
         """What cursors know it by: another entry at the same position has another one."""
-        return digest(self._row.text)
+        return entry_digest(self.entry)
 
     @property
     def size(self) -> int:
@@ -182,12 +191,25 @@ def journal_entries(
     last: JournalRow | None = None
     for row in rows:
         if last is not None and last.lane != row.lane:
-            positions = {**positions, last.lane: (last.seq, digest(last.text))}
+            positions = {**positions, last.lane: (last.seq, text_digest(last.text))}
         entries.append(JournalEntry(row, positions, as_of, generation))
         last = row
     if last is not None:
-        positions = {**positions, last.lane: (last.seq, digest(last.text))}
+        positions = {**positions, last.lane: (last.seq, text_digest(last.text))}
     return entries, positions
+
+
+_MARK: Final = "ba5e"
+
+
+def baseline_mark(edition: int, rows: int) -> str:
+    """What a cursor has in place of a digest while a lane's baseline is read: behind so many rows."""
+    return f"{_MARK}{edition & 0xFFFF:04x}{rows:08x}"
+
+
+def rows_behind(mark: str, edition: int) -> int | None:
+    """How many rows of the baseline a cursor has behind it; None if the text is no mark, or of another edition."""
+    return int(mark[8:], 16) if mark.startswith(baseline_mark(edition, 0)[:8]) and len(mark) == 16 else None
 
 
 def encode_cursor(positions: Positions, generation: str = "") -> str:

@@ -208,7 +208,7 @@ class LeaderQueue(BoundedQueue):
         return batch[before:]
 
     def _depart(self, call: _ThreadCall, batch: list[_ThreadCall]) -> None:
-        run_to_end(partial(self._hand_over, call, batch))
+        run_to_end(self._hand_over, call, batch)
 
     def _hand_over(self, call: _ThreadCall, batch: list[_ThreadCall]) -> None:
         if self._queued:
@@ -267,13 +267,13 @@ def _seconds_left(call: _ThreadCall) -> float:
     return -1 if call.until == inf else max(0.0, min(call.until - time.monotonic(), threading.TIMEOUT_MAX))
 
 
-def run_to_end(step: Callable[[], None]) -> None:
+def run_to_end(step: Callable[..., None], *args: Any) -> None:
     """Run a step that may be run twice until it has come to its end, however often an interrupt strikes it; the last interrupt
     is raised afterwards. Others would wait for ever for what a step like this leaves undone."""
     interrupt: BaseException | None = None
     for _ in range(MAX_INTERRUPTS):
         try:
-            step()
+            step(*args)
             break
         except BaseException as error:  # noqa: BLE001 - raised below, after the work is done
             interrupt = error

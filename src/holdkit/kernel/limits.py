@@ -38,7 +38,7 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_due: int = 1_000
     """Due legs one transaction returns; a longer backlog goes first, in transactions of its own."""
     max_offers: int = 250
-    """Offers to those who wait in line that one transaction makes; the rest follow at once, in transactions of their own."""
+    """Offers to those who wait in line that one transaction makes for one tenant; the rest follow at once, in transactions of their own."""
     max_line: int = 100_000
     """Holds that wait in one line."""
     max_batch: int = 1_000

@@ -7,6 +7,7 @@ A batch of the main queue never waits for a lock: the engine skips the calls tha
 Each skipped call goes on to the lock queue of that name. A lock queue is a second group commit whose batches do wait. While
 its first batch waits for the lock, further calls queue up behind it; they are added to that batch once it has the lock, where
 the engine can do that, or form the next one. A call that names a locked pool goes to its lock queue at once, without the detour.
+Where that was so lately, it waits at once even if nobody else does (`busy_locks`).
 
 *Invariants*
 
@@ -29,15 +30,14 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Mapping
-from functools import partial
 from typing import Final
 
-from ..core.commands import Consume, Group, PlaceHold
+from ..core.commands import Group
 from ..core.model import SECOND
 from ..core.outcomes import Reply
 from ..errors import EngineError, HoldkitError, Overloaded
 from .batch_worker import BatchWorker, TaskCall
+from .busy_locks import BusyLocks
 from .fair_queue import BoundedQueue
 from .leader_queue import CLOSED, LeaderQueue, run_to_end
 from .queued_calls import QueuedCall, SkippedLocked, fail
@@ -56,16 +56,6 @@ def still_locked(lock: str) -> Overloaded:
 def no_queue_left(lock: str) -> Overloaded:
     """The error of a call that has not even found a lock queue."""
     return Overloaded(f"{lock} is locked by another transaction, and so is much else: try again a little later")
-
-
-def queue_for(queues: Mapping[str, object], group: Group) -> str | None:
-    """Which of these lock queues the group would be sent to, as far as it names its pools."""
-    for command in group.commands:
-        if isinstance(command, PlaceHold | Consume):
-            for leg in command.legs:
-                if f"{command.tenant}/{leg.pool}" in queues:
-                    return f"{command.tenant}/{leg.pool}"
-    return None
 
 
 class BlockedBound:
@@ -108,6 +98,7 @@ class LockQueues:
 
     def __init__(self, main: LeaderQueue) -> None:
         self._main, self._bound = main, BlockedBound(main)
+        self.busy = BusyLocks()
         self._lock = threading.Lock()
         self.open: dict[str, LockQueue] = {}
         """By the name of the lock."""
@@ -165,7 +156,7 @@ class LockQueues:
         return queue
 
     def _depart(self, blocked: _Blocked) -> None:
-        run_to_end(partial(self._withdraw, blocked))
+        run_to_end(self._withdraw, blocked)
 
     def _withdraw(self, blocked: _Blocked) -> None:
         with self._lock:
@@ -237,6 +228,7 @@ class AsyncLockQueues:
 
     def __init__(self, main: BatchWorker) -> None:
         self._main, self._bound = main, BlockedBound(main)
+        self.busy = BusyLocks()
         self._seconds = main.engine.limits.lock_timeout / SECOND
         self._loop = asyncio.get_running_loop()
         self.open: dict[str, AsyncLockQueue] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
 from itertools import islice
 from math import isfinite
 from typing import Any, Final, TypeAlias
@@ -60,19 +61,27 @@ def span(value: Ttl, field: str = "ttl") -> Slot:
     """An interval as slots: seconds, a timedelta, or text such as "90s", "5m", "2h"."""
     if type(value) is int:
         return _bounded(value * 1_000_000, field)
+    if isinstance(value, str):
+        slots = _slots_of(value) if len(value) <= 32 else None
+        if slots is None:
+            raise invalid(field, f"{field}_malformed", "must look like '90s', '5m', '2h', '1d' or '250ms'")
+        return slots if slots <= _LONGEST else _bounded(slots, field)
     if isinstance(value, timedelta):
         return (value.days * 86_400 + value.seconds) * 1_000_000 + value.microseconds
-    if isinstance(value, str):
-        match = _spelled.fullmatch(value) if len(value) <= 32 else None
-        if match is None:
-            raise invalid(field, f"{field}_malformed", "must look like '90s', '5m', '2h', '1d' or '250ms'")
-        number = match[1]
-        slots = int(number) * _UNITS[match[2]] if number.isdigit() else round(float(number) * _UNITS[match[2]])
-        return _bounded(slots, field)
     if isinstance(value, float) and isfinite(value):
         return _bounded(round(max(-1e12, min(value, 1e12)) * 1e6), field)
-    given = "not a finite number" if isinstance(value, float) else f"not {type(value).__name__}"
+    given = "not infinity or NaN" if isinstance(value, float) else f"not {type(value).__name__}"
     raise invalid(field, f"{field}_malformed", f"must be seconds, a timedelta, or text such as '5m', {given}")
+
+
+@lru_cache(maxsize=256)
+def _slots_of(text: str) -> int | None:
+    """The slots of an interval such as "5m"; None if it is malformed. An application uses the same few again and again."""
+    match = _spelled.fullmatch(text)
+    if match is None:
+        return None
+    number, unit = match[1], _UNITS[match[2]]
+    return int(number) * unit if number.isdigit() else round(float(number) * unit)
 
 
 def _bounded(slots: int, field: str) -> Slot:
@@ -162,8 +171,8 @@ def _spread(pool: str, quantity: int = 1, create_with_total: int | None = None) 
 
 def combined(command: AnyCommand) -> bool:
     """Whether faces have made some of the legs. The others must not use reserved names, and there must be a deadline."""
-    legs = _face_legs(command)
-    if FaceLeg not in map(type, legs):
+    legs: Any = command.legs if isinstance(command, PLACING) else ()
+    if not isinstance(legs, tuple) or (len(legs) == 1 and type(legs[0]) is Leg) or FaceLeg not in map(type, legs):
         return False
     for leg in legs:
         if type(leg) is FaceLeg or not isinstance(leg, Leg):
@@ -177,16 +186,12 @@ def combined(command: AnyCommand) -> bool:
 
 def original_of(command: AnyCommand) -> AnyCommand | None:
     """The command as the caller wrote it, if faces have chosen some of its pools by the present time."""
-    legs = _face_legs(command)
-    if FaceLeg not in map(type, legs) or all(getattr(leg, "asked", None) is None for leg in legs):
+    legs: Any = command.legs if isinstance(command, PLACING) else ()
+    if not isinstance(legs, tuple) or FaceLeg not in map(type, legs):
+        return None
+    if all(getattr(leg, "asked", None) is None for leg in legs):
         return None
     return replace(command, legs=tuple([getattr(leg, "asked", None) or leg for leg in legs]))
-
-
-def _face_legs(command: AnyCommand) -> tuple[Any, ...]:
-    """The legs of a command, some of which may be made by faces; empty if it has no legs."""
-    legs: Any = command.legs if isinstance(command, PLACING) else ()
-    return legs if isinstance(legs, tuple) else ()
 
 
 def amounts_of(quantity: Any) -> Any:
@@ -229,14 +234,22 @@ def normalise(command: AnyCommand) -> AnyCommand:
 
     One change at a time: most commands need only one, and collecting changes in a dict takes longer.
     """
+    if (
+        type(command) is PlaceHold
+        and type(command.legs) is tuple
+        and len(command.legs) == 1
+        and type(command.legs[0]) is Leg
+    ):
+        command = _in_slots(command)  # the usual case
+        return command if command.id is None else replace(command, id=hold_id(command.id))
     if isinstance(command, PLACING):
         legs: object = command.legs
-        if isinstance(legs, list) or (isinstance(legs, tuple) and any(isinstance(leg, Legs) for leg in legs)):
+        if type(legs) is not tuple or Legs in map(type, legs):
             command = replace(command, legs=_flat(legs))
-    if isinstance(command, _TIMED):
-        command = _in_slots(command)
     elif isinstance(command, _AMOUNTS) and command.quantity is not None:
         command = replace(command, quantity=amounts_of(command.quantity))
+    if isinstance(command, _TIMED):
+        command = _in_slots(command)
     if isinstance(command, _NAMES_HOLD) and command.id is not None:
         command = replace(command, id=hold_id(command.id))
     return command
@@ -260,8 +273,10 @@ def _in_slots(command: PlaceHold | JoinLine | ExtendHold) -> PlaceHold | JoinLin
     return command
 
 
-def _flat(legs: Iterable[Any]) -> tuple[Any, ...]:
-    """One tuple of all legs. What is not a leg is passed on, for validation to refuse."""
+def _flat(legs: Any) -> Any:
+    """One tuple of all legs. What is not a leg, or no list of legs at all, is passed on, for validation to refuse."""
+    if not isinstance(legs, list | tuple):
+        return legs
     return tuple([leg for one in legs for leg in (one if isinstance(one, Legs) else (one,))])
 
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 from uuid import UUID
 
 import msgspec
 from msgspec.structs import replace
 
 from ..core.bounds import Limits
-from ..core.codec import canonical_json, fingerprint, group_fingerprint, minted_id, minted_ids
+from ..core.codec import canonical_json, fingerprint, group_fingerprint, id_begin, id_ends
 from ..core.commands import PLACING, AnyCommand, Command, Consume, Group, Guard, JoinLine, PlaceHold
 from ..core.lanes import in_lane, lane_of_pool
 from ..core.model import Slot
@@ -23,82 +24,111 @@ from .queued_calls import legs_in
 
 Randomness: TypeAlias = Callable[[int], bytes]
 """Gives that many random bytes: `os.urandom`, or a seeded source in a simulation."""
+Births: TypeAlias = PlaceHold | Consume | JoinLine
+"""Commands that place a hold."""
+
+
+PIECE: Final = 26
+"""Random bytes of one hold: 10 for its id, 16 for its owner token."""
+PAGE: Final = 128
+"""Holds for which randomness is drawn from the operating system at once: a system call for each would take longer than all else
+about them."""
+_page: Final[deque[str]] = deque()
+"""What nobody has used yet, for all threads: each is taken by one step, so that no two callers have the same."""
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_page.clear)  # else parent and child would mint the same ids and tokens
+
+
+def _from_page() -> str:
+    """For one hold, of the operating system's randomness: the end of an id (20 digits), and an owner token (32, which are 128
+    random bits, as text that is safe in URLs)."""
+    try:
+        return _page.popleft()
+    except IndexError:
+        first, *rest = id_ends(os.urandom(PAGE * PIECE), PIECE)
+        _page.extend(rest)
+        return first
 
 
 class Mint:
     """Makes hold ids and owner tokens, and fills them in where the caller gave none, after the fingerprint was taken."""
 
     def __init__(
-        self, clock: Callable[[], Slot], randomness: Randomness = os.urandom, lanes: int = 1, client_id: bytes = b""
+        self,
+        clock: Callable[[], Slot],
+        randomness: Randomness = os.urandom,
+        lanes: int = 1,
+        client_id: bytes = b"",
+        channel: str | None = None,
     ) -> None:
         self._clock, self._randomness, self._lanes, self._client_id = clock, randomness, lanes, client_id
+        self._draw = _from_page if randomness is os.urandom else lambda: id_ends(randomness(PIECE), PIECE)[0]
         self._client_text = client_id.decode() or None
+        self._channel = channel
+        """On which whoever waits in line is woken: the ids of holds that may wait contain it."""
 
     def for_client(self, client_id: str) -> Mint:
         """The same for one of several clients: an answer that contains a token is not given to another of them."""
-        return Mint(self._clock, self._randomness, self._lanes, client_id.encode())
+        return Mint(self._clock, self._randomness, self._lanes, client_id.encode(), self._channel)
 
     def draw(self, below: int) -> int:
         """A random number, at least 0 and less than `below`."""
         return int.from_bytes(self._randomness(8)) % below
 
-    def prepare(self, command: AnyCommand, original: AnyCommand | None = None) -> AnyCommand:
-        """A checked command, ready to be decided: ids and tokens are minted, mutable values are copied.
+    def prepare(self, command: AnyCommand, original: AnyCommand | None = None, minted: str | None = None) -> AnyCommand:
+        """A checked command, ready to be decided: ids and tokens are minted, mutable values are copied. (`minted`: an id and a token,
+        one after the other.)
 
         `original` is what the caller wrote, where a face made another command of it, such as one for the window that runs
         now. The fingerprint is taken of the original, so that a retry is the same operation however late it comes.
         """
-        changes: dict[str, Any] = {}
-        if command.client_id != self._client_text:
-            changes["client_id"] = self._client_text  # whatever the caller wrote
+        taken_of, client = "", self._client_text
         if command.op is not None:
-            changes["fingerprint"] = fingerprint(command, self._client_id, original or original_of(command))
-        if isinstance(command, PLACING):
-            if command.metadata is not None:
-                changes["metadata"] = msgspec.json.decode(canonical_json(command.metadata))
-            if command.id is None:
-                random = self._randomness(26)
-                changes["id"] = minted_id(self._clock(), random[:10])
-                if self._lanes > 1:
-                    changes["id"] = self._in_home_lane(changes["id"], command)
-                if command.owner is None:
-                    changes["owner"] = random[10:].hex()  # 128 random bits, as text that is safe in URLs
-            elif command.owner is None:
-                changes["owner"] = self._randomness(16).hex()
-        return replace(command, **changes) if changes else command
+            taken_of = fingerprint(command, self._client_id, original or original_of(command))
+        if not isinstance(command, PLACING):
+            same = not taken_of and command.client_id == client
+            return command if same else replace(command, fingerprint=taken_of, client_id=client)
+        id, owner, metadata = command.id, command.owner, command.metadata
+        if id is None or owner is None:
+            minted = minted or id_begin(self._clock() // 1000) + self._draw()
+            owner = minted[32:] if owner is None else owner
+            if id is None:
+                id = minted[:32] if self._lanes == 1 else self._in_home_lane(minted[:32], command)
+                if self._channel is not None and not isinstance(command, Consume) and command.offer_slots is not None:
+                    id = on_channel(id, self._channel)
+        if metadata is not None:
+            metadata = msgspec.json.decode(canonical_json(metadata))
+        return replace(command, id=id, owner=owner, metadata=metadata, fingerprint=taken_of, client_id=client)
 
     def prepare_all(self, commands: list[AnyCommand]) -> tuple[AnyCommand, ...]:
-        """The same for a whole batch: randomness is drawn once, and the minted ids are in the order of their commands."""
+        """The same for a whole batch: the minted ids are in the order of their commands."""
         births = [command for command in commands if isinstance(command, PLACING) and command.id is None]
         if len(births) < 2:
             return tuple([self.prepare(command) for command in commands])
-        random, slot = self._randomness(26 * len(births)), self._clock()
-        half = 10 * len(births)
-        ids = sorted(minted_ids(slot, random[:half]), reverse=True)
-        tokens = random[half:].hex()
-        prepared: list[AnyCommand] = []
-        for command in commands:
-            if isinstance(command, PLACING) and command.id is None:
-                at, owner, metadata, minted = 32 * len(ids), command.owner, command.metadata, ids.pop()
-                taken_of = None if command.op is None else fingerprint(command, self._client_id, original_of(command))
-                prepared.append(
-                    replace(
-                        command,
-                        id=minted if self._lanes == 1 else self._in_home_lane(minted, command),
-                        owner=tokens[at - 32 : at] if owner is None else owner,
-                        metadata=None if metadata is None else msgspec.json.decode(canonical_json(metadata)),
-                        fingerprint=taken_of or "",
-                        client_id=self._client_text,
-                    )
-                )
-            else:
-                prepared.append(self.prepare(command))
-        return tuple(prepared)
+        begin, prepare = id_begin(self._clock() // 1000), self.prepare
+        minted = sorted([begin + self._draw() for _ in births], reverse=True)
+        return tuple(
+            [
+                prepare(command, None, minted.pop() if isinstance(command, PLACING) and command.id is None else None)
+                for command in commands
+            ]
+        )
 
-    def _in_home_lane(self, hold_id: str, command: PlaceHold | Consume | JoinLine) -> str:
+    def _in_home_lane(self, hold_id: str, command: Births) -> str:
         """The id, moved into the lane of the first leg: a hold of one leg is then in one lane as a whole."""
         lane = lane_of_pool((command.tenant, command.legs[0].pool), self._lanes)
         return in_lane(hold_id, lane, self._lanes)
+
+
+def channel_of(hold_id: str) -> str:
+    """The channel on which whoever waits for this hold is woken: two digits of its id, which no lane determines."""
+    return hold_id[-6:-4]
+
+
+def on_channel(hold_id: str, channel: str) -> str:
+    """A minted id, moved to a channel."""
+    return f"{hold_id[:-6]}{channel}{hold_id[-4:]}"
 
 
 def prepared(
@@ -131,7 +161,7 @@ def _prepared(command: AnyCommand, fields: dict[str, Any], tenant: str, op: str 
     if not isinstance(given, Command):
         kinds = "PlaceHold, ConfirmHold, ReleaseHold, …"
         raise invalid("commands", "command_unknown", f"{type(given).__name__} is not a command: {kinds}")
-    if command.tenant not in ("", tenant):
+    if command.tenant != tenant and command.tenant:
         raise invalid("tenant", "tenant_foreign", "a kernel speaks for its own tenant: use hk.tenant(…)")
     if isinstance(command, PlaceHold) and (command.wait_slots is not None or command.offer_slots is not None):
         raise invalid(

@@ -39,12 +39,13 @@ class QueuedCall:
     __slots__ = ("cost", "error", "group", "legs", "minted", "outcomes", "sent", "size", "tenant", "until")
 
     def __init__(self, group: Group, minted: bool = False, until: float = inf) -> None:
+        commands = group.commands
         self.group = group
-        self.size = len(group.commands)
-        self.legs = legs_in(group.commands)
+        self.size = len(commands)
+        self.legs = legs_in(commands)
         self.cost = self.size + self.legs
         """The share of a batch that it takes."""
-        self.tenant = group.commands[0].tenant if group.commands else ""
+        self.tenant = commands[0].tenant if commands else ""
         self.minted = minted
         """Its one hold has an id that the kernel minted, and nobody else can have: the id is a retry key."""
         self.outcomes: list[Reply] | None = None
@@ -77,6 +78,8 @@ class QueuedCall:
 
 def legs_in(commands: Sequence[AnyCommand]) -> int:
     """How many legs these commands name."""
+    if len(commands) == 1:
+        return len(only.legs) if isinstance(only := commands[0], PLACING) else 0
     return sum([len(command.legs) for command in commands if isinstance(command, PLACING)])
 
 

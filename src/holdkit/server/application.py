@@ -19,6 +19,7 @@ from ..errors import HoldkitError
 from ..faces._async.kernel import AsyncKernel
 from ..faces.opening import connect_async
 from ..kernel._async.background import AsyncSweeper
+from ..kernel.seals import Sealing
 from ..wire.fields import at
 from ._async.keystore import AsyncKeys
 from ._async.tenants import AsyncTenants
@@ -34,6 +35,7 @@ from .pacing import Pacing
 from .places import PlaceWatch
 from .quotas import Quotas
 from .request import Receive, Request, Scope, Send
+from .rollups import Rollups
 from .routes import ROUTES
 from .routing import Table
 from .settings import Settings, secret_from_environment
@@ -80,6 +82,8 @@ class Running:
         self.streams = Streams(self)
         self.places = PlaceWatch(kernel.executor)
         self.admission.on_refresh = self.streams.end_refused
+        store = kernel.executor.engine.capabilities.rollups
+        self.rollups = None if store is None or not settings.rollup_every else Rollups(self, store)
         self.exporting = False
         self.in_work = 0
         self.in_work_of: dict[str, int] = {}
@@ -114,6 +118,14 @@ class Running:
                 "commands": stats.commands,
                 "largest": stats.largest,
                 "sizes": list(stats.sizes),
+            },
+            "lock_times": stats.lock_times,
+            "guards": {
+                "batches": stats.guards.batches,
+                "commands": stats.guards.commands,
+                "passed": stats.guards.passed,
+                "returned": stats.guards.returned,
+                "misses": dict(sorted(stats.guards.misses.items())),
             },
             "queue": stats.waiting,
             "durability": stats.durability,
@@ -180,12 +192,14 @@ class Application:
             if self._check is not None:
                 self._check(running)
             if self.settings.sweep_every:
-                running.sweeper = kernel.sweeper(every=self.settings.sweep_every)
+                running.sweeper = kernel.sweeper(every=self.settings.sweep_every, seals=_sealing(self.settings))
             tasks = [
                 asyncio.create_task(running.admission.stay_current()),
                 asyncio.create_task(running.quotas.stay_current()),
                 asyncio.create_task(_maintain(running)),
             ]
+            if running.rollups is not None:
+                tasks.append(asyncio.create_task(running.rollups.run(self.settings.rollup_every)))
             self.running = running
             yield running
         finally:
@@ -237,6 +251,12 @@ class Application:
             await send({"type": f"lifespan.{'shutdown' if began else 'startup'}.failed", "message": str(failed)})
             return
         await send({"type": "lifespan.shutdown.complete"})
+
+
+def _sealing(settings: Settings) -> Sealing | None:
+    if settings.seal_after is None:
+        return None
+    return Sealing(after=settings.seal_after, key=settings.seal_key, anchor=settings.seal_anchor)
 
 
 async def _maintain(running: Running) -> None:

@@ -11,7 +11,7 @@ from itertools import count
 from math import ceil
 from typing import TYPE_CHECKING, Any, Final
 
-from ..errors import HoldkitError
+from ..errors import HoldkitError, Refused
 from ..wire.fields import at
 from .admission import operators_only
 from .decoding import decode_body, read_body, read_query
@@ -63,6 +63,8 @@ async def dispatch(application: Application, scope: Scope, receive: Receive, sen
     except Exception as error:
         problem = problem_of(error)
         outcome = problem.reason
+        if isinstance(error, Refused) and running is not None and running.rollups is not None:
+            running.rollups.refused(request.caller.tenant, error, _pools_named(request))
         if problem.status == 500:
             log.exception("request %s failed", request.id)
         if (
@@ -75,6 +77,18 @@ async def dispatch(application: Application, scope: Scope, receive: Receive, sen
     if running is not None:
         status = 200 if answer is None else answer.status
         running.metrics.count(request.kind, outcome, status, time.monotonic() - began)
+
+
+def _pools_named(request: Request) -> list[str]:
+    """The pools that a request names itself."""
+    body: Any = getattr(request, "body", None)
+    legs = getattr(body, "legs", None)
+    if legs:
+        return [leg.pool for leg in legs if isinstance(leg.pool, str)]  # a leg may name a claim or an item instead
+    pool = getattr(body, "pool", None)
+    if isinstance(pool, str):
+        return [pool]
+    return list(request.names[:1]) if request.kind == "join" else []
 
 
 async def _handle(application: Application, request: Request, send: Send) -> Answer | None:

@@ -23,7 +23,7 @@ from msgspec import Struct
 from ..core.model import HeldLeg
 from ..errors import HoldNotFound
 from ..kernel.normalise import hold_id, reference
-from ..wire.batches import Batch
+from ..wire.batches import Batch, BatchJoin
 from ..wire.holds import LegBody
 from .keys import VERBS, StoredKey
 from .problems import Problem
@@ -106,6 +106,10 @@ async def _new_pool(limit: KeyLimit, request: Request) -> None:
     limit.check_pools([request.body.id])
 
 
+async def _listed_pools(limit: KeyLimit, request: Request) -> None:
+    limit.check_pools(request.body.pools)
+
+
 async def _named_hold(limit: KeyLimit, request: Request) -> None:
     await _check_holds(limit, request, [request.hold_named])
 
@@ -123,6 +127,9 @@ async def _each_command(limit: KeyLimit, request: Request) -> None:
         limit.check_verb(verb)
         if verb in ("hold", "consume"):
             _check_legs(limit, command)
+            placed.add(command.id or "")
+        elif isinstance(command, BatchJoin):
+            limit.check_pools([command.pool])
             placed.add(command.id or "")
         elif VERBS[verb] == "admin":  # all of these name a pool
             limit.check_pools([command.id])
@@ -164,7 +171,9 @@ RULES: Final[dict[str, Rule]] = {
     "list_pools": Rule("read", narrowed=True),
     "show_pool": Rule("read", _named_pool),
     "pool_history": Rule("read"),
-    "list_holds": Rule("read", narrowed=True),
+    "pool_histories": Rule("read", _listed_pools),
+    **dict.fromkeys(("list_holds", "search"), Rule("read", narrowed=True)),
+    **dict.fromkeys(("list_entities", "list_accounts"), Rule("read")),
     **dict.fromkeys(("show_hold", "show_place", "place_events"), Rule("read", _named_hold)),
     "account_usage": Rule("read", narrowed=True),
     "hold_history": Rule("read", _named_hold),

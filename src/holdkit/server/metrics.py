@@ -75,6 +75,14 @@ class NumbersCollector(Collector):
             buckets=_cumulative([str(2 ** (power + 1) - 1) for power in range(len(batches["sizes"]) - 1)], batches["sizes"]),
             sum_value=batches["commands"],
         )  # fmt: skip
+        locked = numbers["lock_times"]
+        yield HistogramMetricFamily(
+            "holdkit_lock_seconds",
+            "Seconds from lock to commit, of transactions on PostgreSQL.",
+            buckets=_cumulative([f"{bound:g}" for bound in locked.bounds], locked.counts),
+            sum_value=round(locked.seconds, 6),
+        )
+        yield from _guards(numbers["guards"])
         yield from _gauges(numbers)
         yield from _connections(numbers["connections"])
         sweeper, webhooks = numbers["sweeper"], numbers["webhooks"]
@@ -90,6 +98,19 @@ class NumbersCollector(Collector):
         for level in LEVELS:
             durability.add_metric((level,), level == numbers["durability"].level)
         yield durability
+
+
+def _guards(numbers: dict[str, Any]) -> Iterator[Metric]:
+    yield CounterMetricFamily(
+        "holdkit_guarded_batches", "Batches that the database decided by a guard.", numbers["batches"]
+    )
+    yield CounterMetricFamily("holdkit_guarded_passed", "Commands that passed the guard.", numbers["passed"])
+    misses = CounterMetricFamily(
+        "holdkit_guarded_misses", "Commands that did not pass the guard, by cause.", labels=("cause",)
+    )
+    for cause, count in numbers["misses"].items():
+        misses.add_metric((cause,), count)
+    yield misses
 
 
 def _gauges(numbers: dict[str, Any]) -> Iterator[Metric]:

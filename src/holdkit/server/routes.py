@@ -7,6 +7,7 @@ from typing import Any, Final
 from ..wire import webhooks as hook_documents
 from ..wire.batches import Batch, BatchAnswer
 from ..wire.fields import PageQuery
+from ..wire.history import PoolHistories, PoolHistoryBody, ServerHistory, ServerHistoryQuery
 from ..wire.holds import (
     Confirm,
     Expire,
@@ -45,6 +46,7 @@ from ..wire.pools import (
     PoolUsagePage,
     ReturnToPool,
 )
+from ..wire.search import NamePage, NamesQuery, SearchAnswer, SearchQuery
 from ..wire.stats import Live, Overview, Ready, Stats
 from ..wire.system import ChangeLimitsBody, JobAnswer, JobPage, LimitsAnswer, SweepAnswer, SweepBody, VerifyJob
 from ..wire.tenants import (
@@ -58,7 +60,7 @@ from ..wire.tenants import (
     TenantsQuery,
 )
 from .face_routes import FACE_ROUTES
-from .handlers import batches, cursors, holds, jobs, journal, pools, system, tenants, webhooks
+from .handlers import batches, cursors, history, holds, jobs, journal, pools, search, system, tenants, webhooks
 from .reasons import ENDING, TAKING
 from .routing import Route
 
@@ -75,7 +77,7 @@ ROUTES: Final = (
           answer=PoolPage, summary="List pools by prefix, or by any part of their name"),
     Route(method="POST", path="/v1/pools", handler=pools.create_pool, scope="admin", body=NewPool,
           retry_key="optional", status=201, kind="create_pool", answer=PoolNow,
-          reasons=("pool_exists", "pool_table_full"), summary="Create a pool"),
+          reasons=("pool_not_found", "pool_exists", "pool_table_full"), summary="Create a pool"),
     Route(method="GET", path="/v1/pools/{pool}", handler=pools.show_pool, kind="show_pool", answer=PoolNow,
           reasons=("pool_not_found",), summary="Read a pool"),
     Route(method="PUT", path="/v1/pools/{pool}", handler=pools.resize_pool, scope="admin", body=PoolTotal,
@@ -107,7 +109,13 @@ ROUTES: Final = (
           query=HistoryQuery, kind="pool_history", answer=EntryPage, reasons=("cursor_lost",),
           summary="The history of a pool and of the holds on it"),
     Route(method="GET", path="/v1/holds", handler=holds.list_holds, query=HoldsQuery, kind="list_holds",
-          answer=HoldPage, summary="List holds by pool, state or entity"),
+          answer=HoldPage, summary="List holds by pool, state, entity, actor, account or time, from either end"),
+    Route(method="GET", path="/v1/search", handler=search.search, query=SearchQuery, kind="search",
+          answer=SearchAnswer, summary="Find pools, holds, entities, accounts, claims and items by a text"),
+    Route(method="GET", path="/v1/entities", handler=search.list_entities, query=NamesQuery, kind="list_entities",
+          answer=NamePage, summary="List the entities of holds"),
+    Route(method="GET", path="/v1/accounts", handler=search.list_accounts, query=NamesQuery, kind="list_accounts",
+          answer=NamePage, summary="List the accounts that use anything of a pool"),
     Route(method="POST", path="/v1/holds", handler=holds.place_hold, scope="hold", body=NewHoldInLine,
           retry_key="required", status=201, kind="hold", answer=HoldNow,
           reasons=("slot_overflow", "deadline_passed", "lifetime_exceeded", *TAKING, "line_full"),
@@ -119,15 +127,15 @@ ROUTES: Final = (
           reasons=("hold_not_found", "hold_retired"), summary="Read a hold"),
     Route(method="POST", path="/v1/holds/{hold}/confirm", handler=holds.confirm_hold, scope="hold",
           body=Confirm, body_optional=True, retry_key="required", kind="confirm", answer=HoldNow,
-          reasons=(*ENDING, "hold_waiting", "quantity_exceeds_hold", "pool_archived", "window_closed", "account_limit",
-                   "insufficient_capacity", "line_ahead"),
+          reasons=(*ENDING, "hold_waiting", "quantity_exceeds_hold", "pool_archived", "window_closed", "account_required",
+                   "account_limit", "insufficient_capacity", "line_ahead"),
           summary="Confirm a hold: make all, some or more of its units consumed"),
     Route(method="POST", path="/v1/holds/{hold}/release", handler=holds.release_hold, scope="hold",
           body=Release, body_optional=True, retry_key="required", kind="release", answer=HoldNow,
           reasons=(*ENDING, "quantity_exceeds_hold"), summary="Release a hold: make its units available; a hold that waits leaves its line"),
     Route(method="POST", path="/v1/holds/{hold}/leave", handler=holds.leave_line, scope="hold", body=Leave,
           body_optional=True, retry_key="optional", kind="leave", answer=HoldNow,
-          reasons=("hold_not_found", "hold_retired", "not_owner", "insufficient_capacity", "line_ahead"),
+          reasons=("hold_not_found", "hold_retired", "not_owner", "pool_not_found", "insufficient_capacity", "line_ahead"),
           summary="Stop waiting in line: the answer is the refusal, or the hold if it has been offered units"),
     Route(method="POST", path="/v1/holds/{hold}/extend", handler=holds.extend_hold, scope="hold", body=Extend,
           retry_key="required", kind="extend", answer=HoldNow,
@@ -154,7 +162,7 @@ ROUTES: Final = (
           retry_key="optional", kind="batch", answer=BatchAnswer,
           summary="Apply several commands in one transaction, in order"),
     Route(method="GET", path="/v1/journal", handler=journal.read_journal, query=JournalQuery, kind="journal",
-          answer=EntryPage, reasons=("cursor_lost",), summary="Read the journal after a cursor"),
+          answer=EntryPage, reasons=("cursor_lost",), summary="Read the journal after a cursor, or search it from either end"),
     Route(method="GET", path="/v1/cursor", handler=cursors.show_end, query=CursorQuery, kind="cursor",
           answer=CursorAnswer, summary="The cursor at the end of the journal"),
     Route(method="GET", path="/v1/cursors/{follower}", handler=cursors.show_cursor, query=FollowerQuery,
@@ -171,6 +179,11 @@ ROUTES: Final = (
           reasons=("feeds_too_many",), summary="Sums over all pools, and the fullest pools"),
     Route(method="GET", path="/v1/stats", handler=system.stats, operator=True, kind="stats", answer=Stats,
           summary="Statistics since the server started"),
+    Route(method="GET", path="/v1/stats/history", handler=history.server_history, operator=True, query=ServerHistoryQuery,
+          kind="server_history", answer=ServerHistory, summary="Requests, latencies, queue and errors of all servers over time"),
+    Route(method="POST", path="/v1/stats/pools", handler=history.pool_history, scope="read", body=PoolHistoryBody,
+          kind="pool_histories", answer=PoolHistories,
+          summary="Use, grants and refusals of pools over time"),
     Route(method="GET", path="/v1/usage", handler=tenants.show_usage, kind="usage", answer=StorageAnswer,
           summary="What your tenant has stored, and what it may store"),
     Route(method="GET", path="/v1/tenants", handler=tenants.list_tenants, operator=True, query=TenantsQuery,
@@ -178,13 +191,13 @@ ROUTES: Final = (
     Route(method="GET", path="/v1/tenants/{tenant}", handler=tenants.show_tenant, operator=True, kind="show_tenant",
           answer=TenantAnswer, reasons=("tenant_not_found",), summary="Read a tenant, and what it has stored"),
     Route(method="POST", path="/v1/tenants/{tenant}/disable", handler=tenants.disable_tenant, scope="admin", operator=True,
-          body=ChangeTenant, body_optional=True, kind="disable_tenant", answer=TenantAnswer,
+          body=ChangeTenant, body_optional=True, retry_key="optional", kind="disable_tenant", answer=TenantAnswer,
           summary="Admit no API key of a tenant until it is enabled again"),
     Route(method="POST", path="/v1/tenants/{tenant}/enable", handler=tenants.enable_tenant, scope="admin", operator=True,
-          body=ChangeTenant, body_optional=True, kind="enable_tenant", answer=TenantAnswer, reasons=("tenant_deleting",),
+          body=ChangeTenant, body_optional=True, retry_key="optional", kind="enable_tenant", answer=TenantAnswer, reasons=("tenant_deleting",),
           summary="Admit the API keys of a tenant again"),
     Route(method="PUT", path="/v1/tenants/{tenant}/quota", handler=tenants.set_quota, scope="admin", operator=True,
-          body=ChangeQuota, kind="set_quota", answer=TenantAnswer, summary="Give a tenant a storage quota of its own"),
+          body=ChangeQuota, retry_key="optional", kind="set_quota", answer=TenantAnswer, summary="Give a tenant a storage quota of its own"),
     Route(method="GET", path="/v1/tenants/{tenant}/export", handler=tenants.export_tenant, scope="admin", operator=True,
           kind="export_tenant", answer=str, media="application/x-ndjson", reasons=("export_running",),
           summary="The journal of a tenant as JSON lines, for holdkit import"),

@@ -228,6 +228,24 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     summary_every: Annotated[Seconds, Meta(description="seconds between two summaries of one stream")] = 0.25
     ping_every: Annotated[Seconds, Meta(description="seconds between two signs of life in a quiet stream")] = 15.0
     sweep_every: Annotated[Seconds, Meta(description="seconds between two sweeps; 0 turns the sweeper off")] = 1.0
+    seal_after: Annotated[
+        Seconds | None,
+        Meta(
+            description="seconds after which the sweeper seals journal entries; 1,000 of a lane are sealed at once; if not set, "
+            "nothing is sealed"
+        ),
+    ] = None
+    seal_key: Annotated[
+        str | None,
+        Meta(description="Ed25519 private key that signs seals, a PEM file; if not set, they are not signed"),
+    ] = None
+    seal_anchor: Annotated[
+        str | None, Meta(description="file to which the last seal of each lane is appended, outside the database")
+    ] = None
+    rollup_every: Annotated[
+        Seconds,
+        Meta(description="seconds between two writes of statistics for the dashboard's plots; 0 turns them off"),
+    ] = 10.0
     key_refresh: Annotated[
         Seconds,
         Meta(description="seconds after which API keys that another process created or revoked take effect here"),

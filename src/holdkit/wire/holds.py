@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
 from msgspec import Meta, Raw, Struct
 
@@ -159,7 +159,15 @@ class HoldsQuery(Struct, forbid_unknown_fields=True):
     pool: str | None = None
     state: State | None = None
     entity: str | None = None
-    after: str = ""
+    actor: str | None = None
+    account: str | None = None
+    placed_from: Moment | None = None
+    placed_to: Annotated[Moment | None, Meta(description="the first moment that is too late")] = None
+    order: Literal["oldest", "newest"] = "oldest"
+    after: Annotated[str, Meta(description="`next` of the page before this one, or the id of a hold")] = ""
+    before: Annotated[
+        str, Meta(description="the same, for the page in front of it; `next` then leads to the pages before that one")
+    ] = ""
     limit: Limit = 100
 
 
@@ -227,7 +235,8 @@ class PlaceAnswer(Struct, kw_only=True):
 
 
 class HoldPage(Struct):
-    """Holds in order of id; `next` is the `after` of the next page."""
+    """Holds in order of id, from either end. `next` is the `after` of the next page (of a page with `before`: the `before` of the
+    page in front of it), None at the end. A request looks at a bounded number of holds, so a page may be empty and still have a `next`."""
 
     items: list[HoldAnswer]
     next: str | None

@@ -21,12 +21,24 @@ SEALED: Final = "hks1."
 
 
 class JournalQuery(Struct, forbid_unknown_fields=True):
-    """The entries to read: after a cursor, or the last ones."""
+    """The entries to read: after a cursor, or the last ones; or those that fit, newest first, or oldest first after a cursor."""
 
     after: str | None = None
     last: Annotated[int, Meta(ge=1, le=1_000)] | None = None
     limit: Limit = 100
     all_tenants: AllTenants = False
+    order: Literal["oldest", "newest"] = "oldest"
+    before: Annotated[str | None, Meta(description="a cursor: the entries in front of it, newest first")] = None
+    action: str | None = None
+    subject: Annotated[str | None, Meta(description="the id of a hold or pool, or kind/id of a record")] = None
+    actor: str | None = None
+    correlation_id: str | None = None
+
+    @property
+    def searches(self) -> bool:
+        """Whether it asks for more than all entries after a cursor."""
+        filters = (self.before, self.action, self.subject, self.actor, self.correlation_id)
+        return self.order == "newest" or any(one is not None for one in filters)
 
 
 class HistoryQuery(Struct, forbid_unknown_fields=True):
@@ -135,7 +147,8 @@ def _shown(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 class EntryPage(Struct):
-    """Entries in journal order; `next` is the `after` of the next page."""
+    """Entries in journal order; `next` is the `after` of the next page. Of a search from the end: newest first, and `next` is the
+    `before` of the next page. A search looks at a bounded part of the journal, so a page may be empty and still have `more`."""
 
     items: list[EntryAnswer]
     next: str | None

@@ -74,7 +74,9 @@ class PoolAnswer(Struct, kw_only=True, omit_defaults=True):
     total: int
     held: int
     consumed: int
-    loose: Annotated[int, Meta(description="consumed units that belong to no hold that is still kept")]
+    loose: Annotated[
+        int, Meta(description="consumed units that belong to no hold that is still kept, and to no account")
+    ]
     available: int
     bookable: Annotated[
         int,

@@ -8,6 +8,7 @@ from msgspec import Meta, Struct
 
 from ..core.outcomes import Survives
 from ..engines.durability import Durability
+from ..engines.lock_times import LockTimes
 from .fields import Time
 from .pools import PoolAnswer
 
@@ -41,6 +42,19 @@ class Batches(Struct):
     commands: int
     largest: int
     sizes: list[int]
+
+
+class Guards(Struct):
+    """Batches that the database itself decided, by a guard, in one round trip; only PostgreSQL has them."""
+
+    batches: int
+    commands: int
+    passed: int
+    """Commands that passed the guard. The others took the ordinary way in the same call."""
+    returned: int
+    """Units of expired holds that these batches returned, by number of legs."""
+    misses: dict[str, int]
+    """Commands that did not pass, by cause."""
 
 
 class Sweeper(Struct):
@@ -91,6 +105,9 @@ class Stats(Struct, kw_only=True):
     refused: dict[str, int]
     latency: Latency
     batches: Batches
+    lock_times: LockTimes
+    """On PostgreSQL: how long pools were locked. Elsewhere nothing is counted."""
+    guards: Guards
     queue: int
     durability: Durability
     clock_lag: float

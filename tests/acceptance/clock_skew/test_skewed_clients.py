@@ -11,6 +11,7 @@ import holdkit
 from holdkit import Allowance
 from holdkit.core.model import SECOND
 from holdkit.kernel.normalise import datetime_of
+from tests.support.threads import CallerThreads, wait_until
 
 TTL = 3000.0
 SLACK = 300.0
@@ -148,3 +149,26 @@ def test_who_meets_a_driven_saga_hears_how_long(hk: Any, postgres_url: str) -> N
     told(heard)
     assert abs(done.since_slot - database_slot(postgres_url)) < SLACK * SECOND
     assert hk.sagas.stuck("5m") == []
+
+
+def test_a_blocked_call_is_served_in_time_and_keeps_its_units_for_the_ttl(hk: Any, postgres_url: str) -> None:
+    blocks(hk, postgres_url)
+
+
+def blocks(hk: Any, url: str) -> None:
+    """By a release, by a deadline, and not at all."""
+    hk.create_pool("gpu", 1)
+    taken = hk.hold("gpu", 1, ttl=TTL)
+    callers = CallerThreads()
+    callers.start(lambda: hk.hold("gpu", 1, ttl=TTL, wait="10m"))
+    wait_until(lambda: hk.pool("gpu").waiting == 1)
+    with pytest.raises(holdkit.InsufficientCapacity):
+        hk.hold("gpu", 1, ttl=TTL, wait=0.05)
+    hk.release(taken)
+    (served,) = callers.join()
+    told((served.deadline - database_slot(url)) / SECOND)
+    hk.release(served)
+    hk.hold("gpu", 1, ttl=0.3)
+    with hk.lease("gpu", 1, ttl=TTL, wait="10m") as lease:
+        assert lease.hold.number == 3, "offered when the hold before it had ended"
+        told((lease.hold.deadline - database_slot(url)) / SECOND)

@@ -17,7 +17,7 @@ from holdkit.client import connect, connect_async
 from holdkit.core.model import SECOND
 from holdkit.kernel.normalise import moment
 from holdkit.wire.keys import KeyAnswer
-from tests.acceptance.clock_skew.test_skewed_clients import SLACK, TTL, database_slot
+from tests.acceptance.clock_skew.test_skewed_clients import SLACK, TTL, blocks, database_slot
 from tests.acceptance.clock_skew.test_skewed_clients import told as nearly_all
 from tests.support.command_line import run, told
 from tests.support.modes import Async, Sync
@@ -158,3 +158,9 @@ def test_doctor_says_that_the_database_was_set_back(postgres_url: str) -> None:
     (found,) = [finding for finding in report.findings if finding.name == "time"]
     assert found.level == "warn"
     assert "behind the last decision" in found.says
+
+
+def test_a_blocked_call_over_http_is_served_in_time_and_keeps_its_units_for_the_ttl(
+    remote: Any, postgres_url: str
+) -> None:
+    blocks(remote, postgres_url)

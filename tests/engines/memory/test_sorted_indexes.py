@@ -6,8 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdkit.core.model import Key, Slot
-from holdkit.engines.resident.operations import Order
+from holdkit.core.model import HeldLeg, Key, Slot, StoredHold
+from holdkit.core.outstanding import OpenLeg
+from holdkit.engines.resident.operations import Ends, Order
+from holdkit.engines.resident.tables import Tables
 
 SLOTS = st.integers(0, 3)
 ROWS = st.tuples(SLOTS, st.tuples(st.sampled_from(["", "acme"]), st.sampled_from("abc")))
@@ -37,6 +39,21 @@ def test_an_order_is_a_sorted_list(rows: list[tuple[Slot, Key]], data: st.DataOb
     assert list(order.first(len(order))) == model[count:]
 
 
+@given(st.lists(ROWS, unique=True), st.data())
+def test_ends_are_sorted_by_slot_then_by_arrival(rows: list[tuple[Slot, Key]], data: st.DataObject) -> None:
+    ends = Ends()
+    for row in rows:
+        ends.file(*row)
+    gone = data.draw(st.sets(st.sampled_from(rows))) if rows else set()
+    for row in gone:
+        ends.take_out(*row)
+    model = sorted([row for row in rows if row not in gone], key=lambda row: row[0])
+    assert list(ends.first(len(ends))) == model
+    count = data.draw(st.integers(0, len(rows) + 1))
+    assert ends.drop(count) == [key for _, key in model[:count]]
+    assert list(ends.first(len(ends))) == model[count:]
+
+
 @pytest.mark.parametrize("row", [(1, ("", "b")), (2, ("", "a")), (1, ("acme", "a")), (3, ("", "a"))])
 def test_a_row_that_is_not_there_is_noticed(row: tuple[Slot, Key]) -> None:
     order = Order()
@@ -44,3 +61,13 @@ def test_a_row_that_is_not_there_is_noticed(row: tuple[Slot, Key]) -> None:
     order.file(2, ("", "b"))
     with pytest.raises(AssertionError, match="an order has lost one of its rows"):
         order.take_out(*row)
+
+
+def test_a_leg_without_units_left_is_not_outstanding() -> None:
+    """A hold that was released in part by the batch that placed it, or before a snapshot."""
+    tables = Tables()
+    hold = StoredHold("", "a", (HeldLeg("p", 2, 0), HeldLeg("q", 2, 1), HeldLeg("r", 200, 200)), "", 1, 1, 5)
+    tables.put_hold(hold.key, hold)
+    assert tables.legs == {("", "q"): {"a": OpenLeg(1)}, ("", "r"): {"a": OpenLeg(200)}}
+    assert [tables.due(("", name), 9) for name in "pqr"] == [[], [(5, "a")], [(5, "a")]]
+    assert tables.live_at(4) == 1

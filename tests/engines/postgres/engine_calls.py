@@ -206,7 +206,7 @@ def alter(monkeypatch: pytest.MonkeyPatch, name: str, change: Callable[[str], st
         if each in altered:
             text = change(altered[each].text)
             assert text != altered[each].text, f"the canary changed nothing in {each}"
-            altered[each] = Sql(text, altered[each].types)
+            altered[each] = Sql(each, text, altered[each].types)
     monkeypatch.setattr(database, "load", lambda _="holdkit": MappingProxyType(altered))
 
 

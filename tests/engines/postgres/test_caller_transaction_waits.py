@@ -277,11 +277,12 @@ def test_an_interrupt_while_we_wait(url: str, error: type[BaseException]) -> Non
         signal.signal(signal.SIGUSR1, before)
 
 
-STEPS = ["make_savepoint", "read_transaction", "find_identity", "lock_pools_waiting", "load_due", "place_holds",
-         "put_operations", "write_unnumbered", "release_savepoint"]  # fmt: skip
+STEPS = ["make_savepoint", "check_transaction", "lock_pools_waiting", "load_due", "update_pools", "insert_holds",
+         "insert_operations", "write_unnumbered", "release_savepoint"]  # fmt: skip
+GUARDED = [f"{step}, guarded" for step in ("make_savepoint", "guard_call_place", "release_savepoint")]
 
 
-@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("step", STEPS + GUARDED)
 @pytest.mark.parametrize(("kind", "error"), [(Psycopg, KeyboardInterrupt), (PsycopgAsync, ArithmeticError)])
 def test_an_interrupt_between_any_two_statements(kind: Any, url: str, step: str, error: type[BaseException]) -> None:
     with opened(kind, url) as app:
@@ -289,16 +290,17 @@ def test_an_interrupt_between_any_two_statements(kind: Any, url: str, step: str,
         interrupted = threading.Event()
 
         def hook(name: str) -> None:
-            if name == step and not interrupted.is_set():
+            if name == step.removesuffix(", guarded") and not interrupted.is_set():
                 interrupted.set()
                 raise error
 
         app.listen(hook)
+        app.engine_of_kernel._callers.guards.enabled = step in GUARDED
         with pytest.raises(error):
             app.hk.hold("lamp", 1, ttl=60, op="x", tx=app.tx)
+        assert interrupted.is_set()
         in_step(app)
-        done = 1 if step == "release_savepoint" else 0  # all was done already: it counts if they commit
-        finished(app, held=done)
+        finished(app)
 
 
 def cancelled_while_waiting(url: str, cancel: Callable[[asyncio.Task[Any]], Any]) -> None:

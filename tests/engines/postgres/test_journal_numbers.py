@@ -160,7 +160,7 @@ def test_canary_numbers_taken_before_the_lock_collide(
             "set seq = h.seq + t.own", "set seq = (select o.seq from holdkit.heads o where o.lane = h.lane) + t.own"
         ),
     )
-    engine, first, second = open_engine(), pool_in(0), pool_in(0, 1)
+    engine, first, second = open_engine(guarded=False), pool_in(0), pool_in(0, 1)
     for each in (first, second):
         done(engine, create(each))
     collided: list[str] = []

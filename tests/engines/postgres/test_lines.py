@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from itertools import count
@@ -30,6 +31,8 @@ from holdkit.core.outcomes import Done, Reason, Refusal
 from holdkit.core.reading import CountAhead, NextDeadline, ReadJournal, entry_of
 from holdkit.engines.port import Applied
 from holdkit.engines.postgres import PostgresEngine
+from holdkit.engines.postgres.connections import PipelineConnection
+from holdkit.engines.postgres.driver import Statement, Steps
 from holdkit.errors import OutcomeUnknown
 from tests.engines.commands import Clock, create, extend, group_of, groups, release, sweep
 from tests.engines.postgres import engine_calls
@@ -111,7 +114,7 @@ def test_a_release_offers_to_the_first_in_line(engine: PostgresEngine, postgres_
 def test_a_line_is_loaded_only_where_somebody_waits(open_engine: Open) -> None:
     """And tallies only where there is an account: the usual batch takes two round trips and no statement more."""
     said: list[str] = []
-    engine = open_engine(on_statement=said.append, prune_every=1e12)
+    engine = open_engine(on_statement=said.append, prune_every=1e12, guarded=False)
     done(engine, create(SHOW, 10))
     said.clear()
     placed = done(engine, place(SHOW)).hold
@@ -124,6 +127,95 @@ def test_a_line_is_loaded_only_where_somebody_waits(open_engine: Open) -> None:
     assert said[: said.index("commit") + 1] == expected.split()
     done(engine, place(SHOW, account="a"))
     assert "load_tallies" in said
+
+
+@pytest.fixture
+def exchanges(engine: PostgresEngine, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """The statements of each round trip of the test's own thread: others wake followers and look at standbys, whenever they do."""
+    seen: list[list[str]] = []
+    own = threading.get_ident()
+    exchange = PipelineConnection.exchange
+
+    def noted(self: PipelineConnection, statements: Sequence[Statement]) -> Steps[Any]:
+        if threading.get_ident() == own:
+            seen.append([name for name, _ in statements])
+        return (yield from exchange(self, statements))
+
+    monkeypatch.setattr(PipelineConnection, "exchange", noted)
+    return seen
+
+
+def test_the_front_of_a_line_costs_one_round_trip_more(engine: PostgresEngine, exchanges: list[list[str]]) -> None:
+    (held,) = sold_out(engine)
+    waiting = joined(engine, join(), join(), join(id=hold_id()[:-4] + "ffff"))
+    exchanges.clear()
+    done(engine, release(held))
+    at = next(n for n, each in enumerate(exchanges) if each[0] == "load_lines")
+    assert "lock_pools_of_holds" in exchanges[at - 1]
+    assert exchanges[at] == ["load_lines", "lock_lines"]
+    assert "update_pools" in exchanges[at + 1]
+    assert exchanges[at + 1][-1] == "commit"
+    done(engine, ResizePool(id=SHOW, total=3))
+    assert [hold(engine, each).state for each in waiting] == [State.HELD] * 3, "whatever the lane of its hold"
+
+
+def waited(engine: PostgresEngine, exchanges: list[list[str]], command: AnyCommand) -> list[list[str]]:
+    """What a batch sends that waits for locks, beginning with that of its transaction."""
+    exchanges.clear()
+    (outcomes,) = engine.apply(groups(command), wait_for_locks=True).outcomes
+    assert isinstance(outcomes[0], Done), outcomes
+    return exchanges[next(n for n, each in enumerate(exchanges) if each[0] == "begin") :]
+
+
+def test_a_batch_that_waits_loads_a_line_that_is_known_with_the_rest(
+    engine: PostgresEngine, exchanges: list[list[str]]
+) -> None:
+    sold_out(engine)
+    waiting = joined(engine, *(join() for _ in range(8)))
+    first, last = waited(engine, exchanges, join())
+    assert first[-2:] == ["load_lines", "lock_lines_waiting"]
+    assert last[-1] == "commit"
+    done(engine, ResizePool(id=SHOW, total=2))
+    assert offered(engine) == waiting[:1]
+    done(engine, extend(waiting[0]))
+    for command in (extend(waiting[0]), release(waiting[0])):
+        first, last = waited(engine, exchanges, command)
+        assert first[-2:] == ["load_lines", "lock_lines_waiting"], "the pool of this hold is known"
+        assert last[-1] == "commit"
+    assert offered(engine) == waiting[:2]
+    done(engine, LeaveLine(id=waiting[2], owner="me"))
+    first, more, last = waited(engine, exchanges, ResizePool(id=SHOW, total=5))
+    assert first[-1] == "lock_lines_waiting"
+    assert more == ["load_lines", "lock_lines_waiting"], "it may serve more of them than was expected"
+    assert offered(engine) == [*waiting[:2], *waiting[3:6]]
+    for each in (*waiting[1:2], *waiting[3:6]):
+        waited(engine, exchanges, release(each))
+    assert offered(engine)[5:7] == waiting[6:]
+
+
+def test_a_line_that_is_known_may_be_gone(engine: PostgresEngine, exchanges: list[list[str]]) -> None:
+    sold_out(engine)
+    (waiting,) = joined(engine, join())
+    done(engine, LeaveLine(id=waiting, owner="me"))
+    assert "load_lines" in waited(engine, exchanges, ResizePool(id=SHOW, total=2))[0]
+    assert "load_lines" not in waited(engine, exchanges, ResizePool(id=SHOW, total=3))[0], "nobody waits any more"
+
+
+def test_a_hold_for_which_others_wait_does_not_try_the_guard(
+    engine: PostgresEngine, exchanges: list[list[str]]
+) -> None:
+    sold_out(engine)
+    first, second = joined(engine, join(), join())
+    done(engine, ResizePool(id=SHOW, total=2))
+    done(engine, extend(first))
+    exchanges.clear()
+    done(engine, release(first))
+    assert not any("guard_moves" in each for each in exchanges)
+    assert offered(engine) == [first, second]
+    done(engine, extend(second))
+    exchanges.clear()
+    done(engine, release(second))
+    assert any("guard_moves" in each for each in exchanges), "nobody waits for it"
 
 
 def test_one_transaction_offers_no_more_than_it_may(open_engine: Open, postgres_url: str) -> None:
@@ -365,7 +457,7 @@ def test_an_account_gets_its_limit_and_no_more_under_200_racing_requests(open_en
 # Lost connections
 
 
-@pytest.mark.parametrize("at", ["load_lines", "lock_holds", "update_pools", "write_journal"])
+@pytest.mark.parametrize("at", ["load_lines", "lock_lines", "update_pools", "write_journal"])
 def test_a_connection_that_is_cut_offers_once(at: str, open_engine: Open, postgres_url: str) -> None:
     """Before COMMIT was sent nothing was done, and the batch runs again; after that it is unknown, and was done or was not."""
     quiet = open_engine()

@@ -15,6 +15,7 @@ from holdkit.core.commands import AnyCommand, RemovePool, Sweep
 from holdkit.core.model import SECOND
 from holdkit.core.reading import ReadJournal
 from holdkit.engines.postgres import PostgresEngine, driver
+from holdkit.engines.postgres.journal_rows import JOURNAL_COLUMNS
 from holdkit.engines.postgres.migrating import Layout
 from holdkit.engines.postgres.statements import load
 from tests.conftest import Migrated
@@ -175,7 +176,7 @@ def meet_at_a_head(engine: PostgresEngine, postgres_url: str, lane_count: int) -
         raw.execute(load()["lock_heads"].text, ([0], "10000"))
         waiting = thread.submit(engine.apply, groups(place(*POOLS[1 : 1 + lane_count])), wait_for_locks=True)
         await_waiter(postgres_url)
-        raw.execute(journal, ([0], [0], [], [], [], [], [], []))
+        raw.execute(journal, ([0], [0], *[[]] * JOURNAL_COLUMNS))
         other.commit()
         assert waiting.result(PATIENCE).outcomes
 

@@ -75,7 +75,7 @@ def test_what_is_there_already_is_met_in_the_air(engine: PostgresEngine) -> None
     assert now.hold == was.hold
 
 
-@pytest.mark.parametrize("step", ["lock_pools", "place_holds", "commit"])
+@pytest.mark.parametrize("step", ["lock_pools", "place_holds", "commit", "guard_lock", "guard_places"])
 def test_cancelled_it_leaves_no_connection_behind(open_engine: Open, step: str) -> None:
     """Before COMMIT was sent nothing happened; behind it nobody knows."""
     to_cancel: list[asyncio.Task[Applied]] = []
@@ -90,17 +90,17 @@ def test_cancelled_it_leaves_no_connection_behind(open_engine: Open, step: str) 
         with pytest.raises(asyncio.CancelledError):
             await task
 
-    engine = open_engine(on_statement=strike)
+    engine = open_engine(on_statement=strike, guarded=step.startswith("guard"))
     done(engine, create("p"))
     asyncio.run(cancelled())
     assert not to_cancel
     assert engine._connections.no_wait._lent == 0
-    assert engine_calls.pool(engine, "p").held <= (step in ("place_holds", "commit")), "they travel together"
+    assert engine_calls.pool(engine, "p").held <= (step != "lock_pools"), "they travel together"
     assert isinstance(engine_calls.one(engine, place("p")), Done)
     assert not list(engine.verify())
 
 
-@pytest.mark.parametrize("step", ["lock_pools", "place_holds"])
+@pytest.mark.parametrize("step", ["lock_pools", "place_holds", "guard_lock", "guard_places"])
 def test_an_exception_before_commit_is_sent_is_left_to_a_thread(open_engine: Open, step: str) -> None:
     awaited: list[str] = []
 
@@ -109,7 +109,7 @@ def test_an_exception_before_commit_is_sent_is_left_to_a_thread(open_engine: Ope
             awaited.clear()
             raise ValueError(name)
 
-    engine = open_engine(on_statement=strike)
+    engine = open_engine(on_statement=strike, guarded=step.startswith("guard"))
     done(engine, create("p"))
     awaited.append(step)
     with pytest.raises(NeedsThread):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdkit.engines.postgres.reading import first_id_after
+from holdkit.engines.postgres.hold_reading import first_id_after
 
 digits = st.text("0123456789abcdef", min_size=32, max_size=32)
 places = st.one_of(digits, st.text("0123456789abcdefg/:Z~", max_size=36), st.text(max_size=5), st.just("f" * 32))

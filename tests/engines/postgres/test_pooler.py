@@ -118,3 +118,22 @@ def test_a_retry_is_answered_through_the_pooler(pooled: str) -> None:
         first = hk.hold("seats", 1, ttl=60, op="one")
         again = hk.hold("seats", 1, ttl=60, op="one")
         assert (again.id, again.replayed) == (first.id, True)
+
+
+def test_calls_in_callers_transactions_through_the_pooler(pooled: str) -> None:
+    """Each transaction may be on another of its connections; what a call needs is there."""
+    plain = pooled.replace("&pooler=transaction", "")
+    with (
+        closing(holdkit.connect(pooled)) as hk,
+        closing(psycopg.connect(plain)) as one,
+        closing(psycopg.connect(plain)) as two,
+    ):
+        hk.create_pool("seats", 40)
+        for turn in range(6):
+            for tx in (one, two):
+                hold = hk.hold("seats", 1, ttl=60, op=f"{turn}-{id(tx)}", tx=tx)
+                hk.confirm(hold, tx=tx) if turn % 2 else hk.release(hold, tx=tx)
+                tx.commit()
+        assert hk.pool("seats").consumed == 6
+        assert hk.stats.guards.passed >= 24
+        assert hk.verify().ok

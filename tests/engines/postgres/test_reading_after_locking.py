@@ -91,12 +91,12 @@ def test_canary_holds_read_before_the_lock_are_confirmed_twice(
 
     monkeypatch.setattr(loading, "_first_statements", no_wait)
     monkeypatch.setattr(loaded_rows.LoadedRows, "take", sorted_back)
-    theirs, ours = confirm_behind_a_caller(open_engine(), postgres_url)
+    theirs, ours = confirm_behind_a_caller(open_engine(guarded=False), postgres_url)
     assert [engine_calls.reason(theirs), engine_calls.reason(ours)] == [None, Reason.ALREADY_CONFIRMED]
     engine_calls.sound(open_engine(), postgres_url)
 
     engine_calls.trust_counts(monkeypatch)
-    engine = open_engine()
+    engine = open_engine(guarded=False)
     theirs, ours = confirm_behind_a_caller(engine, postgres_url)
     assert [engine_calls.reason(theirs), engine_calls.reason(ours)] == [None, None]
     assert list(engine.verify())

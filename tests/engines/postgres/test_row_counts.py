@@ -35,9 +35,9 @@ class Rivals(Struct, frozen=True):
 RIVALS = {
     "the same hold id": Rivals("place_holds", place("a", id=SAME_ID), place("b", id=SAME_ID), Reason.HOLD_EXISTS),
     "the same operation id": Rivals(
-        "put_operations", place("a", op="x"), place("b", op="x"), Reason.OPERATION_CONFLICT
+        "insert_operations", place("a", op="x"), place("b", op="x"), Reason.OPERATION_CONFLICT
     ),
-    "the same operation": Rivals("put_operations", put("n", op="x"), put("n", op="x"), None, replayed=True),
+    "the same operation": Rivals("insert_operations", put("n", op="x"), put("n", op="x"), None, replayed=True),
     "the same new pool": Rivals("insert_pools", create("new"), create("new", 5), Reason.POOL_EXISTS),
     "the same new pool on demand": Rivals(
         "insert_pools", place("new", on_demand=1), place("new", on_demand=1), Reason.INSUFFICIENT_CAPACITY
@@ -46,6 +46,10 @@ RIVALS = {
         "insert_records", put("n", if_version=0), put("n", "[]", if_version=0), Reason.VERSION_CONFLICT
     ),
 }
+
+
+RAISING = ("place_holds", "insert_operations")
+"""Statements that raise by themselves if a row exists."""
 
 
 def meet(rivals: Rivals, open_engine: Open) -> tuple[Outcome, Outcome]:
@@ -74,7 +78,7 @@ def test_who_comes_second_is_told_so(name: str, open_engine: Open, postgres_url:
     engine_calls.sound(open_engine(), postgres_url)
 
 
-@pytest.mark.parametrize("name", RIVALS)
+@pytest.mark.parametrize("name", [name for name in RIVALS if RIVALS[name].at not in RAISING])
 def test_canary_counts_that_are_trusted_have_two_effects(
     name: str, open_engine: Open, postgres_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -86,9 +90,10 @@ def test_canary_counts_that_are_trusted_have_two_effects(
 
 
 def test_every_write_counts_its_rows() -> None:
-    """All but what can be repeated (stamps, the fence floors, pruning), goes with a record that is counted (the limits'
+    """All but what raises by itself, can be repeated (stamps, the fence floors, pruning), goes with a record that is counted (the limits'
     version), or is only ever written under a lock on everything."""
     uncounted = {
+        "insert_operations",
         "stamp_pools",
         "raise_floors",
         "write_journal",
@@ -98,6 +103,10 @@ def test_every_write_counts_its_rows() -> None:
         "put_setting",
         "put_limits_version",
     }
+    uncounted |= {  # of several writers the first one's counts, or there is one writer, who compares where it stands
+        "add_seal", "insert_rollup_position", "move_rollup_position", "store_rollups", "prune_rollups", "drop_rollups",
+        "put_archived", "put_baseline", "delete_baseline", "delete_entries",
+    }  # fmt: skip
     uncounted |= {"prune_operations", "prune_holds", "record_version", "create_heads", "create_version_table"}
     uncounted |= {
         "drop_pools",

@@ -87,6 +87,7 @@ def test_notifications_are_heard_in_their_own_schema(
     with closing(psycopg.connect(postgres_url, autocommit=True)) as connection:
         for channel in ("holdkit", "shop", "holdkit:shop", "holdkit:order"):
             connection.execute(f'listen "{channel}"')
+            connection.execute("select pg_advisory_lock_shared(hashtextextended(%s, 0))", (channel,))  # as followers do
         shop.create_pool("lamp", 1)
         (heard,) = connection.notifies(timeout=PATIENCE, stop_after=1)
         assert heard.channel == "holdkit:shop"

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 from holdkit.core.bounds import Limits
-from holdkit.core.commands import Consume, Group, PutRecord, ReturnUnits
+from holdkit.core.commands import Consume, Group, PlaceHold, PutRecord, ReturnUnits
 from holdkit.core.model import DAY, Leg, State
 from holdkit.core.outcomes import Done, Reason, Refusal
 from holdkit.core.reading import (
@@ -51,6 +54,30 @@ def test_everything_is_there_after_opening_anew(open_one: Open) -> None:
     assert second.read(FindHold(("", placed.id))) == placed
     assert second.read(FindEnds())[-1].seq == 2
     consistent(second)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {},
+        {"actor": "user:7"},
+        {"correlation_id": "c"},
+        {"metadata": {"a": 1}},
+        {"entity": "order:1"},
+        {"ttl_slots": None},
+        {"legs": (Leg("~window", 2, 5, closes=2**60, opens=0),)},
+        {"legs": (Leg("gpu", 2), Leg("~other", 1, 3))},
+    ],
+    ids=str,
+)
+def test_a_hold_is_stored_with_all_that_was_said_of_it(engine: SqliteEngine, more: dict[str, Any]) -> None:
+    """Whichever statement inserts it: `verify` compares every column with the journal."""
+    done(engine, create())
+    said: dict[str, Any] = {"id": hold_id(), "owner": "me", "legs": (Leg("gpu", 2),), "ttl_slots": 60}
+    placed = done(engine, PlaceHold(**said | more)).hold
+    assert placed is not None
+    assert hold(engine, placed.id) == placed
+    consistent(engine)
 
 
 def test_a_multi_leg_hold_expires_leg_by_leg_on_the_pools_that_are_touched(engine: SqliteEngine, clock: Clock) -> None:
@@ -318,6 +345,6 @@ def test_many_keys_are_loaded_by_one_statement_per_table(open_one: Open) -> None
     seen.clear()
     engine.apply(groups(*(place(f"p{n}", op=f"o{n}", fingerprint="f" * 32) for n in range(50))))
     assert seen == [
-        "begin immediate", "load_head", "load_pools", "load_holds", "load_operations", "update_pools", "insert_holds",
+        "begin immediate", "load_head", "load_pools", "load_holds", "load_operations", "update_pools", "insert_plain_holds",
         "insert_legs", "insert_journal", "put_operations", "commit",
     ]  # fmt: skip

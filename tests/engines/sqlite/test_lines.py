@@ -151,7 +151,7 @@ def test_pools_without_any_of_this_cost_no_statement_more(open_one: Open) -> Non
     done(engine, create(total=5))
     seen.clear()
     held = placed(engine, place())
-    assert seen == ["begin immediate", "load_head", "load_pool", "load_hold", "update_pools", "insert_holds", "insert_legs",
+    assert seen == ["begin immediate", "load_head", "load_pool", "load_hold", "update_pools", "insert_plain_holds", "insert_legs",
                     "insert_journal", "commit"]  # fmt: skip
     seen.clear()
     done(engine, confirm(held.id))

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sqlite3
 import stat
 from contextlib import closing
@@ -155,8 +156,8 @@ def test_a_strangers_version_table_is_refused(path: Path) -> None:
 def test_a_newer_schema_is_refused(open_one: Open, path: Path) -> None:
     open_one().close()
     with outside(path) as future:
-        future.execute("insert into holdkit_migrations values (7, '0007_from_the_future', 0)")
-    with pytest.raises(EngineError, match="its schema is version 7, this release knows 6"):
+        future.execute("insert into holdkit_migrations values (99, '0099_from_the_future', 0)")
+    with pytest.raises(EngineError, match=r"its schema is version 99, this release knows [0-9]+;"):
         open_one()
 
 
@@ -313,16 +314,11 @@ def test_closing_twice_is_quiet_and_calls_afterwards_are_refused(engine: SqliteE
             call()
 
 
-NAMED = (
-    "tenant", "after", "lower", "upper", "reserved", "limit", "now", "state", "entity", "pool", "archived", "account"
-)  # fmt: skip
-
-
 def test_every_statement_has_a_reason_and_is_valid_sql(engine: SqliteEngine, path: Path) -> None:
     with outside(path) as connection:
         for name, sql in load().items():
             if name != "create_version_table":
-                parameters = dict.fromkeys(NAMED) if ":tenant" in sql else [None] * places(sql)
+                parameters = dict.fromkeys(re.findall(r":([a-z_]+)", sql)) if ":tenant" in sql else [None] * places(sql)
                 connection.execute(f"explain {sql}", parameters).fetchall()
     named = 0
     for file in (Path(opening.__file__).parent / "sql").glob("*.sql"):
@@ -346,7 +342,8 @@ LINE = "SEARCH {} USING COVERING INDEX holdkit_legs_line (tenant=? AND pool=? AN
     [
         ("load_pools", "SEARCH p USING PRIMARY KEY (tenant=? AND id=?)"),
         ("load_holds", "SEARCH h USING PRIMARY KEY (tenant=? AND id=?)"),
-        ("load_operations", "SEARCH o USING PRIMARY KEY (tenant=? AND id=?)"),
+        ("load_operations", "SEARCH o USING INDEX holdkit_operations_key (tenant=? AND id=?)"),
+        ("load_operations", "SEARCH j USING INTEGER PRIMARY KEY (rowid=?) LEFT-JOIN"),
         ("load_due", "SEARCH holdkit_legs USING PRIMARY KEY (tenant=? AND pool=? AND deadline>? AND deadline<?)"),
         ("load_sweep", "SEARCH holdkit_holds USING INDEX holdkit_holds_due (deadline>? AND deadline<?)"),
         ("load_empty_pools", "SCAN holdkit_pools USING INDEX holdkit_pools_empty"),
@@ -374,7 +371,7 @@ LINE = "SEARCH {} USING COVERING INDEX holdkit_legs_line (tenant=? AND pool=? AN
 def test_hot_statements_are_answered_by_an_index(engine: SqliteEngine, path: Path, name: str, index: str) -> None:
     sql = load()[name]
     with outside(path) as connection:
-        parameters = dict.fromkeys(NAMED) if ":tenant" in sql else [None] * places(sql)
+        parameters = dict.fromkeys(re.findall(r":([a-z_]+)", sql)) if ":tenant" in sql else [None] * places(sql)
         plan = connection.execute(f"explain query plan {sql}", parameters).fetchall()
     assert index in [row[3] for row in plan]
     assert not any("TEMP B-TREE" in row[3] for row in plan)

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from threading import Event, Semaphore, Thread
+from threading import Semaphore, Thread
 
 import pytest
 
@@ -15,13 +15,13 @@ from holdkit.core.bounds import Limits
 from holdkit.core.entries import Action
 from holdkit.core.model import SECOND
 from holdkit.core.reading import ReadJournal, entry_of
-from holdkit.engines.sqlite import checkpointing, open_engine
-from holdkit.engines.sqlite.fair_write_lock import FairWriteLock
+from holdkit.engines.sqlite import checkpointing, fair_write_lock, open_engine
+from holdkit.engines.sqlite.fair_write_lock import FIRST, FairWriteLock, _held_by_others
 from holdkit.errors import Overloaded
 from tests.engines.commands import create
 from tests.engines.sqlite.conftest import Open
 from tests.engines.sqlite.engine_calls import consistent, done, groups, outside, place, pool
-from tests.support.threads import PATIENCE
+from tests.support.threads import PATIENCE, wait_until
 
 TURNS = 1_000
 ENOUGH, MOST = 75, 600
@@ -150,44 +150,83 @@ def test_the_wait_for_another_process_is_bounded(open_one: Open, start: Start) -
     assert pool(engine).held == 1
 
 
-def test_who_waits_goes_before_who_comes_back(path: Path) -> None:
+@pytest.mark.parametrize("in_order", [True, False])
+def test_who_waits_goes_before_who_comes_back(path: Path, in_order: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fair_write_lock, "IN_ORDER", in_order)
     path.touch()
     mine, theirs = FairWriteLock(str(path)), FairWriteLock(str(path))
     order: list[str] = []
     mine.acquire(PATIENCE)
-    waiting = Event()
-
-    def wait() -> None:
-        waiting.set()
-        theirs.acquire(PATIENCE)
-        order.append("theirs")
-        theirs.release()
-
-    thread = Thread(target=wait)
+    thread = Thread(target=lambda: write(theirs, order, "theirs"))
     thread.start()
-    waiting.wait()
-    gate = os.open(f"{path}-gate", os.O_RDWR)
-    while not taken(gate):
-        pass
+    wait_until(lambda: waits(path) if in_order else taken(f"{path}-gate"))
     mine.release()
-    mine.acquire(PATIENCE)
-    order.append("mine")
-    mine.release()
+    write(mine, order, "mine")
     thread.join()
     assert order == ["theirs", "mine"]
-    os.close(gate)
     mine.close()
     theirs.close()
 
 
-def taken(descriptor: int) -> bool:
+def write(lock: FairWriteLock, order: list[str], name: str) -> None:
+    lock.acquire(PATIENCE)
+    order.append(name)
+    lock.release()
+
+
+def waits(path: Path, count: int = 1) -> bool:
+    """Whether so many stand in line for the write lock: each holds one of the bytes of the file."""
+    with open(f"{path}-gate", "rb") as file:  # noqa: PTH123
+        drawn = int.from_bytes(file.read(8))
+        held = [_held_by_others(file.fileno(), FIRST + number, 1) for number in range(drawn)]
+    return len([byte for byte in held if byte is not None]) == count
+
+
+def taken(file: str) -> bool:
     """Whether somebody holds this lock; if not, it is left as it was."""
+    descriptor = os.open(file, os.O_RDWR)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
-    fcntl.flock(descriptor, fcntl.LOCK_UN)
+    finally:
+        os.close(descriptor)
     return False
+
+
+def test_those_who_wait_are_served_in_the_order_in_which_they_came(path: Path) -> None:
+    """Also if one of them dies while it waits, and if the head of the file is lost."""
+    path.touch()
+    locks = [FairWriteLock(str(path)) for _ in range(6)]
+    order: list[str] = []
+    locks[0].acquire(PATIENCE)
+    threads: list[Thread] = []
+    for number, lock in enumerate(locks[1:5], 1):
+        threads.append(Thread(target=lambda lock=lock, name=str(number): write(lock, order, name)))
+        threads[-1].start()
+        wait_until(lambda number=number: waits(path, number))  # type: ignore[misc]
+    dying = subprocess.Popen([sys.executable, "-c", _WAITS, str(path)])
+    wait_until(lambda: waits(path, 5))
+    threads.append(Thread(target=lambda: write(locks[5], order, "behind the dead")))
+    threads[-1].start()
+    wait_until(lambda: waits(path, 6))
+    dying.kill()
+    dying.wait()
+    assert order == [], "who stood behind it does not go first"
+    locks[0].release()
+    for thread in threads:
+        thread.join()
+    assert order == ["1", "2", "3", "4", "behind the dead"]
+    os.truncate(f"{path}-gate", 0)
+    for lock in locks:
+        lock.acquire(PATIENCE)
+        lock.release()
+        lock.close()
+
+
+_WAITS = (
+    "import sys; from holdkit.engines.sqlite.fair_write_lock import FairWriteLock as L; L(sys.argv[1]).acquire(600)"
+)
 
 
 def test_who_gave_up_does_not_keep_the_lock_it_gets_later(path: Path) -> None:

@@ -69,7 +69,7 @@ def engine(engine: SqliteEngine) -> SqliteEngine:
         ("delete from holdkit_settings where name = 'limit.max_ttl'", "settings", "row"),
         ("insert into holdkit_settings values ('x', '1', 1)", "settings", "row"),
         ("update holdkit_migrations set name = 'x'", "migrations", "name"),
-        ("insert into holdkit_migrations values (9, 'x', 1)", "migrations", "name"),
+        ("insert into holdkit_migrations values (99, 'x', 1)", "migrations", "name"),
     ],
 )
 def test_a_row_changed_by_hand_is_named(engine: SqliteEngine, path: Path, sql: str, table: str, field: str) -> None:

@@ -20,7 +20,8 @@ from typing import Final
 
 import msgspec
 
-from tests.faults.campaign import disk, failovers, local_faults, report
+from tests.faults.campaign import disk, failovers, guarded, local_faults, report
+from tests.faults.campaign.canaries import GUARDED
 from tests.faults.campaign.check import Verdict
 from tests.faults.campaign.failovers import CUT_BACK, FAILOVERS
 from tests.faults.campaign.ledger import now
@@ -35,6 +36,7 @@ PARTS: Final = {
     "power_cuts": 300,
     "crashes": 120,
     "full_disks": 30,
+    "guarded_batches": 20,
 }
 """Faults of each kind, in a whole campaign."""
 EXAMPLES: Final = 20
@@ -63,6 +65,8 @@ class Campaign:
             self.run_canaries(name)
         if name in ("failovers", "cancelled_waits", "crash_alone"):
             self.fail_over(name, number)
+        elif name == "guarded_batches":
+            self.stress(number)
         else:
             self.result(name, number)
         self.part.seconds = now() - began
@@ -80,8 +84,18 @@ class Campaign:
                     self.report.from_fault.setdefault(kind, []).extend(found.from_fault)
                     self.report.from_writable.setdefault(kind, []).extend(found.from_writable)
                     self.part.add(found.verdict, found.cancelled)
-                    served = f"served again after {max(found.from_fault):.2f} s" + ", fenced" * found.fenced
+                    served = (
+                        f"served again after {max(found.from_fault):.2f} s, {found.guarded} by the guard"
+                        + ", fenced" * found.fenced
+                    )
                     self.progress(kind, found.verdict, served, seed)
+
+    def stress(self, number: int) -> None:
+        """Nothing fails; processes compete."""
+        for index, found in enumerate(guarded.trials(number, self.report.seed)):
+            self.part.add(found.verdict, found.passed)
+            words = f"{found.passed} by the guard, which returned {found.returned} due legs"
+            self.progress("competing processes", found.verdict, words, self.report.seed + index)
 
     def result(self, name: str, number: int) -> None:
         """The engines in turn, each with a share."""
@@ -136,6 +150,9 @@ def canaries(name: str, seed: int) -> Iterator[tuple[str, Iterator[Verdict]]]:
     if name == "crashes":
         found = local_faults.crashes("postgres", TRIES, seed, unsafe=True)
         yield "synchronous_commit=off", (each.verdict for each in found)
+    if name == "guarded_batches":
+        for canary in GUARDED:
+            yield canary, (each.verdict for each in guarded.trials(TRIES, seed, canary))
 
 
 def command(options: argparse.Namespace) -> str:

@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable
+from types import MappingProxyType
 from typing import Any, Final
 
 from holdkit.engines.log import disk
-from holdkit.engines.postgres import script
+from holdkit.engines.postgres import database, script
+from holdkit.engines.postgres.driver import Sql
 from holdkit.engines.postgres.journal_reading import Reader
+from holdkit.engines.postgres.statements import load
 
 
 def sqlite_unsynced() -> None:
@@ -42,10 +45,34 @@ def postgres_unproved() -> None:
     Reader.proved = lambda self, script, query: script  # type: ignore[method-assign]
 
 
+def altered(name: str, text: str, instead: str) -> Callable[[], None]:
+    """A statement of a guarded batch says something else."""
+
+    def install() -> None:
+        sql = load()[name]
+        assert text in sql.text, f"{name} does not say: {text}"
+        changed = MappingProxyType({**load(), name: Sql(name, sql.text.replace(text, instead), sql.types)})
+        vars(database)["load"] = lambda _="holdkit": changed
+
+    return install
+
+
+GUARDED: Final[dict[str, Callable[[], None]]] = {
+    "due legs are not looked for": altered(
+        "guard_places", "limit 1) is not null then 'due' end", "limit 1) is not null then null end"
+    ),
+    "due legs are not returned": altered(
+        "guard_moves", "and g.deadline <= p.now\n", "and g.deadline <= p.now and false\n"
+    ),
+    "a pool is not locked": altered("guard_lock", "for no key update of p", "limit 1"),
+    "pools are not locked": altered("guard_lock_pools", "for no key update of p", ""),
+}
 CANARIES: Final[dict[str, Callable[[], None]]] = {
     "sqlite": sqlite_unsynced,
     "log": log_unsynced,
     "unproved": postgres_unproved,
+    "slots go back": altered("guard_moves", "greatest(p.slot, c.slot) as now", "c.slot as now"),
+    **GUARDED,
 }
 
 

@@ -6,18 +6,21 @@ by its attempt, whether or not there was an operation id.
 
 from __future__ import annotations
 
+import heapq
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
 import holdkit
+from holdkit.core.model import State
 from tests.faults.campaign.callers import EFFECTS, TOTALS
 from tests.faults.campaign.ledger import DENIED, KEPT, Line, correlation
 
 Effect = holdkit.JournalEntry
 
 KINDS = ("lost", "doubled", "denied", "oversold", "unsound")
+ENDS = ("hold.confirmed", "hold.released")
 COUNTS = ("done", "refused", "unknown")
 
 
@@ -63,7 +66,7 @@ class Verdict(Struct):
         return [f"{name}: {words}" for name in KINDS for words in getattr(self, name)]
 
 
-def check(hk: holdkit.Kernel, lines: Sequence[Line]) -> Verdict:
+def check(hk: holdkit.Kernel, lines: Sequence[Line], pools: Iterable[str] = TOTALS) -> Verdict:
     """Compare the answers that callers got with the journal and the rows."""
     verdict = Verdict()
     journal = list(hk.follow(wait=False))
@@ -77,7 +80,8 @@ def check(hk: holdkit.Kernel, lines: Sequence[Line]) -> Verdict:
     asked = {line.key for line in lines if line.said == "asked"}
     verdict.doubled += [f"{key} was never asked" for key in effects if key not in asked]
     verdict.unsound += [f"{line.key} {line.words}" for line in lines if line.said == "broken"]
-    check_sums(hk, journal, verdict)
+    check_sums(hk, journal, pools, verdict)
+    check_times(journal, verdict)
     return verdict
 
 
@@ -122,7 +126,7 @@ def same(line: Line, entry: Effect) -> bool:
     return not line.seq or line.verb == "consume" or (line.lane, line.seq) == position
 
 
-def check_sums(hk: holdkit.Kernel, journal: Sequence[Effect], verdict: Verdict) -> None:
+def check_sums(hk: holdkit.Kernel, journal: Sequence[Effect], pools: Iterable[str], verdict: Verdict) -> None:
     """Never more than there is, at any moment; nothing twice; the rows say what the journal says."""
     for entry in journal:
         for effect in entry.pools:
@@ -132,11 +136,55 @@ def check_sums(hk: holdkit.Kernel, journal: Sequence[Effect], verdict: Verdict) 
     verdict.doubled += [
         f"{action} of {subject} {times} times" for (subject, action), times in once.items() if times > 1
     ]
-    for id in TOTALS:
+    for id in pools:
         pool = hk.pool(id)
         if pool.held + pool.consumed > pool.total:
             verdict.oversold.append(id)
     verdict.unsound += [str(difference) for difference in hk.verify().differences]
+
+
+def check_times(journal: Sequence[Effect], verdict: Verdict) -> None:
+    """Along a pool no slot goes back; nothing is placed or ended while a leg is due; nothing ends after its deadline or expires before it."""
+    pools: dict[tuple[str, str], Times] = defaultdict(Times)
+    for entry in journal:
+        for effect in entry.pools:
+            times = pools[effect.pool.tenant, effect.pool.id]
+            verdict.unsound += [f"{words} at {entry.position}" for words in times.wrong(entry)]
+
+
+class Times:
+    """The latest slot of a pool, and the deadlines of the holds on it."""
+
+    def __init__(self) -> None:
+        self.slot = 0
+        self.deadlines: dict[str, int] = {}
+        self._order: list[tuple[int, str]] = []
+        """A heap; some of them have changed or ended since."""
+
+    def wrong(self, entry: Effect) -> Iterator[str]:
+        """What is wrong about the times of the next entry."""
+        action, subject, slot = str(entry.action), entry.subject, entry.slot
+        if slot < self.slot:
+            yield f"{action} of {subject} goes from slot {self.slot} back to {slot}"
+        self.slot = slot
+        deadline = self.deadlines.pop(subject, None)
+        if deadline is not None and action == "hold.expired" and slot < deadline:
+            yield f"{subject} expired {deadline - slot} slots too early"
+        if deadline is not None and action in ENDS and slot >= deadline:
+            yield f"{action} of {subject} {slot - deadline} slots too late"
+        if action in ("hold.held", *ENDS) and self._earliest(slot) <= slot:
+            yield f"{action} of {subject}, while a leg is due"
+        after = entry.entry.hold or entry.entry.change
+        if after is not None and after.state is State.HELD and after.deadline is not None:
+            self.deadlines[subject] = after.deadline
+            heapq.heappush(self._order, (after.deadline, subject))
+
+    def _earliest(self, slot: int) -> int:
+        """The earliest deadline; if there is none, one after this slot."""
+        order = self._order
+        while order and self.deadlines.get(order[0][1]) != order[0][0]:
+            heapq.heappop(order)
+        return order[0][0] if order else slot + 1
 
 
 def is_once(entry: Effect) -> bool:

@@ -10,22 +10,28 @@ import random
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import count
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Final, Literal, TypeAlias
 
-from msgspec import Struct
+import psycopg
+from msgspec import Struct, structs
 
 import holdkit
 from tests.faults.campaign import canaries
 from tests.faults.campaign.callers import EFFECTS, HABITS, SETTLES, Answer, Attempt
+from tests.faults.campaign.guarded_callers import GUARDED_HABITS, OWNER, POOLS, go_by_the_guard
 from tests.faults.campaign.ledger import Ledger, Line, Said, now
 
 MOMENT: Final = 0.02
 """Seconds between two attempts of one call."""
+SLOW: Final = (0.05, 0.25)
+"""Seconds for which a slow caller keeps its transaction open."""
 
 
-Style: TypeAlias = Literal["sync", "async", "follower"]
+Style: TypeAlias = Literal["sync", "async", "follower", "slow"]
+EVERY_HABIT: Final = {**HABITS, **GUARDED_HABITS}
 
 
 class Job(Struct, frozen=True, kw_only=True):
@@ -38,6 +44,8 @@ class Job(Struct, frozen=True, kw_only=True):
     style: Style = "sync"
     habits: tuple[str, ...] = tuple(HABITS)
     canary: str = ""
+    eager: bool = False
+    """Batches go by the guard even where that has just missed: for tests of the guard, not of the guesses about it."""
 
 
 class Control:
@@ -48,6 +56,7 @@ class Control:
         self._waiting = 0
         self._changed = threading.Condition()
         self.going, self.over = True, False
+        self.before_pause: Callable[[], None] = lambda: None
         threading.Thread(target=self._listen, daemon=True).start()
 
     def _listen(self) -> None:
@@ -65,6 +74,7 @@ class Control:
         with self._changed:
             self._waiting += by
             if self._waiting == self._callers and not self.going:
+                self.before_pause()
                 self._line.send("paused")
 
     def wait(self) -> None:
@@ -89,11 +99,15 @@ class Control:
 def run(job: Job, line: Connection) -> None:
     """Run until the harness says stop."""
     canaries.install(job.canary)
+    if job.eager:
+        go_by_the_guard()
     ledger = Ledger(job.ledgers / f"{job.name}.jsonl")
     if job.style == "sync":
         run_sync(job, ledger, line)
     elif job.style == "async":
         asyncio.run(run_async(job, ledger, line))
+    elif job.style == "slow":
+        run_slow(job, ledger, Control(line, 1))
     else:
         follow(job, ledger, Control(line, 1))
 
@@ -102,6 +116,7 @@ def run_sync(job: Job, ledger: Ledger, line: Connection) -> None:
     """A thread per caller, one kernel."""
     hk = opened(lambda: holdkit.connect(job.url))
     control = Control(line, len(job.habits))
+    control.before_pause = lambda: ledger.write(guarded(job, hk))
     callers = [
         threading.Thread(target=live, args=(hk, job, habit, ledger, control), daemon=True) for habit in job.habits
     ]
@@ -115,7 +130,7 @@ def run_sync(job: Job, ledger: Ledger, line: Connection) -> None:
 
 def live(hk: holdkit.Kernel, job: Job, name: str, ledger: Ledger, control: Control) -> None:
     """Run one caller until the harness says stop."""
-    habit = HABITS[name](f"{job.name}.{name}", random.Random(f"{job.seed} {job.name} {name}"))
+    habit = EVERY_HABIT[name](f"{job.name}.{name}", random.Random(f"{job.seed} {job.name} {name}"))
     attempt = next(habit)
     while not control.over:
         if attempt.attempt == 0:
@@ -137,6 +152,7 @@ async def run_async(job: Job, ledger: Ledger, line: Connection) -> None:
     """A task per caller, one kernel."""
     hk = await opened_async(job.url)
     control = Control(line, len(job.habits))
+    control.before_pause = lambda: ledger.write(guarded(job, hk))
     await asyncio.gather(*(live_async(hk, job, habit, ledger, control) for habit in job.habits))
     with suppress(holdkit.HoldkitError):
         await hk.close()
@@ -144,7 +160,7 @@ async def run_async(job: Job, ledger: Ledger, line: Connection) -> None:
 
 async def live_async(hk: holdkit.AsyncKernel, job: Job, name: str, ledger: Ledger, control: Control) -> None:
     """Run one caller until the harness says stop."""
-    habit = HABITS[name](f"{job.name}.{name}", random.Random(f"{job.seed} {job.name} {name}"))
+    habit = EVERY_HABIT[name](f"{job.name}.{name}", random.Random(f"{job.seed} {job.name} {name}"))
     attempt = next(habit)
     while not control.over:
         if attempt.attempt == 0:
@@ -160,6 +176,48 @@ async def live_async(hk: holdkit.AsyncKernel, job: Job, name: str, ledger: Ledge
         if answer.said in ("none", "unknown", "broken"):
             await asyncio.sleep(MOMENT)
         attempt = habit.send(answer)
+
+
+def run_slow(job: Job, ledger: Ledger, control: Control) -> None:
+    """A caller with transactions of its own, which it keeps open for a while: what it was told counts once it has committed."""
+    hk, chance = opened(lambda: holdkit.connect(job.url)), random.Random(job.seed)
+    name, calls = f"{job.name}.{job.habits[0]}", count()
+    while not control.over:
+        control.wait()
+        lines: list[Line] = []
+        with suppress(psycopg.Error), psycopg.connect(job.url) as tx:
+            held: list[str] = []
+            for _ in range(chance.randint(1, 2)):
+                if held and chance.random() < 0.5:
+                    attempt = Attempt(name, next(calls), 0, "release", (held.pop(),), {"owner": OWNER})
+                else:
+                    attempt = Attempt(
+                        name, next(calls), 0, "hold", (chance.choice(list(POOLS)), 1), {"ttl": 0.2, "owner": OWNER}
+                    )
+                ledger.write(asked(attempt))
+                lines.append(written(attempt, "none", words="rolled back"))
+                try:
+                    told = method(hk, attempt)(*attempt.arguments, **attempt.options, correlation_id=attempt.key, tx=tx)
+                except holdkit.HoldkitError as error:
+                    lines[-1] = refused(attempt, error)[1]
+                    if not isinstance(error, holdkit.Refused):
+                        break
+                else:
+                    held.append(told.id)
+                    lines[-1] = written(attempt, "unknown", hold=told.id)
+            threading.Event().wait(chance.uniform(*SLOW))
+            if chance.random() < 0.3 or lines[-1].said == "none":
+                tx.rollback()
+                lines = [structs.replace(line, said="none", at=now(), words="rolled back") for line in lines]
+            else:
+                tx.commit()
+                lines = [
+                    structs.replace(line, said="done" if line.said == "unknown" else line.said, at=now())
+                    for line in lines
+                ]
+        for line in lines:
+            ledger.write(line)
+    hk.close()
 
 
 def follow(job: Job, ledger: Ledger, control: Control) -> None:
@@ -186,6 +244,19 @@ def follow(job: Job, ledger: Ledger, control: Control) -> None:
         hk.close()
 
 
+def guarded(job: Job, hk: holdkit.Kernel | holdkit.AsyncKernel) -> Line:
+    """The ledger line that says how many commands have passed a guard."""
+    counted = hk.stats.guards
+    return Line(
+        said="guarded",
+        at=now(),
+        caller=job.name,
+        call=counted.passed,
+        attempt=counted.returned,
+        words=str(counted.misses),
+    )
+
+
 def asked(attempt: Attempt) -> Line:
     """The ledger line for an attempt that begins."""
     return written(attempt, "asked")
@@ -194,7 +265,7 @@ def asked(attempt: Attempt) -> Line:
 def done(attempt: Attempt, thing: Any) -> tuple[Answer, Line]:
     """The ledger line for a hold or claim that the kernel returned."""
     position = getattr(thing, "position", None)
-    hold = thing.id if isinstance(thing, holdkit.Hold) else thing.hold_id or ""
+    hold = thing.id if isinstance(thing, holdkit.Hold) else getattr(thing, "hold_id", None) or ""
     lane, seq = (position.lane, position.seq) if position is not None else (0, 0)
     return Answer("done", thing), written(attempt, "done", hold=hold, lane=lane, seq=seq)
 
@@ -203,7 +274,10 @@ def refused(attempt: Attempt, error: Exception) -> tuple[Answer, Line]:
     """The answer and the ledger line for an exception of the kernel."""
     said: Said = "broken"
     if isinstance(error, holdkit.Refused):
-        said = "settled" if SETTLES.get(attempt.verb) == error.reason else "refused"
+        alone = (
+            attempt.caller.rpartition(".")[2] not in GUARDED_HABITS
+        )  # of the holds of these, others are not told who ended them
+        said = "settled" if alone and SETTLES.get(attempt.verb) == error.reason else "refused"
     elif isinstance(error, holdkit.HoldkitError) and not isinstance(error, holdkit.PromiseBroken):
         said = error.effect
     return Answer(said), written(attempt, said, words=f"{type(error).__name__}: {error}"[:300])

@@ -41,6 +41,8 @@ class Round(Struct, kw_only=True):
     from_writable: list[float] = []
     """The same, from the moment the new primary took writes."""
     cancelled: int = 0
+    guarded: int = 0
+    """Commands that have passed a guard, in this round and those before it."""
     fenced: bool = False
     """The old primary, alive and in reach, kept callers until it was ended."""
 
@@ -62,7 +64,15 @@ class Trial:
             ("follower", "follower"),
         )
         self.jobs = [
-            Job(name=name, style=style, url=pair.url, ledgers=self.clients.folder, seed=seed, canary=canary)
+            Job(
+                name=name,
+                style=style,
+                url=pair.url,
+                ledgers=self.clients.folder,
+                seed=seed,
+                canary=canary,
+                eager=name != "one",
+            )
             for name, style in styles
         ]
         self.clients.start(*self.jobs)
@@ -94,6 +104,8 @@ class Trial:
             self.served(now(), found)
         self.pair.bring_back(rewound=self.chance.random() < 0.5)
         found.verdict = self.check(cut_back=kind in CUT_BACK)
+        counted = {line.caller: line.call for line in self.clients.reader.lines if line.said == "guarded"}
+        found.guarded = sum(counted.values())
         return found
 
     def served(self, after: float, found: Round) -> dict[str, float]:

@@ -17,7 +17,9 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 from msgspec import Struct
 
-Said: TypeAlias = Literal["asked", "done", "settled", "refused", "none", "unknown", "broken", "shown", "cursor_lost"]
+Said: TypeAlias = Literal[
+    "asked", "done", "settled", "refused", "none", "unknown", "broken", "shown", "cursor_lost", "guarded"
+]
 """What a line tells.
 
 asked     the attempt has begun; without another line about it, its caller died with the answer still open
@@ -28,6 +30,7 @@ none      turned away or failed: this attempt had no effect
 unknown   the attempt may or may not have had its effect
 broken    an exception that is none of ours, or a promise broken
 shown     a follower was shown an entry
+guarded   how many commands of this process have passed a guard so far (`call`)
 """
 KEPT: Final = frozenset({"done", "settled"})
 """Answers that promise an effect."""

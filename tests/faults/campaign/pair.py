@@ -21,6 +21,7 @@ from holdkit.testing.postgres.shared import memory
 from tests.faults.campaign.network import Link
 
 STANDBY: Final = "standby"
+STANDBYS: Final = "synchronous_standby_names"
 STREAMING: Final = (
     "select sync_state from pg_stat_replication where state = 'streaming' and application_name = 'standby'"
 )
@@ -115,16 +116,15 @@ class Pair:
     def attach(self) -> None:
         """The standby follows, and commits wait for it."""
         self.standby.server.start()
-        set_synchronous(
-            self.standby, ""
-        )  # once promoted it has no standby to wait for; a rewind may leave its old setting
+        # Once promoted it has no standby to wait for; a rewind may leave its old setting.
+        self.standby.server.change_setting(STANDBYS, "")
         await_that(lambda: bool(self.primary.ask(STREAMING)), "the standby does not stream")
         if self.synchronous:
             self.wait_for_standby()
 
     def wait_for_standby(self) -> None:
         """Make every commit wait for the standby from now on."""
-        set_synchronous(self.primary, STANDBY)
+        self.primary.server.change_setting(STANDBYS, STANDBY)
         await_that(lambda: self.primary.ask(STREAMING) == [("sync",)], "the standby is not synchronous")
 
     def bring_back(self, *, rewound: bool) -> None:
@@ -140,16 +140,6 @@ class Pair:
         """Tell whoever waits for the standby to stop waiting, or to end; how many were."""
         rows = self.primary.ask(f"select pg_{how}_backend(pid) from ({WAITING}) w")
         return sum(row == (True,) for row in rows)
-
-
-def set_synchronous(node: Node, names: str) -> None:
-    """Return once it is in force."""
-    with closing(node.server.connect()) as connection:
-        connection.execute(f"alter system set synchronous_standby_names = '{names}'".encode())
-        connection.execute("select pg_reload_conf()")
-        shown = "show synchronous_standby_names"
-        await_that(lambda: connection.execute(shown).fetchone() == (names,), "settings not reloaded")
-        connection.execute("checkpoint")  # the checkpointer has reloaded too: it is the one that tells commits to wait
 
 
 def await_that(true: Callable[[], bool], otherwise: str) -> None:

@@ -23,7 +23,7 @@ class Part(Struct, kw_only=True):
     faults: int = 0
     wanted: int = 0
     extra: int = 0
-    """Cuts during recovery; waits that were cancelled."""
+    """Cuts during recovery; waits that were cancelled; commands that passed a guard."""
     done: int = 0
     refused: int = 0
     unknown: int = 0

@@ -67,7 +67,7 @@ class Postgres:
     styles: Clients = (("one", "sync"), ("two", "async"))
     canary = ""
 
-    def __init__(self, folder: Path, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(self, folder: Path | None, settings: Mapping[str, str] | None = None) -> None:
         """Unsafe settings are allowed by name."""
         settings = settings or {}
         self.server = PostgresServer({"max_wal_size": "64MB", "min_wal_size": "32MB", **settings}, within=folder)

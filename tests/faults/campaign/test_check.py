@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 import holdkit
-from holdkit.core.model import Pool
+from holdkit.core.model import SECOND, Pool
 from holdkit.engines.memory import MemoryEngine
+from tests.engines.commands import Clock
 from tests.faults.campaign.callers import NARROW, TOTALS, WIDE
-from tests.faults.campaign.check import Told, check, check_follower
+from tests.faults.campaign.check import Told, Verdict, check, check_follower, check_times
 from tests.faults.campaign.ledger import Line, Said
 
 ME = "me.with_operation_ids"
@@ -134,3 +136,47 @@ def test_a_lone_follower_is_never_told_of_others(hk: holdkit.Kernel) -> None:
     anew = [shown(entry, 1) for entry in hk.follow(wait=False)]
     assert len(check_follower(hk, [lost, *anew], cut_back=True)) == 1
     assert len(check_follower(hk, [lost, *anew], cut_back=False)) == 2
+
+
+@pytest.mark.parametrize(
+    ("kept", "said"),
+    [
+        ("abcd", None),
+        ("acd", None),
+        ("abd", "while a leg is due"),
+        ("bad", "goes from slot"),
+        ("cab", "goes from slot"),
+    ],
+)
+def test_times_that_cannot_be_are_noticed(kept: str, said: str | None) -> None:
+    """A journal with entries left out, or in another order: two are placed (a, b), the second expires (c), the first is released (d)."""
+    clock = Clock()
+    with holdkit.connect("memory://", clock=clock) as hk:
+        hk.create_pool("p", 10)
+        first = hk.hold("p", 1, ttl=60)
+        clock.slot += SECOND
+        hk.hold("p", 1, ttl=1)
+        clock.slot += SECOND
+        hk.release(first)
+        _, *journal = hk.follow(wait=False)
+    assert [str(entry.action) for entry in journal] == ["hold.held", "hold.held", "hold.expired", "hold.released"]
+    verdict = Verdict()
+    check_times([journal["abcd".index(letter)] for letter in kept], verdict)
+    assert bool(verdict.unsound) == (said is not None)
+    assert all(said is not None and said in words for words in verdict.unsound[:1])
+
+
+def test_a_hold_that_ends_after_its_deadline_is_noticed() -> None:
+    clock = Clock()
+    with holdkit.connect("memory://", clock=clock) as hk:
+        hk.create_pool("p", 10)
+        brief, lasting = hk.hold("p", 1, ttl=1), hk.hold("p", 1, ttl=60)
+        clock.slot += SECOND
+        hk.release(lasting)
+        _, _, _, _, released = journal = list(hk.follow(wait=False))
+    released.entry = structs.replace(released.entry, subject=brief.id)
+    verdict = Verdict()
+    check_times([*journal[:3], released], verdict)
+    assert [words.partition(" at ")[0] for words in verdict.unsound] == [
+        f"hold.released of {brief.id} 0 slots too late"
+    ]

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 
-from tests.faults.campaign import disk, failovers, local_faults
+from holdkit.engines.postgres import migrate
+from holdkit.testing.postgres import ServerAddress
+from tests.faults.campaign import disk, failovers, guarded, local_faults
 from tests.faults.campaign.check import Verdict
+from tests.faults.campaign.guarded_callers import LANES
 from tests.faults.campaign.pair import Pair
 from tests.faults.campaign.stores import STORES
 
@@ -32,6 +37,8 @@ def test_failovers_take_back_no_answer(postgres_binaries: object) -> None:
         rounds = [trial.round(kind) for kind in kinds]
     expect_sound([each.verdict for each in rounds], len(kinds))
     assert rounds[1].cancelled >= 3
+    passed = [0, *(each.guarded for each in rounds)]
+    assert all(after > before for before, after in pairwise(passed)), "in some round nothing went by the guard"
 
 
 @pytest.mark.slow
@@ -73,3 +80,27 @@ def test_canary_commits_that_do_not_wait_for_the_disk_are_lost(postgres_binaries
 @pytest.mark.parametrize("store", STORES)
 def test_a_full_disk_takes_back_no_answer(store: str, power: None, postgres_binaries: object) -> None:
     expect_sound([each.verdict for each in local_faults.full_disks(store, 1, SEED)], 1)
+
+
+@pytest.fixture(scope="session")
+def postgres_template(postgres_server: ServerAddress) -> str:
+    """As many lanes as the ids of `guarded_callers` are made for."""
+    return postgres_server.template(f"holdkit_{LANES}", lambda url: migrate(url, lanes=LANES))
+
+
+def test_guarded_batches_of_competing_processes_are_sound(postgres_url: str) -> None:
+    found = guarded.stress(postgres_url, SEED, 400)
+    expect_sound([found.verdict], 1)
+    assert found.passed > 50
+    assert found.returned > 0
+
+
+def test_batches_that_go_by_the_guard_where_it_is_expected_to_pass_are_sound(postgres_url: str) -> None:
+    """The same with the guesses of the default: batches change between the guard and the ordinary way all the time."""
+    found = guarded.stress(postgres_url, SEED, 400, eager=False)
+    expect_sound([found.verdict], 1)
+    assert found.passed > 0
+
+
+def test_canary_a_guarded_batch_that_locks_nothing_is_noticed(postgres_url: str) -> None:
+    assert guarded.stress(postgres_url, SEED, 300, "pools are not locked").verdict.unsound

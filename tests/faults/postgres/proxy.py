@@ -33,6 +33,10 @@ class Proxy:
 
     def __exit__(self, *_: object) -> None:
         self._listener.close()
+        self.cut_all()
+
+    def cut_all(self) -> None:
+        """Cut every line that is open now."""
         for each in tuple(self._open):
             hang_up(each)
 

@@ -7,10 +7,11 @@ import asyncio
 import os
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from itertools import count
-from typing import Any
+from typing import Any, TypeAlias
 
 import psycopg
 import pytest
@@ -21,9 +22,9 @@ from holdkit.core.model import SECOND, State
 from holdkit.core.outcomes import Done, Outcome, Reason, Refusal
 from holdkit.core.reading import FindEntries, FindHold, ReadJournal
 from holdkit.engines.port import NeedsThread
-from holdkit.engines.postgres import PostgresEngine, failures, migrate
+from holdkit.engines.postgres import PostgresEngine, failures, guarded, migrate
 from holdkit.engines.postgres.notifications import Notifier
-from holdkit.engines.postgres.transactions import Transactions
+from holdkit.engines.postgres.transactions import Connections
 from holdkit.errors import EngineError, OutcomeUnknown, Overloaded
 from holdkit.testing.postgres import PostgresServer
 from holdkit.testing.postgres.shared import memory
@@ -37,6 +38,7 @@ from tests.faults.sampling import sample
 LIMITS = Limits(lock_timeout=SECOND)
 LONG_LIMITS = Limits(lock_timeout=60 * SECOND)
 """A session whose line was cut keeps its locks until the server hears of it."""
+Way: TypeAlias = Callable[[PostgresEngine, PlaceHold], "Outcome | Exception"]
 LONGEST = 60.0
 """Seconds that one call may take, whatever happens to its connection."""
 
@@ -55,11 +57,11 @@ class Line:
     def warm(self) -> None:
         """One connection, with everything prepared."""
         for op in (None, "warm"):
-            for way in (ask, apply_on_loop):
+            for way in (ask, apply_at_once, apply_on_loop):
                 assert isinstance(way(self.engine, place("seats", op=op and os.urandom(8).hex())), Done)
 
     def trial(
-        self, cut: tuple[Side, int] | None, *, with_op: bool, cold: bool, on_loop: bool = False
+        self, cut: tuple[Side, int] | None, *, with_op: bool, cold: bool, way: Way | None = None
     ) -> tuple[str, list[str]]:
         """One hold whose connection is cut: how it was answered, and what was wrong with that."""
         if cold:
@@ -69,7 +71,7 @@ class Line:
         command = place("seats", op=os.urandom(8).hex() if with_op else None)
         self.proxy.arm(cut)
         began = time.monotonic()
-        answer = apply_on_loop(self.engine, command) if on_loop else ask(self.engine, command)
+        answer = (way or ask)(self.engine, command)
         took = time.monotonic() - began
         self.proxy.disarm()
         wrong = self.judge(command, answer)
@@ -112,7 +114,15 @@ def ask(engine: PostgresEngine, command: AnyCommand) -> Outcome | Exception:
         return error
 
 
-def apply_on_loop(engine: PostgresEngine, command: PlaceHold) -> Outcome | Exception:
+def apply_at_once(engine: PostgresEngine, command: AnyCommand) -> Outcome | Exception:
+    """Without waiting for locks, so that it goes by the guard."""
+    try:
+        return engine.apply(groups(command)).outcomes[0][0]
+    except (EngineError, Overloaded, OutcomeUnknown) as error:
+        return error
+
+
+def apply_on_loop(engine: PostgresEngine, command: AnyCommand) -> Outcome | Exception:
     """On an event loop, and if that cannot be, as everybody."""
     try:
         return asyncio.run(engine.apply_async(groups(command), lambda: None)).outcomes[0][0]
@@ -138,9 +148,9 @@ def line(server: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Li
         yield line
 
 
-def cuts(line: Line, *, with_op: bool, cold: bool, on_loop: bool = False) -> list[tuple[Side, int]]:
+def cuts(line: Line, *, with_op: bool, cold: bool, way: Way | None = None) -> list[tuple[Side, int]]:
     """Before every message of an undisturbed call, and behind the last."""
-    line.trial(None, with_op=with_op, cold=cold, on_loop=on_loop)
+    line.trial(None, with_op=with_op, cold=cold, way=way)
     counts = line.proxy.counts
     return [(side, n) for side in counts for n in range(1, counts[side] + 1)]
 
@@ -166,13 +176,53 @@ def test_cut_before_every_message(line: Line, with_op: bool, cold: bool) -> None
 
 @pytest.mark.slow
 def test_cut_before_every_message_of_a_batch_on_an_event_loop(line: Line) -> None:
-    points = cuts(line, with_op=True, cold=False, on_loop=True)
+    line.engine._guards.enabled = False
+    points = cuts(line, with_op=True, cold=False, way=apply_on_loop)
     assert len(points) > 20
-    trials = [line.trial(cut, with_op=True, cold=False, on_loop=True) for cut in points]
+    trials = [line.trial(cut, with_op=True, cold=False, way=apply_on_loop) for cut in points]
     assert [each for _, wrong in trials for each in wrong] == []
     answers = Counter(answer for answer, _ in trials)
     assert answers["Done"], "those cut before COMMIT was sent are grounded, and go again"
     assert answers["OutcomeUnknown"]
+    engine_calls.sound(line.straight, line.url)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("with_op", [False, True], ids=["by hold id", "by operation id"])
+@pytest.mark.parametrize("on_loop", [False, True], ids=["thread", "loop"])
+def test_cut_before_every_message_of_a_guarded_batch(line: Line, on_loop: bool, with_op: bool) -> None:
+    """COMMIT is part of the only exchange: whatever may have left is unknown, and never said to be refused."""
+    way = apply_on_loop if on_loop else apply_at_once
+    points = cuts(line, with_op=with_op, cold=False, way=way)
+    assert len(points) > 10
+    before = line.engine.guard_stats
+    trials = [line.trial(cut, with_op=with_op, cold=False, way=way) for cut in points]
+    assert [each for _, wrong in trials for each in wrong] == []
+    assert Counter(answer for answer, _ in trials).keys() <= {"Done", "OutcomeUnknown"}
+    assert sum(answer == "OutcomeUnknown" for answer, _ in trials) > len(points) / 2
+    assert line.engine.guard_stats.batches >= before.batches + 2 * len(points)
+    engine_calls.sound(line.straight, line.url)
+
+
+def test_a_guarded_batch_that_is_committed_after_its_client_hung_up(
+    line: Line, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server goes on with what it was sent: until then the hold is not there, and its absence proves nothing."""
+    monkeypatch.setattr(guarded, "WAIT_MS", 30_000)
+    line.warm()
+    command = place("seats")
+    assert command.id is not None
+    with closing(psycopg.connect(line.url)) as caller, ThreadPoolExecutor(1) as thread:
+        caller.execute("select from holdkit.pools for update")
+        waiting = thread.submit(apply_at_once, line.engine, command)
+        engine_calls.await_waiter(line.url)
+        line.proxy.cut_all()
+        answer = waiting.result(LONGEST)
+        assert isinstance(answer, OutcomeUnknown)
+        assert not line.there(command.id)
+        caller.rollback()
+        engine_calls.await_that(lambda: line.there(command.id or ""), "the server never came to it")
+    assert line.judge(command, answer) == []
     engine_calls.sound(line.straight, line.url)
 
 
@@ -232,11 +282,11 @@ def fall_silent(line: Line, patience: float) -> tuple[PlaceHold, Outcome | Excep
 
 
 def test_canary_unknown_mapped_to_refused_is_found(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
-    def sure(self: Any, failed: failures.ConnectionFailed) -> EngineError:
-        self._connections.drop_idle()
+    def sure(self: Connections, failed: failures.ConnectionFailed, address: object) -> EngineError:
+        self.drop_idle()
         return EngineError(f"surely nothing happened: {failed}")
 
-    monkeypatch.setattr(Transactions, "_lost", sure)
+    monkeypatch.setattr(Connections, "lost", sure)
     points = [cut for cut in cuts(line, with_op=True, cold=False) if cut[0] == "server"]
     wrong = [each for cut in points[-8:] for each in line.trial(cut, with_op=True, cold=False)[1]]
     assert any("but it is there" in each for each in wrong)

@@ -38,7 +38,7 @@ def test_a_call_ends_at_its_deadline(
     driven = mode()
     with Proxy(server.port) as proxy, closing(PostgresEngine(server.tcp_dsn("shop"))) as straight:
         url = f"postgresql://postgres@127.0.0.1:{proxy.port}/shop?sslmode=disable&gssencmode=disable"
-        hk = driven.open(PostgresEngine(url, limits=NEVER, prune_every=10**9))
+        hk = driven.open(PostgresEngine(url, limits=NEVER, prune_every=10**9, guarded=False))
         name = unknown = ""
         for number, (verb, behind, expected) in enumerate(
             [("read", None, Overloaded), ("hold", None, Overloaded), ("hold", 1, OutcomeUnknown)]

@@ -22,7 +22,7 @@ from holdkit.errors import EngineError
 from holdkit.testing.postgres import PostgresServer
 from holdkit.testing.postgres.shared import memory
 from tests.engines.postgres.engine_calls import LANES, await_that
-from tests.faults.postgres.test_failovers import follow, set_synchronous
+from tests.faults.postgres.test_failovers import follow
 from tests.support.command_line import run, told
 from tests.support.modes import Async, Sync
 from tests.support.servers import live_server
@@ -59,8 +59,8 @@ def followed(alone: PostgresServer) -> Iterator[PostgresServer]:
 @pytest.fixture
 def primary(followed: PostgresServer) -> Iterator[PostgresServer]:
     yield followed
-    setting(followed, "synchronous_commit", None)
-    set_synchronous(followed, "")
+    followed.change_setting("synchronous_commit", None)
+    followed.change_setting("synchronous_standby_names", "")
 
 
 @pytest.fixture(autouse=True)
@@ -80,18 +80,8 @@ def opened(mode: Sync | Async, url: str) -> Any:
     return holdkit.connect(url) if isinstance(mode, Sync) else mode.run(holdkit.connect_async, url)
 
 
-def setting(server: PostgresServer, name: str, value: str | None) -> None:
-    """Change a setting of the whole server, as an operator would; return when new values count everywhere."""
-    with closing(server.connect()) as admin:
-        change = f"reset {name}" if value is None else f"set {name} = '{value}'"
-        admin.execute(f"alter system {change}".encode())
-        admin.execute("select pg_reload_conf()")
-        wanted = "on" if value is None else value
-        await_that(lambda: admin.execute(f"show {name}".encode()).fetchone() == (wanted,), "settings not reloaded")
-
-
 def synchronous(server: PostgresServer) -> None:
-    set_synchronous(server, "standby")
+    server.change_setting("synchronous_standby_names", "standby")
     with closing(server.connect()) as admin:
         state = "select sync_state from pg_stat_replication"
         await_that(lambda: admin.execute(state).fetchall() == [("sync",)], "the standby is not synchronous")
@@ -144,21 +134,21 @@ def test_a_reload_is_noticed_under_an_open_kernel(primary: PostgresServer, mode:
         assert answer.durability == "synchronous"
         assert hk.get(hold.id).durability is None, "it was only read"
 
-        setting(primary, "synchronous_commit", "local")
+        primary.change_setting("synchronous_commit", "local")
         await_level(hk, "asynchronous_standby")
         assert hk.stats.durability.advice == "set synchronous_commit = on"
 
-        setting(primary, "synchronous_commit", "off")
+        primary.change_setting("synchronous_commit", "off")
         with pytest.raises(
             EngineError, match="runs with synchronous_commit = off, so changes that were answered as done could be lost"
         ):
             await_level(hk, "unsafe")
-        setting(primary, "synchronous_commit", "on")
+        primary.change_setting("synchronous_commit", "on")
         await_level(hk, "synchronous")
 
 
 def test_what_is_allowed_by_name_is_stamped(primary: PostgresServer, mode: Sync | Async) -> None:
-    setting(primary, "synchronous_commit", "off")
+    primary.change_setting("synchronous_commit", "off")
     with closing(opened(mode, primary.dsn("shop") + "&allow_unsafe=synchronous_commit")) as hk:
         assert hk.hold("seats", 1, ttl=60).durability == "unsafe"
         assert "synchronous_commit = off" in hk.stats.durability.says

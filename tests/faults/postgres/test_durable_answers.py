@@ -25,11 +25,11 @@ from holdkit import OutcomeUnknown
 from holdkit.client import Policy, connect
 from holdkit.core.codec import ticket
 from holdkit.core.commands import AnyCommand
+from holdkit.core.keyed import claim_id
 from holdkit.core.outcomes import Reason
 from holdkit.engines.postgres import PostgresEngine, migrate, script
 from holdkit.engines.postgres.journal_reading import Reader
 from holdkit.engines.postgres.migrating import Layout, migrate_to
-from holdkit.faces.keys import claim_id
 from holdkit.kernel.export import export
 from holdkit.kernel.import_ import Import, import_journal
 from holdkit.testing.postgres import PostgresServer
@@ -42,15 +42,6 @@ from tests.support.threads import PATIENCE
 Mode = Literal["sync", "async"]
 MODES: Final[tuple[Mode, ...]] = ("sync", "async")
 WAITING: Final = "select pid from pg_stat_activity where wait_event = 'SyncRep'"
-
-
-def wait_for_standbys(server: PostgresServer, names: str) -> None:
-    with closing(server.connect()) as connection:
-        connection.execute(f"alter system set synchronous_standby_names = '{names}'".encode())
-        connection.execute("select pg_reload_conf()")
-        shown = "show synchronous_standby_names"
-        await_that(lambda: connection.execute(shown.encode()).fetchone() == (names,), "settings not reloaded")
-        connection.execute("checkpoint")  # whoever makes it has reloaded too, and it is he who tells commits to wait
 
 
 class Cancelled:
@@ -79,12 +70,12 @@ class Cancelled:
 @contextmanager
 def away(server: PostgresServer) -> Iterator[Cancelled]:
     """Commits wait for a standby that is not there, until somebody cancels the wait."""
-    wait_for_standbys(server, "nobody")
+    server.change_setting("synchronous_standby_names", "nobody")
     try:
         with Cancelled(server) as cancelled:
             yield cancelled
     finally:
-        wait_for_standbys(server, "")
+        server.change_setting("synchronous_standby_names", "")
 
 
 def told(url: str, mode: Mode, *calls: Callable[[Any], Any]) -> list[Any]:
@@ -370,7 +361,7 @@ def test_a_primary_that_came_back_without_its_standby_promises_nothing(postgres_
             hk.hold("seats", 1, ttl=600, id=spent, owner="me")
         with closing(primary.standby(within=memory())) as standby:
             standby.start()
-            wait_for_standbys(primary, "standby")
+            primary.change_setting("synchronous_standby_names", "standby")
             with holdkit.connect(primary.dsn("shop")) as hk:
                 kept = hk.hold("seats", 1, ttl=600)
             standby.stop("immediate")
@@ -440,7 +431,7 @@ def test_whatever_commits_notices_a_cancelled_wait(server: PostgresServer, url: 
 @pytest.mark.slow
 def test_who_waits_for_the_standby_to_be_refused_has_let_go_of_the_pool(server: PostgresServer, url: str) -> None:
     """Not behind a pooler, where the next transaction may be another server's: there, look and proof are one."""
-    wait_for_standbys(server, "nobody")
+    server.change_setting("synchronous_standby_names", "nobody")
     locking = "select 1 from holdkit.pools where id = 'one' for no key update skip locked"
     try:
         for pooler, free in (("", [(1,)]), ("&pooler=transaction", [])):
@@ -456,7 +447,7 @@ def test_who_waits_for_the_standby_to_be_refused_has_let_go_of_the_pool(server: 
                 ask(url, f"select pg_cancel_backend(pid) from ({WAITING}) w")
                 assert isinstance(waiting.result(PATIENCE), OutcomeUnknown)
     finally:
-        wait_for_standbys(server, "")
+        server.change_setting("synchronous_standby_names", "")
 
 
 def telling(engine: PostgresEngine, command: AnyCommand) -> Any:

@@ -12,12 +12,13 @@ from functools import partial
 import psycopg
 import pytest
 
+from holdkit.core.commands import PlaceHold
 from holdkit.core.outcomes import Done, Reason
-from holdkit.engines.postgres import PostgresEngine, connections, migrate
+from holdkit.engines.postgres import PostgresEngine, connections, guards, migrate
 from holdkit.errors import EngineError, OutcomeUnknown
 from holdkit.testing.postgres import PostgresServer
 from holdkit.testing.postgres.shared import memory
-from tests.engines.commands import create
+from tests.engines.commands import confirm, create, release
 from tests.engines.postgres import engine_calls
 from tests.engines.postgres.engine_calls import ask, await_that, done, one, place
 from tests.faults.postgres.answers import told
@@ -28,25 +29,15 @@ ROUNDS = int(os.environ.get("HOLDKIT_POSTGRES_ROUNDS", "3"))
 WAITING = "select pid from pg_stat_activity where wait_event = 'SyncRep'"
 
 
-def set_synchronous(server: PostgresServer, names: str) -> None:
-    with closing(server.connect()) as connection:
-        connection.execute(f"alter system set synchronous_standby_names = '{names}'".encode())
-        connection.execute("select pg_reload_conf()")
-        await_that(
-            lambda: connection.execute("show synchronous_standby_names").fetchone() == (names,), "settings not reloaded"
-        )
-        connection.execute("checkpoint")  # whoever makes it has reloaded too, and it is he who tells commits to wait
-
-
 def follow(primary: PostgresServer, *, synchronous: bool) -> PostgresServer:
     """A standby that has caught up; waited for by every commit, if so asked."""
-    set_synchronous(primary, "")
+    primary.change_setting("synchronous_standby_names", "")
     standby = primary.standby(within=memory())
     standby.start()
     state = "select sync_state from pg_stat_replication where state = 'streaming'"
     await_that(lambda: ask(primary.dsn(), state), "the standby does not stream")
     if synchronous:
-        set_synchronous(primary, "standby")
+        primary.change_setting("synchronous_standby_names", "standby")
         await_that(lambda: ask(primary.dsn(), state) == [("sync",)], "the standby is not synchronous")
     return standby
 
@@ -79,24 +70,32 @@ def interrupt_wait(server: PostgresServer, how: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_cancelled_wait_for_the_standby_is_unknown(primary: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("guarded", [True, False])
+def test_a_cancelled_wait_for_the_standby_is_unknown(
+    primary: PostgresServer, monkeypatch: pytest.MonkeyPatch, guarded: bool
+) -> None:
     """Nobody stands by: COMMIT waits, then says that it has committed, with a warning, or says nothing any more."""
-    set_synchronous(primary, "nobody")
-    with closing(PostgresEngine(primary.dsn("shop"))) as engine, ThreadPoolExecutor(1) as thread:
+    primary.change_setting("synchronous_standby_names", "nobody")
+    monkeypatch.setattr(guards, "RETRIES", 0)
+    said = list[str]()
+    opened = partial(PostgresEngine, primary.dsn("shop"), on_statement=said.append, guarded=guarded, prune_every=1e9)
+    with closing(opened()) as engine, ThreadPoolExecutor(1) as thread:
         for how in ["cancel", "terminate"] * ROUNDS:
+            said.clear()
             command = place("seats", op=os.urandom(8).hex())
             waiting = thread.submit(told, partial(one, engine, command))
             interrupt_wait(primary, how)
             assert isinstance(waiting.result(PATIENCE), OutcomeUnknown), how
+            assert ("guard_places" in said) == guarded
 
             again = thread.submit(told, partial(one, engine, command))  # a replay is as durable as it says
             interrupt_wait(primary, "cancel")
             assert isinstance(again.result(PATIENCE), OutcomeUnknown), how
-            set_synchronous(primary, "")
+            primary.change_setting("synchronous_standby_names", "")
             outcome = one(engine, command)
             assert isinstance(outcome, Done)
             assert outcome.replayed
-            set_synchronous(primary, "nobody")
+            primary.change_setting("synchronous_standby_names", "nobody")
 
         monkeypatch.setattr(
             connections, "_NOTICE_FIELDS", connections._NOTICE_FIELDS[:1]
@@ -108,10 +107,38 @@ def test_a_cancelled_wait_for_the_standby_is_unknown(primary: PostgresServer, mo
         monkeypatch.setattr(
             connections.PipelineConnection, "_notice", lambda self, result: None
         )  # the canary: warnings go unheard
-        with closing(PostgresEngine(primary.dsn("shop"))) as deaf:
+        with closing(opened()) as deaf:
             waiting = thread.submit(told, lambda: one(deaf, place("seats")))
             interrupt_wait(primary, "cancel")
             assert isinstance(waiting.result(PATIENCE), Done)
+
+
+@pytest.mark.slow
+def test_every_answer_of_a_guard_has_waited(primary: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A guarded batch lets COMMIT wait for nobody if nothing passed. If anything did, COMMIT waits, whichever statement wrote it."""
+    said = list[str]()
+    opened = partial(PostgresEngine, primary.dsn("shop"), on_statement=said.append, prune_every=1e9)
+    with closing(opened()) as engine, ThreadPoolExecutor(1) as thread:
+        first, second = place("seats"), place("seats")
+        done(engine, first)
+        done(engine, second)
+        primary.change_setting("synchronous_standby_names", "nobody")
+        for command in (place("seats"), confirm(first.id or ""), release(second.id or "")):
+            said.clear()
+            waiting = thread.submit(told, partial(one, engine, command))
+            interrupt_wait(primary, "cancel")
+            assert isinstance(waiting.result(PATIENCE), OutcomeUnknown)
+            statement = "guard_places" if isinstance(command, PlaceHold) else "guard_moves"
+            assert [name for name in said if name != "notify_followers"][2:] == [statement, "commit"]
+
+    for name in ("guard_places", "guard_moves"):  # the canary: they never wait
+        engine_calls.alter(
+            monkeypatch, name, lambda text: text.replace("case when t.n = 0 then", "case when true then")
+        )
+    with closing(opened()) as careless:
+        third = place("seats")
+        assert isinstance(one(careless, third), Done)
+        assert isinstance(one(careless, confirm(third.id or "")), Done)
 
 
 @pytest.mark.slow
@@ -119,13 +146,16 @@ def test_what_wrote_nothing_waits_too(primary: PostgresServer) -> None:
     """A refusal rests on what was read, which the standby may not have; a plain look promises nothing and waits for nobody."""
     with closing(PostgresEngine(primary.dsn("shop"), prune_every=10**9)) as engine, ThreadPoolExecutor(1) as thread:
         done(engine, place("one"))
-        set_synchronous(primary, "nobody")
+        primary.change_setting("synchronous_standby_names", "nobody")
         for command in (place("one"), place("one", op="remembered")):
             waiting = thread.submit(told, partial(one, engine, command))
             interrupt_wait(primary, "cancel")
             assert isinstance(waiting.result(PATIENCE), OutcomeUnknown)
         assert engine_calls.pool(engine, "one").held == 1
-        set_synchronous(primary, "")
+        assert engine.guard_stats.misses["capacity"] > 0, (
+            "a guard that writes nothing waits for nobody; what follows it does"
+        )
+        primary.change_setting("synchronous_standby_names", "")
         assert engine_calls.reason(one(engine, place("one"))) is Reason.INSUFFICIENT_CAPACITY
 
 

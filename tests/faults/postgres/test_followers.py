@@ -20,7 +20,7 @@ from holdkit.testing.postgres.processes import running
 from holdkit.testing.postgres.shared import memory
 from tests.engines.postgres import engine_calls
 from tests.engines.postgres.engine_calls import ask, await_that
-from tests.faults.postgres.test_failovers import follow, interrupt_wait, promote, set_synchronous
+from tests.faults.postgres.test_failovers import follow, interrupt_wait, promote
 from tests.support.threads import PATIENCE
 
 
@@ -51,7 +51,7 @@ def test_a_follower_whose_keep_is_unknown_goes_on_when_the_standby_is_back(
         standby.start()
         assert sorted(waiting.result(PATIENCE)) == made
         assert list(hk.follow("mail", wait=False)) == [], "its last place was kept"
-        set_synchronous(primary, "")
+        primary.change_setting("synchronous_standby_names", "")
 
         for name in made:
             hk.resize_pool(name, 2)

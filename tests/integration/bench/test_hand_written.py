@@ -108,3 +108,51 @@ def test_a_hole_is_noticed(url: str) -> None:
         connection.execute("delete from operations where id = (select min(id) from operations)")
     with pytest.raises(BenchFailed):
         expect_sound("limit", count_rows(url), 10)
+
+
+def test_a_hold_is_confirmed_once_and_by_its_owner(url: str) -> None:
+    with closing(ByHandPostgres(url, "one statement", 8)) as store, ThreadPoolExecutor(CALLERS) as threads:
+        held = store.hold("gpu", 1, ttl=300, op="hold")
+        with pytest.raises(NotGranted):
+            store.confirm(held._replace(token="another"), op="theft")
+
+        def confirm(number: int) -> bool:
+            try:
+                store.confirm(held, op=f"confirm-{number}")
+            except NotGranted:
+                return False
+            return True
+
+        done = [number for number, good in enumerate(threads.map(confirm, range(CALLERS))) if good]
+        assert len(done) == 1
+        store.confirm(held, op=f"confirm-{done[0]}")
+        with pytest.raises(NotGranted):
+            store.confirm(store.hold("gpu", 1, ttl=0, op="too short"), op="too late")
+    counted = count_rows(url)
+    assert (counted.held, counted.consumed, counted.legs, counted.wrong) == (1, 1, 1, 0)
+
+
+def test_tasks_confirm_as_threads_do(url: str) -> None:
+    async def run() -> None:
+        store = AsyncByHandPostgres(url, "one statement", 4)
+        await store.open()
+        try:
+            for number in range(3):
+                await store.confirm(await store.hold("gpu", 1, ttl=300, op=f"hold-{number}"), op=f"confirm-{number}")
+        finally:
+            await store.aclose()
+
+    asyncio.run(run())
+    expect_sound("one statement", count_rows(url), 3, confirmed=True)
+    with pytest.raises(BenchFailed):
+        expect_sound("one statement", count_rows(url), 3)
+
+
+def test_an_order_and_its_hold_are_one_transaction(url: str) -> None:
+    with closing(ByHandPostgres(url, "one statement", 1)) as store:
+        held = store.order("gpu", ttl=300, op="order-1")
+        with pytest.raises(NotGranted):
+            store.order("no such pool", ttl=300, op="order-2")
+    with closing(psycopg.connect(url)) as connection:
+        assert connection.execute("select * from orders").fetchall() == [("order-1", held.id)]
+    expect_sound("one statement", count_rows(url), 1)

@@ -2,54 +2,111 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
+import random
+import shutil
+import subprocess
+import sys
 import tempfile
 from contextlib import closing
 from pathlib import Path
+from time import perf_counter
 
 import pytest
 from rich.console import Console
 
-from bench.by_hand_postgres import LimitRun, limit
-from bench.postgres import part
-from bench.postgres.scenarios import CALLERS, POOLS, Length, Scenario, scenarios
-from bench.postgres.stores import VARIANTS, Variant, expect_whole, template
-from bench.postgres.table import by_scenario, figures, goals, print_measured
+import holdkit
+from bench.by_hand_postgres import limit
+from bench.by_hand_redis import PROGRAM
+from bench.postgres import part, runs
+from bench.postgres.callers import Calls, run_arrivals, schedule
+from bench.postgres.scenarios import CALLERS, WIDE, Interval, Length, Scenario, scenarios
+from bench.postgres.stores import expect_whole
+from bench.postgres.table import by_scenario, figures, print_measured
+from bench.postgres.worker import note_batches
 from bench.rows import BenchFailed
+from bench.usage import cpu_time, tree_cpu_time
+from holdkit.engines.port import GuardStats
 from holdkit.testing.postgres import PostgresServer, ServerAddress
 from holdkit.testing.postgres.shared import memory
-
-
-def measure_long_enough(wanted: list[Scenario], steps: list[str]) -> part.Measured:
-    """A slow machine may do nothing that counts in half a second."""
-    for seconds in (0.5, 5.0, 50.0):
-        steps.clear()
-        try:
-            return part.measure(memory() or Path(tempfile.gettempdir()), wanted, 1, Length(0.05, seconds), steps.append)
-        except BenchFailed as failed:
-            if "in the whole run" not in str(failed):
-                raise
-    raise AssertionError("nothing was measured")
 
 
 @pytest.mark.slow
 def test_every_kind_of_caller_on_every_side(postgres_binaries: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(part, "LIMIT_BATCHES", {1: 3, 8: 2})
-    wanted = [Scenario("threads", 1, 1), Scenario("tasks", 4, 3), Scenario("processes", 8, 3)]
+    wanted = [
+        Scenario("threads", 1),
+        Scenario("tasks", 8, 3, "lifecycle"),
+        Scenario("processes", 8, 3),
+        Scenario("threads", 1, work="tx"),
+    ]
     steps: list[str] = []
-    measured = measure_long_enough(wanted, steps)
-    assert len(steps) == len(measured.runs) + len(measured.limits) == 3 * len(measured.variants) + 2
-    assert list(by_scenario(measured)) == [scenario.name for scenario in wanted]
-    assert all(run.holds > 1 and 0 < run.p50 <= run.p99 for run in measured.runs)
-    assert len(figures(measured)) == (3 if "ours" in measured.variants else 0)
+    place = memory() or Path(tempfile.gettempdir())
+    measured = part.measure(place, wanted, 1, Length(0.05, 0.2), steps.append)
+    assert len(steps) == len(measured.runs) + len(measured.limits)
+    found = by_scenario(measured)
+    assert list(found) == [scenario.name for scenario in wanted]
+    redis = [] if shutil.which(PROGRAM) is None else ["redis"]
+    assert [list(variants) for variants in found.values()] == [
+        ["serializable", "row lock", "one statement", *redis, "ordinary", "ours"],
+        ["one statement", "one each", *redis, "ordinary", "ours"],
+        ["serializable", "row lock", "one statement", "one each", *redis, "ordinary", "ours"],
+        ["one statement", "ours"],
+    ]
+    assert all(run.holds > 1 and 0 < run.p50 <= run.p99 <= run.p999 for run in measured.runs)
+    assert all(run.wal > 500 and run.stored > 100 for run in measured.runs if run.variant != "redis")
+    ours = [run for run in measured.runs if run.variant == "ours"]
+    assert all(run.batch >= 1 for run in ours if "tx=" not in run.scenario)
+    assert {run.guarded for run in measured.runs if run.variant == "ordinary"} == {0.0}
+    assert len(figures(measured)) == 4 + 2 + 3 + 3 * len(redis)
     said = io.StringIO()
-    print_measured(Console(file=said, width=200), measured)
+    print_measured(Console(file=said, width=300), measured)
     assert "8 threads in 4 processes, 3 pools" in said.getvalue()
 
 
+def test_what_a_kernel_says_about_its_batches() -> None:
+    with holdkit.connect("memory://") as hk:
+        hk.create_pool("a", 5)
+        calls = note_batches(Calls([], 0), "ours", hk)
+        assert (calls.batch, calls.guarded) == (1.0, 0.0)
+
+    class Guarded:
+        """Of ten commands in two batches, nine passed a guard."""
+
+        class stats:  # noqa: N801 - as an attribute
+            batches, commands = 2, 10
+            guards = GuardStats(passed=9)
+
+    calls = note_batches(Calls([], 0), "ours", Guarded)
+    assert (calls.batch, calls.guarded) == (5.0, 0.9)
+    assert note_batches(Calls([], 0), "row lock", None).batch == 0.0
+
+
+def test_arrivals_come_when_the_schedule_says_and_count_from_then() -> None:
+    """A store that answers nothing for a while makes the closed loop ask once; the schedule goes on, and so do the latencies."""
+    interval = Interval(begin := perf_counter() + 0.01, begin, begin + 0.3)
+
+    class Slow:
+        """Answers all calls together, at the end."""
+
+        async def hold(self, pool: str, quantity: int, /, *, ttl: float, op: str) -> None:
+            await asyncio.sleep(max(0.0, interval.until - perf_counter()))
+
+        async def confirm(self, held: object, /, *, op: str) -> None: ...
+        async def aclose(self) -> None: ...
+
+    calls = asyncio.run(run_arrivals(Slow(), 1_000, ["a"], interval, "seed"))
+    took = [took for _, took in calls.done]
+    planned = list(schedule(random.Random("seed"), 1_000, interval))
+    assert 200 < len(planned) == len(took) < 400
+    assert sum(took) / len(took) >= 0.1, "each waits for the rest of the interval: half of it, on average"
+    assert all(end - took in planned or min(abs(end - took - at) for at in planned) < 1e-6 for end, took in calls.done)
+
+
 def test_a_slower_sync_is_one_that_the_server_takes() -> None:
-    assert part.slower(0) == {}
-    with PostgresServer(part.slower(1.5)) as server, closing(server.connect()) as connection:
+    assert runs.slower(0) == {}
+    with PostgresServer(runs.slower(1.5)) as server, closing(server.connect()) as connection:
         row = connection.execute(
             "select current_setting('commit_delay'), current_setting('commit_siblings')"
         ).fetchone()
@@ -57,7 +114,7 @@ def test_a_slower_sync_is_one_that_the_server_takes() -> None:
 
 
 def test_a_run_that_lost_a_hold_fails(postgres_server: ServerAddress) -> None:
-    dsn = postgres_server.create_database("bench_lost", template(postgres_server, "one statement", 1))
+    dsn = postgres_server.create_database("bench_lost", postgres_server.template("bench_by_hand", part.prepare_by_hand))
     try:
         limit(dsn, "pool-0", 2, 2)
         expect_whole("row lock", dsn, 4)
@@ -68,29 +125,39 @@ def test_a_run_that_lost_a_hold_fails(postgres_server: ServerAddress) -> None:
 
 
 def test_a_lone_caller_is_not_spread_over_processes() -> None:
-    names = [scenario.name for scenario in scenarios(CALLERS, POOLS)]
-    assert len(names) == len(set(names)) == 22
-    assert "1 thread, 1,000 pools" in names
+    names = [scenario.name for scenario in scenarios(CALLERS, WIDE)]
+    assert len(names) == len(set(names)) == 11 + 12 + 5
+    assert "256 tasks, 1,000 pools" in names
     assert not any(name.startswith("1 ") and "processes" in name for name in names)
 
 
-def test_what_was_promised_is_held_against_the_runs() -> None:
-    def ran(scenario: str, variant: Variant, holds: int, p99: float) -> part.PostgresRun:
-        return part.PostgresRun(scenario, variant, holds, 1.0, p99 / 2, p99, 0)
+def test_cpu_time_of_a_tree_includes_children_that_have_ended() -> None:
+    program = "import subprocess, sys; spin = 'sum(range(3_000_000))'; "
+    program += "subprocess.run([sys.executable, '-c', spin]); exec(spin); print('done', flush=True); input()"
+    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"done\n"
+        alone = cpu_time(process.pid)
+        if alone is None:
+            pytest.skip("this system does not tell the CPU time of processes")
+        assert 0.02 <= alone < tree_cpu_time(process.pid) - 0.02
+        process.communicate(b"\n")
 
-    runs = [
-        ran("32 tasks, 1 pool", "serializable", 100, 0.4),
-        ran("32 tasks, 1 pool", "one statement", 1_000, 0.02),
-        ran("32 tasks, 1 pool", "ours", 8_100, 0.004),
-        ran("256 tasks, 1 pool", "ours", 20_000, 0.01),
-        ran("32 threads, 1 pool", "ours", 5_000, 0.01),
-        ran("32 threads in 4 processes, 1 pool", "ours", 4_000, 0.01),
-    ]
-    found = goals(part.Measured("18", VARIANTS, runs, [LimitRun(256, 50_000, 1.0)]))
-    assert [(figure.ratio, figure.reached) for figure in found] == [
-        (81.0, True),
-        (pytest.approx(0.2), True),
-        (0.4, False),
-        (0.8, False),
-    ]
-    assert goals(part.Measured("18", VARIANTS, [], [])) == []
+
+def test_a_run_with_too_few_holds_is_repeated_for_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[float] = []
+
+    def run(self: object, scenario: Scenario, variant: str, length: Length, rate: object) -> str:
+        asked.append(length.measured)
+        if len(asked) < enough:
+            raise runs.TooFew("one hold")
+        return "measured"
+
+    monkeypatch.setattr(runs.Runner, "_run", run)
+    runner = runs.Runner.__new__(runs.Runner)
+    enough = 3
+    assert str(runner.run(Scenario("tasks", 1), "ours", Length(0.1, 1.0))) == "measured"
+    assert asked == [1.0, 4.0, 16.0]
+    asked, enough = [], 4
+    with pytest.raises(BenchFailed, match="ours, 1 task, 1 pool: hardly a hold in 16 seconds"):
+        runner.run(Scenario("tasks", 1), "ours", Length(0.1, 1.0))

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from bench.revision import THIS, Revision, extract, missing_packages
 from bench.rows import BenchFailed
 from bench.server import part
-from bench.server.revision import THIS, Revision, extract, missing_packages
 
 
 def test_another_revision_runs_beside_this_one(tmp_path: Path) -> None:

@@ -61,6 +61,20 @@ def test_held_while_it_runs_and_released_after(hk: holdkit.Kernel) -> None:
     assert (hk.get(hold_id).state, hk.pool("gpu").held) == ("released", 0)
 
 
+def test_the_slot_of_a_team_is_counted_by_its_account(hk: holdkit.Kernel) -> None:
+    hk.limit_pool("gpu", 1)
+    assert "account_required" in run("run", "--pool", "gpu", "--", "true", code=1).err
+    process = start("--account", "team:blue", "--wait", "1m")
+    _, hold_id, _ = said(process).split()
+    assert (hk.get(hold_id).account, hk.account("team:blue").usage()[0].used) == ("team:blue", 1)
+    refused = run("run", "--pool", "gpu", "--account", "team:blue", "--wait", "1m", "--", "true", code=1)
+    assert "account_limit" in refused.err, "at once, although it would wait for units"
+    assert end(process, "go on\n")[0] == 9
+    assert hk.account("team:blue").usage() == []
+    passed = run("run", "--pool", "gpu", "--force", "--reason", "box office", "--", "sh", "-c", "exit 3", code=3)
+    assert passed.err == ""
+
+
 @pytest.mark.parametrize("sent", [signal.SIGTERM, signal.SIGINT, signal.SIGUSR1])
 def test_signals_are_passed_on(hk: holdkit.Kernel, sent: signal.Signals) -> None:
     name = sent.name.removeprefix("SIG")

@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 import holdkit
+from holdkit.client import NotAdmitted, Policy, connect
 from tests.integration.conftest import Clients
 from tests.support.servers import LiveServer, live_server
 from tests.support.threads import CallerThreads, wait_until
@@ -74,6 +75,52 @@ def test_without_a_stream_the_client_asks(hk: Any, monkeypatch: pytest.MonkeyPat
     waiting(hk, 1)
     hk.release(taken)
     assert callers.join()[0].state == "held"
+
+
+class Cut(httpx.HTTPTransport):
+    """A network on which the server cannot be reached for a while."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.down, self.failed = False, 0
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        if self.down:
+            self.failed += 1
+            raise httpx.ConnectError("nobody listens", request=request)
+        return super().handle_request(request)
+
+
+def test_a_server_that_is_away_for_a_while_costs_nobody_the_place(hk: Any, shared_server: LiveServer) -> None:
+    taken, network = hk.hold("gpu", 1, ttl=600), Cut()
+    one_attempt = Policy(
+        attempts=1
+    )  # one failed attempt is an error: a restart outlasts all attempts of a usual policy too
+    with (
+        httpx.Client(transport=network) as http,
+        connect(shared_server.url, key=shared_server.admin, policy=one_attempt, http=http) as remote,
+    ):
+        callers = CallerThreads()
+        callers.start(lambda: remote.hold("gpu", 1, ttl=60, wait="10m"))
+        waiting(hk, 1)
+        network.down = True
+        hk.release(taken)
+        wait_until(lambda: network.failed >= 3 or bool(callers.results))
+        network.down = False
+        (held,) = callers.join()
+        assert (held.state, held.number) == ("held", 1)
+
+
+def test_a_key_that_is_revoked_ends_the_wait(hk: Any, shared_server: LiveServer) -> None:
+    hk.hold("gpu", 1, ttl=600)
+    key = shared_server.key("hold")
+    with connect(shared_server.url, key=key) as remote, shared_server.client() as operator:
+        callers = CallerThreads()
+        callers.start(lambda: remote.hold("gpu", 1, ttl=60, wait="10m"))
+        waiting(hk, 1)
+        assert operator.delete(f"/v1/keys/{key.split('_')[1]}").status_code == 200
+        (refused,) = callers.join()
+        assert isinstance(refused, NotAdmitted)
 
 
 @pytest.mark.parametrize(

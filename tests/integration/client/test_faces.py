@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterator
 from typing import Any
 
+import httpx
 import pytest
 
 import holdkit
@@ -355,3 +356,29 @@ def test_the_same_in_tasks(server: LiveServer) -> None:
         assert (await hk.get(lease.hold)).state == "released"
 
     asyncio.run(main())
+
+
+def test_a_map_that_changes_between_two_pages_is_read_again(server: LiveServer) -> None:
+    """The seat that the first page ends with is removed before the second one is read."""
+    seats = [holdkit.Seat(f"arena/{number}", "arena", "A", number) for number in range(1_001)]
+    with connect(server.url, key=server.admin) as operator:
+
+        class Between(httpx.HTTPTransport):
+            removed = False
+
+            def handle_request(self, request: httpx.Request) -> httpx.Response:
+                if b"after=arena" in request.url.query and not self.removed:
+                    self.removed = True
+                    operator.items.remove_seats("arena", ["arena/999"])
+                return super().handle_request(request)
+
+        operator.items.add(seats[:1_000])
+        operator.items.add(seats[1_000:])
+        network = Between()
+        with (
+            httpx.Client(transport=network) as http,
+            connect(server.url, key=server.admin, http=http) as hk,
+        ):
+            assert [seat.number for seat in hk.items.seats("arena")] == [*range(999), 1_000]
+        assert network.removed
+        operator.items.remove_seats("arena")

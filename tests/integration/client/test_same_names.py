@@ -73,12 +73,13 @@ def test_what_cannot_be_at_a_distance_is_listed_once_and_says_why() -> None:
     found = {
         name for ours, _ in PAIRS for name in names(ours) if isinstance(inspect.getattr_static(ours, name), Unsupported)
     }
-    assert found == listed == {"resource", "lock", "tenant", "limits", "sweeper", "repair", "register", "recover"}
+    driven = {"register", "recover"}
+    assert found == listed == {"resource", "lock", "tenant", "limits", "sweeper", "archive", "erase", "repair"} | driven
 
 
 def test_a_name_that_is_absent_tells_what_to_do() -> None:
     with connect("http://127.0.0.1:1") as hk:
-        for name in ("resource", "lock", "tenant", "limits", "sweeper", "repair"):
+        for name in ("resource", "lock", "tenant", "limits", "sweeper", "archive", "erase", "repair"):
             with pytest.raises(NotRemote, match=r"holdkit: \w+: is not available over HTTP: .+") as why:
                 getattr(hk, name)
             assert (why.value.field, why.value.code) == (name, "not_remote")
@@ -87,6 +88,8 @@ def test_a_name_that_is_absent_tells_what_to_do() -> None:
             hk.resource(object())
         with pytest.raises(NotRemote, match="where its code is"):
             hk.sagas.register(object())
+        with pytest.raises(NotRemote, match="beside the data"):
+            hk.history("a", archive="there")
 
 
 def test_transactions_are_for_kernels_of_ones_own_process() -> None:

@@ -36,11 +36,11 @@ def test_pools_are_shown_and_move_as_others_change_them(browser: Browser, tmp_pa
 def test_the_key_leaves_the_address_at_once_and_stays_in_the_tab(browser: Browser, tmp_path: Path) -> None:
     with served(tmp_path) as (server, _), watched(browser, server) as tab:
         page = tab.open()
-        expect(page.get_by_text("No pools yet")).to_be_visible()
+        expect(page.get_by_text("No counted pools yet")).to_be_visible()
         assert server.admin not in page.url
         assert page.evaluate("JSON.stringify([sessionStorage, localStorage, document.cookie])").count(server.admin) == 1
         page.reload()
-        expect(page.get_by_text("No pools yet")).to_be_visible()
+        expect(page.get_by_text("No counted pools yet")).to_be_visible()
 
 
 @pytest.mark.parametrize("fragment", ["#key=%", "#key=", "#key=hk_cut_off", "#key=hk_%ff", "#key=<b>"])
@@ -52,7 +52,7 @@ def test_a_broken_link_says_so_and_asks_for_a_key(browser: Browser, tmp_path: Pa
         assert page.url == f"{server.url}/#/pools"
         page.get_by_label("API key").fill(server.admin)
         page.get_by_role("button", name="Sign in").click()
-        expect(page.get_by_text("No pools yet")).to_be_visible()
+        expect(page.get_by_text("No counted pools yet")).to_be_visible()
         assert all("401" in said for said in tab.complaints), tab.complaints
 
 
@@ -73,7 +73,7 @@ def test_a_link_does_not_switch_an_open_tab_to_another_key_unasked(browser: Brow
         expect(page.get_by_text("This tab still uses the key that it had")).to_be_visible()
         page.evaluate("link => { location.hash = link }", f"#key={other}")
         page.get_by_role("button", name="Switch key").click()
-        expect(page.get_by_text("No pools yet")).to_be_visible()
+        expect(page.get_by_text("No counted pools yet")).to_be_visible()
         assert page.evaluate("sessionStorage.getItem('holdkit.key')") == other
 
 
@@ -86,7 +86,7 @@ def test_the_page_comes_with_a_strict_policy_and_its_parts_from_here(browser: Br
         policy = answer.headers["content-security-policy"]
         assert policy.startswith("default-src 'self'; script-src 'self'; style-src 'self'")
         assert "unsafe" not in policy
-        expect(tab.page.get_by_text("No pools yet")).to_be_visible()
+        expect(tab.page.get_by_text("No counted pools yet")).to_be_visible()
         assert len(asked) > 3
         assert all(url.startswith(server.url) and server.admin not in url.partition("#")[0] for url in asked)
 

@@ -44,6 +44,7 @@ BODIES: dict[str, Any] = {
     "remove_seats": {"section": "stalls"},
     "reopen_items": {"ids": ["seat"], "reason": "refund"},
     "item_states": {"ids": ["seat"]},
+    "pool_histories": {"pools": ["gpu"]},
     "reserve_items": {"ids": ["seat"]},
     "release_items": {"hold": "0" * 32},
     "finalize_items": {"hold": "0" * 32},
@@ -291,7 +292,16 @@ def test_streams_tell_a_tenant_of_its_own_things_only() -> None:
 @pytest.mark.parametrize("route", ROUTES, ids=name_of)
 def test_only_health_and_the_description_are_public(route: Route) -> None:
     assert (route.scope is None) == (route.kind in ("livez", "readyz", "openapi"))
-    assert route.method == "GET" or route.scope in ("hold", "admin") or route.kind in ("item_states", "read_windows")
+    assert (
+        route.method == "GET"
+        or route.scope in ("hold", "admin")
+        or route.kind
+        in (
+            "item_states",
+            "read_windows",
+            "pool_histories",
+        )
+    )
 
 
 def test_who_may_hold_says_neither_totals_nor_names_what_is_reserved() -> None:

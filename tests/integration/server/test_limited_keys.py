@@ -17,7 +17,7 @@ from tests.integration.server.test_authorization_matrix import GUARDED, ask, nam
 from tests.support.servers import QUICK, InProcessApp, in_process_app
 
 NUMBERS = count()
-ANY_KEY = {"whoami", "list_pools", "list_holds", "account_usage"}
+ANY_KEY = {"whoami", "list_pools", "list_holds", "account_usage", "search"}
 """Kinds that no limit to pools refuses: their answers are narrowed."""
 
 
@@ -151,13 +151,21 @@ def test_a_key_limited_to_pools_does_its_work_within_them_and_nowhere_else() -> 
 def test_a_batch_is_checked_command_by_command() -> None:
     async def work(here: InProcessApp) -> None:
         holds = await two_worlds(here)
-        key = await limited(here, pools=["show:"], verbs=["hold", "confirm", "release", "create_pool"])
+        key = await limited(here, pools=["show:"], verbs=["hold", "join", "confirm", "release", "create_pool"])
         good = {"type": "hold", "pool": "show:1", "ttl": 60}
         own = {"type": "hold", "pool": "show:1", "ttl": 60, "id": "0123456789abcdef0123456789abcdef", "owner": "t" * 16}
         done = {"type": "confirm", "id": own["id"], "owner": own["owner"]}
-        status, told = await do(here, "POST", "/v1/batch", {"commands": [good, own, done]}, key=key)
-        assert (status, [one["status"] for one in told["answers"]]) == (200, ["done"] * 3)
+        place: dict[str, Any] = {"type": "join", "ttl": 60, "offer_ttl": 60}
+        joined = {**place, "pool": "show:1", "id": "1" * 32, "owner": "t" * 16}
+        left = {"type": "release", "id": joined["id"], "owner": joined["owner"]}
+        batch = {"commands": [good, own, done, {**place, "pool": "show:1"}, joined, left]}
+        status, told = await do(here, "POST", "/v1/batch", batch, key=key)
+        assert (status, [one["status"] for one in told["answers"]]) == (200, ["done"] * 6)
+        refused = {**own, "id": "2" * 32, "quantity": 1_000}
         for bad in (
+            {**place, "pool": "tour:1"},
+            {**place, "pool": "tour:1", "id": own["id"]},
+            {**place, "pool": "tour:1", "id": holds["inside"]["id"]},
             {"type": "hold", "pool": "tour:1", "ttl": 60},
             {"type": "hold", "legs": [{"pool": "show:1"}, {"pool": "tour:1"}], "ttl": 60},
             {"type": "release", "id": holds["outside"]["id"], "owner": holds["outside"]["owner"]},
@@ -166,7 +174,10 @@ def test_a_batch_is_checked_command_by_command() -> None:
             {"type": "consume", "pool": "show:1"},
             {"type": "resize_pool", "id": "show:1", "total": 1},
         ):
-            assert await do(here, "POST", "/v1/batch", {"commands": [good, bad]}, key=key) == (403, "key_limited"), bad
+            batch = {"commands": [good, refused, bad]}
+            assert await do(here, "POST", "/v1/batch", batch, key=key) == (403, "key_limited"), bad
+        escaping = {"commands": [refused, {**place, "pool": "tour:1", "id": refused["id"]}]}
+        assert await do(here, "POST", "/v1/batch", escaping, key=key) == (403, "key_limited")
         made = {"type": "create_pool", "id": "show:3", "total": 1}
         assert (await do(here, "POST", "/v1/batch", {"commands": [made]}, key=key))[1]["answers"][0]["status"] == "done"
         born = {"legs": [{"pool": "show:9", "create_with_total": 5}], "ttl": 60}
@@ -205,6 +216,28 @@ def test_lists_show_what_the_key_may_see_page_by_page() -> None:
         assert listed == []
         me = (await do(here, "GET", "/v1/whoami", key=key))[1]
         assert (me["pools"], me["verbs"], me["operator"]) == (["tour:", "show:", "show:1", "zoo"], [], False)
+
+    play(work)
+
+
+def test_the_pages_of_an_accounts_usage_name_no_pool_that_the_key_may_not_see() -> None:
+    async def work(here: InProcessApp) -> None:
+        await two_worlds(here)
+        for pool in ("arena:1", "show:1", "show:2", "tour:1"):
+            await do(here, "POST", "/v1/pools", {"id": pool, "total": 5, "exist_ok": True})
+            body = {"pool": pool, "ttl": 60, "account": "customer:7"}
+            assert (await do(here, "POST", "/v1/holds", body))[0] == 201
+        key = await limited(here, scope="read", pools=["show:"])
+        for limit in (1, 2, 3):
+            found: list[str] = []
+            after: str | None = ""
+            while after is not None:
+                params = {"after": after, "limit": limit}
+                page = (await do(here, "GET", "/v1/accounts/customer:7/usage", key=key, params=params))[1]
+                found += [one["pool"] for one in page["items"]]
+                after = page["next"]
+                assert after in (None, "show:1", "show:2")
+            assert found == ["show:1", "show:2"], limit
 
     play(work)
 

@@ -88,6 +88,39 @@ def test_a_buyer_joins_learns_its_place_is_offered_units_and_confirms() -> None:
     play(work, clock=FakeClock(start=NOON))
 
 
+def test_what_is_wrong_with_a_wait_is_named_as_in_the_request() -> None:
+    async def work(here: InProcessApp) -> None:
+        await full_pool(here)
+        for change, field, code in (
+            ({"wait": -1}, "wait", "wait_too_short"),
+            ({"wait": 0}, "wait", "wait_too_short"),
+            ({"offer_ttl": 0}, "offer_ttl", "offer_ttl_too_short"),
+            ({"offer_ttl": None}, "wait", "wait_incomplete"),
+            ({"wait": "soon"}, "wait", "wait_malformed"),
+        ):
+            body = {"pool": "show", "ttl": 60, "wait": 30, "offer_ttl": 10, **change}
+            status, told = await do(here, "POST", "/v1/holds", body)
+            assert (status, told["field"], told["code"]) == (400, field, code), change
+            assert "slots" not in told["detail"]
+
+    play(work)
+
+
+def test_overage_of_a_hold_without_an_account_is_refused_where_a_limit_was_set_since() -> None:
+    async def work(here: InProcessApp) -> None:
+        await do(here, "POST", "/v1/pools", {"id": "show", "total": 5})
+        _, held = await do(here, "POST", "/v1/holds", {"pool": "show", "ttl": 60})
+        await do(here, "PUT", "/v1/pools/show/per_account", {"per_account": 3})
+        body = {"owner": held["owner"], "quantity": 2, "overage": "if_available"}
+        status, told = await do(here, "POST", f"/v1/holds/{held['id']}/confirm", body)
+        assert (status, told["reason"]) == (409, "account_required")
+        assert "this hold is for none" in told["detail"]
+        (route,) = [one for one in ROUTES if one.kind == "confirm"]
+        assert told["reason"] in route.reasons, "the OpenAPI document names it"
+
+    play(work)
+
+
 def test_nobody_overtakes_and_the_refusal_tells_the_length_of_the_line() -> None:
     async def work(here: InProcessApp) -> None:
         await do(here, "POST", "/v1/pools", {"id": "show", "total": 3})

@@ -154,6 +154,7 @@ def test_metrics_and_stats_count_what_was_asked() -> None:
         assert 'holdkit_requests_total{kind="hold",outcome="insufficient_capacity"} 2' in text
         assert 'holdkit_request_seconds_bucket{le="+Inf"} 4' in text
         assert "holdkit_batch_commands_count" in text
+        assert 'holdkit_lock_seconds_bucket{le="+Inf"}' in text
         for line in text.splitlines():
             assert re.fullmatch(
                 r'(# (HELP|TYPE) .+|[a-z_]+(\{[a-z_]+="[^"\\]*"(,[a-z_]+="[^"]*")*\})? [0-9.e+-]+)', line
@@ -168,6 +169,7 @@ def test_metrics_and_stats_count_what_was_asked() -> None:
         assert told["refused"]["hold.insufficient_capacity"] == 2
         assert told["batches"]["commands"] >= 4
         assert sum(told["batches"]["sizes"]) == told["batches"]["count"]
+        assert len(told["lock_times"]["counts"]) == len(told["lock_times"]["bounds"]) + 1
 
     async def main() -> None:
         async with in_process_app() as here:

@@ -6,9 +6,11 @@ import os
 import pwd
 import shutil
 import stat
+import subprocess
 import tempfile
 import traceback
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -93,6 +95,51 @@ def test_a_standby_follows(server: PostgresServer) -> None:
         assert ask(standby.dsn(), "select pg_is_in_recovery()")
         assert ask(standby.dsn(), "select count(*) from t") == 0
         assert "pg_rewind" in standby.run("pg_rewind", "--version")
+
+
+STRACE = shutil.which("strace")
+
+
+@pytest.mark.skipif(STRACE is None, reason="needs strace")
+def test_a_changed_setting_counts_however_late_the_server_tells_its_processes(
+    server: PostgresServer, tmp_path: Path
+) -> None:
+    """The server's first process pauses after each signal that it sends, as it does on a busy machine. A commit waits for a standby as soon
+    as the checkpointer knows of one, and a session shows the settings that it knows."""
+    assert STRACE is not None
+    assert server._process is not None
+    slow = [
+        STRACE,
+        "-p",
+        str(server._process.pid),
+        "-e",
+        "trace=kill",
+        "-e",
+        "inject=kill:delay_exit=30000",
+        "-o",
+        str(tmp_path / "trace"),
+    ]
+    with (
+        closing(server.connect()) as older,
+        subprocess.Popen(slow, stderr=subprocess.PIPE) as tracer,
+        ThreadPoolExecutor(1) as thread,
+    ):
+        try:
+            assert tracer.stderr is not None
+            assert b"attached" in tracer.stderr.readline()
+            waiting = "select pid from pg_stat_activity where wait_event = 'SyncRep'"
+            for _ in range(2):
+                server.change_setting("synchronous_standby_names", "nobody")
+                assert older.execute("show synchronous_standby_names").fetchone() == ("nobody",)
+                commit = thread.submit(older.execute, "select pg_logical_emit_message(true, 'test', '')")
+                with closing(server.connect()) as admin:
+                    while not (found := admin.execute(waiting).fetchall()) and not commit.done():
+                        pass
+                    assert found, "nobody waits for the standby"
+                server.change_setting("synchronous_standby_names", None)
+                commit.result(60)
+        finally:
+            tracer.terminate()
 
 
 def test_a_template_is_made_once(server: PostgresServer) -> None:

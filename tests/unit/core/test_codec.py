@@ -132,7 +132,12 @@ def test_a_minted_id_is_a_uuid_of_version_7() -> None:
     assert codec.minted_id(slot, b"\xff" * 10) == "0123456789ab7fffbfffffffffffffff"
     assert codec.minted_id(slot, b"\x00" * 10) == "0123456789ab70008000000000000000"
     first, second = "0123456789ab70018203040506070809", "0123456789ab7ab08c0d0e0f10111213"
-    assert codec.minted_ids(slot, bytes(range(10)) + bytes([0x0A, 0xB0, *range(12, 20)])) == [first, second]
+    ends = codec.id_ends(bytes(range(10)) + bytes([0x0A, 0xB0, *range(12, 20)]))
+    assert [codec.id_begin(slot // 1000) + end for end in ends] == [first, second]
+    pieces = codec.id_ends(b"\xff" * 10 + b"\x00\x07" + b"\x00" * 10 + b"\xff\xf7", 12)
+    assert pieces == ["7fffbfffffffffffffff0007", "70008000000000000000fff7"], (
+        "the rest of a piece is as random as it was"
+    )
     assert codec.minted_id(2**48 * 1000, b"\x00" * 10)[:12] == "0" * 12  # wraps, never grows
     assert codec.minted_at(first) == 0x0123_4567_89AB * 1000
 

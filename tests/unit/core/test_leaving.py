@@ -7,7 +7,7 @@ from msgspec import structs
 
 from holdkit.core.commands import ArchivePool, RemovePool, ResizePool
 from holdkit.core.model import HeldLeg, State, StoredHold
-from holdkit.core.outcomes import Done, Reason, Refusal, Shortfall
+from holdkit.core.outcomes import Reason, Refusal, Shortfall
 from tests.unit.core.world import (
     World,
     confirm,
@@ -15,10 +15,12 @@ from tests.unit.core.world import (
     done,
     expire,
     extend,
+    full_world,
     give_back,
     hold_id,
     join,
     leave,
+    line,
     place,
     refused,
     release,
@@ -28,19 +30,7 @@ from tests.unit.core.world import (
 
 @pytest.fixture
 def world() -> World:
-    """A pool p of 10, all of it held by `full` for long, at slot 5."""
-    world = World()
-    world.slot = 5
-    world.pool("p", 10)
-    done(world.do(place("full", {"p": 10}, 1000)))
-    return world
-
-
-def line(world: World, pool: str = "p") -> list[tuple[str, int | None]]:
-    """Who waits, with their numbers, in order."""
-    waiting = [hold for hold in world.holds.values() if hold.state is State.WAITING and hold.legs[0].pool == pool]
-    named = {hold_id(name): name for name in "abcdefgh"}
-    return [(named[hold.id], hold.number) for hold in sorted(waiting, key=lambda hold: hold.number or 0)]
+    return full_world()
 
 
 # Ending a waiter
@@ -201,10 +191,11 @@ def test_another_callers_operation_is_left_alone(world: World) -> None:
     assert said(world.do(leave("a", owner="thief"))) == "not_owner"
 
 
-def test_a_hold_whose_pool_is_gone_has_nothing_to_leave(world: World) -> None:
+def test_a_hold_whose_pool_is_gone_is_refused(world: World) -> None:
+    """It has no line to leave, and nobody is to go on waiting for it."""
     done(world.do(join("a", {"p": 4})))
     world.batch(release("a"), release("full"), RemovePool(id="p"))
-    assert done(world.do(leave("a"))) == Done(slot=5, hold=world.held("a"))
+    assert refused(world.do(leave("a"))) == Refusal(Reason.POOL_NOT_FOUND, "p")
 
 
 # Pools with a line

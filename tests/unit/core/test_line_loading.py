@@ -1,4 +1,5 @@
-"""How much of a line is loaded: as few as will do, and never so few that a batch is decided otherwise than with the whole line."""
+"""How much of a line is loaded: as few as will do, and never so few that a batch is decided otherwise than with the whole line. And what
+a batch says is left to offer."""
 
 from __future__ import annotations
 
@@ -12,16 +13,18 @@ from holdkit.core.commands import (
     ArchivePool,
     FeedLine,
     Group,
+    RemovePool,
     ResizePool,
     Sweep,
     UnarchivePool,
 )
+from holdkit.core.decide import decide_groups
 from holdkit.core.ladders import lines
 from holdkit.core.line_loading import ToLoad, lines_to_load
 from holdkit.core.model import Key
 from holdkit.core.needs import needs
 from holdkit.core.outcomes import Outcome
-from holdkit.core.view import NOBODY, FrontOfLine
+from holdkit.core.view import NOBODY, FrontOfLine, View
 from tests.unit.core.test_properties import thorough
 from tests.unit.core.world import (
     World,
@@ -232,3 +235,26 @@ def test_after_a_lowered_total_the_rest_follows_in_another_transaction() -> None
     assert (world.states("small"), world.unfed) == (["waiting"], {("", "p")}), "the large ones hid it"
     feed_all(world)
     assert world.states("large 0", "large 8", "small") == ["waiting", "waiting", "held"]
+
+
+def test_a_batch_that_offers_nothing_says_where_there_are_units_to_offer() -> None:
+    world = World()
+    for pool in ("freed", "full", "archived", "nobody waits"):
+        world.pool(pool, 1)
+        done(world.do(place(f"hold of {pool}", pool, 1000)))
+        if pool != "nobody waits":
+            done(world.do(join(f"waits for {pool}", pool)))
+    world.pool("gone", 1)
+    world.may_offer = False
+    for told in (ArchivePool(id="archived"), RemovePool(id="gone"), ResizePool(id="full", total=2)):
+        view = View(world.loaded())
+        decide_groups(view, [Group((told,))])
+        assert lines.left_to_offer(view) == ({("", "full")} if told.id == "full" else set())
+    done(world.do(ArchivePool(id="archived")))
+    view = View(world.loaded())
+    decide_groups(view, [Group((release(f"hold of {pool}"),)) for pool in ("freed", "archived", "nobody waits")])
+    assert lines.left_to_offer(view) == {("", "freed")}
+    world.may_offer = True
+    view = View(world.loaded())
+    decide_groups(view, [Group((release("hold of freed"),))])
+    assert lines.left_to_offer(view) == set(), "it was offered at once"

@@ -71,9 +71,9 @@ TABLE: list[tuple[type[Any], dict[str, Any], str, str, str]] = [
                              ("5m", "malformed", SPAN), (True, "malformed", SPAN), (1.5, "malformed", SPAN))),
     (PlaceHold, {"ttl_slots": None, "deadline": 9}, "ttl", "ttl_required",
      "a hold that may wait needs a ttl, which begins with its grant"),
-    *((PlaceHold, {field: bad}, field, f"{field}_{code}", say)
-      for field in ("wait_slots", "offer_slots")
-      for bad, code, say in ((None, "not_whole", NUMBER + "NoneType"), (0, "out_of_range", SLOTS),
+    *((PlaceHold, {field: bad}, name, f"{name}_{code}", say)
+      for field, name in (("wait_slots", "wait"), ("offer_slots", "offer_ttl"))
+      for bad, code, say in ((None, "not_whole", NUMBER + "NoneType"), (0, "too_short", "must be more than 0"),
                              (2**63, "out_of_range", SLOTS), (1.0, "not_whole", NUMBER + "float"))),
     *((LeaveLine, bad, f, f"{f}_{code}", say) for bad, f, code, say in wrongs("placed_op", 255)),
     *((LeaveLine, bad, f, f"{f}_{code}", say) for bad, f, code, say in wrongs("owner", 512)),

@@ -18,8 +18,10 @@ from tests.unit.core.world import (
     done,
     expire,
     extend,
+    full_world,
     hold_id,
     join,
+    line,
     place,
     refused,
     release,
@@ -29,19 +31,7 @@ from tests.unit.core.world import (
 
 @pytest.fixture
 def world() -> World:
-    """A pool p of 10, all of it held by `full` for long, at slot 5."""
-    world = World()
-    world.slot = 5
-    world.pool("p", 10)
-    done(world.do(place("full", {"p": 10}, 1000)))
-    return world
-
-
-def line(world: World, pool: str = "p") -> list[tuple[str, int | None]]:
-    """Who waits, with their numbers, in order."""
-    waiting = [hold for hold in world.holds.values() if hold.state is State.WAITING and hold.legs[0].pool == pool]
-    named = {hold_id(name): name for name in "abcdefgh"}
-    return [(named[hold.id], hold.number) for hold in sorted(waiting, key=lambda hold: hold.number or 0)]
+    return full_world()
 
 
 # Joining
@@ -426,6 +416,30 @@ def test_one_batch_joins_is_served_and_leaves(world: World) -> None:
     assert world.counters("p") == (10, 1, 5)
 
 
+# Who is to be woken
+
+
+def test_a_batch_names_those_who_wait_no_longer(world: World) -> None:
+    world.batch(*(join(name, {"p": 4}, 50) for name in "abcd"))
+    assert world.served == []
+    done(world.do(extend("a", by_slots=5)))
+    assert world.served == [], "it still waits"
+    done(world.do(release("full")))
+    assert world.served == [hold_id("a"), hold_id("b")]
+    assert [world.holds["", id].state for id in world.served] == [State.HELD] * 2
+    done(world.do(release("c")))
+    assert world.served == [hold_id("c")], "it has left"
+    world.slot = 60
+    done(world.do(Sweep()))
+    assert world.served == [hold_id("d")], "its time is over"
+
+
+def test_what_is_undone_wakes_nobody(world: World) -> None:
+    done(world.do(join("a", "p")))
+    assert said(world.atomic(release("a"), release("nobody"))[1]) == "hold_not_found"
+    assert world.served == []
+
+
 # Bounds
 
 
@@ -440,6 +454,33 @@ def test_a_transaction_makes_so_many_offers_and_the_rest_follow() -> None:
     assert (world.states(*"cde"), world.unfed) == (["held", "held", "waiting"], {("", "p")})
     told = world.do(place("x", "p", 60))
     assert (said(told), world.states("e"), world.unfed) == ("done", ["held"], set())
+
+
+def test_a_tenant_with_a_long_line_does_not_delay_the_offers_of_another() -> None:
+    world = World(max_offers=2)
+    tenants = ["a", "b", "c", "d", "e"]
+    for tenant in tenants:
+        world.pool("p", 10, tenant=tenant)
+        done(world.do(place(f"full of {tenant}", {"p": 10}, 1000, tenant=tenant)))
+        for number in range(5 if tenant == "a" else 2):
+            done(world.do(join(f"{tenant}{number}", "p", tenant=tenant)))
+    releases = [Group((release(f"full of {tenant}", tenant=tenant),)) for tenant in tenants]
+    world.apply(*releases[:2])
+    assert ([world.pools[tenant, "p"].waiting for tenant in "ab"], world.unfed) == ([3, 0], {("a", "p")})
+    feeding = [Group((FeedLine(id="p", tenant="a"),)), *releases[2:]]
+    assert world.apply(*feeding)[0] == [], "put off: three are more than two"
+    assert [world.pools[tenant, "p"].waiting for tenant in tenants] == [1, 0, 0, 0, 0]
+
+
+def test_all_tenants_together_make_a_bounded_number_of_offers() -> None:
+    world = World(max_offers=1)
+    tenants = ["a", "b", "c", "d", "e"]
+    for tenant in tenants:
+        world.pool("p", 10, tenant=tenant)
+        done(world.do(place(f"full of {tenant}", {"p": 10}, 1000, tenant=tenant)))
+        done(world.do(join(f"{tenant}0", "p", tenant=tenant)))
+    world.apply(*(Group((release(f"full of {tenant}", tenant=tenant),)) for tenant in tenants))
+    assert ([world.pools[tenant, "p"].waiting for tenant in tenants], world.unfed) == ([0, 0, 0, 0, 1], {("e", "p")})
 
 
 def test_groups_that_are_put_off_are_named_and_so_are_the_later_ones_of_their_tenant() -> None:

@@ -32,6 +32,7 @@ from holdkit.core.commands import (
 from holdkit.core.decide import SweepList, decide_groups
 from holdkit.core.entries import Action, Effect, Entry
 from holdkit.core.ladders.finding import prunable
+from holdkit.core.ladders.lines import served
 from holdkit.core.ladders.retiring import Keeping, keeping, kept_for
 from holdkit.core.model import Key, Leg, Pool, Record, RecordKey, State, StoredHold
 from holdkit.core.needs import needs
@@ -61,6 +62,8 @@ class World:
         self.may_offer = True
         self.unfed: set[Key] = set()
         """Of the last batch."""
+        self.served: list[str] = []
+        """Of the last batch: ids of those who wait no longer."""
 
     def pool(self, name: str, total: int, **context: Any) -> Pool:
         """Create a pool; it must work."""
@@ -100,6 +103,7 @@ class World:
         view = View(self.loaded())
         outcomes = decide_groups(view, groups, self.sweep_list(needs(groups).sweep))
         self.numbers, self.unfed = view.numbers, set(view.unfed)
+        self.served = [hold.id for hold in served(view)]
         assert len(self.numbers) == sum(map(len, outcomes))
         self.write(view)
         return outcomes
@@ -448,3 +452,19 @@ def check_no_unit_twice(entries: list[Entry]) -> None:
 
 def _account(effect: Effect) -> str | None:
     return None if effect.tally is None else effect.tally.account
+
+
+def full_world() -> World:
+    """A pool p of 10, all of it held by `full` for long, at slot 5."""
+    world = World()
+    world.slot = 5
+    world.pool("p", 10)
+    done(world.do(place("full", {"p": 10}, 1000)))
+    return world
+
+
+def line(world: World, pool: str = "p") -> list[tuple[str, int | None]]:
+    """Who waits, with their numbers, in order."""
+    waiting = [hold for hold in world.holds.values() if hold.state is State.WAITING and hold.legs[0].pool == pool]
+    named = {hold_id(name): name for name in "abcdefgh"}
+    return [(named[hold.id], hold.number) for hold in sorted(waiting, key=lambda hold: hold.number or 0)]

@@ -14,16 +14,15 @@ from holdkit import (
     AsyncKernel,
     EngineError,
     Hold,
-    HoldExpired,
     InsufficientCapacity,
     InvalidRequest,
     LineAhead,
     OutcomeUnknown,
     PlaceHold,
 )
-from holdkit.core.commands import ExtendHold, FeedLine, Group, LeaveLine, ReleaseHold
+from holdkit.core.commands import ConfirmHold, ExtendHold, FeedLine, Group, LeaveLine, ReleaseHold
 from holdkit.core.model import SECOND, Leg, State
-from holdkit.core.reading import FindHold, FindPools, Query
+from holdkit.core.reading import FindHold, FindPools, NextDeadline, Query
 from holdkit.kernel._async import blocking as async_blocking
 from holdkit.kernel._async import line_watch as async_line_watch
 from holdkit.kernel._async.executor import AsyncExecutor
@@ -154,6 +153,56 @@ def test_a_retry_goes_on_waiting_for_the_same_hold(hk: Any) -> None:
     hk.release(one)
     late = hk.hold("gpu", 1, ttl=60, wait=LONG, op="job-7")
     assert (late.id, late.state, late.replayed) == (one.id, State.RELEASED, True), "the operation has had its units"
+
+
+@pytest.mark.parametrize("op", [None, "job-7"])
+def test_what_an_operator_confirmed_meanwhile_is_the_answer(hk: Any, engine: WatchedEngine, op: str | None) -> None:
+    """And no other place is taken, which would consume twice."""
+    first = hk.hold("gpu", 2, ttl=3_600)
+
+    def confirms_first(groups: Sequence[Group]) -> None:
+        command = groups[0].commands[0]
+        if isinstance(command, ExtendHold):
+            engine.before = None
+            engine.inner.apply([Group((ConfirmHold(id=command.id, force=True, reason="paid"),))])
+
+    callers = blocked(hk, op=op)
+    engine.before = confirms_first
+    hk.release(first)
+    (hold,) = callers.join()
+    assert hold.state is State.CONFIRMED
+    assert (hk.pool("gpu").consumed, hk.pool("gpu").waiting) == (1, 0)
+
+
+def test_who_was_taken_out_of_the_line_by_force_does_not_join_it_again(hk: Any) -> None:
+    hk.hold("gpu", 2, ttl=3_600)
+    callers = blocked(hk)
+    (hold,) = hk.holds(state="waiting")
+    hk.release(hold.id, force=True, reason="closing time")
+    (refused,) = callers.join()
+    assert isinstance(refused, InsufficientCapacity)
+    assert hk.pool("gpu").waiting == 0
+
+
+def test_a_ttl_as_long_as_a_hold_may_live_is_shortened_by_the_time_to_accept(
+    mode: Sync | Async, engine: WatchedEngine
+) -> None:
+    hk: Any = mode.open(engine)
+    hk.create_pool("gpu", 1)
+    hk.change_limits(max_ttl="1m", max_lifetime="1m")
+    first = hk.hold("gpu", 1, ttl=60)
+
+    def later(groups: Sequence[Group]) -> None:
+        if isinstance(groups[0].commands[0], ExtendHold):
+            engine.before = None
+            engine.fake.advance(1)
+
+    callers = blocked(hk)
+    engine.before = later
+    hk.release(first)
+    (hold,) = callers.join()
+    assert (hold.state, hold.deadline) == (State.HELD, hold.held_slot + 60 * SECOND)
+    close_quietly(hk)
 
 
 def test_a_place_is_renewed_while_its_caller_lives(
@@ -305,6 +354,23 @@ def test_an_interrupted_thread_leaves_the_line(engine: WatchedEngine, monkeypatc
         assert hk.pool("gpu").waiting == 0
 
 
+@pytest.mark.parametrize("written", [False, True])
+def test_a_thread_that_is_interrupted_while_it_joins_leaves_no_place(engine: WatchedEngine, written: bool) -> None:
+    with Sync().open(engine) as hk:
+        hk.create_pool("gpu", 1)
+        hk.hold("gpu", 1, ttl=3_600)
+
+        def ctrl_c(groups: Sequence[Group]) -> None:
+            if isinstance(groups[0].commands[0], PlaceHold):
+                engine.before = engine.after = None
+                raise KeyboardInterrupt
+
+        setattr(engine, "after" if written else "before", ctrl_c)
+        with pytest.raises(KeyboardInterrupt):
+            hk.hold("gpu", 1, ttl=60, wait=LONG)
+        assert (hk.pool("gpu").waiting, hk.pool("gpu").last_number) == (0, 1 if written else 0)
+
+
 @pytest.mark.parametrize("offered", [False, True])
 def test_a_cancelled_task_leaves_the_line_and_gives_back_what_was_offered(offered: bool) -> None:
     async def main() -> None:
@@ -346,29 +412,53 @@ def test_what_cannot_wait_is_an_invalid_request(hk: Any, call: Callable[[Any], A
     assert invalid.value.code == code
 
 
-def test_a_commit_that_concerns_others_costs_one_read_however_many_wait(hk: Any, engine: WatchedEngine) -> None:
+def test_a_commit_that_concerns_others_costs_no_read_and_a_look_costs_one_however_many_wait(
+    hk: Any, engine: WatchedEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_both(monkeypatch, "LOOK", 0.2, line_watch, async_line_watch)
     hk.hold("gpu", 2, ttl=3_600)
-    callers = blocked(hk, 8)
     reads: list[Query[Any]] = []
-    looked = threading.Semaphore(0)
+    engine.reading = reads.append
+    callers = blocked(hk, 8)
+    wait_until(lambda: len({query.key for query in reads if isinstance(query, FindHold)}) == 8)
 
-    def note(query: Query[Any]) -> None:
-        reads.append(query)
-        if isinstance(query, FindPools):
-            looked.release()
+    def looks() -> list[Query[Any]]:
+        return [query for query in reads if isinstance(query, FindPools)]
 
-    engine.reading = note
-    for number in range(6):
+    joined = len(looks())
+    wait_until(lambda: len(looks()) > joined + 1)  # the last one was examined
+    reads.clear()
+    for number in range(50):
         hk.put_record("k", str(number), "1")
-        assert looked.acquire(timeout=30)
-        if number == 2:  # the last call that was added has been examined
-            reads.clear()
+    assert len(looks()) < 25, "one every LOOK seconds, and not one for each commit"
+    wait_until(lambda: len(looks()) > 1)
     assert not [query for query in reads if isinstance(query, FindHold)]
     hk.close()
     callers.join()
 
 
-def test_a_line_whose_first_does_not_fit_is_fed_once(hk: Any, engine: WatchedEngine) -> None:
+def test_an_offer_of_this_process_wakes_its_call_without_a_read(
+    hk: Any, engine: WatchedEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_both(monkeypatch, "LOOK", 9.0, line_watch, async_line_watch)
+    reads: list[Query[Any]] = []
+    engine.reading = reads.append
+    first = hk.hold("gpu", 2, ttl=3_600)
+    callers = blocked(hk, 3)
+    wait_until(lambda: len({query.key for query in reads if isinstance(query, FindHold)}) == 3)
+    wait_until(lambda: any(isinstance(query, NextDeadline) for query in reads))
+    reads.clear()
+    hk.release(first)
+    wait_until(lambda: len(callers.results) == 2)
+    assert not [query for query in reads if isinstance(query, FindHold | FindPools)]
+    hk.close()
+    callers.join()
+
+
+def test_a_line_whose_first_does_not_fit_is_fed_once(
+    hk: Any, engine: WatchedEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    set_both(monkeypatch, "LOOK", 0.01, line_watch, async_line_watch)
     hk.hold("gpu", 1, ttl=3_600)
     callers = CallerThreads()
     callers.start(lambda: hk.hold("gpu", 2, ttl=60, wait=LONG))
@@ -398,5 +488,6 @@ def test_an_offer_that_ended_before_it_was_accepted_is_not_a_hold(hk: Any, engin
     callers = blocked(hk, id="11" * 16)
     hk.release(first)
     (refused,) = callers.join()
-    assert isinstance(refused, holdkit.Refused)
-    assert not isinstance(refused, HoldExpired)
+    assert isinstance(refused, holdkit.LineAhead)
+    assert (refused.waiting, refused.transient) == (0, True)
+    assert "ended before its units were taken, and they are free now" in str(refused)

@@ -10,6 +10,7 @@ import holdkit
 from holdkit import Refused
 from holdkit.core.outcomes import TRANSIENT, Reason, Refusal, Shortfall
 from holdkit.kernel.answers import refusal_of
+from holdkit.testing import FakeClock
 
 WALL = 1_700_000_000_000_000
 
@@ -39,6 +40,22 @@ def test_a_shortfall_tells_its_numbers() -> None:
     assert (refused.requested, refused.available, refused.total, refused.shortfalls) == (3, 1, 10, many)
 
 
+def test_a_return_by_pool_tells_an_operator_where_the_other_units_are() -> None:
+    """Two units whose hold is dropped belong to an account, so none comes back without it: that is not said of holds."""
+    clock = FakeClock()
+    with holdkit.connect("memory://", clock=clock) as hk:
+        hk.create_pool("show", total=5)
+        hk.consume("show", 2, account="ann@example.com")
+        clock.advance(401 * 86_400)
+        hk.sweep()
+        with pytest.raises(holdkit.QuantityExceedsConsumed) as refused:
+            hk.return_units(pool="show", quantity=1, force=True, reason="refund")
+        assert (refused.value.requested, refused.value.loose, refused.value.consumed) == (1, 0, 2)
+        assert "0 of them come back like this, not 1" in str(refused.value)
+        assert str(refused.value).endswith("those of an account with account=")
+        assert "ann" not in str(refused.value)
+
+
 def test_what_is_behind_a_face_is_nobodys_to_create() -> None:
     short = (Shortfall("~calendar/inn/double/2026-07-02", 2, 1, 3),)
     said = [
@@ -49,6 +66,12 @@ def test_what_is_behind_a_face_is_nobodys_to_create() -> None:
     ]
     assert all("'calendar/inn/double/2026-07-02'" in text for text in said)
     assert not any(word in text for text in said for word in ("~", "pool '", "create_pool"))
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+def test_an_interval_that_is_no_number_is_not_called_finite(bad: float) -> None:
+    with holdkit.connect("memory://") as hk, pytest.raises(holdkit.InvalidRequest, match="'5m', not infinity or NaN"):
+        hk.hold("p", 1, ttl=60, wait=bad)
 
 
 def test_a_claim_is_not_a_hold() -> None:

@@ -34,16 +34,16 @@ def test_a_run_without_skips_passes(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("stats", "expected"),
+    ("found", "expected"),
     [
-        ({"killed": 8, "timeout": 1, "survived": 1, "no_tests": 0, "total": 10, "skipped": 0}, (9, 10, 90.0)),
-        ({"killed": 5, "survived": 0, "no_tests": 5, "total": 10, "skipped": 0}, (5, 10, 50.0)),
-        ({"killed": 6, "survived": 2, "not_checked": 4, "total": 12}, (6, 8, 75.0)),
-        ({"killed": 0, "total": 0}, (0, 0, 0.0)),
+        (["killed"] * 8 + ["timeout", "survived"], (9, 10, 90.0)),
+        (["killed"] * 5 + ["no tests"] * 5, (5, 10, 50.0)),
+        (["killed"] * 6 + ["survived"] * 2 + ["not checked"] * 4, (6, 8, 75.0)),
+        ([], (0, 0, 0.0)),
     ],
 )
-def test_untested_mutants_count_as_alive(stats: dict[str, int], expected: tuple[int, int, float]) -> None:
-    assert mutation_score.score(stats) == expected
+def test_untested_mutants_count_as_alive(found: list[str], expected: tuple[int, int, float]) -> None:
+    assert mutation_score.score({str(number): verdict for number, verdict in enumerate(found)}) == expected
 
 
 def test_pip_settings_are_read_and_the_environment_wins() -> None:
@@ -68,11 +68,22 @@ def test_survivors_are_what_no_test_killed() -> None:
         "    holdkit.core.view.x_see__mutmut_2: not checked\n"
         "    holdkit.core.view.x_see__mutmut_5: killed\n"
     )
-    assert mutation_score.survivors(listing) == [
+    found = mutation_score.verdicts(listing)
+    assert len(found) == 5
+    assert mutation_score.survivors(found) == [
         ("holdkit.core.fold.x_fold__mutmut_3", "survived"),
         ("holdkit.core.view.x_see__mutmut_1", "no tests"),
-        ("holdkit.core.view.x_see__mutmut_2", "not checked"),
     ]
+
+
+def test_a_mutant_meets_one_case_of_each_test_before_the_others() -> None:
+    cases = ["a.py::one[1]", "a.py::two", "a.py::one[2]", "b.py::one[1]", "a.py::one[3]"]
+    assert mutmut_safely.in_two_parts(cases) == [
+        ["a.py::one[1]", "a.py::two", "b.py::one[1]"],
+        ["a.py::one[2]", "a.py::one[3]"],
+    ]
+    assert mutmut_safely.in_two_parts(["a.py::two"]) == [["a.py::two"]]
+    assert mutmut_safely.in_two_parts([]) == []
 
 
 def test_of_a_survivor_only_the_change_is_shown() -> None:

@@ -68,7 +68,7 @@ def test_size_leaves_out_what_is_generated(source: dict[str, object], tmp_path: 
 def test_a_hold_on_sqlite_begins_with_its_verb_and_reaches_the_core(tmp_path: Path) -> None:
     counted = walk.walk_on_sqlite(tmp_path)
     assert counted.stops[0] == "kernel/_sync/verbs.py hold"
-    assert any(stop.startswith("core/ladders/placing.py") for stop in counted.stops)
+    assert any(stop.startswith("core/ladders/plain.py") for stop in counted.stops)
     assert len({stop.split()[0] for stop in counted.stops}) == counted.files
     assert len(counted.stops) == counted.changes + 1
 
@@ -76,4 +76,4 @@ def test_a_hold_on_sqlite_begins_with_its_verb_and_reaches_the_core(tmp_path: Pa
 def test_a_hold_on_postgres_is_followed_as_a_task(migrated: Migrated) -> None:
     counted = asyncio.run(walk.walk_on_postgres(migrated()))
     assert counted.stops[0] == "kernel/_async/verbs.py hold"
-    assert any(stop.startswith("core/ladders/placing.py") for stop in counted.stops)
+    assert any(stop.startswith("core/guards.py") for stop in counted.stops)

@@ -27,7 +27,9 @@ from ...core.model import MAX_SLOT, Key, Pool, Slot, StoredHold
 from ...core.outcomes import Receipt
 from ...core.validation import check
 from ...engines.clocks import steady
+from ...engines.deadlines import at_most
 from ...errors import HoldkitError, HoldNotFound, HoldRetired
+from ...kernel._async.blocking import FAILURES
 from ...kernel.normalise import combined
 from ...kernel.queued_calls import Undo
 from ...kernel.workers import AsyncSignal, AsyncWork, AsyncWorker
@@ -51,6 +53,7 @@ from ..answers import (
     slot_of,
 )
 from ..cancelling import AsyncFinisher
+from ..problems import NotAdmitted
 from ..requests import path_of, record_body, record_path, verb_json, verb_of, window_json
 from ..stream import StreamHandle
 from .transport import AsyncRemoteCalls, AsyncTransport, no_transaction, retry_key
@@ -71,11 +74,13 @@ class AsyncRemoteWaiter:
 
     def __init__(self, executor: AsyncRemoteExecutor, transport: AsyncTransport, hold: StoredHold) -> None:
         self._executor, self._transport, self._key = executor, transport, hold.key
+        self._seen: StoredHold | None = hold
         self._handle = StreamHandle()
         self._woken = AsyncSignal()
 
     async def wait(self, seconds: float) -> StoredHold | None:
-        """The hold, when it waits no longer, or after so many seconds."""
+        """The hold, when it waits no longer, or after so many seconds. While the server cannot be asked, it is taken to be as it was
+        before: its place stands for a while, and a server that is restarted is soon back."""
         until = steady() + seconds
         try:
             path = path_of("holds", self._key[1], "place/events")
@@ -87,7 +92,14 @@ class AsyncRemoteWaiter:
         except (httpx.HTTPError, HoldkitError):
             if not self._executor.closed:
                 await self._woken.wait(0, max(0.0, min(until - steady(), POLL)))
-        return await self._executor.find_hold(self._key)
+        try:
+            with at_most(max(until - steady(), POLL)):
+                self._seen = await self._executor.find_hold(self._key)
+        except NotAdmitted:
+            raise
+        except FAILURES:
+            pass
+        return self._seen
 
     def wake(self) -> None:
         """End its wait; from any thread."""

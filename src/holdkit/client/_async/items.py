@@ -10,7 +10,9 @@ from msgspec.structs import astuple
 
 from ...core.commands import Ttl
 from ...core.validation import invalid
+from ...errors import InvalidRequest, Overloaded
 from ...faces._async.items import Ended
+from ...faces._async.seats import ATTEMPTS
 from ...faces.keys import Item, item_legs
 from ...faces.seating import Seat, Together, checked_seat
 from ...kernel.context import Call
@@ -111,14 +113,21 @@ class AsyncRemoteItems(AsyncRemoteCalls):
     async def seats(self, section: str, *, tx: Any = None) -> list[Seat]:
         """The seats of a section, in order of row and position. Raises `SectionNotFound`."""
         no_transaction(tx)
-        found: list[Seat] = []
-        after: str | None = ""
-        while after is not None:
-            answer = await self._get("/v1/seats", section=section, after=after, limit=1_000)
-            page = read_seats(answer.content)
-            found += page.seats
-            after = page.next
-        return found
+        for _ in range(ATTEMPTS):
+            found: list[Seat] = []
+            after: str | None = ""
+            try:
+                while after is not None:
+                    answer = await self._get("/v1/seats", section=section, after=after, limit=1_000)
+                    page = read_seats(answer.content)
+                    found += page.seats
+                    after = page.next
+            except InvalidRequest as refused:
+                if refused.code != "after_unknown":
+                    raise
+                continue  # the seat that a page ended with was removed before the next one was read
+            return found
+        raise Overloaded(f"section {section!r} changed each time it was read; this call did nothing: retry later")
 
     async def remove_seats(self, section: str, ids: Iterable[str] | None = None, **call: Unpack[Call]) -> None:
         """Take seats out of the map of a section, or with `ids=None` all of them. The items stay. Needs an admin key."""

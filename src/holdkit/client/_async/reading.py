@@ -12,7 +12,7 @@ import msgspec
 from ...core.codec import is_ticket
 from ...core.commands import Ttl
 from ...core.limits import SPANS
-from ...core.model import MAX_SLOT, SECOND, Pool, Record, State
+from ...core.model import MAX_SLOT, SECOND, Pool, Record
 from ...core.reading import AccountUsage
 from ...core.validation import flag, text, whole
 from ...core.validation import hold_id as check_hold_id
@@ -37,7 +37,6 @@ from ..answers import (
     pool_from,
     pool_in,
     read_hold,
-    read_holds,
     read_more_entries,
     read_place,
     read_pool_usage,
@@ -49,13 +48,14 @@ from ..answers import (
     read_usage,
     read_verify,
     record_from,
-    row_from,
     slot_of,
 )
 from ..requests import path_of, record_path
 from ..stream import LocalState
+from ..unsupported import NotRemote
 from .executor import AsyncRemoteExecutor
 from .following import AsyncRemoteFollower, AsyncRemoteSource
+from .searching import AsyncRemoteSearches
 from .transport import AsyncRemoteCalls, AsyncTransport, no_transaction, retry_key
 
 
@@ -74,7 +74,7 @@ class AsyncRemoteAccount(AsyncRemoteCalls):
         return [AccountUsage(one.pool, one.used, one.limit) for one in found]
 
 
-class AsyncRemoteReads(AsyncRemoteCalls):
+class AsyncRemoteReads(AsyncRemoteSearches):
     """Everything that reads."""
 
     def __init__(self, transport: AsyncTransport, clock: ServerClock) -> None:
@@ -103,21 +103,6 @@ class AsyncRemoteReads(AsyncRemoteCalls):
         answer = await self._transport.ask("GET", path_of("holds", check_hold_id(id)))
         return hold_from(read_hold(answer.content), None)
 
-    async def holds(
-        self,
-        *,
-        pool: str | None = None,
-        state: State | str | None = None,
-        entity: str | None = None,
-        after: str = "",
-        limit: int = 100,
-        tx: Any = None,
-    ) -> list[Hold]:
-        """Holds in order of id; for the next page pass the last id as `after`."""
-        no_transaction(tx)
-        found = await self._pages("/v1/holds", read_holds, limit, after=after, pool=pool, state=state, entity=entity)
-        return [Hold(row_from(document)) for document in found]
-
     async def place(self, hold: Hold | str | UUID, *, tx: Any = None) -> int | None:
         """How many wait in line ahead of a hold, exact to 1,000; None if it does not wait. Raises `HoldNotFound` or
         `HoldRetired`."""
@@ -130,10 +115,16 @@ class AsyncRemoteReads(AsyncRemoteCalls):
         return AsyncRemoteAccount(self._transport, self._clock, text(name, "account", MAX_ENTITY))
 
     async def history(
-        self, subject: Hold | str | UUID, *, after: str | None = None, limit: int = 1_000
+        self,
+        subject: Hold | str | UUID,
+        *,
+        after: str | None = None,
+        limit: int = 1_000,
+        archive: object = None,
     ) -> list[EntryAnswer]:
         """Entries about a hold; or about a pool, by its id, and the holds on it: up to `limit` of them, in journal
         order, after a cursor. Raises `CursorLost`."""
+        _not_from_files(archive)
         named = subject if isinstance(subject, str) and not is_ticket(subject) else reference(subject, None)[0]
         try:
             path = path_of("holds", check_hold_id(normalised_id(named)), "history")
@@ -272,13 +263,14 @@ class AsyncRemoteReads(AsyncRemoteCalls):
         )
         return limits_in(await self._transport.ask("POST", "/v1/limits", body, op=retry_key(op)))
 
-    async def verify(self, *, progress: Progress | None = None) -> VerifyReport:
+    async def verify(self, *, progress: Progress | None = None, archive: object = None) -> VerifyReport:
         """Fold the whole journal and compare the result with every stored row: for admins of the default tenant.
         Returns the first thousand differences.
 
         The server does it as a job, and this waits for the job, however long it takes. `progress(done, total)` is called
         now and then. If the wait is interrupted, or `progress` raises, the job is cancelled.
         """
+        _not_from_files(archive)
         job = read_verify((await self._transport.ask("POST", "/v1/verify", op=retry_key())).content)
         try:
             job = await self._ended(job, read_verify, progress)
@@ -297,3 +289,8 @@ class AsyncRemoteReads(AsyncRemoteCalls):
         """The server's counters since it started."""
         answer = await self._transport.ask("GET", "/v1/stats")
         return msgspec.json.decode(answer.content, type=dict[str, Any])
+
+
+def _not_from_files(archive: object) -> None:
+    if archive is not None:
+        raise NotRemote("archive", "the files are beside the data; read them there with the command line's --archive")

@@ -10,11 +10,12 @@ from msgspec.structs import replace
 
 from ...core.codec import is_ticket
 from ...core.commands import Ttl
+from ...core.keyed import CLAIMS
 from ...core.model import SECOND, Leg, State
 from ...core.validation import invalid
 from ...errors import InvalidRequest
 from ...faces.claim import Claim
-from ...faces.keys import CLAIMS, claim_pool, key
+from ...faces.keys import claim_pool, key
 from ...kernel.context import Call
 from ...kernel.normalise import reference
 from ...wire.claims import ClaimPage, ConfirmClaim, EndClaim, ExtendClaim, ForgetClaim, NewClaim

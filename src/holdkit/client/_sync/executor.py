@@ -28,7 +28,9 @@ from ...core.model import MAX_SLOT, Key, Pool, Slot, StoredHold
 from ...core.outcomes import Receipt
 from ...core.validation import check
 from ...engines.clocks import steady
+from ...engines.deadlines import at_most
 from ...errors import HoldkitError, HoldNotFound, HoldRetired
+from ...kernel._sync.blocking import FAILURES
 from ...kernel.normalise import combined
 from ...kernel.queued_calls import Undo
 from ...kernel.workers import Signal, Work, Worker
@@ -52,6 +54,7 @@ from ..answers import (
     slot_of,
 )
 from ..cancelling import Finisher
+from ..problems import NotAdmitted
 from ..requests import path_of, record_body, record_path, verb_json, verb_of, window_json
 from ..stream import StreamHandle
 from .transport import RemoteCalls, Transport, no_transaction, retry_key
@@ -72,11 +75,13 @@ class RemoteWaiter:
 
     def __init__(self, executor: RemoteExecutor, transport: Transport, hold: StoredHold) -> None:
         self._executor, self._transport, self._key = executor, transport, hold.key
+        self._seen: StoredHold | None = hold
         self._handle = StreamHandle()
         self._woken = Signal()
 
     def wait(self, seconds: float) -> StoredHold | None:
-        """The hold, when it waits no longer, or after so many seconds."""
+        """The hold, when it waits no longer, or after so many seconds. While the server cannot be asked, it is taken to be as it was
+        before: its place stands for a while, and a server that is restarted is soon back."""
         until = steady() + seconds
         try:
             path = path_of("holds", self._key[1], "place/events")
@@ -88,7 +93,14 @@ class RemoteWaiter:
         except (httpx.HTTPError, HoldkitError):
             if not self._executor.closed:
                 self._woken.wait(0, max(0.0, min(until - steady(), POLL)))
-        return self._executor.find_hold(self._key)
+        try:
+            with at_most(max(until - steady(), POLL)):
+                self._seen = self._executor.find_hold(self._key)
+        except NotAdmitted:
+            raise
+        except FAILURES:
+            pass
+        return self._seen
 
     def wake(self) -> None:
         """End its wait; from any thread."""

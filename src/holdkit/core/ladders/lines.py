@@ -12,8 +12,11 @@ commits.
 *Nobody overtakes.* As long as anybody waits who asks for no more than the total, every other command that would take units of the pool
 is refused with `line_ahead`, whether or not its line has been fed.
 
-*Bounds.* A transaction makes at most `max_offers` offers. A group whose pools have more to offer is put off until they are fed; what a
+*Bounds.* A transaction makes at most `max_offers` offers for each tenant, so that one with a long line does not delay the offers of
+others, and at most `TENANTS` times as many in all. A group whose pools have more to offer is put off until they are fed; what a
 command leaves to be fed is reported in `View.unfed`, and the kernel sends a `FeedLine` for it at once.
+
+*Wake-ups.* `served` names those who wait no longer after a batch, so that nobody else has to be woken.
 """
 
 from __future__ import annotations
@@ -36,6 +39,8 @@ from .recording import became, counted, moved, record
 
 SKIPPED: Final = 100
 """How many who do not fit a `skip` line passes over."""
+TENANTS: Final = 4
+"""How many tenants may make as many offers as they may in one transaction."""
 
 
 def join_line(view: View, command: JoinLine, now: Slot) -> Outcome:
@@ -153,7 +158,7 @@ def _feed(view: View, key: Key, now: Slot) -> None:
             if pool.line == "strict" or skipped == SKIPPED:
                 return
             continue
-        if view.offers >= view.limits.max_offers:
+        if _offered_enough(view, hold.tenant):
             view.unfed.add(key)
             return
         offer(view, pool, hold, now)
@@ -162,10 +167,15 @@ def _feed(view: View, key: Key, now: Slot) -> None:
         view.unfed.add(key)
 
 
+def _offered_enough(view: View, tenant: str) -> bool:
+    most = view.limits.max_offers
+    return view.offers.get(tenant, 0) >= most or sum(view.offers.values()) >= TENANTS * most
+
+
 def offer(view: View, pool: Pool, hold: StoredHold, now: Slot) -> None:
     """The hold gets its units, and keeps them for `offer_ttl`. Its tally has counted them since it joined."""
     assert hold.offer_ttl is not None
-    view.offers += 1
+    view.offers[hold.tenant] = view.offers.get(hold.tenant, 0) + 1
     quantity, fence = hold.legs[0].quantity, pool.fence + 1
     effect = moved(pool, now, held=quantity, waiting=-1, fence=fence)
     change = Change(
@@ -183,6 +193,25 @@ def offer(view: View, pool: Pool, hold: StoredHold, now: Slot) -> None:
     )
     clockwork = Command(tenant=hold.tenant, actor="system", correlation_id=hold.correlation_id)
     record(view, Action.HOLD_OFFERED, hold.id, now, clockwork, effects=(effect,), change=change)
+
+
+def left_to_offer(view: View) -> set[Key]:
+    """The pools that have units left for those who wait there: more than this batch may offer; or, after a batch in a caller's own
+    transaction, which offers nothing, all of them."""
+    if view.loaded.may_offer:
+        return view.unfed
+    changed = [pool for pool in view.pools.changed.values() if pool is not None]
+    return {pool.key for pool in changed if pool.waiting and pool.available > 0 and not pool.archived}
+
+
+def served(view: View) -> tuple[StoredHold, ...]:
+    """The holds that waited until this batch, and wait no longer: because of an offer, or because they have ended."""
+    if not view.has_lines:
+        return ()
+    changes = [(entry.tenant, entry.subject, entry.change) for entry in view.entries if entry.change is not None]
+    keys = dict.fromkeys((tenant, id) for tenant, id, change in changes if change.was is State.WAITING)
+    holds = [view.holds.get(key) for key in keys]
+    return tuple([hold for hold in holds if hold is not None and hold.state is not State.WAITING])
 
 
 def feed_line(view: View, command: FeedLine, now: Slot) -> Outcome:
@@ -218,15 +247,17 @@ def vacated(view: View, hold: StoredHold, now: Slot) -> Effect:
 
 
 def leave_line(view: View, command: LeaveLine, now: Slot) -> Outcome:
-    """Leave, unless units have been offered by then; the operation that placed the hold is answered with the refusal from now on."""
+    """Leave, unless units have been offered by then and not expired; the operation that placed the hold is answered with the refusal from now on."""
     hold = find_hold(view, command.tenant, command.id, now)
     if isinstance(hold, Refusal):
         return hold
     if not same_owner(command.owner, hold.owner_hash):
         return Refusal(Reason.NOT_OWNER, hold.id)
-    pool = view.pools.get((hold.tenant, hold.legs[0].pool))
-    if hold.state in (State.HELD, State.CONFIRMED) or pool is None:
+    if hold.held_at is not None and hold.state is not State.EXPIRED:
         return Done(slot=now, hold=hold)
+    pool = view.pools.get((hold.tenant, hold.legs[0].pool))
+    if pool is None:
+        return Refusal(Reason.POOL_NOT_FOUND, hold.legs[0].pool)
     refusal = _in_vain(pool, hold.legs[0].quantity)
     if hold.state is State.WAITING:
         done = leave(view, command, hold, now)

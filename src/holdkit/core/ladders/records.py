@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..commands import ChangeLimits, PutRecord
 from ..entries import Action
+from ..erasure import ERASURES
 from ..limits import LIMITS_KEY, SUBJECT, changed_record, in_force, subject_of
 from ..model import Record, Slot
 from ..outcomes import Done, Outcome, Reason, Refusal
@@ -20,7 +21,8 @@ def put_record(view: View, command: PutRecord, now: Slot) -> Outcome:
     if command.body is None and before is None:
         return Done(slot=now)
     after = Record(command.tenant, command.kind, command.id, command.body or "", version + 1, now)
-    record(view, Action.RECORD_PUT, subject_of(after), now, command, stored=after, removed=command.body is None)
+    action = Action.JOURNAL_ERASED if command.kind == ERASURES else Action.RECORD_PUT
+    record(view, action, subject_of(after), now, command, stored=after, removed=command.body is None)
     return Done(slot=now, record=None if command.body is None else after)
 
 

@@ -30,6 +30,7 @@ from ..settings import StoredLimits, check_asked, limits_as_created, stored_form
 from .disk import Disk
 from .journal import Batch, LogJournal, decode_batch, encode_batch
 from .log import Log, check_names, mixed
+from .seals import LogSeals
 from .snapshots import newest_snapshot, write_snapshot
 
 T = TypeVar("T")
@@ -76,8 +77,10 @@ class LogEngine(ResidentEngine):
             Log(disk, randomness) if segment_bytes is None else Log(disk, randomness, segment_bytes=segment_bytes)
         )
         self._journal: LogJournal = LogJournal(self._log)
+        self._seals = LogSeals(disk, self._journal)
         try:
             self._open(limits, progress)
+            self._seals.open()
         except BaseException as error:
             self._log.close()
             disk.close()
@@ -148,7 +151,7 @@ class LogEngine(ResidentEngine):
     @property
     def capabilities(self) -> Capabilities:
         """What this engine can do beyond the port."""
-        return Capabilities(lend=self, import_=self)
+        return Capabilities(lend=self, import_=self, seals=self._seals, rollups=self._rollups)
 
     @property
     def _generation(self) -> str:
@@ -206,5 +209,6 @@ class LogEngine(ResidentEngine):
                         self.snapshot()
                     self._log.seal()
             self._closed = True
+            self._seals.close()
             self._log.close()
             self._disk.close()

@@ -19,6 +19,7 @@ from .disk import Disk, RealDisk, RealFile
 from .engine import LogEngine
 from .journal import decode_batch, numbered
 from .log import Log, check_names
+from .seals import FILE
 from .snapshots import read_snapshot
 
 
@@ -163,7 +164,8 @@ def examine(path: str) -> Iterator[Finding]:
 def copy(path: str, to: Path, progress: Callable[[int, int], None]) -> int:
     """Every segment into a new directory, synced and walked through; gives the number of entries. Snapshots only shorten
     opening, and stay behind."""
-    segments = [segment.file for segment in look(path).segments]
+    seals = [FILE] if (Path(path) / FILE).exists() else []  # first: none is copied without the entries that it covers
+    segments = [*seals, *(segment.file for segment in look(path).segments)]
     to.mkdir(mode=0o700)
     for done, name in enumerate(segments, 1):
         shutil.copyfile(Path(path) / name, to / name)

@@ -82,6 +82,7 @@ class LogJournal:
     """Entries by number, from durable frames only."""
 
     permanent = True
+    first_seq = 1
 
     def __init__(self, log: Log) -> None:
         self._log = log

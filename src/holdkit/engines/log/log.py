@@ -232,7 +232,7 @@ class Log:
                 segment.file.close()
 
 
-OURS: Final = re.compile(r"\d{8}\.log(\.new)?|\d{16}\.snapshot(\.new)?")
+OURS: Final = re.compile(r"\d{8}\.log(\.new)?|\d{16}\.snapshot(\.new)?|seals\.jsonl(\.new)?")
 
 
 def check_names(where: str, names: list[str]) -> bool:

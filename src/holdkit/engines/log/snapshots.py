@@ -142,7 +142,7 @@ def _tables_of(about: Snapshot, chunks: list[Chunk]) -> Tables:
         for pool in chunk.pools:
             tables.put_pool(pool.key, pool)
         for hold in chunk.holds:
-            tables.put_hold(hold)
+            tables.put_hold(hold.key, hold)
         for operation in chunk.operations:
             tables.operations.put(operation)
         for record in chunk.records:

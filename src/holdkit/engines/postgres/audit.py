@@ -16,20 +16,26 @@ import msgspec
 
 from ...core.audit import Numbered, audit
 from ...core.audit_rows import Difference, Folded, Found, LegKey, Mismatches, TenantKey, leg_name, row_name
+from ...core.baseline import ArchivedLane, BaselineRow, RowKey
 from ...core.bounds import Limits
 from ...core.codec import decode_entry
 from ...core.entries import Entry
-from ...core.lanes import lane_of_operation, lane_of_pool, lane_of_record
+from ...core.lanes import lane_of_hold, lane_of_operation, lane_of_pool, lane_of_record
 from ...core.limits import LIMITS_KEY
 from ...core.model import Key, Pool, Record, RecordKey, Slot, StoredHold
 from ...core.outstanding import OpenLeg, Tally, TallyKey
+from ..archive_files import decoded
+from ..archiving import ArchivedEntries, archived_checksum, baseline_entries, compare_baseline
 from ..whole_journal import Meter, Progress, Spill
+from .archiving import nothing, stored_rows
+from .compact_entries import expand, is_compact
 from .connections import PipelineConnection
 from .driver import ROLLBACK, Row
 from .rows import (
     HOLD_COLUMNS,
     POOL_COLUMNS,
     checksum,
+    columns,
     hold_of,
     kept_row,
     new_hold_row,
@@ -37,6 +43,7 @@ from .rows import (
     pool_of,
     pool_row,
     record_of,
+    reference_checksum,
     tally_of,
 )
 
@@ -50,12 +57,17 @@ LONG: Final = 3_600.0
 
 
 def verify(
-    connection: PipelineConnection, created: Limits, lanes: int, now: Slot, progress: Progress | None = None
+    connection: PipelineConnection,
+    created: Limits,
+    lanes: int,
+    now: Slot,
+    progress: Progress | None = None,
+    archive: ArchivedEntries | None = None,
 ) -> Iterator[Difference]:
     """Every difference."""
     connection.execute((("begin_snapshot", ()), ("disable_timeouts", ())))
     try:
-        with closing(Audit(connection, created, lanes, progress)) as audit_of:
+        with closing(Audit(connection, created, lanes, progress, archive)) as audit_of:
             yield from audit_of.differences(now)
     finally:
         if connection.usable and not connection.busy:
@@ -67,9 +79,16 @@ class Audit:
     `repair`."""
 
     def __init__(
-        self, connection: PipelineConnection, created: Limits, lanes: int, progress: Progress | None = None
+        self,
+        connection: PipelineConnection,
+        created: Limits,
+        lanes: int,
+        progress: Progress | None = None,
+        archive: ArchivedEntries | None = None,
     ) -> None:
         self._connection, self._created, self._lanes, self._progress = connection, created, lanes, progress
+        self._archive = archive
+        self._archived: dict[int, ArchivedLane] = {}
         self._timeout, connection.timeout = connection.timeout, LONG
         self._spill = Spill()
         self.folded = Folded(self._spill.table)
@@ -88,6 +107,9 @@ class Audit:
             yield Difference("heads", "", "lanes", str([row[0] for row in heads]), f"0 … {self._lanes - 1}")
         holds = self._connection.fetch("audit_size")[0][0]
         meter = self.stored.meter = Meter(self._progress, sum(row[1] for row in heads) + holds)
+        for row in self._connection.fetch("read_archived"):
+            self._archived[row[0]] = archived = ArchivedLane(*row[:6])
+            yield from _unless("archived", str(row[0]), "crc", row[6], archived_checksum(archived))
         yield from self._operations(meter.watch(self._connection.fetch_each("audit_operations")))
         entries = meter.over(chain.from_iterable(self._lane(row[0], row[1]) for row in heads))
         yield from audit(_numbered(entries), self.stored, self._created, now, self.folded, self.mismatches)
@@ -104,15 +126,33 @@ class Audit:
 
     def _lane(self, lane: int, last: int) -> Iterator[Entry | Difference]:
         """A lane's entries, without a gap from the first to the head's number."""
-        expected = 1
-        for row in self._pages("audit_journal", lane, slice(0, 1), (0,)):
+        archived = self._archived.get(lane, nothing(lane))
+        if archived.through:
+            yield from self._left(archived)
+        expected = archived.through + 1
+        for row in self._pages("audit_journal", lane, slice(0, 1), (archived.through,)):
             where = f"{lane}/{row[0]}"
             yield from _unless("journal", where, "seq", row[0], expected)
             expected = row[0] + 1
             yield from _entry(where, row)
         yield from _unless("heads", str(lane), "seq", last, expected - 1)
-        for row in self._pages("audit_unnumbered", lane, slice(5, 8), (-1, -1, -1)):
-            yield from _entry(f"{lane}/unnumbered", row)
+        for row in self._pages("audit_unnumbered", lane, slice(-3, None), (-1, -1, -1)):
+            yield from _entry(f"{lane}/unnumbered", row[:-3])
+
+    def _left(self, archived: ArchivedLane) -> Iterator[Entry | Difference]:
+        """What a lane's archived entries have led to: the baseline or, if the files are given, those entries."""
+        rows = self._baseline(archived.lane)
+        if self._archive is None:
+            yield from baseline_entries(archived, rows)
+            return
+        yield from map(decoded, self._archive(archived.lane, archived.through))
+        yield from compare_baseline(archived.lane, rows, self.folded)
+
+    def _baseline(self, lane: int) -> Iterator[tuple[BaselineRow, int]]:
+        after: RowKey | None = None
+        while rows := stored_rows(self._connection, lane, None, after, PAGE):
+            yield from ((BaselineRow(*row[:6]), row[6]) for row in rows)
+            after = rows[-1][:4]
 
     def _pages(self, name: str, lane: int, position: slice, after: Row) -> Iterator[Row]:
         """A lane's rows in order of the columns that are their `position`."""
@@ -124,11 +164,35 @@ class Audit:
             after = rows[-1][position]
 
     def _operations(self, rows: Iterator[Row]) -> Iterator[Difference]:
+        references: list[tuple[Row, str]] = []
         for row in rows:
-            name = row_name((row[0], row[1]))
-            expected = operation_checksum(row[0], row[1], row[2], row[3], row[4].encode())
-            yield from _unless("operations", name, "crc", row[5], expected)
-            yield from _unless("operations", name, "lane", row[6], lane_of_operation((row[0], row[1]), self._lanes))
+            tenant, op, fingerprint, until, outcome, _, hold, token, crc, lane = row
+            name = row_name((tenant, op))
+            if outcome is not None:
+                expected = operation_checksum(tenant, op, fingerprint, until, outcome.encode())
+            else:
+                expected = reference_checksum(tenant, op, fingerprint, hold, token)
+                references.append((row, name))
+            yield from _unless("operations", name, "crc", crc, expected)
+            yield from _unless("operations", name, "lane", lane, lane_of_operation((tenant, op), self._lanes))
+            if len(references) == PAGE:
+                yield from self._references(references)
+                references = []
+        yield from self._references(references)
+
+    def _references(self, references: list[tuple[Row, str]]) -> Iterator[Difference]:
+        """The entry of each of these operations must be there."""
+        asked = [
+            (lane_of_hold(row[6], self._lanes), row[0], row[6], row[1], row[5], n)
+            for n, (row, _) in enumerate(references)
+        ]
+        found: set[int] = set()
+        for name in ("find_positions", "find_unnumbered"):
+            if left := [each for each in asked if each[-1] not in found]:
+                found |= {row[0] for row in self._connection.fetch(name, columns(left, 6))}
+        for n, (row, name) in enumerate(references):
+            if n not in found:
+                yield Difference("operations", name, "entry", "missing", f"an entry of hold {row[6]} at slot {row[5]}")
 
 
 def _unless(table: str, key: str, field: str, stored: object, expected: object) -> tuple[Difference, ...]:
@@ -137,10 +201,11 @@ def _unless(table: str, key: str, field: str, stored: object, expected: object) 
 
 
 def _entry(where: str, row: Row) -> Iterator[Entry | Difference]:
+    """The columns of a compact entry are checked by the fold: the entry must follow from the one before it."""
     tenant, subject, body, crc = row[1:5]
     yield from _unless("journal", where, "crc", crc, checksum(body.encode()))
     try:
-        entry = decode_entry(body)
+        entry = expand(tenant, subject, body, row[5:]) if is_compact(row[5:]) else decode_entry(body)
     except msgspec.DecodeError as error:
         yield Difference("journal", where, "body", str(error), "an entry")
         return

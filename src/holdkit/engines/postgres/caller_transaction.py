@@ -1,19 +1,23 @@
 """Calls in a caller's transaction: both happen or neither.
 
-Theory of operation. Each call runs in a savepoint of its own, on the caller's connection, in pipeline mode. Its states:
+Theory of operation. Each call runs in a savepoint of its own, on the caller's connection, in pipeline mode; usually in two round trips.
+A command that a guard may decide is tried in one first (`guarded_calls`). The states of the others:
 
-1. *Entering.* The savepoint is made, and in the same round trip the transaction's properties are read. Every precondition is checked
-   before anything is written: a psycopg connection of the right kind, inside a transaction that is READ COMMITTED and may write, in our
-   own database.
-2. *Inside.* The script of the batch runs, without its BEGIN, COMMIT and ROLLBACK. Statements do not raise on contention here, because
-   that would abort the caller's transaction: a wrong row count is noticed after the fact (`Contention`), and the call is run again from
-   its savepoint, at most `ATTEMPTS` times.
-3. *Leaving.* The savepoint is released: what was done counts with the caller's transaction.
+1. *Entering.* One round trip begins the transaction if psycopg would have to, makes the savepoint, checks the transaction, and locks and
+   loads what the call needs. The connection itself is checked before. The check of the transaction (our own database, READ COMMITTED, may
+   write, a search path without surprises) is a statement that raises: what follows it in the pipeline is then skipped, so that nothing
+   of ours ever runs in a transaction that does not suit. Why it was refused is asked after the savepoint was rolled back.
+2. *Inside.* The script of the batch runs, without its BEGIN, COMMIT and ROLLBACK.
+3. *Leaving.* One round trip writes, and releases the savepoint: what was done counts with the caller's transaction. A write that finds
+   another number of rows than it should raises, so that the release behind it is skipped, and the call is run again from its savepoint, at
+   most `ATTEMPTS` times (`Contention`). That does not happen under the locks that the call has, except where the same id is used for
+   different pools at once. Where it is to be expected, because pools or records are inserted that nobody could lock, a statement does not
+   raise: a wrong count is noticed after the fact, and the release is a round trip of its own.
 
 A refusal, an error or an interrupt at any point leaves the caller's transaction as usable as it was: the connection is brought back
-in step (`CallerPipeline.drain`), then rolled back to the savepoint. An interrupt that strikes while the savepoint is being made has
-changed nothing, and one that strikes while it is being released comes after everything was done: in neither case may we roll back to a
-savepoint that does not exist, so `_inside` says when it certainly does.
+in step (`CallerPipeline.drain`), then rolled back to the savepoint. We never roll back to a savepoint that may not exist, for there may be
+an older one of the same name: `SavepointCall` follows how far each exchange was sent. An interrupt that strikes while the release is being
+sent comes after everything was done.
 
 We never commit, close or change a setting of the caller's connection, prepare nothing on it, and roll back nothing but our savepoint. We
 wait for locks at most as long as `lock_timeout`: then the statement is cancelled, and nothing was done. Entries get no journal
@@ -40,8 +44,10 @@ from ..driver_connections import driver_connection, driver_connection_async, spo
 from ..port import Applied
 from .database import Database
 from .distributed import lanes_of
-from .driver import OnStatement, Script, Steps
+from .driver import OnStatement, Script, Sql, Steps
 from .failures import ConnectionFailed
+from .guarded_calls import GuardedCall
+from .guards import Guards
 from .reading import read_script, with_clock
 from .savepoints import CallerPipeline, SavepointCall
 from .script import Contention, RetryState, ScriptResult, apply_script, lock_pools
@@ -50,6 +56,9 @@ from .waiting import GRACE, wait, wait_async
 
 T = TypeVar("T")
 MakeScript: TypeAlias = Callable[[], Script[T]]
+First: TypeAlias = Callable[[SavepointCall], Steps[T | None]]
+"""What is tried before the script; None: it has done nothing."""
+AnyConnection: TypeAlias = psycopg.Connection[Any] | psycopg.AsyncConnection[Any]
 
 ATTEMPTS: Final = 10
 """How often a call is run because other transactions wrote what it had loaded."""
@@ -59,20 +68,21 @@ _BUSY: Final = "another thread or task is using the connection of tx"
 class CallerTransactions:
     """Applies batches and answers queries in transactions that others have begun."""
 
-    def __init__(self, database: Database, on_statement: OnStatement | None) -> None:
-        self._database, self.on_statement = database, on_statement
+    def __init__(self, database: Database, on_statement: OnStatement | None, guards: Guards) -> None:
+        self._database, self.on_statement, self.guards = database, on_statement, guards
         self._statements = database.statements()
         self.timeout = database.asked.lock_timeout / SECOND
 
     def apply(self, tx: Any, groups: Sequence[Group], lock: Sequence[Key] = ()) -> Applied:
         """Apply these groups in the transaction of `tx`; the pools to `lock` are locked first, in one order for all."""
         began = steady()
-        return self._applied(self._run(tx, self._batch(groups, lock)), began)
+        return self._applied(self._run(tx, self._batch(groups, lock), self._guarded(groups, lock)), began)
 
     async def apply_async(self, tx: Any, groups: Sequence[Group], lock: Sequence[Key] = ()) -> Applied:
         """The same in a task, on an async connection."""
         connection, began = await driver_connection_async(tx), steady()
-        return self._applied(await self._run_async(connection, self._batch(groups, lock)), began)
+        batch, guarded = self._batch(groups, lock), self._guarded(groups, lock)
+        return self._applied(await self._run_async(connection, batch, guarded), began)
 
     def read(self, tx: Any, query: Query[T]) -> T:
         """Answer a question about pools, holds or records, counting what the transaction has not committed yet."""
@@ -91,7 +101,16 @@ class CallerTransactions:
     def _applied(self, result: ScriptResult, began: float) -> Applied:
         assert result.outcomes is not None
         self._database.heard(result.slot, began)
-        return Applied(result.outcomes, None, result.wrote, positions=result.positions)
+        return Applied(
+            result.outcomes, None, result.wrote, positions=result.positions, unfed=tuple(sorted(result.unfed))
+        )
+
+    def _guarded(self, groups: Sequence[Group], lock: Sequence[Key]) -> First[ScriptResult] | None:
+        """The same as a guarded call, to be tried first, if it may be one."""
+        if len(groups) != 1 or lock:
+            return None
+        batch = self.guards.select(groups, self._database.options_in_caller())
+        return None if batch is None else GuardedCall(batch, self.guards, self._database.identity).run
 
     def _batch(self, groups: Sequence[Group], lock: Sequence[Key]) -> MakeScript[ScriptResult]:
         state, database = RetryState(), self._database
@@ -120,11 +139,11 @@ class CallerTransactions:
         assert script is not None, "this is not read in a caller's transaction"
         return with_clock(options, script)
 
-    def _run(self, tx: Any, make: MakeScript[T], *, reading: bool = False) -> T:
+    def _run(self, tx: Any, make: MakeScript[T], first: First[T] | None = None, *, reading: bool = False) -> T:
         """Run a script on this thread. If the transaction could not be kept usable, the framework is made to roll it back."""
         connection = driver_connection(tx)
         try:
-            return self._run_on(check_connection(connection, psycopg.Connection), make, reading)
+            return self._run_on(check_connection(connection, psycopg.Connection), make, first, reading)
         except BaseException:
             if (
                 isinstance(connection, psycopg.Connection)
@@ -133,31 +152,23 @@ class CallerTransactions:
                 spoil(tx)
             raise
 
-    def _run_on(self, connection: psycopg.Connection[Any], make: MakeScript[T], reading: bool) -> T:
-        if connection.pgconn.transaction_status == pq.TransactionStatus.IDLE:
-            try:
-                psycopg.RawCursor(connection).execute(
-                    self._statements["ping"].text, prepare=False
-                )  # psycopg begins here
-            except psycopg.Error as error:
-                raise EngineError(f"tx cannot be used: {str(error).strip()}") from error
+    def _run_on(
+        self, connection: psycopg.Connection[Any], make: MakeScript[T], first: First[T] | None, reading: bool
+    ) -> T:
         if not connection.lock.acquire(timeout=self.timeout):
             raise Overloaded(_BUSY)
         try:
             pgconn = check_connection(connection, psycopg.Connection).pgconn
-            steps = self._call(pgconn, make, reading)
+            steps = self._call(connection, make, first, reading)
             return wait(steps, pgconn.socket, self.timeout, lambda: connection.cancel_safe(timeout=GRACE))
         finally:
             connection.lock.release()
 
-    async def _run_async(self, tx: object, make: MakeScript[T], *, reading: bool = False) -> T:
+    async def _run_async(
+        self, tx: object, make: MakeScript[T], first: First[T] | None = None, *, reading: bool = False
+    ) -> T:
         """The same in a task, on an async connection."""
         connection: psycopg.AsyncConnection[Any] = check_connection(tx, psycopg.AsyncConnection)
-        if connection.pgconn.transaction_status == pq.TransactionStatus.IDLE:
-            try:
-                await psycopg.AsyncRawCursor(connection).execute(self._statements["ping"].text, prepare=False)
-            except psycopg.Error as error:
-                raise EngineError(f"tx cannot be used: {str(error).strip()}") from error
         try:
             async with asyncio.timeout(self.timeout):
                 await connection.lock.acquire()
@@ -165,19 +176,26 @@ class CallerTransactions:
             raise Overloaded(_BUSY) from None
         try:
             pgconn = check_connection(connection, psycopg.AsyncConnection).pgconn
-            steps = self._call(pgconn, make, reading)
+            steps = self._call(connection, make, first, reading)
             return await wait_async(steps, pgconn.socket, self.timeout, lambda: connection.cancel_safe(timeout=GRACE))
         finally:
             connection.lock.release()
 
-    def _call(self, pgconn: pq.abc.PGconn, make: MakeScript[T], reading: bool) -> Steps[T]:
-        """Run the script in a savepoint, again if another transaction wrote what it had loaded."""
-        pipeline = CallerPipeline(pgconn, prepare=False, on_statement=self.on_statement, statements=self._statements)
+    def _call(self, connection: AnyConnection, make: MakeScript[T], first: First[T] | None, reading: bool) -> Steps[T]:
+        """Run what goes `first`; if that has done nothing, the script, in a savepoint, again if another transaction wrote what it had
+        loaded."""
+        pgconn, statements = connection.pgconn, self._statements
+        if pgconn.transaction_status == pq.TransactionStatus.IDLE:
+            statements = {**statements, "begin": begin_like(connection)}
+        pipeline = CallerPipeline(pgconn, prepare=False, on_statement=self.on_statement, statements=statements)
         pgconn.enter_pipeline_mode()
         try:
+            if first is not None and (result := (yield from first(self._savepoint(pipeline, reading)))) is not None:
+                return result
             for _ in range(ATTEMPTS):
+                call = self._savepoint(pipeline, reading)
                 try:
-                    return (yield from SavepointCall(pipeline, self._database.identity, reading).run(make()))
+                    return (yield from call.run(make()))
                 except Contention:
                     continue
             raise EngineError("other transactions came between each time; this call did nothing: try again")
@@ -189,8 +207,26 @@ class CallerTransactions:
             if pgconn.status == pq.ConnStatus.OK and not pipeline.busy:
                 pgconn.exit_pipeline_mode()
 
+    def _savepoint(self, pipeline: CallerPipeline, reading: bool) -> SavepointCall:
+        begin = pipeline.pgconn.transaction_status == pq.TransactionStatus.IDLE
+        return SavepointCall(pipeline, self._database.identity, reading=reading, begin=begin)
+
 
 # Preconditions
+
+
+def begin_like(connection: AnyConnection) -> Sql:
+    """How psycopg would begin a transaction on this connection, with the caller's own attributes."""
+    words = ["begin"]
+    if connection.isolation_level is not None:
+        words.append(
+            f"isolation level {psycopg.IsolationLevel(connection.isolation_level).name.replace('_', ' ').lower()}"
+        )
+    if connection.read_only is not None:
+        words.append("read only" if connection.read_only else "read write")
+    if connection.deferrable is not None:
+        words.append("deferrable" if connection.deferrable else "not deferrable")
+    return Sql("begin", " ".join(words))
 
 
 def check_connection(tx: object, kind: type[Any]) -> Any:

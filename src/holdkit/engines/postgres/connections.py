@@ -9,6 +9,7 @@ answer survives (`opening.DurabilityCheck`) on every new connection, and again o
 from __future__ import annotations
 
 import os
+import select
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -67,6 +68,7 @@ class PipelineConnection(Pipeline):
         self.notices: list[str] = []
         self.owner: object = None
         """The psycopg connection, which would close this one if it were collected."""
+        self._poll: select.poll | None = None
         self.primary: Primary | None = None
         """The server it leads to, if that is known."""
         self.watch: PrimaryWatch | None = None
@@ -163,6 +165,15 @@ class PipelineConnection(Pipeline):
         """Whether it is connected, and to a primary that was not replaced."""
         primary = self.primary
         return self.pgconn.status == pq.ConnStatus.OK and (primary is None or primary.timeline == max(primary.seen))
+
+    @property
+    def has_news(self) -> bool:
+        """Whether the server has sent something since the last exchange, or has hung up: as a rule because it is going down. To find out
+        costs less than to leave the outcome of a batch unknown."""
+        if self._poll is None:
+            self._poll = select.poll()
+            self._poll.register(self.pgconn.socket, select.POLLIN)
+        return bool(self._poll.poll(0))
 
     def close(self) -> None:
         """Disconnect; closing twice is harmless."""
@@ -267,7 +278,7 @@ class ConnectionPool:
     def _recently_used(self, since: float, connection: PipelineConnection) -> bool:
         """Whether it can be lent without a test."""
         now = time.monotonic()
-        return now < self._durability.stale_at and now - since < IDLE and connection.usable
+        return now < self._durability.stale_at and now - since < IDLE and connection.usable and not connection.has_news
 
     def _new_connection(self) -> PipelineConnection:
         connection = self._connect()

@@ -20,11 +20,13 @@ from ...core.model import Slot
 from ...core.validation import invalid, whole
 from ...errors import EngineError, HoldkitError, InvalidRequest, OutcomeUnknown, Overloaded
 from ..clocks import Clock, RemoteClock, steady
+from ..lock_times import LockTimer
 from ..settings import StoredLimits
 from .connections import PipelineConnection
 from .driver import Sql
 from .failures import StatementFailed
 from .hosts import TCP, Host, hosts_of
+from .known_lines import KnownLines
 from .statements import SCHEMA, load, load_for_one_lane, with_lock_timeout
 
 T = TypeVar("T")
@@ -216,6 +218,8 @@ class BatchOptions(NamedTuple):
     transaction proves that what it saw is durable."""
     stored: StoredLimits | None = None
     """Where limits that another process has changed are taken over; None: they are not checked."""
+    lines: KnownLines | None = None
+    """Lines that earlier batches have met; None: a call in a caller's transaction, and distributed tables, do not use them."""
 
 
 class Schema(Struct, frozen=True):
@@ -236,6 +240,8 @@ class Database:
         self.address, self.asked = address, limits
         self.injected = clock
         self.server_clock = RemoteClock()
+        self.lock_timer = LockTimer()
+        self.known_lines = KnownLines()
         self.distributed = False
         """Whether the tables are distributed by lane; False until the schema was read."""
         self.identity, self.lanes, self.stored = "", 0, StoredLimits(limits)
@@ -268,12 +274,13 @@ class Database:
         limits = self.stored.in_force
         slot = None if self.injected is None else self.injected()
         return BatchOptions(limits, self.lanes, slot, wait_for_locks, lock_timeout_ms(limits), bounded=bounded(limits),
-                            distributed=self.distributed, several_lanes=several_lanes, stored=self.stored)  # fmt: skip
+                            distributed=self.distributed, several_lanes=several_lanes, stored=self.stored,
+                            lines=None if self.distributed else self.known_lines)  # fmt: skip
 
     def options_in_caller(self) -> BatchOptions:
         """For a call in a caller's transaction."""
         options = self.options(wait_for_locks=True, several_lanes=self.distributed)
-        return options._replace(in_caller_transaction=True)
+        return options._replace(in_caller_transaction=True, lines=None)
 
     def statements(self) -> Mapping[str, Sql]:
         """Every statement by name, in this schema and for this layout of the tables."""

@@ -20,7 +20,7 @@ from msgspec import Struct, structs
 
 from ...core.commands import Group, Sweep
 from ...core.lanes import lane_of_hold, lane_of_operation, lane_of_pool, lane_of_record
-from ...core.model import Key
+from ...core.model import Key, StoredHold
 from ...core.needs import Needs, needs
 from ...core.outcomes import Done, Outcome, Position
 from ...errors import HoldkitError
@@ -121,6 +121,7 @@ def apply_distributed(
     failed: dict[int, HoldkitError] = {}
     later: set[int] = set()
     unfed: set[Key] = set()
+    served: list[StoredHold] = []
     wrote = False
     for each in sets:
         try:
@@ -138,6 +139,7 @@ def apply_distributed(
         assert result.outcomes is not None
         wrote |= result.wrote
         unfed.update(result.unfed)
+        served += result.served
         for at, index in enumerate(each.indexes):
             outcomes[index], positions[index] = result.outcomes[at], result.positions[at]
             if at in result.skipped_locked:
@@ -153,6 +155,7 @@ def apply_distributed(
         put_off=frozenset(later),
         positions=positions,
         unfed=tuple(sorted(unfed)),
+        served=served,
     )
 
 
@@ -173,6 +176,7 @@ def _sweep(sweep: Sweep, lanes: int, transact: Transact, find_sweep: FindSweep) 
     candidates, stale = find_sweep(sweep.limit)
     swept: list[tuple[Done, Position | None]] = []
     wrote, more, unfed = False, candidates.more, set[Key]()
+    served: list[StoredHold] = []
     for part in sweep_parts(candidates, stale, lanes, sweep.tenant):
         try:
             result = _transact(part, transact)
@@ -184,6 +188,7 @@ def _sweep(sweep: Sweep, lanes: int, transact: Transact, find_sweep: FindSweep) 
         assert result.outcomes is not None
         wrote |= result.wrote
         unfed.update(result.unfed)
+        served += result.served
         more |= bool(result.skipped_locked)
         answers = zip(result.outcomes[0], result.positions[0], strict=True)
         swept += [(outcome, position) for outcome, position in answers if isinstance(outcome, Done)]
@@ -194,7 +199,7 @@ def _sweep(sweep: Sweep, lanes: int, transact: Transact, find_sweep: FindSweep) 
     expired = {key for done, _ in swept for key in done.swept}
     in_order = tuple(key for key in candidates.holds if key in expired)
     done = structs.replace(last, swept=in_order, more=more)
-    return ScriptResult([[done]], {}, wrote, positions=[[position]], unfed=frozenset(unfed))
+    return ScriptResult([[done]], {}, wrote, positions=[[position]], unfed=frozenset(unfed), served=tuple(served))
 
 
 def sweep_parts(candidates: SweepCandidates, stale: set[int], lanes: int, tenant: str) -> list[BatchPart]:

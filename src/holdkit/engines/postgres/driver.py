@@ -47,13 +47,37 @@ PROVE: Statement = ("prove_durable", ())
 """Right before COMMIT: what this transaction has read is then as durable as what it has written."""
 COMMIT: Statement = ("commit", ())
 ROLLBACK: Statement = ("rollback", ())
+RELEASE: Statement = ("release_savepoint", ())
+"""In a caller's transaction: what was done counts with theirs."""
 
 
 class Sql(Struct, frozen=True):
     """One statement: its text, and what each parameter is cast to."""
 
+    name: str
     text: str
     types: tuple[str, ...] = ()
+    one: OneRow | None = None
+    """The same for one row."""
+
+
+class OneRow(Struct, frozen=True):
+    """A statement whose columns are not arrays, because there is one row."""
+
+    sql: Sql
+    firsts: tuple[int, ...]
+    """The indexes of the first columns: each must have one row."""
+    counted: bool
+    """The last two parameters are the number of rows, and whether another number raises; only then this form will do."""
+
+    def row(self, parameters: Sequence[Any]) -> list[Any] | None:
+        """The parameters of this form, if there is one row."""
+        for index in self.firsts:
+            if len(parameters[index]) != 1:
+                return None
+        if self.counted and not parameters[-1]:
+            return None
+        return [value[0] if type(value) is list else value for value in parameters[: len(self.sql.types)]]
 
 
 class Pipeline:
@@ -73,6 +97,8 @@ class Pipeline:
         """Inside an exchange. If it is set when no exchange is running, an interrupt has struck, and the connection is out of step."""
         self.committing = False
         """That exchange has a COMMIT in it."""
+        self.begun = 0
+        """Statements of the last exchange that libpq has, or is just being given."""
         self._prepare = prepare
         self._prepared: set[str] = set()
         self._columns: dict[str, list[tuple[int, Callable[[bytes], Any]]]] = {}
@@ -81,16 +107,16 @@ class Pipeline:
     def exchange(self, statements: Sequence[Statement]) -> Steps[list[list[Row]]]:
         """Send these in one go, and return the rows of each."""
         expected: list[tuple[str, bool]] = []  # statement, and whether this is only its preparation
-        self.busy = True
-        named = self._statements
-        encoded = [encode(named[name].types, parameters) for name, parameters in statements]
+        self.busy, self.begun = True, 0
+        encoded = [self._encode(*statement) for statement in statements]
         try:
-            for (name, _), raw in zip(statements, encoded, strict=True):
+            for (name, _), (sql, raw) in zip(statements, encoded, strict=True):
                 if self.on_statement is not None:
                     self.on_statement(name)
                 if name == "commit":
                     self.committing = True  # before it is sent: libpq may send what it has at any time
-                self._send(name, raw, expected)
+                self.begun += 1
+                self._send(name, sql, raw, expected)
             self.pgconn.pipeline_sync()
             results = yield from self._receive()
         except (OSError, psycopg.Error) as error:
@@ -99,18 +125,24 @@ class Pipeline:
         self.busy = self.committing = False
         return answers
 
-    def _send(self, name: str, raw: list[bytes | None], expected: list[tuple[str, bool]]) -> None:
-        pgconn, sql = self.pgconn, self._statements[name]
-        formats = [pq.Format.BINARY] * len(raw)
+    def _encode(self, name: str, parameters: Sequence[Any]) -> tuple[Sql, list[bytes | None]]:
+        """In the form for one row, if that is how many there are."""
+        sql = self._statements[name]
+        if sql.one is not None and (row := sql.one.row(parameters)) is not None:
+            return sql.one.sql, encode(sql.one.sql.types, row)
+        return sql, encode(sql.types, parameters)
+
+    def _send(self, name: str, sql: Sql, raw: list[bytes | None], expected: list[tuple[str, bool]]) -> None:
+        pgconn, formats = self.pgconn, [pq.Format.BINARY] * len(raw)
         if not self._prepare:
             oids = [ENCODERS[kind][0] for kind in sql.types]
             pgconn.send_query_params(sql.text.encode(), raw, oids, formats)
         else:
-            if name not in self._prepared:
-                pgconn.send_prepare(name.encode(), sql.text.encode(), [ENCODERS[kind][0] for kind in sql.types])
-                self._prepared.add(name)
-                expected.append((name, True))
-            pgconn.send_query_prepared(name.encode(), raw, formats)
+            if sql.name not in self._prepared:
+                pgconn.send_prepare(sql.name.encode(), sql.text.encode(), [ENCODERS[kind][0] for kind in sql.types])
+                self._prepared.add(sql.name)
+                expected.append((sql.name, True))
+            pgconn.send_query_prepared(sql.name.encode(), raw, formats)
         expected.append((name, False))
 
     def _receive(self) -> Steps[list[pq.abc.PGresult]]:
@@ -142,6 +174,11 @@ class Pipeline:
                 self._prepared.difference_update(later for later, only in expected[index:] if only)
                 raise self._failed(name, result)
             elif not preparing:
+                if (
+                    name == "commit" and result.command_status != b"COMMIT"
+                ):  # it ended a transaction that was aborted before
+                    self.busy = self.committing = False
+                    raise StatementFailed(name, "25P02", "the transaction was aborted, and COMMIT rolled it back")
                 answers.append([])
         if len(results) <= len(expected):
             raise self._lost("the connection was lost")

@@ -25,7 +25,7 @@ from ...core.reading import (
     ReadHistory,
 )
 from .driver import BEGIN, COMMIT, PROVE, Script, Statement
-from .reading import is_id
+from .hold_reading import is_id
 
 T = TypeVar("T")
 

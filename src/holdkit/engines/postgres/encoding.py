@@ -94,10 +94,11 @@ def text_array(values: Sequence[Any]) -> bytes:
     return _HEAD(1, 0, 25, len(raws), 1) + b"".join(flat)
 
 
-def uuid_array(values: Sequence[str]) -> bytes:
+def uuid_array(values: Sequence[str | None]) -> bytes:
     """uuid[], of 32 hex digits each."""
     prefix = _LENGTHS[16]
-    return _array(2950, [prefix + bytes.fromhex(value) for value in values], False)
+    items = [_NULL if value is None else prefix + bytes.fromhex(value) for value in values]
+    return _array(2950, items, None in values)
 
 
 def bool_array(values: Sequence[bool]) -> bytes:
@@ -110,7 +111,9 @@ ENCODERS: Final[dict[str, tuple[int, Callable[[Any], bytes]]]] = {
     "int": (23, _INT),
     "bigint": (20, _BIGINT),
     "bool": (16, lambda value: b"\1" if value else b"\0"),
-    "text": (25, str.encode),
+    "boolean": (16, lambda value: b"\1" if value else b"\0"),
+    "text": (25, lambda value: value if type(value) is bytes else value.encode()),
+    "varchar": (25, str.encode),
     "uuid": (2950, bytes.fromhex),
     "int[]": (1007, _numbers(23, "i", 4, _INT)),
     "bigint[]": (1016, _numbers(20, "q", 8, _BIGINT)),

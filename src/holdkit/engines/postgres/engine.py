@@ -11,7 +11,8 @@ Here are the port's methods; each kind of work has its module: `transactions` (b
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Final, TypeVar
 
 import psycopg
@@ -24,25 +25,30 @@ from ...core.model import SECOND, Key
 from ...core.reading import Query
 from ...core.repair import Repaired
 from ...errors import EngineError, OutcomeUnknown
+from ..archiving import ArchivedEntries
 from ..clocks import Clock, steady
 from ..driver_connections import driver_connection, driver_connection_async
 from ..durability import Durability
-from ..port import AddLate, Applied, Capabilities, Lent, Mark
+from ..port import AddLate, Applied, Capabilities, GuardStats, Lent, Mark
 from ..whole_journal import Progress
+from .archiving import PostgresArchiver, archiver
 from .audit import verify
 from .caller_transaction import CallerTransactions, check_connection
 from .connections import ConnectionPool, PipelineConnection
 from .database import Database, read_url
 from .driver import OnStatement
 from .failures import ConnectionFailed, NotReplicated, StatementFailed
+from .guards import Guards
 from .journal_reading import Reader, answer
 from .migrating import check_schema
-from .notifications import Listener, Notifier
+from .notifications import Listener, NotificationChannels, Notifier
 from .opening import DurabilityCheck, check_server, connect
 from .own_transaction import LentConnections, OwnTransactions
 from .reading import read_script, with_clock
 from .repair import import_journal, repair
+from .rollups import PostgresRollups
 from .savepoints import SavepointMark
+from .seals import PostgresSeals
 from .transactions import Connections, Transactions
 from .waiting import PrimaryWatch
 
@@ -68,7 +74,9 @@ class PostgresEngine:
         pool_size: int | None = None,
         prune_every: float = 1.0,
         on_statement: OnStatement | None = None,
+        guarded: bool = True,
     ) -> None:
+        """`guarded` is for tests and benches: without it every batch goes the ordinary way."""
         address = read_url(url, schema=schema, pool_size=pool_size)
         self.url = address.url
         self._database = database = Database(address, limits or Limits(), clock)
@@ -85,11 +93,15 @@ class PostgresEngine:
         self._read_schema(limits)
         self.lanes, self.stored, self.distributed = database.lanes, database.stored, database.distributed
         self._pid = os.getpid()
-        notifier = Notifier(self._connections.no_wait, address.schema)
-        self._transactions = Transactions(database, self._connections, notifier, prune_every=prune_every)
-        self._callers = CallerTransactions(database, on_statement)
+        self._notifier = notifier = Notifier(self._connections.no_wait, address.schema)
+        self._guards = Guards(enabled=guarded)
+        self._transactions = Transactions(database, self._connections, notifier, self._guards, prune_every=prune_every)
+        self._seals = PostgresSeals(database, self._transactions)
+        self._rollups = PostgresRollups(self._transactions)
+        self._callers = CallerTransactions(database, on_statement, Guards(enabled=guarded))
         self._own = OwnTransactions(database, lent, self._callers, notifier, watch)
-        self._listener: Listener | None = None
+        self._listener = Listener(address)
+        self._channels = NotificationChannels(notifier, self._listener)
 
     def _read_schema(self, limits: Limits | None) -> None:
         """Check server and tables, and take over what is stored; on an error the connections are closed."""
@@ -113,7 +125,9 @@ class PostgresEngine:
     def capabilities(self) -> Capabilities:
         """What this engine can do beyond the port. Distributed tables cannot be locked as a whole, as repair and import do."""
         whole = None if self.distributed else self
-        return Capabilities(repair=whole, import_=whole, lend=self, marks=self, growing_batches=self, async_apply=self)
+        rollups = None if self.distributed else self._rollups
+        return Capabilities(whole, whole, self, self, self, self, self._channels, self._database.lock_timer, self,
+                            self._seals, rollups=rollups, archive=whole)  # fmt: skip
 
     @property
     def durability(self) -> Durability:
@@ -143,6 +157,11 @@ class PostgresEngine:
         """The same on an event loop; what cannot be done there without blocking raises `NeedsThread`."""
         self._check()
         return await self._transactions.apply_async(groups, sent)
+
+    @property
+    def guard_stats(self) -> GuardStats:
+        """What guarded batches have done, and guarded calls in callers' transactions."""
+        return self._guards.stats_with(self._callers.guards)
 
     # Other people's transactions
 
@@ -204,23 +223,47 @@ class PostgresEngine:
     def listen(self, wake: Callable[[], None]) -> None:
         """Call `wake`, from a thread of its own, when other processes may have written."""
         self._check()
-        if self._listener is None and not self._database.address.pooled:  # a pooler would give our session to others
-            self._listener = Listener(self._database.address, wake)
+        self._listener.listen(wake)
 
     # The whole journal
 
     def verify(self, progress: Progress | None = None) -> Generator[Difference, None, None]:
         """Fold the whole journal and report every row that differs from it."""
+        return self._verify(None, progress)
+
+    def verify_with(
+        self, archive: ArchivedEntries, progress: Progress | None = None
+    ) -> Generator[Difference, None, None]:
+        """The same, with the archived entries in place of the baseline."""
+        return self._verify(archive, progress)
+
+    def _verify(self, archive: ArchivedEntries | None, progress: Progress | None) -> Generator[Difference, None, None]:
         self._check()
         database = self._database
-        with self._connections.no_wait.connection() as connection:
-            try:
-                now = database.read_clock(connection)
-                yield from verify(connection, database.stored.created, database.lanes, now, progress)
-            except StatementFailed as failed:
-                raise database.address.statement_error(failed) from failed
-            except ConnectionFailed as failed:
-                raise EngineError(f"the connection to {self.url} was lost: {failed}") from failed
+        with self._connections.no_wait.connection() as connection, self._as_engine_error():
+            now = database.read_clock(connection)
+            created, lanes = database.stored.created, database.lanes
+            yield from verify(connection, created, lanes, now, progress, archive)
+
+    @contextmanager
+    def archiver(self) -> Iterator[PostgresArchiver]:
+        """Begin a run of archiving, on a connection of its own."""
+        self._check()
+        with (
+            self._connections.wait_for_locks.connection() as connection,
+            self._as_engine_error(),
+            archiver(connection, self.url) as run,
+        ):
+            yield run
+
+    @contextmanager
+    def _as_engine_error(self) -> Iterator[None]:
+        try:
+            yield
+        except StatementFailed as failed:
+            raise self._database.address.statement_error(failed) from failed
+        except ConnectionFailed as failed:
+            raise EngineError(f"the connection to {self.url} was lost: {failed}") from failed
 
     def repair(self, command: Command, *, dry_run: bool, progress: Progress | None = None) -> Repaired:
         """Make the rows what the journal says; every writer waits meanwhile."""
@@ -262,8 +305,8 @@ class PostgresEngine:
 
     def close(self) -> None:
         """Close every connection; closing twice is quiet."""
-        if self._listener is not None:
-            self._listener.close()
+        self._listener.close()
+        self._notifier.close()
         self._connections.close()
 
     def _check(self) -> None:

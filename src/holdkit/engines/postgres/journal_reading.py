@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from heapq import merge
-from itertools import groupby, starmap
+from itertools import groupby
 from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import structs
 
+from ...core.archived import FindArchived, ReadBaseline
+from ...core.baseline import ArchivedLane, BaselineRow
 from ...core.bounds import Limits
 from ...core.codec import decode_entry, digest
 from ...core.lanes import lane_of_pool
@@ -39,14 +41,19 @@ from ...core.reading import (
     TakeSurvey,
     row_bytes,
 )
+from ...core.searching import FoundEntries, SearchJournal
+from ..journal_search import Texts, search_lanes
 from ..whole_journal import find_touching, written
+from .archiving import archived_lanes, baseline_entry, nothing, read_baseline
+from .compact_entries import HELD, SYSTEM, journal_row
 from .connections import PipelineConnection
 from .database import BatchOptions
 from .driver import BEGIN, COMMIT, Row, Script
 from .durable_reading import lanes_about, lanes_of_query, proved
 from .failures import NotReplicated, StatementFailed
-from .journal_rows import number_left_over
-from .reading import query_one, read_script
+from .hold_reading import query_one
+from .journal_rows import JOURNAL_COLUMNS, number_left_over
+from .reading import read_script
 from .statements import split_by_lane
 
 T = TypeVar("T")
@@ -123,7 +130,7 @@ def _number(reader: Reader) -> None:
         reader.connection.execute((
             BEGIN,
             ("lock_heads", (lanes, reader.options.wait_ms)),
-            ("write_journal_with_unnumbered", (lanes, [0] * len(lanes), *(nothing,) * 6)),
+            ("write_journal_with_unnumbered", (lanes, [0] * len(lanes), *(nothing,) * JOURNAL_COLUMNS)),
             COMMIT,
         ))  # fmt: skip
 
@@ -140,7 +147,7 @@ def read_journal(reader: Reader, query: ReadJournal) -> Page[JournalRow]:
 
 
 def _merged(rows: Iterable[Row]) -> list[JournalRow]:
-    lanes = [[JournalRow(*row) for row in lane] for _, lane in groupby(rows, key=lambda row: row[2])]
+    lanes = [[journal_row(row) for row in lane] for _, lane in groupby(rows, key=lambda row: row[2])]
     if len(lanes) == 1:
         return lanes[0]
     return list(merge(*lanes, key=lambda row: decode_entry(row.text).slot))
@@ -149,21 +156,27 @@ def _merged(rows: Iterable[Row]) -> list[JournalRow]:
 def read_history(reader: Reader, query: ReadHistory) -> Page[JournalRow]:
     """The entries about one subject: kind/id for a record, the id for a hold, anything else is a pool."""
     lanes = sorted(lanes_about(query, reader.lanes))
+    archived = _archived(reader)
+    first: list[JournalRow] = []
+    for lane in lanes if archived else ():
+        known, after = archived.get(lane, nothing(lane)), query.after.get(lane, 0)
+        first += baseline_entry(reader.connection, known, query.tenant, query.subject, after)
     while True:
         found = _about(reader, query, lanes)
         if not all(row.seq for row in found):
             number(reader)
             continue
         shown = [row for row in found if len(lanes) == 1 or not decode_entry(row.text).part]
-        if shown or not found.more:
-            return Page(shown, more=found.more)
+        if shown or first or not found.more:
+            rest = Page([*first, *shown], more=found.more)
+            return page_of(rest, row_bytes, query.limit, query.max_bytes) if first else rest
         query = structs.replace(query, after={**query.after, **{row.lane: row.seq for row in found}})
 
 
 def _about(reader: Reader, query: ReadHistory, lanes: Sequence[int]) -> Page[JournalRow]:
     """The same, including entries that have no number yet, and parts of entries of other lanes."""
     script = _find_about(query, lanes)
-    found = (JournalRow(*row) for rows in reader.run(reader.proved(script, query)) for row in rows)
+    found = (journal_row(row) for rows in reader.run(reader.proved(script, query)) for row in rows)
     return page_of(found, row_bytes, query.limit, query.max_bytes)
 
 
@@ -178,12 +191,35 @@ def read_pool_history(reader: Reader, query: ReadPoolHistory) -> Page[JournalRow
     lane = lane_of_pool((tenant, query.pool), reader.lanes)
 
     def find(after: int, upto: int) -> Page[JournalRow]:
-        rows = reader.fetch("search_entries", (lane, after, upto, tenant, name, query.limit, query.max_bytes))
-        return page_of(starmap(JournalRow, rows), row_bytes, query.limit, query.max_bytes)
+        page = (query.limit, query.max_bytes, query.pool)
+        rows = reader.fetch("search_entries", (lane, after, upto, tenant, name, *page))
+        return page_of(map(journal_row, rows), row_bytes, query.limit, query.max_bytes)
 
     number(reader)
     last = sum(seq for its, seq in reader.fetch("read_heads") if its == lane)
-    return find_touching(query, query.after.get(lane, 0), last, find)
+    after, archived = query.after.get(lane, 0), _archived(reader).get(lane, nothing(lane))
+    first = baseline_entry(reader.connection, archived, tenant, query.pool, after)
+    return find_touching(query, max(after, archived.through), last, find, first)
+
+
+def search_journal(reader: Reader, query: SearchJournal) -> FoundEntries:
+    """Entries that fit, in either direction."""
+    back = "_back" if query.newest_first else ""
+    texts = Texts.of(query)
+    unwritten = (query.action is HELD, query.actor == SYSTEM, query.correlation_id)
+
+    def look(lane: int, above: int, upto: int, limit: int) -> Page[JournalRow]:
+        span = (lane, above, upto, query.tenant)
+        if query.subject is not None and query.tenant is not None:
+            rows = reader.fetch(f"search_subject{back}", (*span, query.subject, limit, query.max_bytes))
+        else:
+            fitting = (*texts, query.subject, *unwritten)
+            rows = reader.fetch(f"search_lane{back}", (*span, *fitting, limit, query.max_bytes))
+        return page_of(map(journal_row, rows), row_bytes, limit, query.max_bytes)
+
+    number(reader)
+    lasts: dict[int, int] = dict(reader.fetch("read_heads"))
+    return search_lanes(query, {lane: (first, lasts[lane]) for lane, first in reader.fetch("read_firsts")}, look)
 
 
 def find_ends(reader: Reader, _: FindEnds) -> list[JournalRow]:
@@ -191,13 +227,13 @@ def find_ends(reader: Reader, _: FindEnds) -> list[JournalRow]:
     number(reader)
     if reader.options.distributed:
         return find_entries(reader, FindEntries(tuple((lane, seq) for lane, seq in reader.fetch("read_heads") if seq)))
-    return [JournalRow(*row) for row in reader.fetch("read_last_entries")]
+    return [journal_row(row) for row in reader.fetch("read_last_entries")]
 
 
 def find_entries(reader: Reader, query: FindEntries) -> list[JournalRow]:
     """The entries at these positions."""
     lanes, seqs = [lane for lane, _ in query.positions], [seq for _, seq in query.positions]
-    return [JournalRow(*row) for row in reader.fetch("read_entries", (lanes, seqs))]
+    return [journal_row(row) for row in reader.fetch("read_entries", (lanes, seqs))]
 
 
 def read_clock(reader: Reader, _query: ReadClock) -> Slot:
@@ -233,7 +269,8 @@ def take_survey(reader: Reader, _: TakeSurvey) -> Survey:
         reader.connection.fetch("count_pools")[0][0],
         reader.connection.fetch("count_live_holds", (now,))[0][0],
     )
-    entries = sum(seq for _, seq in reader.fetch("read_heads"))
+    left = sum(one.through for one in _archived(reader).values())
+    entries = sum(seq for _, seq in reader.fetch("read_heads")) - left
     oldest, latest = reader.connection.fetch("oldest_due", (now,))[0][0], reader.connection.fetch("latest_slot")[0][0]
     return Survey(pools, live, entries, oldest, now, latest)
 
@@ -258,8 +295,9 @@ def count_rows(reader: Reader, query: CountRows) -> RowCount:
 def count_entries(reader: Reader, query: CountEntries) -> EntryCount:
     """A step of counting the journal: a span of each lane. Entries without a number are counted when they have one."""
     found, reached, more = dict[str, tuple[int, int]](), dict(query.after), False
+    archived = _archived(reader)
     for lane, last in reader.fetch("read_heads"):
-        after = query.after.get(lane, 0)
+        after = max(query.after.get(lane, 0), archived.get(lane, nothing(lane)).through)  # what is archived is not read
         upto = min(last, after + max(1, query.limit // reader.lanes))
         if upto <= after:
             continue
@@ -270,13 +308,30 @@ def count_entries(reader: Reader, query: CountEntries) -> EntryCount:
     return EntryCount(found, reached, more)
 
 
+def find_archived(reader: Reader, _: FindArchived) -> list[ArchivedLane]:
+    """How far each lane is archived; where the tables are distributed, nothing is."""
+    return list(_archived(reader).values())
+
+
+def _archived(reader: Reader) -> dict[int, ArchivedLane]:
+    return {} if reader.options.distributed else archived_lanes(reader.connection)
+
+
+def find_baseline(reader: Reader, query: ReadBaseline) -> Page[BaselineRow]:
+    """A page of a lane's baseline."""
+    return read_baseline(reader.connection, query)
+
+
 _ANSWERS: Final[dict[type[Any], Callable[[Reader, Any], Any]]] = {
     ReadClock: read_clock,
     ReadGeneration: read_generation,
     ReadJournal: read_journal,
     ReadHistory: read_history,
     ReadPoolHistory: read_pool_history,
+    SearchJournal: search_journal,
     FindEnds: find_ends,
+    FindArchived: find_archived,
+    ReadBaseline: find_baseline,
     FindEntries: find_entries,
     TakeSurvey: take_survey,
     CountRows: count_rows,

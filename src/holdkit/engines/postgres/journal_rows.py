@@ -34,9 +34,10 @@ from ...core.lanes import lane_of_hold, lane_of_pool, lane_of_record
 from ...core.limits import subject_of
 from ...core.outcomes import Done, Outcome, Position
 from ...core.view import View
+from .compact_entries import WHOLE, compact
 from .database import BatchOptions
 from .driver import BEGIN, COMMIT, Row, Script, Statement
-from .rows import checksum, columns
+from .rows import Columns, checksum, columns
 
 _encode: Final = msgspec.json.Encoder().encode
 _POOL_ACTIONS: Final = frozenset(action for action in Action if action.startswith("pool."))
@@ -45,14 +46,14 @@ _NUMBERING: Final = ("write_journal", "take_numbers")
 
 
 class JournalRows:
-    """Rows of the journal before they have numbers, column by column."""
+    """Rows of the journal before they have numbers."""
 
-    def __init__(self) -> None:
-        self.lanes: list[int] = []
-        self.numbers: list[int] = []
-        """Which of the batch's rows in this lane it is, from 1."""
-        self.columns: tuple[list[Any], ...] = (self.lanes, self.numbers, [], [], [], [])
-        """Lane, number, tenant, subject, text and checksum: for `write_journal` and `write_unnumbered`."""
+    def __init__(self, *, whole: bool = False) -> None:
+        """`whole`: no entry is made compact."""
+        self._whole = whole
+        self.rows: list[Row] = []
+        """Lane, which of the batch's rows in this lane it is (from 1), tenant, subject, text, checksum, and the columns of a compact
+        entry."""
         self.homes: list[int] = []
         """Of each entry: the index of the row in its home lane."""
         self.counts: dict[int, int] = {}
@@ -61,27 +62,42 @@ class JournalRows:
     def add(self, lane: int, entry: Entry) -> None:
         """Append one row."""
         self.counts[lane] = n = self.counts.get(lane, 0) + 1
-        text = _encode(entry)
-        row = (lane, n, entry.tenant, entry.subject, text, checksum(text))
-        for column, value in zip(self.columns, row, strict=True):
-            column.append(value)
+        text, its = (None if self._whole else compact(entry)) or (_encode(entry), WHOLE)
+        self.rows.append((lane, n, entry.tenant, entry.subject, text, checksum(text), *its))
+
+    @property
+    def columns(self) -> Columns:
+        """For `write_journal`."""
+        return columns(self.rows, JOURNAL_COLUMNS)
+
+    @property
+    def whole_columns(self) -> Columns:
+        """For `write_unnumbered`, which takes whole entries."""
+        assert self._whole
+        return self.columns[:WHOLE_COLUMNS]
+
+
+WHOLE_COLUMNS: Final = 6
+JOURNAL_COLUMNS: Final = WHOLE_COLUMNS + len(WHOLE)
 
 
 def home_of(entry: Entry, lanes: int) -> int:
     """The lane of what the entry is about."""
+    if entry.hold is not None or entry.change is not None:  # by far the most
+        return lane_of_hold(entry.subject, lanes)
     if entry.record is not None:
         return lane_of_record(entry.record.key, lanes)
-    if entry.action in _POOL_ACTIONS:
+    if entry.action in _POOL_ACTIONS or entry.action is Action.JOURNAL_BASELINE:
         return lane_of_pool((entry.tenant, entry.subject), lanes)
     return lane_of_hold(entry.subject, lanes)
 
 
-def journal_rows(entries: Sequence[Entry], lanes: int) -> JournalRows:
-    """Every entry, in order, divided by lane where it must be."""
-    rows = JournalRows()
+def journal_rows(entries: Sequence[Entry], lanes: int, *, whole: bool = False) -> JournalRows:
+    """Every entry, in order, divided by lane where it must be; compact where it can be, unless all are to be `whole`."""
+    rows = JournalRows(whole=whole)
     for entry in entries:
         home = home_of(entry, lanes)
-        rows.homes.append(len(rows.lanes))
+        rows.homes.append(len(rows.rows))
         for effect in entry.effects:
             if lane_of_pool((effect.pool.tenant, effect.pool.id), lanes) != home:
                 _divide(rows, entry, home, lanes)
@@ -124,7 +140,7 @@ def number_distributed(
 def number_left_over(lane: int, options: BatchOptions) -> Script[None]:
     """Number what callers' transactions have left in a lane: no other transaction may come for a long time."""
     *_, left = yield (BEGIN, *_lock_heads([lane], options, first=True), ("take_unnumbered", ([lane],)))
-    yield (*(_write_entries(JournalRows(), left) if left else ()), COMMIT)
+    yield (*(_write_entries(JournalRows(whole=True), left) if left else ()), COMMIT)
 
 
 def _lock_heads(lanes: list[int], options: BatchOptions, first: bool) -> list[Statement]:
@@ -137,18 +153,19 @@ def _lock_heads(lanes: list[int], options: BatchOptions, first: bool) -> list[St
 
 
 def _write_entries(rows: JournalRows, left: Sequence[Row]) -> list[Statement]:
-    own = list(zip(*rows.columns, strict=True))
     by_lane: dict[int, list[tuple[Any, ...]]] = {lane: [] for lane in sorted({*rows.counts, *(row[0] for row in left)})}
     for lane, _, _, _, tenant, subject, body, crc in sorted(left, key=lambda row: row[:4]):
         by_lane[lane].append((tenant, subject, body.encode(), crc))
-    for lane, _, *entry in own:  # in order of their numbers, as far as each lane goes
+    for lane, _, *entry in (
+        row[:WHOLE_COLUMNS] for row in rows.rows
+    ):  # in order of their numbers, as far as each lane goes
         by_lane[lane].append(tuple(entry))
     entries = [
         (lane, len(its) - index, *entry) for lane, its in by_lane.items() for index, entry in enumerate(its, start=1)
     ]
     lanes = list(by_lane)
     counts = [[len(its) for its in by_lane.values()], [rows.counts.get(lane, 0) for lane in lanes]]
-    return [("take_numbers", (lanes, *counts)), ("write_entries", columns(entries, 6))]
+    return [("take_numbers", (lanes, *counts)), ("write_entries", columns(entries, WHOLE_COLUMNS))]
 
 
 # Positions
@@ -159,7 +176,7 @@ def entry_positions(rows: JournalRows, statements: Sequence[Statement], answers:
     for (name, _), heads in zip(statements, answers, strict=False):
         if name.startswith(_NUMBERING):
             before = {row[0]: row[1] for row in heads}
-            return [Position(rows.lanes[row], before[rows.lanes[row]] + rows.numbers[row]) for row in rows.homes]
+            return [Position(row[0], before[row[0]] + row[1]) for row in map(rows.rows.__getitem__, rows.homes)]
     return []
 
 

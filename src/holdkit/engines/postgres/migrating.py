@@ -42,9 +42,10 @@ DISTRIBUTED = (
     "records",
     "fence_floors",
     "tallies",
+    "seals",
 )
 """Tables that are distributed by lane; the others are co-located with the first."""
-ADDED = {"fence_floors": 4, "tallies": 5}
+ADDED = {"fence_floors": 4, "tallies": 5, "seals": 8}
 """Those of the distributed tables that a later migration than the first creates, and which."""
 COPIED = ("settings", "migrations")
 """Small tables that every node has a copy of, so that any node can be opened."""

@@ -23,6 +23,7 @@ from psycopg.rows import tuple_row
 from ...core.commands import Group
 from ...core.model import SECOND
 from ...errors import EngineError, HoldkitError, OutcomeUnknown, Overloaded
+from ..clocks import steady
 from ..deadlines import within
 from ..port import Applied, Lent
 from .caller_transaction import CallerTransactions
@@ -68,10 +69,14 @@ class OwnTransaction(_Watched):
         super().__init__(opened)
         self.tx, self._callers = opened.connection, callers
         self.wrote = False
+        self.locked_at: float | None = None
+        """When the first call in it had locked its pools, by `steady`."""
 
     def apply(self, groups: Sequence[Group]) -> Applied:
         """Apply these groups in a savepoint of their own."""
         applied = self._callers.apply(self.tx, groups)
+        if self.locked_at is None and applied.wrote:
+            self.locked_at = steady()
         self.wrote = self.wrote or applied.wrote
         return applied
 
@@ -164,6 +169,7 @@ class OwnTransactions:
     ) -> None:
         self._address, self._connections, self._callers = database.address, connections, callers
         self._notifier, self._watch = notifier, watch
+        self._timer = database.lock_timer
         self._seconds = database.asked.lock_timeout / SECOND
         wait = int(lock_timeout_ms(database.asked))
         self._settings = (str(wait), str(2 * wait + 5_000), str(2 * wait + 10_000))
@@ -228,6 +234,8 @@ class OwnTransactions:
             raise OutcomeUnknown(
                 f"the commit to {self._address.shown} did not come back ({error}): ask again"
             ) from error
+        if transaction.locked_at is not None:
+            self._timer.add(steady() - transaction.locked_at)
         return result
 
     def _check_open(self, connection: psycopg.Connection[Any]) -> None:

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from operator import itemgetter
 from typing import Any, Final, TypeVar
 
-from ...core.lanes import lane_of_hold, lane_of_pool, lane_of_record
-from ...core.model import Key, Pool, Record, Slot, State, StoredHold
-from ...core.pages import Page, hold_bytes, page_of, record_bytes, text_bytes
+from ...core.lanes import lane_of_pool, lane_of_record
+from ...core.model import Key, Pool, Record, Slot
+from ...core.pages import Page, beyond, page_of, record_bytes
 from ...core.reading import (
     AccountUsage,
     CountAhead,
@@ -28,20 +28,18 @@ from ...core.reading import (
     ListUsage,
     NextDeadline,
     Query,
-    beyond,
 )
-from ...core.seen import NOTHING_ON_POOL, DueOnPool, seen_hold, seen_pool
+from ...core.searching import ListAccounts, ListEntities
+from ...core.seen import NOTHING_ON_POOL, DueOnPool, seen_pool
 from ...core.trees import ancestors, path_of
 from .database import BatchOptions
 from .driver import Row, Script
+from .hold_reading import count_ahead, find_hold, find_holds, list_accounts, list_entities, list_holds, query_one
 from .in_doubt import find_settled
-from .rows import HOLD_COLUMNS, POOL_COLUMNS, hold_keys, hold_of, pool_keys, pool_of, record_of
-from .script import load_limits
+from .rows import POOL_COLUMNS, pool_keys, pool_of, record_of
 from .statements import split_by_lane
 
 T = TypeVar("T")
-
-DIGITS: Final = "0123456789abcdef"
 
 
 def read_script(options: BatchOptions, query: Query[Any]) -> Script[Any] | None:
@@ -69,12 +67,6 @@ def with_clock(options: BatchOptions, script: Script[T]) -> Script[tuple[T, Slot
         script.close()
 
 
-def query_one(name: str, parameters: Sequence[Any] = ()) -> Script[list[Row]]:
-    """One statement's rows."""
-    (rows,) = yield ((name, parameters),)
-    return rows
-
-
 def _with_due(row: Row) -> tuple[Pool, DueOnPool]:
     """A pool, and what is due on it."""
     units, waiting, line_ahead = row[POOL_COLUMNS:]
@@ -88,7 +80,7 @@ def _seen(options: BatchOptions, rows: Sequence[Row]) -> Script[dict[Key, Pool]]
     above = {(tenant, name) for tenant, pool in found for name in ancestors(pool)} - found.keys()
     others = dict[Key, tuple[Pool, DueOnPool]]()
     if above:
-        more = yield from query_one("read_pools_by_id", (*pool_keys(sorted(above), options.lanes), options.slot))
+        more = yield from query_one("read_pools_by_id", (options.slot, *pool_keys(sorted(above), options.lanes)))
         others = {(row[0], row[1]): _with_due(row) for row in more}
     known = {**others, **found}
     return {
@@ -109,7 +101,7 @@ def find_pools(options: BatchOptions, query: FindPools) -> Script[list[Pool | No
     if not query.keys:
         return []
     named = {(tenant, name) for tenant, pool in query.keys for name in path_of(pool)}
-    rows = yield from query_one("read_pools_by_id", (*pool_keys(sorted(named), options.lanes), options.slot))
+    rows = yield from query_one("read_pools_by_id", (options.slot, *pool_keys(sorted(named), options.lanes)))
     found = yield from _seen(options, rows)
     return [found.get(key) for key in query.keys]
 
@@ -119,7 +111,7 @@ def find_available(options: BatchOptions, query: FindAvailable) -> Script[bytes]
     if not query.pools:
         return b""
     keys = pool_keys([(query.tenant, id) for id in sorted(set(query.pools))], options.lanes)
-    found = {id for (id,) in (yield from query_one("read_available", (*keys, options.slot)))}
+    found = {id for (id,) in (yield from query_one("read_available", (options.slot, *keys)))}
     return bytes([id in found for id in query.pools])
 
 
@@ -132,56 +124,6 @@ def list_pools(options: BatchOptions, query: ListPools) -> Script[list[Pool]]:
         rows = yield from query_one("read_pools_of_entity", (options.slot, query.tenant, query.entity, *page))
     page_rows = sorted(rows, key=itemgetter(1))[: query.limit]
     return list((yield from _seen(options, page_rows)).values())
-
-
-def find_hold(options: BatchOptions, query: FindHold) -> Script[StoredHold | None]:
-    """One hold as it looks now: at the latest of the clock and its pools' last slots."""
-    tenant, hold_id = query.key
-    if not is_id(hold_id):
-        return None
-    lane = lane_of_hold(hold_id, options.lanes)
-    rows = yield from find_settled(options, lane, "read_hold", (options.slot, lane, tenant, hold_id))
-    return (yield from as_shown(options, rows))[0] if rows else None
-
-
-def find_holds(options: BatchOptions, query: FindHolds) -> Script[list[StoredHold | None]]:
-    """Several holds, in the order asked."""
-    wanted = sorted({key for key in query.keys if is_id(key[1])})
-    if not wanted:
-        return [None] * len(query.keys)
-    rows = yield from query_one("read_holds_by_id", (*hold_keys(wanted, options.lanes), options.slot))
-    found = {hold.key: hold for hold in (yield from as_shown(options, rows)) if hold is not None}
-    return [found.get(key) for key in query.keys]
-
-
-def as_shown(options: BatchOptions, rows: Sequence[Row]) -> Script[list[StoredHold | None]]:
-    """Each hold as it looks now. With distributed tables a hold's lane does not know the time of its pools in other lanes, so that is read
-    too."""
-    limits = options.limits
-    if any((row[HOLD_COLUMNS + 1] or 0) != limits.version for row in rows):
-        limits = yield from load_limits(options)
-    holds = [hold_of(row) for row in rows]
-    slots = [row[HOLD_COLUMNS] for row in rows]
-    if options.distributed:
-        for index, hold in enumerate(holds):
-            home = lane_of_hold(hold.id, options.lanes)
-            pools = [(hold.tenant, name) for name in hold.pools]
-            elsewhere = [pool for pool in pools if lane_of_pool(pool, options.lanes) != home]
-            found = (yield from query_one("read_slots", pool_keys(elsewhere, options.lanes))) if elsewhere else []
-            slots[index] = max([slots[index], *(row[0] for row in found if row[0] is not None)])
-    return [seen_hold(hold, limits, slot) for hold, slot in zip(holds, slots, strict=True)]
-
-
-def count_ahead(options: BatchOptions, query: CountAhead) -> Script[int | None]:
-    """Those in front of a hold in its line."""
-    hold = yield from find_hold(options, FindHold(query.key))
-    if hold is None or hold.state is not State.WAITING:
-        return None
-    pool = (hold.tenant, hold.legs[0].pool)
-    place = (lane_of_pool(pool, options.lanes), *pool, hold.number, query.limit)
-    ((ahead,),) = yield from query_one("count_ahead", (options.slot, *place))
-    found: int = ahead
-    return found
 
 
 def next_deadline(options: BatchOptions, query: NextDeadline) -> Script[Slot | None]:
@@ -209,56 +151,6 @@ def find_record(options: BatchOptions, query: FindRecord) -> Script[Record | Non
     return record_of(rows[0]) if rows else None
 
 
-def list_holds(options: BatchOptions, query: ListHolds) -> Script[Page[StoredHold]]:
-    """Holds by id, in the state they show now, page by page until there are enough."""
-    state = query.state and query.state.value
-    found: Page[StoredHold] = Page()
-    begin = first_id_after(query.after)
-    while not found.more and begin is not None:
-        page = (begin, state, query.pool, query.limit, query.max_bytes)
-        if query.entity is not None:
-            rows = yield from query_one("read_holds_of_entity", (options.slot, query.tenant, query.entity, *page))
-        else:
-            rows = yield from query_one("read_holds", (options.slot, query.tenant, *page))
-        read = page_of(sorted(rows, key=itemgetter(1)), _hold_row_bytes, query.limit, query.max_bytes)
-        holds = yield from as_shown(options, read)
-        shown = [
-            hold for hold in holds if hold is not None and query.state in (None, hold.state) and _names(hold, query)
-        ]
-        found = page_of([*found, *shown], hold_bytes, query.limit, query.max_bytes)
-        if not read.more:
-            break
-        begin = first_id_after(read[-1][1])
-    return found
-
-
-def _names(hold: StoredHold, query: ListHolds) -> bool:
-    """Whether the hold has a leg on the pool of the query. (What is stored with a hold is every pool that its units move.)"""
-    return query.pool is None or any(leg.pool == query.pool for leg in hold.legs)
-
-
-def _hold_row_bytes(row: Row) -> int:
-    """As the statement counts them."""
-    return text_bytes(row[2]) + text_bytes(row[13])
-
-
-def first_id_after(text: str) -> str | None:
-    """The first possible id after a text, which need not be an id itself; None if there is none."""
-    digits = ""
-    for letter in text[:32]:
-        if letter not in DIGITS:
-            later = [digit for digit in DIGITS if digit > letter]
-            if later:
-                return (digits + later[0]).ljust(32, "0")
-            break
-        digits += letter
-    else:
-        if len(text) < 32:
-            return digits.ljust(32, "0")
-    number = (int(digits or "0", 16) + 1) << 4 * (32 - len(digits))
-    return f"{number:032x}" if digits and number < 1 << 128 else None
-
-
 def list_records(_: BatchOptions, query: ListRecords) -> Script[Page[Record]]:
     """A page of records of one kind."""
     rows = yield from query_one("read_records", (query.tenant, query.kind, query.after, query.limit, query.max_bytes))
@@ -277,11 +169,6 @@ def list_kinds(_: BatchOptions, query: ListKinds) -> Script[list[str]]:
     return sorted({kind for (kind,) in rows})[: query.limit]
 
 
-def is_id(text: str) -> bool:
-    """Whether a text can be a hold's id."""
-    return len(text) == 32 and not set(text) - set(DIGITS)
-
-
 _READS: Final[dict[type[Any], Callable[[BatchOptions, Any], Script[Any]]]] = {
     FindPool: find_pool,
     FindPools: find_pools,
@@ -290,6 +177,8 @@ _READS: Final[dict[type[Any], Callable[[BatchOptions, Any], Script[Any]]]] = {
     FindHold: find_hold,
     FindHolds: find_holds,
     ListHolds: list_holds,
+    ListEntities: list_entities,
+    ListAccounts: list_accounts,
     CountAhead: count_ahead,
     NextDeadline: next_deadline,
     ListUsage: list_usage,

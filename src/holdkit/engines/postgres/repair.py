@@ -155,7 +155,7 @@ def _import_chunk(chunk: Sequence[Carried], options: BatchOptions) -> Script[Non
     batch_rows = yield from load_batch(needs_of(chunk), NO_CANDIDATES, options, None)
     view = View(batch_rows.loaded)
     take_in(view, chunk)
-    statements, _ = write_back(view, batch_rows, options, random.getrandbits(62))
+    statements, _ = write_back(view, batch_rows, options, random.getrandbits(62), strict=True)
     yield tuple(statements)
 
 

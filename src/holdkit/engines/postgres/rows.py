@@ -7,15 +7,16 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any, Final
 
 import msgspec
 
-from ...core.codec import decode_outcome
+from ...core.entries import Entry
 from ...core.ladders.retiring import keeping
 from ...core.lanes import lane_of_hold, lane_of_operation, lane_of_pool, lane_of_record
-from ...core.model import HeldLeg, Key, Pool, Record, RecordKey, Slot, State, StoredHold
-from ...core.outcomes import Operation
+from ...core.model import HeldLeg, Key, Line, Pool, Record, RecordKey, Slot, State, StoredHold
+from ...core.outcomes import Done, Operation, Refusal
 from ...core.outstanding import Level, OpenLeg, Tally, TallyKey
 from .driver import Row
 
@@ -58,11 +59,14 @@ def record_keys(keys: Iterable[RecordKey], lanes: int) -> Columns:
 def pool_of(row: Row) -> Pool:
     """tenant, id, total, held, consumed, fence, slot, version, on_demand, label, closes, holder, entity, archived,
     loose, floor, waiting, last_number, children, per_account, line."""
-    return Pool(*row[:POOL_COLUMNS])
+    return Pool(*row[:_LINE], line=_LINES[row[_LINE]])  # type: ignore[misc]
 
 
 POOL_COLUMNS: Final = 21
 """How many `pool_of` takes."""
+_LINE: Final = 20
+_LINES: Final[dict[str, Line]] = {"strict": "strict", "skip": "skip"}
+"""The constants themselves: an encoder leaves out a default only if it is the same object."""
 
 
 PLAIN_POOL_COLUMNS: Final = 13
@@ -145,6 +149,12 @@ def new_hold_row(hold: StoredHold, lanes: int) -> Row:
 
 NEW_HOLD_COLUMNS: Final = 29
 """How many `new_hold_row` gives."""
+
+
+@lru_cache(maxsize=4_096)
+def whole_leg(pool: str, units: int) -> bytes:
+    """The column `legs` of a new hold of one leg."""
+    return _encode((HeldLeg(pool, units, units),))
 
 
 def _above_text(hold: StoredHold) -> str:
@@ -232,22 +242,52 @@ def tally_of(row: Row) -> tuple[TallyKey, Tally]:
     return (row[0], row[1], row[2]), Tally(row[2], row[3], row[4])
 
 
-def operation_of(row: Row) -> Operation:
-    """tenant, id, fingerprint, until, outcome."""
-    return Operation(row[0], row[1], row[2], row[3], decode_outcome(row[4]))
+OPERATION_COLUMNS: Final = 10
+"""How many `operation_row` gives."""
 
 
-def operation_row(operation: Operation, lanes: int) -> Row:
-    """For `put_operations`."""
+def operation_of(row: Row, outcome: Done | Refusal) -> Operation:
+    """tenant, id, fingerprint, until."""
+    return Operation(row[0], row[1], row[2], row[3], outcome)
+
+
+def operation_row(operation: Operation, entries: Sequence[Entry], lanes: int) -> Row:
+    """For `put_operations`: a reference to one of these entries, or the whole outcome."""
     tenant, op, fingerprint, until = operation.tenant, operation.id, operation.fingerprint, operation.until
-    outcome = _encode(operation.outcome)
-    return (lane_of_operation((tenant, op), lanes), tenant, op, fingerprint, until, outcome,
-            operation_checksum(tenant, op, fingerprint, until, outcome))  # fmt: skip
+    lane, done = lane_of_operation((tenant, op), lanes), operation.outcome
+    if isinstance(done, Done) and done.hold is not None and entries and _is_behind(operation, done, done.hold, entries):
+        crc = reference_checksum(tenant, op, fingerprint, done.hold.id, done.token)
+        return (lane, tenant, op, fingerprint, until, None, crc, done.slot, done.hold.id, done.token)
+    outcome = _encode(done)
+    crc = operation_checksum(tenant, op, fingerprint, until, outcome)
+    return (lane, tenant, op, fingerprint, until, outcome, crc, None, None, None)
+
+
+def _is_behind(operation: Operation, done: Done, hold: StoredHold, entries: Sequence[Entry]) -> bool:
+    """Whether the entry that the answer was given with, of those of its batch, has all that the answer says: then a retry is answered
+    from the journal."""
+    if not operation.seq or done.pool is not None or done.record is not None or done.refusal is not None:
+        return False
+    entry = entries[operation.seq - 1]
+    after = entry.hold or entry.change
+    return (
+        after is not None
+        and after.version == hold.version
+        and entry.subject == hold.id
+        and entry.slot == done.slot
+        and entry.op == operation.id
+        and not done.uncovered
+    )
 
 
 def operation_checksum(tenant: str, op: str, fingerprint: str, until: Slot, outcome: bytes) -> int:
-    """Of all columns."""
+    """Of a row with its outcome: of all columns."""
     return checksum(outcome, zlib.crc32(f"{tenant}\0{op}\0{fingerprint}\0{until}".encode()))
+
+
+def reference_checksum(tenant: str, op: str, fingerprint: str, hold: str, token: str | None) -> int:
+    """Of a row that refers to its entry: without what a server may fill in, until and slot. By a wrong slot the entry is not found."""
+    return checksum(f"{tenant}\0{op}\0{fingerprint}\0{hold}\0{token or ''}".encode())
 
 
 def record_of(row: Row) -> Record:
@@ -263,5 +303,7 @@ def record_row(record: Record, lanes: int) -> Row:
 
 def checksum(raw: bytes, start: int = 0) -> int:
     """A CRC-32 as a signed integer: it reveals a row that was changed by hand."""
-    value = zlib.crc32(raw, start)
-    return value - (1 << 32) if value >> 31 else value
+    return (zlib.crc32(raw, start) ^ _SIGN) - _SIGN
+
+
+_SIGN: Final = 1 << 31

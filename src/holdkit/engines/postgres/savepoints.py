@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Literal, TypeVar
 
 import psycopg
 from psycopg import pq
@@ -12,34 +12,34 @@ from psycopg import pq
 from ...core.validation import invalid
 from ...errors import EngineError, HoldkitError, Overloaded
 from ..driver_connections import transaction_ended
-from .driver import READ, WRITE, Pipeline, Row, Script, Statement, Steps
-from .failures import ConnectionFailed, StatementFailed
+from .driver import BEGIN, READ, RELEASE, WRITE, Pipeline, Row, Script, Statement, Steps
+from .failures import ID_TAKEN, ConnectionFailed, StatementFailed
 from .in_doubt import InDoubt
+from .script import Contention
 
 T = TypeVar("T")
 
 _CALLERS_OWN: Final = frozenset({"begin", "commit", "rollback"})
-_ENTER: Final[tuple[Statement, ...]] = (("make_savepoint", ()), ("read_transaction", ()), ("find_identity", ()))
-_LEAVE: Final[tuple[Statement, ...]] = (("release_savepoint", ()),)
-_UNDO: Final[tuple[Statement, ...]] = (("roll_back_to_savepoint", ()), ("release_savepoint", ()))
+_LEAVE: Final[tuple[Statement, ...]] = (RELEASE,)
+_UNDO: Final[tuple[Statement, ...]] = (("roll_back_to_savepoint", ()), RELEASE)
+_WHY: Final[tuple[Statement, ...]] = (("read_transaction", ()),)
 
 
-def check_transaction(properties: Row, identity: Row | None, expected: str, *, reading: bool) -> None:
-    """Check what the server says about the transaction. For `reading` it may be read-only, or of any isolation level."""
-    isolation, read_only, recovering, path = properties
-    first = next((name for name in path.split("\x1f") if not name.startswith("pg_temp")), "")
-    if first != "pg_catalog":
-        raise invalid("tx", "tx_search_path", "the connection's search_path puts its own functions before pg_catalog's")
-    if identity is None or identity[0] != expected:
-        raise _other_database()
+def refusal(properties: Row, *, reading: bool) -> HoldkitError:
+    """Why `check_transaction` has refused a transaction with these properties. For `reading` it may be read-only, or of any isolation
+    level."""
+    isolation, read_only, recovering, catalog = properties
+    if catalog != 1:
+        return invalid(
+            "tx", "tx_search_path", "the connection's search_path puts its own functions before pg_catalog's"
+        )
     if recovering:
-        raise invalid("tx", "tx_read_only", "the connection is to a standby: use one to the primary")
-    if reading:
-        return
-    if isolation != "read committed":
-        raise invalid("tx", "tx_isolation", f"the transaction must be READ COMMITTED, not {isolation.upper()}")
-    if read_only == "on":
-        raise invalid("tx", "tx_read_only", "the transaction is read-only")
+        return invalid("tx", "tx_read_only", "the connection is to a standby: use one to the primary")
+    if not reading and isolation != "read committed":
+        return invalid("tx", "tx_isolation", f"the transaction must be READ COMMITTED, not {isolation.upper()}")
+    if not reading and read_only == "on":
+        return invalid("tx", "tx_read_only", "the transaction is read-only")
+    return _other_database()
 
 
 def _other_database() -> HoldkitError:
@@ -80,20 +80,23 @@ class CallerPipeline(Pipeline):
 
 
 class SavepointCall:
-    """One run of a call in its savepoint, for threads and tasks alike."""
+    """One run of a call in its savepoint, for threads and tasks alike. `begin`: the transaction is still to be begun."""
 
-    def __init__(self, pipeline: CallerPipeline, identity: str, reading: bool) -> None:
-        self._pipeline, self._identity, self._reading = pipeline, identity, reading
-        self._inside = False
-        """Our savepoint certainly exists."""
+    def __init__(self, pipeline: CallerPipeline, identity: str, *, reading: bool, begin: bool) -> None:
+        self._pipeline, self._reading = pipeline, reading
+        self._entering: tuple[Statement, ...] = (("make_savepoint", ()), ("check_transaction", (identity, reading)))
+        if begin:
+            self._entering = (BEGIN, *self._entering)
+        self._state: Literal["outside", "entering", "inside", "leaving", "alone", "left"] = "outside"
+        self._last = 0
+        """Statements of the exchange that ends with the release."""
 
     def run(self, script: Script[T]) -> Steps[T]:
         """The script's result; whatever goes wrong is undone first."""
         try:
-            yield from self._enter()
-            result = yield from _run(self._pipeline, script)
-            self._inside = False
-            yield from self._pipeline.exchange(_LEAVE)
+            result = yield from self._run(script)
+            if self._state == "inside":
+                yield from self._exchange(_LEAVE)
         except (ConnectionFailed, GeneratorExit):
             raise
         except BaseException as error:
@@ -101,28 +104,91 @@ class SavepointCall:
             if isinstance(error, InDoubt):
                 raise error.error() from None
             if isinstance(error, StatementFailed):
-                raise _statement_error(error) from error
+                raise (yield from self._failure(error)) from error
             raise
+        finally:
+            script.close()
         return result
 
-    def _enter(self) -> Steps[None]:
+    def run_alone(self, statement: Statement) -> Steps[list[list[Row]]]:
+        """The rows of one statement that checks the transaction itself, between savepoint and release, in one round trip; whatever goes
+        wrong is undone first."""
+        self._entering = (*self._entering[:-1], statement)
+        self._state, self._last = "alone", len(self._entering) + 1
         try:
-            _, properties, identity = yield from self._pipeline.exchange(_ENTER)
-        except StatementFailed as error:
-            self._inside = error.name != "make_savepoint"
-            if error.name == "find_identity" and error.sqlstate in ("42P01", "3F000", "42501"):
-                raise _other_database() from error
+            answers = yield from self._pipeline.exchange((*self._entering, RELEASE))
+        except (ConnectionFailed, GeneratorExit):
             raise
-        self._inside = True
-        found = identity[0] if identity else None
-        check_transaction(properties[0], found, self._identity, reading=self._reading)
+        except BaseException:
+            yield from self._undo()
+            raise
+        self._state = "left"
+        return answers[-2:-1]
+
+    def _run(self, script: Script[T]) -> Steps[T]:
+        """The script's statements, without those that are the caller's own."""
+        try:
+            statements = next(script)
+            while True:
+                ours = [statement for statement in statements if statement[0] not in _CALLERS_OWN]
+                answers = (yield from self._exchange(ours)) if ours else []
+                statements = script.send(_with_callers_own(statements, iter(answers)))
+        except StopIteration as stop:
+            if self._state == "outside":  # there was nothing to do, which is no reason to accept any connection
+                yield from self._exchange(())
+            result: T = stop.value
+            return result
+
+    def _exchange(self, statements: Sequence[Statement]) -> Steps[list[list[Row]]]:
+        """One round trip. The first makes the savepoint and checks the transaction too."""
+        if self._state == "outside":
+            return (yield from self._enter(statements))
+        if statements[-1] is not RELEASE:
+            return (yield from self._pipeline.exchange(statements))
+        self._state, self._last = "leaving", len(statements)
+        answers = yield from self._pipeline.exchange(statements)
+        self._state = "left"
+        return answers
+
+    def _enter(self, statements: Sequence[Statement]) -> Steps[list[list[Row]]]:
+        self._state = "entering"
+        entering = len(self._entering)
+        try:
+            answers = yield from self._pipeline.exchange((*self._entering, *statements))
+        except StatementFailed as error:
+            self._state = "outside" if error.name in ("begin", "make_savepoint") else "inside"
+            raise
+        self._state = "inside"
+        if not answers[entering - 1]:
+            raise _other_database()
+        return answers[entering:]
+
+    def _failure(self, error: StatementFailed) -> Steps[Exception]:
+        """What a statement that failed means for the caller, or that the call is to be run again."""
+        if error.name == "check_transaction" and error.sqlstate in ("42P01", "3F000", "42501"):
+            return _other_database()
+        if error.name == "check_transaction" and error.sqlstate == "22012":
+            (found,) = yield from self._pipeline.exchange(_WHY)
+            return refusal(found[0], reading=self._reading)
+        return Contention(error.name) if error.sqlstate in ID_TAKEN else statement_error(error)
+
+    def _has_savepoint(self) -> bool:
+        """Whether our savepoint exists, now that every answer was read. `begun` counts a statement before libpq has it: if one behind
+        the savepoint was begun, the savepoint was made; and if the release was begun, everything before it was done."""
+        if self._pipeline.pgconn.transaction_status == pq.TransactionStatus.INERROR:
+            return True
+        if self._state in ("entering", "alone") and self._pipeline.begun < len(self._entering):
+            return False
+        if self._state == "entering":
+            return True
+        return self._state == "inside" or (self._state in ("leaving", "alone") and self._pipeline.begun < self._last)
 
     def _undo(self) -> Steps[None]:
         """Back to the savepoint, if there is one."""
         pipeline = self._pipeline
         if pipeline.busy:
             yield from pipeline.drain()
-        if not self._inside and pipeline.pgconn.transaction_status == pq.TransactionStatus.INTRANS:
+        if not self._has_savepoint():
             return
         for _ in range(3):
             try:
@@ -135,26 +201,12 @@ class SavepointCall:
         raise EngineError("tx was cancelled again and again: your transaction is aborted, roll it back")
 
 
-def _run(pipeline: Pipeline, script: Script[T]) -> Steps[T]:
-    """The script's statements, without those that are the caller's own."""
-    try:
-        statements = next(script)
-        while True:
-            ours = [statement for statement in statements if statement[0] not in _CALLERS_OWN]
-            answers = iter((yield from pipeline.exchange(ours)) if ours else [])
-            statements = script.send(_with_callers_own(statements, answers))
-    except StopIteration as stop:
-        result: T = stop.value
-        return result
-    finally:
-        script.close()
-
-
 def _with_callers_own(statements: Sequence[Statement], answers: Iterator[list[Row]]) -> list[list[Row]]:
     return [[] if name in _CALLERS_OWN else next(answers) for name, _ in statements]
 
 
-def _statement_error(error: StatementFailed) -> HoldkitError:
+def statement_error(error: StatementFailed) -> HoldkitError:
+    """The error for a statement of a call, which was undone."""
     if error.sqlstate in ("57014", "55P03"):
         return Overloaded(
             "others kept what this call needs locked for too long; your transaction goes on", retry_after=1.0

@@ -33,9 +33,10 @@ from ...core.bounds import Limits
 from ...core.commands import PLACING, Group, Sweep
 from ...core.decide import decide_group, decide_groups
 from ...core.ladders.expiry import backlog, return_backlog
+from ...core.ladders.lines import left_to_offer, served
 from ...core.lanes import lane_of_record
 from ...core.limits import LIMITS_KEY
-from ...core.model import Key, Slot
+from ...core.model import Key, Slot, StoredHold
 from ...core.needs import Needs, needs
 from ...core.outcomes import Done, Outcome, Position
 from ...core.table_bounds import overflow, retirements, spare, unnamed
@@ -43,7 +44,7 @@ from ...core.touching import groups_put_off
 from ...core.view import View
 from ...errors import EngineError
 from .database import BatchOptions
-from .driver import BEGIN, COMMIT, PROVE, ROLLBACK, Row, Script, Statement
+from .driver import BEGIN, COMMIT, PROVE, RELEASE, ROLLBACK, Row, Script, Statement
 from .in_doubt import InDoubtCheck, not_found
 from .journal_rows import (
     JournalRows,
@@ -77,6 +78,10 @@ class ScriptResult(Struct):
     """Groups, by index, that are left for the next transaction."""
     unfed: frozenset[Key] = frozenset()
     """Pools with units left to offer to those who wait there."""
+    served: tuple[StoredHold, ...] = ()
+    """Holds that waited in line, and wait no longer."""
+    locked_at: float | None = None
+    """Since when its pools were locked, by `steady`, if anything was written."""
 
 
 RUN_AGAIN = ScriptResult(None, {}, False)
@@ -94,10 +99,20 @@ class RetryState(Struct):
     """Whether ended holds whose units are consumed have made room."""
     unfed: frozenset[Key] = frozenset()
     """Pools with units left to offer, by what an earlier run did first."""
+    served: tuple[StoredHold, ...] = ()
+    """Who waits no longer, by what an earlier run did first."""
     check_again: bool = False
     """An id that was assumed to be new exists already: look before inserting."""
     in_doubt: InDoubtCheck = msgspec.field(default_factory=InDoubtCheck)
     """With distributed tables: whether what was not found may be about to be committed."""
+
+    def with_lines(self, result: ScriptResult, view: View) -> ScriptResult:
+        """The result of a run, with which lines are left to feed and who waits no longer after this one and those before it."""
+        if view.has_lines:
+            self.unfed |= left_to_offer(view)
+            self.served += served(view)
+        result.unfed, result.served = self.unfed, self.served
+        return result
 
 
 def apply_script(
@@ -119,9 +134,9 @@ def apply_script(
             return result
     if candidates is None:
         candidates = (yield from find_candidates(need.sweep, options)) if need.sweep else NO_CANDIDATES
-    begun = False
-    if growing is not None and (yield from growing.wait_for_pools(need, options)):
-        begun, need, options = True, needs(groups), options._replace(slot=growing.database.slot)
+    begun = (yield from growing.wait_for_pools(need, options)) if growing is not None else None
+    if growing is not None and begun is not None:
+        need, options = needs(groups), options._replace(slot=growing.database.slot)
     batch_rows = yield from load_batch(need, candidates, options, groups, begun=begun)
     if batch_rows.version != options.limits.version:
         return (yield from _adopt_limits(options, state))
@@ -146,8 +161,7 @@ def apply_script(
         return RUN_AGAIN
     pruning = pruning or bool(need.sweep)
     result = yield from _write_and_commit(groups, view, batch_rows, options, outcomes, skipped, batch, pruning)
-    result.unfed = state.unfed.union(view.unfed) if view.unfed or state.unfed else state.unfed
-    return result
+    return state.with_lines(result, view)
 
 
 def _adopt_limits(options: BatchOptions, state: RetryState) -> Script[ScriptResult]:
@@ -197,7 +211,9 @@ def _write_and_commit(
     """Write back and commit. A batch that changed nothing rolls back, unless its answers must be as durable as they claim (ADR 25): it
     answered from a remembered operation, and the lock on that is committed; or COMMIT waits for standbys, and what was read may be on
     none of them yet."""
-    statements, rows, wrote = yield from _statements(view, batch_rows, options, batch)
+    in_caller = options.in_caller_transaction
+    leaving = in_caller and not options.distributed and not creates(view)
+    statements, rows, wrote = yield from _statements(view, batch_rows, options, batch, strict=leaving or not in_caller)
     if pruning:
         statements += prune(options, view.loaded.slot)
     replays = bool(view.loaded.operations)
@@ -205,13 +221,15 @@ def _write_and_commit(
     proof = proof_of(outcomes, batch_rows) if not wrote else ()
     if proof and options.proof_in_own_transaction and not statements:
         proof = (ROLLBACK, BEGIN, *proof)
-    answers = yield (*statements, *asking, *proof, COMMIT if statements or replays or proof else ROLLBACK)
-    if options.in_caller_transaction:
+    end = RELEASE if leaving else COMMIT if statements or replays or proof else ROLLBACK
+    answers = yield (*statements, *asking, *proof, end)
+    if in_caller and not leaving:
         _check_counts(statements, answers)
     entries = entry_positions(rows, statements, answers) if view.entries else []
     positions = positions_of(outcomes, view.numbers, entries, answers[len(statements)] if asking else ())
     put_off = groups_put_off(view, groups, outcomes) - skipped.keys() if view.put_off else frozenset()
-    return ScriptResult(outcomes, skipped, wrote, view.loaded.slot, positions, put_off)
+    locked_at = batch_rows.locked_at if wrote else None
+    return ScriptResult(outcomes, skipped, wrote, view.loaded.slot, positions, put_off, locked_at=locked_at)
 
 
 def proof_of(outcomes: Sequence[Sequence[Outcome]], batch_rows: LoadedBatch) -> tuple[Statement, ...]:
@@ -219,25 +237,37 @@ def proof_of(outcomes: Sequence[Sequence[Outcome]], batch_rows: LoadedBatch) -> 
     return (PROVE,) if batch_rows.synchronous and any(outcomes) else ()
 
 
+def creates(view: View) -> bool:
+    """Whether the batch inserts what no lock has reserved, pools or records: another transaction may be inserting the same. (Of holds
+    and operations with the same id, one waits for the lock of their pool, unless their pools differ, which is a mistake.)"""
+    return any(
+        value is not None and key not in loaded
+        for changed, loaded in ((view.pools.changed, view.loaded.pools), (view.records.changed, view.loaded.records))
+        for key, value in changed.items()
+    )
+
+
 def _write_only(view: View, batch_rows: LoadedBatch, options: BatchOptions, batch: int) -> Script[ScriptResult]:
     """Write what must be done first, and nothing else."""
-    statements, _, wrote = yield from _statements(view, batch_rows, options, batch)
+    statements, _, wrote = yield from _statements(
+        view, batch_rows, options, batch, strict=not options.in_caller_transaction
+    )
     answers = yield (*statements, COMMIT)
     if options.in_caller_transaction:
         _check_counts(statements, answers)
-    return ScriptResult(None, {}, wrote)
+    return ScriptResult(None, {}, wrote, locked_at=batch_rows.locked_at if wrote else None)
 
 
 def _statements(
-    view: View, batch_rows: LoadedBatch, options: BatchOptions, batch: int
+    view: View, batch_rows: LoadedBatch, options: BatchOptions, batch: int, *, strict: bool
 ) -> Script[tuple[list[Statement], JournalRows, bool]]:
     """The statements that write what changed, as far as they were not sent on the way; and whether there is anything to write."""
-    statements, rows = write_back(view, batch_rows, options, batch)
+    statements, rows = write_back(view, batch_rows, options, batch, strict=strict)
     wrote = bool(statements)
     limit = view.limits.max_holds
     if limit is not None and (view.holds.changed or LIMITS_KEY in view.records.changed):
         statements = yield from _trim_holds(statements, limit, options)
-    if rows.lanes and options.distributed and not options.in_caller_transaction:
+    if rows.rows and options.distributed and not options.in_caller_transaction:
         floors = raised_floors(view, options.lanes)
         statements = yield from number_distributed(statements, floors, rows, batch_rows.unnumbered, options)
     return statements, rows, wrote
@@ -316,5 +346,4 @@ def _sweep_first(
     view = View(batch_rows.loaded)
     limit = max(1, len(candidates.holds), len(candidates.retiring))
     decide_groups(view, [Group((Sweep(limit=limit),))], batch_rows.swept)
-    state.unfed |= view.unfed
-    return (yield from _write_only(view, batch_rows, options, batch))
+    return state.with_lines((yield from _write_only(view, batch_rows, options, batch)), view)

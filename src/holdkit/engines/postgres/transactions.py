@@ -9,6 +9,9 @@ is one run of the script on one connection. Its end decides what happens next:
   tried again. If the batch has several groups and one of them may be at fault, `BatchRejected` asks the kernel to send them separately.
 - It raises after that: `OutcomeUnknown`. Never tried again.
 
+A batch of the commonest commands is first sent as a guarded batch (`guarded`): one exchange, with its COMMIT in it. Groups that it does not
+answer follow in the same call, by the script. If that fails, the answers of the guarded batch stand, and the error is that of the others.
+
 A batch that waits for locks uses connections of another pool, so that waiting batches cannot block those that do not wait.
 
 *On the event loop* (`apply_async`) nothing may block, so only the usual course runs there: an idle connection that was used a moment
@@ -22,8 +25,9 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from typing import Final, NamedTuple, TypeVar
+
+from msgspec import structs
 
 from ...core.commands import Group
 from ...errors import EngineError, HoldkitError, OutcomeUnknown
@@ -31,10 +35,13 @@ from ..clocks import steady
 from ..deadlines import within
 from ..port import AddLate, Applied, BatchRejected, NeedsThread
 from .connections import ConnectionPool, PipelineConnection
-from .database import NO_WAIT_MS, Database, bounded
+from .database import NO_WAIT_MS, Address, Database, bounded
 from .distributed import BatchPart, apply_distributed
-from .driver import ROLLBACK, Script
+from .driver import Script
 from .failures import FEW, ID_TAKEN, RETRYABLE, ConnectionFailed, NotReplicated, Retry, StatementFailed, retry
+from .guarded import GuardedBatch, GuardedResult
+from .guarded_sending import GuardedSender, merged, not_done, roll_back_on_loop
+from .guards import Guards
 from .in_doubt import InDoubt
 from .loading import GrowingBatch, SeveralLanes
 from .notifications import Notifier
@@ -61,6 +68,15 @@ class Connections(NamedTuple):
         for pool in self:
             pool.drop_idle()
 
+    def lost(self, failed: ConnectionFailed | NotReplicated, address: Address) -> HoldkitError:
+        """What a lost connection, or a lost wait for a standby, means for the caller."""
+        if isinstance(failed, NotReplicated):
+            return address.not_replicated()
+        self.drop_idle()
+        if failed.sent_commit:
+            return OutcomeUnknown(f"the connection to {address.shown} was lost during COMMIT ({failed}): ask again")
+        return Retry(EngineError(f"the connection to {address.shown} was lost: {failed}"))
+
     def close(self) -> None:
         """Close all; closing twice is harmless."""
         for pool in self:
@@ -81,15 +97,20 @@ class Attempt(NamedTuple):
 class Transactions:
     """Applies batches, each in a transaction on one of our connections."""
 
-    def __init__(self, database: Database, connections: Connections, notifier: Notifier, *, prune_every: float) -> None:
-        self._database, self._connections, self._notifier = database, connections, notifier
+    def __init__(
+        self, database: Database, connections: Connections, notifier: Notifier, guards: Guards, *, prune_every: float
+    ) -> None:
+        self._database, self._connections, self._notifier, self._guards = database, connections, notifier, guards
         self._address = database.address
         self._prune_every, self._pruned = prune_every, 0.0
         self._check_again_for = 0
+        self._guarded = GuardedSender(database, connections, notifier, guards)
 
     def apply(self, groups: Sequence[Group], *, wait_for_locks: bool) -> Applied:
         """Apply these groups: in one transaction, or in one per lane where the tables are distributed."""
         if not self._database.distributed:
+            if not wait_for_locks and (batch := self._select(groups)) is not None:
+                return self._apply_guarded(batch)
             return _applied(self._run(BatchPart(groups), wait_for_locks))
         return apply_distributed(
             groups,
@@ -110,7 +131,31 @@ class Transactions:
         """The same on an event loop; what cannot be done there without blocking raises `NeedsThread`."""
         if self._database.distributed:
             raise NeedsThread
-        state = RetryState()
+        batch, state = self._select(groups), RetryState()
+        if batch is None:
+            return _applied(await self._run_on_loop(groups, state, sent))
+        result = await self._guarded.send_on_loop(batch, state, sent)
+        left = result.left(groups)
+        if not left:
+            return _applied(merged(groups, result))
+        try:
+            rest = await self._run_on_loop([groups[index] for index in left], state, sent)
+        except (NeedsThread, HoldkitError) as error:
+            if not result.passed:
+                raise
+            if isinstance(error, HoldkitError):
+                return _failed(groups, result, left, error)
+            self._guards.hold_off()  # so that the next batch, which begins with these, is left to a thread as a whole
+            rest = not_done(left, put_off=True)
+        return _applied(merged(groups, result, left, rest))
+
+    def _select(self, groups: Sequence[Group]) -> GuardedBatch | None:
+        """The guarded batch of these groups; None if they go the ordinary way, if only because that prunes."""
+        if time.monotonic() - self._pruned > self._prune_every:
+            return None
+        return self._guards.select(groups, self._database.options(wait_for_locks=False))
+
+    async def _run_on_loop(self, groups: Sequence[Group], state: RetryState, sent: Callable[[], None]) -> ScriptResult:
         while True:
             with self._connections.no_wait.idle_connection() as connection:
                 if connection is None:
@@ -122,24 +167,40 @@ class Transactions:
                     if not attempt.assume_new or failed.sqlstate not in ID_TAKEN:
                         raise NeedsThread from failed
                     state.check_again = True
-                    with suppress(ConnectionFailed, StatementFailed):  # then the pool drops it
-                        await connection.run_async(_roll_back(), sent)
+                    await roll_back_on_loop(connection, sent)
                     continue
                 except (ConnectionFailed, NotReplicated) as failed:
                     if isinstance(failed, ConnectionFailed) and not failed.sent_commit:
                         raise NeedsThread from failed
-                    raise self._lost(failed) from failed
+                    raise self._connections.lost(failed, self._address) from failed
                 except Exception as error:
                     if connection.committing:
                         raise OutcomeUnknown("interrupted while a batch was being committed: ask again") from error
                     raise NeedsThread from error
                 self._conclude(attempt, result)
                 if result.outcomes is not None:
-                    return _applied(result)
+                    return result
 
-    def _run(self, part: BatchPart, wait_for_locks: bool) -> ScriptResult:
+    def _apply_guarded(self, batch: GuardedBatch) -> Applied:
+        """The guarded batch, then what it did not answer."""
+        state, groups = RetryState(), batch.groups
+        result = self._guarded.send(batch, state)
+        left = result.left(groups)
+        if not left:
+            return _applied(merged(groups, result))
+        try:
+            rest = self._run(BatchPart([groups[index] for index in left]), False, state)
+        except HoldkitError as error:
+            if not result.passed:
+                raise
+            return _failed(groups, result, left, error)
+        return _applied(merged(groups, result, left, rest))
+
+    # Scripts
+
+    def _run(self, part: BatchPart, wait_for_locks: bool, state: RetryState | None = None) -> ScriptResult:
         """One transaction, repeated while it certainly did nothing."""
-        state = RetryState()
+        state = RetryState() if state is None else state
 
         def run() -> ScriptResult:
             while (result := self._attempt(part, state, wait_for_locks)).outcomes is None:
@@ -178,7 +239,7 @@ class Transactions:
             except StatementFailed as failed:
                 return self._refused(part.groups, failed, wait_for_locks, attempt)
             except (ConnectionFailed, NotReplicated) as failed:
-                raise self._lost(failed) from failed
+                raise self._connections.lost(failed, self._address) from failed
             except SeveralLanes:
                 raise
             except InDoubt as in_doubt:
@@ -195,6 +256,8 @@ class Transactions:
     def _conclude(self, attempt: Attempt, result: ScriptResult) -> None:
         """After an attempt that went through."""
         self._database.heard(result.slot, attempt.began)
+        if result.locked_at is not None:
+            self._database.lock_timer.add(steady() - result.locked_at)
         if attempt.pruning:
             self._pruned = time.monotonic()
         if result.wrote:
@@ -223,17 +286,6 @@ class Transactions:
         if isinstance(error, EngineError) and len(groups) > 1:
             raise BatchRejected(str(error)) from failed
         raise error
-
-    def _lost(self, failed: ConnectionFailed | NotReplicated) -> HoldkitError:
-        """What a lost connection, or a lost wait for a standby, means for the caller."""
-        if isinstance(failed, NotReplicated):
-            return self._address.not_replicated()
-        self._connections.drop_idle()
-        if failed.sent_commit:
-            return OutcomeUnknown(
-                f"the connection to {self._address.shown} was lost during COMMIT ({failed}): ask again"
-            )
-        return Retry(EngineError(f"the connection to {self._address.shown} was lost: {failed}"))
 
     def _find_sweep(self, limit: int) -> tuple[SweepCandidates, set[int]]:
         """What a sweep would find to do, and lanes with something to prune, without locks."""
@@ -282,9 +334,10 @@ def _applied(result: ScriptResult) -> Applied:
         put_off=result.put_off,
         positions=result.positions,
         unfed=tuple(sorted(result.unfed)) if result.unfed else (),
+        served=result.served,
     )
 
 
-def _roll_back() -> Script[None]:
-    """So that the connection can be used again."""
-    yield (ROLLBACK,)
+def _failed(groups: Sequence[Group], result: GuardedResult, left: Sequence[int], error: HoldkitError) -> Applied:
+    """The guarded batch is committed, and the rest failed."""
+    return structs.replace(_applied(merged(groups, result, left, not_done(left))), failed=dict.fromkeys(left, error))

@@ -22,6 +22,7 @@ from .rows import (
     LEG_COLUMNS,
     NEW_HOLD_COLUMNS,
     NEW_POOL_COLUMNS,
+    OPERATION_COLUMNS,
     PLAIN_POOL_COLUMNS,
     changed_hold_row,
     columns,
@@ -39,28 +40,30 @@ from .rows import (
 
 
 def write_back(
-    view: View, batch_rows: LoadedBatch, options: BatchOptions, batch: int
+    view: View, batch_rows: LoadedBatch, options: BatchOptions, batch: int, *, strict: bool
 ) -> tuple[list[Statement], JournalRows]:
-    """What the batch changed, as statements, none if it changed nothing; and its journal rows. `batch` is a random number."""
-    strict = not options.in_caller_transaction
+    """What the batch changed, as statements, none if it changed nothing; and its journal rows. `batch` is a random number. With
+    `strict` a statement raises if it does not write as many rows as it should."""
     stamp = max([view.loaded.slot, *(one + 1 for one in batch_rows.stamps.values())])
     statements: list[Statement] = []
     pools = _pools(view, batch_rows, options.lanes) if view.pools.changed else NO_POOLS
     holds = _holds(view, options.lanes) if view.holds.changed else NO_HOLDS
-    if pools.plain and holds.placed and not holds.others and not options.distributed:
-        statements.append(_place_holds(pools, holds, stamp, strict, options.lanes))
+    fused = not (options.distributed or options.in_caller_transaction)  # which plans anew: there the parts are cheaper
+    if fused and pools.plain and holds.placed and not holds.others:
+        statements.append(_place_holds(pools, holds, stamp, options.lanes))
     else:
         statements += [*pools.statements(stamp, strict), *holds.statements(options.lanes, strict)]
     if view.tallies.changed:
         statements += _tallies(view, options.lanes, strict)
     if view.operations.changed:
-        statements += _operations(view, options.lanes, strict)
+        statements += _operations(view, options, strict)
     if view.records.changed:
         statements += _records(view, options.lanes, strict)
-    journal = journal_rows(view.entries, options.lanes)
-    if journal.lanes and options.in_caller_transaction:
+    whole = options.in_caller_transaction or options.distributed
+    journal = journal_rows(view.entries, options.lanes, whole=whole)
+    if journal.rows and options.in_caller_transaction:
         statements += _unnumbered(view, journal, batch_rows, options.lanes, stamp, batch)
-    elif journal.lanes and not options.distributed:  # there, `number_distributed` follows
+    elif journal.rows and not options.distributed:  # there, `number_distributed` follows
         statements += _numbered(view, journal, batch_rows, options)
     return statements, journal
 
@@ -228,12 +231,9 @@ def _holds(view: View, lanes: int) -> HoldWrites:
     return holds
 
 
-def _place_holds(pools: PoolWrites, holds: HoldWrites, stamp: int, strict: bool, lanes: int) -> Statement:
-    count = len(pools.updated) + len(holds.placed)
-    return (
-        "place_holds",
-        (*pools.columns(PLAIN_POOL_COLUMNS, stamp), *placed_columns(holds.placed, lanes), count, strict),
-    )
+def _place_holds(pools: PoolWrites, holds: HoldWrites, stamp: int, lanes: int) -> Statement:
+    plain = pools.columns(PLAIN_POOL_COLUMNS, stamp)
+    return "place_holds", (*plain, *placed_columns(holds.placed, lanes), len(pools.updated))
 
 
 def _tallies(view: View, lanes: int, strict: bool) -> list[Statement]:
@@ -256,15 +256,20 @@ def _tallies(view: View, lanes: int, strict: bool) -> list[Statement]:
     ]
 
 
-def _operations(view: View, lanes: int, strict: bool) -> list[Statement]:
-    """New answers; and, apart from them, those that replace an answer which still counts."""
-    slot, new, replaced = view.loaded.slot, list[Row](), list[Row]()
+def _operations(view: View, options: BatchOptions, strict: bool) -> list[Statement]:
+    """New answers; those under an id that is used again after its window, or that may exist where a statement must not raise; and those
+    that replace an answer which still counts."""
+    slot, new, used, replaced = view.loaded.slot, list[Row](), list[Row](), list[Row]()
+    raising = strict and not options.distributed
+    entries = () if options.in_caller_transaction or options.distributed else view.entries
     for key, operation in view.operations.changed.items():
         assert operation is not None, "the core never removes an operation"
         before = view.loaded.operations.get(key)
-        (new if before is None or before.until <= slot else replaced).append(operation_row(operation, lanes))
-    statements = _checked("put_operations", sorted(new), 7, strict, slot)
-    return statements + _checked("replace_operations", sorted(replaced), 7, strict)
+        rows = (new if raising else used) if before is None else used if before.until <= slot else replaced
+        rows.append(operation_row(operation, entries, options.lanes))
+    statements: list[Statement] = [("insert_operations", columns(sorted(new), OPERATION_COLUMNS))] if new else []
+    statements += _checked("put_operations", sorted(used), OPERATION_COLUMNS, strict, slot)
+    return statements + _checked("replace_operations", sorted(replaced), OPERATION_COLUMNS, strict)
 
 
 def _records(view: View, lanes: int, strict: bool) -> list[Statement]:
@@ -334,5 +339,5 @@ def _unnumbered(
     """Every pool that an entry touched gets its stamp, so that the next transaction on it takes a higher one."""
     unchanged = sorted(key for key in batch_rows.stamps if key not in view.pools.changed)
     statements: list[Statement] = [("stamp_pools", (*pool_keys(unchanged, lanes), stamp))] if unchanged else []
-    statements.append(("write_unnumbered", (stamp, batch, *journal.columns)))
+    statements.append(("write_unnumbered", (stamp, batch, *journal.whole_columns)))
     return statements

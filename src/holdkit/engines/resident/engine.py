@@ -18,6 +18,7 @@ from ...core.commands import Group, Sweep
 from ...core.decide import NOTHING_DUE, SweepList, decide_groups
 from ...core.ladders.expiry import backlog, own_time, return_backlog
 from ...core.ladders.finding import prunable
+from ...core.ladders.lines import served
 from ...core.limits import LIMITS_KEY
 from ...core.line_loading import lines_to_load
 from ...core.model import SECOND, Key, Slot
@@ -32,6 +33,7 @@ from ..clocks import Clock, wall_clock
 from ..deadlines import within
 from ..durability import IN_MEMORY
 from ..port import Applied, Capabilities, Lent, positions_of
+from ..rollups import MemoryRollups
 from ..settings import StoredLimits
 from ..whole_journal import Meter, Progress, Spill
 from .journal_reads import Journal
@@ -45,10 +47,8 @@ BOUNDED = Limits(max_pools=100_000, max_holds=100_000, max_operations=100_000)
 
 PRUNED = 1_000
 """Rows of each kind that one batch prunes at most."""
-
 FED_LINES = 100
 """Lines that one sweep feeds at most, besides those of the pools on which it returns units."""
-
 SWEPT_POOLS = 100
 """Empty pools that one sweep removes at most."""
 
@@ -70,11 +70,12 @@ class ResidentEngine:
         self._writing = RLock()  # one batch at a time
         self._lock = RLock()  # what reads and the last step of a batch share: never held while something is synced
         self._closed = False
+        self._rollups = MemoryRollups()
 
     @property
     def capabilities(self) -> Capabilities:
         """What this engine can do beyond the port."""
-        return Capabilities(lend=self)
+        return Capabilities(lend=self, rollups=self._rollups)
 
     @property
     def limits(self) -> Limits:
@@ -96,7 +97,7 @@ class ResidentEngine:
             self._check_open()
             slot = self.clock()
             wanted = needs(groups)
-            unfed = self._make_room(wanted, slot)
+            first = self._make_room(wanted, slot)
             self._return_backlog(wanted, slot)
             listed = self._sweep_list(wanted.sweep, slot)
             view = self._view(slot, self._lines(groups, wanted, listed, slot) if self._tables.lines else None)
@@ -105,8 +106,11 @@ class ResidentEngine:
             wrote = bool(view.entries or view.operations.changed)
             later = groups_put_off(view, groups, outcomes) if view.put_off else frozenset()
             positions = positions_of(outcomes, view.numbers)
-            left = tuple(sorted(unfed | view.unfed)) if unfed or view.unfed else ()
-            return Applied(outcomes, self._journal.last_seq, wrote, put_off=later, positions=positions, unfed=left)
+            views = [*first, view]
+            left = tuple(sorted(set[Key]().union(*(one.unfed for one in views)))) if first or view.unfed else ()
+            woken = sum(map(served, views), ()) if view.has_lines or first else ()
+            return Applied(outcomes, self._journal.last_seq, wrote, put_off=later, positions=positions, unfed=left,
+                           served=woken)  # fmt: skip
 
     def lend(self, work: Callable[[Lent], T]) -> T:
         """Run `work` while nobody else writes. There is no SQL, so what it applies is done at once."""
@@ -237,7 +241,7 @@ class ResidentEngine:
                 tables.put_pool(pool_key, pool)
         for hold_key, hold in view.holds.changed.items():
             if hold is not None:
-                tables.put_hold(hold)
+                tables.put_hold(hold_key, hold)
             elif hold_key in tables.holds:
                 tables.drop_hold(hold_key)
         for tally_key, tally in view.tallies.changed.items():
@@ -291,31 +295,31 @@ class ResidentEngine:
         lines = tables.waiting_pools(FED_LINES) if tables.lines else []
         return SweepList(holds, pools, more or left, retiring=retiring, lines=lines)
 
-    def _make_room(self, wanted: Needs, slot: Slot) -> set[Key]:
-        """Where a bounded table would overflow with rows that only a sweep can end, sweep first: people forget. Returns the pools
-        whose lines have more to offer than that transaction may."""
+    def _make_room(self, wanted: Needs, slot: Slot) -> list[View]:
+        """Where a bounded table would overflow with rows that only a sweep can end, sweep first: people forget. Returns what these
+        sweeps have written."""
         tables, limits = self._tables, self.limits
-        unfed: set[Key] = set()
+        views: list[View] = []
         over = overflow(limits, wanted, len(tables.holds) - tables.ended, len(tables.pools))
         if over.holds:
             due, _ = tables.due_holds(slot, limits.max_due, limits.max_due)
-            unfed = self._sweep_first(SweepList(due, []), slot)
+            views += self._sweep_first(SweepList(due, []), slot)
         if over.pools:
             idle = tables.idle_pools(over.pools + len(wanted.pools), slot, None)
-            self._sweep_first(SweepList([], spare(idle, wanted, over.pools), pressed=True), slot)
+            views += self._sweep_first(SweepList([], spare(idle, wanted, over.pools), pressed=True), slot)
         count = retirements(limits, wanted, len(tables.holds) - tables.ended, tables.consumed)
         if count:
             oldest = unnamed(tables.retiring(count + len(wanted.holds), None, limits), wanted, count)
-            self._sweep_first(SweepList([], [], pressed=True, retiring=oldest), slot)
-        return unfed
+            views += self._sweep_first(SweepList([], [], pressed=True, retiring=oldest), slot)
+        return views
 
-    def _sweep_first(self, listed: SweepList, slot: Slot) -> set[Key]:
+    def _sweep_first(self, listed: SweepList, slot: Slot) -> list[View]:
         if not (listed.holds or listed.pools or listed.retiring):
-            return set()
+            return []
         view = self._view(slot, self._lines((), needs(()), listed, slot))
         decide_groups(view, [Group((Sweep(limit=max(len(listed.holds), len(listed.retiring))),))], listed)
         self._write(view)
-        return view.unfed
+        return [view]
 
     def _prune(self, slot: Slot) -> None:
         """Remove a few rows that are gone for every reader already."""

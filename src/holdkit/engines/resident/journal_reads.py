@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Any, Final, Protocol
 
+from msgspec import structs
+
+from ...core.archived import FindArchived
 from ...core.audit import Numbered
+from ...core.baseline import ArchivedLane
 from ...core.model import Key
 from ...core.pages import Page, page_of
 from ...core.reading import (
@@ -23,6 +27,8 @@ from ...core.reading import (
     entry_of,
     row_bytes,
 )
+from ...core.searching import FoundEntries, SearchJournal, fits_entry
+from ..journal_search import search_lanes
 
 COUNTED: Final = 1_000
 """Entries that one step counts, because everybody waits meanwhile."""
@@ -34,6 +40,11 @@ class Journal(Protocol):
     last_seq: int
     permanent: bool
     """Whether every entry is kept for good."""
+
+    @property
+    def first_seq(self) -> int:
+        """The number of the first entry that is kept, or would be."""
+        ...
 
     def forget(self, holds: Iterable[Key], /) -> None:
         """Drop what is kept for these holds: they were removed from the tables."""
@@ -97,6 +108,21 @@ def read_pool_history(journal: Journal, query: ReadPoolHistory) -> Page[JournalR
     return page_of(rows, row_bytes, query.limit, query.max_bytes)
 
 
+def search_journal(journal: Journal, query: SearchJournal) -> FoundEntries:
+    """Entries that fit, in either direction; few at a time, because everybody waits meanwhile."""
+    query = structs.replace(query, max_scanned=min(query.max_scanned, COUNTED))
+
+    def look(_lane: int, above: int, upto: int, limit: int) -> Page[JournalRow]:
+        if query.subject is not None and query.tenant is not None:
+            rows = journal.about(query.tenant, query.subject, above)
+        else:
+            rows = journal.after(above, query.tenant)
+        found = [row for row in takewhile(lambda row: row.seq <= upto, rows) if fits_entry(entry_of(row), query)]
+        return page_of(reversed(found) if query.newest_first else found, row_bytes, limit, query.max_bytes)
+
+    return search_lanes(query, {0: (journal.first_seq, journal.last_seq)} if journal.last_seq else {}, look)
+
+
 def find_entries(journal: Journal, query: FindEntries) -> list[JournalRow]:
     """Single entries, by their positions."""
     rows = [journal.at(seq) for lane, seq in sorted(query.positions) if lane == 0]
@@ -109,11 +135,18 @@ def find_ends(journal: Journal, _query: FindEnds) -> list[JournalRow]:
     return [] if end is None else [end]
 
 
+def find_archived(_journal: Journal, _query: FindArchived) -> list[ArchivedLane]:
+    """Nothing leaves this journal for an archive."""
+    return []
+
+
 JOURNAL_ANSWERS: Final[dict[type[Query[Any]], Callable[[Journal, Any], Any]]] = {
     CountEntries: count_entries,
     ReadJournal: read_journal,
     ReadHistory: read_history,
     ReadPoolHistory: read_pool_history,
+    SearchJournal: search_journal,
     FindEntries: find_entries,
     FindEnds: find_ends,
+    FindArchived: find_archived,
 }

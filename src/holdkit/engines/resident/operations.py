@@ -16,14 +16,52 @@ from ...core.outcomes import Done, Operation
 _id_first: Final = itemgetter(1, 0)
 
 
-class Order(Struct):
-    """Keys in order of (slot, id, tenant). Two columns: a tuple for each row would weigh four times as much."""
+class Ends(Struct):
+    """Keys in order of slot, those of one slot in order of arrival. Two columns: a tuple for each row would weigh four times as much."""
 
     slots: list[Slot] = []
     keys: list[Key] = []
 
     def __len__(self) -> int:
         return len(self.keys)
+
+    def file(self, slot: Slot, key: Key) -> None:
+        """Put a key in its place."""
+        slots = self.slots
+        if not slots or slots[-1] <= slot:  # mostly that is the end
+            slots.append(slot)
+            self.keys.append(key)
+        else:
+            at = bisect_right(slots, slot)
+            slots.insert(at, slot)
+            self.keys.insert(at, key)
+
+    def take_out(self, slot: Slot, key: Key) -> None:
+        """Remove a key that is there."""
+        at = self.keys.index(key, bisect_left(self.slots, slot), bisect_right(self.slots, slot))
+        del self.slots[at], self.keys[at]
+
+    def count(self, until: Slot) -> int:
+        """How many stand at slots up to `until`."""
+        return bisect_right(self.slots, until)
+
+    def any(self, until: Slot) -> bool:
+        """Whether there are any."""
+        return bool(self.keys) and self.slots[0] <= until
+
+    def first(self, count: int) -> Iterator[tuple[Slot, Key]]:
+        """So many from the front."""
+        return islice(zip(self.slots, self.keys, strict=True), count)
+
+    def drop(self, count: int) -> list[Key]:
+        """Take so many off the front, as far as there are any."""
+        gone = self.keys[:count]
+        del self.slots[:count], self.keys[:count]
+        return gone
+
+
+class Order(Ends):
+    """Keys in order of (slot, id, tenant)."""
 
     def file(self, slot: Slot, key: Key) -> None:
         """Put a key in its place."""
@@ -48,24 +86,6 @@ class Order(Struct):
         first, end = bisect_left(self.slots, slot), bisect_right(self.slots, slot)
         return bisect_left(self.keys, _id_first(key), first, end, key=_id_first), end
 
-    def count(self, until: Slot) -> int:
-        """How many stand at slots up to `until`."""
-        return bisect_right(self.slots, until)
-
-    def any(self, until: Slot) -> bool:
-        """Whether there are any."""
-        return bool(self.keys) and self.slots[0] <= until
-
-    def first(self, count: int) -> Iterator[tuple[Slot, Key]]:
-        """So many from the front."""
-        return islice(zip(self.slots, self.keys, strict=True), count)
-
-    def drop(self, count: int) -> list[Key]:
-        """Take so many off the front, as far as there are any."""
-        gone = self.keys[:count]
-        del self.slots[:count], self.keys[:count]
-        return gone
-
 
 class Grant(Struct, frozen=True, gc=False):
     """The record of an operation that placed a hold, in one piece: all that is not in the hold itself."""
@@ -88,7 +108,7 @@ class Operations(Mapping[Key, Operation]):
 
     def __init__(self) -> None:
         self._rows: dict[Key, Grant | Operation] = {}
-        self.ends = Order()
+        self.ends = Ends()
 
     def __getitem__(self, key: Key) -> Operation:
         row = self._rows[key]
@@ -101,26 +121,27 @@ class Operations(Mapping[Key, Operation]):
         return len(self._rows)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Operations) and (self._rows, self.ends) == (other._rows, other.ends)
+        return isinstance(other, Operations) and self._rows == other._rows and self._ends() == other._ends()
+
+    def _ends(self) -> list[tuple[Slot, Key]]:
+        return sorted(self.ends.first(len(self.ends)))  # replay files those of one batch in another order
 
     __hash__ = None  # type: ignore[assignment]  # it changes
 
     def get(self, key: Key, default: Any = None) -> Any:
         """The record, if there is one. (A `Mapping` would try and fail, which is slow: new operations are the rule.)"""
-        return self[key] if key in self._rows else default
+        row = self._rows.get(key)
+        return default if row is None else row.whole(key) if isinstance(row, Grant) else row
 
     def put(self, operation: Operation) -> None:
         """Write a record, in place of an older one of that id."""
-        key, until, outcome = operation.key, operation.until, operation.outcome
-        before = self._rows.pop(key, None)
-        if before is not None:
-            self.ends.take_out(before.until, key)
+        key, until, outcome = (operation.tenant, operation.id), operation.until, operation.outcome
+        if key in self._rows:
+            self.ends.take_out(self._rows[key].until, key)
+        row: Grant | Operation = operation
         if isinstance(outcome, Done) and outcome.hold is not None and outcome.token is not None:  # a hold just placed
-            self._rows[key] = Grant(
-                operation.fingerprint, until, outcome.slot, outcome.hold, operation.seq, outcome.token
-            )
-        else:
-            self._rows[key] = operation
+            row = Grant(operation.fingerprint, until, outcome.slot, outcome.hold, operation.seq, outcome.token)
+        self._rows[key] = row
         self.ends.file(until, key)
 
     def after(self, slot: Slot) -> int:

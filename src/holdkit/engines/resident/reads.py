@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice, takewhile
 from typing import Any, Final, TypeVar
 
@@ -11,6 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from ...core.bounds import Limits
+from ...core.codec import minted_at
 from ...core.model import Pool, Record, Slot, State, StoredHold
 from ...core.pages import Page, hold_bytes, page_of, record_bytes
 from ...core.reading import (
@@ -37,6 +38,7 @@ from ...core.reading import (
     Survey,
     TakeSurvey,
 )
+from ...core.searching import ListAccounts, ListEntities, fits_hold, ids_left, ids_minted, reached
 from ...core.seen import NOTHING_ON_POOL, DueOnPool, seen_hold, seen_pool
 from ...core.trees import ancestors
 from .journal_reads import JOURNAL_ANSWERS, Journal
@@ -130,16 +132,32 @@ def find_holds(reader: Reader, query: FindHolds) -> list[StoredHold | None]:
 
 
 def list_holds(reader: Reader, query: ListHolds) -> Page[StoredHold]:
-    """Holds in order of id."""
-    found = (
-        hold
-        for key in keys_after(reader.tables.holds, (query.tenant, query.after))
-        if (hold := reader.hold(reader.tables.holds[key])) is not None
-        and (query.state is None or hold.state is query.state)
-        and (query.entity is None or hold.entity == query.entity)
-        and (query.pool is None or any(leg.pool == query.pool for leg in hold.legs))
-    )
-    return page_of(found, hold_bytes, query.limit, query.max_bytes)
+    """Holds by id that fit. The tables know no shorter way than past all of them, from where the query begins."""
+    left, minted = ids_left(query), ids_minted(query)
+    keys = sorted(key for key in reader.tables.holds if key[0] == query.tenant and left.has(key[1]))
+    if minted is not None:
+        keys = [key for key in keys if minted.has(key[1]) or minted_at(key[1]) is None]
+    walk = list(islice(reversed(keys) if query.newest_first else keys, query.max_scanned))
+    shown = (reader.hold(reader.tables.holds[key]) for key in walk)
+    found = (hold for hold in shown if hold is not None and fits_hold(hold, query))
+    end = walk[-1][1] if len(walk) < len(keys) else None
+    return reached(page_of(found, hold_bytes, query.limit, query.max_bytes), end)
+
+
+def list_entities(reader: Reader, query: ListEntities) -> list[str]:
+    """Entities of holds, in order."""
+    holds = reader.tables.holds
+    found = {hold.entity for (tenant, _), hold in holds.items() if tenant == query.tenant and hold.entity is not None}
+    return _names(found, query)
+
+
+def list_accounts(reader: Reader, query: ListAccounts) -> list[str]:
+    """Accounts that use anything, in order."""
+    return _names({account for tenant, account in reader.tables.accounts if tenant == query.tenant}, query)
+
+
+def _names(found: Iterable[str], query: ListEntities | ListAccounts) -> list[str]:
+    return sorted(name for name in found if name.startswith(query.prefix) and name > query.after)[: query.limit]
 
 
 def count_ahead(reader: Reader, query: CountAhead) -> int | None:
@@ -250,6 +268,8 @@ ANSWERS: Final[dict[type[Query[Any]], Callable[[Reader, Any], Any]]] = {
     FindHold: find_hold,
     FindHolds: find_holds,
     ListHolds: list_holds,
+    ListEntities: list_entities,
+    ListAccounts: list_accounts,
     CountAhead: count_ahead,
     NextDeadline: next_deadline,
     ListUsage: list_usage,

@@ -14,13 +14,15 @@ from typing import Final
 from ...core.bounds import Limits
 from ...core.ladders.lines import SKIPPED
 from ...core.ladders.retiring import Keeping, keeping, kept_for
-from ...core.model import LIVE, Key, Pool, Record, RecordKey, Slot, StoredHold
+from ...core.model import HELD, LIVE, Key, Pool, Record, RecordKey, Slot, StoredHold
 from ...core.outstanding import OpenLeg, Tally, TallyKey
 from ...core.table_bounds import portion
 from ...core.view import DueLeg, FrontOfLine
 from .operations import Operations, Order
 
 NO_POOL: Final = Pool("", "", 0)  # stands for a pool that does not exist
+OPEN_LEGS: Final = tuple(map(OpenLeg, range(100)))
+"""The rows of most legs, shared: a hold has few units."""
 
 
 class Tables:
@@ -109,10 +111,12 @@ class Tables:
 
     # Holds and their legs
 
-    def put_hold(self, hold: StoredHold) -> None:
+    def put_hold(self, key: Key, hold: StoredHold) -> None:
         """Write a hold, and bring the indexes of its outstanding legs up to date."""
-        key = (hold.tenant, hold.id)
         before = self.holds.get(key)
+        if before is None and hold.state is HELD and hold.account is None and not hold.above:
+            self._put_new(key, hold)  # by far the most
+            return
         if before is not None:
             index, slot = self._index_of(before)
             if slot is not None:
@@ -128,6 +132,27 @@ class Tables:
         elif before.legs is not hold.legs or (before.deadline, before.state) != (hold.deadline, hold.state):
             self._drop_legs(key, before)
             self._put_legs(key, hold)
+
+    def _put_new(self, key: Key, hold: StoredHold) -> None:
+        """The same for a hold that was not here, and has units on the pools of its legs only."""
+        deadline = hold.deadline
+        self.holds[key] = hold
+        self.held += 1
+        if deadline is not None:
+            self.live.file(deadline, key)
+        for leg in hold.legs:
+            if not leg.held:
+                continue  # released or confirmed, in the batch that placed it or before the snapshot
+            pool = (hold.tenant, leg.pool)
+            legs = self.legs.get(pool)
+            if legs is None:
+                legs = self.legs[pool] = {}
+            legs[hold.id] = OPEN_LEGS[leg.held] if leg.held < len(OPEN_LEGS) else OpenLeg(leg.held)
+            if deadline is not None:
+                order = self.deadlines.get(pool)
+                if order is None:
+                    order = self.deadlines[pool] = Order()
+                order.file(deadline, key)
 
     def drop_hold(self, key: Key) -> None:
         """Remove a hold that has ended."""

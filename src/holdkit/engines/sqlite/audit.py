@@ -15,16 +15,35 @@ import msgspec
 
 from ...core.audit import Numbered, audit
 from ...core.audit_rows import Difference, Folded, Found, LegKey, Mismatches, TenantKey, row_name
+from ...core.baseline import ArchivedLane, BaselineRow, RowKey
 from ...core.bounds import MEANING, Limits
 from ...core.codec import decode_entry
 from ...core.model import Key, Pool, Record, RecordKey, Slot, StoredHold
 from ...core.outstanding import OpenLeg, Tally, TallyKey
+from ...errors import EngineError
+from ..archive_files import decoded
+from ..archiving import ArchivedEntries, archived_checksum, baseline_entries, compare_baseline
 from ..whole_journal import Meter, Progress, Spill
+from .archived_reading import archived_lane, stored_rows
 from .driver import Driver, Row, migrations
-from .rows import GENERATION, checksum, entry_checksum, hold_of, kept_row, leg_of, pool_of, record_of, tally_of
+from .rows import (
+    ERASING,
+    GENERATION,
+    SECRET,
+    checksum,
+    entry_checksum,
+    hold_of,
+    kept_row,
+    leg_of,
+    pool_of,
+    record_of,
+    tally_of,
+)
 
-SETTINGS: Final = frozenset({"scrubbed", GENERATION, *(f"limit.{name}" for name in MEANING)})
-"""The settings that may be stored. `scrubbed` is the row that a write after a failed COMMIT puts, if it has nothing else to write."""
+OPTIONAL: Final = frozenset({"scrubbed", ERASING})
+"""Settings that may be missing. `scrubbed` is the row that a write after a failed COMMIT puts, if it has nothing else to write."""
+SETTINGS: Final = frozenset({*OPTIONAL, GENERATION, SECRET, *(f"limit.{name}" for name in MEANING)})
+"""The settings that may be stored."""
 PAGE: Final = 1_000
 """Entries read at a time."""
 
@@ -33,8 +52,14 @@ class Audit:
     """One verification. Until it is closed, `repair` can use what the journal folds to (`folded`) and the rows that differ
     (`mismatches`)."""
 
-    def __init__(self, driver: Driver, created: Limits, progress: Progress | None = None) -> None:
-        self._driver, self._created, self._progress = driver, created, progress
+    def __init__(
+        self,
+        driver: Driver,
+        created: Limits,
+        progress: Progress | None = None,
+        archive: ArchivedEntries | None = None,
+    ) -> None:
+        self._driver, self._created, self._progress, self._archive = driver, created, progress, archive
         self._spill = Spill()
         self.folded = Folded(self._spill.table)
         self.stored = Rows(driver)
@@ -48,19 +73,47 @@ class Audit:
         entries, holds = driver.ask("load_head")[0][0] or 0, driver.ask("count_holds")[0][0]
         meter = self.stored.meter = Meter(self._progress, entries + holds)
         yield from check_operations(meter.watch(driver.each("audit_operations")))
-        yield from audit(
-            meter.over(read_journal(driver)), self.stored, self._created, now, self.folded, self.mismatches
-        )
+        journal = meter.over(self._journal())
+        yield from audit(journal, self.stored, self._created, now, self.folded, self.mismatches)
         meter.finish()
+
+    def _journal(self) -> Iterator[Numbered | Difference]:
+        """What the archived entries have led to, as the baseline has it or, if the files are given, as they have it; then the entries
+        that are kept."""
+        driver, archive = self._driver, self._archive
+        inside = driver.connection.in_transaction
+        if not inside:
+            driver.tell("begin")
+        archived, found = archived_lane(driver), list(check_archived(driver))
+        yield from found
+        rows = baseline_rows(driver)
+        if archive is not None and archived.through:
+            for row in archive(0, archived.through):
+                yield row.seq, decoded(row)
+            yield from compare_baseline(0, rows, self.folded)
+        else:
+            number = archived.through - driver.ask("count_baseline")[0][0]
+            for one in baseline_entries(archived, rows):
+                number += not isinstance(one, Difference)
+                yield one if isinstance(one, Difference) else (number, one)
+        if not inside:
+            driver.tell("rollback")
+        yield from read_journal(driver, archived.through)
 
     def close(self) -> None:
         """Free the memory and the temporary file."""
         self._spill.close()
 
 
-def verify(driver: Driver, created: Limits, now: Slot, progress: Progress | None = None) -> Iterator[Difference]:
+def verify(
+    driver: Driver,
+    created: Limits,
+    now: Slot,
+    progress: Progress | None = None,
+    archive: ArchivedEntries | None = None,
+) -> Iterator[Difference]:
     """Every difference."""
-    with closing(Audit(driver, created, progress)) as audit_of:
+    with closing(Audit(driver, created, progress, archive)) as audit_of:
         yield from audit_of.differences(now)
 
 
@@ -82,7 +135,7 @@ def check_settings(driver: Driver, created: Limits) -> Iterator[Difference]:
             yield Difference("settings", name, "row", "there", "missing")
         elif checksum(name, value) != crc:
             yield Difference("settings", name, "crc", str(crc), str(checksum(name, value)))
-    for name in sorted(SETTINGS - seen - {"scrubbed"}):
+    for name in sorted(SETTINGS - seen - OPTIONAL):
         yield Difference("settings", name, "row", "missing", "there")
     for name in MEANING:  # as when the file was created; later changes are in a record
         for row in driver.ask("find_setting", (f"limit.{name}",)):
@@ -98,19 +151,42 @@ def check_operations(rows: Iterator[Row]) -> Iterator[Difference]:
             yield Difference("operations", row_name((row[0], row[1])), "crc", str(row[6]), str(expected))
 
 
-def read_journal(driver: Driver) -> Iterator[Numbered | Difference]:
-    """Every entry that can be decoded, and every difference in its row. The last pages are read in the transaction that stays open
-    for the rows."""
-    last = -(2**63)
+def check_archived(driver: Driver) -> Iterator[Difference]:
+    """What is known about the archive matches its checksum."""
+    for row in driver.ask("read_archived"):
+        expected = archived_checksum(ArchivedLane(*row[:6]))
+        if row[6] != expected:
+            yield Difference("archived", str(row[0]), "crc", str(row[6]), str(expected))
+
+
+def baseline_rows(driver: Driver) -> Iterator[tuple[BaselineRow, int]]:
+    """Every row of the baseline, with its checksum."""
+    after: RowKey | None = None
+    while rows := stored_rows(driver, None, after, PAGE):
+        for row in rows:
+            yield BaselineRow(*row[:6]), row[6]
+        after = rows[-1][:4]
+
+
+def read_journal(driver: Driver, through: int) -> Iterator[Numbered | Difference]:
+    """Every entry behind those that are archived, and every difference in its row. The last pages are read in the transaction that
+    stays open for the rows."""
+    last = through
     while True:
         rows = driver.ask("audit_journal", (last, PAGE))
+        if archived_lane(driver).through > last:
+            raise EngineError(
+                "entries were archived while they were verified: wait until that has ended, and verify again"
+            )
         for row in rows:
             yield from _entry(*row)
+        last = rows[-1][0] if rows else last
         if len(rows) < PAGE:
             if driver.connection.in_transaction:
-                return
+                break
             driver.tell("begin")  # the snapshot: later writes are not seen
-        last = rows[-1][0] if rows else last
+    if through and last == through:
+        yield Difference("journal", str(through + 1), "row", "missing", "there")
 
 
 def _entry(seq: int, tenant: str, subject: str, body: str, crc: int) -> Iterator[Numbered | Difference]:

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from ..named_sql import load_blocks, load_migrations
 
-TOGETHER = (32, 8)
+TOGETHER = (64, 32, 8)
 """Rows of one insert. sqlite3 gives up the interpreter's lock around every step: once per row is once too often, and under load
 another thread takes the lock each time."""
 

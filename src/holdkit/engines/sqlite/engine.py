@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -18,18 +19,22 @@ from urllib.parse import quote
 from ...core.audit_rows import Difference
 from ...core.bounds import Limits
 from ...core.commands import Command, Group
+from ...core.erasure import Erased, Erasure
 from ...core.import_ import Carried
 from ...core.limits import LIMITS_KEY
 from ...core.model import SECOND, Key
 from ...core.reading import CountAhead, FindHold, ListHolds, Query
 from ...core.repair import Repaired
 from ...errors import EngineError
+from ..archiving import ArchivedEntries
 from ..clocks import Clock, wall_clock
 from ..driver_connections import driver_connection
 from ..durability import ON_DISK
+from ..erasing import EraseJob
 from ..port import Applied, Capabilities, Lent, Mark
 from ..settings import StoredLimits
 from ..whole_journal import Progress
+from .archiving import SqliteArchiver, archiver
 from .audit import verify
 from .caller_transaction import (
     OpenTransactions,
@@ -40,8 +45,9 @@ from .caller_transaction import (
     run_in_caller_transaction,
 )
 from .driver import Driver, OnStatement, Script
+from .erasing import SqliteStore
 from .fair_write_lock import FairWriteLock
-from .file_watch import FileWatch
+from .file_watch import FileChannels, FileWatch
 from .opening import (
     check_library,
     connect,
@@ -52,14 +58,17 @@ from .opening import (
     present_version,
     set_up,
     stored_limits,
+    stored_secret,
     turn_to_wal,
 )
 from .own_transaction import lend
 from .pool_reading import At
 from .reading import Readers, answer
 from .repair import Import, Repair
+from .rollups import SqliteRollups
 from .rows import record_of
 from .script import RetryState, ScriptResult, apply_script
+from .seals import SqliteSeals
 from .writer import Writer
 
 T = TypeVar("T")
@@ -86,7 +95,7 @@ class SqliteEngine:
         self.url = f"sqlite:///{quote(self.path)}"
         self.clock: Clock = clock or wall_clock
         seconds = (limits or Limits()).lock_timeout / SECOND
-        self.stored, write_lock = _open(self.path, self.clock, limits, seconds, on_statement)
+        self.stored, self.secret, write_lock = _open(self.path, self.clock, limits, seconds, on_statement)
         self._writer = Writer(self.path, seconds, write_lock, on_statement)
         self._readers = Readers(self.path, seconds)
         self._seconds = seconds
@@ -94,13 +103,17 @@ class SqliteEngine:
         self._on_statement = on_statement
         self._pid = os.getpid()
         self._closed = False
-        self._file_watch: FileWatch | None = None
+        self._file_watch = FileWatch()
+        self._channels = FileChannels(self.path, self._file_watch)
+        self._rollups = SqliteRollups(self._writer, self._readers, self._check)
         self._writer.tidy(opening=True)
+        self._seals = SqliteSeals(self._writer, self._readers, self._check)
 
     @property
     def capabilities(self) -> Capabilities:
         """What this engine can do beyond the port."""
-        return Capabilities(repair=self, import_=self, lend=self, marks=self)
+        return Capabilities(repair=self, import_=self, lend=self, marks=self, channels=self._channels, seals=self._seals,
+                            erasure=self, rollups=self._rollups, archive=self)  # fmt: skip
 
     @property
     def limits(self) -> Limits:
@@ -115,7 +128,7 @@ class SqliteEngine:
         ran = self._writer.run(partial(apply_script, groups, self.clock, self.stored, RetryState()))
         assert ran.outcomes is not None
         return Applied(ran.outcomes, ran.last_seq, ran.written > 0, put_off=ran.put_off, positions=ran.positions,
-                       unfed=ran.unfed)  # fmt: skip
+                       unfed=ran.unfed, served=ran.served)  # fmt: skip
 
     def apply_in(self, tx: Any, groups: Sequence[Group], lock: Sequence[Key] = ()) -> Applied:  # noqa: ARG002
         """The same inside the caller's own transaction, in a savepoint. (There is one lock, for all pools.)"""
@@ -137,7 +150,7 @@ class SqliteEngine:
         )
         assert ran.outcomes is not None
         self._open_transactions.remember(connection)
-        return Applied(ran.outcomes, ran.last_seq, ran.written > 0, positions=ran.positions,
+        return Applied(ran.outcomes, ran.last_seq, ran.written > 0, positions=ran.positions, unfed=ran.unfed,
                        still_open=lambda: in_transaction(connection))  # fmt: skip
 
     async def apply_in_async(self, tx: Any, groups: Sequence[Group], lock: Sequence[Key] = ()) -> Applied:
@@ -201,15 +214,23 @@ class SqliteEngine:
     def listen(self, wake: Callable[[], None]) -> None:
         """Watch the side file of the write lock, to which every process writes after its commits."""
         self._check()
-        if self._file_watch is None:
-            self._file_watch = FileWatch(Path(f"{self.path}-lock"), wake)
+        self._file_watch.add(Path(f"{self.path}-lock"), wake)
 
     def verify(self, progress: Progress | None = None) -> Generator[Difference, None, None]:
         """Fold the whole journal and report every row that differs from it."""
+        return self._verify(None, progress)
+
+    def verify_with(
+        self, archive: ArchivedEntries, progress: Progress | None = None
+    ) -> Generator[Difference, None, None]:
+        """The same, with the archived entries."""
+        return self._verify(archive, progress)
+
+    def _verify(self, archive: ArchivedEntries | None, progress: Progress | None) -> Generator[Difference, None, None]:
         self._check()
         with self._readers.one() as driver:
             try:
-                yield from verify(driver, self.stored.created, self.clock(), progress)
+                yield from verify(driver, self.stored.created, self.clock(), progress, archive)
             finally:
                 if driver.connection.in_transaction:
                     driver.tell("rollback")
@@ -222,6 +243,18 @@ class SqliteEngine:
         self._writer.run(lambda _: repair.script(self._writer.driver))
         return repair.report
 
+    def erase(self, erasure: Erasure, *, dry_run: bool, progress: Progress | None = None) -> Erased:
+        """Rewrite rows and journal in short transactions."""
+        self._check()
+        self._open_transactions.check()
+        return EraseJob(SqliteStore(self._writer, self._readers), erasure, progress, dry_run=dry_run).run()
+
+    def finish_erasure(self, erasure: Erasure) -> None:
+        """Write the file anew, so that nothing of it is left in free pages."""
+        self._check()
+        SqliteStore(self._writer, self._readers).forget(erasure.id)
+        self._writer.rebuild()
+
     def receive(self, carried: Iterable[Carried], *, verify: bool) -> None:
         """Take another engine's journal as ours, in one transaction."""
         self._check()
@@ -229,13 +262,20 @@ class SqliteEngine:
         importing = Import(carried, self.stored.created, self.clock(), self.path, verify=verify)
         self._writer.run(lambda _: importing.script(self._writer.driver))
 
+    @contextmanager
+    def archiver(self) -> Iterator[SqliteArchiver]:
+        """Begin a run of archiving."""
+        self._check()
+        self._open_transactions.check()
+        with archiver(self.path, self._readers, self._writer) as run:
+            yield run
+
     def close(self) -> None:
         """Release every file and connection. Closing twice does nothing."""
         if self._closed or os.getpid() != self._pid:
             return
         self._closed = True
-        if self._file_watch is not None:
-            self._file_watch.close()
+        self._file_watch.close()
         self._readers.close()
         self._writer.close()
 
@@ -248,7 +288,7 @@ class SqliteEngine:
 
 def _open(
     path: str, clock: Clock, limits: Limits | None, seconds: float, on_statement: OnStatement | None
-) -> tuple[StoredLimits, FairWriteLock]:
+) -> tuple[StoredLimits, bytes, FairWriteLock]:
     """Create or check the file, bring its schema up to date, and read the limits stored in it."""
     prepare_file(path)
     connection = connect(path, seconds)
@@ -262,7 +302,7 @@ def _open(
             set_up(connection)
             turn_to_wal(connection, path)
             migrate(driver, path, limits or Limits(), clock())
-            return stored_limits(driver, path, limits), write_lock
+            return stored_limits(driver, path, limits), stored_secret(driver, path), write_lock
         finally:
             write_lock.release()
     except BaseException as error:

@@ -1,10 +1,20 @@
 """The fair write lock: one writer at a time among processes, first come, first served.
 
 Theory of operation. SQLite's own busy handler polls, so a process that commits and begins again at once can overtake one that has
-waited for seconds, for ever. Therefore every write transaction and every checkpoint of ours runs under this lock, which consists of
-two advisory locks (flock) on side files. The holder of the *next* lock is next for the *main* lock, and releases the next lock once it
-has the main one. A process that has just released the main lock must first get the next lock, behind whoever waits there. Nothing
-polls, and the database file itself is never touched.
+waited for seconds, for ever. Therefore every write transaction and every checkpoint of ours runs under this lock: an advisory lock
+(flock) on a side file, the *main* lock. Nothing polls, and the database file itself is never touched.
+
+*Order.* The system does not keep it: between the release of a lock and the moment at which a process that waits for it runs, any other
+may take it. On a busy machine such a process waits for seconds. So those who wait stand in line, by the locks of a second side file:
+
+  - Who does not get the main lock at once draws a number, and holds the byte of that number until it has the main lock. The next
+    number stands at the head of the file; drawing takes the file's own lock for a moment.
+  - It waits for the byte before its own, then for any other byte below it that is still held (the one before it may have died while it
+    waited), then for the main lock. So each waits for one other process, and one release wakes one.
+  - Who comes while any byte is held does not try the main lock, but draws a number.
+
+The order is a courtesy: whatever is at the head of that file, the main lock alone decides who writes. Where the system has no locks of
+bytes that belong to an open file (other systems than Linux), those who wait have one lock instead of numbers, and may overtake.
 
 *News.* Whoever releases the main lock writes the time to its side file: other processes can be told of that by the system
 (`file_watch`), when what was written to the database is visible to them. The log of SQLite changes before that.
@@ -28,9 +38,11 @@ belongs to the open file, so that the child would otherwise keep a dead parent's
 from __future__ import annotations
 
 import os
+import struct
 import time
 from contextlib import suppress
 from threading import Condition, Thread
+from typing import Final
 from weakref import WeakSet
 
 from ...errors import EngineError, Overloaded
@@ -41,6 +53,13 @@ except ImportError:  # a system without flock
     fcntl = None  # type: ignore[assignment]
 
 _all: WeakSet[FairWriteLock] = WeakSet()
+
+IN_ORDER: Final = hasattr(fcntl, "F_OFD_SETLKW")
+"""Whether numbers can be drawn."""
+FIRST: Final = 8
+"""The byte of number 0: behind the next number."""
+_BYTES: Final = struct.Struct("hhqqi0q")
+"""The system's description of locked bytes: kind of lock, where `start` counts from, start, length, process."""
 
 
 class FairWriteLock:
@@ -109,7 +128,10 @@ class FairWriteLock:
                 self._close_files()
 
     def _at_once(self) -> bool:
-        """Try without waiting. If only the main lock is taken, the next lock stays ours, for the worker."""
+        """Try without waiting, unless somebody else waits. Without numbers, if only the main lock is taken, the next lock stays ours,
+        for the worker."""
+        if IN_ORDER:
+            return _held_by_others(self._next, FIRST, 0) is None and _try(self._main)
         if not _try(self._next) or not _try(self._main):
             return False
         fcntl.flock(self._next, fcntl.LOCK_UN)
@@ -143,17 +165,44 @@ class FairWriteLock:
 
     def _block(self) -> bool:
         try:
-            fcntl.flock(self._next, fcntl.LOCK_EX)
+            if IN_ORDER:
+                self._stand_in_line()
+            else:
+                fcntl.flock(self._next, fcntl.LOCK_EX)
             fcntl.flock(self._main, fcntl.LOCK_EX)
-            fcntl.flock(self._next, fcntl.LOCK_UN)
+            self._leave_line()
         except OSError:
             return False
         return True
 
+    def _stand_in_line(self) -> None:
+        """Draw a number, and wait for those before it."""
+        line = self._next
+        fcntl.flock(line, fcntl.LOCK_EX)
+        try:
+            byte = FIRST + int.from_bytes(os.pread(line, FIRST, 0))
+            while _held_by_others(line, byte, 1) is not None:
+                byte += 1  # somebody has changed what is at the head
+            _lock_byte(line, byte, fcntl.F_WRLCK)
+            os.pwrite(line, (byte - FIRST + 1).to_bytes(FIRST), 0)
+        finally:
+            fcntl.flock(line, fcntl.LOCK_UN)
+        before: int | None = byte - 1
+        while before is not None and before >= FIRST:
+            _lock_byte(line, before, fcntl.F_RDLCK)
+            before = _held_by_others(line, FIRST, byte - FIRST)
+
+    def _leave_line(self) -> None:
+        if IN_ORDER:
+            fcntl.fcntl(self._next, fcntl.F_OFD_SETLK, _BYTES.pack(fcntl.F_UNLCK, os.SEEK_SET, FIRST, 0, 0))
+        else:
+            fcntl.flock(self._next, fcntl.LOCK_UN)
+
     def _let_go(self) -> None:
-        for descriptor in (self._main, self._next):
-            with suppress(OSError):
-                fcntl.flock(descriptor, fcntl.LOCK_UN)
+        with suppress(OSError):
+            fcntl.flock(self._main, fcntl.LOCK_UN)
+        with suppress(OSError):
+            self._leave_line()
 
     def _close_files(self) -> None:
         for descriptor in (self._main, self._next):
@@ -177,6 +226,18 @@ def _try(descriptor: int) -> bool:
     except BlockingIOError:
         return False
     return True
+
+
+def _held_by_others(descriptor: int, start: int, length: int) -> int | None:
+    """The first of so many bytes (0: of all from there) that another process holds the number of; None: there is none."""
+    asked = _BYTES.pack(fcntl.F_RDLCK, os.SEEK_SET, start, length, 0)
+    kind, _, first, _, _ = _BYTES.unpack(fcntl.fcntl(descriptor, fcntl.F_OFD_GETLK, asked))
+    return None if kind == fcntl.F_UNLCK else first
+
+
+def _lock_byte(descriptor: int, byte: int, kind: int) -> None:
+    """Wait for a byte, and hold it: to itself (our number), or with others (that of somebody before us)."""
+    fcntl.fcntl(descriptor, fcntl.F_OFD_SETLKW, _BYTES.pack(kind, os.SEEK_SET, byte, 1, 0))
 
 
 def _open(path: str) -> int:

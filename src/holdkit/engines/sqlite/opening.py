@@ -26,7 +26,7 @@ from ...errors import EngineError, Overloaded
 from ..durability import sync_file
 from ..settings import StoredLimits, check_asked, limits_as_created
 from .driver import Driver, Row, Script, Statement, migrations
-from .rows import new_generation, record_of, setting_row
+from .rows import SECRET, new_generation, new_secret, record_of, setting_row
 
 MINIMUM: Final = (3, 38, 0)
 """The first release with the ->> operator and built-in JSON."""
@@ -207,6 +207,10 @@ TREES: Final = 6
 """The migration from which on an id with // names a child of another pool."""
 
 
+KEYED: Final = 9
+"""The migration from which on a file has a secret, for keyed names."""
+
+
 def check_ids(driver: Driver, path: str) -> None:
     """A pool from before, with such an id, has no parent that counts it and its units."""
     for (name,) in driver.ask("find_path"):
@@ -229,6 +233,8 @@ def _step(driver: Driver, path: str, step: tuple[int, str, str], limits: Limits,
                 driver.tell(statement)
             if number == 1:
                 driver.run(_store(limits))
+            if number == KEYED:
+                driver.run(_store_secret())
             driver.ask("record_version", (number, name, now))
         driver.tell("commit")
     except BaseException:
@@ -255,6 +261,17 @@ def _store(limits: Limits) -> Script[None]:
     rows: list[Row] = [new_generation()]
     rows += [setting_row(f"limit.{name}", getattr(limits, name)) for name in MEANING]
     yield (Statement("put_setting", rows, many=True),)
+
+
+def _store_secret() -> Script[None]:
+    yield (Statement("put_setting", [new_secret()], many=True),)
+
+
+def stored_secret(driver: Driver, path: str) -> bytes:
+    """The secret of the file, for keyed names."""
+    for (value,) in driver.ask("find_setting", (SECRET,)):
+        return bytes.fromhex(msgspec.json.decode(value, type=str))
+    raise EngineError(f"cannot open {path}: its settings lack the secret; restore a backup")
 
 
 def stored_limits(driver: Driver, path: str, asked: Limits | None) -> StoredLimits:

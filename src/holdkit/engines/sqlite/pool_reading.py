@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from ...core.bounds import Limits
 from ...core.model import MAX_SLOT, Key, Pool, Slot, StoredHold
+from ...core.pages import beyond
 from ...core.reading import (
     AccountUsage,
     FindAvailable,
@@ -20,7 +21,6 @@ from ...core.reading import (
     ListPools,
     ListUsage,
     NextDeadline,
-    beyond,
 )
 from ...core.seen import NOTHING_ON_POOL, DueOnPool, seen_pool
 from ...core.trees import ancestors
@@ -38,7 +38,7 @@ class At(NamedTuple):
 
 def find_pool(at: At, query: FindPool) -> Pool | None:
     """One pool, due legs counted as returned."""
-    found = _seen(at, at.driver.ask("read_pool", (*query.key, at.now)))
+    found = _seen(at, at.driver.ask("read_pool", {"tenant": query.key[0], "id": query.key[1], "now": at.now}))
     return found[0] if found else None
 
 
@@ -46,7 +46,7 @@ def find_pools(at: At, query: FindPools) -> list[Pool | None]:
     """Several pools, in the order asked."""
     found: dict[Key, Pool] = {}
     for tenant, names in by_tenant(query.keys):
-        rows = at.driver.ask("read_pools_by_id", (tenant, names, at.now))
+        rows = at.driver.ask("read_pools_by_id", {"tenant": tenant, "ids": names, "now": at.now})
         found.update({pool.key: pool for pool in _seen(at, rows)})
     return [found.get(key) for key in query.keys]
 
@@ -62,7 +62,7 @@ def find_available(at: At, query: FindAvailable) -> bytes:
     return bytes([(index,) in found for index in range(len(query.pools))])
 
 
-_BEHIND_ALL_TEXT: Final = b""  # SQLite sorts every blob behind every text
+BEHIND_ALL_TEXT: Final = b""  # SQLite sorts every blob behind every text
 
 
 def list_pools(at: At, query: ListPools) -> list[Pool]:
@@ -70,7 +70,7 @@ def list_pools(at: At, query: ListPools) -> list[Pool]:
     name = "read_pools"
     parameters: dict[str, Any] = {
         "tenant": query.tenant, "after": query.after, "lower": max(query.after, query.prefix),
-        "upper": beyond(query.prefix) or _BEHIND_ALL_TEXT, "now": at.now,
+        "upper": beyond(query.prefix) or BEHIND_ALL_TEXT, "now": at.now,
         "reserved": query.prefix.startswith("~"), "limit": query.limit, "archived": query.archived}  # fmt: skip
     if query.entity is not None:
         name, parameters = "read_pools_of_entity", {**parameters, "entity": query.entity}
@@ -82,7 +82,8 @@ def _seen(at: At, rows: list[Row]) -> list[Pool]:
     above: dict[str, tuple[Pool, DueOnPool]] = {}
     names = sorted({name for row in rows for name in ancestors(row[1])})
     if names:
-        for row in at.driver.ask("read_pools_by_id", (rows[0][0], keys_json(names), at.now)):
+        parameters = {"tenant": rows[0][0], "ids": keys_json(names), "now": at.now}
+        for row in at.driver.ask("read_pools_by_id", parameters):
             above[row[1]] = pool_of(row), _due(row)
     return [
         seen_pool(pool_of(row), _due(row), [above[name] for name in ancestors(row[1]) if name in above]) for row in rows

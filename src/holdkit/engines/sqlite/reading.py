@@ -1,13 +1,11 @@
 """Reads: one function per query, from committed state only.
 
-Never shows a due leg as held, never writes, never waits for a writer. `ListHolds` walks holds in id order, except where
-an index answers it: by entity, and by pool for those still held (through the outstanding legs).
-"""
+Never shows a due leg as held, never writes, never waits for a writer."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from itertools import starmap
 from threading import Lock
@@ -15,8 +13,9 @@ from typing import Any, Final
 
 import msgspec
 
-from ...core.model import Record, Slot, State, StoredHold
-from ...core.pages import Page, hold_bytes, page_of, record_bytes
+from ...core.archived import FindArchived, ReadBaseline
+from ...core.model import Record, Slot
+from ...core.pages import Page, page_of, record_bytes
 from ...core.reading import (
     ROW_BYTES,
     CountAhead,
@@ -50,15 +49,16 @@ from ...core.reading import (
     TakeSurvey,
     row_bytes,
 )
-from ...core.seen import seen_hold
+from ...core.searching import FoundEntries, ListAccounts, ListEntities, SearchJournal
 from ...errors import EngineError
+from ..journal_search import Texts, search_lanes
 from ..whole_journal import find_touching, written
-from .driver import Driver, Row
+from .archived_reading import archived_lane, baseline_entry, find_archived, read_baseline
+from .driver import Driver
+from .hold_reading import count_ahead, find_hold, find_holds, list_accounts, list_entities, list_holds
 from .opening import connect, error_from_sqlite
 from .pool_reading import (
     At,
-    by_tenant,
-    count_waiting_before,
     find_available,
     find_pool,
     find_pools,
@@ -66,7 +66,7 @@ from .pool_reading import (
     list_usage,
     next_deadline,
 )
-from .rows import GENERATION, hold_of, record_of
+from .rows import GENERATION, record_of
 
 KEPT = 8
 """Idle connections kept for the next read."""
@@ -135,59 +135,6 @@ def answer(at: At, query: Query[Any]) -> Any:
     return _ANSWERS[type(query)](at, query)
 
 
-def _slot(row: Row, at: At) -> Slot:
-    """The latest of the clock and the last slots of a hold's pools."""
-    return max(at.now, row[23] or at.now, row[24] or at.now)
-
-
-def _hold(row: Row, at: At) -> StoredHold | None:
-    return seen_hold(hold_of(row), at.limits, _slot(row, at))
-
-
-def find_hold(at: At, query: FindHold) -> StoredHold | None:
-    """One hold as it looks now: at the latest of the clock and its pools' last slots."""
-    rows = at.driver.ask("read_hold", query.key)
-    return _hold(rows[0], at) if rows else None
-
-
-def find_holds(at: At, query: FindHolds) -> list[StoredHold | None]:
-    """Several holds, in the order asked."""
-    rows = [row for some in by_tenant(query.keys) for row in at.driver.ask("read_holds_by_id", some)]
-    found = {(row[0], row[1]): _hold(row, at) for row in rows}
-    return [found.get(key) for key in query.keys]
-
-
-def list_holds(at: At, query: ListHolds) -> Page[StoredHold]:
-    """Holds by id, in the state they show now."""
-    name = "read_holds"
-    parameters: dict[str, Any] = {"tenant": query.tenant, "after": query.after}
-    parameters["state"] = query.state and query.state.value
-    if query.entity is not None:
-        name, parameters = "read_holds_of_entity", {**parameters, "entity": query.entity}
-    elif query.pool is not None and query.state in (State.HELD, State.WAITING):
-        name = "read_holds_of_pool"
-        parameters = {"tenant": query.tenant, "after": query.after, "pool": query.pool, "now": at.now}
-    return page_of(_wanted(at.driver.each(name, parameters), query, at), hold_bytes, query.limit, query.max_bytes)
-
-
-def _wanted(rows: Iterable[Row], query: ListHolds, at: At) -> Iterator[StoredHold]:
-    for row in rows:
-        hold = _hold(row, at)
-        if hold is None or (query.state is not None and hold.state is not query.state):
-            continue
-        if query.pool is None or any(leg.pool == query.pool for leg in hold.legs):
-            yield hold
-
-
-def count_ahead(at: At, query: CountAhead) -> int | None:
-    """How many wait in front of a hold; None if it does not wait."""
-    rows = at.driver.ask("read_hold", query.key)
-    hold = _hold(rows[0], at) if rows else None
-    if hold is None or hold.state is not State.WAITING:
-        return None
-    return count_waiting_before(at, hold, _slot(rows[0], at), query.limit)
-
-
 def find_record(at: At, query: FindRecord) -> Record | None:
     """One record."""
     rows = at.driver.ask("load_record", query.key)
@@ -221,7 +168,7 @@ def count_rows(at: At, query: CountRows) -> RowCount:
 
 def count_entries(at: At, query: CountEntries) -> EntryCount:
     """A step of counting the journal."""
-    after = query.after.get(0, 0)
+    after = max(query.after.get(0, 0), archived_lane(at.driver).through)  # nothing is left of what is archived
     last = max([after, *(end.seq for end in find_ends(at, FindEnds()))])
     upto = min(after + query.limit, last)
     rows = at.driver.ask("measure_journal", (after, upto))
@@ -250,9 +197,11 @@ def _entries(
 
 def read_history(at: At, query: ReadHistory) -> Page[JournalRow]:
     """The entries about one subject."""
+    after = query.after.get(0, 0)
+    first = baseline_entry(at.driver, query.tenant, query.subject, after)
     most = -1 if query.limit is None else query.limit
-    parameters = (query.tenant, query.subject, query.after.get(0, 0), most)
-    return _entries(at, query.limit, query.max_bytes, "read_history", parameters)
+    rows = _entries(at, query.limit, query.max_bytes, "read_history", (query.tenant, query.subject, after, most))
+    return page_of([*first, *rows], row_bytes, query.limit, query.max_bytes) if first else rows
 
 
 def read_pool_history(at: At, query: ReadPoolHistory) -> Page[JournalRow]:
@@ -263,8 +212,25 @@ def read_pool_history(at: At, query: ReadPoolHistory) -> Page[JournalRow]:
         parameters = (after, upto, query.tenant, name, query.limit)
         return _entries(at, query.limit, query.max_bytes, "read_naming", parameters)
 
-    last = sum(end.seq for end in find_ends(at, FindEnds()))
-    return find_touching(query, query.after.get(0, 0), last, look)
+    after, last = query.after.get(0, 0), sum(end.seq for end in find_ends(at, FindEnds()))
+    first = baseline_entry(at.driver, query.tenant, query.pool, after)
+    after = max(after, archived_lane(at.driver).through)
+    return find_touching(query, after, last, look, first)
+
+
+def search_journal(at: At, query: SearchJournal) -> FoundEntries:
+    """Entries that fit, in either direction."""
+    back = "_back" if query.newest_first else ""
+
+    def look(_lane: int, above: int, upto: int, limit: int) -> Page[JournalRow]:
+        name = f"search_entries{back}" if query.subject is None or query.tenant is None else f"search_subject{back}"
+        parameters = {"above": above, "upto": upto, "tenant": query.tenant, "limit": limit}
+        more = Texts.of(query)._asdict() if name.startswith("search_entries") else {"subject": query.subject}
+        found = starmap(JournalRow, at.driver.each(name, {**parameters, **more}))
+        return page_of(found, row_bytes, limit, query.max_bytes)
+
+    first, last = at.driver.ask("read_first")[0][0], find_ends(at, FindEnds())
+    return search_lanes(query, {0: (first, last[0].seq)} if last else {}, look)
 
 
 def find_entries(at: At, query: FindEntries) -> list[JournalRow]:
@@ -294,7 +260,8 @@ def take_survey(at: At, _: TakeSurvey) -> Survey:
     (pools,), (live,) = at.driver.ask("count_pools")[0], at.driver.ask("count_live_holds", (at.now,))[0]
     ends, oldest = find_ends(at, FindEnds()), at.driver.ask("oldest_due", (at.now,))[0][0]
     latest = at.driver.ask("latest_slot")[0][0]
-    return Survey(pools, live, ends[0].seq if ends else 0, oldest, at.now, latest)
+    entries = ends[0].seq - archived_lane(at.driver).through if ends else 0
+    return Survey(pools, live, entries, oldest, at.now, latest)
 
 
 _ANSWERS: Final[dict[type[Any], Callable[[At, Any], Any]]] = {
@@ -305,6 +272,8 @@ _ANSWERS: Final[dict[type[Any], Callable[[At, Any], Any]]] = {
     FindHold: find_hold,
     FindHolds: find_holds,
     ListHolds: list_holds,
+    ListEntities: list_entities,
+    ListAccounts: list_accounts,
     CountAhead: count_ahead,
     NextDeadline: next_deadline,
     ListUsage: list_usage,
@@ -319,7 +288,10 @@ _ANSWERS: Final[dict[type[Any], Callable[[At, Any], Any]]] = {
     ReadJournal: read_journal,
     ReadHistory: read_history,
     ReadPoolHistory: read_pool_history,
+    SearchJournal: search_journal,
     FindEntries: find_entries,
     FindEnds: find_ends,
+    FindArchived: find_archived,
+    ReadBaseline: read_baseline,
     TakeSurvey: take_survey,
 }

@@ -6,25 +6,28 @@ Pure functions. Nothing here reads a clock, a file or a connection.
 from __future__ import annotations
 
 import os
-import zlib
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
+from zlib import crc32
 
 import msgspec
 from msgspec import structs
 
 from ...core.audit_rows import LegKey
-from ...core.codec import decode_outcome, encode_outcome
+from ...core.codec import decode_entry, decode_outcome, encode_outcome
 from ...core.entries import Entry
+from ...core.keyed import SECRET as SECRET_BYTES
 from ...core.ladders.retiring import keeping
 from ...core.model import HeldLeg, Line, Pool, Record, State, StoredHold
-from ...core.outcomes import Operation
+from ...core.outcomes import Done, Operation
 from ...core.outstanding import Level, OpenLeg, Tally, TallyKey
+from ...errors import EngineError
 from .driver import Row
 
 _legs: Final = msgspec.json.Decoder(tuple[HeldLeg, ...])
 _special: Final = msgspec.json.Decoder(tuple[int, int, int, int | None, Line])
 _levels: Final = msgspec.json.Decoder(tuple[Level, ...])
+_token: Final = msgspec.json.Decoder(str)
 _encode: Final = msgspec.json.Encoder().encode
 _STATES: Final = {state.value: state for state in State}
 # sqlite3 binds exact str and int several times faster than enums and booleans: rows are made of these only.
@@ -91,7 +94,7 @@ def kept_row(hold: StoredHold) -> tuple[int | None, int | None]:
 
 def new_hold_row(hold: StoredHold, open_: int) -> Row:
     """For `insert_whole_holds` and `replace_holds`."""
-    return (hold.tenant, hold.id, _encode(hold.legs).decode(), hold.owner_hash, hold.held_at, hold.fence, hold.actor,
+    return (hold.tenant, hold.id, legs_text(hold.legs), hold.owner_hash, hold.held_at, hold.fence, hold.actor,
             hold.correlation_id, hold.metadata, _WORDS[hold.state], hold.deadline, open_, hold.ended_at, hold.entity,
             hold.reason, hold.last_op, hold.version, hold.returned_at, hold.closes, *kept_row(hold), hold.account,
             _above(hold), hold.joined_at, hold.number, hold.offer_ttl)  # fmt: skip
@@ -101,16 +104,26 @@ def _above(hold: StoredHold) -> str | None:
     return _encode(hold.above).decode() if hold.above else None
 
 
-def held_row(hold: StoredHold, open_: int) -> Row:
-    """For `insert_holds`."""
-    return (hold.tenant, hold.id, _encode(hold.legs).decode(), hold.owner_hash, hold.held_at, hold.fence, hold.deadline,
+def legs_text(legs: tuple[HeldLeg, ...]) -> str:
+    """Legs as JSON."""
+    return _encode(legs).decode()
+
+
+def plain_row(hold: StoredHold, legs: str) -> Row:
+    """For `insert_plain_holds`."""
+    return (hold.tenant, hold.id, legs, hold.owner_hash, hold.held_at, hold.fence, hold.deadline)
+
+
+def held_row(hold: StoredHold, legs: str, open_: int) -> Row:
+    """For `insert_holds`. `legs` is their text: holds that were placed together mostly share them."""
+    return (hold.tenant, hold.id, legs, hold.owner_hash, hold.held_at, hold.fence, hold.deadline,
             open_, hold.version, hold.closes or 0, hold.actor or "", hold.correlation_id or "", hold.metadata or "",
             hold.entity or "")  # fmt: skip
 
 
 def changed_hold_row(hold: StoredHold, open_: int) -> Row:
     """For `update_holds`."""
-    return (_encode(hold.legs).decode(), _WORDS[hold.state], hold.deadline, open_, hold.ended_at, hold.entity,
+    return (legs_text(hold.legs), _WORDS[hold.state], hold.deadline, open_, hold.ended_at, hold.entity,
             hold.reason, hold.last_op, hold.version, hold.returned_at, *kept_row(hold), hold.tenant, hold.id)  # fmt: skip
 
 
@@ -146,31 +159,50 @@ def entry_rows(entries: Iterable[Entry], first_seq: int) -> list[Row]:
     rows: list[Row] = []
     for seq, entry in enumerate(entries, first_seq):
         body = _encode(entry)
-        rows.append((seq, entry.tenant, entry.subject, body.decode(), entry_checksum(seq, body)))
+        rows.append((seq, entry.tenant, entry.subject, body.decode(), crc32(body, seq & 0xFFFF_FFFF)))
     return rows
 
 
 def entry_checksum(seq: int, body: bytes) -> int:
     """Of an entry and its number: names a row that was changed or moved by hand."""
-    return zlib.crc32(body, seq & 0xFFFF_FFFF)
+    return crc32(body, seq & 0xFFFF_FFFF)
 
 
 def operation_of(row: Row) -> Operation:
-    """tenant, id, fingerprint, until, outcome, seq."""
-    return Operation(row[0], row[1], row[2], row[3], decode_outcome(row[4]), row[5])
-
-
-def operation_row(operation: Operation) -> Row:
-    """For `put_operations`."""
-    columns = (
-        operation.tenant,
-        operation.id,
-        operation.fingerprint,
-        operation.until,
-        encode_outcome(operation.outcome),
-        operation.seq,
+    """tenant, id, fingerprint, until, outcome, seq; then the entry that the outcome refers to, if it does."""
+    return Operation(
+        row[0], row[1], row[2], row[3], decode_outcome(row[4]) if row[4][0] == "{" else _placed(row), row[5]
     )
-    return (*columns, checksum(*columns))
+
+
+def _placed(row: Row) -> Done:
+    """The answer of an operation that placed a hold: the token is in its record, the hold in its entry."""
+    entry = None if row[6] is None else decode_entry(row[6])
+    if entry is None or entry.op != row[1] or entry.hold is None:
+        raise EngineError(f"the record of operation {row[1]!r} refers to entry {row[5]}, which is another: run verify")
+    return Done(entry.slot, entry.hold, token=_token.decode(row[4]))
+
+
+def operation_rows(operations: Iterable[Operation | None], entries: Sequence[Entry], first_seq: int) -> list[Row]:
+    """For `put_operations`. The answer of a hold just placed is its token: the rest is in the entry."""
+    rows: list[Row] = []
+    for operation in operations:
+        assert operation is not None, "the core never removes an operation"
+        outcome, at = operation.outcome, operation.seq - first_seq
+        if isinstance(outcome, Done) and at >= 0 and outcome.hold is not None and entries[at].hold is outcome.hold:
+            answer = _encode(outcome.token).decode()
+        else:
+            answer = encode_outcome(outcome)
+        tenant, id, given, until, seq = (
+            operation.tenant,
+            operation.id,
+            operation.fingerprint,
+            operation.until,
+            operation.seq,
+        )
+        crc = crc32(f"{tenant}\0{id}\0{given}\0{until}\0{answer}\0{seq}".encode())  # `checksum`, in half the time
+        rows.append((tenant, id, given, until, answer, seq, crc))
+    return rows
 
 
 def record_of(row: Row) -> Record:
@@ -198,6 +230,17 @@ def new_generation() -> Row:
     return setting_row(GENERATION, os.urandom(8).hex())
 
 
+SECRET: Final = "secret"
+"""The setting with the key of keyed names."""
+ERASING: Final = "erasing"
+"""The setting with the erasures that have begun and not ended: the stub of each, by its id."""
+
+
+def new_secret() -> Row:
+    """A random one."""
+    return setting_row(SECRET, os.urandom(SECRET_BYTES).hex())
+
+
 def checksum(*columns: str | int) -> int:
     """Of several columns: names a row that was changed by hand."""
-    return zlib.crc32("\0".join(map(str, columns)).encode())
+    return crc32("\0".join(map(str, columns)).encode())

@@ -15,8 +15,9 @@ from ...core.bounds import Limits
 from ...core.commands import Group, Sweep
 from ...core.decide import SweepList, decide_groups
 from ...core.ladders.expiry import backlog, return_backlog
+from ...core.ladders.lines import left_to_offer, served
 from ...core.limits import LIMITS_KEY
-from ...core.model import Key, Slot
+from ...core.model import Key, Slot, StoredHold
 from ...core.needs import Needs, needs
 from ...core.outcomes import Outcome, Position
 from ...core.table_bounds import overflow, retirements, spare, unnamed
@@ -27,7 +28,7 @@ from ..port import positions_of
 from ..settings import StoredLimits
 from .driver import Row, Script, Statement
 from .loading import LoadedBatch, gather
-from .rows import operation_row, record_of, setting_row
+from .rows import record_of, setting_row
 from .writing import prune, write_back
 
 
@@ -47,6 +48,8 @@ class ScriptResult(Struct):
     """Groups, by index, that are left for the next transaction."""
     unfed: tuple[Key, ...] = ()
     """Pools with units left to offer to those who wait there."""
+    served: tuple[StoredHold, ...] = ()
+    """Holds that waited in line, and wait no longer."""
 
 
 class RetryState(Struct):
@@ -61,6 +64,13 @@ class RetryState(Struct):
     """Whether ended holds whose units are consumed have made room."""
     unfed: frozenset[Key] = frozenset()
     """Pools whose lines had more to offer than the transaction that made room may."""
+    served: tuple[StoredHold, ...] = ()
+    """Who waits no longer after the transaction that made room."""
+
+    def note_lines(self, view: View) -> None:
+        """After a run: which lines it has left to feed, and who waits no longer."""
+        self.unfed |= left_to_offer(view)
+        self.served += served(view)
 
 
 def apply_script(
@@ -94,8 +104,9 @@ def apply_script(
     ran.outcomes, ran.positions = outcomes, positions_of(outcomes, view.numbers)
     if view.put_off:
         ran.put_off = groups_put_off(view, groups, outcomes)
-    if view.unfed or retry_state.unfed:
-        ran.unfed = tuple(sorted(retry_state.unfed | view.unfed))
+    if view.has_lines:
+        retry_state.note_lines(view)
+    ran.unfed, ran.served = tuple(sorted(retry_state.unfed)), retry_state.served
     if write_always and not ran.written:
         yield (Statement("put_setting", setting_row("scrubbed", slot)),)
         ran.written = 1
@@ -157,7 +168,7 @@ def sweep_first(
         return (yield from take_over(stored, retry_state))
     view = View(loaded_batch.loaded)
     decide_groups(view, [Group((Sweep(limit=max(1, len(listed.holds), len(listed.retiring))),))], listed)
-    retry_state.unfed |= view.unfed
+    retry_state.note_lines(view)
     return (yield from write_only(view))
 
 
@@ -205,7 +216,6 @@ def _ran(view: View, statements: list[Statement]) -> ScriptResult:
         written += len(rows) if many else 1
         if name == "insert_journal":
             committed_row, last_seq = ("journal", rows[0]), rows[-1][0]
-    if committed_row is None and view.operations.changed:
-        stored = next(iter(view.operations.changed.values()))
-        committed_row = None if stored is None else ("operations", operation_row(stored))
+        elif name == "put_operations" and committed_row is None:
+            committed_row = ("operations", rows[0])
     return ScriptResult(None, last_seq, written, committed_row)

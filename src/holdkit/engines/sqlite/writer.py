@@ -133,6 +133,26 @@ class Writer:
         finally:
             self._release()
 
+    def rebuild(self) -> None:
+        """Write the whole file anew and empty the write-ahead log: free pages and old frames contain what was replaced. Raises
+        `EngineError` if a reader prevents it; the next call can do it."""
+        self._acquire()
+        try:
+            driver = self._ready()
+            driver.tell("vacuum")
+            deadline = time.monotonic() + within(self._seconds)
+            while driver.tell("pragma wal_checkpoint(truncate)")[0][0]:
+                if time.monotonic() > deadline:
+                    raise EngineError(
+                        f"{self.path}: a reader keeps the write-ahead log from being emptied, and it still contains what was "
+                        "replaced; end that reader, then run the same command again"
+                    )
+        except sqlite3.Error as error:
+            self._undo()
+            raise error_from_sqlite(self.path, error) from error
+        finally:
+            self._release()
+
     def check_commit(self, committed_row: tuple[str, Row] | None, error: sqlite3.Error) -> None:
         """Under `turn`, a commit failed on another connection, which is closed: raise `OutcomeUnknown` unless it is on disk all the same."""
         self._poison()
@@ -284,6 +304,8 @@ class Writer:
         table, row = committed_row
         if table == "journal":
             return driver.ask("find_journal_row", row[:1]) == [row]
+        if table == "archived":
+            return driver.ask("read_archived") == [row]
         return driver.ask("find_operation_row", row[:2]) == [row]
 
     def _checkpoint(self) -> bool:

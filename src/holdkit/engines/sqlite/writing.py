@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ...core.bounds import Limits
-from ...core.model import Pool, Slot, State, StoredHold
+from ...core.model import HELD, MAX_SLOT, Pool, Slot, StoredHold
 from ...core.retention import retired_until
 from ...core.view import View
 from .driver import Row, Statement
@@ -20,9 +20,11 @@ from .rows import (
     held_row,
     labelled_pool_row,
     leg_row,
+    legs_text,
     new_hold_row,
     new_pool_row,
-    operation_row,
+    operation_rows,
+    plain_row,
     pool_row,
     pool_terms_row,
     record_row,
@@ -40,6 +42,7 @@ class HoldWrites(NamedTuple):
     """The rows of holds and legs, by what is done with them."""
 
     gone: list[Row]
+    plain: list[Row]
     held: list[Row]
     born: list[Row]
     born_again: list[Row]
@@ -49,6 +52,8 @@ class HoldWrites(NamedTuple):
     legs_born: list[Row]
     legs: list[Row]
     whole_legs: list[Row]
+    texts: dict[int, str]
+    """The texts of legs, by the identity of these: the view keeps them alive."""
 
 
 def write_back(view: View) -> list[Statement]:
@@ -69,7 +74,7 @@ def write_back(view: View) -> list[Statement]:
     if view.entries:
         statements.append(Statement("insert_journal", entry_rows(view.entries, view.loaded.next_seq), many=True))
     if view.operations.changed:
-        answers = [operation_row(row) for row in view.operations.changed.values() if row is not None]
+        answers = operation_rows(view.operations.changed.values(), view.entries, view.loaded.next_seq)
         statements.append(Statement("put_operations", answers, many=True))
     if view.records.changed:
         put = [record_row(row) for row in view.records.changed.values() if row is not None]
@@ -129,7 +134,7 @@ def _same_terms(before: Pool, after: Pool) -> bool:
 
 
 def _holds(view: View) -> list[Statement]:
-    writes = HoldWrites([], [], [], [], [], [], [], [], [], [])
+    writes = HoldWrites([], [], [], [], [], [], [], [], [], [], [], {})
     before = view.loaded.holds
     for key, hold in view.holds.changed.items():
         if hold is not None:
@@ -142,6 +147,7 @@ def _holds(view: View) -> list[Statement]:
     named = zip(
         (
             "delete_holds",
+            "insert_plain_holds",
             "insert_holds",
             "insert_whole_holds",
             "replace_holds",
@@ -152,7 +158,7 @@ def _holds(view: View) -> list[Statement]:
             "put_legs",
             "put_whole_legs",
         ),
-        writes,
+        writes[:-1],
         strict=True,
     )
     return [Statement(name, rows, many=True) for name, rows in named if rows]
@@ -177,18 +183,11 @@ def _whole_hold(writes: HoldWrites, before: StoredHold | None, after: StoredHold
 
 def _hold(writes: HoldWrites, before: StoredHold | None, after: StoredHold) -> None:
     """Any other hold and its outstanding legs. (If one before it had the same id, that has nothing outstanding.)"""
+    if before is None:
+        _born(writes, after)
+        return
     tenant, hold_id, deadline = after.tenant, after.id, after.leg_deadline
     is_open = 0
-    if before is None:
-        for leg in after.legs:
-            if leg.held:
-                is_open = 1
-                writes.legs_born.append((tenant, leg.pool, deadline, hold_id, leg.held))
-        if after.state is State.HELD and after.reason is None and after.last_op is None:
-            writes.held.append(held_row(after, is_open))
-        else:
-            writes.born.append(new_hold_row(after, is_open))
-        return
     filed = {(leg.pool, before.leg_deadline): leg.held for leg in before.legs if leg.held}
     for leg in after.legs:
         if leg.held:
@@ -200,6 +199,35 @@ def _hold(writes: HoldWrites, before: StoredHold | None, after: StoredHold) -> N
         writes.born_again.append(new_hold_row(after, is_open))
     else:
         writes.changed.append(changed_hold_row(after, is_open))
+
+
+def _born(writes: HoldWrites, hold: StoredHold) -> None:
+    tenant, hold_id, deadline, is_open = hold.tenant, hold.id, hold.deadline, 0
+    for leg in hold.legs:
+        if leg.held:
+            is_open = 1
+            writes.legs_born.append((tenant, leg.pool, MAX_SLOT if deadline is None else deadline, hold_id, leg.held))
+    if hold.state is not HELD or hold.reason is not None or hold.last_op is not None:
+        writes.born.append(new_hold_row(hold, is_open))
+        return
+    text = writes.texts.get(id(hold.legs))
+    if text is None:
+        text = writes.texts[id(hold.legs)] = legs_text(hold.legs)
+    if deadline is None or hold.version != 1 or _says_more(hold):
+        writes.held.append(held_row(hold, text, is_open))
+    else:
+        writes.plain.append(plain_row(hold, text))
+
+
+def _says_more(hold: StoredHold) -> bool:
+    """Whether a hold has anything that `insert_plain_holds` leaves out. (One that is held has units outstanding.)"""
+    return (
+        hold.actor is not None
+        or hold.correlation_id is not None
+        or hold.metadata is not None
+        or hold.entity is not None
+        or hold.closes is not None
+    )
 
 
 def prune(loaded_batch: LoadedBatch, limits: Limits, slot: Slot, written: int, *, sweeping: bool) -> list[Statement]:

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from ...core.codec import is_ticket, same_owner
 from ...core.commands import AnyCommand, ConfirmHold, ExtendHold, PlaceHold, ReleaseHold, ReturnToPool, ReturnUnits, Ttl
+from ...core.keyed import CLAIMS, claim_id
 from ...core.ladders.finding import missing
 from ...core.model import DAY, SECOND, Leg, Pool, Slot, State, StoredHold
 from ...core.outcomes import Reason, Receipt, Refusal
@@ -36,7 +37,7 @@ from ...kernel.answers import refusal_of
 from ...kernel.context import Call, one_call
 from ...kernel.normalise import datetime_of, reference, span
 from ..claim import Claim, state_of
-from ..keys import CLAIMS, claim_id, claim_pool, key, key_of
+from ..keys import claim_pool, key, key_of
 from .claim_reads import ATTEMPTS, AsyncClaimReads
 
 SHORTEST: Final = SECOND

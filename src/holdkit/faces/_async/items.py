@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Any, TypeAlias, Unpack
 from uuid import UUID
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from ...core.codec import same_owner
@@ -31,19 +32,31 @@ from ...core.outcomes import Reason, Refusal
 from ...core.reading import FindHold, FindHolds, FindPools, ListPools
 from ...core.validation import check, invalid, text, whole
 from ...core.values import MAX_TOKEN
-from ...errors import Overloaded, PartOfHold, PoolNotFound, Refused
+from ...errors import HoldNotFound, HoldRetired, Overloaded, PartOfHold, PoolNotFound, Refused
 from ...kernel.answers import hold_of, in_own_words, refusal_of, settled
 from ...kernel.context import Call, one_call
 from ...kernel.normalise import Legs, reference
 from ...kernel.prepare import guarded, op_within
 from ...kernel.results import Hold
-from ..keys import ITEMS, MAX_ITEM, Item, item_legs, item_name, item_of, item_pool, op_of_attempt
+from ..keys import ITEMS, MAX_ITEM, Item, item_legs, item_name, item_of, item_pool, op_of_attempt, standing_for
 from ..seating import Seat
 from .claims import part_of_hold
 from .seats import ATTEMPTS, AsyncSeats
 
 Ended: TypeAlias = "Hold | str | UUID | Iterable[str]"
 """The hold that is to end: itself, its ticket, its id; or the ids of all of its items."""
+
+
+class _Named(Struct, frozen=True):
+    """A hold, by its id and token."""
+
+    id: str
+    token: str | None
+    standing: str | None = None
+    """If it was named by its items: the id that stands for them in the fingerprint of the operation. A retry is the same operation,
+    whoever has the items by then."""
+    refusal: Refused | None = None
+    """Why no hold has exactly these items, or none any more."""
 
 
 @one_call
@@ -139,19 +152,16 @@ class AsyncItems(AsyncSeats):
     async def release(self, hold: Ended, *, owner: str | None = None, **call: Unpack[Call]) -> Hold:
         """Every item of the hold becomes available. Takes the hold, its ticket, or, with `owner=`, its id or the ids of all
         of its items."""
-        id, token = await self._resolve(hold, owner, call.get("tx"))
-        return hold_of(
-            await self._executor.execute(ReleaseHold(id=id, owner=token, **self._call_fields(call)), call.get("tx")),
-            token,
-        )
+        named = await self._resolve(hold, owner, call)
+        return await self._end(ReleaseHold(id=named.id, owner=named.token, **self._call_fields(call)), named, call)
 
     async def finalize(
         self, hold: Ended, *, owner: str | None = None, entity: str | None = None, **call: Unpack[Call]
     ) -> Hold:
         """Every item of the hold is spent, for good. Takes what `release` takes."""
-        id, token = await self._resolve(hold, owner, call.get("tx"))
-        command = ConfirmHold(id=id, owner=token, entity=entity, **self._call_fields(call))
-        return hold_of(await self._executor.execute(command, call.get("tx")), token)
+        named = await self._resolve(hold, owner, call)
+        command = ConfirmHold(id=named.id, owner=named.token, entity=entity, **self._call_fields(call))
+        return await self._end(command, named, call)
 
     async def states(self, ids: Iterable[str], *, owner: str | None = None, tx: Any = None) -> list[Item]:
         """The state of each of these, and the hold that has it, in the order given. With `owner=`, each says whether it is
@@ -178,10 +188,28 @@ class AsyncItems(AsyncSeats):
 
     # Helpers
 
-    async def _resolve(self, hold: Ended, owner: str | None, tx: Any) -> tuple[str, str | None]:
-        """Hold id and token; `PartOfHold` if the hold has legs that are not items."""
+    async def _end(self, command: ReleaseHold | ConfirmHold, named: _Named, call: Call) -> Hold:
+        original = None if named.standing is None else replace(command, id=named.standing)
+        try:
+            done = await self._executor.execute(command, call.get("tx"), original=original)
+        except (HoldNotFound, HoldRetired):
+            if named.refusal is not None:
+                raise named.refusal from None
+            raise
+        return hold_of(done, named.token)
+
+    async def _resolve(self, hold: Ended, owner: str | None, call: Call) -> _Named:
+        """The hold that is meant; `PartOfHold` if it has legs that are not items."""
+        tx = call.get("tx")
         if isinstance(hold, Iterable) and not isinstance(hold, str):
-            return await self._hold_with(item_legs(hold), tx), owner
+            legs_named = item_legs(hold)
+            standing = standing_for(legs_named)
+            try:
+                return _Named(await self._hold_with(legs_named, tx), owner, standing)
+            except Refused as refusal:
+                if call.get("op") is None:
+                    raise
+                return _Named(standing, owner, standing, refusal)  # an earlier attempt may have ended the hold
         id, token = reference(hold, owner)
         legs: tuple[HeldLeg, ...] | None
         if isinstance(hold, Hold):
@@ -194,7 +222,7 @@ class AsyncItems(AsyncSeats):
             raise refusal_of(missing(id, self._executor.limits, self._executor.now()))
         if not _only_items(legs):
             raise part_of_hold(id, id)
-        return id, token
+        return _Named(id, token)
 
     async def _hold_with(self, legs: Legs, tx: Any) -> str:
         """The hold that has, or had last, exactly these items. A refusal is an answer, so what it rests on is read again,

@@ -264,10 +264,11 @@ def _too_few(missing: str, asked: Asked, *, replayed: bool = False) -> SectionNo
     """There was nothing to choose."""
     if missing == NO_SECTION:
         return _no_section(asked.section, replayed=replayed)
-    side = " side by side" if asked.together is True else ""
+    side = " side by side" if asked.together is True and asked.count > 1 else ""
     kind = f" of kind {asked.kind!r}" if asked.kind else ""
+    short = f"there is no seat{kind}" if asked.count == 1 else f"there are not {asked.count} seats{kind}"
     return ItemsTaken(
-        f"there are not {asked.count} seats{kind} available{side} in section {asked.section!r}",
+        f"{short} available{side} in section {asked.section!r}",
         replayed=replayed,
         taken=(),
         holders={},

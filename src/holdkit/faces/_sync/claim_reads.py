@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
+from ...core.keyed import CLAIMS, claim_id
 from ...core.model import SECOND, Pool, State, StoredHold
 from ...core.outcomes import Survives
 from ...core.pages import Page, hold_bytes
@@ -14,7 +15,7 @@ from ...errors import Overloaded
 from ...kernel._sync.executor import Executor
 from ...kernel.context import CallFields, one_call
 from ..claim import Claim, state_of
-from ..keys import CLAIMS, claim_id, claim_pool, key_of, split_key
+from ..keys import claim_pool, key_of, split_key
 
 ATTEMPTS: Final = 20
 """How often a key is read or reserved again because it changed hands meanwhile."""

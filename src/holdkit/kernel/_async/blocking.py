@@ -32,8 +32,19 @@ from ...core.outcomes import Receipt
 from ...core.validation import invalid
 from ...engines.clocks import steady
 from ...engines.deadlines import at_most
-from ...errors import EngineError, HoldkitError, LifetimeExceeded, OutcomeUnknown, Overloaded, Refused
+from ...errors import (
+    AlreadyConfirmed,
+    AlreadyReleased,
+    EngineError,
+    HoldExpired,
+    HoldkitError,
+    LifetimeExceeded,
+    OutcomeUnknown,
+    Overloaded,
+    Refused,
+)
 from ..answers import hold_of, refusal_of, undo_grant
+from ..group_commit import LEAVING
 from ..leader_queue import CLOSED
 from ..normalise import span
 from ..results import Hold
@@ -50,8 +61,6 @@ PAUSE = 1.0
 """Seconds before a renewal that failed is tried again."""
 SHORTLY = 0.1
 """Seconds before an offer is accepted again after a failure."""
-LEAVING = 5.0
-"""Seconds that a cancelled call takes at most to release its hold."""
 FAILURES = (EngineError, Overloaded, OutcomeUnknown)
 
 
@@ -102,6 +111,8 @@ class AsyncBlockingCall:
         self._token: str | None = None
         self._standing: StoredHold | None = None
         """The hold, while it is in line or offered: to be released if the call is cancelled."""
+        self._replayed = False
+        """An earlier attempt of the same operation has placed the hold."""
         self._waiter: AsyncLineWaiter | None = None
         self._given_up = False
         self._pause = AsyncSignal()
@@ -131,21 +142,18 @@ class AsyncBlockingCall:
         self._token = self._command.owner if done.token is None else done.token
         if row.number is None:
             return hold_of(done, self._token)
-        self._standing = row
+        self._standing, self._replayed = row, done.replayed
         try:
-            return await self._stand(row, done)
+            return await self._stand(row)
         except GeneratorExit:  # async-only
             raise  # nobody runs this call any more: its place ends by itself  # async-only
         except BaseException:
             await self._abandon()
             raise
 
-    async def _stand(self, row: StoredHold, placed: Receipt) -> Hold | None:
-        if placed.replayed:
+    async def _stand(self, row: StoredHold) -> Hold | None:
+        if self._replayed:
             found = await self._executor.find_hold(row.key)
-            if found is not None and found.held_at is not None and found.state in (State.CONFIRMED, State.RELEASED):
-                self._standing = None
-                return hold_of(replace(placed, hold=found), self._token)  # the first attempt had its units
             row = row if found is None else found
         waiter = self._waiter = await self._executor.watch_line(row)
         renew_at = steady() + self._every
@@ -157,10 +165,12 @@ class AsyncBlockingCall:
                 if self._given_up:
                     raise WaitGivenUp("the lease was told to stop waiting")
                 now = steady()
-                if seen is None or seen.state not in (State.WAITING, State.HELD):
+                if seen is None or seen.state is State.EXPIRED:
                     return await self._lost()
                 if seen.state is State.HELD:
-                    return await self._accept()
+                    return await self._accept(seen)
+                if seen.state is not State.WAITING:  # by another attempt of this operation, or by force
+                    return await self._leave()
                 if now >= self._until:
                     return await self._leave()
                 if now >= renew_at:
@@ -182,15 +192,23 @@ class AsyncBlockingCall:
             return seen, steady() + PAUSE
         return done.hold, steady() + self._every
 
-    async def _accept(self) -> Hold | None:
+    async def _accept(self, offered: StoredHold) -> Hold | None:
         """Units were offered: keep them for the ttl."""
         give_up = steady() + OFFER / SECOND
+        until: Slot | None = None
         while True:
             self.granted = steady()
             try:
-                done = await self._extend(self._ttl())
-            except Refused:
+                done = await self._extend(self._ttl(), until)
+            except LifetimeExceeded as refused:
+                if until is not None:
+                    raise
+                until = offered.began + refused.max_lifetime  # the ttl begins after the grant, and would end too late
+                continue
+            except HoldExpired:
                 return await self._lost()
+            except (AlreadyConfirmed, AlreadyReleased):
+                return await self._leave()
             except FAILURES:
                 if self._executor.closed or steady() >= give_up:
                     raise
@@ -200,6 +218,7 @@ class AsyncBlockingCall:
             return hold_of(done, self._token)
 
     async def _lost(self) -> Hold | None:
+        """The place or the offer has expired."""
         command = self._command
         if command.op is None and command.id is None and steady() < self._until:
             self._standing = None
@@ -207,7 +226,8 @@ class AsyncBlockingCall:
         return await self._leave()
 
     async def _leave(self) -> Hold | None:
-        """The time is over: raise the refusal, unless units have been offered by now."""
+        """Nothing is left to wait for: raise the refusal, unless units have been offered by now. If they were confirmed or released
+        after that, the answer is the hold as it is."""
         standing = self._standing
         assert standing is not None
         command = LeaveLine(id=standing.id, owner=self._token, placed_op=self._command.op, **self._fields())
@@ -216,14 +236,17 @@ class AsyncBlockingCall:
         except Refused:
             self._standing = None
             raise
-        if done.refusal is None:
-            return await self._accept()
+        if done.refusal is None and done.hold is not None and done.hold.state is State.HELD:
+            return await self._accept(done.hold)
         self._standing = None
-        raise refusal_of(done.refusal)
+        if done.refusal is not None:
+            raise refusal_of(done.refusal)
+        return hold_of(replace(done, replayed=self._replayed), self._token)
 
-    async def _extend(self, ttl: Slot) -> Receipt:
+    async def _extend(self, ttl: Slot, until: Slot | None = None) -> Receipt:
         assert self._standing is not None
-        command = ExtendHold(id=self._standing.id, owner=self._token, ttl_slots=ttl, **self._fields())
+        by_ttl = ttl if until is None else None
+        command = ExtendHold(id=self._standing.id, owner=self._token, ttl_slots=by_ttl, until=until, **self._fields())
         return await self._executor.execute(command)
 
     async def _abandon(self) -> None:

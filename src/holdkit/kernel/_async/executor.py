@@ -17,7 +17,7 @@ from ...core.touching import TOO_LARGE
 from ...core.validation import BY_LIMITS, check
 from ...engines.clocks import Reading
 from ...engines.clocks import read as read_clock
-from ...engines.port import Engine
+from ...engines.port import Applied, Engine
 from ...errors import InvalidRequest
 from ..answers import Answer, answer_of, in_own_words, refusal_of, settled
 from ..async_group_commit import AsyncGroupCommit  # async-only
@@ -101,16 +101,25 @@ class AsyncExecutor:
 
     def __init__(self, engine: Engine, randomness: Randomness = os.urandom) -> None:
         self.engine = engine
-        self.group_commit = AsyncGroupCommit(engine, AsyncFeeder(self).add)
+        self.group_commit = AsyncGroupCommit(engine, self._lines_moved)
         self.committed = self.group_commit.committed
         """Notified after every commit."""
-        self.line_watch = AsyncLineWatch(self)
+        self._feeder = AsyncFeeder(self)
+        self.line_watch = AsyncLineWatch(self, randomness)
         """Wakes the calls that are blocked in lines."""
-        self.mint = Mint(engine.clock, randomness, engine.lanes)
+        self.mint = Mint(engine.clock, randomness, engine.lanes, channel=self.line_watch.channel)
         self.face_caches: dict[str, Any] = {}
         """What faces have computed from records and keep, by face: for all tenants and clients."""
         self.shown = Shown()
         """What named followers of this process were shown last."""
+
+    def _lines_moved(self, applied: Applied) -> None:
+        """After a commit: feed what it could not feed to the end, and wake whoever waits no longer. A transaction that wrote nothing has
+        made no offer, and the next would make none either."""
+        if applied.unfed and applied.wrote:
+            self._feeder.add(applied.unfed)
+        if applied.served:
+            self.line_watch.served(applied.served)
 
     def for_client(self, client_id: str, page_bytes: int | None = None) -> Self:
         """An executor for one client of a server: an answer that contains a token is not given to another client, and pages are
@@ -180,7 +189,14 @@ class AsyncExecutor:
         shielded: bool = False,
     ) -> Receipt:
         """Execute one command; a refusal is raised. Where faces have made some of the legs, it names what the caller named."""
-        checked = await self.check(command, faces=faces or None, retried=True)
+        limits = self.engine.stored.in_force
+        checked: int | None = limits.version
+        try:
+            check(command, limits, faces=faces or combined(command))
+        except InvalidRequest:
+            checked = None
+        if checked is None:  # refused, but perhaps by a limit that is no longer in force
+            checked = await self.check(command, faces=faces or None, retried=True)
         group = Group((self.mint.prepare(command, original),), checked=checked)
         if tx is None:
             minted = getattr(command, "id", "") is None

@@ -6,11 +6,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterable, Mapping
 from functools import partial
 
-from ...core.codec import digest
+from ...core.archived import FindArchived
+from ...core.baseline import FLOOR_ID
 from ...core.commands import PutRecord
 from ...core.entries import Action
 from ...core.model import Key, RecordKey
 from ...core.pages import Page
+from ...core.personal import text_digest
 from ...core.reading import (
     FindEnds,
     FindEntries,
@@ -40,8 +42,17 @@ from ..follower_state import (
     report_generation,
     saved_cursor,
 )
-from ..journal import JournalEntry, Positions, decode_cursor, encode_cursor, generation_of, journal_entries
+from ..journal import (
+    JournalEntry,
+    Positions,
+    decode_cursor,
+    encode_cursor,
+    generation_of,
+    journal_entries,
+    rows_behind,
+)
 from ..workers import AsyncSignal
+from .baselines import AsyncBaselineReading, another_entry, archived_there
 from .executor import AsyncExecutor
 
 PAGE = 500
@@ -66,6 +77,8 @@ class AsyncFollower:
         self._positions: Positions = {}
         self.generation = ""
         """Of the journal, when it was last read."""
+        self._baselines: list[AsyncBaselineReading] = []
+        """Lanes whose baseline is still to be read; nothing else is read before."""
         self.at_end = False
         """Whether the last page reached the end of the journal."""
 
@@ -79,32 +92,70 @@ class AsyncFollower:
         if self._named is not None:
             self.generation = await self._executor.read(ReadGeneration())
             await self._named.compare(saved, encode_cursor(self._positions, self.generation), self.generation)
+        await self._find_baselines()
         if after is not None:
             await self._check_positions()
 
     async def page(self, limit: int, max_bytes: int | None = None) -> Page[JournalEntry]:
         """The next entries, and move behind them: at most `limit`, and about `max_bytes`, or what the executor allows. May be empty
         although more follow (see `at_end`): some entries are hidden."""
+        if self._baselines:
+            return await self._baseline_page(limit)
         ends = await self._executor.read(FindEnds())
         seen = {lane: seq for lane, (seq, _) in self._positions.items()}
         self.at_end = {end.lane: end.seq for end in ends} == seen
         if self.at_end:
-            self._check_seen(ends)
+            await self._check_seen(ends)
             return Page()
         rows = await self._executor.read(self._query(seen, limit, max_bytes or self._executor.page_bytes))
         await self._check_positions()  # after the read: so what was read belongs to the journal that has our positions
         self.generation = await self._executor.read(ReadGeneration())
+        unread = {row.lane for row in (*rows, *ends) if row.seq > 1} - self._positions.keys()
+        if unread and await self._find_baselines():  # archived before we came to read it
+            return await self._baseline_page(limit)
         self.at_end = not rows.more
         entries = self._entries(rows)
         if (
             self.at_end
         ):  # none of our entries is missing in the page: up to the ends from before the read, the rest is hidden
             behind = (end for end in ends if end.seq > self._positions.get(end.lane, (0, ""))[0])
-            self._positions = {**self._positions, **{end.lane: (end.seq, digest(end.text)) for end in behind}}
-        shown = Page((entry for entry in entries if not _own(entry)), more=rows.more, size=rows.size)
+            self._positions = {**self._positions, **{end.lane: (end.seq, text_digest(end.text)) for end in behind}}
+        shown = Page((entry for entry in entries if not is_own(entry)), more=rows.more, size=rows.size)
         if shown and self._named is not None:
-            await self._named.remember(encode_cursor(self._positions, self.generation))
+            await self._named.remember(self._cursor())
         return shown
+
+    async def _find_baselines(self) -> bool:
+        """Find the lanes that are archived and of which nothing was read yet, or a part of the baseline."""
+        if self._pool is not None:  # a pool's history begins with its own row
+            return False
+        for archived in await self._executor.read(FindArchived()):
+            seq, mark = self._positions.get(archived.lane, (0, ""))
+            behind = (
+                rows_behind(mark, archived.edition) if seq == archived.through and mark != archived.digest else None
+            )
+            if not seq or behind is not None:
+                self._baselines.append(AsyncBaselineReading(archived, behind or 0))
+                self._positions = {lane: at for lane, at in self._positions.items() if lane != archived.lane}
+        return bool(self._baselines)
+
+    async def _baseline_page(self, limit: int) -> Page[JournalEntry]:
+        """The next rows of a baseline as entries."""
+        reading, before = self._baselines[0], self._positions
+        entries = await reading.entries(self._executor, self._tenant, limit, before, self.generation)
+        if not entries:
+            del self._baselines[0]
+            self._positions = {**before, **reading.finished}
+        self.at_end = False
+        shown = Page((entry for entry in entries if not is_own(entry)), more=True)
+        if shown and self._named is not None:
+            await self._named.remember(self._cursor())
+        return shown
+
+    def _cursor(self) -> str:
+        """The cursor behind what was read."""
+        partly = self._baselines[0].partly if self._baselines else {}
+        return encode_cursor({**self._positions, **partly}, self.generation)
 
     def _query(self, seen: Mapping[int, int], limit: int, max_bytes: int | None) -> Query[Page[JournalRow]]:
         if self._pool is None:
@@ -147,45 +198,45 @@ class AsyncFollower:
         """The entries at our positions must still be what they were when we read them."""
         wanted = tuple((lane, seq) for lane, (seq, seen) in self._positions.items() if seen)
         if wanted:
-            self._check_seen(await self._executor.read(FindEntries(wanted)))
+            await self._check_seen(await self._executor.read(FindEntries(wanted)))
 
-    def _check_seen(self, rows: Iterable[JournalRow]) -> None:
+    async def _check_seen(self, rows: Iterable[JournalRow]) -> None:
         there = {row.lane: row for row in rows}
         for lane, (seq, seen) in self._positions.items():
             row = there.get(lane)
-            if seen and (row is None or row.seq != seq or digest(row.text) != seen):
-                which = f"entry {seq} of lane {lane}" if self._executor.engine.lanes > 1 else f"entry {seq}"
-                raise CursorLost(
-                    f"{which} is no longer what this cursor saw: the journal was cut back or is another one; "
-                    "start anew, from the beginning or from cursor()",
-                    position=(lane, seq),
-                )
+            if seen and (row is None or row.seq != seq or text_digest(row.text) != seen):
+                if await archived_there(self._executor, lane, seq, seen):
+                    continue
+                raise another_entry(self._executor, lane, seq)
 
     async def save_cursor(self, behind: JournalEntry | None = None) -> None:
         """Save our cursor under our name, if we have one: behind the last page, or behind one of its entries."""
         if self._named is None:
             return
         try:
-            await self._named.save(encode_cursor(self._positions, self.generation) if behind is None else behind.cursor)
+            await self._named.save(self._cursor() if behind is None else behind.cursor)
         except EngineError:
             if not self._executor.closed:
                 raise
 
 
 async def end_of_journal(executor: AsyncExecutor, back: int = 0) -> str:
-    """A cursor behind everything that is in the journal now, or so many entries earlier in each lane."""
+    """A cursor behind everything that is in the journal now, or so many entries earlier in each lane: at the earliest behind what is
+    archived."""
     rows = await executor.read(FindEnds())
+    first = dict[int, tuple[int, str]]()
     if back:
+        first = {one.lane: (one.through, one.digest) for one in await executor.read(FindArchived())}
         earlier = tuple((row.lane, row.seq - back) for row in rows if row.seq > back)
         rows = await executor.read(FindEntries(earlier)) if earlier else []
     generation = await executor.read(ReadGeneration())
-    return encode_cursor({row.lane: (row.seq, digest(row.text)) for row in rows}, generation)
+    return encode_cursor({**first, **{row.lane: (row.seq, text_digest(row.text)) for row in rows}}, generation)
 
 
-def _own(entry: JournalEntry) -> bool:
+def is_own(entry: JournalEntry) -> bool:
     """Our own bookkeeping. A follower that was shown the move of its own cursor would move it again, for ever."""
-    record = entry.entry.record if entry.action is Action.RECORD_PUT else None
-    return record is not None and record.kind.startswith("~")
+    record = entry.entry.record if entry.action in (Action.RECORD_PUT, Action.JOURNAL_BASELINE) else None
+    return entry.subject == FLOOR_ID or (record is not None and record.kind.startswith("~"))
 
 
 class AsyncNamedFollower:

@@ -19,15 +19,17 @@ from ..journal import JournalEntry, Tenants, check_listener, whose
 from ..limits import LimitsInForce, changes_of, limits_of
 from ..normalise import What
 from ..prepare import guarded, prepared
+from ..seals import Sealing
 from .background import AsyncJournalSource, AsyncSubscription, AsyncSweeper
 from .blocking import waiting_time
 from .blocks import AsyncHolding, AsyncLease
+from .erasure import AsyncEraser
 from .executor import AsyncExecutor
 from .reads import AsyncReads
 from .verbs import AsyncVerbs
 
 
-class AsyncHolds(AsyncReads, AsyncVerbs):
+class AsyncHolds(AsyncReads, AsyncVerbs, AsyncEraser):
     """A connection to one engine, for one tenant; safe to share by everything that runs in this process.
 
     The kernel without its faces; `holdkit.AsyncKernel` adds those.
@@ -168,13 +170,15 @@ class AsyncHolds(AsyncReads, AsyncVerbs):
         command = self._placing(what, quantity, call, ttl=ttl, account=account, force=force)
         return AsyncLease(self._executor, command, waiting_time(wait, call))
 
-    def sweeper(self, every: float = 5, *, limit: int = 500) -> AsyncSweeper:
-        """Sweep in the background every so many seconds. Answers are right without it; it keeps tables small.
+    def sweeper(self, every: float = 5, *, limit: int = 500, seals: Sealing | None = None) -> AsyncSweeper:
+        """Sweep in the background every so many seconds. Answers are right without it; it keeps tables small. With `seals` it also
+        seals the journal, after each sweep that leaves nothing due.
 
         It works for all tenants; on a kernel that is bound to one, `expired` counts the holds of that tenant."""
         if type(every) not in (int, float) or not 0 < every <= 86_400:
             raise invalid("every", "every_out_of_range", "must be seconds above 0, at most a day")
-        return AsyncSweeper(self, self._executor, every, whole(limit, "limit", 1, MAX_SWEEP))
+        sealer = None if seals is None else seals.sealer(self._executor.engine)
+        return AsyncSweeper(self, self._executor, every, whole(limit, "limit", 1, MAX_SWEEP), sealer)
 
     async def on(
         self, action: str | None, callback: Callable[[JournalEntry], Any], *, tenant: Tenants = None

@@ -27,7 +27,7 @@ from ...core.commands import (
 from ...core.model import Leg, Pool, Record, Slot
 from ...core.validation import invalid
 from ..answers import hold_of, pool_of, record_of, report_of
-from ..context import Call, call_fields
+from ..context import Call, call_fields, context_of
 from ..normalise import What, amounts_of, hold_id, legs_of, moment, reference, span
 from ..results import Hold, SweepReport
 from .blocking import AsyncBlockingCall, waiting_time
@@ -64,18 +64,9 @@ class AsyncVerbs(AsyncPoolVerbs):
         begins with the grant."""
         seconds = 0.0 if wait is None else waiting_time(wait, call)
         command = self._placing(
-            what,
-            quantity,
-            call,
-            ttl=ttl,
-            deadline=deadline,
-            id=id,
-            owner=owner,
-            entity=entity,
-            metadata=metadata,
-            account=account,
-            force=force,
-        )
+            what, quantity, call, ttl=ttl, deadline=deadline, id=id, owner=owner, entity=entity, metadata=metadata,
+            account=account, force=force,
+        )  # fmt: skip
         if seconds:
             return await AsyncBlockingCall(self._executor, command, seconds).result()
         return hold_of(await self._executor.execute(command, call.get("tx")), owner)
@@ -95,6 +86,7 @@ class AsyncVerbs(AsyncPoolVerbs):
         account: str | None = None,
         force: bool = False,
     ) -> PlaceHold:
+        said = context_of(call)
         return PlaceHold(
             legs=legs_of(what, quantity),
             ttl_slots=None if ttl is None else span(ttl),
@@ -105,7 +97,11 @@ class AsyncVerbs(AsyncPoolVerbs):
             metadata=metadata,
             account=account,
             force=force,
-            **call_fields(call, self._tenant),
+            tenant=self._tenant,
+            op=call.get("op"),
+            actor=said.actor,
+            correlation_id=said.correlation_id,
+            reason=said.reason,
         )
 
     async def join(
@@ -158,6 +154,7 @@ class AsyncVerbs(AsyncPoolVerbs):
     ) -> Hold:
         """Hold and confirm in one step: for a payment that came too late, and for whatever needs no second step. `account`
         and `force` as with `hold`."""
+        said = context_of(call)
         command = Consume(
             legs=legs_of(what, quantity),
             id=None if id is None else hold_id(id),
@@ -166,7 +163,11 @@ class AsyncVerbs(AsyncPoolVerbs):
             metadata=metadata,
             account=account,
             force=force,
-            **call_fields(call, self._tenant),
+            tenant=self._tenant,
+            op=call.get("op"),
+            actor=said.actor,
+            correlation_id=said.correlation_id,
+            reason=said.reason,
         )
         return hold_of(await self._executor.execute(command, call.get("tx")), owner)
 
@@ -184,7 +185,8 @@ class AsyncVerbs(AsyncPoolVerbs):
     ) -> Hold:
         """Held units become consumed. Less than is held: the rest is released, or kept with `keep_rest=True`. `force=True` with
         a reason needs no token, and is journaled as forced."""
-        id, token = reference(hold, owner)
+        id, token = _named(hold, owner)
+        said = context_of(call)
         command = ConfirmHold(
             id=id,
             owner=token,
@@ -193,7 +195,11 @@ class AsyncVerbs(AsyncPoolVerbs):
             keep_rest=keep_rest,
             overage=overage,
             force=force,
-            **call_fields(call, self._tenant),
+            tenant=self._tenant,
+            op=call.get("op"),
+            actor=said.actor,
+            correlation_id=said.correlation_id,
+            reason=said.reason,
         )
         return hold_of(await self._executor.execute(command, call.get("tx")), token)
 
@@ -207,9 +213,18 @@ class AsyncVerbs(AsyncPoolVerbs):
         **call: Unpack[Call],
     ) -> Hold:
         """Held units become available; a hold that waits leaves its line. `force=True` with a reason needs no token, and is journaled as forced."""
-        id, token = reference(hold, owner)
+        id, token = _named(hold, owner)
+        said = context_of(call)
         command = ReleaseHold(
-            id=id, owner=token, quantity=amounts_of(quantity), force=force, **call_fields(call, self._tenant)
+            id=id,
+            owner=token,
+            quantity=amounts_of(quantity),
+            force=force,
+            tenant=self._tenant,
+            op=call.get("op"),
+            actor=said.actor,
+            correlation_id=said.correlation_id,
+            reason=said.reason,
         )
         return hold_of(await self._executor.execute(command, call.get("tx")), token)
 
@@ -227,7 +242,8 @@ class AsyncVerbs(AsyncPoolVerbs):
         """A later deadline: `by` counts from the present one, `ttl` from now, `until` is absolute. Never shortens. Of a hold
         that waits, it is the end of waiting.
         `force=True` with a reason needs no token, and is journaled as forced."""
-        id, token = reference(hold, owner)
+        id, token = _named(hold, owner)
+        said = context_of(call)
         command = ExtendHold(
             id=id,
             owner=token,
@@ -235,7 +251,11 @@ class AsyncVerbs(AsyncPoolVerbs):
             ttl_slots=None if ttl is None else span(ttl),
             until=None if until is None else moment(until, "until"),
             force=force,
-            **call_fields(call, self._tenant),
+            tenant=self._tenant,
+            op=call.get("op"),
+            actor=said.actor,
+            correlation_id=said.correlation_id,
+            reason=said.reason,
         )
         return hold_of(await self._executor.execute(command, call.get("tx")), token)
 
@@ -308,3 +328,10 @@ class AsyncVerbs(AsyncPoolVerbs):
 
         It works for all tenants; the report of a kernel that is bound to one names only holds of that tenant."""
         return report_of(await self._executor.execute(Sweep(limit=limit, **call_fields({}, self._tenant))))
+
+
+def _named(hold: Hold | str | UUID, owner: str | None) -> tuple[Any, str | None]:
+    """Id and token of the hold that a verb is about. First the usual case, which `reference` finds out last."""
+    if type(hold) is Hold:
+        return hold.row.id, hold.owner if owner is None else owner
+    return reference(hold, owner)

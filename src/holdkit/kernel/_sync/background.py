@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Generic, Protocol, Self, TypeAlias, TypeV
 
 from ...errors import CursorLost, HoldkitError
 from ..journal import JournalEntry
+from ..seals import Sealer
 from ..workers import (
     Signal,
     Work,
@@ -35,13 +36,18 @@ StartWorker: TypeAlias = "Callable[[Work, str, Signal], Worker]"
 class Sweeper:
     """Sweeps every few seconds until stopped: ``with hk.sweeper(every=5): …``, or keep it and call `stop`."""
 
-    def __init__(self, kernel: Holds, executor: Executor, every: float, limit: int) -> None:
+    def __init__(
+        self, kernel: Holds, executor: Executor, every: float, limit: int, sealer: Sealer | None = None
+    ) -> None:
         self._kernel, self._every, self._limit = kernel, every, limit
+        self._executor, self._sealer = executor, sealer
         self._stop = Signal()
         self.sweeps = 0
         """Sweeps that succeeded."""
         self.expired = 0
         """Holds that they expired."""
+        self.sealed = 0
+        """Runs of the journal that were sealed."""
         self.caught_up = time.monotonic()
         """When a sweep last left nothing due behind."""
         self._worker = executor.start_worker(self._run, "holdkit-sweeper", self._stop)
@@ -55,6 +61,8 @@ class Sweeper:
                 if report.more:
                     continue
                 self.caught_up = time.monotonic()
+                if self._sealer is not None:
+                    self.sealed += self._executor.run_blocking(self._sealer.step)
             except HoldkitError as failed:
                 if self._kernel.closed:
                     return

@@ -7,6 +7,9 @@ it, and the tenants of other pools have their turns in between. The worker is st
 there is nothing left. The engine puts off a `FeedLine` until its line is fed to the end, so one per pool is enough; a pool is noted
 once, however often it is reported. What cannot be sent now is sent again, until the kernel closes.
 
+Units that a call in a caller's own transaction releases are not offered by it, because an offer could end before the caller commits.
+Their lines are noted too: the `FeedLine` waits for what that transaction has locked, so it is decided as soon as the caller has ended it.
+
 A pool is noted before `_running` is read, and the worker looks for more after it has cleared `_running`. So either sees the other, and
 no pool is left behind. Two workers at once do no harm.
 """

@@ -20,15 +20,17 @@ from ..journal import JournalEntry, Tenants, check_listener, whose
 from ..limits import LimitsInForce, changes_of, limits_of
 from ..normalise import What
 from ..prepare import guarded, prepared
+from ..seals import Sealing
 from .background import JournalSource, Subscription, Sweeper
 from .blocking import waiting_time
 from .blocks import Holding, Lease
+from .erasure import Eraser
 from .executor import Executor
 from .reads import Reads
 from .verbs import Verbs
 
 
-class Holds(Reads, Verbs):
+class Holds(Reads, Verbs, Eraser):
     """A connection to one engine, for one tenant; safe to share by everything that runs in this process.
 
     The kernel without its faces; `holdkit.Kernel` adds those.
@@ -169,13 +171,15 @@ class Holds(Reads, Verbs):
         command = self._placing(what, quantity, call, ttl=ttl, account=account, force=force)
         return Lease(self._executor, command, waiting_time(wait, call))
 
-    def sweeper(self, every: float = 5, *, limit: int = 500) -> Sweeper:
-        """Sweep in the background every so many seconds. Answers are right without it; it keeps tables small.
+    def sweeper(self, every: float = 5, *, limit: int = 500, seals: Sealing | None = None) -> Sweeper:
+        """Sweep in the background every so many seconds. Answers are right without it; it keeps tables small. With `seals` it also
+        seals the journal, after each sweep that leaves nothing due.
 
         It works for all tenants; on a kernel that is bound to one, `expired` counts the holds of that tenant."""
         if type(every) not in (int, float) or not 0 < every <= 86_400:
             raise invalid("every", "every_out_of_range", "must be seconds above 0, at most a day")
-        return Sweeper(self, self._executor, every, whole(limit, "limit", 1, MAX_SWEEP))
+        sealer = None if seals is None else seals.sealer(self._executor.engine)
+        return Sweeper(self, self._executor, every, whole(limit, "limit", 1, MAX_SWEEP), sealer)
 
     def on(
         self, action: str | None, callback: Callable[[JournalEntry], Any], *, tenant: Tenants = None

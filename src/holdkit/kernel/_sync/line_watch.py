@@ -1,30 +1,37 @@
 # Generated from ../_async/line_watch.py by tools/gen_sync.py: do not edit.
 """Watching lines: wakes the blocked calls of a process when units are offered to them, and feeds lines that nobody else feeds.
 
-Theory of operation. One worker serves all blocked calls of a kernel; it runs while there are any. It looks after every commit that it
-hears of (of this process, or of another one where the engine can tell), at the next deadline of each pool that is waited for, and
-every `LOOK` seconds. One look is one read of the pools; only if a pool has changed, it reads the holds that wait there, in the order
-of the line, up to the first that still waits: nobody behind that one can have been offered anything, unless the line lets some pass.
-So a commit that concerns other pools costs one read, however many calls are blocked. A process whose calls are all far from the front
-of their lines rests before it looks again (`STEP` for each that is ahead), else many processes would all read after every commit.
+Theory of operation. Only those are woken who wait no longer. A batch says who they are (`Applied.served`). Calls that are blocked in
+this process get the hold at once, without a read. For the others the kernel notifies a channel of the engine, by which processes wake
+one another. There are 256 channels; two digits of a hold's id name the one of its caller (`channel_of`), and a kernel mints all ids
+of holds that may wait with its own. So with many processes in line, one commit wakes about one of them.
+
+A worker serves all blocked calls of a kernel; it runs while there are any. It looks at the lines when its channel is notified, at the
+next deadline of each pool that is waited for, and every `LOOK` seconds: for what no notification tells, or if one was lost. One look is
+one read of the pools; only if a pool has changed, it reads the holds that wait there, in the order of the line, up to the first that
+still waits: nobody behind that one can have been offered anything, unless the line lets some pass.
 
 Units may be free although somebody waits: a deadline has passed, or a caller's own transaction has released them. Then the worker
-sends a `FeedLine`, and again only after the pool has changed, because whoever is first in line may ask for more than is free.
+sends a `FeedLine`, and again only after the pool has changed, because whoever is first in line may ask for more than is free. At a
+deadline, the processes whose calls are far from the front wait a moment longer (`STEP` for each that is ahead): the first one feeds,
+and they find it done.
 
-Nothing is missed: a call is added before the pool is read, and added to a line it has the line examined. If the engine fails, the
-worker looks again later; a blocked call also learns from its own renewals what became of its hold.
+Nothing is missed: a call is added before it reads its hold for the first time. If the engine fails, the worker looks again later; a
+blocked call also learns from its own renewals what became of its hold.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ...core.commands import FeedLine, Group
 from ...core.model import SECOND, Key, Pool, Slot, State, StoredHold
 from ...core.reading import NextDeadline
 from ...errors import HoldkitError
+from ..prepare import Randomness, channel_of
 from ..workers import Signal
 
 if TYPE_CHECKING:
@@ -35,9 +42,9 @@ log = logging.getLogger("holdkit")
 LOOK = 1.0
 """Seconds between two looks at the latest."""
 STEP = 0.005
-"""Seconds to rest for each that is ahead of the first blocked call of this process."""
+"""Seconds to wait after a deadline for each that is ahead of the first blocked call of this process."""
 REST = 0.5
-"""Seconds to rest at most."""
+"""Seconds to wait so at most."""
 LATE = 0.001
 """Seconds after a deadline at which a look finds it passed, on whatever clock."""
 
@@ -47,15 +54,24 @@ class Waiter:
 
     def __init__(self, watch: LineWatch, hold: StoredHold) -> None:
         self._watch, self.key, self.number = watch, hold.key, hold.number or 0
+        self.pool: Key = (hold.tenant, hold.legs[0].pool)
         self.hold: StoredHold | None = hold
-        """As the watch has seen it last; None: it is gone."""
+        """As it was seen last; None: it is gone."""
         self.news = Signal()
-        """Notified once, when the hold waits no longer."""
+        """Notified when the hold waits no longer."""
+        self._looked = False
 
     def wait(self, seconds: float) -> StoredHold | None:
         """The hold, when it waits no longer, or after so many seconds."""
+        if not self._looked:
+            self._looked = True
+            self._watch.look_at(self)  # what happened before it was added
         self.news.wait(0, seconds)
         return self.hold
+
+    def woken(self) -> bool:
+        """Whether its wait has ended."""
+        return self.news.count > 0
 
     def wake(self) -> None:
         """End its wait; from any thread."""
@@ -73,7 +89,7 @@ class WatchedLine:
         self.pool = pool
         self.waiters: set[Waiter] = set()
         self.version: int | None = None
-        """Of the pool, when the waiters were last examined; None: they are to be examined."""
+        """Of the pool, when the waiters were last examined."""
         self.next_deadline: Slot | None = None
         self.fed: tuple[int, int, int] | None = None
         """The pool's version, units and waiters when a `FeedLine` was last sent."""
@@ -82,33 +98,38 @@ class WatchedLine:
 class LineWatch:
     """Wakes blocked calls."""
 
-    def __init__(self, executor: Executor) -> None:
+    def __init__(self, executor: Executor, randomness: Randomness) -> None:
         self._executor = executor
+        self._channels = executor.engine.capabilities.channels
+        self.channel = None if self._channels is None else randomness(1).hex()
+        """On which other processes wake this one."""
         self._lock = threading.Lock()
         self._lines: dict[Key, WatchedLine] = {}
+        """Those without waiters are dropped by the next look: a process that waits again and again needs no look for each wait."""
+        self._waiters: dict[Key, set[Waiter]] = {}
+        """By hold."""
         self._running = False
-        self._added = Signal()
-        self._rest = 0.0
+        self._news = Signal()
 
     def add(self, hold: StoredHold) -> Waiter:
         """Watch a hold until its call leaves."""
         waiter = Waiter(self, hold)
-        pool = (hold.tenant, hold.legs[0].pool)
         with self._lock:
-            line = self._lines.setdefault(pool, WatchedLine(pool))
-            line.waiters.add(waiter)
-            line.version = None
+            new = waiter.pool not in self._lines
+            self._lines.setdefault(waiter.pool, WatchedLine(waiter.pool)).waiters.add(waiter)
+            self._waiters.setdefault(waiter.key, set()).add(waiter)
             start, self._running = not self._running, True
         if start:
             self._start()
-        else:
-            self._added.notify()  # the worker may rest,
-            self._executor.committed.notify()  # or wait for the next deadline
+        elif new:
+            self._news.notify()
+        if self._channels is not None:
+            self._executor.group_commit.listen_on(self._channels, channel_of(hold.id), self._news.notify)
         return waiter
 
     def _start(self) -> None:
         try:
-            self._executor.start_worker(self._run, "holdkit-line-watch", Signal())
+            self._executor.start_worker(self._run, "holdkit-line-watch", self._news)
         except BaseException:
             self._running = False
             raise
@@ -116,34 +137,68 @@ class LineWatch:
     def remove(self, waiter: Waiter) -> None:
         """Stop watching."""
         with self._lock:
-            for line in [*self._lines.values()]:
+            if (line := self._lines.get(waiter.pool)) is not None:
                 line.waiters.discard(waiter)
-                if not line.waiters:
-                    del self._lines[line.pool]
+            if (waiters := self._waiters.get(waiter.key)) is not None:
+                waiters.discard(waiter)
+                if not waiters:
+                    del self._waiters[waiter.key]
+
+    def served(self, holds: Sequence[StoredHold]) -> None:
+        """After a commit of this process: wake those who are blocked for these holds, here or elsewhere. Never raises."""
+        elsewhere: set[str] = set()
+        with self._lock:
+            found = [(hold, [*self._waiters.get(hold.key, ())]) for hold in holds]
+        for hold, waiters in found:
+            for waiter in waiters:
+                waiter.hold = hold
+                waiter.news.notify()
+            if not waiters:
+                elsewhere.add(channel_of(hold.id))
+        if elsewhere and self._channels is not None:
+            self._channels.notify(elsewhere)
+        soon = self._executor.now() + LOOK * SECOND
+        if any((hold.tenant, hold.legs[0].pool) in self._lines and 0 < (hold.deadline or 0) < soon for hold in holds):
+            self._news.notify()  # an offer that ends before the next look
+
+    def look_at(self, waiter: Waiter) -> bool:
+        """Read one hold, and wake its call if it waits no longer; whether it still waits. A look that fails is repeated later."""
+        if waiter.woken():
+            return False
+        try:
+            hold = self._executor.find_hold(waiter.key)
+        except HoldkitError:
+            return True
+        if waiter.woken():  # meanwhile a commit has said more than was read
+            return False
+        waiter.hold = hold
+        if hold is not None and hold.state is State.WAITING:
+            return True
+        waiter.news.notify()
+        return False
 
     def _run(self) -> None:
         executor = self._executor
-        executor.listen()
         try:
             while not executor.closed and self._going_on():
-                added, count, pause = self._added.count, executor.committed.count, LOOK
-                self._rest = REST
+                count, pause = self._news.count, LOOK
                 try:
                     pause = self._look()
                 except HoldkitError as failed:
                     if not executor.closed:
                         log.warning("cannot see who is next in line, will look again: %s", failed)
-                if self._rest > 0:
-                    self._added.wait(added, min(self._rest, pause))
-                executor.committed.wait(count, pause)
+                self._news.wait(count, pause)
         finally:
             self._running = False
-            for line in [*self._lines.values()] if executor.closed else ():
-                for waiter in [*line.waiters]:
+            for waiters in [*self._waiters.values()] if executor.closed else ():
+                for waiter in [*waiters]:
                     waiter.news.notify()  # its call finds that the kernel is closed
 
     def _going_on(self) -> bool:
         with self._lock:
+            for line in [*self._lines.values()]:
+                if not line.waiters:
+                    del self._lines[line.pool]
             self._running = bool(self._lines)
             return self._running
 
@@ -157,7 +212,6 @@ class LineWatch:
 
     def _look_at(self, line: WatchedLine, pool: Pool | None) -> float:
         if pool is None:
-            self._rest = 0.0
             self._examine(line, strict=False)
             return LOOK
         state = (pool.version, pool.available, pool.waiting)
@@ -166,32 +220,24 @@ class LineWatch:
             self._executor.group_commit.submit(Group((FeedLine(tenant=tenant, id=id),)))
             line.fed = state
         if line.version != pool.version:
-            line.version = pool.version  # first: a call that is added meanwhile is examined by the next look
+            line.version = pool.version
             self._examine(line, strict=pool.line == "strict")
             line.next_deadline = self._executor.read(NextDeadline(line.pool))
-        self._rest = min(self._rest, STEP * self._ahead(line, pool))
         if line.next_deadline is None:
             return LOOK
         left = (line.next_deadline - self._executor.now()) / SECOND
-        return LOOK if left <= 0 else left + LATE
+        return LOOK if left <= 0 else left + LATE + min(REST, STEP * self._ahead(line, pool))
 
     def _ahead(self, line: WatchedLine, pool: Pool) -> int:
         """How many wait ahead of our first one, at least: those behind it have higher numbers, and no more than were given since."""
         with self._lock:
             first = min([waiter.number for waiter in line.waiters], default=pool.last_number)
-        ahead = pool.waiting - 1 - (pool.last_number - first)
-        return ahead if pool.line == "strict" and ahead > pool.total else 0
+        return max(0, pool.waiting - 1 - (pool.last_number - first))
 
     def _examine(self, line: WatchedLine, *, strict: bool) -> None:
         """Read the holds that wait, in order, and wake those that wait no longer."""
         with self._lock:
             waiters = sorted(line.waiters, key=lambda waiter: waiter.number)
         for waiter in waiters:
-            if waiter.news.count:
-                continue
-            hold = self._executor.find_hold(waiter.key)
-            waiter.hold = hold
-            if hold is None or hold.state is not State.WAITING:
-                waiter.news.notify()
-            elif strict:
+            if self.look_at(waiter) and strict:
                 return

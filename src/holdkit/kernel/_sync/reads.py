@@ -7,13 +7,15 @@ Those of pools, holds and records take `tx=`: in a caller's transaction they see
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import islice
+from os import PathLike
 from typing import Any, Unpack
 from uuid import UUID
 
 from ...core.codec import is_ticket
-from ...core.commands import Command
+from ...core.commands import Command, Ttl
 from ...core.ladders.finding import missing
-from ...core.model import MAX_SLOT, Pool, Record, State
+from ...core.model import MAX_SLOT, Pool, Record
 from ...core.outcomes import Reason, Refusal
 from ...core.pages import Page
 from ...core.reading import (
@@ -22,11 +24,11 @@ from ...core.reading import (
     FindHold,
     FindPool,
     FindRecord,
-    ListHolds,
     ListPools,
     ListRecords,
     ListTenants,
     ListUsage,
+    ReadClock,
     ReadGeneration,
     ReadHistory,
     entry_of,
@@ -36,14 +38,18 @@ from ...core.validation import flag, hold_id, invalid, pool_id, text, whole
 from ...core.values import MAX_ENTITY
 from ...engines.whole_journal import Progress
 from ..answers import refusal_of
+from ..archive import ArchiveReport, verify
+from ..archive import archive as archive_journal
 from ..context import Call, call_fields
 from ..follower_state import OnGeneration, Remember, check_following, check_remembering
-from ..journal import JournalEntry, Tenants, decode_cursor, journal_entries, unbound, whose
+from ..journal import JournalEntry, Tenants, decode_cursor, encode_cursor, journal_entries, unbound, whose
+from ..journal_archive import JournalArchive
 from ..normalise import hold_id as normal_id
-from ..normalise import reference
+from ..normalise import reference, span
 from ..results import Hold, RepairReport, StorageUsage, VerifyReport
 from .executor import Executor
 from .following import Follower, end_of_journal
+from .searching import Searches, check_after, read_page
 from .usage import UsageCounter
 
 NO_REPAIR = (
@@ -52,13 +58,8 @@ NO_REPAIR = (
 )
 
 
-class Reads:
+class Reads(Searches):
     """Everything that only reads, for one tenant."""
-
-    def __init__(self, executor: Executor, tenant: str = "") -> None:
-        self._executor, self._tenant = executor, tenant
-        if tenant:
-            text(tenant, "tenant", 64)
 
     def pool(self, id: str, *, tx: Any = None) -> Pool:
         """One pool. Raises `PoolNotFound`."""
@@ -74,8 +75,8 @@ class Reads:
         """Pools in order of id, those that are archived only if asked for; give the last id as `after` for the next page."""
         whole(limit, "limit", 1, 1_000)
         flag(archived, "archived")
-        _after(prefix, "prefix")
-        _after(after, "after")
+        check_after(prefix, "prefix")
+        check_after(after, "after")
         return self._executor.read(ListPools(self._tenant, prefix, after, limit, archived=archived), tx)
 
     def get(self, hold: Hold | str | UUID, *, tx: Any = None) -> Hold:
@@ -86,29 +87,6 @@ class Reads:
         if found is None:
             raise refusal_of(missing(id, self._executor.stored_limits(), self._executor.now()))
         return Hold(found)
-
-    def holds(
-        self,
-        *,
-        pool: str | None = None,
-        state: State | str | None = None,
-        entity: str | None = None,
-        after: str = "",
-        limit: int = 100,
-        tx: Any = None,
-    ) -> Page[Hold]:
-        """Holds in order of id (which for minted ids is the order of birth); give the last id as `after`."""
-        whole(limit, "limit", 1, 1_000)
-        if state is not None and state not in list(State):
-            raise invalid("state", "state_unknown", f"must be one of {', '.join(State)}")
-        for field, value in (("pool", pool), ("entity", entity)):
-            if value is not None:
-                text(value, field, 512)
-        _after(after, "after")
-        wanted = None if state is None else State(state)
-        query = ListHolds(self._tenant, pool, wanted, entity, after, limit, self._executor.page_bytes)
-        rows = self._executor.read(query, tx)
-        return Page(map(Hold, rows), more=rows.more, size=rows.size)
 
     def place(self, hold: Hold | str | UUID, *, tx: Any = None) -> int | None:
         """How many wait in line ahead of a hold, exact to 1,000; None if it does not wait. It takes as long as it counts. Raises
@@ -130,7 +108,7 @@ class Reads:
     def records(self, kind: str, *, after: str = "", limit: int = 100, tx: Any = None) -> Page[Record]:
         """Records of a kind in order of id."""
         whole(limit, "limit", 1, 1_000)
-        _after(after, "after")
+        check_after(after, "after")
         query = ListRecords(self._tenant, text(kind, "kind", 64), after, limit, self._executor.page_bytes)
         return self._executor.read(query, tx)
 
@@ -139,7 +117,7 @@ class Reads:
         has no name, and is not listed. On a kernel without a tenant only."""
         unbound(self._tenant)
         whole(limit, "limit", 1, 1_000)
-        _after(after, "after")
+        check_after(after, "after")
         return self._executor.read(ListTenants(after, limit))
 
     def usage(self) -> StorageUsage:
@@ -148,13 +126,30 @@ class Reads:
         counter.catch_up()
         return counter.usage(self._tenant)
 
-    def verify(self, *, progress: Progress | None = None) -> VerifyReport:
+    def verify(self, *, progress: Progress | None = None, archive: str | PathLike[str] | None = None) -> VerifyReport:
         """Fold the whole journal and compare it with every stored row; names each difference, changes nothing.
+
+        If entries were archived, it begins with the baseline that stands for them. With `archive`, the directory of the files, it
+        folds those too, and compares the baseline with them.
 
         `progress(done, total)` is called now and then, from the thread that does it. Memory is bounded, however long the
         journal: what does not fit is on disk meanwhile, in a temporary file.
         """
-        return self._executor.run_blocking(lambda: VerifyReport(tuple(self._executor.engine.verify(progress))))
+        engine = self._executor.engine
+        return self._executor.run_blocking(lambda: VerifyReport(tuple(verify(engine, progress, archive))))
+
+    def archive(self, *, before: Ttl, to: str | PathLike[str], progress: Progress | None = None) -> ArchiveReport:
+        """Move journal entries of all tenants that are older than `before` ("90d") to files in the directory `to`, which is created
+        if need be. A baseline stands for them from then on. On a kernel without a tenant only.
+
+        Writers go on meanwhile. May be interrupted at any point: the next run, to the same directory, goes on. Entries that a kept
+        operation record refers to stay, and so does the newest of each lane. Raises `EngineError` if another process archives.
+        """
+        unbound(self._tenant)
+        age = span(before, "before")
+        engine = self._executor.engine
+        now = self._executor.read(ReadClock())
+        return self._executor.run_blocking(lambda: archive_journal(engine, now - age, to, progress))
 
     def repair(self, *, dry_run: bool = True, progress: Progress | None = None, **call: Unpack[Call]) -> RepairReport:
         """Make every row agree with the journal again, of all tenants; each pool that is repaired gets an entry `pool.repaired`.
@@ -180,7 +175,12 @@ class Reads:
     # The journal
 
     def history(
-        self, subject: Hold | str | UUID, *, after: str | None = None, limit: int = 1_000
+        self,
+        subject: Hold | str | UUID,
+        *,
+        after: str | None = None,
+        limit: int = 1_000,
+        archive: str | PathLike[str] | None = None,
     ) -> Page[JournalEntry]:
         """What happened to a hold, or to a pool by its id: in journal order, behind a cursor (the `cursor` of an entry), up to
         `limit` entries; none only at the end.
@@ -188,14 +188,20 @@ class Reads:
         The history of a pool has the entries which changed the pool or moved its units, so those of its holds too, without their
         extensions. The journal is searched for them, so the time depends on everything that happened meanwhile. Raises
         `CursorLost` if the journal was cut back.
+
+        If the first entries are archived, an entry `journal.baseline` stands for them, and `JournalEntry.archived_to` says where they
+        are. With `archive`, that directory, they are read from there: all its files, so it takes its time.
         """
         whole(limit, "limit", 1, 10_000)
+        if archive is not None:
+            return self._whole_history(subject, after, limit, JournalArchive(archive))
         name = subject if isinstance(subject, str) and not is_ticket(subject) else reference(subject, None)[0]
         first = self._executor.read(ReadHistory(self._tenant, text(name, "subject", 600), 1))
         if not first and normal_id(name) != name:  # a hold's id, written as UUIDs often are
             name = normal_id(name)
         elif first and touches(entry_of(first[0]), name):  # a pool's own first entry
-            return self._page(Follower(self._executor, self._tenant, pool=(self._tenant, name)), after, limit)
+            follower = Follower(self._executor, self._tenant, pool=(self._tenant, name))
+            return read_page(follower, after, limit)
         positions = {} if after is None else decode_cursor(after)
         seen = {lane: seq for lane, (seq, _) in positions.items()}
         query = ReadHistory(self._tenant, name, limit, seen, self._executor.page_bytes)
@@ -203,21 +209,20 @@ class Reads:
         entries, _ = journal_entries(rows, positions, self._executor.now())
         return Page(entries, more=rows.more, size=rows.size)
 
-    def journal(self, *, after: str | None = None, limit: int = 1_000, tenant: Tenants = None) -> Page[JournalEntry]:
-        """Up to `limit` entries in order, behind a cursor (the `cursor` of an entry); none only at the end. `tenant=ALL`:
-        of all tenants.
-
-        Raises `CursorLost` if the journal was cut back.
-        """
-        whole(limit, "limit", 1, 10_000)
-        return self._page(Follower(self._executor, whose(tenant, self._tenant)), after, limit)
-
-    def _page(self, follower: Follower, after: str | None, limit: int) -> Page[JournalEntry]:
-        follower.begin(after)
-        while True:
-            entries = follower.page(limit)
-            if entries or follower.at_end:
-                return entries
+    def _whole_history(
+        self, subject: Hold | str | UUID, after: str | None, limit: int, archive: JournalArchive
+    ) -> Page[JournalEntry]:
+        """Entries from the files, then those of the journal."""
+        given = subject if isinstance(subject, str) and not is_ticket(subject) else reference(subject, None)[0]
+        name = text(normal_id(given), "subject", 600)
+        positions = {} if after is None else decode_cursor(after)
+        found = self._executor.run_blocking(lambda: list(islice(archive.about(self._tenant, name, positions), limit)))
+        entries, positions = journal_entries(found, positions, self._executor.now())  # type: ignore[assignment]
+        if len(entries) == limit:
+            return Page(entries, more=True)
+        behind = {lane: (max(seq, positions.get(lane, (0, ""))[0]), "") for lane, seq in archive.reaches().items()}
+        rest = self.history(name, after=encode_cursor({**positions, **behind}), limit=limit - len(entries))
+        return Page([*entries, *rest], more=rest.more)
 
     def cursor(self, *, back: int = 0) -> str:
         """A cursor behind everything that is in the journal now, or with `back` so many entries earlier in each lane."""
@@ -269,11 +274,5 @@ class Account:
         """What it waits for, holds and has confirmed, by pool, in order of id; give the last pool as `after` for the next page.
         Units below a pool are counted in the pool too."""
         whole(limit, "limit", 1, 1_000)
-        _after(after, "after")
+        check_after(after, "after")
         return self._executor.read(ListUsage(self._tenant, self.name, after, limit), tx)
-
-
-def _after(value: object, field: str) -> None:
-    """Check where a page begins: empty for the first one, else a text."""
-    if value != "":
-        text(value, field, 512)

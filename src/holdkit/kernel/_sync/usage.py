@@ -1,8 +1,8 @@
 # Generated from ../_async/usage.py by tools/gen_sync.py: do not edit.
 """Counting what tenants have stored, in steps that each read a bounded number of rows, beside the decisions and not in them.
 
-The journal is counted once, for all tenants together, from its beginning; after that only what was added. Its rows never change
-and are never removed, so the sums stay right. The other tables are counted anew each time, for one tenant: their rows come and
+The journal is counted once, for all tenants together, from its beginning; after that only what was added. Its rows never change.
+When some are archived, the counting begins anew. The other tables are counted anew each time, for one tenant: their rows come and
 go, and a tenant's own rows are all that is read.
 
 A journal that was replaced or cut back has another generation: then the counting begins anew.
@@ -14,6 +14,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from ...core.archived import FindArchived
 from ...core.reading import COUNTED, CountEntries, CountRows, ReadGeneration
 from ..results import StorageUsage
 from .executor import Executor
@@ -26,6 +27,8 @@ class JournalCount(Struct):
     reached: dict[int, int] = {}
     tenants: dict[str, tuple[int, int]] = {}
     complete: bool = False
+    archived: dict[int, int] = {}
+    """How far each lane was archived when the counting began."""
 
 
 class UsageCounter:
@@ -38,8 +41,9 @@ class UsageCounter:
     def begin(self) -> None:
         """Begin anew if the journal has another generation than the one that was counted."""
         generation = self._executor.read(ReadGeneration())
-        if generation != self.journal.generation:
-            self.journal = JournalCount(generation)
+        archived = {lane.lane: lane.through for lane in self._executor.read(FindArchived())}
+        if (generation, archived) != (self.journal.generation, self.journal.archived):
+            self.journal = JournalCount(generation, archived=archived)
 
     def step(self) -> bool:
         """Count some more of the journal; returns whether anything is left."""

@@ -28,7 +28,7 @@ from ...core.commands import (
 from ...core.model import Leg, Pool, Record, Slot
 from ...core.validation import invalid
 from ..answers import hold_of, pool_of, record_of, report_of
-from ..context import Call, call_fields
+from ..context import Call, call_fields, context_of
 from ..normalise import What, amounts_of, hold_id, legs_of, moment, reference, span
 from ..results import Hold, SweepReport
 from .blocking import BlockingCall, waiting_time
@@ -65,18 +65,9 @@ class Verbs(PoolVerbs):
         begins with the grant."""
         seconds = 0.0 if wait is None else waiting_time(wait, call)
         command = self._placing(
-            what,
-            quantity,
-            call,
-            ttl=ttl,
-            deadline=deadline,
-            id=id,
-            owner=owner,
-            entity=entity,
-            metadata=metadata,
-            account=account,
-            force=force,
-        )
+            what, quantity, call, ttl=ttl, deadline=deadline, id=id, owner=owner, entity=entity, metadata=metadata,
+            account=account, force=force,
+        )  # fmt: skip
         if seconds:
             return BlockingCall(self._executor, command, seconds).result()
         return hold_of(self._executor.execute(command, call.get("tx")), owner)
@@ -96,6 +87,7 @@ class Verbs(PoolVerbs):
         account: str | None = None,
         force: bool = False,
     ) -> PlaceHold:
+        said = context_of(call)
         return PlaceHold(
             legs=legs_of(what, quantity),
             ttl_slots=None if ttl is None else span(ttl),
@@ -106,7 +98,11 @@ class Verbs(PoolVerbs):
             metadata=metadata,
             account=account,
             force=force,
-            **call_fields(call, self._tenant),
+            tenant=self._tenant,
+            op=call.get("op"),
+            actor=said.actor,
+            correlation_id=said.correlation_id,
+            reason=said.reason,
         )
 
     def join(
@@ -159,6 +155,7 @@ class Verbs(PoolVerbs):
     ) -> Hold:
         """Hold and confirm in one step: for a payment that came too late, and for whatever needs no second step. `account`
         and `force` as with `hold`."""
+        said = context_of(call)
         command = Consume(
             legs=legs_of(what, quantity),
             id=None if id is None else hold_id(id),
@@ -167,7 +164,11 @@ class Verbs(PoolVerbs):
             metadata=metadata,
             account=account,
             force=force,
-            **call_fields(call, self._tenant),
+            tenant=self._tenant,
+            op=call.get("op"),
+            actor=said.actor,
+            correlation_id=said.correlation_id,
+            reason=said.reason,
         )
         return hold_of(self._executor.execute(command, call.get("tx")), owner)
 
@@ -185,7 +186,8 @@ class Verbs(PoolVerbs):
     ) -> Hold:
         """Held units become consumed. Less than is held: the rest is released, or kept with `keep_rest=True`. `force=True` with
         a reason needs no token, and is journaled as forced."""
-        id, token = reference(hold, owner)
+        id, token = _named(hold, owner)
+        said = context_of(call)
         command = ConfirmHold(
             id=id,
             owner=token,
@@ -194,7 +196,11 @@ class Verbs(PoolVerbs):
             keep_rest=keep_rest,
             overage=overage,
             force=force,
-            **call_fields(call, self._tenant),
+            tenant=self._tenant,
+            op=call.get("op"),
+            actor=said.actor,
+            correlation_id=said.correlation_id,
+            reason=said.reason,
         )
         return hold_of(self._executor.execute(command, call.get("tx")), token)
 
@@ -208,9 +214,18 @@ class Verbs(PoolVerbs):
         **call: Unpack[Call],
     ) -> Hold:
         """Held units become available; a hold that waits leaves its line. `force=True` with a reason needs no token, and is journaled as forced."""
-        id, token = reference(hold, owner)
+        id, token = _named(hold, owner)
+        said = context_of(call)
         command = ReleaseHold(
-            id=id, owner=token, quantity=amounts_of(quantity), force=force, **call_fields(call, self._tenant)
+            id=id,
+            owner=token,
+            quantity=amounts_of(quantity),
+            force=force,
+            tenant=self._tenant,
+            op=call.get("op"),
+            actor=said.actor,
+            correlation_id=said.correlation_id,
+            reason=said.reason,
         )
         return hold_of(self._executor.execute(command, call.get("tx")), token)
 
@@ -228,7 +243,8 @@ class Verbs(PoolVerbs):
         """A later deadline: `by` counts from the present one, `ttl` from now, `until` is absolute. Never shortens. Of a hold
         that waits, it is the end of waiting.
         `force=True` with a reason needs no token, and is journaled as forced."""
-        id, token = reference(hold, owner)
+        id, token = _named(hold, owner)
+        said = context_of(call)
         command = ExtendHold(
             id=id,
             owner=token,
@@ -236,7 +252,11 @@ class Verbs(PoolVerbs):
             ttl_slots=None if ttl is None else span(ttl),
             until=None if until is None else moment(until, "until"),
             force=force,
-            **call_fields(call, self._tenant),
+            tenant=self._tenant,
+            op=call.get("op"),
+            actor=said.actor,
+            correlation_id=said.correlation_id,
+            reason=said.reason,
         )
         return hold_of(self._executor.execute(command, call.get("tx")), token)
 
@@ -309,3 +329,10 @@ class Verbs(PoolVerbs):
 
         It works for all tenants; the report of a kernel that is bound to one names only holds of that tenant."""
         return report_of(self._executor.execute(Sweep(limit=limit, **call_fields({}, self._tenant))))
+
+
+def _named(hold: Hold | str | UUID, owner: str | None) -> tuple[Any, str | None]:
+    """Id and token of the hold that a verb is about. First the usual case, which `reference` finds out last."""
+    if type(hold) is Hold:
+        return hold.row.id, hold.owner if owner is None else owner
+    return reference(hold, owner)

@@ -16,6 +16,7 @@ floor, for ever, so that a tenant of the same name never gets a fence that a dow
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
 from typing import Final, TypeAlias, Unpack
 
 from ...core.commands import (
@@ -88,6 +89,9 @@ class AsyncDeletion:
                 self.deleted.keys += 1
                 self._report(progress)
         await self._executor.execute(PutRecord(kind=HOOK_TENANTS, id=f"={tenant}", body=None), faces=True)
+        rollups = self._executor.engine.capabilities.rollups
+        if rollups is not None:
+            await self._executor.run_blocking(partial(rollups.drop, tenant))
         await self._tenants.forget(tenant, **self._call)
         return self.deleted
 
@@ -114,9 +118,9 @@ class AsyncDeletion:
             page = await self._executor.read(ListHolds(self.deleted.tenant, after=after, limit=PAGE))
             for hold in page:
                 yield hold
-            if len(page) < PAGE:
+            if not page.more:
                 return
-            after = page[-1].id
+            after = page.reached or ""
 
     def _ending(self, hold: StoredHold) -> list[AnyCommand]:
         """What makes all units of a hold available."""

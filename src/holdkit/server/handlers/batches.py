@@ -47,6 +47,11 @@ async def apply_batch(request: Request) -> Answer:
     first = outcomes[0]
     if isinstance(first, errors.OperationConflict) and first.subject == key:
         raise first  # commands have derived ids: the conflict is that of the whole batch
+    rollups = request.running.rollups
+    if rollups is not None:
+        for one, asked in zip(outcomes, prepared, strict=True):
+            if isinstance(one, errors.Refused):
+                rollups.refused(request.caller.tenant, one, [leg.pool for leg in getattr(asked, "legs", ())])
     now = request.now()
     named = [one for one, asked in zip(outcomes, prepared, strict=True) if not isinstance(asked, PLACING)]
     request.charge_legs(sum([len(one.row.legs) - 1 for one in named if isinstance(one, Hold)]))

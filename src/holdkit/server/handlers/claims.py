@@ -6,11 +6,11 @@ from datetime import datetime
 from typing import Final
 
 from ...core.codec import is_ticket, ticket
+from ...core.keyed import CLAIM
 from ...core.pages import Page
 from ...core.validation import invalid
 from ...errors import EngineError, OutcomeUnknown, Overloaded, plain
 from ...faces.claim import Claim
-from ...faces.keys import PREFIX
 from ...kernel.results import Hold
 from ...wire.claims import (
     ClaimPage,
@@ -67,7 +67,7 @@ def _hold(request: Request, hold: Hold, status: int = 200, *, secret: bool = Fal
 def _named(request: Request, owner: str | None) -> str:
     """The claim that a path names: by its id, or by the id of its hold, which means this claim of the key and no later one."""
     name = request.hold_named
-    return name if owner is None or is_ticket(name) or name.startswith(PREFIX) else ticket(name, owner)
+    return name if owner is None or is_ticket(name) or name.startswith(CLAIM) else ticket(name, owner)
 
 
 async def reserve_claim(request: Request) -> Answer:

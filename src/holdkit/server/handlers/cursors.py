@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from typing import NamedTuple
 
-from ...core.codec import digest
 from ...core.model import Record
+from ...core.personal import text_digest
 from ...core.reading import FindEntries
 from ...core.validation import invalid, text
 from ...kernel._async.following import find_cursor, save_cursor
@@ -91,7 +91,7 @@ async def _back(request: Request, wanted: int) -> str:
     tail = await read_tail(request, wanted)
     before = tuple((lane, seqs[0] - 1) for lane, seqs in tail.lanes.items() if len(seqs) == wanted and seqs[0] > 1)
     rows = await request.kernel.executor.read(FindEntries(before)) if before else []
-    found = {row.lane: (row.seq, digest(row.text)) for row in rows}
+    found = {row.lane: (row.seq, text_digest(row.text)) for row in rows}
     kept = {lane: at for lane, at in decode_cursor(tail.start).items() if len(tail.lanes[lane]) < wanted}
     return encode_cursor({**kept, **found}, generation_of(tail.start))
 

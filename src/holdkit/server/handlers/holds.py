@@ -28,6 +28,7 @@ from ...wire.holds import (
     hold_now,
     place_answer,
 )
+from ...wire.journal import SEALED
 from ..request import JSON, REPLAYED, Answer, Headers, Request, answer
 from .calls import call_fields, legs_of, need_admin, passing_limits
 
@@ -220,12 +221,22 @@ async def show_place(request: Request) -> Answer:
 
 
 async def list_holds(request: Request) -> Answer:
-    """List holds in order of id, which is the order of creation for generated ids."""
+    """List holds in order of id, which is the order of creation for generated ids, from either end. Where a page goes on is sealed
+    for a limited key: it may be the id of a hold that the key may not see."""
     query: HoldsQuery = request.query
+    caller = request.caller
+    begins = {
+        name: caller.positions.reveal(given) if given.startswith(SEALED) else given
+        for name, given in (("after", query.after), ("before", query.before))
+    }
     holds = await request.kernel.holds(
-        pool=query.pool, state=query.state, entity=query.entity, after=query.after, limit=query.limit
-    )
-    after, now, limit = holds[-1].id if holds.more else None, request.now(), request.caller.limit
+        pool=query.pool, state=query.state, entity=query.entity, actor=query.actor, account=query.account,
+        placed_from=query.placed_from, placed_to=query.placed_to, newest_first=query.order == "newest",
+        limit=query.limit, **begins,
+    )  # fmt: skip
+    reached = holds.reached if holds.more else None
+    hidden = reached is not None and caller.limit is not None
+    after, now, limit = caller.positions.hide(reached) if hidden and reached else reached, request.now(), caller.limit
 
     def page() -> HoldPage:
         return HoldPage(

@@ -11,6 +11,7 @@ from ...kernel.journal import ALL
 from ...kernel.normalise import hold_id
 from ...kernel.results import JournalEntry
 from ...wire.journal import EntryAnswer, EntryPage, HistoryQuery, JournalQuery, entry_answer
+from ..positions import BEGINNING
 from ..request import Answer, Request
 from .cursors import read_tail
 
@@ -23,10 +24,34 @@ async def read_journal(request: Request) -> Answer:
     query: JournalQuery = request.query
     if query.last is not None:
         return await _tail(request, query)
+    if query.searches:
+        return await _search(request, query)
     tenant = ALL if query.all_tenants else None
     after = request.caller.cursor(query.after)
     entries = await request.kernel.journal(after=after, limit=query.limit, tenant=tenant)
     return await _entries(request, entries, query.after, with_tenant=query.all_tenants)
+
+
+async def _search(request: Request, query: JournalQuery) -> Answer:
+    """Entries that fit, newest first unless the query goes on after a cursor."""
+    caller = request.caller
+    after = caller.cursor(query.after)
+    if query.order == "oldest" and after is None and query.before is None:
+        after = BEGINNING
+    if after is not None and query.order == "newest":
+        raise invalid("after", "after_ambiguous", "newest first: give `before` instead of `after`")
+    entries = await request.kernel.search_journal(
+        action=query.action, subject=query.subject, actor=query.actor, correlation_id=query.correlation_id,
+        before=caller.cursor(query.before), after=after, limit=query.limit, tenant=ALL if query.all_tenants else None,
+    )  # fmt: skip
+    now, reached = request.now(), entries.reached
+
+    def page() -> EntryPage:
+        shown = _shown(request, entries, with_tenant=query.all_tenants)
+        return EntryPage(shown, None if reached is None else caller.positions.show(reached), entries.more, now)
+
+    cursors = len(entries) * CURSOR_OF_LANE * request.kernel.executor.engine.lanes
+    return await request.running.large_answers.page(request, entries.size + cursors, page)
 
 
 async def _entries(
@@ -55,8 +80,8 @@ async def _tail(request: Request, query: JournalQuery) -> Answer:
     """The last entries. Entries of different lanes are ordered by time only."""
     wanted = query.last
     assert wanted is not None
-    if query.after is not None:
-        raise invalid("last", "last_ambiguous", "give either `after` or `last`, not both")
+    if query.after is not None or query.searches:
+        raise invalid("last", "last_ambiguous", "give either `after` or `last`, not both, and no filter beside `last`")
     tail = await read_tail(request, wanted, of_all=query.all_tenants)
     now = request.now()
 

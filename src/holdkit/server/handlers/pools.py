@@ -132,7 +132,12 @@ async def show_pool(request: Request) -> Answer:
 
 async def list_pools(request: Request) -> Answer:
     """List pools by prefix, or by any part of the name."""
-    query: PoolsQuery = request.query
+    pools, after = await find_pools(request, request.query)
+    return answer(PoolPage([pool_answer(pool) for pool in pools], after, request.now()))
+
+
+async def find_pools(request: Request, query: PoolsQuery) -> tuple[list[Pool], str | None]:
+    """The pools of a query that the caller may see, and where to continue."""
     limit = request.caller.limit
     pools: list[Pool] = []
     after: str | None = None
@@ -142,7 +147,7 @@ async def list_pools(request: Request) -> Answer:
         pools += found
         if after is not None:
             break
-    return answer(PoolPage([pool_answer(pool) for pool in pools], after, request.now()))
+    return pools, after
 
 
 async def _page(kernel: AsyncReads, query: PoolsQuery) -> tuple[list[Pool], str | None]:
@@ -172,10 +177,18 @@ async def _search(kernel: AsyncReads, query: PoolsQuery) -> tuple[list[Pool], st
 async def account_usage(request: Request) -> Answer:
     """What an account uses, by pool."""
     query: PageQuery = request.query
-    found = await request.kernel.account(request.names[0]).usage(after=query.after, limit=query.limit)
-    after = found[-1].pool if len(found) == query.limit else None
-    limit = request.caller.limit
-    shown = [
-        PoolUsageAnswer(one.pool, one.used, one.limit) for one in found if limit is None or limit.covers_pool(one.pool)
-    ]
+    account, limit = request.kernel.account(request.names[0]), request.caller.limit
+    shown: list[PoolUsageAnswer] = []
+    after: str | None = query.after
+    while after is not None and len(shown) < query.limit:  # again if the key may not see some of a page
+        found = await account.usage(after=after, limit=query.limit)
+        after = found[-1].pool if len(found) == query.limit else None
+        shown += [
+            PoolUsageAnswer(one.pool, one.used, one.limit)
+            for one in found
+            if limit is None or limit.covers_pool(one.pool)
+        ]
+    if len(shown) >= query.limit:
+        del shown[query.limit :]
+        after = shown[-1].pool  # one that the key may see
     return answer(PoolUsagePage(shown, after, request.now()))

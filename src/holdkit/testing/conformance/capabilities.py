@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Sequence
+from threading import Semaphore
 
 from ...core.commands import Command, CreatePool, Group
 from ...core.import_ import Carried
@@ -137,6 +138,19 @@ def applies_on_a_loop(harness: Harness) -> None:
     harness.verify()
 
 
+def wakes_by_channel(harness: Harness) -> None:
+    """Whoever listens on a channel is woken once when that begins, and by notifications on it, of another process too."""
+    channels = harness.engine.capabilities.channels
+    if channels is None:
+        return
+    woken = Semaphore(0)
+    channels.listen_on("0a", woken.release)
+    channels.listen_on("0a", lambda: None)
+    for what in ("the beginning", "a notification", "another one"):
+        require(woken.acquire(timeout=30), f"nobody was woken by {what} within 30 seconds")
+        channels.notify(["0b", "0a"])
+
+
 CHECKS = (
     repair_changes_no_sound_row,
     imports_a_journal,
@@ -144,4 +158,5 @@ CHECKS = (
     marks_a_transaction,
     grows_a_batch,
     applies_on_a_loop,
+    wakes_by_channel,
 )

@@ -39,7 +39,7 @@ from ...core.reading import (
 )
 from .harness import TOKEN, Harness, hold_id, joining, placing, require, require_equal
 
-LIVED = frozenset(Action) - {Action.POOL_REPAIRED, Action.JOURNAL_BASELINE}
+LIVED = frozenset(Action) - {Action.POOL_REPAIRED, Action.JOURNAL_BASELINE, Action.JOURNAL_ERASED}
 """The actions of ordinary commands."""
 
 

@@ -18,6 +18,7 @@ from . import (
     counting,
     deadlines,
     durability,
+    finding,
     journal,
     lines,
     pages,
@@ -32,7 +33,7 @@ Check: TypeAlias = Callable[[Harness], None]
 expected."""
 
 CHECKS: Final[tuple[Check, ...]] = (*batches.CHECKS, *deadlines.CHECKS, *retries.CHECKS, *journal.CHECKS,
-                                    *bounds.CHECKS, *reads.CHECKS, *pages.CHECKS, *counting.CHECKS, *pool_ends.CHECKS, *lines.CHECKS, *concurrency.CHECKS, *capabilities.CHECKS)  # fmt: skip
+                                    *bounds.CHECKS, *reads.CHECKS, *pages.CHECKS, *finding.CHECKS, *counting.CHECKS, *pool_ends.CHECKS, *lines.CHECKS, *concurrency.CHECKS, *capabilities.CHECKS)  # fmt: skip
 """What every engine must pass."""
 
 DURABLE: Final[tuple[Check, ...]] = durability.CHECKS

@@ -6,6 +6,7 @@ Every call opens and closes a connection of its own, so nothing here delays a se
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, Final
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 USER: Final = "postgres"
 MAKING_TEMPLATES: Final = 4_711_001
 """The advisory lock under which templates are created."""
+RELOADING: Final = 60.0
+"""Seconds within which a server must have read its settings again."""
 
 
 class ServerAddress:
@@ -34,6 +37,23 @@ class ServerAddress:
         import psycopg
 
         return psycopg.connect(self.dsn(database), autocommit=True, **options)
+
+    def change_setting(self, name: str, value: str | None) -> None:
+        """Change a setting of the whole server, or reset it (None). Returns once every process of the server knows.
+
+        The server's first process signals the others one after another, youngest sessions first and the checkpointer late. It begins
+        another round only when it has ended one, so a second round shows that the first has reached everybody. A session reads the
+        settings before its next command. The checkpointer, which tells commits to wait for standbys, reads them before its next
+        checkpoint; it may have been about to make the first one here."""
+        from psycopg import sql
+
+        wanted = sql.SQL("default") if value is None else sql.Literal(value)
+        with closing(self.connect()) as admin:
+            admin.execute(sql.SQL("alter system set {} = {}").format(sql.Identifier(name), wanted))
+            for _ in range(2):
+                _reload(admin)
+            for _ in range(2):
+                admin.execute("checkpoint")
 
     def create_database(self, name: str, template: str = "template0") -> str:
         """Create a database as a copy of the template; returns its URL. There must be no connection to the template."""
@@ -67,3 +87,13 @@ class ServerAddress:
                     sql.SQL("alter database {} rename to {}").format(sql.Identifier(draft), sql.Identifier(name))
                 )
         return name
+
+
+def _reload(admin: Connection[tuple[Any, ...]]) -> None:
+    """Let all processes read the settings; returns once this session has."""
+    asked = "select pg_conf_load_time()"
+    before, deadline = admin.execute(asked).fetchone(), time.monotonic() + RELOADING
+    admin.execute("select pg_reload_conf()")
+    while admin.execute(asked).fetchone() == before:
+        if time.monotonic() > deadline:
+            raise TimeoutError("the server does not read its settings again")

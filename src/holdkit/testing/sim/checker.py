@@ -141,7 +141,7 @@ def copy_of(engine: ResidentEngine, clock: Clock, journal: Iterable[JournalRow])
     for pool in theirs.pools.values():
         mine.put_pool(pool.key, pool)
     for hold in theirs.holds.values():
-        mine.put_hold(hold)
+        mine.put_hold(hold.key, hold)
     for tally_key, tally in theirs.tallies.items():
         mine.put_tally(tally_key, tally)
     for operation in theirs.operations.values():

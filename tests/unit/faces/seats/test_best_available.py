@@ -40,7 +40,7 @@ def test_the_best_seats_are_held(store: Store) -> None:
     assert seats_of(hk.items.best_available(2, section="stalls", kind="wheelchair")) == ["W1", "W2"]
     store.clock.advance(60)
     assert seats_of(hk.items.best_available(3, section="stalls")) == ["A1", "A2", "A3"]  # expired, and not swept
-    with pytest.raises(holdkit.ItemsTaken, match="of kind 'box'"):
+    with pytest.raises(holdkit.ItemsTaken, match="there is no seat of kind 'box' available in section"):
         hk.items.best_available(1, section="stalls", kind="box")
     with pytest.raises(holdkit.SectionNotFound) as nowhere:
         hk.items.best_available(1, section="circle")

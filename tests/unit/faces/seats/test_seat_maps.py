@@ -392,3 +392,25 @@ def test_an_item_of_a_combined_hold_is_ended_with_that_hold(store: Store) -> Non
     assert part.value.hold == hold.id
     with pytest.raises(holdkit.ItemsTaken):
         hk.items.reserve(["a"], owner="me")
+
+
+def test_a_retry_that_names_the_items_is_the_same_operation_whoever_has_them_by_then(store: Store) -> None:
+    hk = store.hk
+    hk.items.add(["a", "b"])
+    mine = hk.items.reserve(["a", "b"], owner="me")
+    assert hk.items.release(["a", "b"], owner="me", op="left").id == mine.id
+    theirs = hk.items.reserve(["b", "a"], owner="they")
+    again = hk.items.release(["b", "a"], owner="me", op="left")
+    assert (again.id, again.state, again.replayed) == (mine.id, "released", True)
+    assert hk.get(theirs.id).state == "held"
+    with pytest.raises(holdkit.OperationConflict):
+        hk.items.release(["a"], owner="me", op="left")
+    assert hk.items.finalize(["a", "b"], owner="they", entity="order:1", op="paid").state == "confirmed"
+    hk.items.reopen(["a", "b"], reason="a mistake")
+    hk.items.reserve(["a"], owner="me")
+    paid = hk.items.finalize(["a", "b"], owner="they", entity="order:1", op="paid")
+    assert (paid.id, paid.state, paid.replayed) == (theirs.id, "confirmed", True)
+    for _ in range(2):  # what was never done is refused, each time for the same reason
+        with pytest.raises(holdkit.PartOfHold):
+            hk.items.release(["a", "b"], owner="they", op="other")
+    assert differences(hk) == ()

@@ -14,12 +14,18 @@ select count(*) from holdkit.holds
 
 -- name: audit_journal
 -- A page of a lane's entries, with their columns and checksum.
-select j.seq, j.tenant, j.subject, j.body, j.crc from holdkit.journal j
+select j.seq, j.tenant, j.subject, j.body, j.crc,
+       j.units, j.slot, j.total, j.held, j.consumed, j.loose, j.floor, j.last_number, j.fence, j.version, j.deadline,
+       j.revision, j.pool, j.entity, j.correlation_id
+from holdkit.journal j
 where j.lane = $1::int and j.seq > $2::bigint order by j.seq limit $3::int
 
 -- name: audit_unnumbered
 -- A page of a lane's entries that have no number yet.
-select 0, u.tenant, u.subject, u.body, u.crc, u.stamp, u.batch, u.n from holdkit.unnumbered u
+select 0, u.tenant, u.subject, u.body, u.crc,
+       u.units, u.slot, u.total, u.held, u.consumed, u.loose, u.floor, u.last_number, u.fence, u.version, u.deadline,
+       u.revision, u.pool, u.entity, u.correlation_id, u.stamp, u.batch, u.n
+from holdkit.unnumbered u
 where u.lane = $1::int and (u.stamp, u.batch, u.n) > ($2::bigint, $3::bigint, $4::int)
 order by u.stamp, u.batch, u.n limit $5::int
 
@@ -61,7 +67,8 @@ select tenant, pool, account, used, loose, lane from holdkit.tallies order by te
 -- name: audit_operations
 -- Every remembered answer with its checksum.
 declare audit_operations no scroll cursor for
-select tenant, id, fingerprint, until, outcome, crc, lane from holdkit.operations order by tenant, id, lane
+select tenant, id, fingerprint, until, outcome, slot, replace(hold::text, '-', ''), token, crc, lane
+from holdkit.operations order by tenant, id, lane
 
 -- name: audit_records
 -- Every record.

@@ -56,18 +56,12 @@ from unnest($1::int[], $2::text[], $3::text[]) k(lane, tenant, id)
 join holdkit.pools p on p.lane = k.lane and p.tenant = k.tenant and p.id = k.id
 
 -- name: load_due
--- Always at least one row: the clock, read after the locks; the fence floors of the tenants of pools that may be created, as JSON,
--- in the lanes of these pools; whether any entries wait for their journal numbers; the version of the limits; whether COMMIT waits for standbys, by the settings in force now. With it, the legs
--- that are due on the named pools by each pool's own time, at most $5 per pool.
-select c.slot, c.floors, c.unnumbered, d.tenant, d.id, d.deadline, replace(d.hold::text, '-', ''), c.version, c.synchronous
+-- Always at least one row: the clock, read after the locks; whether any entries wait for their journal numbers; the version of the
+-- limits; whether COMMIT waits for standbys, by the settings in force now. With it, the legs that are due on the named pools by each pool's
+-- own time, at most $5 per pool.
+select c.slot, c.unnumbered, d.tenant, d.id, d.deadline, replace(d.hold::text, '-', ''), c.version, c.synchronous
 from (
     select coalesce($4::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint) as slot,
-           (select json_object_agg(n.tenant, n.floor)::text from (
-               select f.tenant, max(f.floor) as floor
-               from unnest($6::int[], $7::text[]) b(lane, tenant)
-               join holdkit.fence_floors f on f.lane = b.lane and f.tenant = b.tenant
-               group by f.tenant
-           ) n) as floors,
            exists (select from holdkit.unnumbered u /* distributed: where u.lane = $lane */) as unnumbered,
            (select s.value::bigint from holdkit.settings s where s.name = 'limits_version') as version,
            current_setting('synchronous_standby_names') <> ''
@@ -95,15 +89,9 @@ with wanted as materialized (
     join holdkit.holds h on h.lane = k.lane and h.tenant = k.tenant and h.id = k.id
     cross join unnest(h.pool_lanes, h.pools) p(lane, id)
 )
-select c.slot, c.floors, c.unnumbered, d.tenant, d.id, d.deadline, replace(d.hold::text, '-', ''), c.version, c.synchronous
+select c.slot, c.unnumbered, d.tenant, d.id, d.deadline, replace(d.hold::text, '-', ''), c.version, c.synchronous
 from (
     select coalesce($4::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint) as slot,
-           (select json_object_agg(n.tenant, n.floor)::text from (
-               select f.tenant, max(f.floor) as floor
-               from unnest($9::int[], $10::text[]) b(lane, tenant)
-               join holdkit.fence_floors f on f.lane = b.lane and f.tenant = b.tenant
-               group by f.tenant
-           ) n) as floors,
            exists (select from holdkit.unnumbered u /* distributed: where u.lane = $lane */) as unnumbered,
            (select s.value::bigint from holdkit.settings s where s.name = 'limits_version') as version,
            current_setting('synchronous_standby_names') <> ''
@@ -164,20 +152,68 @@ cross join lateral (
     order by l.number limit k.count
 ) g
 
+-- name: lock_lines
+-- The holds of the same, found by the same legs: these cannot change while their pools are locked. A hold's lane is in the low bits of its
+-- id. (As one array, the keys are looked up one by one, whatever the planner thinks of the size of these tables.)
+select h.tenant, replace(h.id::text, '-', ''), h.legs, h.owner_hash, h.held_at, h.fence, h.deadline, h.state, h.entity,
+       h.ended_at, h.reason, h.actor, h.correlation_id, h.metadata, h.last_op, h.version, h.returned_at, h.closes,
+       h.account, h.above, h.joined_at, h.number, h.offer_ttl
+from unnest(array(
+    select k.tenant || g.hold from unnest($1::int[], $2::text[], $3::text[], $4::int[], $5::bigint[]) k(lane, tenant, pool, count, most)
+    cross join lateral (
+        select l.hold from holdkit.legs l
+        where l.lane = k.lane and l.tenant = k.tenant and l.pool = k.pool and l.number > 0 and l.waiting <= k.most
+        order by l.number limit k.count
+    ) g
+)) f(key)
+join holdkit.holds h on h.lane = ('x' || right(f.key, 4))::bit(16)::int % $6::int and h.tenant = left(f.key, -36)
+                    and h.id = right(f.key, 36)::uuid
+order by h.lane, h.tenant, h.id
+for no key update of h skip locked
+
 -- name: load_tallies
 -- What accounts use of pools. After the pools are locked.
 select t.tenant, t.pool, t.account, t.used, t.loose
 from unnest($1::int[], $2::text[], $3::text[], $4::text[]) k(lane, tenant, pool, account)
 join holdkit.tallies t on t.lane = k.lane and t.tenant = k.tenant and t.pool = k.pool and t.account = k.account
 
+-- name: load_floors
+-- The fence floors of the tenants of pools that may be created, in the lanes of these pools.
+select f.tenant, f.floor
+from unnest($1::int[], $2::text[]) k(lane, tenant)
+join holdkit.fence_floors f on f.lane = k.lane and f.tenant = k.tenant
+
 -- name: load_operations
 -- The answers given before. They are locked, so that answering from one writes to the log: the replay is then as durable as it
 -- claims.
-select o.tenant, o.id, o.fingerprint, o.until, o.outcome
+select o.tenant, o.id, o.fingerprint, o.until, o.outcome, o.slot, replace(o.hold::text, '-', ''), o.token
 from unnest($1::int[], $2::text[], $3::text[]) k(lane, tenant, id)
 join holdkit.operations o on o.lane = k.lane and o.tenant = k.tenant and o.id = k.id
 order by o.lane, o.tenant, o.id
 for key share of o
+
+-- name: load_answers
+-- The entries that make up answers which refer to theirs: the one with this operation id and slot, and those that created the hold and
+-- granted its units. Later changes of the hold do not matter, and of earlier ones the entry has all that counts. Those of callers'
+-- transactions that have no number yet come last.
+select k.n, {entry}
+from unnest($1::int[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::int[]) k(lane, tenant, subject, op, slot, n)
+cross join lateral (
+    select i.* from (
+        select o.seq, o.body, o.lane, o.tenant, o.subject, o.units, o.slot, o.total, o.held, o.consumed, o.loose, o.floor, o.last_number,
+               o.fence, o.version, o.deadline, o.revision, o.pool, o.entity, o.correlation_id, 0 as later, 0 as stamp
+        from holdkit.journal o where o.lane = k.lane and o.tenant = k.tenant and o.subject = k.subject
+        union all
+        select 0, u.body, u.lane, u.tenant, u.subject, u.units, u.slot, u.total, u.held, u.consumed, u.loose, u.floor, u.last_number,
+               u.fence, u.version, u.deadline, u.revision, u.pool, u.entity, u.correlation_id, 1, u.stamp
+        from holdkit.unnumbered u where u.lane = k.lane and u.tenant = k.tenant and u.subject = k.subject
+    ) i
+    where (i.pool is not null and i.revision is null)
+       or i.body::json ->> 'action' in ('hold.held', 'hold.waiting', 'hold.offered', 'journal.baseline')
+       or (coalesce(i.slot, (i.body::json ->> 'slot')::bigint) = k.slot and i.body::json ->> 'op' = k.op)
+    offset 0
+) j
+order by k.n, j.later, j.seq, j.stamp
 
 -- name: find_due_holds
 -- The holds with due legs anywhere, earliest deadline first. Without locks.
@@ -321,7 +357,8 @@ select 1 / (count(*) = $23::int or not $24::bool)::int, count(*) from moved
 
 -- name: place_holds
 -- By far the commonest batch in one statement: pools whose counters change, and new holds of one leg each. (The pools are locked
--- already, so nothing here can wait but a hold's id, and the order of the parts does not matter.)
+-- already, so nothing here can wait but a hold's id, and the order of the parts does not matter. An id that exists raises: looking for it
+-- first, as `on conflict` does, takes a fifth of the time.)
 with moved as (
     update holdkit.pools p
     set total = k.total, held = k.held, consumed = k.consumed, fence = k.fence, slot = k.slot, version = k.version,
@@ -348,11 +385,8 @@ with moved as (
            'held', true, k.entity, k.actor, k.correlation_id, k.metadata, 1, k.closes
     from placed k
     order by k.lane, k.tenant, k.id
-    on conflict do nothing
-    returning 1
 )
-select 1 / ((select count(*) from moved) + (select count(*) from born) = $33::int or not $34::bool)::int,
-       (select count(*) from moved) + (select count(*) from born)
+select 1 / (count(*) = $33::int)::int from moved
 
 -- name: stamp_pools
 -- In a caller's transaction every entry leaves its stamp on the pools it touched, even where their counters did not change.
@@ -472,32 +506,44 @@ with gone as (
 )
 select 1 / (count(*) = $7::int or not $8::bool)::int, count(*) from gone
 
+-- name: insert_operations
+-- The answer, kept for the retry. An id that exists raises, even if its window is over: the batch then looks for it.
+insert into holdkit.operations (lane, tenant, id, fingerprint, until, outcome, crc, slot, hold, token)
+select k.lane, k.tenant, k.id, k.fingerprint, k.until, k.outcome, k.crc, k.slot, k.hold, k.token
+from unnest($1::int[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::text[], $7::int[], $8::bigint[], $9::uuid[],
+            $10::text[])
+     k(lane, tenant, id, fingerprint, until, outcome, crc, slot, hold, token)
+order by k.lane, k.tenant, k.id
+
 -- name: put_operations
--- The answer, kept for the retry. An id whose retry window is over may be used again, any other may not.
+-- The same where nothing may raise, or where the id is used again: its retry window must be over.
 with put as (
-    insert into holdkit.operations as o (lane, tenant, id, fingerprint, until, outcome, crc)
-    select k.lane, k.tenant, k.id, k.fingerprint, k.until, k.outcome, k.crc
-    from unnest($1::int[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::text[], $7::int[])
-         k(lane, tenant, id, fingerprint, until, outcome, crc)
+    insert into holdkit.operations as o (lane, tenant, id, fingerprint, until, outcome, crc, slot, hold, token)
+    select k.lane, k.tenant, k.id, k.fingerprint, k.until, k.outcome, k.crc, k.slot, k.hold, k.token
+    from unnest($1::int[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::text[], $7::int[], $8::bigint[], $9::uuid[],
+                $10::text[])
+         k(lane, tenant, id, fingerprint, until, outcome, crc, slot, hold, token)
     order by k.lane, k.tenant, k.id
     on conflict (lane, tenant, id) do update
-    set fingerprint = excluded.fingerprint, until = excluded.until, outcome = excluded.outcome, crc = excluded.crc
-    where o.until <= $8::bigint /* distributed: or case when o.until > $8 then 1 / (o.until < 0 or not $10::bool)::int = 0 end */
+    set fingerprint = excluded.fingerprint, until = excluded.until, outcome = excluded.outcome, crc = excluded.crc,
+        slot = excluded.slot, hold = excluded.hold, token = excluded.token
+    where o.until <= $11::bigint /* distributed: or case when o.until > $11 then 1 / (o.until < 0 or not $13::bool)::int = 0 end */
     returning 1
 )
-select 1 / (count(*) = $9::int or not $10::bool)::int, count(*) from put
+select 1 / (count(*) = $12::int or not $13::bool)::int, count(*) from put
 
 -- name: replace_operations
 -- Another answer to the same request, whose caller has stopped waiting.
 with changed as (
     update holdkit.operations o
-    set outcome = k.outcome, crc = k.crc
-    from unnest($1::int[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::text[], $7::int[])
-         k(lane, tenant, id, fingerprint, until, outcome, crc)
+    set outcome = k.outcome, crc = k.crc, slot = k.slot, hold = k.hold, token = k.token
+    from unnest($1::int[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::text[], $7::int[], $8::bigint[], $9::uuid[],
+                $10::text[])
+         k(lane, tenant, id, fingerprint, until, outcome, crc, slot, hold, token)
     where o.lane = k.lane and o.tenant = k.tenant and o.id = k.id and o.fingerprint = k.fingerprint and o.until = k.until
     returning 1
 )
-select 1 / (count(*) = $8::int or not $9::bool)::int, count(*) from changed
+select 1 / (count(*) = $11::int or not $12::bool)::int, count(*) from changed
 
 -- name: insert_records
 -- A record was created.
@@ -556,9 +602,9 @@ order by k.lane, k.tenant
 on conflict (lane, tenant) do update set floor = excluded.floor where o.floor < excluded.floor
 
 -- name: write_journal
--- Takes numbers from the heads and inserts the entries. Always waits for the heads, as above.
+-- Takes numbers from the heads and inserts the entries, compact or whole. Always waits for the heads, as above.
 with patience as materialized (
-    select set_config('lock_timeout', $9::text, true)
+    select set_config('lock_timeout', $24::text, true)
 ), head as (
     update holdkit.heads h
     set seq = h.seq + t.own
@@ -566,10 +612,18 @@ with patience as materialized (
     where h.lane = t.lane
     returning h.lane, h.seq - t.own as before_own
 ), written as (
-    insert into holdkit.journal (lane, seq, tenant, subject, body, crc)
-    select m.lane, e.before_own + m.n, m.tenant, m.subject, m.body, m.crc
-    from unnest($3::int[], $4::int[], $5::text[], $6::text[], $7::text[], $8::int[])
-         m(lane, n, tenant, subject, body, crc)
+    insert into holdkit.journal (lane, seq, tenant, subject, body, crc, units, slot,
+                                 total, held, consumed, loose, floor, last_number, fence, version, deadline, revision,
+                                 pool, entity, correlation_id)
+    select m.lane, e.before_own + m.n, m.tenant, m.subject, m.body, m.crc, m.units, m.slot, m.total, m.held,
+           m.consumed, m.loose, m.floor, m.last_number, m.fence, m.version, m.deadline, m.revision, m.pool, m.entity,
+           m.correlation_id
+    from unnest($3::int[], $4::int[], $5::text[], $6::text[], $7::text[], $8::int[], $9::bigint[],
+                $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[],
+                $16::bigint[], $17::bigint[], $18::bigint[], $19::bigint[], $20::bigint[], $21::text[], $22::text[],
+                $23::text[])
+         m(lane, n, tenant, subject, body, crc, units, slot, total, held, consumed, loose, floor, last_number,
+           fence, version, deadline, revision, pool, entity, correlation_id)
     join head e on e.lane = m.lane
 )
 select lane, before_own from head
@@ -579,12 +633,16 @@ select lane, before_own from head
 -- `lock_heads`: otherwise two of these could deadlock, one with these rows locked and one with the head.
 with left_over as (
     delete from holdkit.unnumbered u where u.lane = any($1::int[])
-    returning u.lane, u.stamp, u.batch, u.n, u.tenant, u.subject, u.body, u.crc
+    returning u.*
 ), ranked as (
     select *, row_number() over (partition by lane order by stamp, batch, n) as rank from left_over
 ), mine as (
-    select * from unnest($3::int[], $4::int[], $5::text[], $6::text[], $7::text[], $8::int[])
-                  k(lane, n, tenant, subject, body, crc)
+    select * from unnest($3::int[], $4::int[], $5::text[], $6::text[], $7::text[], $8::int[], $9::bigint[],
+                         $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[],
+                         $16::bigint[], $17::bigint[], $18::bigint[], $19::bigint[], $20::bigint[], $21::text[],
+                         $22::text[], $23::text[])
+                  k(lane, n, tenant, subject, body, crc, units, slot, total, held, consumed, loose, floor,
+                    last_number, fence, version, deadline, revision, pool, entity, correlation_id)
 ), head as (
     update holdkit.heads h
     set seq = h.seq + t.own + (select count(*) from ranked r where r.lane = h.lane)
@@ -592,25 +650,44 @@ with left_over as (
     where h.lane = t.lane
     returning h.lane, h.seq - t.own as before_own,
               h.seq - t.own - (select count(*) from ranked r where r.lane = h.lane) as before_all
+), numbered as (
+    insert into holdkit.journal (lane, seq, tenant, subject, body, crc, units, slot,
+                                 total, held, consumed, loose, floor, last_number, fence, version, deadline, revision,
+                                 pool, entity, correlation_id)
+    select r.lane, e.before_all + r.rank, r.tenant, r.subject, r.body, r.crc, r.units, r.slot, r.total, r.held,
+           r.consumed, r.loose, r.floor, r.last_number, r.fence, r.version, r.deadline, r.revision, r.pool, r.entity,
+           r.correlation_id
+    from ranked r join head e on e.lane = r.lane
 ), written as (
-    insert into holdkit.journal (lane, seq, tenant, subject, body, crc)
-    select r.lane, e.before_all + r.rank, r.tenant, r.subject, r.body, r.crc from ranked r join head e on e.lane = r.lane
-    union all
-    select m.lane, e.before_own + m.n, m.tenant, m.subject, m.body, m.crc from mine m join head e on e.lane = m.lane
+    insert into holdkit.journal (lane, seq, tenant, subject, body, crc, units, slot,
+                                 total, held, consumed, loose, floor, last_number, fence, version, deadline, revision,
+                                 pool, entity, correlation_id)
+    select m.lane, e.before_own + m.n, m.tenant, m.subject, m.body, m.crc, m.units, m.slot, m.total, m.held,
+           m.consumed, m.loose, m.floor, m.last_number, m.fence, m.version, m.deadline, m.revision, m.pool, m.entity,
+           m.correlation_id
+    from mine m join head e on e.lane = m.lane
 )
 select lane, before_own from head
 
 -- name: find_positions
 -- Where the entries of remembered answers are, which were written before their entries had numbers. (By the slot too: an operation
--- id may be used again after its window, and the new answer need not have an entry.)
+-- id may be used again after its window, and the new answer need not have an entry. `+ 0`: a plan made while the table is empty would
+-- otherwise walk the lane by the primary key.)
 select k.n, j.lane, j.seq
 from unnest($1::int[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::int[]) k(lane, tenant, subject, op, slot, n)
 cross join lateral (
     select o.lane, o.seq from holdkit.journal o
     where o.lane = k.lane and o.tenant = k.tenant and o.subject = k.subject and o.body::json ->> 'op' = k.op
-      and (o.body::json ->> 'slot')::bigint = k.slot
-    order by o.seq desc limit 1
+      and coalesce(o.slot, (o.body::json ->> 'slot')::bigint) = k.slot
+    order by o.seq + 0 desc limit 1
 ) j
+
+-- name: find_unnumbered
+-- The same of entries that have no number yet: only that they are there.
+select k.n
+from unnest($1::int[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::int[]) k(lane, tenant, subject, op, slot, n)
+join holdkit.unnumbered u on u.lane = k.lane and u.tenant = k.tenant and u.subject = k.subject and u.body::json ->> 'op' = k.op
+                         and coalesce(u.slot, (u.body::json ->> 'slot')::bigint) = k.slot
 
 -- name: write_unnumbered
 -- In a caller's transaction: the numbers come later, in order of stamp. Whatever had locked the rows that we have locked is
@@ -655,5 +732,9 @@ with old as materialized (
 delete from holdkit.holds h using old where h.lane = old.lane and h.tenant = old.tenant and h.id = old.id
 
 -- name: notify
--- A wake-up for listeners in other processes, and nothing more.
-select pg_notify($1::text, '')
+-- A wake-up for those who listen on these channels, and nothing more.
+select pg_notify(channel, '') from unnest($1::text[]) channel
+
+-- name: notify_followers
+-- The same for followers, unless there are none: each holds a lock, which we try to get for ourselves.
+select pg_notify($1::text, '') where not pg_try_advisory_xact_lock(hashtextextended($1::text, 0))

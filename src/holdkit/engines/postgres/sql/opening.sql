@@ -67,18 +67,21 @@ select name, value from holdkit.settings order by name
 -- One row per lane, for ever.
 insert into holdkit.heads (lane) select generate_series(0, $1::int - 1)
 
--- name: ping
--- Begins a transaction on a caller's connection.
-select 1
+-- name: check_transaction
+-- Raises unless a call can join this transaction ($2: only to read): what follows in the same round trip must run nowhere else. Every
+-- function and operator is named with its schema, and types by SQL's own keywords, which no search path can replace.
+select 1 operator(pg_catalog./) (
+    s.value operator(pg_catalog.=) $1::varchar and not pg_catalog.pg_is_in_recovery()
+    and coalesce(pg_catalog.array_position(pg_catalog.current_schemas(false), 'pg_catalog'), 1) operator(pg_catalog.=) 1
+    and ($2::boolean or pg_catalog.current_setting('transaction_isolation') operator(pg_catalog.=) 'read committed'
+                        and pg_catalog.current_setting('transaction_read_only') operator(pg_catalog.=) 'off'))::int
+from holdkit.settings s where s.name operator(pg_catalog.=) 'identity'
 
 -- name: read_transaction
--- The properties of a caller's transaction, and its search path. Until that is known, every function is named with its schema.
+-- Why it was refused: the transaction's properties, and whether the search path puts anything before pg_catalog.
 select pg_catalog.current_setting('transaction_isolation'), pg_catalog.current_setting('transaction_read_only'),
-       pg_catalog.pg_is_in_recovery(), pg_catalog.array_to_string(pg_catalog.current_schemas(true), e'\x1f')
-
--- name: find_identity
--- Whether it is our own database.
-select s.value from holdkit.settings s where s.name = 'identity'
+       pg_catalog.pg_is_in_recovery(),
+       coalesce(pg_catalog.array_position(pg_catalog.current_schemas(false), 'pg_catalog'), 1)
 
 -- name: make_savepoint
 -- Each call in a caller's transaction has its own.

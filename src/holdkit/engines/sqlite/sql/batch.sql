@@ -43,13 +43,16 @@ select h.tenant, h.id, h.legs, h.owner_hash, h.held_at, h.fence, h.deadline, h.s
 from json_each(?2) k cross join holdkit_holds h on h.tenant = ?1 and h.id = k.value
 
 -- name: load_operation
--- the answer given before to an operation id
-select tenant, id, fingerprint, until, outcome, seq from holdkit_operations where tenant = ? and id = ?
+-- the answer given before to an operation id, and the entry that it refers to, if it does
+select o.tenant, o.id, o.fingerprint, o.until, o.outcome, o.seq, j.body
+from holdkit_operations o left join holdkit_journal j on substr(o.outcome, 1, 1) = '"' and j.seq = o.seq
+where o.tenant = ? and o.id = ?
 
 -- name: load_operations
 -- the same for many
-select o.tenant, o.id, o.fingerprint, o.until, o.outcome, o.seq
+select o.tenant, o.id, o.fingerprint, o.until, o.outcome, o.seq, j.body
 from json_each(?2) k cross join holdkit_operations o on o.tenant = ?1 and o.id = k.value
+left join holdkit_journal j on substr(o.outcome, 1, 1) = '"' and j.seq = o.seq
 
 -- name: load_record
 -- one record
@@ -208,8 +211,13 @@ where tenant = ? and id = ?
 -- a pool is removed, or swept away
 delete from holdkit_pools where tenant = ? and id = ?
 
+-- name: insert_plain_holds
+-- a hold is born and alive, and nobody said more about it: by far the most
+insert into holdkit_holds (tenant, id, legs, owner_hash, held_at, fence, deadline, open, version, state)
+values (?, ?, ?, ?, ?, ?, ?, 1, 1, 'held')
+
 -- name: insert_holds
--- a hold is born and alive: the usual case. '' stands for null: binding a None costs sqlite3 six times a text
+-- a hold is born and alive. '' stands for null: binding a None costs sqlite3 six times a text
 insert into holdkit_holds
        (tenant, id, legs, owner_hash, held_at, fence, deadline, open, version, closes, state, actor, correlation_id, metadata,
         entity)
@@ -306,8 +314,8 @@ insert or replace into holdkit_settings (name, value, crc) values (?, ?, ?)
 
 -- name: prune_operations
 -- past the retry window they are gone for every reader already
-delete from holdkit_operations where (tenant, id) in
-       (select tenant, id from holdkit_operations where until <= ? order by until limit ?)
+delete from holdkit_operations where rowid in
+       (select rowid from holdkit_operations where until <= ? order by until limit ?)
 
 -- name: prune_holds
 -- past the retention they are gone for every reader already

@@ -1,24 +1,8 @@
 -- Reads. Due legs are counted as returned at max(clock, the pool's last slot); nothing is written.
 
--- name: read_pool
--- one pool, how many of its units and of its waiters are due, and whether anybody waits whom it could serve
-select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand, p.label, p.closes, p.holder,
-       p.entity, p.archived, p.loose, p.floor,
-       case when p.last_number or p.children or p.per_account is not null or p.line is not null
-            then json_array(p.waiting, p.last_number, p.children, p.per_account, coalesce(p.line, 'strict')) end,
-       case when p.held then (select sum(l.units) from holdkit_legs l
-                              where l.tenant = p.tenant and l.pool = p.id and l.deadline <= max(p.slot, ?3)) end,
-       case when p.waiting then (select sum(l.number > 0) from holdkit_legs l
-                                 where l.tenant = p.tenant and l.pool = p.id and l.deadline <= max(p.slot, ?3)) end,
-       case when p.waiting then exists (select 1 from holdkit_legs l indexed by holdkit_legs_line
-                                        where l.tenant = p.tenant and l.pool = p.id and l.number > 0
-                                          and l.waiting <= p.total and l.deadline > max(p.slot, ?3)) end
-from holdkit_pools p
-where p.tenant = ?1 and p.id = ?2
-
--- name: read_pools
--- a page of pools, by id; reserved ones only if the prefix asks for them. One bound at each end: of two, SQLite seeks by one
-select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand, p.label, p.closes, p.holder,
+-- part: shown_pool
+-- what is read of a pool: its row, how many of its units and of its waiters are due, and whether anybody waits whom it could serve
+p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand, p.label, p.closes, p.holder,
        p.entity, p.archived, p.loose, p.floor,
        case when p.last_number or p.children or p.per_account is not null or p.line is not null
             then json_array(p.waiting, p.last_number, p.children, p.per_account, coalesce(p.line, 'strict')) end,
@@ -29,6 +13,27 @@ select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, 
        case when p.waiting then exists (select 1 from holdkit_legs l indexed by holdkit_legs_line
                                         where l.tenant = p.tenant and l.pool = p.id and l.number > 0
                                           and l.waiting <= p.total and l.deadline > max(p.slot, :now)) end
+
+-- part: shown_hold
+-- what is read of a hold: its row, and the latest slot of its pools: of those of its legs, and of those above them
+h.tenant, h.id, h.legs, h.owner_hash, h.held_at, h.fence, h.deadline, h.state, h.entity, h.ended_at, h.reason,
+       h.actor, h.correlation_id, h.metadata, h.last_op, h.version, h.returned_at, h.closes, h.account, h.above, h.joined_at,
+       h.number, h.offer_ttl,
+       (select max(p.slot) from json_each(h.legs) g
+        cross join holdkit_pools p on p.tenant = h.tenant and p.id = g.value ->> 'pool'),
+       case when h.above is not null then
+           (select max(p.slot) from json_each(h.above) g
+            cross join holdkit_pools p on p.tenant = h.tenant and p.id = g.value ->> 'pool') end
+
+-- name: read_pool
+-- one pool
+select {shown_pool}
+from holdkit_pools p
+where p.tenant = :tenant and p.id = :id
+
+-- name: read_pools
+-- a page of pools, by id; reserved ones only if the prefix asks for them. One bound at each end: of two, SQLite seeks by one
+select {shown_pool}
 from holdkit_pools p
 where p.tenant = :tenant and p.id >= :lower and p.id < :upper and p.id <> :after
   and (:reserved or substr(p.id, 1, 1) <> '~') and (:archived or not p.archived)
@@ -47,18 +52,8 @@ limit ?2
 
 -- name: read_pools_by_id
 -- the same for these pools of one tenant
-select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand, p.label, p.closes, p.holder,
-       p.entity, p.archived, p.loose, p.floor,
-       case when p.last_number or p.children or p.per_account is not null or p.line is not null
-            then json_array(p.waiting, p.last_number, p.children, p.per_account, coalesce(p.line, 'strict')) end,
-       case when p.held then (select sum(l.units) from holdkit_legs l
-                              where l.tenant = p.tenant and l.pool = p.id and l.deadline <= max(p.slot, ?3)) end,
-       case when p.waiting then (select sum(l.number > 0) from holdkit_legs l
-                                 where l.tenant = p.tenant and l.pool = p.id and l.deadline <= max(p.slot, ?3)) end,
-       case when p.waiting then exists (select 1 from holdkit_legs l indexed by holdkit_legs_line
-                                        where l.tenant = p.tenant and l.pool = p.id and l.number > 0
-                                          and l.waiting <= p.total and l.deadline > max(p.slot, ?3)) end
-from json_each(?2) k cross join holdkit_pools p on p.tenant = ?1 and p.id = k.value
+select {shown_pool}
+from json_each(:ids) k cross join holdkit_pools p on p.tenant = :tenant and p.id = k.value
 
 -- name: read_available
 -- the numbers of those in a list of pools of one tenant that have a unit left. Legs are looked at only if some hold is due at all:
@@ -73,17 +68,7 @@ where not p.archived
 
 -- name: read_pools_of_entity
 -- a page of the pools that were linked to an entity, straight off holdkit_pools_entity
-select p.tenant, p.id, p.total, p.held, p.consumed, p.fence, p.slot, p.version, p.on_demand, p.label, p.closes, p.holder,
-       p.entity, p.archived, p.loose, p.floor,
-       case when p.last_number or p.children or p.per_account is not null or p.line is not null
-            then json_array(p.waiting, p.last_number, p.children, p.per_account, coalesce(p.line, 'strict')) end,
-       case when p.held then (select sum(l.units) from holdkit_legs l
-                              where l.tenant = p.tenant and l.pool = p.id and l.deadline <= max(p.slot, :now)) end,
-       case when p.waiting then (select sum(l.number > 0) from holdkit_legs l
-                                 where l.tenant = p.tenant and l.pool = p.id and l.deadline <= max(p.slot, :now)) end,
-       case when p.waiting then exists (select 1 from holdkit_legs l indexed by holdkit_legs_line
-                                        where l.tenant = p.tenant and l.pool = p.id and l.number > 0
-                                          and l.waiting <= p.total and l.deadline > max(p.slot, :now)) end
+select {shown_pool}
 from holdkit_pools p indexed by holdkit_pools_entity
 where p.tenant = :tenant and p.entity = :entity and p.id >= :lower and p.id < :upper and p.id <> :after
   and (:reserved or substr(p.id, 1, 1) <> '~') and (:archived or not p.archived)
@@ -91,73 +76,115 @@ order by p.id
 limit :limit
 
 -- name: read_hold
--- one hold, and the latest slot of its pools: of those of its legs, and of those above them
-select h.tenant, h.id, h.legs, h.owner_hash, h.held_at, h.fence, h.deadline, h.state, h.entity, h.ended_at, h.reason,
-       h.actor, h.correlation_id, h.metadata, h.last_op, h.version, h.returned_at, h.closes, h.account, h.above, h.joined_at,
-       h.number, h.offer_ttl,
-       (select max(p.slot) from json_each(h.legs) l
-        cross join holdkit_pools p on p.tenant = h.tenant and p.id = l.value ->> 'pool'),
-       case when h.above is not null then
-           (select max(p.slot) from json_each(h.above) l
-            cross join holdkit_pools p on p.tenant = h.tenant and p.id = l.value ->> 'pool') end
+-- one hold
+select {shown_hold}
 from holdkit_holds h
 where h.tenant = ? and h.id = ?
 
 -- name: read_holds_by_id
 -- the same for these holds of one tenant
-select h.tenant, h.id, h.legs, h.owner_hash, h.held_at, h.fence, h.deadline, h.state, h.entity, h.ended_at, h.reason,
-       h.actor, h.correlation_id, h.metadata, h.last_op, h.version, h.returned_at, h.closes, h.account, h.above, h.joined_at,
-       h.number, h.offer_ttl,
-       (select max(p.slot) from json_each(h.legs) l
-        cross join holdkit_pools p on p.tenant = h.tenant and p.id = l.value ->> 'pool'),
-       case when h.above is not null then
-           (select max(p.slot) from json_each(h.above) l
-            cross join holdkit_pools p on p.tenant = h.tenant and p.id = l.value ->> 'pool') end
+select {shown_hold}
 from json_each(?2) k cross join holdkit_holds h on h.tenant = ?1 and h.id = k.value
 
--- name: read_holds
--- holds by id; the state shown is decided by the reader, so 'held' and 'waiting' rows are candidates for 'expired'
-select h.tenant, h.id, h.legs, h.owner_hash, h.held_at, h.fence, h.deadline, h.state, h.entity, h.ended_at, h.reason,
-       h.actor, h.correlation_id, h.metadata, h.last_op, h.version, h.returned_at, h.closes, h.account, h.above, h.joined_at,
-       h.number, h.offer_ttl,
-       (select max(p.slot) from json_each(h.legs) l
-        cross join holdkit_pools p on p.tenant = h.tenant and p.id = l.value ->> 'pool'),
-       case when h.above is not null then
-           (select max(p.slot) from json_each(h.above) l
-            cross join holdkit_pools p on p.tenant = h.tenant and p.id = l.value ->> 'pool') end
+-- part: fitting_hold
+-- whether the columns of a hold fit a query; on the hold as it shows the reader decides again. What has not ended may have expired
+(:state is null or h.state = :state or (:state = 'expired' and (h.state = 'held' or h.state = 'waiting')))
+       and (:entity is null or h.entity = :entity) and (:actor is null or h.actor = :actor)
+       and (:account is null or h.account = :account) and (:pool is null or instr(h.legs, :pool) > 0)
+
+-- name: walk_holds
+-- a span of holds by id: each id, and whether the hold may fit
+select h.id, {fitting_hold}
 from holdkit_holds h
-where h.tenant = :tenant and h.id > :after and (:state is null or h.state = :state or h.state = 'held' or h.state = 'waiting')
+where h.tenant = :tenant and h.id >= :lower and h.id < :upper
 order by h.id
+limit :most
 
--- name: read_holds_of_entity
+-- name: walk_holds_back
+-- the same, newest first
+select h.id, {fitting_hold}
+from holdkit_holds h
+where h.tenant = :tenant and h.id >= :lower and h.id < :upper
+order by h.id desc
+limit :most
+
+-- name: walk_holds_of_entity
 -- the same, straight off holdkit_holds_entity
-select h.tenant, h.id, h.legs, h.owner_hash, h.held_at, h.fence, h.deadline, h.state, h.entity, h.ended_at, h.reason,
-       h.actor, h.correlation_id, h.metadata, h.last_op, h.version, h.returned_at, h.closes, h.account, h.above, h.joined_at,
-       h.number, h.offer_ttl,
-       (select max(p.slot) from json_each(h.legs) l
-        cross join holdkit_pools p on p.tenant = h.tenant and p.id = l.value ->> 'pool'),
-       case when h.above is not null then
-           (select max(p.slot) from json_each(h.above) l
-            cross join holdkit_pools p on p.tenant = h.tenant and p.id = l.value ->> 'pool') end
+select h.id, {fitting_hold}
 from holdkit_holds h indexed by holdkit_holds_entity
-where h.tenant = :tenant and h.entity = :entity and h.id > :after
-  and (:state is null or h.state = :state or h.state = 'held' or h.state = 'waiting')
+where h.tenant = :tenant and h.entity = :entity and h.id >= :lower and h.id < :upper
 order by h.id
+limit :most
 
--- name: read_holds_of_pool
--- the live holds of a pool, those who wait there included, by its outstanding legs
-select h.tenant, h.id, h.legs, h.owner_hash, h.held_at, h.fence, h.deadline, h.state, h.entity, h.ended_at, h.reason,
-       h.actor, h.correlation_id, h.metadata, h.last_op, h.version, h.returned_at, h.closes, h.account, h.above, h.joined_at,
-       h.number, h.offer_ttl,
-       (select max(p.slot) from json_each(h.legs) g
-        cross join holdkit_pools p on p.tenant = h.tenant and p.id = g.value ->> 'pool'),
-       case when h.above is not null then
-           (select max(p.slot) from json_each(h.above) g
-            cross join holdkit_pools p on p.tenant = h.tenant and p.id = g.value ->> 'pool') end
-from (select hold from holdkit_legs
-      where tenant = :tenant and pool = :pool and deadline > :now and hold > :after order by hold) l
-cross join holdkit_holds h on h.tenant = :tenant and h.id = l.hold
-order by l.hold
+-- name: walk_holds_of_entity_back
+-- the same, newest first
+select h.id, {fitting_hold}
+from holdkit_holds h indexed by holdkit_holds_entity
+where h.tenant = :tenant and h.entity = :entity and h.id >= :lower and h.id < :upper
+order by h.id desc
+limit :most
+
+-- name: walk_holds_of_account
+-- the same, straight off holdkit_holds_account
+select h.id, {fitting_hold}
+from holdkit_holds h indexed by holdkit_holds_account
+where h.tenant = :tenant and h.account = :account and h.id >= :lower and h.id < :upper
+order by h.id
+limit :most
+
+-- name: walk_holds_of_account_back
+-- the same, newest first
+select h.id, {fitting_hold}
+from holdkit_holds h indexed by holdkit_holds_account
+where h.tenant = :tenant and h.account = :account and h.id >= :lower and h.id < :upper
+order by h.id desc
+limit :most
+
+-- name: walk_chosen_holds
+-- the same of the ids that carry no time, straight off holdkit_holds_chosen
+select h.id, {fitting_hold}
+from holdkit_holds h indexed by holdkit_holds_chosen
+where h.tenant = :tenant and (substr(h.id, 13, 1) <> '7' or instr('89ab', substr(h.id, 17, 1)) = 0) and h.id >= :lower and h.id < :upper
+order by h.id
+limit :most
+
+-- name: walk_chosen_holds_back
+-- the same, newest first
+select h.id, {fitting_hold}
+from holdkit_holds h indexed by holdkit_holds_chosen
+where h.tenant = :tenant and (substr(h.id, 13, 1) <> '7' or instr('89ab', substr(h.id, 17, 1)) = 0) and h.id >= :lower and h.id < :upper
+order by h.id desc
+limit :most
+
+-- name: read_legs_of_pool
+-- the holds with anything outstanding on a pool
+select hold from holdkit_legs where tenant = ? and pool = ? limit ?
+
+-- name: read_entities
+-- entities of holds: from one to the next by holdkit_holds_entity, however many holds each has
+with recursive e(entity) as (
+    select min(h.entity) from holdkit_holds h indexed by holdkit_holds_entity
+    where h.tenant = :tenant and h.entity is not null and h.entity >= :lower and h.entity < :upper and h.entity <> :after
+    union all
+    select (select min(h.entity) from holdkit_holds h indexed by holdkit_holds_entity
+            where h.tenant = :tenant and h.entity is not null and h.entity > e.entity and h.entity < :upper)
+    from e where e.entity is not null
+)
+select e.entity from e where e.entity is not null
+limit :limit
+
+-- name: read_accounts
+-- accounts that use anything: from one to the next by holdkit_tallies_account
+with recursive a(account) as (
+    select min(t.account) from holdkit_tallies t indexed by holdkit_tallies_account
+    where t.tenant = :tenant and t.account >= :lower and t.account < :upper and t.account <> :after
+    union all
+    select (select min(t.account) from holdkit_tallies t indexed by holdkit_tallies_account
+            where t.tenant = :tenant and t.account > a.account and t.account < :upper)
+    from a where a.account is not null
+)
+select a.account from a where a.account is not null
+limit :limit
 
 -- name: count_ahead
 -- how many wait in front of a number in a line, as far as their time is not over, straight off holdkit_legs_line
@@ -202,6 +229,34 @@ select seq, body from holdkit_journal where tenant = ? and subject = ? and seq >
 select seq, body from holdkit_journal
 where seq > ? and seq <= ? and +tenant = ? and instr(body, ?) > 0
 order by seq limit ?
+
+-- name: search_entries
+-- entries in a span of the journal whose text has all of these. (The + keeps it off the index by subject.)
+select seq, body from holdkit_journal
+where seq > :above and seq <= :upto and (:tenant is null or +tenant = :tenant)
+  and instr(body, :action) > 0 and instr(body, :actor) > 0 and instr(body, :correlation) > 0
+order by seq limit :limit
+
+-- name: search_entries_back
+-- the same, newest first
+select seq, body from holdkit_journal
+where seq > :above and seq <= :upto and (:tenant is null or +tenant = :tenant)
+  and instr(body, :action) > 0 and instr(body, :actor) > 0 and instr(body, :correlation) > 0
+order by seq desc limit :limit
+
+-- name: search_subject
+-- one subject's entries in a span of the journal, straight off holdkit_journal_subject
+select seq, body from holdkit_journal
+where tenant = :tenant and subject = :subject and seq > :above and seq <= :upto order by seq limit :limit
+
+-- name: search_subject_back
+-- the same, newest first
+select seq, body from holdkit_journal
+where tenant = :tenant and subject = :subject and seq > :above and seq <= :upto order by seq desc limit :limit
+
+-- name: read_first
+-- the number of the first entry that is kept
+select min(seq) from holdkit_journal
 
 -- name: read_entry
 -- one entry

@@ -1,4 +1,8 @@
-"""A revision of the project whose server is measured: this one, or another one that git has."""
+"""A revision of the project that is measured: this one, or another one that git has.
+
+The bench's own code is always that of this revision; `PYTHONPATH` decides whose `holdkit` its processes import. A revision whose
+lock file is the same runs in this environment; for any other the bench builds the environment that its lock file describes.
+"""
 
 from __future__ import annotations
 
@@ -17,10 +21,10 @@ from typing import Any, Final
 from msgspec import Struct
 from packaging.requirements import Requirement
 
-from ..rows import BenchFailed
+from .rows import BenchFailed
+from .usage import cpu_time
 
-ROOT: Final = Path(__file__).parents[2]
-_TICKS: Final = os.sysconf("SC_CLK_TCK")
+ROOT: Final = Path(__file__).parents[1]
 
 
 class Process(Struct, frozen=True):
@@ -31,23 +35,20 @@ class Process(Struct, frozen=True):
 
     def cpu(self) -> float | None:
         """Seconds of CPU time that it has taken; None where the system does not tell."""
-        stat = Path(f"/proc/{self.pid}/stat")
-        if not stat.exists():
-            return None
-        fields = stat.read_text().rpartition(")")[2].split()
-        return (int(fields[11]) + int(fields[12])) / _TICKS
+        return cpu_time(self.pid)
 
 
 class Revision(Struct, frozen=True):
-    """The sources of one revision. Its processes run with the packages that are installed here."""
+    """The sources of one revision, and the interpreter that has the packages that it needs."""
 
     name: str
     source: Path
+    python: str = sys.executable
 
     @contextmanager
     def process(self, *arguments: str) -> Iterator[Process]:
         """Start a server process."""
-        with subprocess.Popen(self._command(*arguments), stdout=subprocess.PIPE, text=True, env=self._env()) as running:
+        with subprocess.Popen(self._command(*arguments), stdout=subprocess.PIPE, text=True, env=self.env()) as running:
             assert running.stdout is not None
             said = running.stdout.readline()
             try:
@@ -65,19 +66,18 @@ class Revision(Struct, frozen=True):
         """Fail unless the rows match the journal."""
         self._run("verify", url)
 
+    def env(self) -> dict[str, str]:
+        """The environment of a process that imports `holdkit` from these sources."""
+        return {**os.environ, "PYTHONPATH": f"{self.source}{os.pathsep}{ROOT}"}
+
     def _run(self, *arguments: str) -> str:
-        done = subprocess.run(
-            self._command(*arguments), stdout=subprocess.PIPE, text=True, env=self._env(), check=False
-        )
+        done = subprocess.run(self._command(*arguments), stdout=subprocess.PIPE, text=True, env=self.env(), check=False)
         if done.returncode:
             raise BenchFailed(f"{arguments[0]} of {self.name} failed: {done.stdout!r}")
         return done.stdout
 
     def _command(self, *arguments: str) -> list[str]:
-        return [sys.executable, "-m", "bench.server.processes", str(self.source), *arguments]
-
-    def _env(self) -> dict[str, str]:
-        return {**os.environ, "PYTHONPATH": f"{self.source}{os.pathsep}{ROOT}"}
+        return [self.python, "-m", "bench.server.processes", str(self.source), *arguments]
 
 
 THIS: Final = Revision("this revision", ROOT / "src")
@@ -89,18 +89,26 @@ def commit_of(name: str) -> str:
 
 
 def extract(name: str, directory: Path) -> Revision:
-    """The sources of another revision, extracted into a directory. Refuses one that needs packages which are not installed."""
-    with tarfile.open(fileobj=io.BytesIO(_git("archive", commit_of(name), "src", "pyproject.toml"))) as archive:
+    """The sources of another revision, extracted into a directory, with an environment of their own if they need one."""
+    commit = commit_of(name)
+    with tarfile.open(fileobj=io.BytesIO(_git("archive", commit))) as archive:
         archive.extractall(directory, filter="data")
-    missing = missing_packages(tomllib.loads((directory / "pyproject.toml").read_text())["project"])
-    if missing:
-        raise BenchFailed(f"{name} needs packages that are not installed here: {', '.join(missing)}")
-    return Revision(name, directory.resolve() / "src")  # its processes run elsewhere
+    source = directory.resolve() / "src"  # its processes run elsewhere
+    lock = directory / "requirements.lock"
+    if lock.exists() and lock.read_bytes() == (ROOT / "requirements.lock").read_bytes():
+        return Revision(name, source)
+    if not missing_packages(tomllib.loads((directory / "pyproject.toml").read_text())["project"]):
+        return Revision(name, source)
+    made = subprocess.run(["make", "setup"], cwd=directory, capture_output=True, text=True, check=False)
+    if made.returncode:
+        raise BenchFailed(f"{name} needs other packages, and its `make setup` failed: {made.stderr[-500:]}")
+    return Revision(name, source, str(directory.resolve() / ".venv" / "bin" / "python"))
 
 
 def missing_packages(project: dict[str, Any]) -> list[str]:
     """What a project's server needs and this environment does not have, or not in such a version."""
-    wanted = [*project["dependencies"], *project["optional-dependencies"]["server"]]
+    extras = project["optional-dependencies"]
+    wanted = [*project["dependencies"], *extras["server"], *extras.get("postgres", ())]
     return [text for text in wanted if not _installed(Requirement(text))]
 
 

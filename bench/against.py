@@ -1,0 +1,86 @@
+"""Any part beside another revision: the whole part runs in a child process with each revision's sources in turn.
+
+The code of the bench is this revision's on both sides, so both are measured alike. A part that looks inside Holdkit may not run with
+another revision: then that is said, and nothing is compared. Parts that alternate by themselves are not run this way.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from statistics import median
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct, structs
+
+from .figures import Figure, compared
+from .revision import ROOT, THIS, Revision
+from .rows import BenchFailed
+
+BY_THEMSELVES: Final = frozenset({"postgres", "server", "targets", "latency", "model"})
+"""Parts that run both revisions side by side, scenario by scenario."""
+MOST: Final = 3_600.0
+"""Seconds for one part of one revision."""
+
+
+class Told(Struct):
+    """What a child says about one figure."""
+
+    group: str
+    name: str
+    unit: str
+    ours: float
+
+
+class Document(Struct):
+    """What a child writes."""
+
+    figures: list[Told]
+
+
+def alternate(
+    other: Revision, part: str, rounds: int, options: Iterable[str], directory: Path, step: Callable[[str], None]
+) -> list[Figure]:
+    """The figures of one part, this revision's compared with the other's; the order changes with every round."""
+    found: dict[str, list[list[Told]]] = {other.name: [], THIS.name: []}
+    for turn in range(rounds):
+        for revision in (other, THIS) if turn % 2 == 0 else (THIS, other):
+            step(f"{part}, {revision.name}")
+            found[revision.name].append(once(revision, part, options, directory))
+    return side_by_side(other.name, found[other.name], found[THIS.name])
+
+
+def once(revision: Revision, part: str, options: Iterable[str], directory: Path) -> list[Told]:
+    """One round of one part, in a process of its own."""
+    written = directory / "child.json"
+    command = [revision.python, "-m", "bench", "--only", part, "--rounds", "1", "--dir", str(directory)]
+    command += ["--json", str(written), "--plot", str(directory / "child.png"), *options]
+    done = subprocess.run(
+        command, env=revision.env(), cwd=ROOT, capture_output=True, text=True, check=False, timeout=MOST
+    )
+    if done.returncode:
+        said = (done.stderr.strip() or done.stdout.strip()).splitlines()
+        raise BenchFailed(f"{part} does not run with {revision.name}: {said[-1] if said else done.returncode}")
+    return msgspec.json.decode(written.read_bytes(), type=Document).figures
+
+
+def side_by_side(name: str, before: list[list[Told]], after: list[list[Told]]) -> list[Figure]:
+    """Each figure that both revisions have in every round."""
+    found: list[Figure] = []
+    for told in after[0]:
+        sides: list[Any] = [
+            [values.get((told.group, told.name)) for values in map(named, side)] for side in (before, after)
+        ]
+        if any(value is None or value == 0 for side in sides for value in side):
+            continue
+        made = compared(told.group, f"{told.name}, beside {name}", told.unit, *sides)
+        # Both sides of a round ran under about the same load; a ratio of medians compares rounds of different load.
+        found.append(structs.replace(made, ratio=median(made.ratios)))
+    return found
+
+
+def named(figures: list[Told]) -> dict[tuple[str, str], float]:
+    """Holdkit's values by name."""
+    return {(one.group, one.name): one.ours for one in figures}

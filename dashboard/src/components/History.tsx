@@ -1,0 +1,88 @@
+/** Plots of what the servers have recorded: over 15 minutes to 7 days, kept in the database, so they survive a reload. */
+import { signal, type Signal } from "@preact/signals";
+import { useEffect } from "preact/hooks";
+import type { ComponentChildren } from "preact";
+import { Notice } from "./Notice";
+import { ReadState } from "./ReadState";
+import { useFetched } from "../useFetched";
+
+export type Window = "15m" | "1h" | "24h" | "7d";
+const WINDOWS: [Window, string, string][] = [
+  ["15m", "15 min", "15 minutes"],
+  ["1h", "1 h", "hour"],
+  ["24h", "24 h", "24 hours"],
+  ["7d", "7 d", "7 days"],
+];
+/** Milliseconds between two reads: no shorter than the time between two writes of a server. */
+const EVERY = 10_000;
+const tick = signal(0);
+
+/** Kept while the user goes from view to view. */
+export const chosen: Signal<Window> = signal("1h");
+
+interface Recorded {
+  recording: boolean;
+  at: string[];
+}
+
+interface Props<T extends Recorded> {
+  title: string;
+  /** Names what is read. */
+  of: string;
+  read: (window: Window, signal: AbortSignal) => Promise<T>;
+  children: (value: T, times: number[]) => ComponentChildren;
+}
+
+export function History<T extends Recorded>({ title, of, read, children }: Props<T>) {
+  useEffect(() => {
+    const timer = setInterval(() => (tick.value += 1), EVERY);
+    return () => clearInterval(timer);
+  }, []);
+  const window = chosen.value;
+  const found = useFetched<T>(
+    `${of} ${window}`,
+    (signal) => read(window, signal),
+    () => void tick.value,
+  );
+  const long = WINDOWS.find(([value]) => value === window)?.[2] ?? "";
+  return (
+    <section class="card history">
+      <div class="section-head">
+        <h2>
+          {title} <span class="muted">in the last {long}</span>
+        </h2>
+        <div class="chips" role="group" aria-label={`Time shown: ${title}`}>
+          {WINDOWS.map(([value, name]) => (
+            <button
+              key={value}
+              type="button"
+              class="chip"
+              aria-pressed={window === value}
+              onClick={() => (chosen.value = value)}
+            >
+              {name}
+            </button>
+          ))}
+        </div>
+      </div>
+      <ReadState
+        part
+        read={found}
+        what="the history"
+        isEmpty={(value) => !value.recording}
+        empty={
+          <Notice title="Not recorded">
+            <p class="muted">This server records no statistics: its setting rollup_every is 0.</p>
+          </Notice>
+        }
+      >
+        {(value) =>
+          children(
+            value,
+            value.at.map((text) => Date.parse(text) / 1_000),
+          )
+        }
+      </ReadState>
+    </section>
+  );
+}

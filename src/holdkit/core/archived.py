@@ -1,0 +1,22 @@
+"""Queries about what has left the journal for an archive, and about the baseline that stands for it."""
+
+from __future__ import annotations
+
+from .baseline import ArchivedLane, BaselineRow, RowKey
+from .pages import Page
+from .reading import Query
+
+
+class FindArchived(Query[list[ArchivedLane]], frozen=True):
+    """How far each lane is archived, in order of lane; lanes of which nothing was archived are omitted."""
+
+
+class ReadBaseline(Query[Page[BaselineRow]], frozen=True):
+    """Rows of a lane's baseline in the order of `KINDS` and keys, behind one of them (None: from the beginning), of one tenant or of
+    all. Empty if the lane is not archived through exactly this entry any more: then the rows are others."""
+
+    tenant: str | None
+    lane: int
+    through: int
+    after: RowKey | None = None
+    limit: int = 1_000

@@ -1,0 +1,193 @@
+"""The baseline: the state of a lane after the entries that have left the journal, from which the entries that are kept go on.
+
+Theory of operation. An entry leaves the journal for an archive only together with its effect on the baseline: both are one transaction.
+So at any moment `baseline + kept entries` folds to the same state as all entries ever written. The rows of the baseline are what
+`fold` puts: pools, tallies, holds, records, and the fence floors of tenants. Each is the last state that an archived entry told of.
+
+*Holds* leave by themselves. Retention drops an ended hold of which nothing is consumed without an entry, so no entry ever removes it
+here. Such a row may go once the hold is not stored any more and no kept entry tells of it: nothing can change it then. All other
+holds are removed by an entry (`hold.retired`) or are stored.
+
+Whoever reads from the beginning gets each row as an entry `journal.baseline`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from .entries import Action, Effect, Entry
+from .fold import fold
+from .limits import subject_of
+from .model import Key, Pool, Record, RecordKey, Slot, StoredHold
+from .outstanding import Tally, TallyKey
+
+FLOOR: Final = "floor"
+POOL: Final = "pool"
+TALLY: Final = "tally"
+HOLD: Final = "hold"
+RECORD: Final = "record"
+KINDS: Final = (FLOOR, POOL, TALLY, HOLD, RECORD)
+"""In the order in which they are read: a tally comes behind its pool."""
+
+FLOOR_ID: Final = "~fence_floor"
+"""The id of every floor; no pool has it."""
+
+RowKey: TypeAlias = tuple[str, str, str, str]
+"""Kind, tenant, id, and a second part of the id: of a tally the account, of a record its kind; else empty."""
+
+_encode: Final = msgspec.json.Encoder().encode
+_pool: Final = msgspec.json.Decoder(Pool)
+_hold: Final = msgspec.json.Decoder(StoredHold)
+_record: Final = msgspec.json.Decoder(Record)
+_tally: Final = msgspec.json.Decoder(Tally)
+_floor: Final = msgspec.json.Decoder(int)
+
+
+class BaselineRow(Struct, frozen=True, gc=False):
+    """One row; the body is JSON."""
+
+    kind: str
+    tenant: str
+    id: str
+    part: str
+    body: str
+    pool: str | None = None
+    """Of a tally: the body of its pool's row."""
+
+    @property
+    def key(self) -> RowKey:
+        """What it is stored under."""
+        return (self.kind, self.tenant, self.id, self.part)
+
+
+class ArchivedLane(Struct, frozen=True, gc=False):
+    """How far a lane is archived."""
+
+    lane: int
+    through: int
+    """The number of the last entry that has left the journal."""
+    slot: Slot
+    """The latest slot of those entries."""
+    digest: str
+    """Of the entry `through`: cursors that stand exactly there go on."""
+    place: str
+    """Where it was archived to."""
+    edition: int = 0
+    """Grows whenever rows of the baseline change although no further entry is archived."""
+
+
+class Baseline:
+    """Rows into which entries are folded. Only the holds that the entries change, and floors, have to be loaded before."""
+
+    def __init__(self, rows: Mapping[RowKey, str]) -> None:
+        self._rows = rows
+        self.changed: dict[RowKey, str | None] = {}
+        """What is to be written; None: removed."""
+        self._holds: dict[Key, StoredHold | None] = {}
+        self.slot: Slot = 0
+
+    def add(self, entry: Entry) -> None:
+        """Move on by one entry."""
+        fold(self, entry)
+        self.slot = max(self.slot, entry.slot)
+
+    def leaving(self) -> list[Key]:
+        """The holds that were changed and may leave the baseline, if they are neither stored nor told of by a later entry."""
+        return [key for key, hold in self._holds.items() if hold is not None and may_leave(hold)]
+
+    def forget(self, holds: Iterable[Key]) -> None:
+        """These have left."""
+        for tenant, id in holds:
+            self.changed[HOLD, tenant, id, ""] = None
+
+    # What `fold` calls
+
+    def put_pool(self, key: Key, pool: Pool | None) -> None:
+        """Write or remove a pool."""
+        self._put((POOL, *key, ""), pool)
+
+    def get_hold(self, key: Key) -> StoredHold | None:
+        """The hold as it is."""
+        if key in self._holds:
+            return self._holds[key]
+        body = self._rows.get((HOLD, *key, ""))
+        return None if body is None else _hold.decode(body)
+
+    def put_hold(self, hold: StoredHold) -> None:
+        """Write a hold."""
+        self._holds[hold.key] = hold
+        self._put((HOLD, *hold.key, ""), hold)
+
+    def drop_hold(self, key: Key) -> None:
+        """Remove a hold."""
+        self._holds[key] = None
+        self._put((HOLD, *key, ""), None)
+
+    def put_tally(self, key: TallyKey, tally: Tally | None) -> None:
+        """Write or remove a tally."""
+        self._put((TALLY, *key), tally)
+
+    def put_record(self, key: RecordKey, record: Record | None) -> None:
+        """Write or remove a record."""
+        self._put((RECORD, key[0], key[2], key[1]), record)
+
+    def raise_floor(self, tenant: str, fence: int) -> None:
+        """Keep the highest fence of the tenant's removed pools."""
+        key = (FLOOR, tenant, FLOOR_ID, "")
+        body = self.changed.get(key) or self._rows.get(key)
+        if body is None or fence > _floor.decode(body):
+            self._put(key, fence)
+
+    def _put(self, key: RowKey, row: object) -> None:
+        self.changed[key] = None if row is None else encode_row(row)
+
+
+def encode_row(row: object) -> str:
+    """The body of a pool, tally, hold, record or floor."""
+    return _encode(row).decode()
+
+
+def may_leave(hold: StoredHold) -> bool:
+    """Whether retention drops such a hold without an entry: it has ended, and nothing of it is held or consumed."""
+    return not (hold.live or hold.open or hold.consumes)
+
+
+def hold_may_leave(body: str) -> bool:
+    """The same for a row's body."""
+    return may_leave(_hold.decode(body))
+
+
+def rows_needed(entries: Iterable[Entry]) -> list[RowKey]:
+    """The rows to load before these entries are folded."""
+    holds = {(entry.tenant, entry.subject) for entry in entries if entry.change is not None}
+    floors = {effect.pool.tenant for entry in entries if entry.removed for effect in entry.effects}
+    return [*((HOLD, *key, "") for key in sorted(holds)), *((FLOOR, tenant, FLOOR_ID, "") for tenant in sorted(floors))]
+
+
+def subject_keys(tenant: str, subject: str) -> Iterator[RowKey]:
+    """The rows that a subject may name: a hold, a pool, a record as kind/id."""
+    yield HOLD, tenant, subject, ""
+    yield POOL, tenant, subject, ""
+    for cut in [index for index, letter in enumerate(subject) if letter == "/"][:8]:
+        yield RECORD, tenant, subject[cut + 1 :], subject[:cut]
+
+
+def entry_of_row(row: BaselineRow, slot: Slot) -> Entry:
+    """A row as an entry: it puts the row's state. A body that is none raises `msgspec.DecodeError`."""
+    tenant, action = row.tenant, Action.JOURNAL_BASELINE
+    if row.kind == HOLD:
+        return Entry(slot, action, row.id, tenant, hold=_hold.decode(row.body))
+    if row.kind == RECORD:
+        record = _record.decode(row.body)
+        return Entry(slot, action, subject_of(record), tenant, record=record)
+    if row.kind == FLOOR:  # as the removal of a pool that had this fence
+        floor = Pool(tenant, FLOOR_ID, 0, fence=_floor.decode(row.body))
+        return Entry(slot, action, floor.id, tenant, (Effect(floor),), removed=True)
+    pool = _pool.decode(row.body if row.pool is None else row.pool)
+    tally = _tally.decode(row.body) if row.kind == TALLY else None
+    effect = Effect(pool, pool.total, pool.held, pool.consumed, pool.loose, pool.waiting, pool.children, tally=tally)
+    return Entry(slot, action, pool.id, tenant, (effect,))

@@ -1,0 +1,247 @@
+"""Erasure: what is replaced where somebody's data is erased, decided entry by entry and row by row. Pure; engines write the result.
+
+Theory of operation. A `Selector` names a person's trace: an entity, an account, a claim or an actor, of one tenant. `Erasure` is
+shown the journal's entries and learns from them which *holds* are concerned (`learn`). These holds lose every personal field
+(`core.personal` lists them): entity, metadata, reason, the actor who placed them, the last operation. A selected actor is only
+replaced where it is named.
+
+*Stub.* All values of one erasure become the same stub, so that what was equal stays equal, and two persons stay two. An account's
+stub is a keyed hash of its name, so that an account that is erased again gets the same one; all others are random.
+
+*Accounts* are the key of tallies. A hold that is erased by its entity or its claim keeps an account that a pool counts: else the
+account's other holds would be counted apart from it. `accounts` lists such names, for an erasure of their own. Where an account
+is erased, the entries of its tallies are rewritten in order, with running sums (`_tally`): it may have been erased before, and both
+parts then become one tally.
+
+*Claims.* The pool of a key is named by a keyed hash, so it keeps its id and goes on being taken: only its label is replaced. The key
+of an erased hold goes with it, unless somebody else has the key now (`decide_pool`).
+
+*Rows* are shown as entries that would write them, so that rows and journal cannot disagree about what is replaced. An erased entry
+has the same fields as before, with other values. Rewriting an entry twice gives the same entry: a run that was killed is repeated.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal, TypeAlias
+
+import msgspec
+from msgspec import Struct, structs
+
+from .entries import Action, Effect, Entry
+from .keyed import CLAIMS
+from .model import Pool, StoredHold
+from .outcomes import Done, Refusal
+from .outstanding import Tally
+from .personal import ERASED_DOCUMENT, NAMES, Path, fields, is_stub, kind_of, rewrite
+
+ERASURES: Final = "~erasure"
+"""The kind of the records that tell of erasures."""
+By: TypeAlias = Literal["entity", "account", "claim", "actor"]
+_OF_HOLDS: Final = frozenset(action for action in Action if action.startswith(("hold.", "leg.")))
+_WHOLLY: Final = frozenset({"reason", "metadata", "last_op"})
+"""Fields that an erased hold loses whatever they say."""
+
+
+class Selector(Struct, frozen=True):
+    """Whose data is erased."""
+
+    by: By
+    value: str
+    """Of a claim: the id of its pool."""
+    tenant: str = ""
+    label: str = ""
+    """Of a claim: its key."""
+
+
+def texts_of(value: str) -> tuple[str, str]:
+    """What the JSON text of an entry contains if it has this value: as a value, and as a value inside of a document."""
+    quoted = msgspec.json.encode(value).decode()
+    return quoted, msgspec.json.encode(quoted).decode()[1:-1]
+
+
+class Erasure:
+    """One erasure: what it knows so far, and what becomes of an entry or a row."""
+
+    def __init__(self, selector: Selector, stub: str, id: str = "") -> None:
+        self.selector, self.stub = selector, stub
+        self.id = id
+        """A keyed name of the selector: an engine remembers the stub by it until the erasure is finished."""
+        self.holds: dict[str, str | None] = {}
+        """The holds that lose their personal fields, by id, with the actor who placed each, as far as it is known."""
+        self.pools: dict[str, bool] = {selector.value: True} if selector.by == "claim" else {}
+        """The pools of their claims, and whether the key is erased too."""
+        self.accounts: set[str] = set()
+        """Accounts that erased holds keep, because pools count them."""
+        self._sums: dict[str, Tally] = {}
+
+    # What is concerned
+
+    def learn(self, entry: Entry) -> bool:
+        """Whether the entry shows that its hold is concerned; remembers it."""
+        if entry.tenant != self.selector.tenant or entry.subject in self.holds or not self._marks(entry):
+            return False
+        self.holds[entry.subject] = None
+        return True
+
+    def learn_hold(self, hold: StoredHold) -> bool:
+        """The same for a stored hold."""
+        return self.learn(_row_entry(hold))
+
+    def _marks(self, entry: Entry) -> bool:
+        by, value = self.selector.by, self.selector.value
+        if by == "actor" or (entry.action not in _OF_HOLDS and entry.hold is None):
+            return False
+        if by == "claim":
+            touched = [effect.pool.id for effect in entry.effects]
+            return value in touched or (entry.hold is not None and any(leg.pool == value for leg in entry.hold.legs))
+        if by == "account":
+            counted = any(effect.tally is not None and effect.tally.account == value for effect in entry.effects)
+            return counted or (entry.hold is not None and entry.hold.account == value)
+        said = entry.hold or entry.change
+        return said is not None and said.entity in (value, self.stub)  # the stub: of a run that was interrupted
+
+    def learn_birth(self, hold: StoredHold) -> None:
+        """The hold as it was placed, or as it is stored: who placed it is erased with it."""
+        if hold.id in self.holds and self.holds[hold.id] is None:
+            self.holds[hold.id] = hold.actor
+        if hold.account is not None and hold.id in self.holds and self._keeps_account(hold):
+            self.accounts.add(hold.account)
+
+    def undecided_pools(self, hold: StoredHold) -> list[str]:
+        """The pools of claims that an erased hold has or had, and of which `decide_pool` is to be asked."""
+        named = [leg.pool for leg in hold.legs if leg.pool.startswith(CLAIMS) and leg.pool not in self.pools]
+        return named if hold.id in self.holds else []
+
+    def decide_pool(self, id: str, pool: Pool | None) -> None:
+        """Whether the key of an erased hold's claim goes too, given its pool as it is now."""
+        other = (
+            pool is not None and pool.holder not in self.holds and pool.entity not in (self.selector.value, self.stub)
+        )
+        self.pools[id] = not (other and pool is not None and (pool.held or pool.consumed))
+
+    # What becomes of it
+
+    def entry(self, entry: Entry) -> Entry:
+        """The entry without what is erased; the same object if there is nothing to erase. Entries of a lane are shown in order."""
+        if entry.tenant != self.selector.tenant or entry.action is Action.JOURNAL_ERASED:
+            return entry
+        found = fields(entry)
+        values = {path: value for path, was in found.items() if (value := self._value(entry, path, was)) != was}
+        after = rewrite(entry, values) if values else entry
+        if self.selector.by == "account" and any(effect.tally is not None for effect in after.effects):
+            effects = tuple(self._tally(effect, entry.action) for effect in after.effects)
+            after = after if effects == after.effects else structs.replace(after, effects=effects)
+        return after
+
+    def _value(self, entry: Entry, path: Path, value: str) -> str:
+        kind, selector, mine = kind_of(path), self.selector, entry.subject in self.holds
+        named = value == selector.value
+        if kind not in NAMES and is_stub(path, value):
+            return value
+        if kind == "actor":
+            return self.stub if (named and selector.by != "claim") or (mine and self._placed(entry, value)) else value
+        if selector.by == "actor":
+            return value
+        if kind == "account":
+            kept = entry.hold is None or path != "hold.account" or not mine or self._keeps_account(entry.hold)
+            return value if kept and not (named and selector.by == "account") else self.stub
+        if path.startswith("effects.") and kind in ("label", "entity"):
+            pool = entry.effects[int(path.split(".")[1])].pool
+            gone = self.pools.get(pool.id, False) or (kind == "entity" and named and selector.by == "entity")
+            return self.stub if gone else value
+        if kind == "entity":
+            return self.stub if mine or (named and selector.by == "entity") else value
+        if kind in _WHOLLY and mine:
+            return ERASED_DOCUMENT if kind == "metadata" else self.stub
+        return value
+
+    def _placed(self, entry: Entry, actor: str) -> bool:
+        placed = self.holds[entry.subject] if entry.hold is None else entry.hold.actor
+        return actor in (placed, self.holds[entry.subject]) and actor != "system"
+
+    def _keeps_account(self, hold: StoredHold) -> bool:
+        """Whether a pool counts the account of this hold: pools of faces do not."""
+        return self.selector.by != "account" and any(not name.startswith("~") for name in hold.pools)
+
+    def _tally(self, effect: Effect, action: Action) -> Effect:
+        """The effect with the sums of the account under its stub, from the deltas: so that what was erased before is counted too."""
+        tally = effect.tally
+        if tally is None or tally.account != self.stub:
+            return effect
+        before = self._sums.get(effect.pool.id) or Tally(self.stub, 0)
+        used, loose = (tally.used, tally.loose) if action is Action.JOURNAL_BASELINE else (effect.used, effect.loose)
+        after = self._sums[effect.pool.id] = Tally(self.stub, before.used + used, before.loose + loose)
+        return structs.replace(effect, tally=after)
+
+    def begin_again(self) -> None:
+        """The entries are shown once more, from the first one on."""
+        self._sums.clear()
+
+    def begin_with(self, pool: str, tally: Tally) -> None:
+        """What the account used of a pool before the first entry that is shown."""
+        if tally.account == self.stub:
+            self._sums[pool] = tally
+
+    def hold(self, hold: StoredHold) -> StoredHold:
+        """A stored hold without what is erased."""
+        after = self.entry(_row_entry(hold)).hold
+        assert after is not None
+        return after
+
+    def pool(self, pool: Pool) -> Pool:
+        """A stored pool without what is erased."""
+        entry = Entry(pool.slot, Action.POOL_REPAIRED, pool.id, pool.tenant, (Effect(pool),))
+        return self.entry(entry).effects[0].pool
+
+    def outcome(self, tenant: str, outcome: Done | Refusal) -> Done | Refusal:
+        """A recorded answer without what is erased."""
+        if tenant != self.selector.tenant:
+            return outcome
+        if isinstance(outcome, Refusal):
+            erased = {short.pool for short in outcome.shortfalls if self.pools.get(short.pool)}
+            if not erased:
+                return outcome
+            shortfalls = tuple(
+                structs.replace(short, label=self.stub) if short.pool in erased and short.label else short
+                for short in outcome.shortfalls
+            )
+            return structs.replace(outcome, shortfalls=shortfalls)
+        hold, pool = outcome.hold, outcome.pool
+        refusal = outcome.refusal and self.outcome(tenant, outcome.refusal)
+        after = structs.replace(outcome, hold=hold and self.hold(hold), pool=pool and self.pool(pool), refusal=refusal)
+        return outcome if after == outcome else after
+
+    def account(self, account: str | None) -> str | None:
+        """The account of a leg or a tally."""
+        erased = self.selector.by == "account" and account == self.selector.value
+        return self.stub if erased else account
+
+
+class Erased(Struct, frozen=True, kw_only=True):
+    """What an erasure has replaced, or would replace."""
+
+    stub: str
+    """What stands there now."""
+    holds: int = 0
+    """Holds that have lost their personal fields; retired ones too."""
+    entries: int = 0
+    """Journal entries that were rewritten."""
+    pools: int = 0
+    """Pools of claims, or with the entity, that were rewritten."""
+    operations: int = 0
+    """Recorded answers that were rewritten."""
+    accounts: tuple[str, ...] = ()
+    """Accounts that erased holds still name, because pools count them: erase them by name."""
+    dry_run: bool = False
+    resumed: bool = False
+    """Whether an earlier run had begun it and was interrupted; the numbers are those of this run."""
+
+    @property
+    def found(self) -> bool:
+        """Whether there was anything to erase."""
+        return bool(self.holds or self.entries or self.pools or self.operations)
+
+
+def _row_entry(hold: StoredHold) -> Entry:
+    """An entry that would write this row."""
+    return Entry(0, Action.HOLD_HELD, hold.id, hold.tenant, hold=hold, actor=hold.actor)

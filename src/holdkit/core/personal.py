@@ -1,0 +1,162 @@
+"""Personal fields: which parts of an entry can name a person, and how an entry is split from them or loses them.
+
+A field has a path within its entry, such as `hold.entity` or `effects.0.label`, and a text value. Seals cover a commitment of
+each such value instead of the value, and erasure replaces values, so both agree on the fields: those of `fields`.
+
+What counts: the actor, entity, account and metadata; the reason, which people write by hand; the names of what faces keep
+pools for (a claim's key, an item's id: labels, and every id that begins with `~`, because it is made from such a name); the
+bodies of records, except the limits; and the last operation of a hold, which begins with a hash of what its caller sent. A
+hold's id, a plain pool's id, a client's id, an operation id and a correlation id do not count: the documentation tells
+callers to put nobody's name into them.
+
+A field that is there stays there: erasure replaces its value, and never removes it. So the entry without them, the
+first half of `split`, is the same before and after.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, TypeAlias
+
+from msgspec import Struct, structs
+
+from .codec import decode_entry, digest, encode_entry
+from .entries import Change, Effect, Entry
+from .limits import LIMITS_KEY
+from .model import HeldLeg, StoredHold
+
+Path: TypeAlias = str
+"""Where a field is: the names of attributes, and indexes of tuples, with dots between them."""
+
+See: TypeAlias = Callable[[Path, str], str]
+"""Is shown a field and answers the value that takes its place."""
+
+DOCUMENTS: Final = frozenset({"metadata", "body"})
+"""Fields that are JSON text."""
+NAMES: Final = frozenset({"subject", "pool"})
+"""Fields that are the id of a face's pool. One pool has the same id wherever it is named."""
+ERASED: Final = "erased:"
+"""What every stub begins with."""
+ERASED_DOCUMENT: Final = '{"erased":true}'
+
+
+def kind_of(path: Path) -> str:
+    """The last part of a path: `actor`, `reason`, `entity`, `account`, `metadata`, `label`, `pool`, `subject`, `body`, `last_op`."""
+    return path.rpartition(".")[2]
+
+
+def fields(entry: Entry) -> dict[Path, str]:
+    """The personal fields of an entry that have a value."""
+    return split(entry)[1]
+
+
+def split(entry: Entry) -> tuple[Entry, dict[Path, str]]:
+    """The entry with each personal value replaced by an empty text (the id of a face's pool by `~`), and those values."""
+    found: dict[Path, str] = {}
+
+    def take(path: Path, value: str) -> str:
+        found[path] = value
+        return "~" if kind_of(path) in NAMES else ""
+
+    return _entry(entry, take), found
+
+
+def entry_digest(entry: Entry) -> str:
+    """What cursors know an entry by: a short digest of what an erasure leaves as it is. So a follower that stands at an entry goes
+    on when the entry is erased."""
+    return digest(encode_entry(split(entry)[0]))
+
+
+def text_digest(text: str) -> str:
+    """The same of an entry's text."""
+    return entry_digest(decode_entry(text))
+
+
+def rewrite(entry: Entry, values: Mapping[Path, str]) -> Entry:
+    """The entry with other values in some of its personal fields; a path without a field is ignored."""
+    return _entry(entry, values.get)
+
+
+def erase(entry: Entry, which: Iterable[Path], stub: str) -> Entry:
+    """The entry with these fields replaced by the stub, or by `ERASED_DOCUMENT` where JSON is expected."""
+    return rewrite(entry, {path: stub_for(path, stub) for path in which})
+
+
+def stub_for(path: Path, stub: str) -> str:
+    """What takes the place of an erased value: a pool keeps the id of a face's pool, with the stub in it."""
+    kind = kind_of(path)
+    if kind in DOCUMENTS:
+        return ERASED_DOCUMENT
+    return f"~{stub}" if kind in NAMES else stub
+
+
+def is_stub(path: Path, value: str) -> bool:
+    """Whether a value can be what an erasure has left. The id of a pool may be any of a face's: a claim that stays taken gets
+    another one."""
+    kind = kind_of(path)
+    if kind in DOCUMENTS:
+        return value == ERASED_DOCUMENT
+    return value.startswith("~" if kind in NAMES else ERASED)
+
+
+# One function per struct shows its fields to `see`, always in the same order, and answers the struct with the values that it got.
+
+
+def _entry(entry: Entry, see: See) -> Entry:
+    changes: dict[str, object] = {}
+    if entry.actor is not None:
+        changes["actor"] = see("actor", entry.actor)
+    if entry.reason is not None:
+        changes["reason"] = see("reason", entry.reason)
+    if entry.record is None and entry.subject.startswith("~"):
+        changes["subject"] = see("subject", entry.subject)
+    if entry.effects:
+        changes["effects"] = tuple(_effect(one, f"effects.{at}", see) for at, one in enumerate(entry.effects))
+    if entry.hold is not None:
+        changes["hold"] = _hold(entry.hold, see)
+    if entry.change is not None:
+        changes["change"] = _change(entry.change, see)
+    if entry.record is not None and entry.record.key != LIMITS_KEY:
+        changes["record"] = structs.replace(entry.record, body=see("record.body", entry.record.body))
+    return structs.replace(entry, **changes)
+
+
+def _effect(effect: Effect, path: Path, see: See) -> Effect:
+    changes: dict[str, object] = {}
+    pool = effect.pool
+    if pool.id.startswith("~"):
+        changes["id"] = see(f"{path}.pool", pool.id)
+    if pool.label is not None:
+        changes["label"] = see(f"{path}.label", pool.label)
+    if pool.entity is not None:
+        changes["entity"] = see(f"{path}.entity", pool.entity)
+    if changes:
+        effect = structs.replace(effect, pool=structs.replace(pool, **changes))
+    tally = effect.tally
+    if tally is not None:
+        account = see(f"{path}.account", tally.account)
+        effect = structs.replace(effect, tally=structs.replace(tally, account=account))
+    return effect
+
+
+def _hold(hold: StoredHold, see: See) -> StoredHold:
+    changes = _texts(hold, "hold", ("entity", "reason", "actor", "metadata", "last_op", "account"), see)
+    return structs.replace(hold, legs=_legs(hold.legs, "hold.legs", see), **changes)
+
+
+def _change(change: Change, see: See) -> Change:
+    changes = _texts(change, "change", ("entity", "reason", "last_op"), see)
+    return structs.replace(change, legs=_legs(change.legs, "change.legs", see), **changes)
+
+
+def _texts(struct: Struct, path: Path, names: tuple[str, ...], see: See) -> dict[str, str]:
+    values = ((name, getattr(struct, name)) for name in names)
+    return {name: see(f"{path}.{name}", value) for name, value in values if value is not None}
+
+
+def _legs(legs: tuple[HeldLeg, ...], path: Path, see: See) -> tuple[HeldLeg, ...]:
+    """The legs of a hold. (The pools above them are never those of a face.)"""
+    return tuple(
+        structs.replace(leg, pool=see(f"{path}.{at}.pool", leg.pool)) if leg.pool.startswith("~") else leg
+        for at, leg in enumerate(legs)
+    )

@@ -1,0 +1,306 @@
+"""Archive files: runs of journal entries that have left their database, or are about to, as compressed JSON lines with checksums.
+
+A file has consecutive entries of one lane, and its name says which: ``lane-0003-000000000001-000000100000.jsonl.gz``. Its lines:
+
+- the head (`ArchiveHead`): lane, first and last number, the generation of the journal, how many lanes that has;
+- one line per entry (`ArchivedEntry`): the same line as in an export, with the number that the entry has in its lane;
+- behind the last entry of a sealed run, its seal (`ArchivedSeal`), whose content this module does not read;
+- the end (`ArchiveEnd`): how many entries there are, and the SHA-256 of all lines before it.
+
+A file gets its name only when it is whole and synced (`write_archive_file`), so a process that is killed leaves a file under a temporary
+name at most; the next writer removes it. A file is replaced in the same way: whoever reads meanwhile has the old one open. Reading
+checks everything, and raises `EngineError` with the file and the line. Whoever writes into a directory takes it first
+(`ArchiveDirectory.taken`).
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import os
+import re
+import tempfile
+import zlib
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from ..core.codec import decode_entry, digest
+from ..core.entries import Entry
+from ..core.reading import JournalRow
+from ..core.validation import invalid
+from ..errors import EngineError
+from .durability import sync_path
+
+FORMAT: Final = 1
+MAX_ENTRIES: Final = 100_000
+"""Entries of one file."""
+LONGEST: Final = 16 << 20
+"""Bytes of one line: a hold of a thousand legs fits."""
+LEVEL: Final = 5
+"""Of the compression: a tenth larger than the best, in half the time."""
+_NAME: Final = re.compile(r"lane-(\d{4,5})-(\d{12,})-(\d{12,})\.jsonl\.gz")
+_UNFINISHED: Final = re.compile(r"\.lane-.*\.unfinished")
+
+
+class ArchiveHead(Struct, frozen=True, forbid_unknown_fields=True, tag_field="line", tag="head"):
+    """The first line."""
+
+    holdkit: str
+    format: int
+    lanes: int
+    lane: int
+    first: int
+    last: int
+    generation: str
+
+
+class ArchivedEntry(Struct, frozen=True, forbid_unknown_fields=True, tag_field="line", tag="entry"):
+    """An entry: its position, the digest that cursors know it by, and its text."""
+
+    lane: int
+    seq: int
+    digest: str
+    entry: msgspec.Raw
+
+    @property
+    def text(self) -> str:
+        """The entry as JSON text, exactly as it was in the journal."""
+        return bytes(self.entry).decode()
+
+    @property
+    def row(self) -> JournalRow:
+        """As an engine returns it."""
+        return JournalRow(self.seq, self.text, self.lane)
+
+
+class ArchivedSeal(Struct, frozen=True, forbid_unknown_fields=True, tag_field="line", tag="seal"):
+    """The seal of the run that ends here."""
+
+    seal: msgspec.Raw
+
+
+class ArchiveEnd(Struct, frozen=True, forbid_unknown_fields=True, tag_field="line", tag="end"):
+    """The last line."""
+
+    entries: int
+    sha256: str
+
+
+ArchivedLine: TypeAlias = ArchivedEntry | ArchivedSeal
+_lines: Final = msgspec.json.Decoder(ArchivedEntry | ArchivedSeal | ArchiveEnd)
+_head: Final = msgspec.json.Decoder(ArchiveHead)
+
+
+def archived_entry(row: JournalRow) -> ArchivedEntry:
+    """The line of an entry."""
+    return ArchivedEntry(row.lane, row.seq, digest(row.text), msgspec.Raw(row.text.encode()))
+
+
+class ArchiveFile(Struct, frozen=True, order=True):
+    """A whole file, as its name describes it. In order of lane and number."""
+
+    lane: int
+    first: int
+    last: int
+    path: Path
+
+    @property
+    def entries(self) -> int:
+        """How many entries it has."""
+        return self.last - self.first + 1
+
+
+def file_name(lane: int, first: int, last: int) -> str:
+    """The name of a file."""
+    return f"lane-{lane:04d}-{first:012d}-{last:012d}.jsonl.gz"
+
+
+def write_archive_file(directory: Path, head: ArchiveHead, lines: Iterable[ArchivedLine]) -> ArchiveFile:
+    """Write a file, or replace the one of the same name: a temporary name, sync, rename, sync the directory. The lines must be the
+    entries that the head announces, in order, each seal behind its run."""
+    path = directory / file_name(head.lane, head.first, head.last)
+    try:
+        descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".unfinished", dir=directory)
+        draft = Path(name)
+        try:
+            with os.fdopen(descriptor, "wb") as raw, gzip.GzipFile("", "wb", LEVEL, raw, mtime=0) as out:
+                _write(out, head, lines)
+            sync_path(draft)
+            draft.replace(path)
+        except BaseException:
+            draft.unlink(missing_ok=True)
+            raise
+        sync_path(directory)
+    except OSError as error:
+        raise EngineError(f"cannot write {path}: {error.strerror or error}") from error
+    return ArchiveFile(head.lane, head.first, head.last, path)
+
+
+def _write(out: gzip.GzipFile, head: ArchiveHead, lines: Iterable[ArchivedLine]) -> None:
+    hasher, expected = hashlib.sha256(), head.first
+
+    def put(line: Struct) -> None:
+        data = msgspec.json.encode(line) + b"\n"
+        hasher.update(data)
+        out.write(data)
+
+    put(head)
+    for line in lines:
+        if isinstance(line, ArchivedEntry):
+            assert (line.lane, line.seq) == (head.lane, expected), "entries are written in order"
+            expected += 1
+        put(line)
+    assert expected == head.last + 1, "all the announced entries are written"
+    out.write(msgspec.json.encode(ArchiveEnd(head.last - head.first + 1, hasher.hexdigest())) + b"\n")
+
+
+def read_head(file: ArchiveFile) -> ArchiveHead:
+    """The head of a file."""
+    with _opened(file) as stream:
+        return _decoded_head(file, stream.readline(LONGEST))
+
+
+def read_archive_file(file: ArchiveFile) -> Iterator[ArchivedLine]:
+    """Every line between head and end, each checked by itself. After the last one it raises if the whole does not check."""
+    with _opened(file) as stream:
+        hasher, expected, number = hashlib.sha256(), file.first, 1
+        line = stream.readline(LONGEST)
+        _decoded_head(file, line)
+        hasher.update(line)
+        while True:
+            number += 1
+            line = stream.readline(LONGEST)
+            found = _decoded(file, line, number)
+            if isinstance(found, ArchiveEnd):
+                break
+            if isinstance(found, ArchivedEntry):
+                if (found.lane, found.seq) != (file.lane, expected) or digest(found.text) != found.digest:
+                    raise damaged(file, f"line {number} is not entry {expected} as it was written")
+                expected += 1
+            hasher.update(line)
+            yield found
+        if (found.entries, found.sha256) != (file.entries, hasher.hexdigest()) or expected != file.last + 1:
+            raise damaged(file, "its checksum does not fit its lines")
+        if stream.read(1):
+            raise damaged(file, "lines follow its last one")
+
+
+def rows_of(file: ArchiveFile, after: int = 0) -> Iterator[JournalRow]:
+    """The entries of a file behind a number. The whole file is read and checked."""
+    for line in read_archive_file(file):
+        if isinstance(line, ArchivedEntry) and line.seq > after:
+            yield line.row
+
+
+def decoded(row: JournalRow) -> Entry:
+    """The entry of an archived row, or `EngineError`."""
+    try:
+        return decode_entry(row.text)
+    except msgspec.DecodeError as error:
+        raise EngineError(f"entry {row.seq} of lane {row.lane} in the archive is not an entry: {error}") from None
+
+
+def damaged(file: ArchiveFile, what: str) -> EngineError:
+    """The error for a file that does not check."""
+    return EngineError(f"{file.path} is damaged: {what}; restore it from a copy of the archive")
+
+
+@contextmanager
+def _opened(file: ArchiveFile) -> Iterator[gzip.GzipFile]:
+    try:
+        with gzip.open(file.path, "rb") as stream:
+            yield stream
+    except (OSError, EOFError, zlib.error) as error:
+        raise damaged(file, str(error)) from error
+
+
+def _decoded_head(file: ArchiveFile, line: bytes) -> ArchiveHead:
+    try:
+        head = _head.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise damaged(file, f"its first line is not the head of an archive file: {error}") from None
+    if head.holdkit != "archive" or head.format != FORMAT:
+        raise EngineError(f"{file.path} has format {head.format}; this release knows {FORMAT}")
+    if (head.lane, head.first, head.last) != (file.lane, file.first, file.last):
+        raise damaged(file, "it was renamed: its head names other entries")
+    return head
+
+
+def _decoded(file: ArchiveFile, line: bytes, number: int) -> ArchivedLine | ArchiveEnd:
+    if not line.endswith(b"\n"):
+        raise damaged(file, f"it ends in line {number}" if len(line) < LONGEST else f"line {number} is too long")
+    try:
+        found: ArchivedLine | ArchiveEnd = _lines.decode(line)
+        return found
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise damaged(file, f"line {number} is not a line of an archive: {error}") from None
+
+
+class ArchiveDirectory:
+    """The files of one archive."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        given: object = path
+        if not isinstance(given, str | os.PathLike) or "\0" in str(given) or not str(given):
+            raise invalid("archive", "directory_malformed", "must be the path of a directory, as text or a path object")
+        self.path = Path(path).absolute()
+
+    def files(self, lane: int | None = None) -> list[ArchiveFile]:
+        """The whole files, in order of lane and number."""
+        try:
+            names = sorted(entry.name for entry in self.path.iterdir())
+        except OSError as error:
+            raise EngineError(f"cannot read the archive {self.path}: {error.strerror or error}") from error
+        found = [(match, name) for name in names if (match := _NAME.fullmatch(name)) is not None]
+        every = [ArchiveFile(int(match[1]), int(match[2]), int(match[3]), self.path / name) for match, name in found]
+        return sorted(file for file in every if lane is None or file.lane == lane)
+
+    def lanes(self) -> list[int]:
+        """The lanes of which it has entries."""
+        return sorted({file.lane for file in self.files()})
+
+    def rows(self, lane: int, after: int = 0, upto: int | None = None) -> Iterator[JournalRow]:
+        """A lane's entries behind a number, in order, without a gap; up to a number, where all of them must be there."""
+        reached = after
+        for file in self.files(lane):
+            if file.last <= reached:
+                continue
+            if file.first > reached + 1 or (upto is not None and reached >= upto):
+                break
+            for row in rows_of(file, reached):
+                if upto is None or row.seq <= upto:
+                    yield row
+            reached = file.last
+        if upto is not None and reached < upto:
+            raise EngineError(
+                f"the archive {self.path} has no file with entry {reached + 1} of lane {lane}: the files are incomplete, or of "
+                "another database"
+            )
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        """Create the directory if need be, and take it for this process alone: for whoever writes. Removes what a killed process
+        has left under a temporary name."""
+        import fcntl  # not on Windows, where everything else here works
+
+        try:
+            self.path.mkdir(mode=0o700, parents=False, exist_ok=True)
+            descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise EngineError(f"cannot use {self.path} as an archive: {error.strerror or error}") from error
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError as error:
+                raise EngineError(f"another process writes into the archive {self.path}: wait until it ends") from error
+            for entry in self.path.iterdir():
+                if _UNFINISHED.fullmatch(entry.name):
+                    entry.unlink()
+            yield
+        finally:
+            os.close(descriptor)

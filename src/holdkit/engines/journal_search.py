@@ -1,0 +1,81 @@
+"""Searching the journal, shared by all engines: how a search is spread over the lanes, and how far it has come in each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from heapq import merge
+from operator import itemgetter
+from typing import NamedTuple, TypeAlias
+
+from ..core.pages import Page, page_of
+from ..core.reading import JournalRow, entry_of, row_bytes
+from ..core.searching import FoundEntries, SearchJournal, fits_entry
+from .whole_journal import written
+
+
+class Texts(NamedTuple):
+    """What the text of an entry contains that fits a search; empty: anything. Texts that contain it need not fit."""
+
+    action: str
+    actor: str
+    correlation: str
+
+    @classmethod
+    def of(cls, query: SearchJournal) -> Texts:
+        """For one search."""
+        action = "" if query.action is None else f'"action":{written(query.action.value)}'
+        actor = "" if query.actor is None else f'"actor":{written(query.actor)}'
+        correlation = "" if query.correlation_id is None else f'"correlation_id":{written(query.correlation_id)}'
+        return cls(action, actor, correlation)
+
+
+LookBetween: TypeAlias = Callable[[int, int, int, int], Page[JournalRow]]
+"""Of a lane, behind a number, up to a number: entries that may fit, a page of at most so many, in the order of the search."""
+
+
+class _Lane(NamedTuple):
+    """What a search has found in one lane."""
+
+    start: int
+    rows: list[JournalRow]
+    end: int
+    """What is left if all of these are taken: entries up to this number or, oldest first, behind it."""
+
+
+def search_lanes(query: SearchJournal, kept: Mapping[int, tuple[int, int]], look: LookBetween) -> FoundEntries:
+    """Search each lane; `kept` has the numbers of its first and last entries. Lanes are merged by time."""
+    share = max(1, query.max_scanned // max(1, len(kept)))
+    lanes = {lane: _search_lane(query, lane, *bounds, share, look) for lane, bounds in kept.items()}
+    timed = ([(entry_of(row).slot, row) for row in found.rows] for found in lanes.values())
+    order = (row for _, row in merge(*timed, key=itemgetter(0), reverse=query.newest_first))
+    page = page_of(order, row_bytes, query.limit, query.max_bytes)
+    reached: dict[int, int] = {}
+    for lane, found in lanes.items():
+        taken = [row.seq for row in page if row.lane == lane]
+        whole = len(taken) == len(found.rows)
+        last = taken[-1] - query.newest_first if taken else found.start
+        reached[lane] = found.end if whole else last
+    page.more = any(
+        reached[lane] >= first if query.newest_first else reached[lane] < last for lane, (first, last) in kept.items()
+    )
+    return FoundEntries(page, reached)
+
+
+def _search_lane(query: SearchJournal, lane: int, first: int, last: int, share: int, look: LookBetween) -> _Lane:
+    """A span of one lane: `share` entries or, if the subject is known, as many about it."""
+    start = query.start
+    begin = max(first - 1, (last if query.newest_first else 0) if start is None else start.get(lane, 0))
+    if query.newest_first:
+        above, upto = first - 1, min(begin, last)
+    else:
+        above, upto = begin, last
+    if query.subject is None and query.newest_first:
+        above = max(above, upto - share)
+    elif query.subject is None:
+        upto = min(upto, above + share)
+    limit = query.limit if query.subject is None else share
+    rows: Page[JournalRow] = look(lane, above, upto, limit) if above < upto else Page()
+    end = above if query.newest_first else upto
+    if rows.more:
+        end = rows[-1].seq - query.newest_first
+    return _Lane(begin, [row for row in rows if fits_entry(entry_of(row), query)], end)

@@ -1,0 +1,169 @@
+"""Erasure on SQLite: what the shared job (`engines.erasing`) reads and writes here. Each change is one transaction of the writer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+import msgspec
+
+from ...core.codec import decode_entry, encode_entry, encode_outcome
+from ...core.model import Pool, StoredHold
+from ...core.outcomes import Operation
+from ...core.personal import fields
+from ...core.reading import JournalRow
+from ...core.seals import Seal, encode_salts, erased, seal_of
+from ..erasing import Rewrites, Rows
+from .driver import Driver, Row, Script, Statement
+from .reading import Readers
+from .rows import ERASING, checksum, entry_checksum, hold_of, keys_json, operation_of, pool_of, setting_row
+from .script import ScriptResult
+from .writer import Writer
+
+
+class SqliteRows:
+    """The writer's open transaction, in which nobody else writes."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+
+    def entries_about(self, tenant: str, subjects: Sequence[str]) -> list[JournalRow]:
+        """Every entry about these subjects."""
+        return [JournalRow(*row) for row in self._driver.ask("load_entries_about", (tenant, keys_json(subjects)))]
+
+    def entries_at(self, rows: Sequence[JournalRow]) -> list[JournalRow]:
+        """The same entries as they are now."""
+        return [
+            JournalRow(*row) for row in self._driver.ask("load_entries_at", (keys_json([row.seq for row in rows]),))
+        ]
+
+    def holds(self, tenant: str, ids: Sequence[str]) -> list[StoredHold]:
+        """Those of these holds that are stored."""
+        return [hold_of(row) for row in self._driver.ask("load_holds", (tenant, keys_json(ids)))]
+
+    def pools(self, tenant: str, ids: Sequence[str]) -> list[Pool]:
+        """Those of these pools that are stored."""
+        return [pool_of(row) for row in self._driver.ask("load_pools", (tenant, keys_json(ids)))]
+
+    def operations(self, tenant: str, after: str, limit: int) -> list[Operation]:
+        """Recorded answers that are stored whole, by id."""
+        return [operation_of(row) for row in self._driver.ask("load_whole_operations", (tenant, after, limit))]
+
+
+class SqliteStore:
+    """A SQLite file, as the shared job sees it."""
+
+    def __init__(self, writer: Writer, readers: Readers) -> None:
+        self._writer, self._readers = writer, readers
+
+    def ends(self) -> Mapping[int, int]:
+        """The last number of the only lane."""
+        with self._readers.one() as driver:
+            return dict.fromkeys((0,), sum(row[0] for row in driver.ask("read_end")))
+
+    def naming(self, tenant: str, texts: Sequence[str], lane: int, after: int, upto: int) -> list[JournalRow]:  # noqa: ARG002
+        """The tenant's entries in a span of numbers whose text contains any of these."""
+        with self._readers.one() as driver:
+            return [JournalRow(*row) for row in driver.ask("find_texts", (after, upto, tenant, keys_json(texts)))]
+
+    def marked_holds(self, tenant: str, by: str, value: str, after: str, limit: int) -> list[StoredHold]:
+        """Stored holds with this entity, account or actor."""
+        with self._readers.one() as driver:
+            return [hold_of(row) for row in driver.ask("find_marked_holds", (tenant, by, value, after, limit))]
+
+    def remembered(self, id: str) -> str | None:
+        """The stub of an erasure that has begun and not ended."""
+        with self._readers.one() as driver:
+            return _begun(driver).get(id)
+
+    def remember(self, id: str, stub: str) -> str:
+        """The stub of an erasure that begins, or has begun."""
+        return self._update(lambda begun: {id: stub, **begun})[id]
+
+    def forget(self, id: str) -> None:
+        """An erasure has ended."""
+        self._update(lambda begun: {key: stub for key, stub in begun.items() if key != id})
+
+    def _update(self, change: Callable[[dict[str, str]], dict[str, str]]) -> dict[str, str]:
+        begun: dict[str, str] = {}
+
+        def script(_: bool) -> Script[ScriptResult]:
+            nonlocal begun
+            begun = change(_begun(self._writer.driver))
+            yield (Statement("put_setting", [setting_row(ERASING, begun)], many=True),)
+            return ScriptResult([], 0, 1, None)
+
+        self._writer.run(script)
+        return begun
+
+    def change(self, work: Callable[[Rows], Rewrites]) -> Rewrites:
+        """One transaction."""
+        done = Rewrites()
+
+        def script(_: bool) -> Script[ScriptResult]:
+            nonlocal done
+            driver = self._writer.driver
+            done = work(SqliteRows(driver))
+            statements = (*statements_of(done), *_salts(driver, done))
+            if statements:
+                yield statements
+            return ScriptResult([], 0, sum(len(one.parameters) for one in statements), _committed_row(driver, done))
+
+        self._writer.run(script)
+        return done
+
+
+def _begun(driver: Driver) -> dict[str, str]:
+    rows = driver.ask("find_setting", (ERASING,))
+    return msgspec.json.decode(rows[0][0], type=dict[str, str]) if rows else {}
+
+
+def _salts(driver: Driver, done: Rewrites) -> tuple[Statement, ...]:
+    """The seals over rewritten entries: what could be guessed from their salts is destroyed with the values."""
+    seals: dict[int, Seal] = {}
+    for row, after in done.entries:
+        for found in driver.ask("find_seal_over", (row.seq,)):
+            seal = seal_of(found)
+            before = decode_entry(row.text)
+            left = fields(after)
+            which = [path for path, value in fields(before).items() if left[path] != value]
+            seals[seal.first] = erased(seals.get(seal.first, seal), row.seq, before, which)
+    rows = [(encode_salts(seal.salts), seal.lane, seal.first) for seal in seals.values()]
+    return (Statement("rewrite_salts", rows, many=True),) if rows else ()
+
+
+def _committed_row(driver: Driver, done: Rewrites) -> tuple[str, Row] | None:
+    """The first entry, as it is after this transaction."""
+    if not done.entries:
+        return None
+    return "journal", driver.ask("find_journal_row", (done.entries[0][0].seq,))[0]
+
+
+def statements_of(done: Rewrites) -> tuple[Statement, ...]:
+    """Everything that one transaction replaces."""
+    entries: list[Row] = []
+    for row, entry in done.entries:
+        body = encode_entry(entry)
+        entries.append((body, entry_checksum(row.seq, body.encode()), row.seq))
+    statements = [
+        Statement("rewrite_entries", entries, many=True),
+        Statement("rewrite_holds", [_hold_row(hold) for hold in done.holds], many=True),
+        Statement("rewrite_pools", [(pool.label, pool.entity, *pool.key) for pool in done.pools], many=True),
+        Statement("rewrite_operations", [_operation_row(one) for one in done.operations], many=True),
+    ]
+    if done.account is not None:
+        statements += [
+            Statement("rename_account_of_legs", [done.account], many=True),
+            Statement("merge_tallies", [done.account], many=True),
+            Statement("drop_account_tallies", [done.account[:2]], many=True),
+        ]
+    return tuple(one for one in statements if one.parameters)
+
+
+def _hold_row(hold: StoredHold) -> Row:
+    return (hold.entity, hold.reason, hold.actor, hold.metadata, hold.last_op, hold.account, *hold.key)
+
+
+def _operation_row(operation: Operation) -> Row:
+    outcome = encode_outcome(operation.outcome)
+    columns = (operation.tenant, operation.id, operation.fingerprint, operation.until, outcome, operation.seq)
+    return (outcome, checksum(*columns), operation.tenant, operation.id)

@@ -1,0 +1,1 @@
+-- Keyed names: the file has a secret, a setting, which is stored with this migration.

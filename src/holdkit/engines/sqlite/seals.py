@@ -1,0 +1,49 @@
+"""Seals on SQLite: rows of a table of their own, written by the writer in transactions of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...core.reading import JournalRow
+from ...core.seals import Seal, seal_of, seal_row
+from .driver import Script, Statement
+from .reading import Readers
+from .script import ScriptResult
+from .writer import Writer
+
+
+class SqliteSeals:
+    """The seals of one file."""
+
+    def __init__(self, writer: Writer, readers: Readers, check: Callable[[], None]) -> None:
+        self._writer, self._readers, self._check = writer, readers, check
+
+    def last_seals(self) -> dict[int, Seal]:
+        """The last seal of each lane."""
+        with self._readers.one() as driver:
+            return {row[0]: seal_of(row) for row in driver.ask("last_seals")}
+
+    def read_seals(self, lane: int, after: int, limit: int) -> list[Seal]:
+        """Seals behind a number."""
+        with self._readers.one() as driver:
+            return [seal_of(row) for row in driver.ask("read_seals", (lane, after, limit))]
+
+    def read_run(self, lane: int, after: int, limit: int) -> list[JournalRow]:
+        """Entries behind a number."""
+        if lane:
+            return []
+        with self._readers.one() as driver:
+            return [JournalRow(seq, body) for seq, body in driver.ask("read_journal", (after, limit))]
+
+    def add_seal(self, seal: Seal) -> bool:
+        """Store a seal, unless there is one that begins with the same entry."""
+        self._check()
+        self._writer.run(lambda _: _add(seal))
+        with self._readers.one() as driver:
+            return driver.ask("find_seal", (seal.lane, seal.first)) == [(seal.digest,)]
+
+
+def _add(seal: Seal) -> Script[ScriptResult]:
+    """After a failed commit it is run again, which does no harm: nobody needs to find out whether it took place."""
+    yield (Statement("add_seal", seal_row(seal)),)
+    return ScriptResult([], 0, 1, None)

@@ -1,0 +1,97 @@
+"""Reading the baseline of a lane whose first entries are archived, page by page; and cursors that stand in what is archived."""
+
+from __future__ import annotations
+
+from ...core.archived import FindArchived, ReadBaseline
+from ...core.baseline import ArchivedLane, BaselineRow, RowKey, entry_of_row
+from ...core.codec import encode_entry
+from ...core.reading import JournalRow
+from ...errors import CursorLost
+from ..journal import JournalEntry, Positions, baseline_mark
+from .executor import AsyncExecutor
+
+PAGE = 1_000
+
+
+class AsyncBaselineReading:
+    """How far a follower has read one baseline."""
+
+    def __init__(self, archived: ArchivedLane, behind: int) -> None:
+        self.archived = archived
+        self.behind = 0
+        """Rows that were read."""
+        self._skip = behind
+        self._after: RowKey | None = None
+
+    @property
+    def partly(self) -> Positions:
+        """The position behind the rows that were read, if any were."""
+        mark = baseline_mark(self.archived.edition, self.behind)
+        return {self.archived.lane: (self.archived.through, mark)} if self.behind else {}
+
+    @property
+    def finished(self) -> Positions:
+        """The position behind the whole baseline."""
+        return {self.archived.lane: (self.archived.through, self.archived.digest)}
+
+    async def entries(
+        self, executor: AsyncExecutor, tenant: str | None, limit: int, before: Positions, generation: str
+    ) -> list[JournalEntry]:
+        """The next rows as entries; none at the end."""
+        archived = self.archived
+        rows = await self.page(executor, tenant, limit)
+        found = []
+        for number, row in enumerate(rows, self.behind - len(rows) + 1):
+            text = encode_entry(entry_of_row(row, archived.slot))
+            as_entry = JournalRow(archived.through, text, archived.lane, archived.place)
+            mark = baseline_mark(archived.edition, number)
+            found.append(JournalEntry(as_entry, before, executor.now(), generation, mark))
+        return found
+
+    async def page(self, executor: AsyncExecutor, tenant: str | None, limit: int) -> list[BaselineRow]:
+        """The next rows; none at the end. Raises `CursorLost` if further entries were archived meanwhile."""
+        while self._skip:
+            skipped = await self._read(executor, tenant, min(self._skip, PAGE))
+            if not skipped:
+                return []
+            self._skip -= len(skipped)
+        return await self._read(executor, tenant, limit)
+
+    async def _read(self, executor: AsyncExecutor, tenant: str | None, limit: int) -> list[BaselineRow]:
+        lane, through = self.archived.lane, self.archived.through
+        rows = await executor.read(ReadBaseline(tenant, lane, through, self._after, limit))
+        if self.archived not in await executor.read(FindArchived()):
+            raise CursorLost(
+                "entries were archived while the baseline was read: start anew, from the beginning",
+                position=(lane, through),
+                archived_to=self.archived.place,
+            )
+        if rows:
+            self._after = rows[-1].key
+            self.behind += len(rows)
+        return list(rows)
+
+
+async def archived_there(executor: AsyncExecutor, lane: int, seq: int, seen: str) -> bool:
+    """Whether a cursor stands exactly behind the last archived entry. Raises `CursorLost` if it stands before that."""
+    for archived in await executor.read(FindArchived()):
+        if archived.lane == lane and seq < archived.through:
+            raise CursorLost(
+                f"entry {seq + 1} of lane {lane} and those behind it, through entry {archived.through}, were archived to "
+                f"{archived.place}: read on there with holdkit.JournalArchive, then follow behind the last entry that it gives",
+                position=(lane, seq + 1),
+                archived_to=archived.place,
+            )
+        if archived.lane == lane and (seq, seen) == (archived.through, archived.digest):
+            return True
+    return False
+
+
+def another_entry(executor: AsyncExecutor, lane: int, seq: int) -> CursorLost:
+    """The error for a cursor whose entry is not there, or is another one."""
+    which = f"entry {seq} of lane {lane}" if executor.engine.lanes > 1 else f"entry {seq}"
+    return CursorLost(
+        f"{which} is no longer what this cursor saw: the journal was cut back or is another one; "
+        "start anew, from the beginning or from cursor()",
+        position=(lane, seq),
+    )

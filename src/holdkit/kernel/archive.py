@@ -1,0 +1,203 @@
+"""Archiving: old entries leave the journal for files (`holdkit.engines.archive_files`), and a baseline stands for them.
+
+Theory of operation. For each lane, and for one file after the other:
+
+1. entries are read from behind the last archived one, while they are older than asked for and the engine lets them go, and written to
+   a file, which gets its name only when it is whole and on disk;
+2. in transactions of at most a thousand entries, they are folded into the lane's baseline and deleted, and `through` moves on.
+
+At every moment each entry is in the journal, in a whole file, or in both. A run that is killed during 1 leaves a file under a temporary
+name, which the next run removes. Killed during 2, it leaves a whole file that goes beyond `through`: the next run compares that file
+with the journal, entry by entry, and goes on deleting from there. A file whose entries are not those of the journal is of another
+history, for example of before a restore: then nothing is deleted.
+
+*Progress* may raise (Ctrl-C does): that ends the run between two steps, as a kill would.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+
+import msgspec
+from msgspec import Struct
+
+from ..core.audit_rows import Difference
+from ..core.model import Slot
+from ..core.reading import JournalRow, ReadClock, ReadGeneration, entry_of
+from ..core.seals import Seal
+from ..core.validation import invalid
+from ..engines.archive_files import (
+    FORMAT,
+    MAX_ENTRIES,
+    ArchiveDirectory,
+    ArchivedLine,
+    ArchivedSeal,
+    ArchiveFile,
+    ArchiveHead,
+    archived_entry,
+    rows_of,
+    write_archive_file,
+)
+from ..engines.archiving import STEP, ArchivableLane, ArchivedEntries, Archiver
+from ..engines.port import Engine
+from ..engines.whole_journal import Progress, SealStore
+from ..errors import EngineError
+
+NO_ARCHIVE = (
+    "this engine cannot archive its journal: it keeps none for good, or its tables are distributed; archive a SQLite file, or tables "
+    "on one server"
+)
+
+
+class ArchiveReport(Struct, frozen=True):
+    """What a run of archiving has done."""
+
+    entries: int
+    """Entries that have left the journal."""
+    files: tuple[str, ...]
+    """The files that were written, or that a run before had written, in the order of their entries."""
+    place: str
+    """The directory."""
+
+
+def archive(
+    engine: Engine, before: Slot, to: str | os.PathLike[str], progress: Progress | None = None
+) -> ArchiveReport:
+    """Move the entries that are older than a slot, of all tenants, to files in a directory."""
+    archiving = engine.capabilities.archive
+    if archiving is None:
+        raise invalid("url", "archive_unsupported", NO_ARCHIVE)
+    if before > engine.read(ReadClock()):
+        raise invalid("before", "before_in_future", "must not be in the future")
+    directory = ArchiveDirectory(to)
+    with directory.taken(), archiving.archiver() as archiver:
+        run = _Run(archiver, directory, engine.read(ReadGeneration()), engine.lanes, before, progress,
+                   engine.capabilities.seals)  # fmt: skip
+        return run.all_lanes()
+
+
+def verify(
+    engine: Engine, progress: Progress | None = None, directory: str | os.PathLike[str] | None = None
+) -> Iterator[Difference]:
+    """Every difference; with the files in a directory in place of the baseline."""
+    if directory is None:
+        return engine.verify(progress)
+    archiving = engine.capabilities.archive
+    if archiving is None:
+        raise invalid("archive", "archive_unsupported", NO_ARCHIVE)
+    return archiving.verify_with(archived_entries(directory), progress)
+
+
+def archived_entries(directory: str | os.PathLike[str]) -> ArchivedEntries:
+    """What `verify` folds in place of the baseline."""
+    files = ArchiveDirectory(directory)
+    files.files()  # raises if there is no such directory
+    return lambda lane, upto: files.rows(lane, 0, upto)
+
+
+def _lines(rows: Iterable[JournalRow], runs: Mapping[int, Seal]) -> Iterator[ArchivedLine]:
+    """The lines of a file: entries, and behind each sealed run its seal."""
+    for row in rows:
+        yield archived_entry(row)
+        if row.seq in runs:
+            yield ArchivedSeal(msgspec.Raw(msgspec.json.encode(runs[row.seq])))
+
+
+class _Run:
+    """One run."""
+
+    def __init__(
+        self,
+        archiver: Archiver,
+        directory: ArchiveDirectory,
+        generation: str,
+        lanes: int,
+        before: Slot,
+        progress: Progress | None,
+        seals: SealStore | None,
+    ) -> None:
+        self._seals = seals
+        self._archiver, self._directory, self._before = archiver, directory, before
+        self._generation, self._lanes = generation, lanes
+        self._progress = progress
+        self._done, self._total = 0, 0
+        self._files: list[str] = []
+
+    def all_lanes(self) -> ArchiveReport:
+        """One lane after the other."""
+        lanes = self._archiver.lanes()
+        self._total = sum(max(0, lane.upto - lane.archived.through) for lane in lanes)
+        for lane in lanes:
+            self._lane(lane)
+        if self._progress is not None:
+            self._progress(self._total, self._total)
+        return ArchiveReport(self._done, tuple(self._files), str(self._directory.path))
+
+    def _lane(self, lane: ArchivableLane) -> None:
+        archived = lane.archived
+        while (file := self._next_file(lane, archived.through)) is not None:
+            rows = rows_of(file, archived.through)
+            while step := list(islice(rows, STEP)):
+                self._compare(file, step)
+                archived = self._archiver.drop(archived, step, str(self._directory.path))
+                self._done += len(step)
+                if self._progress is not None:
+                    self._progress(min(self._done, self._total), self._total)
+            self._files.append(file.path.name)
+        if archived.through:
+            self._archiver.tidy(archived)
+
+    def _next_file(self, lane: ArchivableLane, through: int) -> ArchiveFile | None:
+        """The file whose entries leave next: one that a run before has left, or a new one; None if there is nothing to archive."""
+        number = lane.archived.lane
+        for file in self._directory.files(number):
+            if file.first <= through + 1 <= file.last:
+                return file
+            if file.first > through + 1:
+                raise EngineError(
+                    f"{file.path} has entries from {file.first} on, but lane {number} is archived through {through}: the directory is "
+                    "of another database, or of this one before it was restored; archive to another directory"
+                )
+        rows = list(islice(self._leaving(lane, through), MAX_ENTRIES))
+        runs = {} if self._seals is None else self._runs(number, through, rows)
+        if runs is not None and runs:
+            rows = rows[: max(runs) - through]
+        if not rows or runs is None:
+            return None
+        head = ArchiveHead("archive", FORMAT, self._lanes, number, rows[0].seq, rows[-1].seq, self._generation)
+        return write_archive_file(self._directory.path, head, _lines(rows, runs))
+
+    def _runs(self, lane: int, through: int, rows: list[JournalRow]) -> dict[int, Seal] | None:
+        """The seals of the runs that are wholly among these entries, by their last entry: where a lane has seals, whole runs leave.
+        Empty if the lane has no seal, None if no whole run may leave."""
+        assert self._seals is not None
+        last = self._seals.last_seals().get(lane)
+        if last is None or not rows:
+            return {}
+        found = self._seals.read_seals(lane, through, MAX_ENTRIES) if last.last > through else []
+        return {seal.last: seal for seal in found if seal.last <= rows[-1].seq} or None
+
+    def _leaving(self, lane: ArchivableLane, through: int) -> Iterator[JournalRow]:
+        """The entries of a lane that are old enough, up to the first that is not."""
+        before = self._before if lane.before is None else min(self._before, lane.before)
+        while rows := self._archiver.read(lane.archived.lane, through, STEP):
+            for row in rows:
+                if row.seq != through + 1 or row.seq > lane.upto or entry_of(row).slot >= before:
+                    return
+                through = row.seq
+                yield row
+            if self._progress is not None:
+                self._progress(min(self._done, self._total), self._total)
+
+    def _compare(self, file: ArchiveFile, step: Iterable[JournalRow]) -> None:
+        """What is about to be deleted must be what the file has."""
+        there = list(step)
+        found = self._archiver.read(file.lane, there[0].seq - 1, len(there))
+        for mine, theirs in zip(there, [*found, *[None] * len(there)], strict=False):
+            if theirs is None or (mine.seq, mine.text) != (theirs.seq, theirs.text):
+                raise EngineError(
+                    f"{file.path} has another entry {mine.seq} of lane {file.lane} than the journal: the directory is of another "
+                    "database, or of this one before it was restored; archive to another directory"
+                )

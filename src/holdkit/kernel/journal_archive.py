@@ -1,0 +1,69 @@
+"""The archive as users read it: entries that have left a database, with cursors with which a follower goes on in the database."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from heapq import merge
+
+from ..core.personal import text_digest
+from ..core.reading import JournalRow, entry_of, touches
+from ..engines.archive_files import ArchiveDirectory, read_head
+from ..engines.whole_journal import written as encode_text
+from ..errors import CursorLost
+from .journal import JournalEntry, Positions, decode_cursor
+
+
+class JournalArchive:
+    """The files that `holdkit archive` has written to a directory. Opens no database, and changes nothing."""
+
+    def __init__(self, directory: str | os.PathLike[str]) -> None:
+        self._directory = ArchiveDirectory(directory)
+
+    def entries(self, *, after: str | None = None, tenant: str | None = None) -> Iterator[JournalEntry]:
+        """Every archived entry behind the cursor `after`, or from the beginning: of one tenant, or of all; in order within each lane,
+        and the lanes merged by time. `follow(after=entry.cursor)` goes on behind the last one.
+
+        Raises `CursorLost` if the archive has another entry than the cursor saw, and `EngineError` if a file is damaged.
+        """
+        positions = {} if after is None else decode_cursor(after)
+        files = self._directory.files()
+        generation = read_head(files[-1]).generation if files else ""
+        lanes = [self._lane(lane, positions) for lane in sorted({file.lane for file in files})]
+        read: Positions = positions
+        for row in merge(*lanes, key=lambda row: entry_of(row).slot):
+            entry = JournalEntry(row, read, 0, generation)
+            read = {**read, row.lane: (row.seq, entry.digest)}
+            if tenant is None or entry.tenant == tenant:
+                yield entry
+
+    def about(self, tenant: str, subject: str, after: Positions) -> Iterator[JournalRow]:
+        """The archived entries about a hold, a record (kind/id) or a pool behind these positions, lane by lane; those of a pool
+        include all that moved its units."""
+        wanted = encode_text(subject)
+        for lane in self._directory.lanes():
+            for row in self._lane(lane, after):
+                if wanted in row.text:
+                    entry = entry_of(row)
+                    about = entry.subject == subject and not entry.part
+                    if entry.tenant == tenant and (about or touches(entry, subject)):
+                        yield row
+
+    def reaches(self) -> dict[int, int]:
+        """The last entry of each lane that it has."""
+        return {file.lane: file.last for file in self._directory.files()}
+
+    def _lane(self, lane: int, positions: Positions) -> Iterator[JournalRow]:
+        seq, seen = positions.get(lane, (0, ""))
+        for row in self._directory.rows(lane, max(0, seq - 1)):
+            if row.seq > seq:
+                yield row
+            elif seen and text_digest(row.text) != seen:
+                raise CursorLost(
+                    f"entry {seq} of lane {lane} in the archive {self._directory.path} is not what this cursor saw: the archive is of "
+                    "another database, or of this one before it was restored",
+                    position=(lane, seq),
+                )
+
+    def __repr__(self) -> str:
+        return f"<JournalArchive {self._directory.path}>"

@@ -1,0 +1,302 @@
+"""Sealing: runs of entries get their seals, signatures and anchors; and the check of all of them. What they are is in `core.seals`.
+
+Theory of operation. A *sealer* looks at the end of every lane and at its last seal. It seals whole runs at once, and a shorter one when
+its first entry is older than `after`. Any number of sealers may run: a seal is stored only if none begins with the same entry, so one of
+them wins, and the others go on behind it. A sealer that is killed has stored a seal or has not; the next pass begins there. Entries never
+change after their commit, except by an erasure, which changes the seal too, so reading them and storing the seal need not be one
+transaction.
+
+*Signatures* say who has sealed. One on a later seal also covers all seals before it, because its digest depends on them.
+
+*The anchor* is a file outside the database, to which the last seal of each lane is appended: without it nobody can tell that the end
+of a journal was cut off together with its seals, nor, without signatures, that the whole chain was computed anew. Keep it where those
+who can write to the database cannot.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterable, Iterator
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from msgspec import Struct, structs
+
+from ..core.archived import FindArchived
+from ..core.audit_rows import Difference
+from ..core.codec import decode_entry
+from ..core.commands import Ttl
+from ..core.entries import Entry
+from ..core.model import SECOND, Slot
+from ..core.reading import FindEnds, ReadGeneration
+from ..core.seals import RUN, Seal, digest_of, follows, seal_run
+from ..engines.port import Engine
+from ..engines.whole_journal import Progress, SealStore
+from ..errors import EngineError, InvalidRequest
+from .normalise import span
+from .signing import PublicKey, SigningKey
+
+AFTER: Final = 600 * SECOND
+"""How old the first entry of a short run is when it is sealed."""
+PASS: Final = 50
+"""Runs that one pass seals at most."""
+PAGE: Final = 100
+"""Seals that are read at a time."""
+
+
+class AnchorLine(Struct, frozen=True, omit_defaults=True):
+    """One line of an anchor file: a seal, without its salts."""
+
+    lane: int
+    last: int
+    digest: str
+    slot: Slot
+    signature: str | None = None
+    key_id: str | None = None
+
+
+_anchor: Final = msgspec.json.Decoder(AnchorLine)
+
+
+def store_of(engine: Engine) -> SealStore:
+    """Where an engine keeps seals, or `InvalidRequest`."""
+    store = engine.capabilities.seals
+    if store is None:
+        raise InvalidRequest(
+            f"{engine.url} keeps no seals: its journal ends with its process", field="url", code="seals_unsupported"
+        )
+    return store
+
+
+class Sealing(Struct, frozen=True, kw_only=True):
+    """What a sweeper seals with: `hk.sweeper(seals=Sealing(after="10m"))`."""
+
+    after: Ttl = "10m"
+    """How old the first entry of a run is when the run is sealed; one of 1,000 entries is sealed at once."""
+    key: str | Path | None = None
+    """A PEM file with an Ed25519 private key, which signs the seals."""
+    anchor: str | Path | None = None
+    """A file to which the last seal of each lane is appended."""
+
+    def sealer(self, engine: Engine) -> Sealer:
+        """The sealer of an engine. Reads the files."""
+        key = None if self.key is None else SigningKey.load(self.key)
+        anchor = None if self.anchor is None else Path(self.anchor)
+        return Sealer(engine, after=span(self.after, "after"), key=key, anchor=anchor)
+
+
+class Sealer:
+    """Seals what is due, each time it is asked."""
+
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        after: Slot = AFTER,
+        key: SigningKey | None = None,
+        anchor: Path | None = None,
+    ) -> None:
+        self._engine, self._store = engine, store_of(engine)
+        self._after, self._key, self._anchor = after, key, anchor
+        self._anchored = {line.lane: line.last for _, line in read_anchor(anchor)} if anchor is not None else {}
+        self._waiting: dict[int, tuple[int, Slot]] = {}
+        """By lane: the first entry that is not sealed, and its slot, so that it is not read again in every pass."""
+
+    def step(self, *, all_now: bool = False, limit: int = PASS) -> int:
+        """Seal what is due, or with `all_now` everything, up to so many runs; returns how many it has sealed."""
+        last, done = self._store.last_seals(), 0
+        generation = self._engine.read(ReadGeneration())
+        for end in self._engine.read(FindEnds()):
+            seal = last.get(end.lane)
+            while (
+                done < limit and (found := self._next(end.lane, end.seq, seal, generation, all_now=all_now)) is not None
+            ):
+                if not self._store.add_seal(found):
+                    break  # another sealer was faster
+                seal = last[end.lane] = found
+                done += 1
+        self._write_anchor(last.values())
+        return done
+
+    def _next(self, lane: int, end: int, before: Seal | None, generation: str, *, all_now: bool) -> Seal | None:
+        """The next seal of a lane, if one is due."""
+        done = 0 if before is None else before.last
+        if end <= done:
+            return None
+        now = self._engine.clock()
+        if end - done < RUN and not all_now and not self._old_enough(lane, done, now):
+            return None
+        rows = [row for row in self._store.read_run(lane, done, RUN) if row.seq <= end]
+        if not rows or [row.seq for row in rows] != list(range(done + 1, done + 1 + len(rows))):
+            raise EngineError(
+                f"entry {done + 1} of lane {lane}, or one after it, is not in the journal: run `holdkit verify`"
+            )
+        entries = [(row.seq, decode_entry(row.text)) for row in rows]
+        seal = seal_run(lane, entries, before, generation, now, os.urandom(16))
+        if self._key is None:
+            return seal
+        return structs.replace(seal, signature=self._key.sign(seal.digest), key_id=self._key.id)
+
+    def _old_enough(self, lane: int, done: int, now: Slot) -> bool:
+        waiting = self._waiting.get(lane)
+        if waiting is None or waiting[0] != done + 1:
+            rows = self._store.read_run(lane, done, 1)
+            waiting = self._waiting[lane] = (done + 1, decode_entry(rows[0].text).slot if rows else now)
+        return waiting[1] <= now - self._after
+
+    def _write_anchor(self, seals: Iterable[Seal]) -> None:
+        """Append every lane's last seal that the file does not have. If the process dies before this, the next pass does it."""
+        if self._anchor is None:
+            return
+        new = sorted((one for one in seals if one.last > self._anchored.get(one.lane, 0)), key=lambda one: one.lane)
+        if not new:
+            return
+        lines = [AnchorLine(one.lane, one.last, one.digest, one.slot, one.signature, one.key_id) for one in new]
+        try:
+            append_lines(self._anchor, lines)
+        except OSError as error:
+            raise EngineError(f"cannot write to the anchor {self._anchor}: {error.strerror or error}") from error
+        self._anchored.update({one.lane: one.last for one in new})
+
+
+def append_lines(path: Path, lines: Iterable[AnchorLine]) -> None:
+    """Append and sync. A line that a killed process has left unfinished is ended first."""
+    data = b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
+    with path.open("ab+") as file:
+        if file.tell():
+            file.seek(-1, os.SEEK_END)
+            if file.read(1) != b"\n":
+                data = b"\n" + data
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def read_anchor(path: Path) -> Iterator[tuple[int, AnchorLine]]:
+    """The lines of an anchor file, with their numbers. Unfinished lines, which a killed process has left, are passed over."""
+    try:
+        with path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                try:
+                    yield number, _anchor.decode(line)
+                except (msgspec.DecodeError, UnicodeDecodeError):
+                    if line.strip() and b"}" in line:
+                        raise EngineError(f"line {number} of the anchor {path} is not a seal: it was changed") from None
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise EngineError(f"cannot read the anchor {path}: {error.strerror or error}") from error
+
+
+# The check
+
+
+def verify_seals(
+    engine: Engine,
+    progress: Progress | None = None,
+    *,
+    anchor: Path | None = None,
+    keys: Iterable[PublicKey] = (),
+) -> Generator[Difference, None, None]:
+    """The first broken run of each lane. With `keys`, every run must be signed by one of them, or be followed by one that is. With
+    `anchor`, every seal in it must be there."""
+    check = _Check(engine, {key.id: key for key in keys}, progress)
+    by_lane: dict[int, list[AnchorLine]] = {}
+    if anchor is not None:
+        for _, line in read_anchor(anchor):
+            by_lane.setdefault(line.lane, []).append(line)
+        if not by_lane:
+            raise EngineError(f"the anchor {anchor} has no seals: it is missing, or another file")
+    for lane in range(engine.lanes):
+        difference = check.lane(lane, by_lane.pop(lane, []))
+        if difference is not None:
+            yield difference
+    for lane in sorted(by_lane):
+        yield Difference(
+            "seals", f"{lane}", "anchor", f"at entry {by_lane[lane][0].last}", "a lane that does not exist"
+        )
+    check.finish()
+
+
+class _Check:
+    """One verification of seals."""
+
+    def __init__(self, engine: Engine, keys: dict[str, PublicKey], progress: Progress | None) -> None:
+        self._store, self._keys, self._progress = store_of(engine), keys, progress
+        self._total = sum(seal.last for seal in self._store.last_seals().values())
+        self._done = 0
+        self._archived = {one.lane: one.through for one in engine.read(FindArchived())}
+
+    def lane(self, lane: int, anchored: list[AnchorLine]) -> Difference | None:
+        """The first broken run of a lane."""
+        expected = {line.last: line for line in anchored}
+        contradicted = next((line for line in anchored if expected[line.last].digest != line.digest), None)
+        if contradicted is not None:
+            return Difference("seals", f"{lane}/-{contradicted.last}", "anchor", contradicted.digest, "another one too")
+        before: Seal | None = None
+        unsigned: Seal | None = None
+        for seal in self._seals(lane):
+            found = self._broken(seal, before) or self._contradicts(seal, expected.pop(seal.last, None))
+            if found is not None:
+                return found
+            if not self._keys or seal.signature is not None:
+                unsigned = None
+            elif unsigned is None:
+                unsigned = seal
+            before = seal
+        if expected:
+            line = expected[min(expected)]
+            return Difference("seals", f"{lane}/-{line.last}", "anchor", line.digest, "missing: the run was removed")
+        if unsigned is not None:
+            return Difference("seals", unsigned.name, "signature", "missing", "signed, or followed by a run that is")
+        return None
+
+    def _seals(self, lane: int) -> Iterator[Seal]:
+        after = 0
+        while found := self._store.read_seals(lane, after, PAGE):
+            yield from found
+            after = found[-1].first
+
+    def _broken(self, seal: Seal, before: Seal | None) -> Difference | None:
+        if not follows(seal, before):
+            reached = "nothing" if before is None else before.name
+            return Difference("seals", seal.name, "previous", seal.previous, f"a run that does not follow {reached}")
+        if seal.last <= self._archived.get(seal.lane, 0):
+            return self._unsigned(seal)  # its entries have left the journal, with the seal beside them
+        try:
+            entries = self._entries(seal)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            return Difference("seals", seal.name, "entries", "sealed", f"{error}")
+        numbers = [seq for seq, _ in entries]
+        if numbers != list(range(seal.first, seal.last + 1)):
+            return Difference("seals", seal.name, "entries", f"{seal.last - seal.first + 1}", f"{len(numbers)}")
+        digest = digest_of(seal, entries)
+        if digest != seal.digest:
+            return Difference("seals", seal.name, "digest", seal.digest, digest)
+        return self._unsigned(seal)
+
+    def _unsigned(self, seal: Seal) -> Difference | None:
+        """A signature must be by one of the keys."""
+        if self._keys and seal.signature is not None:
+            key = self._keys.get(seal.key_id or "")
+            if key is None or not key.verifies(seal.signature, seal.digest):
+                return Difference("seals", seal.name, "signature", "by none of the given keys", "by one of them")
+        return None
+
+    def _contradicts(self, seal: Seal, line: AnchorLine | None) -> Difference | None:
+        if line is None or line.digest == seal.digest:
+            return None
+        return Difference("seals", seal.name, "anchor", line.digest, seal.digest)
+
+    def _entries(self, seal: Seal) -> list[tuple[int, Entry]]:
+        rows = self._store.read_run(seal.lane, seal.first - 1, seal.last - seal.first + 1)
+        self._done += len(rows)
+        if self._progress is not None:
+            self._progress(min(self._done, self._total), self._total)
+        return [(row.seq, decode_entry(row.text)) for row in rows if row.seq <= seal.last]
+
+    def finish(self) -> None:
+        """Report that all is done."""
+        if self._progress is not None:
+            self._progress(self._total, self._total)

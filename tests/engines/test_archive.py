@@ -1,0 +1,343 @@
+"""Archiving: entries leave the journal for files, and everything that reads the journal goes on from the baseline."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import psycopg
+import pytest
+
+import holdkit
+from holdkit.core.archived import FindArchived, ReadBaseline
+from holdkit.core.baseline import KINDS
+from holdkit.core.model import StoredHold
+from holdkit.core.reading import FindEnds, TakeSurvey
+from holdkit.engines.archive_files import ArchiveDirectory, ArchivedSeal, read_archive_file
+from holdkit.engines.sqlite import SqliteEngine
+from holdkit.errors import CursorLost, EngineError, HoldkitError, InvalidRequest, Refused
+from holdkit.kernel.export import export
+from holdkit.kernel.import_ import Import, import_journal
+from holdkit.kernel.seals import Sealing, verify_seals
+from holdkit.testing import FakeClock
+
+DAY = 86_400
+
+
+class World:
+    """A kernel with a clock, the directory of its archive, and a random workload that touches everything."""
+
+    def __init__(self, url: str, folder: Path) -> None:
+        self.clock = FakeClock(1_700_000_000_000_000)
+        self.url, self.to = url, folder / "archive"
+        self.hk = holdkit.connect(url, clock=self.clock)
+        self.held: list[Any] = []
+
+    def live(self, days: int, seed: int = 1) -> None:
+        """Some days of use."""
+        choose = random.Random(seed)
+        hk, acme = self.hk, self.hk.tenant("acme")
+        hk.change_limits(retention="29d", reason="a record")
+        for kernel in (hk, acme):
+            kernel.create_pool("p", 10_000, exist_ok=True)
+            kernel.create_pool("v", 1_000, exist_ok=True, per_account=900)
+            kernel.create_pool("v//s", 1_000, exist_ok=True)
+        for day in range(days):
+            for _ in range(choose.randint(2, 6)):
+                kernel = choose.choice((hk, acme))
+                pool = choose.choice(("p", "v", "v//s"))
+                account = f"c{choose.randint(1, 3)}"
+                self.held.append((kernel, kernel.hold(pool, choose.randint(1, 3), ttl="20d", account=account)))
+            for _ in range(choose.randint(0, 5)):
+                kernel, hold = self.held.pop(choose.randrange(len(self.held)))
+                with suppress(Refused):
+                    choose.choice((kernel.confirm, kernel.release))(hold)
+            hk.claims.reserve("mail", f"a{seed}-{day}@x", ttl=60)
+            hk.create_pool(f"gone{seed}-{day}", 1)
+            hk.remove_pool(f"gone{seed}-{day}")
+            self.clock.advance(DAY)
+            hk.sweep(1_000)
+
+    def archive(self, before: str = "30d") -> holdkit.ArchiveReport:
+        return self.hk.archive(before=before, to=self.to)
+
+    def everything(self) -> list[tuple[int, int, str]]:
+        """The archive and the journal: each entry once, in order, or it fails."""
+        files, archived = ArchiveDirectory(self.to), self.hk.executor.engine.read(FindArchived())
+        found = [(row.lane, row.seq, row.text) for one in archived for row in files.rows(one.lane, 0, one.through)]
+        behind = {one.lane: one.through for one in archived}
+        kept = [
+            (entry.position.lane, entry.position.seq, entry._row.text)
+            for entry in self.hk.follow(wait=False, tenant=holdkit.ALL)
+            if entry.action != "journal.baseline"
+        ]
+        assert all(seq > behind.get(lane, 0) for lane, seq, _ in kept)
+        return sorted([*found, *kept])
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
+    url = f"sqlite:///{tmp_path}/holds.db"
+    if request.param == "postgres":
+        url = request.getfixturevalue("migrated")(lanes=4)
+    made = World(url, tmp_path)
+    yield made
+    made.hk.close()
+
+
+def all_entries(hk: Any) -> list[tuple[int, int, str]]:
+    return sorted((e.position.lane, e.position.seq, e._row.text) for e in hk.follow(wait=False, tenant=holdkit.ALL))
+
+
+def test_a_year_is_archived_month_by_month(world: World) -> None:
+    whole: set[tuple[int, int, str]] = set()
+    for month in range(4):
+        world.live(25, month)
+        whole |= {one for one in all_entries(world.hk) if "journal.baseline" not in one[2]}
+        report = world.archive()
+        assert (report.entries > 0) == (month > 0)
+        assert world.hk.verify().differences == ()
+        assert world.hk.verify(archive=world.to).differences == ()
+    assert set(world.everything()) == whole
+    survey = world.hk.executor.engine.read(TakeSurvey())
+    assert survey.entries == len([one for one in all_entries(world.hk) if "journal.baseline" not in one[2]])
+
+
+def test_the_baseline_does_not_keep_what_retention_has_dropped(world: World) -> None:
+    world.live(80)
+    for _ in range(2):
+        world.archive()
+        world.clock.advance(60 * DAY)
+        world.hk.sweep(1_000)
+        world.hk.sweep(1_000)
+        world.hk.create_pool(f"x{world.clock()}", 1)
+    engine = world.hk.executor.engine
+    rows = [
+        row
+        for lane in engine.read(FindArchived())
+        for row in engine.read(ReadBaseline(None, lane.lane, lane.through, None, 100_000))
+    ]
+    holds = [msgspec.json.decode(row.body, type=StoredHold) for row in rows if row.kind == "hold"]
+    assert [hold.id for hold in holds if hold.state in ("released", "expired")] == []
+    assert {row.kind for row in rows} == set(KINDS)
+    assert world.hk.verify().differences == ()
+
+
+def test_followers_go_on_or_are_told_where(world: World) -> None:
+    world.live(45)
+    early = world.hk.journal(limit=5)[-1].cursor
+    before = list(world.hk.follow(wait=False, tenant=holdkit.ALL))
+    world.archive()
+    with pytest.raises(CursorLost, match="were archived to") as lost:
+        world.hk.journal(after=early)
+    assert lost.value.archived_to == str(world.to)
+    # the archive reads on from that cursor, and the follower from the archive's
+    read = list(holdkit.JournalArchive(world.to).entries(after=early, tenant=""))
+    rest = list(world.hk.follow(after=read[-1].cursor, wait=False))
+    own = [entry for entry in before if entry.tenant == ""]
+    assert [e.position for e in (*read, *rest)] == [e.position for e in own[5:]]
+    if world.hk.executor.engine.lanes > 1:
+        return
+    # exactly at the end of the archive
+    archived = world.hk.executor.engine.read(FindArchived())[0]
+    at = next(e for e in before if e.position.seq == archived.through)
+    following = list(world.hk.follow(after=at.cursor, wait=False, tenant=holdkit.ALL))
+    assert [e.position for e in following] == [e.position for e in before if e.position.seq > archived.through]
+
+
+def test_from_the_beginning_the_baseline_comes_first_in_pages(world: World) -> None:
+    world.live(45)
+    world.archive()
+    whole = list(world.hk.follow(wait=False))
+    assert whole[0].action == "journal.baseline"
+    assert whole[0].archived_to == str(world.to)
+    pages: list[holdkit.JournalEntry] = []
+    after: str | None = None
+    while page := world.hk.journal(after=after, limit=7):
+        pages += page
+        after = page[-1].cursor
+    assert [(e.subject, e.position) for e in pages] == [(e.subject, e.position) for e in whole]
+    assert all(e.tenant == "" for e in whole)
+    half = world.hk.journal(limit=7)[-1].cursor
+    world.clock.advance(10 * DAY)
+    world.archive()
+    with pytest.raises(CursorLost):
+        world.hk.journal(after=half)
+
+
+def test_a_named_follower_goes_on_in_the_middle_of_the_baseline(world: World) -> None:
+    world.live(45)
+    world.archive()
+    whole = [e.subject for e in world.hk.follow(wait=False)]
+    assert [entry.subject for entry in world.hk.follow("reader", wait=False)] == whole
+    world.live(5, 7)
+    assert len(list(world.hk.follow("reader", wait=False))) > 0
+
+
+def test_the_history_of_an_archived_hold_says_where_the_rest_is(world: World) -> None:
+    world.hk.create_pool("q", 5)
+    hold = world.hk.hold("q", 1, ttl="1d")
+    world.hk.confirm(hold)
+    full = [e.action for e in world.hk.history(hold)]
+    world.clock.advance(100 * DAY)
+    for number in range(30):  # the newest entry of each lane stays
+        world.hk.create_pool(f"later{number}", 1)
+    world.archive()
+    (only,) = world.hk.history(hold)
+    assert (only.action, only.archived_to) == ("journal.baseline", str(world.to))
+    assert only.entry.hold is not None
+    assert only.entry.hold.state == "confirmed"
+    assert [e.action for e in world.hk.history(hold, archive=world.to)] == full == ["hold.held", "hold.confirmed"]
+    pool = [e.action for e in world.hk.history("q")]
+    assert pool == ["journal.baseline"]
+    assert [e.action for e in world.hk.history("q", archive=world.to)] == ["pool.created", *full]
+    world.hk.hold("q", 1, ttl="1d")
+    assert [e.action for e in world.hk.history("q", archive=world.to)] == ["pool.created", *full, "hold.held"]
+
+
+def test_an_export_begins_with_the_baseline_and_can_be_imported(world: World, tmp_path: Path) -> None:
+    world.live(45)
+    whole = all_entries(world.hk)
+    world.archive()
+    engine = world.hk.executor.engine
+    for number, kind in enumerate(("sqlite", "log")):
+        url = f"{kind}:///{tmp_path}/imported{number}"
+        import_journal(url, Import(export(engine)))
+        with holdkit.connect(url, clock=world.clock) as other:
+            assert other.verify().differences == ()
+            assert other.pools() == world.hk.pools()
+    files = lambda lane, upto: ArchiveDirectory(world.to).rows(lane, 0, upto)  # noqa: E731
+    lines = list(export(engine, archive=files))
+    assert len(lines) == len(whole_with_hidden(world)) + 2
+    import_journal(f"sqlite:///{tmp_path}/whole.db", Import(lines))
+    with holdkit.connect(f"sqlite:///{tmp_path}/whole.db", clock=world.clock) as other:
+        if engine.lanes == 1:
+            assert [text for _, _, text in all_entries(other)] == [text for _, _, text in whole]
+        assert other.verify().differences == ()
+    tenant = list(export(engine, tenant="acme"))
+    import_journal(f"sqlite:///{tmp_path}/acme.db", Import(tenant))
+
+
+def whole_with_hidden(world: World) -> list[int]:
+    return [end.seq for end in world.hk.executor.engine.read(FindEnds()) for _ in range(end.seq)]
+
+
+def test_entries_that_a_retry_needs_stay(world: World) -> None:
+    world.hk.create_pool("q", 5)
+    first = world.hk.hold("q", 1, ttl="1d", op="try-1")
+    world.hk.confirm(first, op="end-1")
+    world.hk.create_pool("r", 5)
+    world.clock.advance(3600)
+    world.archive("1s")
+    again = world.hk.hold("q", 1, ttl="1d", op="try-1")
+    assert (again.id, again.ticket, again.replayed) == (first.id, first.ticket, True)
+    assert world.hk.confirm(first, op="end-1").replayed
+    assert world.hk.verify().differences == ()
+    world.clock.advance(2 * DAY)
+    world.hk.sweep()
+    world.hk.create_pool("s", 5)
+    assert world.archive("1s").entries >= 3
+    assert world.hk.verify(archive=world.to).differences == ()
+
+
+def test_a_second_run_finds_nothing_and_a_second_archiver_is_told(world: World) -> None:
+    world.live(45)
+    world.archive()
+    assert world.archive().entries == 0
+    capability = world.hk.executor.engine.capabilities.archive
+    assert capability is not None
+    with capability.archiver(), pytest.raises(EngineError, match="another process archives"):
+        world.archive()
+
+
+def test_what_does_not_fit_is_refused(world: World, tmp_path: Path) -> None:
+    world.live(45)
+    with pytest.raises(InvalidRequest, match="all tenants"):
+        world.hk.tenant("acme").archive(before="30d", to=world.to)
+    with pytest.raises(InvalidRequest):
+        world.hk.archive(before="soon", to=world.to)
+    world.archive()
+    with holdkit.connect(f"sqlite:///{tmp_path}/other.db", clock=world.clock) as other:
+        for _ in range(3):
+            other.create_pool(f"p{_}", 1)
+        world.clock.advance(100 * DAY)
+        other.create_pool("last", 1)
+        with pytest.raises(EngineError, match="another entry 1 of lane 0 than the journal"):
+            other.archive(before="30d", to=world.to)
+        assert len(other.journal()) == 4
+    with holdkit.connect("memory://") as memory, pytest.raises(InvalidRequest, match="cannot archive"):
+        memory.archive(before="30d", to=tmp_path / "m")
+
+
+def test_rows_changed_by_hand_are_named(world: World) -> None:
+    world.live(45)
+    world.archive()
+    engine = world.hk.executor.engine
+    change: Callable[[str], object] = lambda sql: run_sql(engine, sql)  # noqa: E731
+    change("update holdkit.baseline set body = replace(body, '\"total\":10000', '\"total\":9999') where kind = 'pool'")
+    found = [str(one) for one in world.hk.verify().differences]
+    assert any(one.startswith("baseline pool p: crc") for one in found)
+    assert any("baseline pool p: body" in str(one) for one in world.hk.verify(archive=world.to).differences)
+    change("update holdkit.archived set place = 'elsewhere'")
+    assert any(str(one).startswith("archived ") for one in world.hk.verify().differences)
+
+
+def run_sql(engine: Any, sql: str) -> None:
+    if isinstance(engine, SqliteEngine):
+        with sqlite3.connect(engine.path) as connection:
+            connection.execute(sql.replace("holdkit.", "holdkit_"))
+    else:
+        with psycopg.connect(engine.url) as other:
+            other.execute(sql.encode())
+
+
+def test_usage_counts_what_is_left(world: World) -> None:
+    world.live(45)
+    before = world.hk.usage().entries
+    world.archive()
+    assert world.hk.usage().entries < before
+
+
+def test_progress_may_end_the_run(world: World) -> None:
+    world.live(45)
+    whole = world.everything() if world.to.exists() else all_entries(world.hk)
+
+    def stop(done: int, _total: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises((KeyboardInterrupt, HoldkitError)):
+        world.hk.archive(before="30d", to=world.to, progress=stop)
+    assert world.hk.verify().differences == ()
+    world.archive()
+    assert set(world.everything()) == set(whole)
+
+
+def test_whole_sealed_runs_leave_with_their_seals(world: World) -> None:
+    world.live(45)
+    sealer = Sealing().sealer(world.hk.executor.engine)
+    while sealer.step(all_now=True):
+        pass
+    world.clock.advance(60 * DAY)
+    world.live(3, 9)
+    assert world.archive().entries > 0
+    lines = [line for file in ArchiveDirectory(world.to).files() for line in read_archive_file(file)]
+    assert any(isinstance(line, ArchivedSeal) for line in lines)
+    assert list(verify_seals(world.hk.executor.engine)) == []
+    while sealer.step(all_now=True):
+        pass
+    assert list(verify_seals(world.hk.executor.engine)) == []
+    assert world.hk.verify(archive=world.to).differences == ()
+
+
+def test_nobody_is_erased_from_a_database_whose_archive_would_still_tell(world: World) -> None:
+    world.live(33)
+    world.archive()
+    with pytest.raises(holdkit.InvalidRequest) as refused:
+        world.hk.erase("entity", "user:1", reason="asked for it")
+    assert refused.value.code in ("erasure_archived", "erasure_unsupported")
+    assert (refused.value.code == "erasure_archived") == world.hk.url.startswith("sqlite")

@@ -1,0 +1,129 @@
+"""Backup and restore, killed before every step that touches the disk: there is a whole copy under the name, or none; the original is
+as it was; and the same command, given again, succeeds.
+
+The steps are Python's audit events of one undisturbed run: a child process is killed at the first, another at the second, and so on.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import holdkit
+from holdkit.kernel.backup import back_up, restore
+
+STEPS = frozenset(
+    {
+        "open",
+        "os.mkdir",
+        "os.rename",
+        "os.remove",
+        "os.rmdir",
+        "os.chmod",
+        "sqlite3.connect",
+        "shutil.rmtree",
+        "backup.progress",
+    }
+)
+FEWEST = 10
+"""Steps that each of them takes at least: fewer would mean that the events have other names."""
+
+
+def killed_at(step: int, work: Callable[[], object]) -> bool:
+    """Run `work` in a child that is killed before this step. Returns whether it was, False if it ended before that."""
+    child = os.fork()
+    if child == 0:
+        seen = 0
+
+        def kill(event: str, _: object) -> None:
+            nonlocal seen
+            if event in STEPS:
+                seen += 1
+                if seen == step:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+        try:
+            sys.addaudithook(kill)
+            work()
+        except BaseException:  # noqa: BLE001  # the child must not go on with the tests of its parent
+            os._exit(1)
+        os._exit(0)
+    _, status = os.waitpid(child, 0)
+    code = os.waitstatus_to_exitcode(status)
+    assert code in (0, -signal.SIGKILL), code
+    return code != 0
+
+
+def progress(_done: int, _total: int) -> None:
+    """Each report is a step too."""
+    sys.audit("backup.progress")
+
+
+@pytest.fixture(params=["sqlite", "log"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    place = f"{request.param}:///{tmp_path}/holds"
+    with holdkit.connect(place) as hk:
+        hk.create_pool("gpu", total=99)
+        hk.hold("gpu", 2, ttl=600)
+    return place
+
+
+def held(url: str) -> int:
+    with holdkit.connect(url) as hk:
+        assert hk.verify().ok
+        return hk.pool("gpu").held
+
+
+def test_a_backup_is_whole_or_not_there(url: str, tmp_path: Path) -> None:
+    copy, kind = tmp_path / "copy", url.partition(":")[0]
+    found, step = [], 1
+    while killed_at(step, lambda: back_up(url, copy, progress)):
+        found.append(copy.exists())
+        if copy.exists():
+            assert held(f"{kind}:///{copy}") == 2
+            for path in (copy, *tmp_path.glob("copy-*")):
+                remove(path)
+        assert held(url) == 2
+        step += 1
+    assert step > FEWEST
+    assert not found[0], "killed before anything was done"
+
+
+def test_a_restore_leaves_the_old_or_the_new(url: str, tmp_path: Path) -> None:
+    copy, kind = tmp_path / "copy", url.partition(":")[0]
+    back_up(url, copy, progress)
+    with holdkit.connect(url) as hk:
+        hk.hold("gpu", 5, ttl=600)
+    seen, step = [], 1
+    while killed_at(step, lambda: restore(copy, url, progress, force=True)):
+        path = tmp_path / "holds"
+        if not path.exists():  # a log between two renames: the old one is whole under another name
+            assert kind == "log"
+            (old,) = tmp_path.glob(".holds.replaced-*/holds")
+            assert held(f"log:///{old}") == 7
+            old.rename(path)
+        seen.append(held(url))
+        assert seen[-1] in (7, 2)
+        if seen[-1] == 2:
+            with holdkit.connect(url) as hk:
+                hk.hold("gpu", 5, ttl=600)
+        step += 1
+    assert step > FEWEST
+    assert seen[0] == 7
+    assert held(url) == 2
+    assert held(f"{kind}:///{copy}") == 2
+
+
+def remove(path: Path) -> None:
+    """A file, or a directory with its files."""
+    if path.is_dir():
+        for each in path.iterdir():
+            each.unlink()
+        path.rmdir()
+    else:
+        path.unlink(missing_ok=True)

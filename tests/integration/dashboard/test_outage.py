@@ -1,0 +1,237 @@
+"""A server that is killed and started again while one looks: no page says anything that it cannot know."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+import holdkit
+from holdkit.server import Keys
+from tests.integration.dashboard.browser import PATIENCE, Api, Delivery, WatchedPage, watched
+from tests.integration.dashboard.test_accessibility import found
+from tests.support.servers import LiveServer
+
+RUN = [sys.executable, "-m", "holdkit"]
+EMPTY = re.compile("No counted pools yet|No entries yet|No held holds|None since the server started")
+"""Words that no page may say while it cannot know."""
+
+
+class KilledServer:
+    """A server process on one database and one port, which can be killed and started again."""
+
+    def __init__(self, folder: Path) -> None:
+        self.database = f"sqlite:///{folder}/holds.db"
+        with holdkit.connect(self.database) as hk:
+            self._key = Keys(hk).make("test", scope="admin").text
+        self._port = 0
+        self._child: subprocess.Popen[str] | None = None
+
+    def start(self) -> LiveServer:
+        """Return once it listens."""
+        command = [*RUN, "serve", self.database, "--port", str(self._port), "--json", "--rollup-every", "0.2"]
+        self._child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+        assert self._child.stdout is not None
+        url = json.loads(self._child.stdout.readline())["listens"]
+        self._port = int(url.rsplit(":", 1)[1])
+        return LiveServer(url, self._key)
+
+    def kill(self) -> None:
+        """As a power cut would."""
+        if self._child is not None:
+            self._child.kill()
+            self._child.communicate()
+            self._child = None
+
+
+@pytest.fixture
+def killable(tmp_path: Path) -> Iterator[KilledServer]:
+    made = KilledServer(tmp_path)
+    try:
+        yield made
+    finally:
+        made.kill()
+
+
+def says(page: Page) -> str:
+    return page.locator("main").inner_text()
+
+
+def look(tab: WatchedPage, view: str) -> Page:
+    tab.page.evaluate("view => { location.hash = '#/' + view }", view)
+    expect(tab.page.locator("main h1")).to_be_visible()
+    return tab.page
+
+
+PAGES = {"pools": "gpu", "pool/gpu": "Change total", "journal": "gpu", "health": "p99 latency"}
+"""Each page, and what it goes on showing."""
+
+
+def test_no_page_says_what_it_cannot_know(browser: Browser, killable: KilledServer) -> None:
+    server = killable.start()
+    with server.client() as http:
+        api = Api(http)
+        api.pool("gpu", 4)
+        api.hold("gpu", 1)
+    with watched(browser, server, quiet=False) as tab:
+        for view, shown in PAGES.items():
+            page = tab.open(view)
+            expect(page.locator("main")).to_contain_text(shown)
+            expect(page.locator("[data-stale]")).to_have_count(0)
+            killable.kill()
+            expect(page.locator("[data-stale]").first).to_contain_text(re.compile(r"Out of date since \d\d:\d\d:\d\d"))
+            assert shown in says(page), view
+            assert not EMPTY.search(says(page)), view
+            assert found(page) == [], view
+            killable.start()
+            expect(page.locator("[data-stale]")).to_have_count(0)
+            assert shown in says(page), view
+    assert all("ERR_" in said or "Failed to" in said for said in tab.complaints), tab.complaints
+
+
+def test_what_was_empty_is_unknown_while_the_server_is_away(browser: Browser, killable: KilledServer) -> None:
+    server = killable.start()
+    with watched(browser, server, quiet=False) as tab:
+        for view, empty in (("pools", "No counted pools yet"), ("journal", "No entries yet")):
+            page = tab.open(view)
+            expect(page.get_by_text(empty)).to_be_visible()
+            killable.kill()
+            expect(page.get_by_text("What has happened since is not known")).to_be_visible()
+            assert not EMPTY.search(says(page)), view
+            killable.start()
+            expect(page.get_by_text(empty)).to_be_visible()
+
+
+def test_a_page_that_is_opened_during_an_outage_says_so(browser: Browser, killable: KilledServer) -> None:
+    server = killable.start()
+    with watched(browser, server, quiet=False) as tab:
+        page = tab.open("pools")
+        expect(page.get_by_text("No counted pools yet")).to_be_visible()
+        killable.kill()
+        for view in ("journal", "health", "pool/gpu"):
+            look(tab, view)
+            expect(page.get_by_role("alert").filter(has_text="cannot be reached").first).to_be_visible()
+            assert not EMPTY.search(says(page)), view
+        killable.start()
+        expect(page.get_by_role("alert").filter(has_text="pool_not_found")).to_be_visible()
+
+
+KEEP = """() => {
+  const fetched = window.fetch;
+  window.answered = {};
+  window.fetch = async (...asked) => {
+    const answer = await fetched(...asked);
+    if (String(asked[0]).includes("/v1/stats/")) {
+      const body = await answer.clone().json();
+      Object.assign(window.answered, body.pools?.[0] ?? body);
+      window.answered.reads = (window.answered.reads ?? 0) + 1;
+    }
+    return answer;
+  };
+}"""
+
+
+def test_plots_survive_a_reload_and_an_outage_is_a_gap(browser: Browser, killable: KilledServer) -> None:
+    server = killable.start()
+    with server.client() as http:
+        api = Api(http)
+        api.pool("gpu", 4)
+        api.hold("gpu", 1)
+        eventually(lambda: 1 in history(http)["held"])
+    with watched(browser, server, quiet=False) as tab:
+        tab.page.add_init_script(f"({KEEP})()")
+        page = tab.open("pool/gpu")
+        page.get_by_role("button", name="15 min").click()
+        eventually(lambda: page.evaluate("window.answered.held?.some((value) => value === 1) ?? false"))
+        page.reload()
+        eventually(lambda: page.evaluate("window.answered.held?.some((value) => value === 1) ?? false"))
+        expect(page.get_by_label("Usage of gpu: 0 consumed and 1 held of 4").locator("canvas")).to_be_visible()
+        killable.kill()
+        expect(page.locator("[data-stale]").first).to_be_visible()
+        gone = time.time()
+        eventually(lambda: time.time() // 10 > gone // 10 + 1)  # one whole interval passes without a server
+        killable.start()
+        with server.client() as http:
+            eventually(lambda: gaps(history(http)["held"]) == 1)
+            told = http.get("/v1/stats/history", params={"window": "15m"}).json()
+            assert gaps(told["requests"]) == 1
+        for view, name in (("pool/gpu", "held"), ("health", "requests")):
+            page.goto("about:blank")
+            tab.open(view)
+            page.get_by_role("button", name="15 min").first.click()
+            eventually(partial(is_read, page, name))
+            assert gaps(page.evaluate("name => window.answered[name]", name)) == 1, view
+            expect(page.locator(".history canvas").first).to_be_visible()
+
+
+def is_read(page: Page, name: str) -> bool:
+    return bool(page.evaluate("name => window.answered[name]?.length === 90", name))
+
+
+def gaps(values: list[Any]) -> int:
+    """How many times nothing is known between two values."""
+    known = "".join("-" if value is None else "x" for value in values).strip("-")
+    return len(re.findall("-+", known))
+
+
+def history(http: httpx.Client) -> dict[str, Any]:
+    answer = http.post("/v1/stats/pools", json={"pools": ["gpu"], "window": "15m"})
+    found: dict[str, Any] = answer.json()["pools"][0]
+    return found
+
+
+def eventually(true: Callable[[], bool]) -> None:
+    """Wait until a condition is true."""
+    deadline = time.monotonic() + PATIENCE / 1_000
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+def test_rows_of_pools_have_lines_read_together_and_refused_demand_is_told(
+    browser: Browser, killable: KilledServer
+) -> None:
+    server = killable.start()
+    with server.client() as http:
+        api = Api(http)
+        for name in ("gpu", "cpu"):
+            api.pool(name, 1)
+            api.hold(name, 1)
+        assert http.post(
+            "/v1/holds", json={"pool": "gpu", "ttl": 60}, headers={"Idempotency-Key": "no"}
+        ).is_client_error
+        eventually(lambda: 1 in history(http)["held"] and history(http)["reasons"] != {})
+    with watched(browser, server) as tab:
+        asked: list[str] = []
+        tab.page.on("request", lambda request: asked.append(request.url))
+        page = tab.open("pools")
+        expect(page.locator(".sparkline path")).to_have_count(2)
+        assert len([url for url in asked if url.endswith("/v1/stats/pools")]) == 1
+        look(tab, "pool/gpu")
+        expect(page.locator("[data-refused]")).to_contain_text("Refused in this time: 1 insufficient_capacity.")
+        expect(page.locator("[data-refused]")).to_contain_text("processes that embed Holdkit do not report theirs")
+
+
+def test_what_needs_a_person_is_counted_beside_health(browser: Browser, killable: KilledServer) -> None:
+    with holdkit.connect(killable.database) as hk:
+        hk.create_pool("seat", 1)
+        delivery = hk.sagas.register(Delivery())
+        with pytest.raises(holdkit.SagaParked):
+            delivery.run("order:1", {"fails": "the line went dead"})
+    server = killable.start()
+    with watched(browser, server) as tab:
+        page = tab.open("pools")
+        expect(page.get_by_role("img", name="1 thing needs attention")).to_be_visible()
+        look(tab, "health")
+        expect(page.locator("[data-concerns]")).to_contain_text("1 saga is parked")
+        assert found(page) == []

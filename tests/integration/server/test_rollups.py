@@ -1,0 +1,199 @@
+"""Roll-ups: what happened per pool and per server, over time, on every engine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+import holdkit
+from holdkit.core.model import SECOND
+from holdkit.engines.rollups import RollupPosition, RollupRow
+from holdkit.server import rollups as rollups_module
+from tests.conftest import Migrated
+from tests.support.servers import NOON, QUICK, InProcessApp, in_process_app
+
+OFTEN = replace(QUICK, rollup_every=3_600.0)
+"""The test asks for each round itself."""
+
+
+@pytest.fixture(params=["memory", "sqlite", "log", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Any, migrated: Migrated) -> str:
+    places = {"memory": "memory://", "sqlite": f"sqlite:///{tmp_path}/holds.db", "log": f"log:///{tmp_path}/log"}
+    return places[request.param] if request.param in places else migrated()
+
+
+async def round_of(app: InProcessApp) -> None:
+    assert app.running.rollups is not None
+    await app.running.rollups.round()
+
+
+async def pool_history(app: InProcessApp, *pools: str, window: str = "15m", **more: Any) -> dict[str, Any]:
+    answer = await app.call("POST", "/v1/stats/pools", {"pools": list(pools), "window": window}, **more)
+    assert answer.status_code == 200, answer.text
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+async def make_traffic(app: InProcessApp) -> None:
+    """Of a pool of 3: two are held, one of them confirmed, and two requests are refused."""
+    await app.call("POST", "/v1/pools", {"id": "gpu", "total": 3})
+    first = (await app.call("POST", "/v1/holds", {"pool": "gpu", "ttl": 600}, op="a")).json()
+    await app.call("POST", "/v1/holds", {"pool": "gpu", "ttl": 600}, op="b")
+    await app.call("POST", f"/v1/holds/{first['id']}/confirm", {"owner": first["owner"]}, op="c")
+    refused = await app.call("POST", "/v1/holds", {"pool": "gpu", "quantity": 2, "ttl": 60}, op="d")
+    assert refused.json()["reason"] == "insufficient_capacity"
+    command = {"type": "hold", "pool": "gpu", "quantity": 5, "ttl": 60, "op": "e"}
+    await app.call("POST", "/v1/batch", {"commands": [command]})
+    await app.call("POST", "/v1/holds", {"pool": "gpu", "quantity": 2, "ttl": 60}, op="d")  # the same refusal again
+
+
+def summed(pool: dict[str, Any], name: str) -> int:
+    return sum(value for value in pool[name] if value is not None)
+
+
+@pytest.mark.anyio
+async def test_a_pool_is_counted_once_whatever_happens_in_between(url: str) -> None:
+    async with in_process_app(url, settings=OFTEN) as app:
+        await make_traffic(app)
+        for _ in range(3):
+            await round_of(app)
+        assert app.running.rollups is not None
+        app.running.rollups._journal._follower = None  # as if another writer had been there
+        await round_of(app)
+        told = await pool_history(app, "gpu", "nothing")
+        gpu, nothing = told["pools"]
+        assert (told["step"], told["recording"]) == (10, True)
+        assert (gpu["total"][-1], gpu["held"][-1], gpu["consumed"][-1], max(gpu["peak"][-1:])) == (3, 1, 1, 2)
+        assert (summed(gpu, "granted"), summed(gpu, "granted_units"), summed(gpu, "confirmed_units")) == (2, 2, 1)
+        assert (summed(gpu, "refused"), summed(gpu, "refused_units")) == (2, 7)
+        assert gpu["reasons"] == {"insufficient_capacity": 2}
+        assert gpu["held"][0] is None, "nothing is known of the time before"
+        assert set(nothing["total"]) == {None}
+        assert len(gpu["held"]) == len(told["at"]) == 90
+
+
+@pytest.mark.anyio
+async def test_a_second_server_adds_its_refusals_and_counts_no_entry_again(tmp_path: Any) -> None:
+    url = f"sqlite:///{tmp_path}/holds.db"
+    async with in_process_app(url, settings=OFTEN) as one, in_process_app(url, settings=OFTEN) as two:
+        await make_traffic(one)
+        await round_of(one)
+        refused = await two.call("POST", "/v1/holds", {"pool": "gpu", "quantity": 3, "ttl": 60}, op="f")
+        assert refused.status_code == 409
+        await round_of(two)
+        [gpu] = (await pool_history(two, "gpu"))["pools"]
+        assert (summed(gpu, "granted"), summed(gpu, "refused"), summed(gpu, "refused_units")) == (2, 3, 10)
+
+
+@pytest.mark.anyio
+async def test_a_writer_that_was_overtaken_stores_nothing(url: str) -> None:
+    async with in_process_app(url, settings=OFTEN) as app:
+        assert app.running.rollups is not None
+        store = app.running.rollups.store
+        row = RollupRow(10, "", "gpu", NOON, "", "{}")
+        assert store.store([row], RollupPosition(0, "first"))
+        assert not store.store([replace(row, body='{"granted":9}')], RollupPosition(0, "late"))
+        assert store.load(10, "", "gpu", NOON, NOON + 1, 10) == [row]
+        assert store.load_position() == RollupPosition(1, "first")
+        assert store.store([], RollupPosition(1, "second"))
+        later = replace(row, at=NOON + 10 * SECOND)
+        assert store.store([later])
+        assert store.load_last(10, "", "gpu", NOON + 20 * SECOND) == later
+        assert store.prune(10, NOON + 1, 100) == 1
+        assert store.load(10, "", "gpu", 0, NOON * 2, 10) == [later]
+        store.drop("")
+        assert store.load(10, "", "gpu", 0, NOON * 2, 10) == []
+
+
+@pytest.mark.anyio
+async def test_what_was_not_recorded_is_null_and_what_did_not_change_goes_on(tmp_path: Any) -> None:
+    now = NOON
+    async with in_process_app(f"sqlite:///{tmp_path}/holds.db", settings=OFTEN, clock=lambda: now) as app:
+        await make_traffic(app)
+        await round_of(app)
+        now += 10 * SECOND
+        await round_of(app)
+        now += 40 * SECOND  # nobody records for three intervals
+        await round_of(app)
+        told = await pool_history(app, "gpu")
+        [gpu] = told["pools"]
+        assert gpu["held"][-6:] == [1, 1, None, None, None, 1]
+        assert gpu["refused"][-6:] == [2, 0, None, None, None, 0]
+        server = (await app.call("GET", "/v1/stats/history?window=15m")).json()
+        assert [value is None for value in server["requests"][-6:]] == [False, False, True, True, True, False]
+        assert server["p99"][-6] is not None
+
+
+@pytest.mark.anyio
+async def test_a_removed_pool_ends_and_begins_anew(tmp_path: Any) -> None:
+    now = NOON
+    async with in_process_app(f"sqlite:///{tmp_path}/holds.db", settings=OFTEN, clock=lambda: now) as app:
+        await app.call("POST", "/v1/pools", {"id": "gpu", "total": 3})
+        await round_of(app)
+        now += 10 * SECOND
+        await app.call("DELETE", "/v1/pools/gpu")
+        await round_of(app)
+        now += 10 * SECOND
+        await round_of(app)
+        now += 10 * SECOND
+        await app.call("POST", "/v1/pools", {"id": "gpu", "total": 5})
+        await round_of(app)
+        [gpu] = (await pool_history(app, "gpu"))["pools"]
+        assert (gpu["total"][-4], gpu["total"][-2], gpu["total"][-1]) == (3, None, 5)
+
+
+@pytest.mark.anyio
+async def test_more_pools_than_series_are_summed(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rollups_module, "MAX_SERIES", 2)
+    async with in_process_app(f"sqlite:///{tmp_path}/holds.db", settings=OFTEN, clock=lambda: NOON) as app:
+        for name in ("a", "b", "c", "d"):
+            await app.call("POST", "/v1/pools", {"id": name, "total": 3})
+            await app.call("POST", "/v1/holds", {"pool": name, "ttl": 600}, op=name)
+        await round_of(app)
+        told = (await pool_history(app, "a", "b", "c", "d", "~rest"))["pools"]
+        assert [pool["held"][-1] for pool in told] == [1, 1, None, None, None]
+        assert [summed(pool, "granted") for pool in told] == [1, 1, 0, 0, 2]
+
+
+@pytest.mark.anyio
+async def test_a_window_has_few_points_and_bounds(tmp_path: Any) -> None:
+    async with in_process_app(f"sqlite:///{tmp_path}/holds.db", settings=OFTEN) as app:
+        steps = {"15m": (10, 90), "1h": (10, 360), "24h": (300, 288), "7d": (3_600, 168), "365d": (79_200, 399)}
+        for window, (step, points) in steps.items():
+            told = await pool_history(app, "gpu", window=window)
+            assert (told["step"], len(told["at"])) == (step, points), window
+        for window in ("0s", "400d", "soon"):
+            answer = await app.call("POST", "/v1/stats/pools", {"pools": ["gpu"], "window": window})
+            assert answer.status_code == 400, window
+        assert (await app.call("POST", "/v1/stats/pools", {"pools": []})).status_code == 400
+
+
+@pytest.mark.anyio
+async def test_tenants_and_limited_keys_see_their_own_pools(tmp_path: Any) -> None:
+    async with in_process_app(f"sqlite:///{tmp_path}/holds.db", settings=OFTEN) as app:
+        await make_traffic(app)
+        await round_of(app)
+        [other] = (await pool_history(app, "gpu", tenant="acme"))["pools"]
+        assert set(other["total"]) == {None}
+        assert (await app.call("GET", "/v1/stats/history", tenant="acme")).status_code == 403
+        limited = await app.key("read", "", pools=["cpu"])
+        answer = await app.call("POST", "/v1/stats/pools", {"pools": ["gpu"]}, key=limited)
+        assert (answer.status_code, answer.json()["reason"]) == (403, "key_limited")
+
+
+@pytest.mark.anyio
+async def test_embedded_changes_are_counted_at_their_time(tmp_path: Any) -> None:
+    """A process that embeds Holdkit writes while no server runs: its changes are there, its refusals are not."""
+    url = f"sqlite:///{tmp_path}/holds.db"
+    with holdkit.connect(url, clock=lambda: NOON) as hk:
+        hk.create_pool("gpu", 1)
+        hk.hold("gpu", 1, ttl="1h")
+        with pytest.raises(holdkit.InsufficientCapacity):
+            hk.hold("gpu", 1, ttl="1h")
+    async with in_process_app(url, settings=OFTEN, clock=lambda: NOON + 60 * SECOND) as app:
+        await round_of(app)
+        [gpu] = (await pool_history(app, "gpu"))["pools"]
+        assert gpu["held"][-7:] == [1, None, None, None, None, None, 1]
+        assert summed(gpu, "refused") == 0

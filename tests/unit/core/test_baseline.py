@@ -1,0 +1,138 @@
+"""The baseline: folding the first entries into it and the rest onto it gives the same state as folding all of them."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from holdkit.core.audit import audit
+from holdkit.core.baseline import (
+    FLOOR_ID,
+    HOLD,
+    KINDS,
+    POOL,
+    RECORD,
+    TALLY,
+    Baseline,
+    BaselineRow,
+    RowKey,
+    encode_row,
+    entry_of_row,
+    hold_may_leave,
+    rows_needed,
+    subject_keys,
+)
+from holdkit.core.commands import CreatePool, PutRecord
+from holdkit.core.entries import Entry
+from holdkit.core.model import Pool, Record
+from tests.unit.core.stored_rows import bit_of_everything, stored
+from tests.unit.core.world import World, confirm, done, hold_id, place, release
+
+
+def folded(entries: list[Entry], step: int) -> dict[RowKey, str]:
+    """The rows after these entries, some at a time, as an engine does it."""
+    rows: dict[RowKey, str] = {}
+    for start in range(0, len(entries), step):
+        some = entries[start : start + step]
+        loaded = {key: rows[key] for key in rows_needed(some) if key in rows}
+        baseline = Baseline(loaded)
+        for entry in some:
+            baseline.add(entry)
+        for key, body in baseline.changed.items():
+            if body is None:
+                rows.pop(key, None)
+            else:
+                rows[key] = body
+    return rows
+
+
+def as_entries(rows: dict[RowKey, str], slot: int = 0) -> list[Entry]:
+    ordered = sorted(rows, key=lambda key: (KINDS.index(key[0]), key))
+    pools = {key: body for key, body in rows.items() if key[0] == POOL}
+    return [
+        entry_of_row(BaselineRow(*key, rows[key], pools[POOL, key[1], key[2], ""] if key[0] == TALLY else None), slot)
+        for key in ordered
+    ]
+
+
+def world_with_accounts() -> World:
+    world = bit_of_everything()
+    done(world.do(CreatePool(id="acc", total=9)))
+    done(world.do(place("d", {"acc": 3}, 60, account="ann")))
+    done(world.do(place("e", {"acc": 2}, 60, account="bob")))
+    done(world.do(release("e")))
+    done(world.do(confirm("d")))
+    done(world.do(PutRecord(kind="gone", id="i", body="1")))
+    done(world.do(PutRecord(kind="gone", id="i", body=None)))
+    return world
+
+
+@pytest.mark.parametrize("step", [1, 3, 100])
+def test_any_part_of_the_journal_may_be_in_the_baseline(step: int) -> None:
+    world = world_with_accounts()
+    for cut in range(len(world.entries) + 1):
+        first = as_entries(folded(world.entries[:cut], step))
+        numbered = enumerate([*first, *world.entries[cut:]], cut + 1 - len(first))
+        assert [str(one) for one in audit(numbered, stored(world), world.limits, 0)] == [], cut
+
+
+def test_a_hold_may_leave_once_nothing_of_it_counts() -> None:
+    world = World()
+    world.pool("p", 10)
+    for name in "abc":
+        done(world.do(place(name, {"p": 1}, 60)))
+    done(world.do(release("a")))
+    done(world.do(confirm("b")))
+    baseline = Baseline({})
+    for entry in world.entries:
+        baseline.add(entry)
+    a = hold_id("a")
+    assert baseline.leaving() == [("", a)]
+    baseline.forget(baseline.leaving())
+    assert baseline.changed[HOLD, "", a, ""] is None
+    bodies = {name: baseline.changed[HOLD, "", hold_id(name), ""] for name in "bc"}
+    assert [hold_may_leave(body) for body in bodies.values() if body is not None] == [False, False]
+    assert hold_may_leave(encode_row(world.holds["", a]))
+
+
+def test_floors_only_rise() -> None:
+    baseline = Baseline({("floor", "t", FLOOR_ID, ""): "5"})
+    baseline.raise_floor("t", 4)
+    assert baseline.changed == {}
+    baseline.raise_floor("t", 7)
+    baseline.raise_floor("t", 6)
+    assert baseline.changed == {("floor", "t", FLOOR_ID, ""): "7"}
+
+
+def test_a_retired_hold_is_gone() -> None:
+    world = World()
+    world.pool("p", 10)
+    done(world.do(place("a", {"p": 1}, 60)))
+    baseline = Baseline({})
+    for entry in world.entries:
+        baseline.add(entry)
+    baseline.drop_hold(("", hold_id("a")))
+    assert baseline.get_hold(("", hold_id("a"))) is None
+    assert baseline.leaving() == []
+    assert baseline.get_hold(("", "unknown")) is None
+
+
+def test_what_a_subject_may_name() -> None:
+    assert list(subject_keys("t", "a/b/c")) == [
+        (HOLD, "t", "a/b/c", ""),
+        (POOL, "t", "a/b/c", ""),
+        (RECORD, "t", "b/c", "a"),
+        (RECORD, "t", "c", "a/b"),
+    ]
+
+
+def test_rows_are_read_back_as_entries() -> None:
+    record = Record("t", "~limits", "limits", "{}", 1, 2)
+    entry = entry_of_row(BaselineRow(RECORD, "t", "limits", "~limits", encode_row(record)), 9)
+    assert (entry.slot, entry.record, entry.action) == (9, record, "journal.baseline")
+    pool = Pool("t", "p", 3)
+    row = BaselineRow(POOL, "t", "p", "", encode_row(pool))
+    assert entry_of_row(row, 1).effects[0].pool == pool
+    assert row.key == (POOL, "t", "p", "")
+    with pytest.raises(msgspec.DecodeError):
+        entry_of_row(BaselineRow(POOL, "t", "p", "", "{}"), 1)

@@ -1,0 +1,194 @@
+"""What an erasure makes of entries, rows and recorded answers."""
+
+from __future__ import annotations
+
+from msgspec import structs
+
+from holdkit.core.codec import encode_entry
+from holdkit.core.commands import PutRecord
+from holdkit.core.entries import Action, Change, Effect, Entry
+from holdkit.core.erasure import ERASURES, Erased, Erasure, Selector, texts_of
+from holdkit.core.keyed import account_stub, claim_id, keyed
+from holdkit.core.model import HeldLeg, Pool, State, StoredHold
+from holdkit.core.outcomes import Done, Reason, Refusal, Shortfall
+from holdkit.core.outstanding import Tally
+from holdkit.core.personal import entry_digest, text_digest
+from tests.unit.core.world import World, hold_id
+
+A, B = hold_id("a"), hold_id("b")
+CLAIM = "~claim/res_0011"
+STUB = "erased:0011223344556677"
+OTHER = "erased:8899aabbccddeeff"
+
+
+def stored(id: str = A, pool: str = "show", **fields: object) -> StoredHold:
+    return structs.replace(StoredHold("", id, (HeldLeg(pool, 2, 2),), "hash", 1, 1), **fields)
+
+
+ANN = stored(
+    actor="user:7", entity="user:7", metadata='{"name":"Ann"}', account="customer:7", last_op="fp", reason="Ann"
+)
+HELD = Entry(1, Action.HOLD_HELD, A, effects=(Effect(Pool("", "show", 9), held=2, used=2, tally=Tally("customer:7", 2)),),
+             hold=ANN, actor="user:7", reason="Ann")  # fmt: skip
+GRANTED = Entry(1, Action.HOLD_HELD, B, effects=(Effect(Pool("", CLAIM, 1, held=1, label="name:ann", holder=B)),),
+                hold=stored(B, CLAIM, actor="user:7", account="customer:7"), actor="user:7")  # fmt: skip
+LINKED = Entry(2, Action.HOLD_CONFIRMED, B, actor="user:clerk",
+               effects=(Effect(Pool("", CLAIM, 1, consumed=1, label="name:ann", holder=B, entity="user:7")),),
+               change=Change(State.CONFIRMED, State.HELD, 2, (HeldLeg(CLAIM, 1, 0, 1),), entity="user:7"))  # fmt: skip
+MOVED = Entry(3, Action.POOL_ARCHIVED, CLAIM, effects=LINKED.effects, actor="user:clerk", reason="kept")
+
+
+def learned(by: str, value: str, *entries: Entry) -> Erasure:
+    erasure = Erasure(Selector(by, value), STUB)  # type: ignore[arg-type]
+    for entry in entries:
+        erasure.learn(entry)
+    for entry in entries:
+        if entry.hold is not None:
+            erasure.learn_birth(entry.hold)
+    return erasure
+
+
+def test_a_hold_loses_every_personal_field_but_an_account_that_pools_count() -> None:
+    erasure = learned("entity", "user:7", HELD)
+    after = erasure.entry(HELD)
+    assert after.hold == stored(
+        actor=STUB, entity=STUB, metadata='{"erased":true}', account="customer:7", last_op=STUB, reason=STUB
+    )
+    assert (after.actor, after.reason, after.effects) == (STUB, STUB, HELD.effects)
+    assert erasure.accounts == {"customer:7"}
+    assert erasure.hold(ANN) == after.hold
+    assert erasure.entry(after) == after, "again, it is the same"
+    assert entry_digest(after) == entry_digest(HELD) == text_digest(encode_entry(after))
+
+
+def test_a_claim_goes_with_its_hold_and_its_account_too() -> None:
+    erasure = learned("entity", "user:7", LINKED, GRANTED)
+    assert erasure.undecided_pools(GRANTED.hold or ANN) == [CLAIM]
+    assert erasure.undecided_pools(ANN) == []
+    erasure.decide_pool(CLAIM, LINKED.effects[0].pool)
+    assert erasure.undecided_pools(GRANTED.hold or ANN) == []
+    granted, linked, moved = map(erasure.entry, (GRANTED, LINKED, MOVED))
+    assert granted.hold is not None
+    assert (granted.hold.account, granted.actor) == (STUB, STUB)
+    assert (linked.actor, linked.effects[0].pool.label, linked.effects[0].pool.entity) == ("user:clerk", STUB, STUB)
+    assert (moved.actor, moved.reason, moved.effects) == ("user:clerk", "kept", linked.effects)
+    assert erasure.pool(LINKED.effects[0].pool) == linked.effects[0].pool
+    assert erasure.accounts == set()
+
+
+def test_a_key_stays_if_somebody_else_has_it_now() -> None:
+    erasure = learned("entity", "user:7", LINKED, GRANTED)
+    theirs = Pool("", CLAIM, 1, consumed=1, label="name:ann", holder=A, entity="user:9")
+    erasure.decide_pool(CLAIM, theirs)
+    assert erasure.pool(theirs) == theirs
+    assert erasure.entry(LINKED).effects[0].pool.label == "name:ann"
+    assert erasure.entry(LINKED).effects[0].pool.entity == STUB
+    for free in (None, structs.replace(theirs, consumed=0)):
+        erasure.decide_pool(CLAIM, free)
+        assert erasure.pool(theirs).label == STUB
+
+
+def test_an_interrupted_run_finds_its_holds_by_the_stub() -> None:
+    done = structs.replace(LINKED, change=structs.replace(LINKED.change, entity=STUB))  # type: ignore[type-var]
+    assert learned("entity", "user:7", done).holds == {B: None}
+
+
+def test_by_claim_every_hold_that_had_the_key_is_concerned() -> None:
+    erasure = learned("claim", CLAIM, GRANTED, HELD, MOVED)
+    assert erasure.holds == {B: "user:7"}
+    assert learned("claim", CLAIM, structs.replace(GRANTED, effects=())).holds == {B: "user:7"}
+    assert erasure.entry(MOVED).effects[0].pool.label == STUB
+
+
+def test_by_actor_only_the_name_is_replaced() -> None:
+    erasure = learned("actor", "user:7", HELD, LINKED)
+    assert erasure.holds == {}
+    after = erasure.entry(HELD)
+    assert after.actor == STUB
+    assert after.hold == structs.replace(ANN, actor=STUB)
+    assert erasure.entry(LINKED) is LINKED
+
+
+def test_by_account_its_tallies_are_summed_under_the_stub() -> None:
+    before = structs.replace(
+        HELD, subject=B, hold=None, effects=(structs.replace(HELD.effects[0], tally=Tally(STUB, 2)),)
+    )
+    baseline = Entry(
+        0, Action.JOURNAL_BASELINE, "show", effects=(Effect(Pool("", "show", 9), tally=Tally("customer:7", 3)),)
+    )
+    erasure = learned("account", "customer:7", HELD, LINKED)
+    assert erasure.holds == {A: "user:7"}
+    for start, sums in ((0, [3, 5, 7]), (5, [8, 10, 12])):
+        erasure.begin_again()
+        erasure.begin_with("show", Tally(STUB, start))
+        erasure.begin_with("show", Tally("customer:9", 9))
+        found = [erasure.entry(entry).effects[0].tally for entry in (baseline, before, HELD)]
+        assert found == [Tally(STUB, used) for used in sums]
+    held = erasure.entry(HELD).hold
+    assert held is not None
+    assert (held.account, held.metadata) == (STUB, '{"erased":true}')
+    assert [erasure.account(name) for name in ("customer:7", "customer:9", None)] == [STUB, "customer:9", None]
+    theirs = structs.replace(
+        HELD, subject=B, hold=None, effects=(structs.replace(HELD.effects[0], tally=Tally("x", 1)),)
+    )
+    assert erasure.entry(theirs).effects == theirs.effects
+    part = structs.replace(HELD, subject=B, hold=None, part=True)
+    assert learned("account", "customer:7", part).holds == {B: None}
+    assert learned("account", "customer:7", structs.replace(HELD, effects=())).holds == {A: "user:7"}
+
+
+def test_what_belongs_to_others_stays() -> None:
+    erasure = learned("entity", "user:7", HELD)
+    foreign = structs.replace(HELD, tenant="acme")
+    told = Entry(9, Action.JOURNAL_ERASED, "x", reason="user:7", actor="user:7")
+    assert erasure.entry(foreign) is foreign
+    assert erasure.entry(told) is told
+    assert not erasure.learn(foreign)
+    assert not erasure.learn(HELD)
+    assert erasure.learn_hold(stored(B, entity="user:7"))
+    assert not erasure.learn_hold(stored(hold_id("c")))
+    expired = Entry(9, Action.HOLD_EXPIRED, A, actor="system")
+    assert (
+        learned("entity", "user:7", structs.replace(HELD, hold=structs.replace(ANN, actor="system"))).entry(expired)
+        is expired
+    )
+    stub = structs.replace(HELD, hold=structs.replace(ANN, actor=OTHER))
+    assert (erasure.entry(stub).hold or ANN).actor == OTHER
+
+
+def test_recorded_answers() -> None:
+    erasure = learned("claim", CLAIM, GRANTED)
+    short = Shortfall(CLAIM, 1, 0, 1, "name:ann", B)
+    taken = Refusal(Reason.INSUFFICIENT_CAPACITY, CLAIM, (short, Shortfall("show", 1, 0, 1)))
+    erased = structs.replace(taken, shortfalls=(structs.replace(short, label=STUB), taken.shortfalls[1]))
+    other = Refusal(Reason.HOLD_NOT_FOUND)
+    assert erasure.outcome("", taken) == erased
+    assert erasure.outcome("", other) is other
+    assert erasure.outcome("acme", taken) is taken
+    done = Done(1, hold=GRANTED.hold, pool=LINKED.effects[0].pool, refusal=taken, token="t")
+    after = erasure.outcome("", done)
+    assert isinstance(after, Done)
+    assert after.hold == erasure.hold(done.hold or ANN)
+    assert after.token == "t"
+    assert after.pool is not None
+    assert after.pool.label == STUB
+    assert after.refusal == erased
+    plain = Done(1, hold=stored(hold_id("c")))
+    assert erasure.outcome("", plain) is plain
+
+
+def test_it_is_journaled_as_what_it_is() -> None:
+    world = World()
+    world.do(PutRecord(kind=ERASURES, id=STUB, body="{}"))
+    assert [entry.action for entry in world.entries] == [Action.JOURNAL_ERASED]
+
+
+def test_names_and_numbers() -> None:
+    assert texts_of('a"b') == ('"a\\"b"', '\\"a\\\\\\"b\\"')
+    assert not Erased(stub=STUB).found
+    assert Erased(stub=STUB, pools=1).found
+    assert claim_id("email:a") == "res_" + claim_id("email:a")[4:]
+    assert len(claim_id("email:a")) == 36
+    one, two = bytes(32), bytes([1]) * 32
+    assert account_stub(one, "", "x") == account_stub(one, "", "x") != account_stub(two, "", "x")
+    assert keyed(one, b"p", "ab", "c") != keyed(one, b"p", "a", "bc")
