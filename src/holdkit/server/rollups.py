@@ -162,6 +162,8 @@ class JournalCounter:
         except CursorLost:
             log.warning("the journal was cut back or archived: statistics go on from its end, with a gap")
             await self._begin(position.version, None)
+        except PositionMoved:
+            self._follower = None  # another server has counted them meanwhile: the next round reads on from its position
         except BaseException:
             self._follower = None  # what was counted and not stored is counted again
             raise
@@ -295,8 +297,6 @@ class Rollups:
         while True:
             try:
                 await self.round()
-            except PositionMoved:
-                pass  # it reads the position again in the next round
             except HoldkitError as failed:
                 log.warning("statistics could not be recorded, will retry: %s", failed)
             await asyncio.sleep(every)
