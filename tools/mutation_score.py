@@ -1,8 +1,10 @@
 """Run mutmut on the core and demand a share of killed mutants.
 
 A mutant that no test reaches counts as alive: untested is not the same as unneeded. One that runs for ever counts as
-killed, for the suite would not have passed. Without tests that fail on a changed rule, coverage says nothing. Where the time does
-not suffice for all, those that were tried are judged, and the rest are counted.
+killed, for the suite would not have passed. Without tests that fail on a changed rule, coverage says nothing.
+
+All of them take an hour, so one commit tries one third, the next commit another. Where the time does not suffice, those that were
+tried are judged, and the rest are counted.
 
 A line a minute tells how far it is, and the survivors are printed with what was changed, whatever the score. What mutmut
 itself says is in `.build/mutmut.log`.
@@ -21,6 +23,8 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from tools.mutmut_safely import PART, belongs
+
 MUTANTS = Path("mutants")
 LOG = Path(".build/mutmut.log")
 MUTMUT = (sys.executable, "-m", "tools.mutmut_safely")
@@ -31,6 +35,8 @@ EVERY = 60.0
 """Seconds between two lines of progress."""
 LEFT = 0.5
 """How many mutants, as a share of those that were tried, may be left when the time is over."""
+PARTS = 3
+"""A commit tries one of so many parts."""
 SHOWN = 500
 """Survivors that are shown: each takes a third of a second."""
 
@@ -39,6 +45,13 @@ def verdicts(listing: str) -> dict[str, str]:
     """Each mutant's verdict, from what `mutmut results --all` lists."""
     told = [line.strip().rpartition(": ") for line in listing.splitlines() if ": " in line]
     return {name: verdict for name, _, verdict in told if verdict != "skipped"}
+
+
+def part_of_commit(parts: int) -> str:
+    """Which part this commit tries, as `2/3`: each commit another than the one before it."""
+    counted = subprocess.run(["git", "rev-list", "--count", "HEAD"], check=False, capture_output=True, text=True)
+    commits = int(counted.stdout) if counted.returncode == 0 else 0
+    return f"{commits % parts + 1}/{parts}"
 
 
 def score(found: Mapping[str, str]) -> tuple[int, int, float]:
@@ -105,10 +118,10 @@ def tell(alive: Sequence[tuple[str, str]]) -> Iterator[str]:
         yield "\n    ".join([f"{verdict}: {name}", *changed(shown)])
 
 
-def judge(threshold: float) -> int:
+def judge(threshold: float, part: str) -> int:
     """The figures of the last run, its survivors, and whether that will do."""
     listed = subprocess.run([*MUTMUT, "results", "--all", "true"], check=False, capture_output=True, text=True)
-    found = verdicts(listed.stdout)
+    found = {name: verdict for name, verdict in verdicts(listed.stdout).items() if belongs(name, part)}
     if listed.returncode != 0 or not found:
         print(f"mutmut left no results; the last that it said, from {LOG}:", file=sys.stderr)
         print(LOG.read_text(encoding="utf-8", errors="replace")[-3000:] if LOG.exists() else "", file=sys.stderr)
@@ -119,7 +132,7 @@ def judge(threshold: float) -> int:
     if len(alive) > SHOWN:
         print(f"and {len(alive) - SHOWN} more: `.venv/bin/mutmut results`, `.venv/bin/mutmut show NAME`")
     killed, tried, share = score(found)
-    print(f"killed {killed} of {tried} mutants: {share:.1f} % (at least {threshold:g} % wanted)")
+    print(f"killed {killed} of {tried} mutants of part {part}: {share:.1f} % (at least {threshold:g} % wanted)")
     if not_tried := len(found) - tried:
         print(
             f"{not_tried} were not tried: the time was over, or the run broke off; {LOG} has its words", file=sys.stderr
@@ -136,9 +149,12 @@ def main() -> int:
     parser.add_argument("--read-only", action="store_true", help="judge the results of the last run")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument(
-        "--minutes", type=float, default=45.0, help="the run is stopped then; if too many are left, it has failed"
+        "--minutes", type=float, default=30.0, help="the run is stopped then; if too many are left, it has failed"
     )
+    parser.add_argument("--part", help="try this part of the mutants, such as 2/3; 1/1 tries all (default: by the commit)")
     options = parser.parse_args()
+    part = options.part or part_of_commit(PARTS)
+    os.environ[PART] = part
     if not options.read_only:
         # mutmut keeps its verdicts when only tests have changed, so a weakened suite would still look strong: begin anew.
         shutil.rmtree(MUTANTS, ignore_errors=True)
@@ -147,7 +163,7 @@ def main() -> int:
             print(f"not over after {options.minutes:g} minutes, and stopped", file=sys.stderr)
         elif code != 0:
             print(f"mutmut ended with {code}", file=sys.stderr)
-    return judge(options.threshold)
+    return judge(options.threshold, part)
 
 
 if __name__ == "__main__":

@@ -86,6 +86,16 @@ def test_a_mutant_meets_one_case_of_each_test_before_the_others() -> None:
     assert mutmut_safely.in_two_parts([]) == []
 
 
+def test_a_mutant_is_in_exactly_one_part_and_the_next_commit_tries_another() -> None:
+    names = [f"holdkit.core.fold.x_fold__mutmut_{number}" for number in range(300)]
+    parts = [{name for name in names if mutmut_safely.belongs(name, part)} for part in ("1/3", "2/3", "3/3")]
+    assert set.union(*parts) == set(names)
+    assert sum(map(len, parts)) == len(names)
+    assert min(map(len, parts)) > 60
+    assert all(mutmut_safely.belongs(name, "1/1") for name in names)
+    assert mutation_score.part_of_commit(3) in ("1/3", "2/3", "3/3")
+
+
 def test_of_a_survivor_only_the_change_is_shown() -> None:
     shown = "# name: survived\n--- a.py\n+++ a.py\n@@ -1,3 +1,3 @@\n def f():\n-    return 1\n+    return 2\n"
     assert mutation_score.changed(shown) == ["-    return 1", "+    return 2"]
