@@ -28,7 +28,7 @@ from .postgres.stores import EACH, Variant
 from .postgres.worker_processes import WorkerProcesses
 from .revision import Revision
 
-BEFORE: Final = "fc6b68b9"
+BEFORE: Final = "97a025eb"
 """The revision that the rates on SQLite are compared with, unless another one is named."""
 Value: TypeAlias = Literal["rate", "p50", "p99"]
 Disk: TypeAlias = Literal["as it is", "slower"]

@@ -151,7 +151,9 @@ def main() -> int:
     parser.add_argument(
         "--minutes", type=float, default=30.0, help="the run is stopped then; if too many are left, it has failed"
     )
-    parser.add_argument("--part", help="try this part of the mutants, such as 2/3; 1/1 tries all (default: by the commit)")
+    parser.add_argument(
+        "--part", help="try this part of the mutants, such as 2/3; 1/1 tries all (default: by the commit)"
+    )
     options = parser.parse_args()
     part = options.part or part_of_commit(PARTS)
     os.environ[PART] = part
