@@ -12,6 +12,7 @@ from bench import blocking
 @pytest.mark.parametrize("way", ["blocking", "polling"])
 def test_processes_contend_for_a_slot(tmp_path: Path, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blocking, "IDLE", 0.05)
+    monkeypatch.setattr(blocking, "WARM_UP", 0)
     found = blocking.contend(f"sqlite:///{tmp_path}/holds.db", "SQLite", way, 2, 1, 0.3)
     assert found.turns > 0
     assert 0 < found.handover_p50 <= found.handover_p99
