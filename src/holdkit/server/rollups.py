@@ -163,7 +163,7 @@ class JournalCounter:
             log.warning("the journal was cut back or archived: statistics go on from its end, with a gap")
             await self._begin(position.version, None)
         except PositionMoved:
-            self._follower = None  # another server has counted them meanwhile: the next round reads on from its position
+            self._follower = None  # another server has counted them: the next round reads on from its position
         except BaseException:
             self._follower = None  # what was counted and not stored is counted again
             raise
