@@ -18,6 +18,7 @@ from holdkit.core.archived import FindArchived, ReadBaseline
 from holdkit.core.baseline import KINDS
 from holdkit.core.model import StoredHold
 from holdkit.core.reading import FindEnds, TakeSurvey
+from holdkit.core.seals import BEGINNING
 from holdkit.engines.archive_files import ArchiveDirectory, ArchivedSeal, read_archive_file
 from holdkit.engines.sqlite import SqliteEngine
 from holdkit.errors import CursorLost, EngineError, HoldkitError, InvalidRequest, Refused
@@ -27,6 +28,8 @@ from holdkit.kernel.seals import Sealing, verify_seals
 from holdkit.testing import FakeClock
 
 DAY = 86_400
+EVERY = 5
+"""Days between two days of use: time costs nothing, calls do."""
 
 
 class World:
@@ -39,7 +42,7 @@ class World:
         self.held: list[Any] = []
 
     def live(self, days: int, seed: int = 1) -> None:
-        """Some days of use."""
+        """So many days, every fifth of them with some use."""
         choose = random.Random(seed)
         hk, acme = self.hk, self.hk.tenant("acme")
         hk.change_limits(retention="29d", reason="a record")
@@ -47,20 +50,21 @@ class World:
             kernel.create_pool("p", 10_000, exist_ok=True)
             kernel.create_pool("v", 1_000, exist_ok=True, per_account=900)
             kernel.create_pool("v//s", 1_000, exist_ok=True)
-        for day in range(days):
+        for day in range(0, days, EVERY):
             for _ in range(choose.randint(2, 6)):
                 kernel = choose.choice((hk, acme))
                 pool = choose.choice(("p", "v", "v//s"))
                 account = f"c{choose.randint(1, 3)}"
-                self.held.append((kernel, kernel.hold(pool, choose.randint(1, 3), ttl="20d", account=account)))
+                self.held.append((kernel is acme, kernel.hold(pool, choose.randint(1, 3), ttl="20d", account=account)))
             for _ in range(choose.randint(0, 5)):
-                kernel, hold = self.held.pop(choose.randrange(len(self.held)))
+                theirs, hold = self.held.pop(choose.randrange(len(self.held)))
+                kernel = acme if theirs else hk
                 with suppress(Refused):
                     choose.choice((kernel.confirm, kernel.release))(hold)
             hk.claims.reserve("mail", f"a{seed}-{day}@x", ttl=60)
             hk.create_pool(f"gone{seed}-{day}", 1)
             hk.remove_pool(f"gone{seed}-{day}")
-            self.clock.advance(DAY)
+            self.clock.advance(EVERY * DAY)
             hk.sweep(1_000)
 
     def archive(self, before: str = "30d") -> holdkit.ArchiveReport:
@@ -332,6 +336,63 @@ def test_whole_sealed_runs_leave_with_their_seals(world: World) -> None:
         pass
     assert list(verify_seals(world.hk.executor.engine)) == []
     assert world.hk.verify(archive=world.to).differences == ()
+
+
+def test_a_chain_begins_behind_what_was_archived_unsealed(world: World) -> None:
+    world.live(45)
+    assert world.archive().entries > 0
+    engine = world.hk.executor.engine
+    sealer, seals = Sealing().sealer(engine), engine.capabilities.seals
+    assert seals is not None
+    assert engine.capabilities.archive is not None
+    with engine.capabilities.archive.archiver():  # a run may take entries away: no chain begins meanwhile
+        assert sealer.step(all_now=True) == 0
+    while sealer.step(all_now=True):
+        pass
+    for archived in engine.read(FindArchived()):
+        (first, *_) = seals.read_seals(archived.lane, 0, 1)
+        assert (first.first, first.previous) == (archived.through + 1, BEGINNING)
+    assert list(verify_seals(engine)) == []
+    world.clock.advance(60 * DAY)
+    world.live(5, 9)
+    assert world.archive().entries > 0
+    assert list(verify_seals(engine)) == []
+    assert world.hk.verify(archive=world.to).differences == ()
+    run_sql(engine, "delete from holdkit.archived")  # as if what the chain leaves out had never been archived
+    assert any(one.field == "previous" for one in verify_seals(engine))
+
+
+def test_of_an_archive_run_and_an_erasure_one_waits_for_the_other(tmp_path: Path) -> None:
+    world = World(f"sqlite:///{tmp_path}/holds.db", tmp_path)
+    world.live(45)
+    world.hk.hold("p", 1, ttl="1d", entity="user:1", account="c1")
+    refused: list[str] = []
+
+    def meanwhile(what: Callable[[holdkit.Kernel], object]) -> Callable[[int, int], None]:
+        def progress(_done: int, _total: int) -> None:
+            with holdkit.connect(world.url, clock=world.clock) as other:
+                with pytest.raises(EngineError) as error:
+                    what(other)
+                refused.append(str(error.value))
+            raise KeyboardInterrupt
+
+        return progress
+
+    archive: Callable[[holdkit.Kernel], object] = lambda hk: hk.archive(before="30d", to=world.to)  # noqa: E731
+    erase: Callable[[holdkit.Kernel], object] = lambda hk: hk.erase("entity", "user:1", reason="asked")  # noqa: E731
+    with pytest.raises((KeyboardInterrupt, HoldkitError)):
+        world.hk.erase("entity", "user:1", reason="asked", progress=meanwhile(archive))
+    with pytest.raises(EngineError, match="give the same erase command again; then archive"):
+        world.archive()
+    assert world.hk.executor.engine.read(FindArchived()) == []
+    erase(world.hk)
+    with pytest.raises((KeyboardInterrupt, HoldkitError)):
+        world.hk.archive(before="30d", to=world.to, progress=meanwhile(erase))
+    assert [("or erases there: wait" in one) for one in refused] == [True, True]
+    world.archive()
+    assert world.hk.executor.engine.read(FindArchived())[0].through > 0
+    assert world.hk.verify(archive=world.to).differences == ()
+    world.hk.close()
 
 
 def test_nobody_is_erased_from_a_database_whose_archive_would_still_tell(world: World) -> None:

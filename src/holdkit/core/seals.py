@@ -135,10 +135,11 @@ def digest_of(seal: Seal, entries: Sequence[tuple[int, Entry]]) -> str:
     return hasher.hexdigest()
 
 
-def follows(seal: Seal, before: Seal | None) -> bool:
-    """Whether a seal is the next one in its chain."""
+def follows(seal: Seal, before: Seal | None, archived: int = 0) -> bool:
+    """Whether a seal is the next one in its chain. The first one begins with the lane's first entry or, where entries were archived
+    before they were sealed, behind some of them; `archived` is the last entry that has left the journal."""
     if before is None:
-        return (seal.first, seal.previous) == (1, BEGINNING)
+        return 1 <= seal.first <= archived + 1 and seal.previous == BEGINNING
     return (seal.first, seal.previous) == (before.last + 1, before.digest)
 
 

@@ -80,7 +80,8 @@ class Archiving(Protocol):
     """Old entries can leave the journal."""
 
     def archiver(self) -> AbstractContextManager[Archiver]:
-        """Begin a run; `EngineError` if another one is under way."""
+        """Begin a run; `EngineError` if another one is under way. An erasure holds this lock too: entries that left for a file while
+        it searches would not be erased. And so does whoever stores the first seal of a lane: it covers what is in no file."""
         ...
 
     def verify_with(
@@ -187,6 +188,10 @@ def moved_meanwhile(lane: int) -> EngineError:
     return EngineError(f"another process archives lane {lane}: nothing was done; wait until it ends, and run it again")
 
 
+class ArchiveUnderWay(EngineError):
+    """A run of archiving, or an erasure, is under way."""
+
+
 def under_way(what: str) -> EngineError:
-    """The error for a second run at the same time."""
-    return EngineError(f"another process archives {what}: wait until it ends")
+    """The error for a second run, or an erasure, at the same time."""
+    return ArchiveUnderWay(f"another process archives {what}, or erases there: wait until it ends")

@@ -284,6 +284,10 @@ class MemoryEngine(ResidentEngine):
             meter.finish()
             return erased
 
+    def unfinished(self) -> bool:
+        """Never: an erasure is done at once."""
+        return False
+
     def finish_erasure(self, erasure: Erasure) -> None:
         """Nothing to do: memory has no files."""
 

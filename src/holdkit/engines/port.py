@@ -200,6 +200,10 @@ class Erasing(Protocol):
         `dry_run` only count. An interrupted run goes on with the stub that it began with (`Erasure.stub` is set to it)."""
         ...
 
+    def unfinished(self) -> bool:
+        """Whether an erasure has begun and has not ended: it is under way, or was interrupted. Nothing is archived meanwhile."""
+        ...
+
     def finish_erasure(self, erasure: Erasure) -> None:
         """The erasure is journaled: forget that it was begun, and remove what was replaced from the files."""
         ...

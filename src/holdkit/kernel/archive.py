@@ -50,6 +50,11 @@ NO_ARCHIVE = (
     "on one server"
 )
 
+UNFINISHED = (
+    "an erasure has begun and has not ended, and what it has not found yet must not leave for a file: wait until it ends or, if it was "
+    "interrupted, give the same erase command again; then archive"
+)
+
 
 class ArchiveReport(Struct, frozen=True):
     """What a run of archiving has done."""
@@ -72,7 +77,10 @@ def archive(
     if before > engine.read(ReadClock()):
         raise invalid("before", "before_in_future", "must not be in the future")
     directory = ArchiveDirectory(to)
+    erasing = engine.capabilities.erasure
     with directory.taken(), archiving.archiver() as archiver:
+        if erasing is not None and erasing.unfinished():
+            raise EngineError(UNFINISHED)
         run = _Run(archiver, directory, engine.read(ReadGeneration()), engine.lanes, before, progress,
                    engine.capabilities.seals)  # fmt: skip
         return run.all_lanes()

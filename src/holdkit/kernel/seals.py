@@ -31,6 +31,7 @@ from ..core.entries import Entry
 from ..core.model import SECOND, Slot
 from ..core.reading import FindEnds, ReadGeneration
 from ..core.seals import RUN, Seal, digest_of, follows, seal_run
+from ..engines.archiving import ArchiveUnderWay
 from ..engines.port import Engine
 from ..engines.whole_journal import Progress, SealStore
 from ..errors import EngineError, InvalidRequest
@@ -112,16 +113,31 @@ class Sealer:
             while (
                 done < limit and (found := self._next(end.lane, end.seq, seal, generation, all_now=all_now)) is not None
             ):
-                if not self._store.add_seal(found):
-                    break  # another sealer was faster
+                if not (self._begin_chain(found) if seal is None else self._store.add_seal(found)):
+                    break  # another sealer was faster, or a run of archiving: the next pass goes on from there
                 seal = last[end.lane] = found
                 done += 1
         self._write_anchor(last.values())
         return done
 
+    def _begin_chain(self, first: Seal) -> bool:
+        """Store the first seal of a lane, while nobody archives: an archive takes whole runs only where it finds a seal."""
+        archiving = self._engine.capabilities.archive
+        if archiving is None:
+            return self._store.add_seal(first)
+        try:
+            with archiving.archiver():
+                return self._archived(first.lane) < first.first and self._store.add_seal(first)
+        except ArchiveUnderWay:
+            return False
+
+    def _archived(self, lane: int) -> int:
+        """The last entry of a lane that has left the journal."""
+        return max([one.through for one in self._engine.read(FindArchived()) if one.lane == lane], default=0)
+
     def _next(self, lane: int, end: int, before: Seal | None, generation: str, *, all_now: bool) -> Seal | None:
-        """The next seal of a lane, if one is due."""
-        done = 0 if before is None else before.last
+        """The next seal of a lane, if one is due. A chain begins behind what was archived before it was sealed."""
+        done = self._archived(lane) if before is None else before.last
         if end <= done:
             return None
         now = self._engine.clock()
@@ -129,6 +145,8 @@ class Sealer:
             return None
         rows = [row for row in self._store.read_run(lane, done, RUN) if row.seq <= end]
         if not rows or [row.seq for row in rows] != list(range(done + 1, done + 1 + len(rows))):
+            if before is None and self._archived(lane) > done:
+                return None  # they have just been archived
             raise EngineError(
                 f"entry {done + 1} of lane {lane}, or one after it, is not in the journal: run `holdkit verify`"
             )
@@ -259,7 +277,7 @@ class _Check:
             after = found[-1].first
 
     def _broken(self, seal: Seal, before: Seal | None) -> Difference | None:
-        if not follows(seal, before):
+        if not follows(seal, before, self._archived.get(seal.lane, 0)):
             reached = "nothing" if before is None else before.name
             return Difference("seals", seal.name, "previous", seal.previous, f"a run that does not follow {reached}")
         if seal.last <= self._archived.get(seal.lane, 0):

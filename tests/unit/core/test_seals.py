@@ -107,6 +107,10 @@ def test_a_seal_follows_the_one_before_it() -> None:
     assert follows(first, None)
     assert follows(second, first)
     assert not follows(second, None)
+    late = structs.replace(first, first=5)
+    assert [follows(late, None, archived) for archived in (3, 4, 5)] == [False, True, True]
+    assert not follows(structs.replace(first, first=0), None, 4)
+    assert not follows(structs.replace(second, first=5), None, 4), "what is before it was sealed, and is missing"
     assert not follows(first, first)
     assert not follows(structs.replace(second, first=5), first)
     assert not follows(structs.replace(second, previous=BEGINNING), first)

@@ -249,6 +249,11 @@ class SqliteEngine:
         self._open_transactions.check()
         return EraseJob(SqliteStore(self._writer, self._readers), erasure, progress, dry_run=dry_run).run()
 
+    def unfinished(self) -> bool:
+        """Whether an erasure has begun and has not ended."""
+        self._check()
+        return SqliteStore(self._writer, self._readers).any_remembered()
+
     def finish_erasure(self, erasure: Erasure) -> None:
         """Write the file anew, so that nothing of it is left in free pages."""
         self._check()

@@ -75,6 +75,11 @@ class SqliteStore:
         with self._readers.one() as driver:
             return _begun(driver).get(id)
 
+    def any_remembered(self) -> bool:
+        """Whether an erasure has begun and not ended."""
+        with self._readers.one() as driver:
+            return bool(_begun(driver))
+
     def remember(self, id: str, stub: str) -> str:
         """The stub of an erasure that begins, or has begun."""
         return self._update(lambda begun: {id: stub, **begun})[id]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+from contextlib import nullcontext
 from typing import Unpack, get_args
 
 import msgspec
@@ -14,7 +15,7 @@ from ...core.keyed import CLAIMS, account_stub, claim_id, keyed
 from ...core.personal import ERASED
 from ...core.validation import flag, invalid, text
 from ...core.values import MAX_ENTITY, MAX_LABEL
-from ...engines.port import Erasing
+from ...engines.port import Engine, Erasing
 from ...engines.whole_journal import Progress
 from ..context import Call, call_fields
 from .executor import AsyncExecutor
@@ -49,14 +50,11 @@ class AsyncEraser:
         fields = call_fields(call, self._tenant)
         if fields["reason"] is None and not dry_run:
             raise invalid("reason", "reason_required", "say why: the erasure is journaled with it")
-        capabilities = self._executor.engine.capabilities
-        erasing = capabilities.erasure
+        erasing = self._executor.engine.capabilities.erasure
         if erasing is None:
             raise invalid("url", "erasure_unsupported", NO_ERASURE)
-        if capabilities.archive is not None and any(one.through for one in await self._executor.read(FindArchived())):
-            raise invalid("url", "erasure_archived", ARCHIVED)
-        erasure = begun(erasing, selector)
-        erased = await self._executor.run_blocking(lambda: erasing.erase(erasure, dry_run=dry_run, progress=progress))
+        erasure, engine = begun(erasing, selector), self._executor.engine
+        erased = await self._executor.run_blocking(lambda: _erase(engine, erasing, erasure, dry_run, progress))
         if dry_run or not (erased.found or erased.resumed):
             return erased
         body = {"by": selector.by, "holds": erased.holds, "entries": erased.entries, "pools": erased.pools}
@@ -75,6 +73,16 @@ class AsyncEraser:
         if text(value, by, MAX_ENTITY).startswith(ERASED):
             raise invalid(by, "already_erased", "is what an erasure has left, and names nobody")
         return Selector(by, value, self._tenant)
+
+
+def _erase(engine: Engine, erasing: Erasing, erasure: Erasure, dry_run: bool, progress: Progress | None) -> Erased:
+    """Erase while nobody archives: what left for a file behind the search would not be found. Killed here, the erasure has begun for good
+    (`Erasing.unfinished`), and no run of archiving begins before it has ended."""
+    archiving = engine.capabilities.archive
+    with nullcontext() if archiving is None or dry_run else archiving.archiver():
+        if archiving is not None and any(one.through for one in engine.read(FindArchived())):
+            raise invalid("url", "erasure_archived", ARCHIVED)
+        return erasing.erase(erasure, dry_run=dry_run, progress=progress)
 
 
 def begun(erasing: Erasing, selector: Selector) -> Erasure:
