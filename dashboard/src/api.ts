@@ -39,28 +39,35 @@ export function headers(): Record<string, string> {
 /** Encodes one segment of a path: an id may contain a slash. */
 export const segment = encodeURIComponent;
 
+/** Milliseconds that a change may take. After that its outcome is unknown. */
+const PATIENCE = 40_000;
+/** Whether a request may change something. */
+const changes = ({ method = "GET" }: RequestOptions): boolean => method !== "GET";
+
 export async function ask<T>(path: string, options: RequestOptions = {}): Promise<T> {
   const sent = headers();
   if (options.op !== undefined) sent["Idempotency-Key"] = options.op;
   if (options.body !== undefined) sent["Content-Type"] = "application/json";
   const init: RequestInit = { method: options.method ?? "GET", headers: sent, cache: "no-store", credentials: "omit" };
   if (options.body !== undefined) init.body = JSON.stringify(options.body);
-  if (options.signal) init.signal = options.signal;
+  const late = changes(options) ? AbortSignal.timeout(PATIENCE) : null;
+  const signals = [options.signal, late].filter((one) => one instanceof AbortSignal);
+  if (signals.length > 0) init.signal = AbortSignal.any(signals);
   let answer: Response;
   try {
     answer = await fetch(address(path, options.query), init);
   } catch (error) {
     if (options.signal?.aborted) throw error;
-    throw new Problem(
-      0,
-      "unreachable",
-      "the server cannot be reached",
-      options.body === undefined ? "none" : "unknown",
-    );
+    const why = late?.aborted
+      ? `the server has not answered within ${PATIENCE / 1_000} s`
+      : "the server cannot be reached";
+    throw new Problem(0, "unreachable", why, changes(options) ? "unknown" : "none");
   }
-  const body: unknown = await answer.json().catch(() => ({}));
+  const body: unknown = await answer.json().catch(() => null);
+  if (body === null && answer.ok && changes(options))
+    throw new Problem(0, "unreachable", "the answer was cut short", "unknown"); // the connection broke within it
   if (!answer.ok) throw problem(answer.status, body);
-  const time = (body as { server_time?: string }).server_time;
+  const time = (body as { server_time?: string } | null)?.server_time;
   if (time !== undefined) syncClock(time);
   return body as T;
 }

@@ -51,7 +51,10 @@ function askAboutLink(): void {
   }
   confirmAction({
     title: "Use the API key of this link?",
-    body: <p>This tab is signed in with another API key. Everything that it shows will be what the new key may see.</p>,
+    reason: false,
+    effect: () => [
+      "This tab is signed in with another API key. Everything that it shows will be what the new key may see.",
+    ],
     verb: "Switch key",
     dismiss: "Keep the current key",
     act: () => {

@@ -1,7 +1,7 @@
 /** The server's health: throughput, latency, refusals, durability, and whether the sweeper keeps up. */
 import { signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { sweep, verify } from "../actions";
+import { sweep, verify } from "../acting/system";
 import { ask } from "../api";
 import { concerns, look, unknown } from "../attention";
 import { useFetched } from "../useFetched";

@@ -1,16 +1,16 @@
 /** One hold: its pools, deadline and metadata, and its history. */
 import { useComputed, useSignal } from "@preact/signals";
-import { extendHold, releaseHold } from "../actions";
 import { ask, segment } from "../api";
 import { now } from "../clock";
 import { useFetched } from "../useFetched";
 import { compact, moment, number } from "../format";
+import { HoldActions } from "../components/ActionButtons";
 import { Countdown, isLive, lifeLeft, State } from "../components/Countdown";
 import { Timeline } from "../components/Entries";
 import { ErrorNotice, Loading } from "../components/Notice";
 import { Head } from "../components/Shell";
 import { link } from "../route";
-import { may, membership, pools } from "../store";
+import { membership, pools } from "../store";
 import type { EntryPage, HoldAnswer } from "../types";
 
 export function HoldView({ id }: { id: string }) {
@@ -48,16 +48,7 @@ export function HoldView({ id }: { id: string }) {
   return (
     <>
       <Head over="Hold" title={<span class="id">{hold.id}</span>}>
-        {isLive(hold) && may("hold") && (
-          <button type="button" class="button" onClick={() => extendHold(hold, retry)}>
-            Extend
-          </button>
-        )}
-        {isLive(hold) && may("admin") && (
-          <button type="button" class="button danger" onClick={() => releaseHold(hold, retry)}>
-            Release
-          </button>
-        )}
+        <HoldActions hold={hold} after={retry} />
       </Head>
       <LifetimeCard hold={hold} />
       <div class="columns">

@@ -1,10 +1,10 @@
 /** One pool: its capacity, its use over time, its holds and its history. */
 import { useComputed, useSignal } from "@preact/signals";
-import { resizePool } from "../actions";
 import { ask, segment } from "../api";
 import { now as clockNow, serverNow } from "../clock";
 import { useFetched } from "../useFetched";
 import { number, shortId } from "../format";
+import { PoolActions } from "../components/ActionButtons";
 import { Bar } from "../components/Bar";
 import { Countdown, lifeLeft, State } from "../components/Countdown";
 import { Timeline } from "../components/Entries";
@@ -16,7 +16,7 @@ import { Head } from "../components/Shell";
 import { VirtualList } from "../components/VirtualList";
 import { link } from "../route";
 import { phone } from "../screen";
-import { may, membership, pools, poolsRead, revision, stream } from "../store";
+import { membership, pools, poolsRead, revision, stream } from "../store";
 import type { EntryPage, HoldAnswer, HoldPage, PoolAnswer, PoolHistories, PoolHistory } from "../types";
 import { Chips } from "./Pools";
 
@@ -56,11 +56,7 @@ export function PoolView({ id }: { id: string }) {
   return (
     <>
       <Head over={<a href={link("pools")}>Pools</a>} title={<span class="id">{id}</span>}>
-        {pool !== null && may("admin") && (
-          <button type="button" class="button" onClick={() => resizePool(pool, () => void read.refresh())}>
-            Change total
-          </button>
-        )}
+        {pool !== null && <PoolActions pool={pool} after={() => void read.refresh()} />}
       </Head>
       <ReadState read={shown} what="the pool">
         {(pool) => <Figures pool={pool} />}

@@ -1,7 +1,7 @@
 /** All pools with their consumed, held and free units, live. */
 import { signal, useComputed, useSignal, useSignalEffect, type Signal } from "@preact/signals";
 import { useEffect, useMemo, useState } from "preact/hooks";
-import { createPool } from "../actions";
+import { createPool } from "../acting/pools";
 import { ask } from "../api";
 import { useFetched } from "../useFetched";
 import { compact, number } from "../format";

@@ -1,6 +1,6 @@
 /** Sagas: multi-step operations that survive crashes. Stuck ones come first. */
 import { useSignal } from "@preact/signals";
-import { resolveSaga } from "../actions";
+import { resolveSaga } from "../acting/sagas";
 import { ask } from "../api";
 import { useFetched } from "../useFetched";
 import { moment, number } from "../format";

@@ -59,6 +59,7 @@ def test_a_pool_is_resized_and_a_refusal_is_told_in_the_dialog(browser: Browser,
         page.get_by_role("button", name="Change total").click()
         dialog = page.get_by_role("dialog")
         dialog.get_by_label("New total").fill("3")
+        dialog.get_by_label("Reason").fill("the rack is smaller")
         dialog.get_by_role("button", name="Change").click()
         expect(dialog.get_by_role("alert")).to_contain_text("below_in_use")
         assert api.get("/v1/pools/gpu")["total"] == 8
@@ -76,6 +77,7 @@ def test_a_pool_is_made(browser: Browser, tmp_path: Path) -> None:
         dialog = page.get_by_role("dialog")
         dialog.get_by_label("Name").fill("room: 12/ä")
         dialog.get_by_label("Total").fill("4")
+        dialog.get_by_label("Reason").fill("a new room")
         dialog.get_by_role("button", name="Create").click()
         page.get_by_role("link", name="room: 12/ä").click()
         expect(page.locator("[data-figure=total]")).to_have_text("4")
@@ -91,6 +93,7 @@ def test_a_hold_is_extended_with_its_token(browser: Browser, tmp_path: Path) -> 
         page.get_by_role("button", name="Extend").click()
         dialog = page.get_by_role("dialog")
         dialog.get_by_label("Owner token").fill("not it")
+        dialog.get_by_label("Reason").fill("the owner asked by telephone")
         dialog.get_by_role("button", name="Extend").click()
         expect(dialog.get_by_role("alert")).to_contain_text("not_owner")
         dialog.get_by_label("Owner token").fill(hold["owner"])
