@@ -14,7 +14,7 @@ from ..core.model import Leg
 from ..errors import HoldkitError, InsufficientCapacity
 from ..faces._sync.kernel import Kernel
 from .documents import BenchDocument
-from .options import chosen_url, database_options, open_kernel
+from .options import database_options, open_database
 from .output import OK, Output, progress_bar
 
 AMPLE = 10**9
@@ -42,7 +42,7 @@ def bench(target: str | None, url: str | None, in_json: bool, seconds: float, th
     Example:
       holdkit bench sqlite:///holds.db --threads 32 --seconds 10
     """
-    with open_kernel(chosen_url(url, target)) as hk:
+    with open_database(url, target) as hk:
         name = pool or f"bench:{uuid4().hex[:12]}"
         leg = Leg(name, 1, create_with_total=AMPLE if pool is None else None)
         try:

@@ -7,11 +7,10 @@ from typing import Any
 
 import click
 
-from ..faces._sync.kernel import Kernel
 from ..faces.claim import Claim
 from ..wire.claims import claim_answer
-from .holds import force_option, owner_option, seconds, ticket_from
-from .options import call_of, call_options, open_kernel, tenant_options, time_of
+from .arguments import force_option, interval, owner_option, ticket_from
+from .options import Opened, call_of, call_options, is_local, open_kernel, tenant_options, time_of
 from .output import OK, Output, clock_time
 
 HEADS = ("claim", "key", "state", "deadline", "entity", "fence")
@@ -45,8 +44,8 @@ def reserve(
       holdkit claim reserve username alice --ttl 5m
     """
     with open_kernel(url, tenant) as hk:
-        found = hk.claims.reserve(type_, value, ttl=_given(ttl), owner=owner, **call_of(call))
-        document = claim_answer(found, time_of(hk), secret=True, with_tenant=True)
+        found = hk.claims.reserve(type_, value, ttl=interval(ttl), owner=owner, **call_of(call))
+        document = claim_answer(found, time_of(hk), secret=True, with_tenant=is_local(hk))
     Output(in_json).write(document, found.ticket or "")
     if not in_json and sys.stdout.isatty():
         click.echo(f"claimed until {clock_time(found.deadline)} UTC, as {found.id}", err=True)
@@ -131,17 +130,11 @@ def find(
         return _print(hk, [] if found is None else [found], in_json)
 
 
-def _print(hk: Kernel, found: list[Claim], in_json: bool) -> int:
-    documents = [claim_answer(one, time_of(hk), with_tenant=True) for one in found]
+def _print(hk: Opened, found: list[Claim], in_json: bool) -> int:
+    documents = [claim_answer(one, time_of(hk), with_tenant=is_local(hk)) for one in found]
     Output(in_json).table(documents, HEADS, [_row(one) for one in found])
     return OK
 
 
 def _row(found: Claim) -> list[str]:
     return [found.id, found.key, str(found.state), clock_time(found.deadline), found.entity or "", str(found.fence)]
-
-
-def _given(ttl: str) -> str | float:
-    given = seconds(ttl)
-    assert given is not None
-    return given

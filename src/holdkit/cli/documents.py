@@ -37,6 +37,12 @@ class ErrorDocument(Struct, frozen=True):
     retry_after: float | None = None
 
 
+class NameDocument(Struct, frozen=True):
+    """One name of a list of names."""
+
+    name: str
+
+
 class RepairDocument(Struct, frozen=True):
     """What `repair` corrected, or with `dry_run` would correct. `left` cannot be corrected from the journal."""
 

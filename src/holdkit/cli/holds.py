@@ -1,43 +1,36 @@
-"""``holdkit hold``, ``confirm``, ``release``, ``extend``, ``return`` and ``holds``."""
+"""``holdkit hold``, ``consume``, ``confirm``, ``release``, ``extend``, ``return`` and ``holds``."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
 import click
-import msgspec
 
-from ..core.commands import Amounts, Overage
+from ..core.commands import Overage
 from ..core.model import State
-from ..core.validation import invalid
-from ..faces._sync.kernel import Kernel
-from ..kernel.normalise import What
-from ..kernel.results import Hold
-from ..wire.fields import plain_position
-from ..wire.holds import hold_answer, hold_now
-from .options import call_of, call_options, open_kernel, tenant_options, time_of
-from .output import OK, Output, clock_time
-
-HEADS = ("hold", "state", "legs", "deadline", "fence", "actor", "entity")
-
-leg_option: Callable[[Any], Any] = click.option(
-    "--leg", "legs", type=(str, int), multiple=True, metavar="POOL UNITS", help="a pool and how many units; repeatable"
+from ..wire.holds import hold_answer
+from .arguments import (
+    HEADS,
+    account_option,
+    amounts,
+    entity_option,
+    force_option,
+    json_object,
+    leg_option,
+    metadata_option,
+    owner_option,
+    pass_limits_option,
+    print_hold,
+    print_ticket,
+    requested_legs,
+    row_of,
+    seconds,
+    ticket_argument,
+    ticket_from,
 )
-ticket_argument: Callable[[Any], Any] = click.argument("hold", metavar="TICKET")
-owner_option: Callable[[Any], Any] = click.option("--owner", help="the owner token, if only the id is given")
-force_option: Callable[[Any], Any] = click.option(
-    "--force", is_flag=True, help="act without the owner token; needs --reason, and is recorded as forced"
-)
-
-account_option: Callable[[Any], Any] = click.option(
-    "--account", help="for whom, such as customer:7: counted against the pools' limits per account"
-)
-pass_limits_option: Callable[[Any], Any] = click.option(
-    "--force", is_flag=True, help="pass limits per account; needs --reason, and is recorded as forced"
-)
+from .options import call_of, call_options, is_local, open_kernel, tenant_options
+from .output import OK, Output
 
 
 @click.command()
@@ -46,8 +39,8 @@ pass_limits_option: Callable[[Any], Any] = click.option(
 @leg_option
 @click.option("--ttl", help="time to live: 90s, 5m, 2h")
 @click.option("--id", "hold_id", help="your own id: 32 hex digits or a UUID")
-@click.option("--entity", help="what the hold is for, such as order:9")
-@click.option("--metadata", help="your own data, a JSON object")
+@entity_option
+@metadata_option
 @account_option
 @pass_limits_option
 @call_options
@@ -70,11 +63,37 @@ def hold(
             what, quantity, ttl=seconds(ttl), id=hold_id, entity=entity, metadata=json_object(metadata),
             account=account, force=force, **call_of(call),
         )  # fmt: skip
-        document = hold_now(held, time_of(hk), plain_position, secret=True, with_tenant=True)
-    Output(in_json).write(document, held.ticket or "")
-    if not in_json and sys.stdout.isatty():
-        click.echo(f"held until {clock_time(held.deadline)} UTC, fence {held.fence}", err=True)
-    return OK
+        return print_ticket(hk, held, in_json)
+
+
+@click.command()
+@click.argument("pool", required=False)
+@click.option("--units", type=int, help="how many of POOL  [default: 1]")
+@leg_option
+@click.option("--id", "hold_id", help="your own id: 32 hex digits or a UUID")
+@entity_option
+@metadata_option
+@account_option
+@pass_limits_option
+@call_options
+@tenant_options
+def consume(
+    url: str | None, tenant: str, in_json: bool, pool: str | None, units: int | None, legs: list[tuple[str, int]],
+    hold_id: str | None, entity: str | None, metadata: str | None, account: str | None, force: bool, **call: Any,
+) -> int:  # fmt: skip
+    """Hold and confirm in one step, units of one pool or of several (all or nothing). Prints the ticket that return needs.
+
+    \b
+    Example:
+      holdkit consume gpu --units 2 --entity order:9 --op order-9
+    """
+    what, quantity = requested_legs(pool, units, legs)
+    with open_kernel(url, tenant) as hk:
+        consumed = hk.consume(
+            what, quantity, id=hold_id, entity=entity, metadata=json_object(metadata), account=account, force=force,
+            **call_of(call),
+        )  # fmt: skip
+        return print_ticket(hk, consumed, in_json)
 
 
 @click.command()
@@ -84,7 +103,7 @@ def hold(
 @leg_option
 @click.option("--keep-rest", is_flag=True, help="keep the rest held")
 @click.option("--overage", type=click.Choice(["reject", "if_available", "up_to_available"]), default="reject")
-@click.option("--entity", help="what the hold is for, such as order:9")
+@entity_option
 @force_option
 @call_options
 @tenant_options
@@ -220,12 +239,13 @@ def list_holds(
     moments: dict[str, Any] = {name: time and time.replace(tzinfo=UTC) for name, time in times.items()}
     with open_kernel(url, tenant) as hk:
         found = hk.holds(newest_first=newest, **moments, **filters)
+        named = is_local(hk)
     if found.more:
         click.echo(
             f"more holds follow: go on with --{'before' if filters['before'] else 'after'} {found.reached}", err=True
         )
     Output(in_json).table(
-        [hold_answer(one.row, with_tenant=True) for one in found], HEADS, [row_of(one) for one in found]
+        [hold_answer(one.row, with_tenant=named) for one in found], HEADS, [row_of(one) for one in found]
     )
     return OK
 
@@ -242,72 +262,3 @@ def show(url: str | None, tenant: str, in_json: bool, hold: str) -> int:
     """
     with open_kernel(url, tenant) as hk:
         return print_hold(hk, hk.get(ticket_from(hold)), in_json)
-
-
-def row_of(hold: Hold) -> list[str]:
-    """A hold as a row of a table."""
-    legs = ", ".join(f"{leg.pool} × {leg.quantity}" for leg in hold.legs[:3]) + (", …" if len(hold.legs) > 3 else "")
-    return [
-        hold.id,
-        str(hold.state),
-        legs,
-        clock_time(hold.deadline),
-        str(hold.fence),
-        hold.actor or "",
-        hold.entity or "",
-    ]
-
-
-def print_hold(hk: Kernel, hold: Hold, in_json: bool) -> int:
-    """Print a hold, without its token."""
-    document = hold_now(hold, time_of(hk), plain_position, secret=False, with_tenant=True)
-    Output(in_json).table([document], HEADS, [row_of(hold)])
-    return OK
-
-
-def ticket_from(hold: str) -> str:
-    """The ticket or id; - reads it from stdin, so that it does not appear in the list of processes."""
-    return sys.stdin.readline().strip() if hold == "-" else hold
-
-
-def requested_legs(pool: str | None, units: int | None, legs: list[tuple[str, int]]) -> tuple[What, int | None]:
-    """What to hold: one pool and a quantity, or legs."""
-    if pool is not None and not legs:
-        return pool, 1 if units is None else units
-    if pool is not None or units is not None:
-        raise click.UsageError("give either a pool (with --units) or legs (--leg POOL UNITS), not both")
-    if not legs:
-        raise click.UsageError("no pool given: name one, or use --leg POOL UNITS")
-    return list(legs), None
-
-
-def amounts(units: int | None, legs: list[tuple[str, int]]) -> Amounts:
-    """The quantities to act on, from --units or --leg."""
-    if legs and units is not None:
-        raise click.UsageError("give either --units or --leg POOL UNITS, not both")
-    if len({pool for pool, _ in legs}) != len(legs):
-        raise invalid("leg", "pool_twice", "names a pool twice")
-    return dict(legs) if legs else units
-
-
-def seconds(text: str | None) -> str | float | None:
-    """An interval from the command line, if it was given; a plain number means seconds."""
-    return None if text is None else interval(text)
-
-
-def interval(text: str) -> str | float:
-    """An interval from the command line."""
-    try:
-        return float(text)
-    except ValueError:
-        return text
-
-
-def json_object(text: str | None) -> dict[str, Any] | None:
-    """A JSON object from the command line."""
-    if text is None:
-        return None
-    try:
-        return msgspec.json.decode(text, type=dict[str, Any])
-    except msgspec.DecodeError as error:
-        raise invalid("metadata", "metadata_malformed", f"must be a JSON object: {error}") from None

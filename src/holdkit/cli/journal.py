@@ -4,24 +4,31 @@ opening or locking it, so that it may be in use."""
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import click
 import msgspec
 
 from ..core.entries import Entry
-from ..core.model import MAX_SLOT
+from ..core.model import MAX_SLOT, Pool
 from ..core.outcomes import Position
 from ..engines.log.inspection import Seen, entries_of, look
 from ..faces._sync.kernel import Kernel
 from ..kernel.normalise import text_of
 from ..kernel.results import JournalEntry
 from ..wire.fields import encode, plain_position
-from ..wire.journal import entry_answer
+from ..wire.journal import EntryAnswer, entry_answer
+from ..wire.pools import PoolAnswer
 from .documents import LogDocument
-from .options import open_kernel, tenant_options
+from .options import Opened, open_kernel, tenant_options
 from .output import FOUND, OK, Output, as_json
+
+if TYPE_CHECKING:
+    from ..client import RemoteKernel
+
+Shown: TypeAlias = JournalEntry | EntryAnswer
+"""An entry of a database, or of a server."""
 
 
 @click.group()
@@ -88,13 +95,20 @@ def tail(url: str | None, tenant: str, in_json: bool, lines: int, follow: bool) 
         cursor, last = hk.cursor(), last_entries(hk, lines)
         _print(last, in_json)
         if follow:
-            for entry in hk.follow(after=last[-1].cursor if last else cursor):
-                _print([entry], in_json)
+            seen = {document_of(entry).position for entry in last}
+            for entry in hk.follow(after=cursor):
+                if document_of(entry).position not in seen:  # it was written between the two reads
+                    _print([entry], in_json)
     return OK
 
 
-def last_entries(hk: Kernel, count: int) -> list[JournalEntry]:
-    """The last `count` entries of this tenant: reads further back until there are enough, or the beginning is reached."""
+def last_entries(hk: Opened, count: int) -> Sequence[Shown]:
+    """The last `count` entries of this tenant, in order."""
+    return _entries_back(hk, count) if isinstance(hk, Kernel) else _entries_before(hk, count)
+
+
+def _entries_back(hk: Kernel, count: int) -> list[JournalEntry]:
+    """Reads further back until there are enough, or the beginning is reached."""
     back = count
     while count:
         start = hk.cursor(back=back)
@@ -103,6 +117,19 @@ def last_entries(hk: Kernel, count: int) -> list[JournalEntry]:
             return list(found)
         back *= 8
     return []
+
+
+def _entries_before(hk: RemoteKernel, count: int) -> list[EntryAnswer]:
+    """Pages from the end: only the server can read its cursors."""
+    found: list[EntryAnswer] = []
+    before: str | None = None
+    while len(found) < count:
+        page = hk.search_journal(before=before, limit=min(1_000, count - len(found)))
+        found += page
+        before = page.reached
+        if not page.more:
+            break
+    return found[::-1]
 
 
 @click.command()
@@ -129,21 +156,34 @@ def history(
     return OK
 
 
-def _print(entries: Iterable[JournalEntry], in_json: bool) -> None:
+def document_of(entry: Shown) -> EntryAnswer:
+    """An entry as a document. One of a database names its tenant."""
+    if isinstance(entry, EntryAnswer):
+        return entry
+    return entry_answer(entry, plain_position, entry.cursor, with_tenant=True)
+
+
+def _print(entries: Iterable[Shown], in_json: bool) -> None:
     for entry in entries:
-        document = encode(entry_answer(entry, plain_position, entry.cursor, with_tenant=True)) if in_json else None
-        rest = "" if entry.archived_to is None else f"  archived to {entry.archived_to}"
-        click.echo(document or entry_line(entry.entry, entry.position) + rest)
+        if in_json:
+            click.echo(encode(document_of(entry)))
+        elif isinstance(entry, JournalEntry):
+            rest = "" if entry.archived_to is None else f"  archived to {entry.archived_to}"
+            click.echo(entry_line(entry.entry, entry.position) + rest)
+        else:
+            pools = [effect.pool for effect in entry.pools]
+            click.echo(_line(entry.position.removeprefix("0."), entry.slot, entry.action, entry, pools))
 
 
 def entry_line(entry: Entry, at: Position) -> str:
     """An entry as one line of text."""
     number = f"{at.lane}/{at.seq}" if at.lane else str(at.seq)
-    parts = [f"{number:>8}", text_of(entry.slot) or str(entry.slot), f"{entry.action:<22}", entry.subject]
-    parts += [
-        f"{effect.pool.id}: held {effect.pool.held}, consumed {effect.pool.consumed} of {effect.pool.total}"
-        for effect in entry.effects[:3]
-    ]
+    return _line(number, entry.slot, str(entry.action), entry, [effect.pool for effect in entry.effects])
+
+
+def _line(number: str, slot: int, action: str, entry: Entry | EntryAnswer, pools: Sequence[Pool | PoolAnswer]) -> str:
+    parts = [f"{number:>8}", text_of(slot) or str(slot), f"{action:<22}", entry.subject]
+    parts += [f"{pool.id}: held {pool.held}, consumed {pool.consumed} of {pool.total}" for pool in pools[:3]]
     parts += [f"{name}={value}" for name in ("tenant", "actor", "op", "reason") if (value := getattr(entry, name))]
     return "  ".join(parts)
 

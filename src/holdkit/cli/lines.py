@@ -1,17 +1,31 @@
-"""``holdkit join``, ``place`` and ``accounts``: waiting in line, and what one account uses."""
+"""``holdkit join``, ``place``, ``leave``, ``line`` and ``accounts``: waiting in line, and what accounts use."""
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import click
 
-from ..wire.fields import plain_position
-from ..wire.holds import hold_now, place_answer
+from ..kernel.results import Hold
+from ..wire.holds import hold_answer, place_answer
 from ..wire.pools import PoolUsageAnswer
-from .holds import account_option, interval, json_object, pass_limits_option, ticket_argument, ticket_from
-from .options import call_of, call_options, open_kernel, tenant_options, time_of
+from .arguments import (
+    account_option,
+    entity_option,
+    force_option,
+    interval,
+    json_object,
+    limit_option,
+    metadata_option,
+    owner_option,
+    pass_limits_option,
+    print_hold,
+    print_ticket,
+    ticket_argument,
+    ticket_from,
+)
+from .documents import NameDocument
+from .options import Opened, call_of, call_options, is_local, open_kernel, tenant_options, time_of
 from .output import OK, Output, clock_time
 
 
@@ -21,8 +35,8 @@ from .output import OK, Output, clock_time
 @click.option("--ttl", required=True, help="how long to wait: 90s, 5m, 2h")
 @click.option("--offer-ttl", required=True, help="how long the offer stands: confirm the hold within it")
 @click.option("--id", "hold_id", help="your own id: 32 hex digits or a UUID")
-@click.option("--entity", help="what the hold is for, such as order:9")
-@click.option("--metadata", help="your own data, a JSON object")
+@entity_option
+@metadata_option
 @account_option
 @pass_limits_option
 @call_options
@@ -31,7 +45,7 @@ def join(
     url: str | None, tenant: str, in_json: bool, pool: str, units: int, ttl: str, offer_ttl: str, hold_id: str | None,
     entity: str | None, metadata: str | None, account: str | None, force: bool, **call: Any,
 ) -> int:  # fmt: skip
-    """Join the line of a pool, and return at once. Prints the ticket that place, confirm, release (which leaves the line) and extend
+    """Join the line of a pool, and return at once. Prints the ticket that place, confirm, leave and extend
     need. The hold waits until units are offered to it, in the order of the line.
 
     \b
@@ -44,14 +58,7 @@ def join(
             pool, units, ttl=interval(ttl), offer_ttl=interval(offer_ttl), id=hold_id, entity=entity,
             metadata=json_object(metadata), account=account, force=force, **call_of(call),
         )  # fmt: skip
-        document = hold_now(hold, time_of(hk), plain_position, secret=True, with_tenant=True)
-    Output(in_json).write(document, hold.ticket or "")
-    if not in_json and sys.stdout.isatty():
-        until = clock_time(hold.deadline)
-        click.echo(
-            f"waits until {until} UTC" if hold.waiting else f"held until {until} UTC, fence {hold.fence}", err=True
-        )
-    return OK
+        return print_ticket(hk, hold, in_json)
 
 
 @click.command()
@@ -74,6 +81,72 @@ def place(url: str | None, tenant: str, in_json: bool, hold: str) -> int:
     return OK
 
 
+@click.command()
+@ticket_argument
+@owner_option
+@force_option
+@call_options
+@tenant_options
+def leave(url: str | None, tenant: str, in_json: bool, hold: str, owner: str | None, force: bool, **call: Any) -> int:
+    """Leave the line. Units that were offered meanwhile are released. TICKET may be - (read from stdin), or an id with --owner or
+    --force.
+
+    \b
+    Example:
+      holdkit leave "$TICKET"
+      holdkit leave 0199c0ffee… --force --reason "asked twice"
+    """
+    with open_kernel(url, tenant) as hk:
+        return print_hold(hk, hk.release(ticket_from(hold), owner=owner, force=force, **call_of(call)), in_json)
+
+
+LONGEST = 100_000
+"""The most holds of a line that are read: they are stored in order of id, and shown in that of the line."""
+
+
+@click.command()
+@click.argument("pool")
+@limit_option
+@tenant_options
+def line(url: str | None, tenant: str, in_json: bool, pool: str, limit: int) -> int:
+    """List who waits in the line of a pool, in the order in which units are offered.
+
+    \b
+    Example:
+      holdkit line show:42 --limit 10
+    """
+    with open_kernel(url, tenant) as hk:
+        hk.pool(pool)  # that nobody waits is no answer about a pool that does not exist
+        waiting, named = _waiting(hk, pool), is_local(hk)
+    shown = waiting[:limit]
+    rows = [
+        [
+            str(one.number),
+            one.id,
+            str(one.legs[0].quantity),
+            clock_time(one.deadline),
+            one.account or "",
+            one.actor or "",
+        ]
+        for one in shown
+    ]
+    heads = ("number", "hold", "units", "until", "account", "actor")
+    Output(in_json).table([hold_answer(one.row, with_tenant=named) for one in shown], heads, rows)
+    if len(waiting) > limit:
+        click.echo(f"{len(waiting) - limit} more wait behind them", err=True)
+    return OK
+
+
+def _waiting(hk: Opened, pool: str) -> list[Hold]:
+    found: list[Hold] = []
+    after, more = "", True
+    while more and len(found) < LONGEST:
+        page = hk.holds(pool=pool, state="waiting", after=after, limit=1_000)
+        found += page
+        after, more = page.reached or "", page.more
+    return sorted(found, key=lambda hold: hold.number or 0)
+
+
 @click.group()
 def accounts() -> None:
     """Accounts: what each customer, or whoever else holds are for, uses of the pools.
@@ -84,10 +157,28 @@ def accounts() -> None:
     """
 
 
+@accounts.command("list")
+@click.option("--prefix", default="", help="only names that begin with this")
+@click.option("--after", default="", help="start after this name")
+@limit_option
+@tenant_options
+def list_accounts(url: str | None, tenant: str, in_json: bool, prefix: str, after: str, limit: int) -> int:
+    """List the accounts that use anything of a pool, in order of name.
+
+    \b
+    Example:
+      holdkit accounts list --prefix customer:
+    """
+    with open_kernel(url, tenant) as hk:
+        found = hk.accounts(prefix, after=after, limit=limit)
+    Output(in_json).table([NameDocument(name) for name in found], ("account",), [[name] for name in found])
+    return OK
+
+
 @accounts.command()
 @click.argument("account")
 @click.option("--after", default="", help="start after this pool")
-@click.option("--limit", type=click.IntRange(1, 1_000), default=100, show_default=True)
+@limit_option
 @tenant_options
 def usage(url: str | None, tenant: str, in_json: bool, account: str, after: str, limit: int) -> int:
     """Show what an account waits for, holds and has confirmed, by pool, and the limit per account of each.

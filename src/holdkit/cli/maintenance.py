@@ -1,30 +1,31 @@
-"""``holdkit verify``, ``seal``, ``repair``, ``erase``, ``limits``, ``sweep``, ``migrate`` and ``doctor``: maintenance of a database."""
+"""``holdkit verify``, ``seal``, ``repair``, ``erase``, ``migrate`` and ``doctor``: maintenance of a database."""
 
 from __future__ import annotations
 
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import click
 
 from ..core.erasure import By, Erased
-from ..core.limits import SPANS
 from ..kernel.archive import verify as verify_journal
 from ..kernel.doctor import examine
-from ..kernel.limits import changes_of, in_seconds
 from ..kernel.opening import migrate as migrate_schema
 from ..kernel.seals import Sealing, verify_seals
 from ..kernel.signing import PublicKey
 from ..wire.fields import at
-from ..wire.system import LimitsAnswer, SweepAnswer, VerifyAnswer
+from ..wire.system import VerifyAnswer
 from .documents import DoctorDocument, ErasedDocument, MigrateDocument, RepairDocument, SealDocument
 from .options import (
     call_of,
     call_options,
     chosen_url,
     database_options,
+    database_url,
+    is_server,
+    key_option,
     must_exist,
+    open_database,
     open_existing,
     open_kernel,
     schema_given,
@@ -50,6 +51,7 @@ FILE = click.Path(dir_okay=False, path_type=Path)
     metavar="DIR",
     help="also replay the entries that were archived to DIR",
 )
+@key_option
 @database_options
 def verify(
     target: str | None,
@@ -69,8 +71,11 @@ def verify(
     """
     if not seals and (anchor is not None or keys):
         raise click.UsageError("--anchor and --public-key are for --seals")
+    place = chosen_url(url, target)
+    if is_server(place) and not seals and archive is None:
+        return _verify_on_server(place, in_json)
     trusted = [PublicKey.load(key) for key in keys]
-    with open_existing(chosen_url(url, target)) as engine:
+    with open_existing(database_url(place)) as engine:
         with progress_bar("verifying") as progress:
             found = list(verify_journal(engine, progress, archive))
         if seals:
@@ -80,6 +85,18 @@ def verify(
         document = VerifyAnswer(not found, lines, found, at(engine.clock()))
     clean = "every row matches the journal, and every sealed run its seal" if seals else "every row matches the journal"
     Output(in_json).write(document, *(lines or [clean]))
+    return FOUND if found else OK
+
+
+def _verify_on_server(url: str, in_json: bool) -> int:
+    """Have a server do it, as a job, which ends if the command is interrupted."""
+    with open_kernel(url) as hk, progress_bar("verifying") as progress:
+        found = hk.verify(progress=progress).differences
+        now = time_of(hk)
+    lines = [str(difference) for difference in found]
+    Output(in_json).write(
+        VerifyAnswer(not found, lines, list(found), now), *(lines or ["every row matches the journal"])
+    )
     return FOUND if found else OK
 
 
@@ -98,7 +115,7 @@ def seal(
       holdkit seal sqlite:///holds.db --key seal.pem --anchor /mnt/witness/anchor.jsonl
     """
     sealing = Sealing(after=after or "10m", key=key, anchor=anchor)
-    with open_existing(chosen_url(url, target)) as engine, progress_bar("sealing") as progress:
+    with open_existing(database_url(url, target)) as engine, progress_bar("sealing") as progress:
         sealer, runs = sealing.sealer(engine), 0
         while sealed := sealer.step(all_now=after is None, limit=SEALED_AT_ONCE):
             runs += sealed
@@ -127,7 +144,7 @@ def repair(target: str | None, url: str | None, dry_run: bool, yes: bool, in_jso
     """
     if call["op"] is not None:
         raise click.UsageError("repair takes no --op: a second run finds nothing to correct")
-    with open_kernel(chosen_url(url, target)) as hk, progress_bar("comparing") as progress:
+    with open_database(url, target) as hk, progress_bar("comparing") as progress:
         report = hk.repair(dry_run=dry_run or not yes, progress=progress, **call_of(call))
     repaired, left = (tuple(map(str, found)) for found in (report.repaired, report.left))
     verb = "would correct" if report.dry_run else "corrected"
@@ -171,7 +188,7 @@ def erase(
     if len(named) != 1:
         raise click.UsageError("give exactly one of --entity, --account, --claim and --actor-named")
     by, value = named[0]
-    with open_kernel(chosen_url(url, target)) as kernel, progress_bar("searching") as progress:
+    with open_database(url, target) as kernel, progress_bar("searching") as progress:
         hk = kernel.tenant(tenant) if tenant else kernel
         erased = hk.erase(by, value, dry_run=dry_run, progress=progress, **call_of(call))
     Output(in_json).write(ErasedDocument(erased.found or erased.resumed, erased), *_erased_lines(erased))
@@ -189,82 +206,6 @@ def _erased_lines(erased: Erased) -> list[str]:
     return lines + [
         f"account {name} is still named: pools count it; erase it with --account" for name in erased.accounts
     ]
-
-
-@click.command()
-@click.option(
-    "--set", "changes", multiple=True, metavar="NAME=VALUE", help="for example retention=90d or max_holds=none"
-)
-@click.option("--if-version", type=click.IntRange(0), help="only if the limits are at this version")
-@call_options
-@database_options
-def limits(
-    target: str | None, url: str | None, changes: tuple[str, ...], if_version: int | None, in_json: bool, **call: Any
-) -> int:
-    """Show the limits that are stored with the data, or change them for all processes. Lowering one cancels no hold.
-
-    \b
-    Example:
-      holdkit limits sqlite:///holds.db
-      holdkit limits --set retention=90d --reason "auditors ask for a quarter"
-    """
-    with open_kernel(chosen_url(url, target)) as hk:
-        if changes:
-            changed = changes_of(dict(map(_change, changes)))
-            values: dict[str, Any] = {
-                name: timedelta(microseconds=value) if name in SPANS else value for name, value in changed.items()
-            }
-            found = hk.change_limits(if_version=if_version, **_who(call), **values)
-        else:
-            found = hk.limits_in_force()
-        now = time_of(hk)
-    values_in_seconds = in_seconds(found)
-    lines = [f"{name:<20} {_shown(name, value)}" for name, value in values_in_seconds.items()]
-    Output(in_json).write(
-        LimitsAnswer(values_in_seconds, found.version, now), *lines, f"{'version':<20} {found.version}"
-    )
-    return OK
-
-
-def _change(text: str) -> tuple[str, Any]:
-    """Parse NAME=VALUE."""
-    name, equals, value = text.partition("=")
-    if not equals:
-        raise click.UsageError(f"--set {text}: must have the form NAME=VALUE, such as retention=90d")
-    if value == "none":
-        return name, None
-    return name, int(value) if value.isdecimal() else value
-
-
-def _who(call: dict[str, Any]) -> dict[str, Any]:
-    return {name: call[name] for name in ("op", "actor", "reason", "correlation_id")}
-
-
-def _shown(name: str, value: float | None) -> str:
-    if value is None:
-        return "unlimited"
-    return str(timedelta(seconds=value)) if name in SPANS else str(value)
-
-
-@click.command()
-@click.option(
-    "--limit", type=click.IntRange(1, 10_000), default=500, show_default=True, help="maximum number of holds to expire"
-)
-@database_options
-def sweep(target: str | None, url: str | None, limit: int, in_json: bool) -> int:
-    """Expire holds that are due, earliest deadline first, and prune a little. Safe to run at any time, by any process.
-
-    \b
-    Example:
-      holdkit sweep --limit 1000
-    """
-    with open_kernel(chosen_url(url, target)) as hk:
-        report = hk.sweep(limit)
-    more = "; more are due: run it again" if report.more else ""
-    holds, tenants = list(report.holds), list(report.tenants)
-    document = SweepAnswer(report.expired, holds, tenants, report.more, at(report.scanned_slot))
-    Output(in_json).write(document, f"{report.expired} holds expired{more}")
-    return OK
 
 
 @click.command()
@@ -290,7 +231,7 @@ def migrate(target: str | None, url: str | None, lanes: int | None, citus: bool,
         return OK
     if target is None and not url:
         raise click.UsageError("no database given: use --url URL, or --sql")
-    version = migrate_schema(chosen_url(url, target), lanes=lanes, citus=citus)
+    version = migrate_schema(database_url(url, target), lanes=lanes, citus=citus)
     Output(in_json).write(MigrateDocument(version), f"the schema is at version {version}")
     return OK
 
@@ -319,7 +260,7 @@ def doctor(target: str | None, url: str | None, show_settings: bool, config: str
       holdkit doctor sqlite:///holds.db
       holdkit doctor sqlite:///holds.db --settings
     """
-    url = chosen_url(url, target)
+    url = database_url(url, target)
     must_exist(url)
     of_server, settings = server_settings(config)
     findings = (*examine(url), *of_server)

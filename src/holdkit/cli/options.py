@@ -1,4 +1,5 @@
-"""Options that commands share, and the engine or kernel that they select. A command that only reads creates nothing."""
+"""Options that commands share, and what they select: the kernel of a database, or the client of a server. A command that only reads
+creates nothing."""
 
 from __future__ import annotations
 
@@ -6,14 +7,15 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import unquote
 
 import click
 
 from ..engines.port import Engine
-from ..errors import InvalidRequest
+from ..errors import EngineError, InvalidRequest
 from ..faces._sync.kernel import Kernel
 from ..faces.opening import connect
 from ..kernel.context import Call
@@ -21,18 +23,40 @@ from ..kernel.opening import open_engine, with_schema
 from ..wire.fields import at
 from .output import as_json
 
+if TYPE_CHECKING:
+    from ..client import RemoteKernel
+
+Opened: TypeAlias = "Kernel | RemoteKernel"
+"""What a command works on: both have the same methods."""
+
 _SCHEMA = "holdkit.schema"
 """The key of --schema in the command's context: it belongs to the URL, so no command takes it as an argument."""
+_KEY = "holdkit.key"
+"""That of --key."""
 
 
 def _keep_schema(context: click.Context, _: click.Parameter, value: str | None) -> None:
     context.meta[_SCHEMA] = value
 
 
+def _keep_key(context: click.Context, _: click.Parameter, value: str | None) -> None:
+    context.meta[_KEY] = value
+
+
 def schema_given() -> str | None:
     """The value of --schema or HOLDKIT_SCHEMA."""
     given: str | None = click.get_current_context().meta.get(_SCHEMA)
     return given
+
+
+key_option: Callable[[Any], Any] = click.option(
+    "--key",
+    envvar="HOLDKIT_KEY",
+    metavar="KEY",
+    expose_value=False,
+    callback=_keep_key,
+    help="API key, if the URL is that of a server  [HOLDKIT_KEY]",
+)
 
 
 def url_option(function: Any) -> Any:
@@ -49,7 +73,7 @@ def url_option(function: Any) -> Any:
         "--url",
         envvar="HOLDKIT_URL",
         metavar="URL",
-        help="sqlite:///holds.db, log:///dir or postgresql://…  [HOLDKIT_URL]",
+        help="sqlite:///holds.db, log:///dir or postgresql://…; a server's http://…, where a command works there  [HOLDKIT_URL]",
     )
     return url(schema(function))
 
@@ -65,8 +89,8 @@ def database_options(function: Any) -> Any:
 
 
 def tenant_options(function: Any) -> Any:
-    """Add the options of commands on one tenant's data."""
-    return url_option(tenant_option(as_json(function)))
+    """Add the options of commands on one tenant's data, in a database or on a server."""
+    return url_option(key_option(tenant_option(as_json(function))))
 
 
 def call_options(function: Any) -> Any:
@@ -115,9 +139,32 @@ def must_exist(url: str) -> None:
         )
 
 
-def time_of(hk: Kernel) -> datetime:
+def is_server(url: str) -> bool:
+    """Whether a URL is the address of a server."""
+    return url.startswith(("http://", "https://"))
+
+
+def database_url(url: str | None, target: str | None = None) -> str:
+    """The URL of a database, for what is done where the data is."""
+    given = chosen_url(url, target)
+    if is_server(given):
+        name = click.get_current_context().command_path
+        raise InvalidRequest(
+            f"{name} works on the database itself: run it where the data is, with the database's URL",
+            field="url",
+            code="not_remote",
+        )
+    return given
+
+
+def time_of(hk: Opened) -> datetime:
     """The engine's time, for the `server_time` of a document."""
-    return at(hk.executor.now())
+    return at(hk.executor.clock())
+
+
+def is_local(hk: Opened) -> bool:
+    """Whether it is a database. Documents then name the tenant; a server knows it by the API key."""
+    return isinstance(hk, Kernel)
 
 
 @contextmanager
@@ -132,13 +179,37 @@ def open_existing(url: str) -> Iterator[Engine]:
 
 
 @contextmanager
-def open_kernel(url: str | None, tenant: str = "", *, create: bool = False) -> Iterator[Kernel]:
-    """Open the kernel on an existing database, or with `create` also on a new one."""
+def open_kernel(url: str | None, tenant: str = "", *, create: bool = False) -> Iterator[Opened]:
+    """Open the kernel of an existing database, or with `create` also of a new one; or the client of a server."""
     url = chosen_url(url)
+    if is_server(url):
+        with _open_client(url, tenant) as client:
+            yield client
+        return
+    with open_database(url, create=create) as hk:
+        yield hk.tenant(tenant) if tenant else hk
+
+
+@contextmanager
+def open_database(url: str | None, target: str | None = None, *, create: bool = False) -> Iterator[Kernel]:
+    """Open the kernel of an existing database, or with `create` also of a new one; never a server."""
+    url = database_url(url, target)
     if not create:
         must_exist(url)
     with connect(url) as hk:
-        yield hk.tenant(tenant) if tenant else hk
+        yield hk
+
+
+def _open_client(url: str, tenant: str) -> RemoteKernel:
+    """The client of a server, with the key of --key or HOLDKIT_KEY."""
+    if find_spec("httpx") is None:
+        raise EngineError("a server is called with httpx: pip install 'holdkit[cli,client]'")
+    if tenant:
+        raise click.UsageError("--tenant goes with a database: a server knows the tenant by the API key (--key)")
+    from ..client import connect as connect_client
+
+    key: str | None = click.get_current_context().meta.get(_KEY)
+    return connect_client(url, key=key or None)
 
 
 def _open_log(url: str) -> Engine:

@@ -111,7 +111,9 @@ def _code(error: HoldkitError) -> str | None:
         return error.code
     if isinstance(error, Refused):
         return error.reason
-    return "cursor_lost" if isinstance(error, CursorLost) else None
+    if isinstance(error, CursorLost):
+        return "cursor_lost"
+    return getattr(error, "reason", None)  # why a server did not admit the API key
 
 
 def report_error(document: ErrorDocument, in_json: bool) -> int:

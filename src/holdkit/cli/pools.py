@@ -7,9 +7,8 @@ from typing import Any
 import click
 
 from ..core.model import Line, Pool
-from ..faces._sync.kernel import Kernel
 from ..wire.pools import pool_answer, pool_now
-from .options import call_of, call_options, open_kernel, tenant_options, time_of
+from .options import Opened, call_of, call_options, is_local, open_kernel, tenant_options, time_of
 from .output import OK, Output
 
 HEADS = ("pool", "total", "held", "consumed", "available", "")
@@ -41,9 +40,9 @@ def list_pools(url: str | None, tenant: str, in_json: bool, prefix: str, archive
       holdkit pools list --prefix show: --json
     """
     with open_kernel(url, tenant) as hk:
-        found = hk.pools(prefix, archived=archived, after=after, limit=limit)
+        found, named = hk.pools(prefix, archived=archived, after=after, limit=limit), is_local(hk)
     Output(in_json).table(
-        [pool_answer(pool, with_tenant=True) for pool in found], HEADS, [_row(pool) for pool in found]
+        [pool_answer(pool, with_tenant=named) for pool in found], HEADS, [_row(pool) for pool in found]
     )
     return OK
 
@@ -215,5 +214,5 @@ def _row(pool: Pool) -> list[str]:
     ]
 
 
-def _print(hk: Kernel, pool: Pool, in_json: bool) -> None:
-    Output(in_json).table([pool_now(pool, time_of(hk), with_tenant=True)], HEADS, [_row(pool)])
+def _print(hk: Opened, pool: Pool, in_json: bool) -> None:
+    Output(in_json).table([pool_now(pool, time_of(hk), with_tenant=is_local(hk))], HEADS, [_row(pool)])

@@ -8,7 +8,22 @@ import click
 from click.shell_completion import get_completion_class
 
 from ..errors import HoldkitError
-from . import bench, claims, holds, journal, lines, maintenance, pools, run_command, serve, tenants, transfer, watch
+from . import (
+    bench,
+    claims,
+    holds,
+    items,
+    journal,
+    limits,
+    lines,
+    maintenance,
+    pools,
+    run_command,
+    serve,
+    tenants,
+    transfer,
+    watch,
+)
 from .documents import ErrorDocument
 from .output import FAILED, INTERRUPTED, OK, USAGE, as_json, error_document, report_error
 
@@ -70,6 +85,7 @@ for command in (
     pools.pools,
     tenants.tenants,
     holds.hold,
+    holds.consume,
     holds.confirm,
     holds.release,
     holds.extend,
@@ -77,15 +93,19 @@ for command in (
     holds.holds,
     lines.join,
     lines.place,
+    lines.leave,
+    lines.line,
     lines.accounts,
     claims.claim,
+    items.items,
+    items.seats,
     journal.journal,
     journal.history,
     run_command.run,
     watch.watch,
     maintenance.doctor,
-    maintenance.limits,
-    maintenance.sweep,
+    limits.limits,
+    limits.sweep,
     maintenance.verify,
     maintenance.seal,
     maintenance.repair,

@@ -18,7 +18,7 @@ import click
 from ..errors import InsufficientCapacity, LineAhead
 from ..kernel._sync.blocks import Lease
 from ..kernel.normalise import span
-from .holds import account_option, leg_option, pass_limits_option, requested_legs, seconds
+from .arguments import account_option, leg_option, pass_limits_option, requested_legs, seconds
 from .options import call_of, call_options, open_kernel, tenant_options
 from .output import LOST, REFUSED, error_document, report_error
 

@@ -15,7 +15,7 @@ from ..errors import EngineError, InvalidRequest
 from ..faces._sync.kernel import Kernel
 from ..wire.keys import KeyAnswer, KeyInfo
 from .documents import ReadyDocument, SettingDocument
-from .options import chosen_url, database_options, open_kernel, time_of, url_option
+from .options import database_options, database_url, open_database, time_of, url_option
 from .output import OK, Output, as_json
 
 if TYPE_CHECKING:
@@ -113,7 +113,7 @@ def serve(target: str | None, url: str | None, in_json: bool, config: str | None
     given = {name.replace("__", "."): value for name, value in flags.items()}
     chosen = configure(given, file=config, environment=os.environ).configuration
     run_server(
-        chosen_url(url, target),
+        database_url(url, target),
         settings=chosen,
         host=chosen.host,
         port=chosen.port,
@@ -212,7 +212,7 @@ def _keys(url: str | None, *, create: bool = False) -> Iterator[tuple[Kernel, Ke
     from ..server import Keys
     from ..server.settings import secret_from_environment
 
-    with open_kernel(url, create=create) as hk:
+    with open_database(url, create=create) as hk:
         yield hk, Keys(hk, pepper=secret_from_environment())
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..wire.tenants import Quota, TenantAnswer
-from .options import call_of, call_options, open_kernel, time_of, url_option
+from .options import call_of, call_options, open_database, time_of, url_option
 from .output import OK, Output, as_json, progress_bar
 from .serve import need_server
 
@@ -56,7 +56,7 @@ def _open(url: str | None) -> Iterator[_Store]:
     from ..server._sync.tenants import Tenants
     from ..server.settings import secret_from_environment
 
-    with open_kernel(url) as hk:
+    with open_database(url) as hk:
         keys = Keys(hk, pepper=secret_from_environment())
         yield _Store(hk, keys, Tenants(hk, keys))
 

@@ -21,7 +21,7 @@ from ..kernel.export import LONGEST
 from ..kernel.export import export as export_lines
 from ..kernel.import_ import Import, import_journal
 from .documents import ArchiveDocument, TransferDocument
-from .options import chosen_url, database_options, must_exist, open_existing, open_kernel, url_option
+from .options import database_options, database_url, must_exist, open_database, open_existing, url_option
 from .output import OK, Output, as_json, progress_bar
 
 
@@ -48,7 +48,7 @@ def export_(url: str | None, file: str, force: bool, tenant: str | None, archive
     """
     if file != "-" and Path(file).exists() and not force:
         raise click.UsageError(f"{file} already exists: choose another name, or use --force")
-    with open_existing(chosen_url(url)) as engine, progress_bar("exporting") as progress, _output_file(file) as out:
+    with open_existing(database_url(url)) as engine, progress_bar("exporting") as progress, _output_file(file) as out:
         lines = 0
         files = None if archive is None else archived_entries(archive)
         for line in export_lines(engine, progress, tenant=tenant, archive=files):
@@ -74,7 +74,7 @@ def import_(url: str | None, file: str, check: bool, in_json: bool) -> int:
       holdkit migrate postgresql://localhost/shop
       holdkit import --url postgresql://localhost/shop holds.jsonl
     """
-    url = chosen_url(url)
+    url = database_url(url)
     with _input_file(file) as lines, progress_bar("importing") as progress:
         export = Import(_bounded(lines), progress)
         import_journal(url, export, verify=check)
@@ -139,7 +139,7 @@ def archive_(target: str | None, url: str | None, before: str, to: str, in_json:
     Example:
       holdkit archive sqlite:///holds.db --before 90d --to /srv/holds-archive
     """
-    with open_kernel(chosen_url(url, target)) as hk, progress_bar("archiving") as progress:
+    with open_database(url, target) as hk, progress_bar("archiving") as progress:
         report = hk.archive(before=before, to=to, progress=progress)
     document = ArchiveDocument(hk.url, report.place, report.entries, report.files)
     Output(in_json).write(document, f"{report.entries} entries archived to {report.place}")
@@ -163,7 +163,7 @@ def backup(url: str | None, file: str, check: bool, in_json: bool) -> int:
     Example:
       holdkit backup --url sqlite:///holds.db holds-2026-11-15.db
     """
-    url = chosen_url(url)
+    url = database_url(url)
     must_exist(url)
     with progress_bar("copying") as progress:
         entries = back_up(url, Path(file), progress, verify=check)
@@ -184,7 +184,7 @@ def restore(url: str | None, file: str, force: bool, check: bool, in_json: bool)
     Example:
       holdkit restore --url sqlite:///holds.db holds-2026-11-15.db --force
     """
-    url = chosen_url(url)
+    url = database_url(url)
     with progress_bar("copying") as progress:
         entries = restore_backup(Path(file), url, progress, force=force, verify=check)
     Output(in_json).write(TransferDocument(url, file, entries), f"{entries} entries restored")

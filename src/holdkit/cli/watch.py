@@ -17,15 +17,13 @@ from typing import TYPE_CHECKING
 import click
 
 from ..core.model import Pool
-from ..faces._sync.kernel import Kernel
 from ..kernel.normalise import text_of
-from ..kernel.results import Hold, JournalEntry
-from ..wire.fields import plain_position
+from ..kernel.results import Hold
 from ..wire.holds import hold_answer
-from ..wire.journal import entry_answer
 from ..wire.pools import pool_answer
 from .documents import WatchDocument
-from .options import chosen_url, database_options, open_kernel, tenant_option
+from .journal import Shown, document_of
+from .options import Opened, chosen_url, database_options, is_local, key_option, open_kernel, tenant_option
 from .output import OK, Output, clock_time
 
 if TYPE_CHECKING:
@@ -40,6 +38,7 @@ if TYPE_CHECKING:
 )
 @click.option("--once", is_flag=True, help="print once and exit")
 @tenant_option
+@key_option
 @database_options
 def watch(
     target: str | None, url: str | None, tenant: str, prefix: str, every: float, once: bool, in_json: bool
@@ -191,10 +190,10 @@ PAGE = 1_000
 class Watcher:
     """The state that is shown: one tenant's pools, holds and last entries."""
 
-    def __init__(self, hk: Kernel, prefix: str, pools: int, holds: int, tail: int) -> None:
+    def __init__(self, hk: Opened, prefix: str, pools: int, holds: int, tail: int) -> None:
         self._hk, self._prefix = hk, prefix
         self._most_pools, self._most_holds = pools, holds
-        self.tail: deque[JournalEntry] = deque(hk.journal(after=hk.cursor(back=tail), limit=PAGE), tail)
+        self.tail: deque[Shown] = deque(hk.journal(after=hk.cursor(back=tail), limit=PAGE), tail)
         self._cursor = hk.cursor()
         self._refreshed = time.monotonic()
         self.pools: list[Pool] = []
@@ -206,7 +205,7 @@ class Watcher:
         """Read the current state."""
         self.pools = self._hk.pools(self._prefix, limit=self._most_pools)
         found = self._hk.holds(state="held", limit=1_000)
-        self.now = self._hk.executor.now()
+        self.now = self._hk.executor.clock()
         self.holds = sorted(found, key=lambda hold: (hold.deadline is None, hold.deadline, hold.id))[: self._most_holds]
         seen: Counter[str] = Counter()
         for _ in range(PAGES):
@@ -224,11 +223,12 @@ class Watcher:
 
     def document(self) -> WatchDocument:
         """The state as a document."""
+        named = is_local(self._hk)
         return WatchDocument(
             at=text_of(self.now) or "",
             url=self._hk.url,
-            pools=tuple(pool_answer(pool, with_tenant=True) for pool in self.pools),
-            holds=tuple(hold_answer(hold.row, with_tenant=True) for hold in self.holds),
-            entries=tuple(entry_answer(entry, plain_position, entry.cursor, with_tenant=True) for entry in self.tail),
+            pools=tuple(pool_answer(pool, with_tenant=named) for pool in self.pools),
+            holds=tuple(hold_answer(hold.row, with_tenant=named) for hold in self.holds),
+            entries=tuple(document_of(entry) for entry in self.tail),
             rates=self.rates,
         )

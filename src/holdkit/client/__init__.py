@@ -7,6 +7,7 @@ while its outcome is unknown, within bounds. Decides nothing.
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import urlsplit
 
 from ..core.validation import invalid
 from ..wire.journal import EntryAnswer
@@ -31,6 +32,12 @@ def connect_async(
 def _checked(url: object) -> str:
     if not isinstance(url, str) or not url.startswith(("http://", "https://")):
         raise invalid("url", "url_malformed", "must begin with http:// or https://")
+    try:
+        host = urlsplit(url).hostname
+    except ValueError:
+        host = None
+    if not host:
+        raise invalid("url", "url_malformed", "must name a server, such as http://127.0.0.1:8420")
     return url
 
 

@@ -9,11 +9,11 @@ from msgspec import Struct
 
 from holdkit.cli import documents, output
 from holdkit.cli.root import root
-from holdkit.wire import claims, holds, journal, keys, pools, system, tenants
+from holdkit.wire import claims, holds, items, journal, keys, pools, system, tenants
 from tests.acceptance.docs.pages import ROOT, table_rows
 
 PAGE = ROOT / "docs/cli.md"
-SHARED = (claims, holds, journal, keys, pools, system, tenants)
+SHARED = (claims, holds, items, journal, keys, pools, system, tenants)
 
 
 def leaves(command: click.Command, path: str = "holdkit") -> list[str]:
@@ -35,7 +35,9 @@ def test_every_exit_code_is_listed() -> None:
 
 def test_every_document_is_named() -> None:
     own = {name for name, kind in vars(documents).items() if name.endswith("Document") and issubclass(kind, Struct)}
-    shared = {name for module in SHARED for name in vars(module) if name.endswith(("Answer", "Now", "Info"))}
+    shared = {
+        name for module in SHARED for name in vars(module) if name.endswith(("Answer", "Now", "Info", "Item", "Seat"))
+    }
     printed = " ".join(row[2] for row in table_rows(PAGE) if row[0].startswith("`holdkit "))
     named = set(re.findall(r"`([A-Z]\w+)`", printed))
     assert own - {"ErrorDocument"} == {name for name in named if name.endswith("Document")}

@@ -1,0 +1,126 @@
+"""What commands about holds share: their options and arguments, how these are read, and how a hold is printed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import click
+import msgspec
+
+from ..core.commands import Amounts
+from ..core.validation import invalid
+from ..kernel.normalise import What
+from ..kernel.results import Hold
+from ..wire.fields import plain_position
+from ..wire.holds import HoldNow, hold_now
+from .options import Opened, is_local, time_of
+from .output import OK, Output, clock_time
+
+HEADS = ("hold", "state", "legs", "deadline", "fence", "actor", "entity")
+
+leg_option: Callable[[Any], Any] = click.option(
+    "--leg", "legs", type=(str, int), multiple=True, metavar="POOL UNITS", help="a pool and how many units; repeatable"
+)
+ticket_argument: Callable[[Any], Any] = click.argument("hold", metavar="TICKET")
+owner_option: Callable[[Any], Any] = click.option("--owner", help="the owner token, if only the id is given")
+force_option: Callable[[Any], Any] = click.option(
+    "--force", is_flag=True, help="act without the owner token; needs --reason, and is recorded as forced"
+)
+
+account_option: Callable[[Any], Any] = click.option(
+    "--account", help="for whom, such as customer:7: counted against the pools' limits per account"
+)
+pass_limits_option: Callable[[Any], Any] = click.option(
+    "--force", is_flag=True, help="pass limits per account; needs --reason, and is recorded as forced"
+)
+entity_option: Callable[[Any], Any] = click.option("--entity", help="what the hold is for, such as order:9")
+metadata_option: Callable[[Any], Any] = click.option("--metadata", help="your own data, a JSON object")
+limit_option: Callable[[Any], Any] = click.option(
+    "--limit", type=click.IntRange(1, 1_000), default=100, show_default=True, help="how many at most"
+)
+
+
+def row_of(hold: Hold) -> list[str]:
+    """A hold as a row of a table."""
+    legs = ", ".join(f"{leg.pool} × {leg.quantity}" for leg in hold.legs[:3]) + (", …" if len(hold.legs) > 3 else "")
+    return [
+        hold.id,
+        str(hold.state),
+        legs,
+        clock_time(hold.deadline),
+        str(hold.fence),
+        hold.actor or "",
+        hold.entity or "",
+    ]
+
+
+def hold_document(hk: Opened, hold: Hold, *, secret: bool = False) -> HoldNow:
+    """A hold as a document; with `secret`, including its token."""
+    document = hold_now(hold, time_of(hk), plain_position, secret=secret, with_tenant=is_local(hk))
+    document.position = hold.position_text  # of a server: as it spells it for this key
+    return document
+
+
+def print_hold(hk: Opened, hold: Hold, in_json: bool) -> int:
+    """Print a hold, without its token."""
+    Output(in_json).table([hold_document(hk, hold)], HEADS, [row_of(hold)])
+    return OK
+
+
+def print_ticket(hk: Opened, hold: Hold, in_json: bool) -> int:
+    """Print the ticket of a hold that was just placed; on a terminal, also until when it is held."""
+    Output(in_json).write(hold_document(hk, hold, secret=True), hold.ticket or "")
+    if not in_json and sys.stdout.isatty():
+        until = f"until {clock_time(hold.deadline)} UTC" if hold.deadline is not None else "without a deadline"
+        click.echo(f"waits {until}" if hold.waiting else f"{hold.state} {until}, fence {hold.fence}", err=True)
+    return OK
+
+
+def ticket_from(hold: str) -> str:
+    """The ticket or id; - reads it from stdin, so that it does not appear in the list of processes."""
+    return sys.stdin.readline().strip() if hold == "-" else hold
+
+
+def requested_legs(pool: str | None, units: int | None, legs: list[tuple[str, int]]) -> tuple[What, int | None]:
+    """What to hold: one pool and a quantity, or legs."""
+    if pool is not None and not legs:
+        return pool, 1 if units is None else units
+    if pool is not None or units is not None:
+        raise click.UsageError("give either a pool (with --units) or legs (--leg POOL UNITS), not both")
+    if not legs:
+        raise click.UsageError("no pool given: name one, or use --leg POOL UNITS")
+    return list(legs), None
+
+
+def amounts(units: int | None, legs: list[tuple[str, int]]) -> Amounts:
+    """The quantities to act on, from --units or --leg."""
+    if legs and units is not None:
+        raise click.UsageError("give either --units or --leg POOL UNITS, not both")
+    if len({pool for pool, _ in legs}) != len(legs):
+        raise invalid("leg", "pool_twice", "names a pool twice")
+    return dict(legs) if legs else units
+
+
+def seconds(text: str | None) -> str | float | None:
+    """An interval from the command line, if it was given; a plain number means seconds."""
+    return None if text is None else interval(text)
+
+
+def interval(text: str) -> str | float:
+    """An interval from the command line."""
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def json_object(text: str | None) -> dict[str, Any] | None:
+    """A JSON object from the command line."""
+    if text is None:
+        return None
+    try:
+        return msgspec.json.decode(text, type=dict[str, Any])
+    except msgspec.DecodeError as error:
+        raise invalid("metadata", "metadata_malformed", f"must be a JSON object: {error}") from None
