@@ -14,6 +14,7 @@ import { route } from "./route";
 import { me, stream } from "./store";
 import type { WhoAmI } from "./types";
 import { Claims } from "./views/Claims";
+import { faceView } from "./views/faceViews";
 import { Health } from "./views/Health";
 import { HoldView } from "./views/Hold";
 import { Items } from "./views/Items";
@@ -114,6 +115,6 @@ function View() {
     case "health":
       return <Health />;
     default:
-      return <Pools />;
+      return faceView(view, id) ?? <Pools />;
   }
 }

@@ -12,6 +12,7 @@ export const VIEWS: Record<string, string> = {
   j: "journal",
   c: "claims",
   i: "items",
+  f: "faces",
   s: "sagas",
   h: "health",
 };
@@ -71,5 +72,6 @@ function escape(field: HTMLInputElement | null): void {
     field.value = "";
     field.dispatchEvent(new Event("input", { bubbles: true }));
   } else if (field) field.blur();
-  else if (/^#\/(pool|hold)\//.test(location.hash)) history.length > 1 ? history.back() : go("pools");
+  else if (/^#\/(pool|hold|calendar|budgets|rates|resources|section|account)\//.test(location.hash))
+    history.length > 1 ? history.back() : go("pools");
 }

@@ -19,6 +19,11 @@ function read(): Route {
   return { view: view || "pools", id };
 }
 
+/** Views of what faces have, by the entry of the navigation that they belong to. */
+export const FACE_NAV: Record<string, string> = Object.fromEntries(
+  ["calendar", "budgets", "rates", "resources", "section", "account"].map((view) => [view, "faces"]),
+);
+
 export const link = (view: string, id?: string): string =>
   id === undefined ? `#/${view}` : `#/${view}/${encodeURIComponent(id)}`;
 

@@ -42,6 +42,30 @@ export interface Bye {
   reason?: string | null;
 }
 
+/** Rooms in order of name; `next` is the `after` of the next page. */
+export interface CalendarPage {
+  items: RoomAnswer[];
+  next: string | null;
+  server_time: string;
+}
+
+/** One room in one night, or in one interval of time, of which something was held. */
+export interface CellAnswer {
+  /** its date; or the time at which it begins, in UTC */
+  begins: string;
+  pool: string;
+  total: number;
+  /** held until a deadline: of a budget, the estimates */
+  held: number;
+  /** confirmed: of a budget, the actual amounts */
+  consumed: number;
+  /** 0 once it is over */
+  available: number;
+  closes: string | null;
+  /** when it is over, and can no longer be held */
+  closes_slot: number | null;
+}
+
 /** A claim: the current one of its key, or the last one. */
 export interface ClaimAnswer {
   id: string;
@@ -265,6 +289,20 @@ export interface EntryPage {
   next: string | null;
   /** whether the page ended before the journal did: read on at once */
   more: boolean;
+  server_time: string;
+}
+
+/** Of which faces your tenant has anything. */
+export interface FacesAnswer {
+  claims: boolean;
+  items: boolean;
+  sections: boolean;
+  calendars: boolean;
+  budgets: boolean;
+  rates: boolean;
+  resources: boolean;
+  sagas: boolean;
+  accounts: boolean;
   server_time: string;
 }
 
@@ -867,6 +905,38 @@ export interface ReplayStarted {
   server_time: string;
 }
 
+/** One key and window of a resource. */
+export interface ResourceAnswer {
+  /** as JSON text */
+  key: string;
+  /** as JSON text; null if the resource has none */
+  window: string;
+  pool: string;
+  /** the capacity as the application answered it last */
+  total: number;
+  held: number;
+  consumed: number;
+  available: number;
+  closes: string | null;
+  closes_slot: number | null;
+}
+
+/** Resources in order of pool id; `next` is the `after` of the next page. */
+export interface ResourcePage {
+  items: ResourceAnswer[];
+  next: string | null;
+  server_time: string;
+}
+
+/** One room of a calendar, in order of time. What is missing was never held: the application knows how many there are. */
+export interface RoomAnswer {
+  /** a name that was too long for the id of a pool is given as # and its hash */
+  room: string;
+  cells: CellAnswer[];
+  /** whether these are all cells of the range: at most 1,000 are given */
+  complete: boolean;
+}
+
 /** A saga: its phase, its lease and its last error. */
 export interface SagaAnswer {
   id: string;
@@ -1041,6 +1111,34 @@ export interface StoredRows {
   bytes: number;
   /** Whether the whole journal has been counted yet. */
   complete: boolean;
+}
+
+/** One client in one window of a budget or rate. */
+export interface StoredWindowAnswer {
+  /** a name that was too long for the id of a pool is given as # and its hash */
+  client: string;
+  /** empty for a rate */
+  budget: string;
+  /** day, week, month, year, or a length such as 60s */
+  per: string;
+  opens: string;
+  opens_slot: number;
+  closes: string | null;
+  closes_slot: number | null;
+  pool: string;
+  total: number;
+  /** held until a deadline: of a budget, the estimates */
+  held: number;
+  /** confirmed: of a budget, the actual amounts */
+  consumed: number;
+  available: number;
+}
+
+/** Windows in order of client; `next` is the `after` of the next page. */
+export interface StoredWindowPage {
+  items: StoredWindowAnswer[];
+  next: string | null;
+  server_time: string;
 }
 
 /** An event of a stream of summaries: what changed since the one before. */

@@ -5,6 +5,7 @@ const PATHS = {
   journal: "M5 4h11l3 3v13H5zM9 10h6M9 14h6",
   claims: "M12 3l7 3v5c0 5-3 8-7 10-4-2-7-5-7-10V6z",
   items: "M4 8l8-4 8 4v8l-8 4-8-4zM4 8l8 4 8-4M12 12v8",
+  faces: "M4 4h7v7H4zM13 4h7v7h-7zM4 13h7v7H4zM13 13h7v7h-7z",
   sagas: "M6 5a2 2 0 100 4 2 2 0 000-4M18 15a2 2 0 100 4 2 2 0 000-4M8 7h5a3 3 0 013 3v5",
   health: "M3 12h4l3-7 4 14 3-7h4",
   keyboard: "M3 7h18v10H3zM7 11h.01M11 11h.01M15 11h.01M8 14h8",

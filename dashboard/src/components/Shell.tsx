@@ -7,7 +7,7 @@ import { now } from "../clock";
 import { compact } from "../format";
 import { signOut } from "../key";
 import { helpShown } from "../keyboard";
-import { link, route } from "../route";
+import { FACE_NAV, link, route } from "../route";
 import { me, perSecond, stream } from "../store";
 import { setTheme, theme, type Theme } from "../theme";
 import { Icon, type IconName } from "./Icon";
@@ -17,10 +17,11 @@ const VIEWS: [string, string, IconName][] = [
   ["journal", "Journal", "journal"],
   ["claims", "Claims", "claims"],
   ["items", "Items", "items"],
+  ["faces", "Faces", "faces"],
   ["sagas", "Sagas", "sagas"],
   ["health", "Health", "health"],
 ];
-const NAV_ITEM: Record<string, string> = { pool: "pools", hold: "pools" };
+const NAV_ITEM: Record<string, string> = { pool: "pools", hold: "pools", ...FACE_NAV };
 
 export function Shell({ children }: { children: ComponentChildren }) {
   const { view, id } = route.value;

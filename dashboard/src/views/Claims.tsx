@@ -7,7 +7,8 @@ import { span } from "../format";
 import { hasRoute } from "../features";
 import { State } from "../components/Countdown";
 import { SearchView, NotSupported } from "../components/SearchView";
-import { ErrorNotice, Notice, Loading } from "../components/Notice";
+import { Notice } from "../components/Notice";
+import { ReadState } from "../components/ReadState";
 import { VirtualList } from "../components/VirtualList";
 import { link } from "../route";
 import { phone } from "../screen";
@@ -43,37 +44,38 @@ function Found({ text }: { text: string }) {
     (signal) => find(text, signal),
     () => void revision.value,
   );
-  if (found.value === null)
-    return found.error ? (
-      <ErrorNotice error={found.error} retry={() => void found.refresh()} />
-    ) : (
-      <Loading what="claims" />
-    );
-  const list = found.value;
-  if (list.length === 0)
-    return (
-      <Notice title={text.trim() === "" ? "No claims yet" : "No matching claim"}>
-        <p class="muted">{text.trim() === "" ? WHAT : "Keys must match exactly, including case and spaces."}</p>
-      </Notice>
-    );
+  const none = text.trim() === "" ? "No claims yet" : "No matching claim";
   return (
-    <>
-      <section class="table">
-        <VirtualList
-          label="Claims"
-          count={list.length}
-          rowHeight={phone.value ? 64 : 44}
-          keyOf={(index) => list[index]?.id ?? ""}
-          row={(index) => {
-            const claim = list[index];
-            return claim && <ClaimRow claim={claim} />;
-          }}
-        />
-      </section>
-      {list.length >= MOST && (
-        <p class="muted small">Showing the first {MOST}. Search for a key or an entity to see others.</p>
+    <ReadState
+      read={found}
+      what="claims"
+      isEmpty={(list) => list.length === 0}
+      empty={
+        <Notice title={none}>
+          <p class="muted">{text.trim() === "" ? WHAT : "Keys must match exactly, including case and spaces."}</p>
+        </Notice>
+      }
+    >
+      {(list) => (
+        <>
+          <section class="table">
+            <VirtualList
+              label="Claims"
+              count={list.length}
+              rowHeight={phone.value ? 64 : 44}
+              keyOf={(index) => list[index]?.id ?? ""}
+              row={(index) => {
+                const claim = list[index];
+                return claim && <ClaimRow claim={claim} />;
+              }}
+            />
+          </section>
+          {list.length >= MOST && (
+            <p class="muted small">Showing the first {MOST}. Search for a key or an entity to see others.</p>
+          )}
+        </>
       )}
-    </>
+    </ReadState>
   );
 }
 

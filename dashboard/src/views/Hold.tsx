@@ -7,10 +7,10 @@ import { compact, moment, number } from "../format";
 import { HoldActions } from "../components/ActionButtons";
 import { Countdown, isLive, lifeLeft, State } from "../components/Countdown";
 import { Timeline } from "../components/Entries";
-import { ErrorNotice, Loading } from "../components/Notice";
+import { ReadState } from "../components/ReadState";
 import { Head } from "../components/Shell";
 import { link } from "../route";
-import { membership, pools } from "../store";
+import { membership, pools, revision } from "../store";
 import type { EntryPage, HoldAnswer } from "../types";
 
 export function HoldView({ id }: { id: string }) {
@@ -27,40 +27,35 @@ export function HoldView({ id }: { id: string }) {
       return [known.value, await ask<EntryPage>(`${path}/history`, { query: { limit: 1000 }, signal })];
     },
     () => {
-      // a hold changes only together with its pools, or when its deadline passes
-      for (const leg of known.value?.legs ?? []) void pools.get(leg.pool)?.value;
+      // a hold changes only together with its pools, or when its deadline passes; pools of faces are not reported one by one
+      for (const leg of known.value?.legs ?? []) void (pools.get(leg.pool)?.value ?? revision.value);
       void [membership.value, due.value];
     },
   );
-  if (found.value === null)
-    return (
-      <>
-        <Head over="Hold" title={<span class="id">{id}</span>} />
-        {found.error ? (
-          <ErrorNotice error={found.error} retry={() => void found.refresh()} />
-        ) : (
-          <Loading what="the hold" />
-        )}
-      </>
-    );
-  const [hold, history] = found.value;
+  const hold = found.value?.[0] ?? null;
   const retry = (): void => void found.refresh();
   return (
     <>
-      <Head over="Hold" title={<span class="id">{hold.id}</span>}>
-        <HoldActions hold={hold} after={retry} />
+      <Head over="Hold" title={<span class="id">{hold?.id ?? id}</span>}>
+        {hold !== null && <HoldActions hold={hold} after={retry} />}
       </Head>
-      <LifetimeCard hold={hold} />
-      <div class="columns">
-        <div>
-          <LegsCard hold={hold} />
-          <Details hold={hold} />
-        </div>
-        <section class="card">
-          <h2>History</h2>
-          <Timeline entries={history.items} />
-        </section>
-      </div>
+      <ReadState read={found} what="the hold">
+        {([hold, history]) => (
+          <>
+            <LifetimeCard hold={hold} />
+            <div class="columns">
+              <div>
+                <LegsCard hold={hold} />
+                <Details hold={hold} />
+              </div>
+              <section class="card">
+                <h2>History</h2>
+                <Timeline entries={history.items} />
+              </section>
+            </div>
+          </>
+        )}
+      </ReadState>
     </>
   );
 }

@@ -5,7 +5,8 @@ import { useFetched } from "../useFetched";
 import { number } from "../format";
 import { hasRoute } from "../features";
 import { SearchView, NotSupported } from "../components/SearchView";
-import { ErrorNotice, Notice, Loading } from "../components/Notice";
+import { Notice } from "../components/Notice";
+import { ReadState } from "../components/ReadState";
 import { link } from "../route";
 import { revision } from "../store";
 import type { Item, ItemList, ItemPage } from "../types";
@@ -39,19 +40,23 @@ function Found({ text }: { text: string }) {
     (signal) => find(text, signal),
     () => void revision.value,
   );
-  if (found.value === null)
-    return found.error ? (
-      <ErrorNotice error={found.error} retry={() => void found.refresh()} />
-    ) : (
-      <Loading what="items" />
-    );
-  const list = found.value;
-  if (list.length === 0)
-    return (
-      <Notice title={text.trim() === "" ? "No items yet" : "No matching item"}>
-        <p class="muted">{WHAT}</p>
-      </Notice>
-    );
+  return (
+    <ReadState
+      read={found}
+      what="items"
+      isEmpty={(list) => list.length === 0}
+      empty={
+        <Notice title={text.trim() === "" ? "No items yet" : "No matching item"}>
+          <p class="muted">{WHAT}</p>
+        </Notice>
+      }
+    >
+      {(list) => <List list={list} />}
+    </ReadState>
+  );
+}
+
+function List({ list }: { list: Item[] }) {
   const count = (state: string): string => number(list.filter((item) => item.state === state).length);
   return (
     <>

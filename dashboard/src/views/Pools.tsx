@@ -17,6 +17,7 @@ import { VirtualList } from "../components/VirtualList";
 import { link } from "../route";
 import { Search } from "../search";
 import type { PoolAnswer, PoolPage } from "../types";
+import { WhatThereIs } from "./Faces";
 
 type Order = "name" | "fullest" | "held" | "free";
 type Only = "all" | "full" | "over" | "held" | "archived";
@@ -316,8 +317,10 @@ function EmptyState({ filtered }: { filtered: boolean }) {
     <Notice title="No counted pools yet">
       <p>
         A counted pool is a limited quantity of something: seats, stock, time slots, money. What claims, items,
-        calendars and budgets keep is not listed here. Create the first one here, or over HTTP:
+        calendars and budgets keep is not listed here.
       </p>
+      <WhatThereIs />
+      <p>Create the first counted pool here, or over HTTP:</p>
       <pre class="command">
         {`curl -X POST ${new URL("v1/pools", document.baseURI).href} \\\n  -H "Authorization: Bearer $HOLDKIT_KEY" \\\n  -H "Content-Type: application/json" \\\n  -d '{"id": "show:42", "total": 500}'`}
       </pre>

@@ -6,7 +6,8 @@ import { useFetched } from "../useFetched";
 import { moment, number } from "../format";
 import { hasRoute } from "../features";
 import { NotSupported } from "../components/SearchView";
-import { ErrorNotice, Notice, Loading } from "../components/Notice";
+import { Notice } from "../components/Notice";
+import { ReadState } from "../components/ReadState";
 import { Head } from "../components/Shell";
 import { link } from "../route";
 import { may, revision } from "../store";
@@ -56,21 +57,35 @@ function List({ shown }: { shown: Shown }) {
     (signal) => Promise.all([find(shown, signal), find("stuck", signal)]),
     () => void revision.value,
   );
-  if (found.value === null)
-    return found.error ? (
-      <ErrorNotice error={found.error} retry={() => void found.refresh()} />
-    ) : (
-      <Loading what="sagas" />
-    );
-  const [list, stuck] = found.value;
+  return (
+    <ReadState
+      read={found}
+      what="sagas"
+      isEmpty={([list]) => list.items.length === 0}
+      empty={
+        <Notice title={shown === "stuck" ? "No stuck sagas" : "No sagas"}>
+          <p class="muted">{WHAT}</p>
+        </Notice>
+      }
+    >
+      {([list, stuck]) => <Cards list={list} stuck={stuck} shown={shown} changed={() => void found.refresh()} />}
+    </ReadState>
+  );
+}
+
+function Cards({
+  list,
+  stuck,
+  shown,
+  changed,
+}: {
+  list: SagaPage;
+  stuck: SagaPage;
+  shown: Shown;
+  changed: () => void;
+}) {
   const stuckIds = new Set(stuck.items.map((saga) => saga.id));
   const inOrder = [...list.items].sort((a, b) => Number(stuckIds.has(b.id)) - Number(stuckIds.has(a.id)));
-  if (list.items.length === 0)
-    return (
-      <Notice title={shown === "stuck" ? "No stuck sagas" : "No sagas"}>
-        <p class="muted">{WHAT}</p>
-      </Notice>
-    );
   return (
     <>
       {stuckIds.size > 0 && shown !== "stuck" && (
@@ -80,7 +95,7 @@ function List({ shown }: { shown: Shown }) {
         </p>
       )}
       {inOrder.map((saga) => (
-        <SagaCard key={saga.id} saga={saga} stuck={stuckIds.has(saga.id)} changed={() => void found.refresh()} />
+        <SagaCard key={saga.id} saga={saga} stuck={stuckIds.has(saga.id)} changed={changed} />
       ))}
       {list.next !== null && <p class="muted small">Showing the first {number(MOST)}.</p>}
     </>

@@ -30,6 +30,7 @@ from ..kernel.normalise import moment
 from ..kernel.results import Hold
 from ..wire.batches import BatchAnswer
 from ..wire.budgets import AllowanceBody, UsageAnswer, UsagePage
+from ..wire.catalog import CalendarPage, FacesAnswer, ResourcePage, StoredWindowPage
 from ..wire.claims import ClaimAnswer, ClaimPage
 from ..wire.holds import HoldAnswer, HoldNow, HoldPage, PlaceAnswer
 from ..wire.items import ItemList, SeatPage
@@ -59,6 +60,10 @@ read_pool_usage: Final = msgspec.json.Decoder(PoolUsagePage).decode
 read_entry: Final = msgspec.json.Decoder(EntryAnswer).decode
 read_entries: Final = msgspec.json.Decoder(EntryPage).decode
 read_names: Final = msgspec.json.Decoder(NamePage).decode
+read_faces: Final = msgspec.json.Decoder(FacesAnswer).decode
+read_calendar: Final = msgspec.json.Decoder(CalendarPage).decode
+read_stored_windows: Final = msgspec.json.Decoder(StoredWindowPage).decode
+read_resources: Final = msgspec.json.Decoder(ResourcePage).decode
 read_tenants: Final = msgspec.json.Decoder(TenantPage).decode
 read_tenant: Final = msgspec.json.Decoder(TenantAnswer).decode
 read_deletion: Final = msgspec.json.Decoder(DeletionJob).decode

@@ -15,6 +15,16 @@ from ..wire.budgets import (
     ClientQuery,
     UsagePage,
 )
+from ..wire.catalog import (
+    CalendarPage,
+    CalendarQuery,
+    FaceNamesQuery,
+    FacesAnswer,
+    ResourcePage,
+    ResourcesQuery,
+    StoredWindowPage,
+    WindowsQuery,
+)
 from ..wire.claims import (
     ClaimAnswer,
     ClaimPage,
@@ -45,8 +55,9 @@ from ..wire.items import (
 from ..wire.pools import PoolNow
 from ..wire.records import PutRecordBody, RecordNow, RecordPage, RecordsQuery
 from ..wire.sagas import ResolveSaga, SagaAnswer, SagaPage, SagasQuery
+from ..wire.search import NamePage
 from ..wire.windows import ReadWindows, WindowAnswer, Windowed, WindowList
-from .handlers import budgets, claims, cursors, sagas, windows
+from .handlers import budgets, catalog, claims, cursors, sagas, windows
 from .reasons import ENDING, TAKING
 from .routing import Route
 
@@ -139,6 +150,16 @@ FACE_ROUTES: Final = (
           summary="Hold, consume, confirm, release or resize windows of your own rates, budgets or calendars"),
     Route(method="POST", path="/v1/windows/read", handler=windows.read_windows, scope="read", body=ReadWindows,
           kind="read_windows", answer=WindowList, summary="Read windows"),
+    Route(method="GET", path="/v1/faces", handler=catalog.show_faces, kind="show_faces", answer=FacesAnswer,
+          summary="Of which faces there is anything"),
+    Route(method="GET", path="/v1/faces/names", handler=catalog.list_names, query=FaceNamesQuery, kind="list_names",
+          answer=NamePage, summary="List calendars, budgets, rates, kinds of resources, or sections, by name"),
+    Route(method="GET", path="/v1/calendars", handler=catalog.show_calendar, query=CalendarQuery, kind="show_calendar",
+          answer=CalendarPage, summary="Rooms by nights of a calendar, as far as they were held"),
+    Route(method="GET", path="/v1/windows", handler=catalog.list_windows, query=WindowsQuery, kind="list_windows",
+          answer=StoredWindowPage, summary="List the windows of budgets or of a rate, by client"),
+    Route(method="GET", path="/v1/resources", handler=catalog.list_resources, query=ResourcesQuery, kind="list_resources",
+          answer=ResourcePage, summary="List the keys and windows of a resource"),
     Route(method="GET", path="/v1/records", handler=cursors.list_records, query=RecordsQuery,
           kind="list_records", answer=RecordPage, summary="List the records of one kind"),
     Route(method="GET", path="/v1/records/{kind}/{record}", handler=cursors.show_record, kind="show_record",

@@ -190,6 +190,7 @@ RULES: Final[dict[str, Rule]] = {
     ),
     **dict.fromkeys(("list_sagas", "show_saga", "list_budgets", "show_budget", "budget_usage"), Rule("read")),
     **dict.fromkeys(("list_records", "show_record"), Rule("read")),
+    **dict.fromkeys(("show_faces", "list_names", "show_calendar", "list_windows", "list_resources"), Rule("read")),
     "move_cursor": Rule("move_cursor"),
     "put_record": Rule("put_record"),
     **dict.fromkeys(("claim", "reserve_items", "best_items", "budget_hold"), Rule("hold")),

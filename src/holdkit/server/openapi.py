@@ -30,6 +30,7 @@ TAGS: Final = {
     "Sagas": "Work in several steps, as its application runs it; read here, or ended by hand.",
     "Budgets": "Allowances per window and client, stored under a name.",
     "Windows": "Pools of the rates, budgets and calendars that applications define.",
+    "Faces": "What faces have stored, by name.",
     "Records": "Small documents beside the holds.",
     "Journal": "Every change, in order; cursors and streams.",
     "Keys": "API keys, and the caller that a key belongs to.",
@@ -44,6 +45,9 @@ _TAG_OF: Final = {
     "cursors": "Journal",
     "events": "Journal",
     "whoami": "Keys",
+    "calendars": "Windows",
+    "faces": "Faces",
+    "resources": "Faces",
 }
 """The tags of paths that do not begin with the name of their tag."""
 Named: TypeAlias = dict[tuple[int, tuple[str, ...]], str]

@@ -59,6 +59,7 @@ class FilledServer:
             ("journal", ".entry"),
             ("claims", ".face-row"),
             ("items", ".items li"),
+            ("faces", ".faces .card"),
             ("sagas", ".resolve"),
             ("health", ".card"),
         ]

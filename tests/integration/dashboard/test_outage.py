@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,9 @@ from tests.integration.dashboard.test_accessibility import found
 from tests.support.servers import LiveServer
 
 RUN = [sys.executable, "-m", "holdkit"]
-EMPTY = re.compile("No counted pools yet|No entries yet|No held holds|None since the server started")
+EMPTY = re.compile(
+    "No counted pools yet|No entries yet|No held holds|None since the server started|No claims|No items|No sagas|Nothing of any"
+)
 """Words that no page may say while it cannot know."""
 
 
@@ -73,30 +76,52 @@ def look(tab: WatchedPage, view: str) -> Page:
     return tab.page
 
 
-PAGES = {"pools": "gpu", "pool/gpu": "Change total", "journal": "gpu", "health": "p99 latency"}
+PAGES = {
+    "pools": "gpu",
+    "pool/gpu": "Change total",
+    "journal": "gpu",
+    "health": "p99 latency",
+    "claims": "email:a@b",
+    "items": "seat:1",
+    "sagas": "order:1",
+    "hold/{hold}": "Details",
+    "faces": "api",
+}
 """Each page, and what it goes on showing."""
 
 
 def test_no_page_says_what_it_cannot_know(browser: Browser, killable: KilledServer) -> None:
+    with holdkit.connect(killable.database) as hk:
+        hk.create_pool("gpu", 4)
+        hk.create_pool("seat", 1)
+        hold = hk.hold("gpu", 1, ttl="1h")
+        hk.claims.reserve("email", "a@b", ttl="1h")
+        hk.items.add(["seat:1"])
+        hk.rates("api", holdkit.Allowance(9, per="year")).take("c")
+        with pytest.raises(holdkit.SagaParked):
+            hk.sagas.register(Delivery()).run("order:1", {"fails": "the line went dead"})
     server = killable.start()
-    with server.client() as http:
-        api = Api(http)
-        api.pool("gpu", 4)
-        api.hold("gpu", 1)
-    with watched(browser, server, quiet=False) as tab:
-        for view, shown in PAGES.items():
-            page = tab.open(view)
+    with ExitStack() as tabs:  # one outage for all: each tab has connections of its own
+        opened = [
+            (view, shown, tabs.enter_context(watched(browser, server, quiet=False))) for view, shown in PAGES.items()
+        ]
+        for view, shown, tab in opened:
+            page = tab.open(view.format(hold=hold.id))
             expect(page.locator("main")).to_contain_text(shown)
             expect(page.locator("[data-stale]")).to_have_count(0)
-            killable.kill()
+        killable.kill()
+        for view, shown, tab in opened:
+            page = tab.page
             expect(page.locator("[data-stale]").first).to_contain_text(re.compile(r"Out of date since \d\d:\d\d:\d\d"))
             assert shown in says(page), view
             assert not EMPTY.search(says(page)), view
             assert found(page) == [], view
-            killable.start()
-            expect(page.locator("[data-stale]")).to_have_count(0)
-            assert shown in says(page), view
-    assert all("ERR_" in said or "Failed to" in said for said in tab.complaints), tab.complaints
+        killable.start()
+        for view, shown, tab in opened:
+            expect(tab.page.locator("[data-stale]")).to_have_count(0)
+            assert shown in says(tab.page), view
+        complaints = [said for _, _, tab in opened for said in tab.complaints]
+    assert all("ERR_" in said or "Failed to" in said for said in complaints), complaints
 
 
 def test_what_was_empty_is_unknown_while_the_server_is_away(browser: Browser, killable: KilledServer) -> None:

@@ -38,6 +38,7 @@ from ..problems import Policy, refusal_from
 from ..requests import command_json
 from ..unsupported import UnsupportedOfKernel
 from .budgets import AsyncRemoteBudgets, AsyncRemoteBudgetSet
+from .catalog import AsyncRemoteCatalog
 from .claims import AsyncRemoteClaims
 from .executor import AsyncRemoteExecutor
 from .items import AsyncRemoteItems
@@ -112,6 +113,11 @@ class AsyncRemoteKernel(AsyncRemoteVerbs, UnsupportedOfKernel):
     def items(self) -> AsyncRemoteItems:
         """Single things, each available, held or spent: seats, vouchers, postings."""
         return AsyncRemoteItems(self._transport, self._clock)
+
+    @cached_property
+    def catalog(self) -> AsyncRemoteCatalog:
+        """What faces have stored, by name and a page at a time."""
+        return AsyncRemoteCatalog(self._transport, self._clock)
 
     @cached_property
     def sagas(self) -> AsyncRemoteSagas:

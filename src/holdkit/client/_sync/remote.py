@@ -39,6 +39,7 @@ from ..problems import Policy, refusal_from
 from ..requests import command_json
 from ..unsupported import UnsupportedOfKernel
 from .budgets import RemoteBudgets, RemoteBudgetSet
+from .catalog import RemoteCatalog
 from .claims import RemoteClaims
 from .executor import RemoteExecutor
 from .items import RemoteItems
@@ -113,6 +114,11 @@ class RemoteKernel(RemoteVerbs, UnsupportedOfKernel):
     def items(self) -> RemoteItems:
         """Single things, each available, held or spent: seats, vouchers, postings."""
         return RemoteItems(self._transport, self._clock)
+
+    @cached_property
+    def catalog(self) -> RemoteCatalog:
+        """What faces have stored, by name and a page at a time."""
+        return RemoteCatalog(self._transport, self._clock)
 
     @cached_property
     def sagas(self) -> RemoteSagas:

@@ -15,6 +15,7 @@ from ..windows import Zone
 from .budget_sets import AsyncBudgetSet
 from .budgets import AsyncBudgets
 from .calendar import AsyncCalendar
+from .catalog import AsyncCatalog
 from .claims import AsyncClaims
 from .items import AsyncItems
 from .resources import AsyncResourceKernel
@@ -39,6 +40,11 @@ class AsyncKernel(AsyncHolds):
     def items(self) -> AsyncItems:
         """Single things, each available, held or spent: seats, vouchers, postings."""
         return AsyncItems(self._executor, self._call_fields, self._tenant)
+
+    @cached_property
+    def catalog(self) -> AsyncCatalog:
+        """What faces have stored, by name and a page at a time: for people and dashboards."""
+        return AsyncCatalog(self._executor, self._tenant)
 
     def rates(self, name: str, *allowances: Allowance) -> AsyncRates:
         """So many per window and client: ``hk.rates("api", Allowance(10, per="second"), Allowance(100, per="minute"))``."""

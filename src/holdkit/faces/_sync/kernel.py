@@ -16,6 +16,7 @@ from ..windows import Zone
 from .budget_sets import BudgetSet
 from .budgets import Budgets
 from .calendar import Calendar
+from .catalog import Catalog
 from .claims import Claims
 from .items import Items
 from .resources import ResourceKernel
@@ -40,6 +41,11 @@ class Kernel(Holds):
     def items(self) -> Items:
         """Single things, each available, held or spent: seats, vouchers, postings."""
         return Items(self._executor, self._call_fields, self._tenant)
+
+    @cached_property
+    def catalog(self) -> Catalog:
+        """What faces have stored, by name and a page at a time: for people and dashboards."""
+        return Catalog(self._executor, self._tenant)
 
     def rates(self, name: str, *allowances: Allowance) -> Rates:
         """So many per window and client: ``hk.rates("api", Allowance(10, per="second"), Allowance(100, per="minute"))``."""

@@ -1,0 +1,170 @@
+# Generated from ../_async/catalog.py by tools/gen_sync.py: do not edit.
+"""`hk.catalog`: what faces have stored, without their definitions. For people and dashboards; it only reads, a page at a time.
+
+Of a calendar, budget, rate or resource that an application defines there is only what was held: nights and windows that nobody has
+held yet are not stored anywhere, and a sweep removes those that are over.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from ...core.model import Pool
+from ...core.pages import Page
+from ...core.reading import FindRecord, ListPools, ListRecords
+from ...core.searching import ListAccounts
+from ...core.validation import text, whole
+from ...core.values import MAX_ID
+from ...kernel._sync.executor import Executor
+from ...kernel._sync.searching import check_after
+from ...kernel.context import one_call
+from ..capacity import LONG_NAMES
+from ..catalog import (
+    LAST,
+    MAX_CELLS,
+    PREFIXES,
+    FaceName,
+    Present,
+    StoredCell,
+    StoredResource,
+    StoredRoom,
+    StoredWindow,
+    check_face,
+    days_of,
+    group_of,
+    is_hashed,
+    named_prefix,
+    part_of,
+    resource_texts,
+    window_of,
+)
+from ..saga_records import KIND as SAGAS
+from ..seat_map import SECTIONS, SeatMap
+
+STEPS: Final = 1_000
+"""Reads that one list of names takes at most."""
+
+
+@one_call
+class Catalog:
+    """What the faces of one tenant have stored."""
+
+    def __init__(self, executor: Executor, tenant: str) -> None:
+        self._executor, self._tenant = executor, tenant
+
+    def present(self) -> Present:
+        """Of which faces there is anything."""
+        pools = {
+            face: bool(self._pools(PREFIXES[face], limit=1))
+            for face in ("claims", "items", "calendars", "budgets", "rates", "resources")
+        }
+        return Present(
+            **pools,
+            sections=bool(self.names("sections", limit=1)),
+            sagas=bool(self._executor.read(ListRecords(self._tenant, SAGAS, limit=1))),
+            accounts=bool(self._executor.read(ListAccounts(self._tenant, limit=1))),
+        )
+
+    def names(self, face: FaceName, *, after: str = "", limit: int = 100) -> Page[str]:
+        """The names of calendars, budgets, rates, kinds of resources, or sections; for the next page pass `reached` as `after`."""
+        whole(limit, "limit", 1, 1_000)
+        check_after(after, "after")
+        check_face(face)
+        return self._sections(after, limit) if face == "sections" else self._groups(face, "", after, limit)
+
+    def _sections(self, after: str, limit: int) -> Page[str]:
+        """Sections that have seats."""
+        found: Page[str] = Page()
+        while len(found) < limit:
+            rows = self._executor.read(ListRecords(self._tenant, SECTIONS, after, limit))
+            found += [row.id for row in rows if SeatMap(row.id, row).head.chunks]
+            if not rows.more:
+                return Page(
+                    found[:limit], more=len(found) > limit, reached=found[limit - 1] if len(found) > limit else None
+                )
+            after = rows[-1].id
+        return Page(found[:limit], more=True, reached=found[limit - 1])
+
+    def _groups(self, face: str, below: str, after: str, limit: int) -> Page[str]:
+        """The names that follow a prefix in the ids of pools. Each read begins behind all pools of the name before."""
+        prefix = PREFIXES[face] + below
+        written = after if face == "resources" else part_of(after) if after else ""
+        start = f"{prefix}{written}/{LAST}" if after else ""
+        found: Page[str] = Page()
+        last = after
+        for _ in range(STEPS):
+            pools = self._pools(prefix, start, 1)
+            if not pools:
+                return found
+            name = group_of(face, prefix, pools[0].id)
+            if name == last:
+                start = pools[0].id  # an id that begins with the last character of all
+                continue
+            if len(found) == limit:
+                break
+            found.append(name)
+            last = name
+            start = pools[0].id[: len(prefix)] + pools[0].id[len(prefix) :].partition("/")[0] + "/" + LAST
+        found.more, found.reached = True, last
+        return found
+
+    def calendar(self, name: str, begin: str, days: int = 14, *, after: str = "", limit: int = 50) -> Page[StoredRoom]:
+        """The rooms of a calendar, each with its cells from a date on (`"2026-07-01"`), for so many days: those that were held. For the
+        next page of rooms pass `reached` as `after`."""
+        whole(limit, "limit", 1, 100)
+        check_after(after, "after")
+        first, last = days_of(begin, days)
+        below = named_prefix("calendars", name).removeprefix(PREFIXES["calendars"])
+        rooms = self._groups("calendars", below, after, limit)
+        found = [self._room(named_prefix("calendars", name), room, first, last, days) for room in rooms]
+        return Page(found, more=rooms.more, reached=rooms.reached)
+
+    def _room(self, begin: str, room: str, first: str, last: str, days: int) -> StoredRoom:
+        prefix = f"{begin}{part_of(room)}/"
+        start, cells = prefix + first[:-1] + chr(ord(first[-1]) - 1) + LAST, list[StoredCell]()
+        for limit in (days + 1, MAX_CELLS - days - 1):  # one per day; or more, if they are shorter than a day
+            pools = self._pools(prefix, start, limit)
+            cells += [StoredCell(pool.id[len(prefix) :], pool) for pool in pools if pool.id < prefix + last]
+            if len(pools) < limit or pools[-1].id >= prefix + last:
+                return StoredRoom(room, tuple(cells), more=False)
+            start = pools[-1].id
+        return StoredRoom(room, tuple(cells), more=True)
+
+    def windows(
+        self,
+        face: Literal["budgets", "rates"],
+        name: str,
+        *,
+        client: str | None = None,
+        after: str = "",
+        limit: int = 100,
+    ) -> Page[StoredWindow]:
+        """The windows of a set of budgets or of a rate that were used, in order of client; or those of one client. For the next page pass
+        `reached` as `after`."""
+        whole(limit, "limit", 1, 1_000)
+        check_after(after, "after")
+        check_face(face, ("budgets", "rates"))
+        prefix = named_prefix(face, name)
+        below = "" if client is None else part_of(text(client, "client", MAX_ID)) + "/"
+        pools = self._pools(prefix + below, after, limit)
+        found = [window for window in (window_of(prefix, pool) for pool in pools) if window is not None]
+        return Page(found, more=len(pools) == limit, reached=pools[-1].id if len(pools) == limit else None)
+
+    def resources(self, kind: str, *, after: str = "", limit: int = 100) -> Page[StoredResource]:
+        """The keys and windows of a kind of resource that were held, in order of pool id. For the next page pass `reached` as `after`."""
+        whole(limit, "limit", 1, 1_000)
+        check_after(after, "after")
+        prefix = named_prefix("resources", kind)
+        pools = self._pools(prefix, after, limit)
+        found = [StoredResource(*self._texts(prefix, pool.id), pool) for pool in pools]
+        return Page(found, more=len(pools) == limit, reached=pools[-1].id if len(pools) == limit else None)
+
+    def _texts(self, prefix: str, pool: str) -> tuple[str, str]:
+        texts = resource_texts(prefix, pool)
+        if not is_hashed(texts):
+            return texts
+        record = self._executor.read(FindRecord((self._tenant, LONG_NAMES, pool)))
+        return texts if record is None else resource_texts(prefix, pool, record.body)
+
+    def _pools(self, prefix: str, after: str = "", limit: int = 1) -> list[Pool]:
+        return self._executor.read(ListPools(self._tenant, prefix, after, limit))

@@ -1,0 +1,165 @@
+"""What faces have stored, by its names: calendars, budgets, rates, resources. Pure functions of the ids of their pools.
+
+The definition of a face is in the application. What is stored are the pools of what was held, and their ids say what they are: these
+functions read them back. A name that was too long for an id is known by `#` and its hash, and is written so here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import date, timedelta
+from typing import Final, Literal, TypeAlias, get_args
+from urllib.parse import unquote
+
+from msgspec import Struct
+
+from ..core.keyed import CLAIMS
+from ..core.model import SECOND, Pool, Slot
+from ..core.values import MAX_ID, invalid, text
+from .allowances import part
+from .keys import ITEMS
+from .resource_keys import PREFIX as RESOURCES
+from .resource_keys import check_kind
+
+FaceName: TypeAlias = Literal["calendars", "budgets", "rates", "resources", "sections"]
+"""A face whose things have names."""
+PREFIXES: Final[dict[str, str]] = {
+    "calendars": "~calendar/",
+    "budgets": "~budgets/",
+    "rates": "~rates/",
+    "resources": RESOURCES,
+    "claims": CLAIMS,
+    "items": ITEMS,
+}
+"""How the ids of the pools of each face begin."""
+LAST: Final = "\U0010ffff"
+"""The last character: behind all ids that begin with a prefix is the prefix with this one."""
+MAX_DAYS: Final = 62
+MAX_CELLS: Final = 1_000
+"""Cells of one room in one answer."""
+_HASHED: Final = re.compile("#[0-9a-f]{32}")
+_DAY: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+
+
+class Present(Struct, frozen=True):
+    """Of which faces there is anything."""
+
+    claims: bool
+    items: bool
+    sections: bool
+    calendars: bool
+    budgets: bool
+    rates: bool
+    resources: bool
+    sagas: bool
+    accounts: bool
+
+
+class StoredCell(Struct, frozen=True):
+    """One room in one night, or in one interval of time, of which something was held."""
+
+    key: str
+    """Its date, or its beginning in UTC."""
+    pool: Pool
+
+
+class StoredRoom(Struct, frozen=True):
+    """One room of a calendar."""
+
+    room: str
+    cells: tuple[StoredCell, ...]
+    """In order of time."""
+    more: bool
+    """Whether there are more cells in the range than an answer has."""
+
+
+class StoredWindow(Struct, frozen=True):
+    """One client in one window of a budget or rate."""
+
+    client: str
+    budget: str
+    """Empty for a rate."""
+    per: str
+    opens: Slot
+    pool: Pool
+
+
+class StoredResource(Struct, frozen=True):
+    """One key and window of a resource, as JSON texts."""
+
+    key: str
+    window: str
+    pool: Pool
+
+
+def check_face(face: object, allowed: tuple[str, ...] = get_args(FaceName)) -> None:
+    """Refuse what is no face whose things have names."""
+    if face not in allowed:
+        raise invalid("face", "face_unknown", f"must be one of {', '.join(allowed)}")
+
+
+def named_prefix(face: str, name: object) -> str:
+    """How the ids of the pools of one calendar, budget, rate or resource begin."""
+    found = check_kind(name) if face == "resources" else part_of(text(name, "name", MAX_ID))
+    return f"{PREFIXES[face]}{found}/"
+
+
+def part_of(name: str) -> str:
+    """A name as a part of an id; one that is written as its hash is one already."""
+    return name if _HASHED.fullmatch(name) else part(name)
+
+
+def name_of(written: str) -> str:
+    """The name that a part of an id stands for."""
+    return written if written.startswith("#") else unquote(written, errors="replace")
+
+
+def group_of(face: str, prefix: str, pool: str) -> str:
+    """The name behind a prefix in a pool's id."""
+    found = pool[len(prefix) :].partition("/")[0]
+    return found if face == "resources" else name_of(found)
+
+
+def days_of(begin: object, days: object) -> tuple[str, str]:
+    """The first day, and the first that is too late."""
+    if not isinstance(begin, str) or not _DAY.fullmatch(begin):
+        raise invalid("begin", "begin_not_date", "must be a date such as 2026-07-01")
+    try:
+        first = date.fromisoformat(begin)
+        last = first + timedelta(days=days if type(days) is int and 1 <= days <= MAX_DAYS else -1)
+    except (ValueError, OverflowError):
+        raise invalid(
+            "begin", "begin_out_of_range", "must be a date of the calendar, and not one of its last"
+        ) from None
+    if last < first:
+        raise invalid("days", "days_out_of_range", f"must be at least 1 and at most {MAX_DAYS}")
+    return first.isoformat(), last.isoformat()
+
+
+def window_of(prefix: str, pool: Pool) -> StoredWindow | None:
+    """What the pool of a window is; None if its id has another form."""
+    *names, last = pool.id[len(prefix) :].split("/")
+    per, mark, second = last.partition("@")
+    if not 1 <= len(names) <= 2 or not mark or not second.lstrip("-").isdecimal():
+        return None
+    client, budget = name_of(names[0]), name_of(names[1]) if len(names) == 2 else ""
+    return StoredWindow(client, budget, per, int(second) * SECOND, pool)
+
+
+def resource_texts(prefix: str, pool: str, stored: str | None = None) -> tuple[str, str]:
+    """Key and window of a resource's pool; from the record that stores long ones, if there is one."""
+    rest = pool[len(prefix) :] if stored is None else stored[1:-1]
+    if rest.startswith("#"):
+        key, _, window = rest.partition("/")
+        return key, window
+    try:
+        _, end = json.JSONDecoder().raw_decode(rest)
+    except ValueError:
+        return rest, ""
+    return rest[:end], rest[end + 1 :]
+
+
+def is_hashed(texts: tuple[str, str]) -> bool:
+    """Whether key or window are only known by a hash."""
+    return any(one.startswith("#") for one in texts)

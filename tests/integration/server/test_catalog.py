@@ -1,0 +1,225 @@
+"""What faces have stored, by name: the same in the kernel, over HTTP and through the client; paged, bounded, and of one tenant only."""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import UTC, date, datetime
+from typing import Any
+
+import pytest
+
+import holdkit
+from holdkit import Allowance, Seat
+from holdkit.faces.catalog import LAST
+from holdkit.testing import FakeClock
+from tests.support.servers import NOON, InProcessApp, in_process_app
+
+BEGIN = "2023-11-15"
+"""The date of NOON."""
+HOSTILE = ["<b>a</b>", "a/b@c#d%2F", "\u202egnp", "x" * 200]
+
+
+class Shelf(holdkit.Resource[Any, Any]):
+    """A resource with a key of any kind."""
+
+    kind = "shop.shelf"
+
+    def capacity(self, tx: Any, key: Any, window: Any) -> int:
+        return 7
+
+
+async def fill(hk: holdkit.AsyncKernel) -> None:
+    """Something of every face."""
+    inn = hk.calendar("inn", {"double": 10, "suite": 2})
+    await inn.hold({"double": 3, "suite": 1}, date(2023, 11, 16), date(2023, 11, 18), ttl="1h")
+    await inn.consume("double", date(2023, 11, 17), date(2023, 11, 18))
+    club = hk.calendar("club", {"court": 2}, every="1h")
+    await club.consume("court", datetime(2023, 11, 16, 9, tzinfo=UTC), datetime(2023, 11, 16, 11, tzinfo=UTC))
+    llm = hk.budgets("llm", tokens=Allowance(1_000, per="day"), calls=Allowance(10, per="minute"))
+    for client in ("team-a", *HOSTILE):
+        await llm.hold(client, {"tokens": 100}, ttl="1m")
+    await llm.consume("team-a", {"tokens": 40, "calls": 1})
+    await hk.rates("api", Allowance(100, per="minute")).take("client-7", 5)
+    shelf = hk.resource(Shelf())
+    for key in ("a/b", ("k", 1), "y" * 300):
+        await shelf.hold(key, None, 2, ttl="1m")
+    await hk.claims.reserve("email", "a@b", ttl="1m")
+    await hk.items.add([Seat(f"s{n}", section, "A", n) for n, section in enumerate(("stalls", "<b>", "gone"))])
+    await hk.items.remove_seats("gone")
+    await hk.create_pool("hall", 5)
+    await hk.hold("hall", 1, ttl="1m", account="customer:7")
+
+
+async def get(here: InProcessApp, path: str, **query: Any) -> Any:
+    answer = await here.call("GET", path, params=query)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def play(work: Any, url: str = "memory://") -> None:
+    async def main() -> None:
+        async with in_process_app(url, clock=FakeClock(start=NOON)) as here:
+            await work(here)
+
+    asyncio.run(main())
+
+
+def test_what_every_face_has_is_listed_by_name() -> None:
+    async def work(here: InProcessApp) -> None:
+        empty = await get(here, "/v1/faces")
+        assert set(empty.values()) - {empty["server_time"]} == {False}
+        await fill(here.running.kernel)
+        found = await get(here, "/v1/faces")
+        assert [name for name, there in found.items() if there is False] == ["sagas"]
+        names = {
+            face: (await get(here, "/v1/faces/names", face=face))["items"]
+            for face in ("calendars", "budgets", "rates", "resources", "sections")
+        }
+        assert names == {
+            "calendars": ["club", "inn"], "budgets": ["llm"], "rates": ["api"], "resources": ["shop.shelf"],
+            "sections": ["<b>", "stalls"],
+        }  # fmt: skip
+        for face, wanted in (("calendars", "club"), ("sections", "<b>")):
+            page = await get(here, "/v1/faces/names", face=face, limit=1)
+            assert (page["items"], page["next"]) == ([wanted], wanted)
+            page = await get(here, "/v1/faces/names", face=face, limit=1, after=page["next"])
+            assert page["items"] == [names[face][1]]
+            assert (
+                page["next"] is None
+                or (await get(here, "/v1/faces/names", face=face, after=page["next"]))["items"] == []
+            )
+        other = await here.call("GET", "/v1/faces", tenant="rival")
+        assert not any(value is True for value in other.json().values())
+        for face in names:
+            other = await here.call("GET", f"/v1/faces/names?face={face}", tenant="rival")
+            assert other.json()["items"] == []
+
+    play(work)
+
+
+def test_a_calendar_is_rooms_by_nights(tmp_path: Any) -> None:
+    async def work(here: InProcessApp) -> None:
+        await fill(here.running.kernel)
+        page = await get(here, "/v1/calendars", name="inn", begin=BEGIN, days=3)
+        shown = {
+            room["room"]: [(cell["begins"], cell["total"], cell["held"], cell["consumed"], cell["available"]) for cell in room["cells"]]
+            for room in page["items"]
+        }  # fmt: skip
+        assert shown == {
+            "double": [("2023-11-16", 10, 3, 0, 7), ("2023-11-17", 10, 3, 1, 6)],
+            "suite": [("2023-11-16", 2, 1, 0, 1), ("2023-11-17", 2, 1, 0, 1)],
+        }
+        assert page["items"][0]["cells"][0]["closes"] == "2023-11-17T00:00:00Z"
+        part = await get(here, "/v1/calendars", name="inn", begin="2023-11-17", days=1, limit=1)
+        assert ([room["room"] for room in part["items"]], part["next"]) == (["double"], "double")
+        assert [cell["begins"] for cell in part["items"][0]["cells"]] == ["2023-11-17"]
+        part = await get(here, "/v1/calendars", name="inn", begin="2023-11-20", after="double")
+        assert [(room["room"], room["cells"], room["complete"]) for room in part["items"]] == [("suite", [], True)]
+        hours = await get(here, "/v1/calendars", name="club", begin=BEGIN)
+        assert [cell["begins"] for cell in hours["items"][0]["cells"]] == [
+            "2023-11-16T09:00:00Z",
+            "2023-11-16T10:00:00Z",
+        ]
+        assert (await get(here, "/v1/calendars", name="nobody's", begin=BEGIN))["items"] == []
+        rival = await here.call("GET", f"/v1/calendars?name=inn&begin={BEGIN}", tenant="rival")
+        assert rival.json()["items"] == []
+        here.running.kernel.executor.engine.clock.advance(86_400 * 2)  # type: ignore[attr-defined]
+        page = await get(here, "/v1/calendars", name="inn", begin=BEGIN)
+        free = [[(cell["held"], cell["available"]) for cell in room["cells"]] for room in page["items"]]
+        assert free == [[(0, 0), (0, 9)], [(0, 0), (0, 2)]], "nothing is free in a night that is over"
+        for wrong in (
+            {"begin": "tomorrow"},
+            {"begin": "2023-02-30"},
+            {"begin": "9999-12-31"},
+            {"days": 63},
+            {"name": ""},
+        ):
+            answer = await here.call("GET", "/v1/calendars", params={"name": "inn", "begin": BEGIN, **wrong})
+            assert (answer.status_code, answer.json()["reason"]) == (400, "invalid_request"), wrong
+
+    play(work, f"sqlite:///{tmp_path}/holds.db")
+
+
+def test_a_room_with_more_intervals_than_an_answer_has_says_so() -> None:
+    async def work(here: InProcessApp) -> None:
+        day = here.running.kernel.calendar("day", {"desk": 1}, every="1m")
+        for hour in range(1, 19):
+            await day.consume(
+                "desk", datetime(2023, 11, 16, hour, tzinfo=UTC), datetime(2023, 11, 16, hour + 1, tzinfo=UTC)
+            )
+        (room,) = (await get(here, "/v1/calendars", name="day", begin=BEGIN, days=2))["items"]
+        assert (len(room["cells"]), room["complete"]) == (1_000, False)
+
+    play(work)
+
+
+def test_windows_say_what_was_estimated_and_what_was_spent(tmp_path: Any) -> None:
+    async def work(here: InProcessApp) -> None:
+        await fill(here.running.kernel)
+        page = await get(here, "/v1/windows", name="llm", client="team-a")
+        shown = [
+            (one["budget"], one["per"], one["total"], one["held"], one["consumed"], one["available"])
+            for one in page["items"]
+        ]
+        assert shown == [("calls", "60s", 10, 0, 1, 9), ("tokens", "day", 1_000, 100, 40, 860)]
+        assert (page["items"][1]["opens"], page["items"][1]["closes"]) == (
+            "2023-11-15T00:00:00Z",
+            "2023-11-16T00:00:00Z",
+        )
+        clients: list[str] = []
+        after = ""
+        while after is not None:
+            page = await get(here, "/v1/windows", name="llm", after=after, limit=2)
+            clients += [one["client"] for one in page["items"]]
+            after = page["next"]
+        assert len(clients) == 6
+        hashed = next(client for client in clients if client.startswith("#"))
+        assert set(clients) == {"team-a", *HOSTILE[:3], hashed}
+        assert len((await get(here, "/v1/windows", name="llm", client=hashed))["items"]) == 1
+        for client in HOSTILE:
+            (one,) = (await get(here, "/v1/windows", name="llm", client=client))["items"]
+            assert one["client"] in (client, hashed)
+        (rate,) = (await get(here, "/v1/windows", face="rates", name="api"))["items"]
+        assert (rate["client"], rate["budget"], rate["per"], rate["consumed"]) == ("client-7", "", "60s", 5)
+        rival = await here.call("GET", "/v1/windows?name=llm", tenant="rival")
+        assert rival.json()["items"] == []
+
+    play(work, f"sqlite:///{tmp_path}/holds.db")
+
+
+def test_resources_are_shown_by_key_however_long(tmp_path: Any) -> None:
+    async def work(here: InProcessApp) -> None:
+        await fill(here.running.kernel)
+        page = await get(here, "/v1/resources", kind="shop.shelf")
+        shown = {(one["key"], one["window"]): (one["total"], one["held"]) for one in page["items"]}
+        assert shown == {('"a/b"', "null"): (7, 2), ('["k",1]', "null"): (7, 2), (f'"{"y" * 300}"', "null"): (7, 2)}
+        first = await get(here, "/v1/resources", kind="shop.shelf", limit=2)
+        rest = await get(here, "/v1/resources", kind="shop.shelf", after=first["next"])
+        assert [*first["items"], *rest["items"]] == page["items"]
+        assert (await get(here, "/v1/resources", kind="shop.shel"))["items"] == []
+        assert (await here.call("GET", "/v1/resources?kind=a%2Fb")).status_code == 400
+
+    play(work, f"sqlite:///{tmp_path}/holds.db")
+
+
+@pytest.mark.parametrize("strange", [LAST, "\ue000", "!", "~"])
+def test_no_name_is_skipped_or_listed_twice(strange: str) -> None:
+    """Ids on either side of where a search goes on."""
+
+    async def main() -> None:
+        async with await holdkit.connect_async("memory://", clock=FakeClock(start=NOON)) as hk:
+            names = sorted({"a", "b", f"a{strange}", f"a/{strange}", f"{strange}a"})
+            for name in names:
+                await hk.rates(name, Allowance(9, per="day")).take(strange)
+                await hk.rates(name, Allowance(9, per="day")).take("z")
+            found: list[str] = []
+            after = ""
+            while True:
+                page = await hk.catalog.names("rates", after=after, limit=2)
+                found += page
+                if not page.more:
+                    break
+                after = page.reached or ""
+            assert sorted(found) == names
+
+    asyncio.run(main())
