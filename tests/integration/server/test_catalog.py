@@ -167,7 +167,7 @@ def test_windows_say_what_was_estimated_and_what_was_spent(tmp_path: Any) -> Non
             "2023-11-16T00:00:00Z",
         )
         clients: list[str] = []
-        after = ""
+        after: str | None = ""
         while after is not None:
             page = await get(here, "/v1/windows", name="llm", after=after, limit=2)
             clients += [one["client"] for one in page["items"]]
