@@ -263,7 +263,8 @@ export interface EntryAnswer {
     | "record.put"
     | "limits.changed"
     | "journal.baseline"
-    | "journal.erased";
+    | "journal.erased"
+    | "command.refused";
   slot: number;
   at: string;
   subject: string;
@@ -279,6 +280,8 @@ export interface EntryAnswer {
   pools: Effect[];
   before: Record<string, unknown>;
   after: Record<string, unknown>;
+  /** of `command.refused` */
+  refused?: RefusedAnswer | null;
   /** the tenant, empty for the default one; only where several tenants are shown */
   tenant?: string | null;
 }
@@ -876,6 +879,32 @@ export interface RecordPage {
   items: RecordAnswer[];
   next: string | null;
   server_time: string;
+}
+
+/** What a refused command asked for, and why it was refused. */
+export interface RefusedAnswer {
+  /** `hold`, `confirm`, `resize_pool`, …: its type, as in a batch */
+  command: string;
+  /** why it was refused */
+  reason: string;
+  legs: RefusedLeg[];
+  /** what the refusal names, if it is not the entry's subject: such as the pool that is missing */
+  subject?: string | null;
+  /** the number that caused the refusal */
+  found?: number | null;
+  entity?: string | null;
+  account?: string | null;
+}
+
+/** Units of one pool that a refused command asked for, or that were missing above such a pool. */
+export interface RefusedLeg {
+  pool: string;
+  quantity: number;
+  /** a claim's key or an item's id */
+  label?: string | null;
+  /** of a pool that fell short: what there was, of which total */
+  available?: number | null;
+  total?: number | null;
 }
 
 /** How far the replay of a webhook is; it runs in the background. */

@@ -85,7 +85,10 @@ class LanedEngine:
         by_lane: dict[int, list[Effect]] = {}
         for effect in entry.effects:
             by_lane.setdefault(lane_of_pool(effect.pool.key, self.lanes), []).append(effect)
-        if entry.hold is not None or entry.change is not None:
+        of_hold = entry.refused is not None and entry.refused.of_hold
+        if entry.refused is not None and not of_hold:
+            home = lane_of_pool((entry.tenant, entry.subject), self.lanes)
+        elif entry.hold is not None or entry.change is not None or of_hold:
             home = lane_of_hold(entry.subject, self.lanes)
         else:
             home = lane_of_record(entry.record.key, self.lanes) if entry.record is not None else next(iter(by_lane))

@@ -10,6 +10,7 @@ export function kindOf(action: string): string {
   if (word.includes("confirmed")) return "confirmed";
   if (word.includes("released") || word === "returned") return "released";
   if (word === "offered") return "held";
+  if (word === "refused") return "expired";
   return ["held", "waiting", "expired", "extended"].includes(word) ? word : "other";
 }
 
@@ -24,12 +25,35 @@ export function Action({ action }: { action: string }) {
 
 const signed = (value: number): string => (value > 0 ? `+${number(value)}` : number(value).replace("-", "−"));
 
-/** How the counters of each pool changed. */
+/** What a refused command asked for, and why it was refused. */
+function Refusal({ entry, most }: { entry: EntryAnswer; most: number }) {
+  const refused = entry.refused;
+  if (!refused) return null;
+  return (
+    <>
+      <span class="effect">
+        <span class="effect-pool">{refused.command.replaceAll("_", " ")}</span>
+        <b>{refused.reason.replaceAll("_", " ")}</b>
+      </span>
+      {refused.legs.slice(0, most).map((leg) => (
+        <span key={leg.pool} class="effect">
+          <span class="effect-pool">{leg.label ?? leg.pool}</span>
+          <b>{number(leg.quantity)} asked</b>
+          {leg.available != null && <span class="muted">{number(leg.available)} available</span>}
+        </span>
+      ))}
+      {refused.legs.length > most && <span class="muted">and {refused.legs.length - most} more</span>}
+    </>
+  );
+}
+
+/** How the counters of each pool changed; of a refusal, what was asked for. */
 export function Effects({ entry, most = 2 }: { entry: EntryAnswer; most?: number }) {
   const shown = entry.pools.slice(0, most);
   const deadline = entry.action === "hold.extended" ? entry.after.deadline_at : null;
   return (
     <span class="effects">
+      <Refusal entry={entry} most={most} />
       {shown.map((effect) => (
         <span key={effect.pool.id} class="effect">
           <span class="effect-pool">{effect.pool.id.replace(/^~/, "")}</span>
@@ -50,7 +74,8 @@ export function Effects({ entry, most = 2 }: { entry: EntryAnswer; most?: number
 }
 
 export function EntryRow({ entry }: { entry: EntryAnswer }) {
-  const isHold = entry.action.startsWith("hold.") || entry.action.startsWith("leg.");
+  const refusedHold = entry.action === "command.refused" && /^[0-9a-f]{32}$/.test(entry.subject);
+  const isHold = entry.action.startsWith("hold.") || entry.action.startsWith("leg.") || refusedHold;
   const target = isHold
     ? link("hold", entry.subject)
     : entry.subject.startsWith("~")

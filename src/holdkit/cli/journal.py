@@ -184,6 +184,10 @@ def entry_line(entry: Entry, at: Position) -> str:
 def _line(number: str, slot: int, action: str, entry: Entry | EntryAnswer, pools: Sequence[Pool | PoolAnswer]) -> str:
     parts = [f"{number:>8}", text_of(slot) or str(slot), f"{action:<22}", entry.subject]
     parts += [f"{pool.id}: held {pool.held}, consumed {pool.consumed} of {pool.total}" for pool in pools[:3]]
+    refused = entry.refused
+    if refused is not None:
+        asked = "".join(f" {leg.quantity} of {leg.pool}" for leg in refused.legs[:3])
+        parts.append(f"{refused.command}{asked}: {refused.reason}")
     parts += [f"{name}={value}" for name in ("tenant", "actor", "op", "reason") if (value := getattr(entry, name))]
     return "  ".join(parts)
 

@@ -42,6 +42,7 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     max_queue: int = 10_000  # queued commands of a tenant that is alone; beyond that, its callers get Overloaded
     lock_timeout: Slot = 10 * SECOND  # how long a write waits for other processes before it gives up with Overloaded
     call_timeout: Slot = 30 * SECOND  # how long a whole call may take, unless its context says otherwise
+    audit_refusals: bool = False  # no bound: whether refused commands get an entry in the journal too; of this process
     version: int = 0
     past: tuple[PastRetention, ...] = ()
 

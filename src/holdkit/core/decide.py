@@ -12,7 +12,6 @@ from typing import Any, Final
 from msgspec import Struct, structs
 
 from .commands import (
-    PLACING,
     AnyCommand,
     ArchivePool,
     ChangeLimits,
@@ -39,7 +38,6 @@ from .commands import (
 from .ladders.accounts import limit_pool
 from .ladders.ending import confirm_hold, extend_hold, release_hold, return_units
 from .ladders.expiry import expire_hold, return_due_legs, sweep
-from .ladders.finding import prunable
 from .ladders.lines import feed, feed_line, join_line, leave_line
 from .ladders.placing import consume, place_hold
 from .ladders.plain import PLAIN
@@ -54,11 +52,10 @@ from .ladders.pools import (
 from .ladders.records import change_limits, put_record
 from .ladders.retiring import retire_holds, return_to_pool
 from .model import Key, Slot, State
-from .needs import POOL_COMMANDS, POOLLESS, STANDING, pools_named
 from .outcomes import Done, Outcome, Reason, Refusal
+from .refusals import journal_refusals
 from .remembering import REMEMBERED, UNSETTLED, operations_full, recall, remember
-from .touching import bound_touched
-from .trees import SEPARATOR, all_pools
+from .touching import bound_touched, touched
 from .validation import unfit_for
 from .view import View
 
@@ -127,14 +124,21 @@ def decide_group(view: View, group: Group, due: SweepList = NOTHING_DUE) -> list
         known = recall(view, group.guard)
         if isinstance(known, Refusal):
             view.numbers += [0] * len(group.commands)
-            return [known] * len(group.commands)
+            refusals: list[Outcome] = [known] * len(group.commands)
+            if view.limits.audit_refusals:
+                journal_refusals(view, group.commands[:1], refusals)
+            return refusals
         if known is None:  # first, so that no command of the group can take the guard's operation id
             remember(view, group.guard, Done(slot=view.loaded.slot))
     if group.atomic:
-        return _all_or_none(view, group, due)
-    if len(group.commands) == 1:  # most groups; and a comprehension has a frame of its own
-        return [answer(view, group.commands[0], due)]
-    return [answer(view, command, due) for command in group.commands]
+        outcomes = _all_or_none(view, group, due)
+    elif len(group.commands) == 1:  # most groups; and a comprehension has a frame of its own
+        outcomes = [answer(view, group.commands[0], due)]
+    else:
+        outcomes = [answer(view, command, due) for command in group.commands]
+    if view.limits.audit_refusals:
+        journal_refusals(view, group.commands, outcomes)
+    return outcomes
 
 
 def _all_or_none(view: View, group: Group, due: SweepList) -> list[Outcome]:
@@ -269,24 +273,6 @@ def sweep_up(view: View, command: Sweep, due: SweepList, now: Slot) -> Outcome:
         view.written = view.next_seq - 1
     told = tuple(key for key in expired if command.tenant in ("", key[0]))
     return Done(slot=now, swept=told, more=more or due.more)
-
-
-def touched(view: View, command: AnyCommand) -> list[str]:
-    """The pools on which a command is decided: those that it names, or those of the hold that it names, and those above them."""
-    if isinstance(command, PLACING):
-        legs = command.legs
-        if len(legs) == 1 and SEPARATOR not in legs[0].pool:
-            return [legs[0].pool]
-        return all_pools(legs)
-    if type(command) not in STANDING:
-        if isinstance(command, POOL_COMMANDS):
-            return list(pools_named(command))
-        if isinstance(command, POOLLESS):
-            return []
-    hold = view.holds.get((command.tenant, command.id))  # type: ignore[union-attr]  # it names a hold
-    if hold is None or prunable(hold, view.limits, view.loaded.slot):
-        return []  # engines prune at different times, and the journal must not depend on that
-    return hold.pools
 
 
 def catch_up(view: View, tenant: str, names: list[str], now: Slot) -> Slot:

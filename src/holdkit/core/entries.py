@@ -12,6 +12,7 @@ from typing import Final
 from msgspec import Struct
 
 from .model import HeldLeg, Pool, Record, Slot, State, StoredHold
+from .outcomes import Reason
 from .outstanding import Level, Tally
 
 
@@ -42,6 +43,7 @@ class Action(StrEnum):
     LIMITS_CHANGED = "limits.changed"
     JOURNAL_BASELINE = "journal.baseline"
     JOURNAL_ERASED = "journal.erased"
+    COMMAND_REFUSED = "command.refused"
 
 
 HOLD_HELD: Final = Action.HOLD_HELD  # the most frequent ones: members of an enum are slow to look up
@@ -87,8 +89,47 @@ class Change(Struct, frozen=True, gc=False, omit_defaults=True):
     """Of an offer: the fence of the grant."""
 
 
+class AskedLeg(Struct, frozen=True, gc=False, omit_defaults=True):
+    """Units of one pool that a refused command asked for, or that were missing above such a pool."""
+
+    pool: str
+    quantity: int
+    label: str | None = None
+    """The face's own name for the pool."""
+    available: int | None = None
+    """Of a pool that fell short: what there was, of which total. (Of an account's limit: what was left, and the limit.)"""
+    total: int | None = None
+
+
+class RefusedCommand(Struct, frozen=True, gc=False, omit_defaults=True):
+    """What a refused command asked for, and why it was refused."""
+
+    command: str
+    """`hold`, `confirm`, `resize_pool`, …: as in a batch."""
+    reason: Reason
+    """Why it was refused. (The `reason` of the entry is the one that the caller gave.)"""
+    subject: str | None = None
+    """What the refusal names, if that is another than the entry's subject: the pool that is missing, the operation id that was used for
+    something else."""
+    legs: tuple[AskedLeg, ...] = ()
+    found: int | None = None
+    """The number that caused the refusal, as in the caller's answer."""
+    entity: str | None = None
+    account: str | None = None
+    op: str | None = None
+    """The operation id. (That of the entry is empty: it names the entry of what was done.)"""
+
+    @property
+    def of_hold(self) -> bool:
+        """Whether it named a hold; else a pool, or the limits."""
+        return self.command in _OF_HOLDS
+
+
+_OF_HOLDS: Final = frozenset({"confirm", "release", "extend", "expire", "return", "leave"})
+
+
 class Entry(Struct, frozen=True, gc=False, omit_defaults=True):
-    """One change of state. The entry that creates a hold contains all of it (`hold`), later ones a `change`."""
+    """One change of state, or a refusal, which changes none. The entry that creates a hold contains all of it (`hold`), later ones a `change`."""
 
     slot: Slot
     action: Action
@@ -110,3 +151,5 @@ class Entry(Struct, frozen=True, gc=False, omit_defaults=True):
     """It has only the pools of this lane: the change of the hold itself is an entry in the hold's own lane."""
     client_id: str | None = None
     """The client that asked, as a server has authenticated it, whoever it names as actor."""
+    refused: RefusedCommand | None = None
+    """Of `command.refused`, whose subject is what the command named: a hold, or its first pool."""

@@ -3,7 +3,7 @@
 Theory of operation. A `Selector` names a person's trace: an entity, an account, a claim or an actor, of one tenant. `Erasure` is
 shown the journal's entries and learns from them which *holds* are concerned (`learn`). These holds lose every personal field
 (`core.personal` lists them): entity, metadata, reason, the actor who placed them, the last operation. A selected actor is only
-replaced where it is named.
+replaced where it is named. A refused command (`entry.refused`) that was for the entity, the account or the claim loses the same.
 
 *Stub.* All values of one erasure become the same stub, so that what was equal stays equal, and two persons stay two. An account's
 stub is a keyed hash of its name, so that an account that is erased again gets the same one; all others are random.
@@ -27,7 +27,7 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 from msgspec import Struct, structs
 
-from .entries import Action, Effect, Entry
+from .entries import Action, Effect, Entry, RefusedCommand
 from .keyed import CLAIMS
 from .model import Pool, StoredHold
 from .outcomes import Done, Refusal
@@ -134,7 +134,8 @@ class Erasure:
         return after
 
     def _value(self, entry: Entry, path: Path, value: str) -> str:
-        kind, selector, mine = kind_of(path), self.selector, entry.subject in self.holds
+        kind, selector = kind_of(path), self.selector
+        mine = entry.subject in self.holds or (entry.refused is not None and self._asked(entry.refused))
         named = value == selector.value
         if kind not in NAMES and is_stub(path, value):
             return value
@@ -143,11 +144,15 @@ class Erasure:
         if selector.by == "actor":
             return value
         if kind == "account":
-            kept = entry.hold is None or path != "hold.account" or not mine or self._keeps_account(entry.hold)
-            return value if kept and not (named and selector.by == "account") else self.stub
+            counted = entry.refused is None and (entry.hold is None or self._keeps_account(entry.hold))
+            gone = mine and path in ("hold.account", "refused.account") and not counted
+            return self.stub if gone or (named and selector.by == "account") else value
         if path.startswith("effects.") and kind in ("label", "entity"):
             pool = entry.effects[int(path.split(".")[1])].pool
             gone = self.pools.get(pool.id, False) or (kind == "entity" and named and selector.by == "entity")
+            return self.stub if gone else value
+        if entry.refused is not None and kind == "label":
+            gone = mine or self.pools.get(entry.refused.legs[int(path.split(".")[2])].pool, False)
             return self.stub if gone else value
         if kind == "entity":
             return self.stub if mine or (named and selector.by == "entity") else value
@@ -155,7 +160,16 @@ class Erasure:
             return ERASED_DOCUMENT if kind == "metadata" else self.stub
         return value
 
+    def _asked(self, refused: RefusedCommand) -> bool:
+        """Whether a refused command was about whom or what is selected: it loses what an erased hold loses."""
+        by, those = self.selector.by, (self.selector.value, self.stub)
+        if by == "claim":
+            return any(leg.pool == self.selector.value for leg in refused.legs)
+        return (refused.entity if by == "entity" else refused.account if by == "account" else None) in those
+
     def _placed(self, entry: Entry, actor: str) -> bool:
+        if entry.subject not in self.holds:  # whoever asked, in vain
+            return actor != "system"
         placed = self.holds[entry.subject] if entry.hold is None else entry.hold.actor
         return actor in (placed, self.holds[entry.subject]) and actor != "system"
 

@@ -21,7 +21,7 @@ from typing import Final, TypeAlias
 from msgspec import Struct, structs
 
 from .codec import decode_entry, digest, encode_entry
-from .entries import Change, Effect, Entry
+from .entries import Change, Effect, Entry, RefusedCommand
 from .limits import LIMITS_KEY
 from .model import HeldLeg, StoredHold
 
@@ -118,6 +118,8 @@ def _entry(entry: Entry, see: See) -> Entry:
         changes["change"] = _change(entry.change, see)
     if entry.record is not None and entry.record.key != LIMITS_KEY:
         changes["record"] = structs.replace(entry.record, body=see("record.body", entry.record.body))
+    if entry.refused is not None:
+        changes["refused"] = _refused(entry.refused, see)
     return structs.replace(entry, **changes)
 
 
@@ -147,6 +149,18 @@ def _hold(hold: StoredHold, see: See) -> StoredHold:
 def _change(change: Change, see: See) -> Change:
     changes = _texts(change, "change", ("entity", "reason", "last_op"), see)
     return structs.replace(change, legs=_legs(change.legs, "change.legs", see), **changes)
+
+
+def _refused(refused: RefusedCommand, see: See) -> RefusedCommand:
+    changes: dict[str, object] = {**_texts(refused, "refused", ("entity", "account"), see)}
+    if refused.subject is not None and refused.subject.startswith("~"):
+        changes["subject"] = see("refused.subject", refused.subject)
+    legs = []
+    for at, leg in enumerate(refused.legs):
+        path = f"refused.legs.{at}"
+        pool = see(f"{path}.pool", leg.pool) if leg.pool.startswith("~") else leg.pool
+        legs.append(structs.replace(leg, pool=pool, **_texts(leg, path, ("label",), see)))
+    return structs.replace(refused, legs=tuple(legs), **changes)
 
 
 def _texts(struct: Struct, path: Path, names: tuple[str, ...], see: See) -> dict[str, str]:

@@ -1,4 +1,5 @@
-"""The bound of the legs that a transaction touches: the measure of its cost beside the number of its commands.
+"""What commands touch: pools, and the bound of the legs that a transaction touches, the measure of its cost beside the number of its
+commands.
 
 A command that names a hold touches all legs of that hold, however short the command is: a thousand extensions of one hold with a
 thousand legs touch a million. A pool above those of the legs counts like a leg. So legs are counted after the holds were loaded and before anything is decided. A group that touches
@@ -12,8 +13,20 @@ from collections.abc import Sequence
 from math import inf
 from typing import Final
 
-from .commands import PLACING, ConfirmHold, ExpireHold, ExtendHold, Group, LeaveLine, ReleaseHold, ReturnUnits
+from .commands import (
+    PLACING,
+    AnyCommand,
+    ConfirmHold,
+    ExpireHold,
+    ExtendHold,
+    Group,
+    LeaveLine,
+    ReleaseHold,
+    ReturnUnits,
+)
+from .ladders.finding import prunable
 from .model import Key
+from .needs import POOL_COMMANDS, POOLLESS, STANDING, pools_named
 from .outcomes import Invalid, Outcome
 from .trees import SEPARATOR, all_pools
 from .view import View
@@ -85,3 +98,21 @@ def touched_legs(view: View, group: Group) -> int:
             hold = view.holds.get(key)
             legs += placed.get(key, 0) if hold is None else len(hold.pools)
     return legs
+
+
+def touched(view: View, command: AnyCommand) -> list[str]:
+    """The pools on which a command is decided: those that it names, or those of the hold that it names, and those above them."""
+    if isinstance(command, PLACING):
+        legs = command.legs
+        if len(legs) == 1 and SEPARATOR not in legs[0].pool:
+            return [legs[0].pool]
+        return all_pools(legs)
+    if type(command) not in STANDING:
+        if isinstance(command, POOL_COMMANDS):
+            return list(pools_named(command))
+        if isinstance(command, POOLLESS):
+            return []
+    hold = view.holds.get((command.tenant, command.id))  # type: ignore[union-attr]  # it names a hold
+    if hold is None or prunable(hold, view.limits, view.loaded.slot):
+        return []  # engines prune at different times, and the journal must not depend on that
+    return hold.pools

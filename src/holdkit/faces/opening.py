@@ -25,14 +25,19 @@ def connect(
     schema: str | None = None,
     pool_size: int | None = None,
     randomness: Randomness = os.urandom,
+    audit_refusals: bool = False,
 ) -> Kernel:
     """Open a kernel for threads. `clock` and `randomness` replace those of the machine in tests and simulations.
 
     On PostgreSQL, `schema` is where the tables are (default: `holdkit`), and `pool_size` is how many connections
     this kernel may open (default: 30).
+
+    With `audit_refusals` every refused command of this kernel gets an entry in the journal too: `command.refused`.
     """
     random = _checked(randomness)
+    _check_auditing(audit_refusals)
     engine = open_engine(url, clock=clock, limits=asked_slots(limits), schema=schema, pool_size=pool_size)
+    engine.stored.bound(audit_refusals=audit_refusals)
     return Kernel(Executor(engine, random))
 
 
@@ -44,9 +49,11 @@ async def connect_async(
     schema: str | None = None,
     pool_size: int | None = None,
     randomness: Randomness = os.urandom,
+    audit_refusals: bool = False,
 ) -> AsyncKernel:
     """Open a kernel for the tasks of the running event loop: the same names, awaited."""
     random = _checked(randomness)
+    _check_auditing(audit_refusals)
     slots = asked_slots(limits)
     opening = asyncio.create_task(
         asyncio.to_thread(open_engine, url, clock=clock, limits=slots, schema=schema, pool_size=pool_size)
@@ -56,6 +63,7 @@ async def connect_async(
     except asyncio.CancelledError:
         opening.add_done_callback(_close_unclaimed)
         raise
+    engine.stored.bound(audit_refusals=audit_refusals)
     return AsyncKernel(AsyncExecutor(engine, random))
 
 
@@ -63,6 +71,11 @@ def _close_unclaimed(opening: asyncio.Task[Engine]) -> None:
     """Close an engine whose caller was cancelled."""
     if not opening.cancelled() and opening.exception() is None:
         opening.result().close()
+
+
+def _check_auditing(audit_refusals: object) -> None:
+    if type(audit_refusals) is not bool:
+        raise invalid("audit_refusals", "audit_refusals_not_boolean", "must be True or False")
 
 
 def _checked(randomness: Randomness) -> Randomness:

@@ -15,7 +15,7 @@ from typing import Any, Final, TypeAlias
 
 import msgspec
 
-from ..core.entries import Action, Effect, Entry
+from ..core.entries import Action, Effect, Entry, RefusedCommand
 from ..core.lanes import MAX_LANES
 from ..core.limits import changed_of
 from ..core.model import MAX_SLOT, Slot
@@ -139,12 +139,17 @@ class JournalEntry:
     @property
     def op(self) -> str | None:
         """The operation id."""
-        return self.entry.op
+        return self.entry.op if self.entry.refused is None else self.entry.refused.op
 
     @property
     def forced(self) -> bool:
         """Whether it was done without the owner token, by a control plane."""
         return self.entry.forced
+
+    @property
+    def refused(self) -> RefusedCommand | None:
+        """Of an entry `command.refused`: what was asked for, and why it was refused."""
+        return self.entry.refused
 
     @property
     def part(self) -> bool:

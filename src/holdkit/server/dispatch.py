@@ -64,7 +64,8 @@ async def dispatch(application: Application, scope: Scope, receive: Receive, sen
         problem = problem_of(error)
         outcome = problem.reason
         if isinstance(error, Refused) and running is not None and running.rollups is not None:
-            running.rollups.refused(request.caller.tenant, error, _pools_named(request))
+            waited = request.kind == "leave"  # the journal has that the hold left its line
+            running.rollups.refused(request.caller.tenant, error, _pools_named(request), journaled=not waited)
         if problem.status == 500:
             log.exception("request %s failed", request.id)
         if (

@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from ..core.entries import Action, Effect, Entry
+from ..core.entries import Action, Effect, Entry, RefusedCommand
 from ..core.model import SECOND, Slot
 from ..errors import Refused
 
@@ -24,6 +24,8 @@ SERVER: Final = "~server"
 Series: TypeAlias = tuple[str, str]
 """Tenant and name."""
 
+PLACING: Final = frozenset({"hold", "consume", "join"})
+"""Commands that ask for units of pools."""
 _EXPIRING: Final = frozenset({Action.HOLD_EXPIRED, Action.LEG_RETURNED})
 _RELEASING: Final = frozenset({Action.HOLD_RELEASED, Action.HOLD_PARTLY_RELEASED})
 
@@ -135,3 +137,13 @@ def refusals_of(error: Refused, named: Iterable[str]) -> Iterator[tuple[str, Poo
         return
     for pool in named:
         yield pool, PoolCounts(refused={error.reason: 1})
+
+
+def journaled_refusals(refused: RefusedCommand) -> Iterator[tuple[str, PoolCounts]]:
+    """The same of an entry `command.refused`."""
+    short = [leg for leg in refused.legs if leg.total is not None]
+    for leg in short:
+        yield leg.pool, PoolCounts(refused={refused.reason: 1}, refused_units=leg.quantity)
+    if not short and refused.command in PLACING:
+        for leg in refused.legs:
+            yield leg.pool, PoolCounts(refused={refused.reason: 1})

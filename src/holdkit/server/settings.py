@@ -242,6 +242,9 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     seal_anchor: Annotated[
         str | None, Meta(description="file to which the last seal of each lane is appended, outside the database")
     ] = None
+    audit_refusals: Annotated[
+        bool, Meta(description="whether refused commands get an entry in the journal too, `command.refused`")
+    ] = False
     rollup_every: Annotated[
         Seconds,
         Meta(description="seconds between two writes of statistics for the dashboard's plots; 0 turns them off"),

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from msgspec import Meta, Raw, Struct
 
-from ..core.entries import Action
+from ..core.entries import Action, RefusedCommand
 from ..core.entries import Effect as Moved
 from ..core.model import Slot
 from ..kernel.results import JournalEntry
@@ -80,6 +80,33 @@ class Effect(Struct, omit_defaults=True):
     ] = None
 
 
+class RefusedLeg(Struct, frozen=True, omit_defaults=True):
+    """Units of one pool that a refused command asked for, or that were missing above such a pool."""
+
+    pool: str
+    quantity: int
+    label: Annotated[str | None, Meta(description="a claim's key or an item's id")] = None
+    available: Annotated[int | None, Meta(description="of a pool that fell short: what there was, of which total")] = (
+        None
+    )
+    total: int | None = None
+
+
+class RefusedAnswer(Struct, frozen=True, omit_defaults=True):
+    """What a refused command asked for, and why it was refused."""
+
+    command: Annotated[str, Meta(description="`hold`, `confirm`, `resize_pool`, …: its type, as in a batch")]
+    reason: Annotated[str, Meta(description="why it was refused")]
+    legs: list[RefusedLeg]
+    subject: Annotated[
+        str | None,
+        Meta(description="what the refusal names, if it is not the entry's subject: such as the pool that is missing"),
+    ] = None
+    found: Annotated[int | None, Meta(description="the number that caused the refusal")] = None
+    entity: str | None = None
+    account: str | None = None
+
+
 class EntryAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A journal entry."""
 
@@ -99,6 +126,7 @@ class EntryAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     pools: list[Effect]
     before: dict[str, Any]
     after: dict[str, Any]
+    refused: Annotated[RefusedAnswer | None, Meta(description="of `command.refused`")] = None
     tenant: Tenant = None
 
 
@@ -121,6 +149,7 @@ def entry_answer(entry: JournalEntry, show: ShowPosition, cursor: str, *, with_t
         pools=[_effect(effect) for effect in entry.pools],
         before=entry.before,
         after=_shown(entry.after),
+        refused=None if entry.refused is None else _refused(entry.refused),
         tenant=entry.tenant if with_tenant else None,
     )
 
@@ -137,6 +166,13 @@ def _effect(effect: Moved) -> Effect:
         effect.children,
         effect.used,
         None if tally is None else TallyAnswer(tally.account, tally.used, tally.loose),
+    )
+
+
+def _refused(refused: RefusedCommand) -> RefusedAnswer:
+    legs = [RefusedLeg(leg.pool, leg.quantity, leg.label, leg.available, leg.total) for leg in refused.legs]
+    return RefusedAnswer(
+        refused.command, refused.reason.value, legs, refused.subject, refused.found, refused.entity, refused.account
     )
 
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 import holdkit
 from holdkit.core.model import SECOND
 from holdkit.engines.rollups import RollupPosition, RollupRow
-from holdkit.server import rollups as rollups_module
+from holdkit.server import journal_counter
 from tests.conftest import Migrated
 from tests.support.servers import NOON, QUICK, InProcessApp, in_process_app
 
@@ -146,7 +146,7 @@ async def test_a_removed_pool_ends_and_begins_anew(tmp_path: Any) -> None:
 
 @pytest.mark.anyio
 async def test_more_pools_than_series_are_summed(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rollups_module, "MAX_SERIES", 2)
+    monkeypatch.setattr(journal_counter, "MAX_SERIES", 2)
     async with in_process_app(f"sqlite:///{tmp_path}/holds.db", settings=OFTEN, clock=lambda: NOON) as app:
         for name in ("a", "b", "c", "d"):
             await app.call("POST", "/v1/pools", {"id": name, "total": 3})
@@ -181,6 +181,29 @@ async def test_tenants_and_limited_keys_see_their_own_pools(tmp_path: Any) -> No
         limited = await app.key("read", "", pools=["cpu"])
         answer = await app.call("POST", "/v1/stats/pools", {"pools": ["gpu"]}, key=limited)
         assert (answer.status_code, answer.json()["reason"]) == (403, "key_limited")
+
+
+@pytest.mark.anyio
+async def test_a_journaled_refusal_is_counted_once_whoever_was_refused(tmp_path: Any) -> None:
+    """Two servers, of which one journals its refusals, and a process that embeds Holdkit and does."""
+    url = f"sqlite:///{tmp_path}/holds.db"
+    audited = replace(OFTEN, audit_refusals=True)
+    async with in_process_app(url, settings=audited) as one, in_process_app(url, settings=OFTEN) as two:
+        await make_traffic(one)
+        told = (await one.call("GET", "/v1/journal?action=command.refused&order=newest")).json()["items"]
+        assert [(entry["subject"], entry["op"], entry["refused"]["reason"]) for entry in told] == [
+            ("gpu", "e", "insufficient_capacity"),
+            ("gpu", "d", "insufficient_capacity"),
+        ]
+        assert told[0]["refused"]["legs"] == [{"pool": "gpu", "quantity": 5, "available": 1, "total": 3}]
+        await two.call("POST", "/v1/holds", {"pool": "gpu", "quantity": 3, "ttl": 60}, op="f")
+        with holdkit.connect(url, audit_refusals=True) as hk, pytest.raises(holdkit.PoolNotFound):
+            hk.hold({"gpu": 1, "tpu": 1}, ttl=60)
+        for app in (one, two, one):
+            await round_of(app)
+        [gpu, tpu] = (await pool_history(two, "gpu", "tpu"))["pools"]
+        assert (gpu["reasons"], summed(gpu, "refused_units")) == ({"insufficient_capacity": 3, "pool_not_found": 1}, 10)
+        assert (tpu["reasons"], summed(gpu, "granted")) == ({"pool_not_found": 1}, 2)
 
 
 @pytest.mark.anyio

@@ -107,7 +107,14 @@ CompactRow: TypeAlias = tuple[bytes, Row]
 def compact(entry: Entry) -> CompactRow | None:
     """The compact form of an entry, if it has one."""
     effects = entry.effects
-    if len(effects) != 1 or entry.part or entry.removed or entry.record is not None or not _is_plain(effects[0], entry):
+    if (
+        len(effects) != 1
+        or entry.part
+        or entry.removed
+        or entry.record is not None
+        or entry.refused is not None
+        or not _is_plain(effects[0], entry)
+    ):
         return None
     return _held(entry, effects[0]) if entry.action is HELD else _ended(entry, effects[0])
 

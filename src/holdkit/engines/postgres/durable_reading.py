@@ -25,7 +25,7 @@ from ...core.reading import (
     ReadHistory,
 )
 from .driver import BEGIN, COMMIT, PROVE, Script, Statement
-from .hold_reading import is_id
+from .rows import is_id
 
 T = TypeVar("T")
 

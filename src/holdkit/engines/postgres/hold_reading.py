@@ -8,7 +8,7 @@ that has few of them are found by its outstanding legs.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 from msgspec import structs
 
@@ -34,10 +34,8 @@ from ...core.seen import seen_hold
 from .database import BatchOptions
 from .driver import Row, Script
 from .in_doubt import find_settled
-from .rows import HOLD_COLUMNS, hold_keys, hold_of, pool_keys
+from .rows import DIGITS, HOLD_COLUMNS, hold_keys, hold_of, is_id, pool_keys
 from .script import load_limits
-
-DIGITS: Final = "0123456789abcdef"
 
 
 def query_one(name: str, parameters: Sequence[Any] = ()) -> Script[list[Row]]:
@@ -202,8 +200,3 @@ def first_id_after(text: str) -> str | None:
             return digits.ljust(32, "0")
     number = (int(digits or "0", 16) + 1) << 4 * (32 - len(digits))
     return f"{number:032x}" if digits and number < 1 << 128 else None
-
-
-def is_id(text: str) -> bool:
-    """Whether a text can be a hold's id."""
-    return len(text) == 32 and not set(text) - set(DIGITS)

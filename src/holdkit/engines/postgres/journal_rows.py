@@ -37,7 +37,7 @@ from ...core.view import View
 from .compact_entries import WHOLE, compact
 from .database import BatchOptions
 from .driver import BEGIN, COMMIT, Row, Script, Statement
-from .rows import Columns, checksum, columns
+from .rows import Columns, checksum, columns, is_id
 
 _encode: Final = msgspec.json.Encoder().encode
 _POOL_ACTIONS: Final = frozenset(action for action in Action if action.startswith("pool."))
@@ -87,7 +87,8 @@ def home_of(entry: Entry, lanes: int) -> int:
         return lane_of_hold(entry.subject, lanes)
     if entry.record is not None:
         return lane_of_record(entry.record.key, lanes)
-    if entry.action in _POOL_ACTIONS or entry.action is Action.JOURNAL_BASELINE:
+    pools = entry.action in _POOL_ACTIONS or (entry.refused is not None and not is_id(entry.subject))
+    if pools or entry.action is Action.JOURNAL_BASELINE:
         return lane_of_pool((entry.tenant, entry.subject), lanes)
     return lane_of_hold(entry.subject, lanes)
 

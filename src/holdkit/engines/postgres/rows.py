@@ -29,6 +29,12 @@ _encode: Final = msgspec.json.Encoder().encode
 _STATES: Final = {state.value: state for state in State}
 _WORDS: Final = {state: state.value for state in State}
 _SEPARATOR: Final = "\x1f"  # no id has a control character
+DIGITS: Final = "0123456789abcdef"
+
+
+def is_id(text: str) -> bool:
+    """Whether a text can be a hold's id."""
+    return len(text) == 32 and not set(text) - set(DIGITS)
 
 
 def columns(rows: Sequence[Row], width: int) -> Columns:

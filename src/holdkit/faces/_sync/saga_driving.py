@@ -116,8 +116,9 @@ class SagaDriver:
         last entry tells: a hold is retired by an entry only if its units stay consumed."""
         if hold is not None or self.body.hold is None or self.body.phase is not Phase.RESERVING:
             return hold is not None and hold.consumes
-        story = self._executor.read(ReadHistory(self.record.tenant, self.body.hold))
-        return bool(story) and entry_of(story[-1]).action is Action.HOLD_RETIRED
+        rows = self._executor.read(ReadHistory(self.record.tenant, self.body.hold))
+        story = [entry for entry in map(entry_of, rows) if entry.refused is None]
+        return bool(story) and story[-1].action is Action.HOLD_RETIRED
 
     def _call_fields(self) -> dict[str, Any]:
         """The fields of every command of this saga: actor and correlation id are those of the call that began it."""

@@ -272,7 +272,9 @@ class AsyncExecutor:
 
     async def forced(self, key: Key) -> bool:
         """Whether a hold was last changed by force."""
-        story = [entry for entry in map(entry_of, await self.read(ReadHistory(*key))) if not entry.part]
+        story = [
+            entry for entry in map(entry_of, await self.read(ReadHistory(*key))) if not (entry.part or entry.refused)
+        ]
         return bool(story) and story[-1].forced
 
     async def clock(self) -> Slot:

@@ -270,7 +270,7 @@ class Executor:
 
     def forced(self, key: Key) -> bool:
         """Whether a hold was last changed by force."""
-        story = [entry for entry in map(entry_of, self.read(ReadHistory(*key))) if not entry.part]
+        story = [entry for entry in map(entry_of, self.read(ReadHistory(*key))) if not (entry.part or entry.refused)]
         return bool(story) and story[-1].forced
 
     def clock(self) -> Slot:

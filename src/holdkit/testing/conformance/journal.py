@@ -25,7 +25,7 @@ from ...core.commands import (
 from ...core.entries import Action
 from ...core.fold import reconstruct
 from ...core.model import DAY, Leg
-from ...core.outcomes import Position, Receipt
+from ...core.outcomes import Position, Reason, Receipt
 from ...core.reading import (
     FindEnds,
     FindEntries,
@@ -39,7 +39,12 @@ from ...core.reading import (
 )
 from .harness import TOKEN, Harness, hold_id, joining, placing, require, require_equal
 
-LIVED = frozenset(Action) - {Action.POOL_REPAIRED, Action.JOURNAL_BASELINE, Action.JOURNAL_ERASED}
+LIVED = frozenset(Action) - {
+    Action.POOL_REPAIRED,
+    Action.JOURNAL_BASELINE,
+    Action.JOURNAL_ERASED,
+    Action.COMMAND_REFUSED,
+}
 """The actions of ordinary commands."""
 
 
@@ -244,5 +249,23 @@ def verification_can_be_ended(harness: Harness) -> None:
     harness.verify()
 
 
+def refusals_are_journaled(harness: Harness) -> None:
+    """Where refusals are audited, each has its entry, in the history of what it named, and no row differs."""
+    harness.engine.stored.bound(audit_refusals=True)
+    harness.pools(a=2)
+    harness.refused(placing(1, "a", 3, actor="user:1"), Reason.INSUFFICIENT_CAPACITY)
+    harness.refused(ConfirmHold(id=hold_id(9), owner=TOKEN), Reason.HOLD_NOT_FOUND)
+    before = [harness.pool("a"), harness.engine.read(FindPool(("", "missing")))]
+    told = [(entry.subject, entry.refused.command) for entry in harness.journal() if entry.refused is not None]
+    require_equal(sorted(told), sorted([("a", "hold"), (hold_id(9), "confirm")]), "refusals in the journal")
+    require_equal(
+        [entry.action for entry in harness.history_of(9)], [Action.COMMAND_REFUSED], "history of a missing hold"
+    )
+    (_, refusal) = map(entry_of, harness.engine.read(ReadPoolHistory("", "a")))
+    require_equal((refusal.action, refusal.actor), (Action.COMMAND_REFUSED, "user:1"), "the last entry of the pool")
+    require_equal([harness.pool("a"), None], before, "pools after refusals")
+    harness.verify()
+
+
 CHECKS = (gap_free, every_change_has_its_entry, replay_is_state, history_is_the_journal, pools_have_their_history,
-          verification_can_be_ended)  # fmt: skip
+          verification_can_be_ended, refusals_are_journaled)  # fmt: skip

@@ -1,0 +1,122 @@
+"""Refusals in the journal: where auditing is on, a refused command gets an entry `command.refused`, which changes nothing.
+
+The entry says who asked for what, and why it was refused. It is written in the transaction that decided the command: in a caller's own
+transaction it comes and goes with that. A recorded answer that is given again is no new refusal. Of an atomic group, the command that
+was refused has an entry, and those that were not applied because of it have none. What the kernel itself asks for has none either: its
+records, by which processes agree on who does what, are refused as a matter of course.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from .commands import (
+    PLACING,
+    Amounts,
+    AnyCommand,
+    ArchivePool,
+    ChangeLimits,
+    ConfirmHold,
+    Consume,
+    CreatePool,
+    ExpireHold,
+    ExtendHold,
+    JoinLine,
+    LeaveLine,
+    LimitPool,
+    PlaceHold,
+    ReleaseHold,
+    RemovePool,
+    ResizePool,
+    ReturnToPool,
+    ReturnUnits,
+    UnarchivePool,
+)
+from .entries import Action, AskedLeg, Entry, RefusedCommand
+from .limits import SUBJECT
+from .model import Slot
+from .outcomes import Outcome, Reason, Refusal
+from .touching import touched
+from .view import View
+
+AUDITED: Final[dict[type[Any], str]] = {
+    PlaceHold: "hold",
+    Consume: "consume",
+    JoinLine: "join",
+    ConfirmHold: "confirm",
+    ReleaseHold: "release",
+    ExtendHold: "extend",
+    ExpireHold: "expire",
+    ReturnUnits: "return",
+    LeaveLine: "leave",
+    CreatePool: "create_pool",
+    ResizePool: "resize_pool",
+    LimitPool: "limit_pool",
+    RemovePool: "remove_pool",
+    ArchivePool: "archive_pool",
+    UnarchivePool: "unarchive_pool",
+    ReturnToPool: "return_to_pool",
+    ChangeLimits: "change_limits",
+}
+"""The commands whose refusals are journaled, and their names."""
+
+
+def journal_refusals(view: View, commands: Sequence[AnyCommand], outcomes: Sequence[Outcome]) -> None:
+    """Append an entry for each of these commands that was refused just now."""
+    for command, outcome in zip(commands, outcomes, strict=False):
+        if not isinstance(outcome, Refusal) or outcome.replayed or outcome.reason is Reason.ABORTED:
+            continue
+        name = AUDITED.get(type(command))
+        if name is not None:
+            view.entries.append(_entry(view, command, name, outcome))
+
+
+def _entry(view: View, command: AnyCommand, name: str, refusal: Refusal) -> Entry:
+    subject = _subject(command)
+    legs = _legs(view, command, refusal)
+    refused = RefusedCommand(
+        name, refusal.reason, None if refusal.subject in ("", subject) else refusal.subject, legs, refusal.found,
+        getattr(command, "entity", None), getattr(command, "account", None), command.op,
+    )  # fmt: skip
+    correlation_id: str | None = command.correlation_id  # type: ignore[assignment]  # text by now
+    return Entry(
+        _slot(view, command), Action.COMMAND_REFUSED, subject, command.tenant, actor=command.actor, correlation_id=correlation_id,
+        reason=command.reason, forced=getattr(command, "force", False), client_id=command.client_id, refused=refused,
+    )  # fmt: skip
+
+
+def _subject(command: AnyCommand) -> str:
+    if isinstance(command, PLACING):
+        return command.legs[0].pool
+    return SUBJECT if isinstance(command, ChangeLimits) else command.id  # type: ignore[union-attr]  # the others name a hold or a pool
+
+
+def _legs(view: View, command: AnyCommand, refusal: Refusal) -> tuple[AskedLeg, ...]:
+    """What was asked for, by pool; and what pools above these, or those of the hold, fell short of."""
+    if isinstance(command, PLACING):
+        asked = {leg.pool: AskedLeg(leg.pool, leg.quantity, leg.label) for leg in command.legs}
+    else:
+        asked = {pool: AskedLeg(pool, units) for pool, units in _amounts(view, command).items()}
+    for short in refusal.shortfalls:
+        asked[short.pool] = AskedLeg(short.pool, short.requested, short.label, short.available, short.total)
+    return tuple(asked.values())
+
+
+def _amounts(view: View, command: AnyCommand) -> Mapping[str, int]:
+    """What a command about a hold or a pool names: units of some pools, or the total that a pool is to have."""
+    if isinstance(command, CreatePool | ResizePool):
+        return {command.id: command.total}
+    if isinstance(command, ReturnToPool):
+        return {command.id: command.quantity}
+    quantity: Amounts = getattr(command, "quantity", None)
+    if isinstance(quantity, int):  # of the hold's one leg
+        hold = view.holds.get((command.tenant, _subject(command)))
+        return {} if hold is None else {hold.legs[0].pool: quantity}
+    return quantity or {}
+
+
+def _slot(view: View, command: AnyCommand) -> Slot:
+    """When it was decided: never before anything that happened to its pools."""
+    pools = [view.pools.get((command.tenant, name)) for name in touched(view, command)]
+    return max([view.loaded.slot, *(pool.slot for pool in pools if pool is not None)])
