@@ -63,13 +63,23 @@ export async function ask<T>(path: string, options: RequestOptions = {}): Promis
       : "the server cannot be reached";
     throw new Problem(0, "unreachable", why, changes(options) ? "unknown" : "none");
   }
-  const body: unknown = await answer.json().catch(() => null);
-  if (body === null && answer.ok && changes(options))
-    throw new Problem(0, "unreachable", "the answer was cut short", "unknown"); // the connection broke within it
+  const body = await bodyOf(answer, options);
   if (!answer.ok) throw problem(answer.status, body);
-  const time = (body as { server_time?: string } | null)?.server_time;
+  const time = (body as { server_time?: string }).server_time;
   if (time !== undefined) syncClock(time);
   return body as T;
+}
+
+/** An answer that was cut short is none; the text of an error may be missing. */
+async function bodyOf(answer: Response, options: RequestOptions): Promise<unknown> {
+  try {
+    const text = await answer.text();
+    return text === "" ? {} : JSON.parse(text);
+  } catch (error) {
+    if (options.signal?.aborted) throw error;
+    if (!answer.ok) return {};
+    throw new Problem(0, "unreachable", "the answer was cut short", changes(options) ? "unknown" : "none");
+  }
 }
 
 export function problem(status: number, body: unknown): Problem {

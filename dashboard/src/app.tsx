@@ -6,6 +6,7 @@ import { key, offered, takeOffered } from "./key";
 import { readRoutes } from "./features";
 import { confirmAction, Dialogs } from "./components/Dialog";
 import { SignIn } from "./components/SignIn";
+import { Finder } from "./components/Finder";
 import { Help } from "./components/Help";
 import { ErrorNotice } from "./components/Notice";
 import { Shell } from "./components/Shell";
@@ -17,8 +18,10 @@ import { Claims } from "./views/Claims";
 import { faceView } from "./views/faceViews";
 import { Health } from "./views/Health";
 import { HoldView } from "./views/Hold";
+import { Holds } from "./views/Holds";
 import { Items } from "./views/Items";
 import { Journal } from "./views/Journal";
+import { Past } from "./views/Past";
 import { PoolView } from "./views/Pool";
 import { Pools } from "./views/Pools";
 import { Sagas } from "./views/Sagas";
@@ -91,6 +94,7 @@ export function App() {
         <View />
       </Shell>
       <Dialogs />
+      <Finder />
       <Help />
       <Toast />
     </>
@@ -104,6 +108,10 @@ function View() {
       return <PoolView key={id} id={id} />;
     case "hold":
       return <HoldView key={id} id={id} />;
+    case "holds":
+      return <Holds />;
+    case "past":
+      return <Past />;
     case "journal":
       return <Journal />;
     case "claims":

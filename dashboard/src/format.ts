@@ -36,6 +36,12 @@ export const moment = (text: string): string =>
     second: "2-digit",
   });
 
+/** Date and time in columns: 2026-11-16 23:31:14. */
+export function stamp(text: string): string {
+  const date = new Date(text);
+  return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())} ${clock(text)}`;
+}
+
 export const milliseconds = (seconds: number): string =>
   seconds === 0 ? "–" : seconds >= 1 ? `${seconds.toFixed(1)} s` : `${+(seconds * 1_000).toPrecision(2)} ms`;
 

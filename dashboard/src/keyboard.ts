@@ -1,14 +1,17 @@
-/** Keyboard shortcuts: / searches, j and k (in a list also the arrows) move, Enter opens, Escape clears, closes or goes back,
- * g and a letter opens a view, ? shows the shortcuts. */
+/** Keyboard shortcuts: / finds anything, f searches in the view, j and k (in a list also the arrows) move, Enter opens, n and p
+ * turn pages, Escape clears, closes or goes back, g and a letter opens a view, ? shows the shortcuts. */
 import { signal } from "@preact/signals";
 import { dialogOpen } from "./components/Dialog";
-import { active } from "./components/VirtualList";
+import { active, openFirst } from "./components/VirtualList";
 import { go } from "./route";
+import { me } from "./store";
 
 export const helpShown = signal(false);
+export const finderShown = signal(false);
 
 export const VIEWS: Record<string, string> = {
   p: "pools",
+  o: "holds",
   j: "journal",
   c: "claims",
   i: "items",
@@ -17,15 +20,25 @@ export const VIEWS: Record<string, string> = {
   h: "health",
 };
 
+/** Milliseconds for which Enter in a search field waits for the answer. */
+const PATIENCE = 5_000;
+
 let awaitingView = false;
+let waiting = 0;
 
 export function startKeyboard(): void {
+  addEventListener("pointerdown", cancelOpening);
+  addEventListener("hashchange", cancelOpening);
   addEventListener("keydown", (event) => {
-    if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing || dialogOpen()) return;
+    cancelOpening();
+    if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+    if (dialogOpen() || finderShown.peek()) return;
     const typing = event.target instanceof HTMLInputElement || event.target instanceof HTMLTextAreaElement;
     if (event.key === "Escape") escape(typing ? (event.target as HTMLInputElement) : null);
     else if (typing) {
-      if (event.key === "ArrowDown" || event.key === "Enter") step(event, 1);
+      if (event.target.type !== "search") return;
+      if (event.key === "ArrowDown") step(event, 1);
+      else if (event.key === "Enter") openFound(event);
     } else if (awaitingView) {
       awaitingView = false;
       const view = VIEWS[event.key];
@@ -36,11 +49,18 @@ export function startKeyboard(): void {
 
 function press(event: KeyboardEvent): void {
   switch (event.key) {
-    case "/": {
+    case "/":
       event.preventDefault();
-      document.querySelector<HTMLInputElement>("input[type=search]")?.focus();
+      if (me.peek()) finderShown.value = true;
       break;
-    }
+    case "f":
+      event.preventDefault();
+      document.querySelector<HTMLInputElement>("input[type=search], .filters input")?.focus();
+      break;
+    case "n":
+    case "p":
+      document.querySelector<HTMLElement>(`[data-page=${event.key === "n" ? "next" : "previous"}]`)?.click();
+      break;
     case "j":
       return step(event, 1);
     case "k":
@@ -63,6 +83,18 @@ function step(event: Event, by: number): void {
   if (!active.value) return;
   event.preventDefault();
   active.value.move(by);
+}
+
+/** Open the first row of what is searched for, now or when it is there. */
+function openFound(event: Event): void {
+  event.preventDefault();
+  openFirst.value = true;
+  waiting = setTimeout(cancelOpening, PATIENCE);
+}
+
+function cancelOpening(): void {
+  clearTimeout(waiting);
+  openFirst.value = false;
 }
 
 /** Close the help; otherwise clear the search field; otherwise leave it; otherwise go back. */

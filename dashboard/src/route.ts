@@ -1,14 +1,20 @@
 /** The current view, in the fragment of the address, so that the page works wherever it is mounted. */
 import { signal } from "@preact/signals";
 
+/** What follows the question mark in an address: filters and the position of a page. */
+export type Query = Record<string, string>;
+
 export interface Route {
   view: string;
   id: string;
+  query: Query;
 }
 
 export const route = signal<Route>(read());
 
 function read(): Route {
+  const asked = /^#\/?([^/?]+)\?(.*)$/.exec(location.hash);
+  if (asked) return { view: asked[1] ?? "", id: "", query: queryOf(asked[2] ?? "") };
   const [view = "", ...rest] = location.hash.replace(/^#\/?/, "").split("/");
   let id = rest.join("/");
   try {
@@ -16,7 +22,11 @@ function read(): Route {
   } catch {
     // a stray percent sign: take the id as it is written
   }
-  return { view: view || "pools", id };
+  return { view: view || "pools", id, query: {} };
+}
+
+function queryOf(text: string): Query {
+  return Object.fromEntries([...new URLSearchParams(text)].filter(([, value]) => value !== ""));
 }
 
 /** Views of what faces have, by the entry of the navigation that they belong to. */
@@ -26,6 +36,12 @@ export const FACE_NAV: Record<string, string> = Object.fromEntries(
 
 export const link = (view: string, id?: string): string =>
   id === undefined ? `#/${view}` : `#/${view}/${encodeURIComponent(id)}`;
+
+/** The address of a view with filters; empty ones are left out. */
+export function linkWith(view: string, query: Query): string {
+  const asked = new URLSearchParams(Object.entries(query).filter(([, text]) => text !== ""));
+  return asked.size === 0 ? link(view) : `${link(view)}?${asked.toString()}`;
+}
 
 export function go(view: string, id?: string): void {
   location.hash = link(view, id);

@@ -1,6 +1,6 @@
 /** Journal entries: as rows of a live list, and as the history of one hold or pool. */
-import { clock, moment, number, shortId } from "../format";
-import { link } from "../route";
+import { clock, moment, number, shortId, stamp } from "../format";
+import { link, linkWith } from "../route";
 import { phone } from "../screen";
 import type { EntryAnswer } from "../types";
 
@@ -73,17 +73,18 @@ export function Effects({ entry, most = 2 }: { entry: EntryAnswer; most?: number
   );
 }
 
-export function EntryRow({ entry }: { entry: EntryAnswer }) {
-  const refusedHold = entry.action === "command.refused" && /^[0-9a-f]{32}$/.test(entry.subject);
-  const isHold = entry.action.startsWith("hold.") || entry.action.startsWith("leg.") || refusedHold;
-  const target = isHold
-    ? link("hold", entry.subject)
-    : entry.subject.startsWith("~")
-      ? link("journal")
-      : link("pool", entry.subject);
+/** Where an entry leads: to its hold or pool, otherwise to all entries about the same subject. */
+function targetOf({ action, subject }: EntryAnswer): string {
+  const refusedHold = action === "command.refused" && /^[0-9a-f]{32}$/.test(subject);
+  if (action.startsWith("hold.") || action.startsWith("leg.") || refusedHold) return link("hold", subject);
+  if (action.startsWith("pool.") && !subject.startsWith("~")) return link("pool", subject);
+  return linkWith("past", { subject });
+}
+
+export function EntryRow({ entry, dated = false }: { entry: EntryAnswer; dated?: boolean }) {
   return (
-    <a class="row entry" href={target} tabIndex={-1}>
-      <time>{clock(entry.at, true)}</time>
+    <a class={dated ? "row entry dated" : "row entry"} href={targetOf(entry)} tabIndex={-1}>
+      <time>{dated ? stamp(entry.at) : clock(entry.at, true)}</time>
       <Action action={entry.action} />
       <span class="id entry-subject">{shortId(entry.subject)}</span>
       <Effects entry={entry} most={phone.value ? 1 : 2} />

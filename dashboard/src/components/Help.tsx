@@ -3,11 +3,14 @@ import { useEffect, useRef } from "preact/hooks";
 import { helpShown } from "../keyboard";
 
 const KEYS: [string, string][] = [
-  ["/", "Search"],
+  ["/", "Find anything"],
+  ["f", "Search in this view"],
   ["j  k", "Next, previous row"],
   ["Enter", "Open"],
+  ["n  p", "Next, previous page"],
   ["Esc", "Close, clear, go back"],
   ["g p", "Go to pools"],
+  ["g o", "Go to holds"],
   ["g j", "Go to the journal"],
   ["g c", "Go to claims"],
   ["g i", "Go to items"],

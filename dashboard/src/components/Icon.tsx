@@ -2,6 +2,7 @@
 
 const PATHS = {
   pools: "M4 7h16M4 12h10M4 17h6",
+  holds: "M6 4h12M6 20h12M8 4c0 5 8 6 8 16M16 4c0 5-8 6-8 16",
   journal: "M5 4h11l3 3v13H5zM9 10h6M9 14h6",
   claims: "M12 3l7 3v5c0 5-3 8-7 10-4-2-7-5-7-10V6z",
   items: "M4 8l8-4 8 4v8l-8 4-8-4zM4 8l8 4 8-4M12 12v8",

@@ -28,7 +28,7 @@ export function SearchView({ title, placeholder, searchText, more, children }: P
             maxLength={4_096}
             onInput={(event) => (searchText.value = event.currentTarget.value)}
           />
-          <kbd>/</kbd>
+          <kbd>f</kbd>
         </label>
         {more}
       </div>

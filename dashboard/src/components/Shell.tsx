@@ -6,7 +6,7 @@ import { concerns, watchConcerns } from "../attention";
 import { now } from "../clock";
 import { compact } from "../format";
 import { signOut } from "../key";
-import { helpShown } from "../keyboard";
+import { finderShown, helpShown } from "../keyboard";
 import { FACE_NAV, link, route } from "../route";
 import { me, perSecond, stream } from "../store";
 import { setTheme, theme, type Theme } from "../theme";
@@ -14,6 +14,7 @@ import { Icon, type IconName } from "./Icon";
 
 const VIEWS: [string, string, IconName][] = [
   ["pools", "Pools", "pools"],
+  ["holds", "Holds", "holds"],
   ["journal", "Journal", "journal"],
   ["claims", "Claims", "claims"],
   ["items", "Items", "items"],
@@ -21,7 +22,7 @@ const VIEWS: [string, string, IconName][] = [
   ["sagas", "Sagas", "sagas"],
   ["health", "Health", "health"],
 ];
-const NAV_ITEM: Record<string, string> = { pool: "pools", hold: "pools", ...FACE_NAV };
+const NAV_ITEM: Record<string, string> = { pool: "pools", hold: "holds", past: "journal", ...FACE_NAV };
 
 export function Shell({ children }: { children: ComponentChildren }) {
   const { view, id } = route.value;
@@ -61,6 +62,15 @@ export function Shell({ children }: { children: ComponentChildren }) {
         <div class="side-foot">
           <ConnectionState />
           <div class="switches">
+            <button
+              type="button"
+              class="icon-button"
+              aria-label="Find anything"
+              title="Find anything (/)"
+              onClick={() => (finderShown.value = true)}
+            >
+              <Icon name="search" />
+            </button>
             <ThemeSwitch />
             <button
               type="button"

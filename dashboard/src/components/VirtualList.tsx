@@ -12,6 +12,8 @@ interface Props {
   rowHeight: number;
   keyOf: (index: number) => string;
   row: (index: number) => ComponentChildren;
+  /** The rows answer an older text than the one in the search field: Enter there waits for the right ones. */
+  outdated?: boolean;
 }
 
 /** Rows that are drawn beyond the visible ones. */
@@ -19,8 +21,10 @@ const SPARE = 10;
 
 /** The list that j and k move in. */
 export const active = signal<{ move: (by: number) => void } | null>(null);
+/** Enter was pressed in a search field: the first row is to be opened, once the list has what was searched for. */
+export const openFirst = signal(false);
 
-export function VirtualList({ label, count, rowHeight, keyOf, row }: Props) {
+export function VirtualList({ label, count, rowHeight, keyOf, row, outdated = false }: Props) {
   const box = useRef<HTMLDivElement>(null);
   const seen = useSignal<[number, number]>([0, 30]);
   const chosen = useSignal(0);
@@ -78,6 +82,17 @@ export function VirtualList({ label, count, rowHeight, keyOf, row }: Props) {
     }
   };
   useLayoutEffect(focusWanted);
+
+  const opening = openFirst.value && !outdated && count > 0;
+  useLayoutEffect(() => {
+    if (!opening) return;
+    reveal(box.current, 0, rowHeight);
+    look();
+    const first = box.current?.querySelector<HTMLElement>('[data-index="0"] a, [data-index="0"] button');
+    if (!first) return; // not drawn yet
+    openFirst.value = false;
+    first.click();
+  });
 
   const [first, last] = seen.value;
   const visible = chosen.value >= first && chosen.value < Math.min(last, count);

@@ -22,9 +22,12 @@ const WHAT = "A claim gives one owner a unique name, such as an e-mail address, 
 async function find(text: string, signal: AbortSignal): Promise<ClaimAnswer[]> {
   const wanted = text.trim();
   if (wanted === "") return (await ask<ClaimPage>("v1/claims", { query: { limit: MOST }, signal })).items;
-  const entity = ask<ClaimPage>("v1/claims", { query: { entity: wanted, limit: MOST }, signal });
-  const key = /^[^:]+:./.test(wanted) ? ask<ClaimPage>("v1/claims", { query: { key: wanted }, signal }) : null;
-  const found = [...((await key)?.items ?? []), ...(await entity).items];
+  // together: if the search is given up, both fail, and no failure may be left without a reader
+  const [key, entity] = await Promise.all([
+    /^[^:]+:./.test(wanted) ? ask<ClaimPage>("v1/claims", { query: { key: wanted }, signal }) : null,
+    ask<ClaimPage>("v1/claims", { query: { entity: wanted, limit: MOST }, signal }),
+  ]);
+  const found = [...(key?.items ?? []), ...entity.items];
   return found.filter((claim, index) => found.findIndex((other) => other.id === claim.id) === index);
 }
 

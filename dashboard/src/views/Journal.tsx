@@ -12,6 +12,7 @@ import { ReadState } from "../components/ReadState";
 import { Head } from "../components/Shell";
 import { VirtualList } from "../components/VirtualList";
 import { RingBuffer } from "../buffers";
+import { link } from "../route";
 import { phone } from "../screen";
 import type { EntryAnswer, EntryPage } from "../types";
 import type { Reading } from "../useFetched";
@@ -159,6 +160,9 @@ export function Journal() {
   return (
     <>
       <Head title="Journal">
+        <a class="button" href={link("past")}>
+          Past journal
+        </a>
         <button type="button" class="button" aria-pressed={paused.value} onClick={pause}>
           <Icon name={paused.value ? "play" : "pause"} /> {paused.value ? "Resume" : "Pause"}
         </button>
@@ -174,7 +178,7 @@ export function Journal() {
             maxLength={512}
             onInput={(event) => (searchText.value = event.currentTarget.value)}
           />
-          <kbd>/</kbd>
+          <kbd>f</kbd>
         </label>
         <Chips names={KINDS} chosen={kind} />
         <span class="muted count">

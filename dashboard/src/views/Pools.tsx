@@ -107,7 +107,7 @@ export function Pools() {
             maxLength={512}
             onInput={(event) => (searchText.value = event.currentTarget.value)}
           />
-          <kbd>/</kbd>
+          <kbd>f</kbd>
         </label>
         <Chips names={ONLY_NAMES} chosen={only} />
         <label class="select">
@@ -152,7 +152,7 @@ export function Pools() {
   );
 }
 
-function Table({ list }: { list: Signal<PoolAnswer>[] }) {
+function Table({ list, outdated = false }: { list: Signal<PoolAnswer>[]; outdated?: boolean }) {
   return (
     <section class="table pools">
       <div class="table-head row pool-row" aria-hidden="true">
@@ -166,6 +166,7 @@ function Table({ list }: { list: Signal<PoolAnswer>[] }) {
       <VirtualList
         label="Pools"
         count={list.length}
+        outdated={outdated}
         rowHeight={phone.value ? 64 : 44}
         keyOf={(index) => list[index]?.peek().id ?? ""}
         row={(index) => {
@@ -245,7 +246,11 @@ function ServerSearch({ searchText }: { searchText: string }) {
           </button>
         )}
       </p>
-      {list.length > 0 ? <Table list={list} /> : state === "done" && <EmptyState filtered />}
+      {list.length > 0 ? (
+        <Table list={list} outdated={searchText !== settled} />
+      ) : (
+        state === "done" && <EmptyState filtered />
+      )}
     </>
   );
 }

@@ -29,12 +29,17 @@ class WatchedPage:
         self.page: Page = context.new_page()
         self.page.set_default_timeout(PATIENCE)
         self.complaints: list[str] = []
-        self.page.on("pageerror", lambda error: self.complaints.append(f"error: {error}"))
+        self.uncaught: list[str] = []
+        self.page.on("pageerror", self._fall)
         self.page.on("console", self._hear)
         self.page.on("dialog", self._alarm)
         self.page.add_init_script(
             "document.addEventListener('securitypolicyviolation', e => console.error('policy: ' + e.violatedDirective + ' ' + e.blockedURI))"
         )
+
+    def _fall(self, error: Any) -> None:
+        self.uncaught.append(str(error))
+        self.complaints.append(f"error: {error}")
 
     def _hear(self, message: Any) -> None:
         if message.type in ("error", "warning"):
@@ -55,13 +60,15 @@ class WatchedPage:
 
 @contextmanager
 def watched(browser: Browser, server: LiveServer, *, quiet: bool = True, **more: Any) -> Iterator[WatchedPage]:
-    """A fresh context; at the end nothing must have been complained about."""
+    """A fresh context; at the end nothing must have been complained about. Who is not `quiet` expects that the browser reports requests
+    that fail; an error that nobody has caught, in a script or a promise, fails every test."""
     context = browser.new_context(viewport=more.pop("viewport", DESKTOP), **more)
     try:
         found = WatchedPage(context, server)
         yield found
+        assert found.uncaught == [], found.uncaught
         if quiet:
-            assert found.complaints == []
+            assert found.complaints == [], found.complaints
     finally:
         context.close()
 

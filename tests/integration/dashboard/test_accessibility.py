@@ -56,7 +56,10 @@ class FilledServer:
             (f"hold/{self.held}", ".timeline li"),
             (f"hold/{self.ended}", ".timeline li"),
             ("hold/missing", ".notice"),
+            ("holds", ".found-hold .id"),
+            ("holds?pool=nowhere", ".notice"),
             ("journal", ".entry"),
+            ("past", ".entry"),
             ("claims", ".face-row"),
             ("items", ".items li"),
             ("faces", ".faces .card"),
@@ -98,6 +101,11 @@ def test_axe_finds_nothing_on_any_page(browser: Browser, filled: FilledServer, m
         page.keyboard.press("?")
         expect(page.get_by_role("dialog")).to_be_visible()
         complaints["help"] = found(page)
+        page.keyboard.press("Escape")
+        page.keyboard.press("/")
+        page.keyboard.type("seat")
+        expect(page.get_by_role("option")).to_have_count(4)
+        complaints["finder"] = found(page)
     told = [f"{view}: {one}" for view, said in complaints.items() for one in said]
     assert not told, "\n".join(told)
 
