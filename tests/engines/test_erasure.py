@@ -23,9 +23,15 @@ STUB = re.compile(r"erased:[0-9a-f]{16}")
 PRIVATE = (b"user:7", b"customer:7", b"Ann", b"ann@example.org", b"annie")
 
 
-@pytest.fixture(params=["memory", "sqlite"])
+@pytest.fixture(params=["memory", "sqlite", "postgres", "apart"])
 def hk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[holdkit.Kernel]:
-    url = "memory://" if request.param == "memory" else f"sqlite:///{tmp_path}/holds.db"
+    if request.param == "memory":
+        url = "memory://"
+    elif request.param == "sqlite":
+        url = f"sqlite:///{tmp_path}/holds.db"
+    else:
+        layout = "one server" if request.param == "postgres" else "as if"
+        url = request.getfixturevalue("migrated")(layout, lanes=4)
     with holdkit.connect(url) as kernel:
         yield kernel
 
@@ -166,6 +172,19 @@ def test_followers_go_on_behind_an_erased_entry(hk: holdkit.Kernel) -> None:
     hk.erase("entity", "user:7", reason="request 1")
     for position, cursor in enumerate(cursors, 1):
         assert len(list(hk.follow(after=cursor, wait=False))) == left - position + 1
+
+
+def test_who_acted_for_others_is_replaced_there_too(hk: holdkit.Kernel) -> None:
+    hk.create_pool("show", total=10, per_account=5)
+    hold = hk.hold("show", 1, ttl=600, actor="user:7", entity="user:9", account="user:7", metadata={"name": "Bea"})
+    beside = hk.hold("show", 1, ttl=600, actor="user:7", entity="user:9", account="user:8")
+    erased = hk.erase("entity", "user:7", reason="request 1")
+    assert (hk.get(hold).actor, hk.get(hold).entity, hk.get(hold).metadata) == (erased.stub, "user:9", {"name": "Bea"})
+    hk.release(beside, actor="user:7")
+    hk.erase("account", "user:7", reason="request 1")
+    assert "user:7" not in text_of(hk)
+    assert hk.get(beside).account == "user:8"
+    assert hk.verify().ok
 
 
 def test_another_tenant_is_untouched(hk: holdkit.Kernel) -> None:

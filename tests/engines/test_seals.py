@@ -179,8 +179,8 @@ def test_of_two_sealers_one_wins(store: SealedStore) -> None:
         seals = engine.capabilities.seals
         assert seals is not None
         there = seals.read_seals(store.lane, 0, 1)[0]
-        assert seals.add_seal(there)
-        assert not seals.add_seal(structs.replace(there, digest="0" * 64))
+        assert seals.add_seal(there, seals.rewrites())
+        assert not seals.add_seal(structs.replace(there, digest="0" * 64), seals.rewrites())
         assert seals.read_seals(store.lane, 0, 1) == [there]
 
 

@@ -78,10 +78,14 @@ class Erasure:
 
     def learn(self, entry: Entry) -> bool:
         """Whether the entry shows that its hold is concerned; remembers it."""
-        if entry.tenant != self.selector.tenant or entry.subject in self.holds or not self._marks(entry):
+        if entry.subject in self.holds or not self.concerns(entry):
             return False
         self.holds[entry.subject] = None
         return True
+
+    def concerns(self, entry: Entry) -> bool:
+        """Whether the entry shows that its hold is concerned."""
+        return entry.tenant == self.selector.tenant and self._marks(entry)
 
     def learn_hold(self, hold: StoredHold) -> bool:
         """The same for a stored hold."""

@@ -191,8 +191,10 @@ class Repairable(Protocol):
 class Erasing(Protocol):
     """Somebody's data can be erased: rows and journal are rewritten in place."""
 
-    secret: bytes
-    """Of this database, and outside of its journal: for keyed names (`holdkit.core.keyed`)."""
+    @property
+    def secret(self) -> bytes:
+        """Of this database, and outside of its journal: for keyed names (`holdkit.core.keyed`)."""
+        ...
 
     def erase(self, erasure: Erasure, *, dry_run: bool, progress: Progress | None = None) -> Erased:
         """Replace what the erasure says, in rows, journal and recorded answers, so that `verify` finds nothing at any moment.

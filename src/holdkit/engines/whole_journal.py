@@ -226,6 +226,10 @@ class SealStore(Protocol):
         """A lane's entries after a number, in order, with the numbers and texts that are stored."""
         ...
 
-    def add_seal(self, seal: Seal) -> bool:
+    def rewrites(self) -> int:
+        """How often an erasure has rewritten entries: asked before they are read."""
+        ...
+
+    def add_seal(self, seal: Seal, rewrites: int) -> bool:
         """Store a seal, durably, unless there is one that begins with the same entry; whether it is this one that is stored."""
         ...

@@ -3,8 +3,8 @@
 Theory of operation. A *sealer* looks at the end of every lane and at its last seal. It seals whole runs at once, and a shorter one when
 its first entry is older than `after`. Any number of sealers may run: a seal is stored only if none begins with the same entry, so one of
 them wins, and the others go on behind it. A sealer that is killed has stored a seal or has not; the next pass begins there. Entries never
-change after their commit, except by an erasure, which changes the seal too, so reading them and storing the seal need not be one
-transaction.
+change after their commit, except by an erasure, which changes the seal too, or, if there is none yet, counts up `rewrites`: a seal is stored
+only if that is as it was before its entries were read.
 
 *Signatures* say who has sealed. One on a later seal also covers all seals before it, because its digest depends on them.
 
@@ -107,27 +107,27 @@ class Sealer:
     def step(self, *, all_now: bool = False, limit: int = PASS) -> int:
         """Seal what is due, or with `all_now` everything, up to so many runs; returns how many it has sealed."""
         last, done = self._store.last_seals(), 0
-        generation = self._engine.read(ReadGeneration())
+        generation, rewrites = self._engine.read(ReadGeneration()), self._store.rewrites()
         for end in self._engine.read(FindEnds()):
             seal = last.get(end.lane)
             while (
                 done < limit and (found := self._next(end.lane, end.seq, seal, generation, all_now=all_now)) is not None
             ):
-                if not (self._begin_chain(found) if seal is None else self._store.add_seal(found)):
-                    break  # another sealer was faster, or a run of archiving: the next pass goes on from there
+                if not (self._begin_chain(found, rewrites) if seal is None else self._store.add_seal(found, rewrites)):
+                    break  # another sealer, an archive run or an erasure was faster: the next pass goes on from there
                 seal = last[end.lane] = found
                 done += 1
         self._write_anchor(last.values())
         return done
 
-    def _begin_chain(self, first: Seal) -> bool:
+    def _begin_chain(self, first: Seal, rewrites: int) -> bool:
         """Store the first seal of a lane, while nobody archives: an archive takes whole runs only where it finds a seal."""
         archiving = self._engine.capabilities.archive
         if archiving is None:
-            return self._store.add_seal(first)
+            return self._store.add_seal(first, rewrites)
         try:
             with archiving.archiver():
-                return self._archived(first.lane) < first.first and self._store.add_seal(first)
+                return self._archived(first.lane) < first.first and self._store.add_seal(first, rewrites)
         except ArchiveUnderWay:
             return False
 

@@ -34,7 +34,9 @@ from tests.support.threads import PATIENCE
 _start: Barrier
 PROCESSES = 4
 NEWEST = migrations()[-1][0]
-SETTINGS = "select name, value from holdkit.settings where name not in ('identity', 'generation') order by name"
+SETTINGS = (
+    "select name, value from holdkit.settings where name not in ('identity', 'generation', 'secret') order by name"
+)
 TABLES = "select count(*) from pg_class c join pg_namespace n on n.oid = c.relnamespace where n.nspname = 'holdkit'"
 
 

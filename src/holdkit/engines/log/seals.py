@@ -57,7 +57,11 @@ class LogSeals:
         rows = self._journal.after(after, None)
         return [row for row, _ in zip(rows, range(limit), strict=False)]
 
-    def add_seal(self, seal: Seal) -> bool:
+    def rewrites(self) -> int:
+        """Entries are never rewritten."""
+        return 0
+
+    def add_seal(self, seal: Seal, rewrites: int) -> bool:  # noqa: ARG002
         """Append a seal, unless there is one that begins with the same entry."""
         if self._seals and self._seals[-1].first >= seal.first:
             return seal in self._seals

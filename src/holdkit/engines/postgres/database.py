@@ -231,6 +231,8 @@ class Schema(Struct, frozen=True):
     stored: StoredLimits
     distributed: bool
     """By lane."""
+    secret: bytes
+    """Of keyed names."""
 
 
 class Database:
@@ -244,12 +246,12 @@ class Database:
         self.known_lines = KnownLines()
         self.distributed = False
         """Whether the tables are distributed by lane; False until the schema was read."""
-        self.identity, self.lanes, self.stored = "", 0, StoredLimits(limits)
+        self.identity, self.lanes, self.stored, self.secret = "", 0, StoredLimits(limits), b""
 
     def adopt(self, schema: Schema) -> None:
         """Take over what the tables say."""
         self.identity, self.lanes, self.stored = schema.identity, schema.lanes, schema.stored
-        self.distributed = schema.distributed
+        self.distributed, self.secret = schema.distributed, schema.secret
 
     @property
     def slot(self) -> Slot | None:

@@ -37,6 +37,7 @@ from .caller_transaction import CallerTransactions, check_connection
 from .connections import ConnectionPool, PipelineConnection
 from .database import Database, read_url
 from .driver import OnStatement
+from .erasing import PostgresErasing
 from .failures import ConnectionFailed, NotReplicated, StatementFailed
 from .guards import Guards
 from .journal_reading import Reader, answer
@@ -98,6 +99,7 @@ class PostgresEngine:
         self._transactions = Transactions(database, self._connections, notifier, self._guards, prune_every=prune_every)
         self._seals = PostgresSeals(database, self._transactions)
         self._rollups = PostgresRollups(self._transactions)
+        self._erasing = PostgresErasing(database, self._connections, self._transactions, self._check)
         self._callers = CallerTransactions(database, on_statement, Guards(enabled=guarded))
         self._own = OwnTransactions(database, lent, self._callers, notifier, watch)
         self._listener = Listener(address)
@@ -127,7 +129,7 @@ class PostgresEngine:
         whole = None if self.distributed else self
         rollups = None if self.distributed else self._rollups
         return Capabilities(whole, whole, self, self, self, self, self._channels, self._database.lock_timer, self,
-                            self._seals, rollups=rollups, archive=whole)  # fmt: skip
+                            self._seals, erasure=self._erasing, rollups=rollups, archive=whole)  # fmt: skip
 
     @property
     def durability(self) -> Durability:

@@ -235,4 +235,8 @@ def check_schema(connection: PipelineConnection, address: Address, asked: Limits
     rows = connection.fetch("read_record", (lane_of_record(LIMITS_KEY, lanes), *LIMITS_KEY))
     in_force = StoredLimits(created, record_of(rows[0]) if rows else None)
     check_asked(address.shown, asked, in_force, Limits())
-    return Schema(texts.get("identity", ""), lanes, in_force, stored.get("distributed") is True)
+    try:
+        secret = bytes.fromhex(stored["secret"])
+    except (KeyError, TypeError, ValueError):
+        raise EngineError(f"{address.shown}: its settings lack the secret; restore a backup") from None
+    return Schema(texts.get("identity", ""), lanes, in_force, stored.get("distributed") is True, secret)

@@ -7,8 +7,9 @@ from ...core.seals import Seal, seal_of, seal_row
 from .compact_entries import journal_row
 from .connections import PipelineConnection
 from .database import Database
-from .driver import BEGIN, COMMIT
+from .driver import BEGIN, COMMIT, ROLLBACK, Statement
 from .journal_reading import Reader
+from .statements import with_lock_timeout
 from .transactions import Transactions
 
 
@@ -38,12 +39,24 @@ class PostgresSeals:
 
         return self._transactions.read(work)
 
-    def add_seal(self, seal: Seal) -> bool:
-        """Store a seal, unless there is one that begins with the same entry. It may be sent twice, if the answer is lost: the second
-        time it finds itself."""
+    def rewrites(self) -> int:
+        """How often an erasure has rewritten entries."""
+        return int(self._transactions.read(lambda connection: connection.fetch("read_rewrites"))[0][0])
+
+    def add_seal(self, seal: Seal, rewrites: int) -> bool:
+        """Store a seal, unless there is one that begins with the same entry, or entries were rewritten meanwhile: while the setting
+        is locked, no erasure is. It may be sent twice, if the answer is lost: the second time it finds itself."""
+        wait_ms = self._database.options(wait_for_locks=True).wait_ms
 
         def work(connection: PipelineConnection) -> bool:
-            connection.execute((BEGIN, ("add_seal", seal_row(seal)), COMMIT))
+            waits: tuple[Statement, ...] = (("set_lock_timeout", (wait_ms,)),)
+            if self._database.distributed:
+                waits = (("propagate_settings", ()), (with_lock_timeout(int(wait_ms))[0], ()))
+            *_, found = connection.execute((BEGIN, *waits, ("lock_rewrites", ())))
+            if found[0][0] != rewrites:
+                connection.execute((ROLLBACK,))
+                return False
+            connection.execute((("add_seal", seal_row(seal)), COMMIT))
             rows = connection.fetch("read_seals", (seal.lane, seal.first - 1, 1))
             return bool(rows) and seal_of(rows[0]).digest == seal.digest
 

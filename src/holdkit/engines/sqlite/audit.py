@@ -29,6 +29,7 @@ from .driver import Driver, Row, migrations
 from .rows import (
     ERASING,
     GENERATION,
+    REWRITES,
     SECRET,
     checksum,
     entry_checksum,
@@ -40,7 +41,7 @@ from .rows import (
     tally_of,
 )
 
-OPTIONAL: Final = frozenset({"scrubbed", ERASING})
+OPTIONAL: Final = frozenset({"scrubbed", ERASING, REWRITES})
 """Settings that may be missing. `scrubbed` is the row that a write after a failed COMMIT puts, if it has nothing else to write."""
 SETTINGS: Final = frozenset({*OPTIONAL, GENERATION, SECRET, *(f"limit.{name}" for name in MEANING)})
 """The settings that may be stored."""

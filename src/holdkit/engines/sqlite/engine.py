@@ -30,7 +30,7 @@ from ..archiving import ArchivedEntries
 from ..clocks import Clock, wall_clock
 from ..driver_connections import driver_connection
 from ..durability import ON_DISK
-from ..erasing import EraseJob
+from ..erase_job import EraseJob
 from ..port import Applied, Capabilities, Lent, Mark
 from ..settings import StoredLimits
 from ..whole_journal import Progress

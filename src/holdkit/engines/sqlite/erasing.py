@@ -1,4 +1,4 @@
-"""Erasure on SQLite: what the shared job (`engines.erasing`) reads and writes here. Each change is one transaction of the writer."""
+"""Erasure on SQLite: what the shared job (`engines.erase_job`) reads and writes here. Each change is one transaction of the writer."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
 
-from ...core.codec import decode_entry, encode_entry, encode_outcome
+from ...core.codec import encode_entry, encode_outcome
 from ...core.model import Pool, StoredHold
 from ...core.outcomes import Operation
-from ...core.personal import fields
 from ...core.reading import JournalRow
-from ...core.seals import Seal, encode_salts, erased, seal_of
-from ..erasing import Rewrites, Rows
+from ...core.seals import Seal, encode_salts, seal_of
+from ..erasing import Rewrites, Rows, resealed
 from .driver import Driver, Row, Script, Statement
 from .reading import Readers
-from .rows import ERASING, checksum, entry_checksum, hold_of, keys_json, operation_of, pool_of, setting_row
+from .rows import ERASING, REWRITES, checksum, entry_checksum, hold_of, keys_json, operation_of, pool_of, setting_row
 from .script import ScriptResult
+from .seals import rewrites_of
 from .writer import Writer
 
 
@@ -25,6 +25,9 @@ class SqliteRows:
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
+
+    def lock(self, tenant: str, pools: Sequence[str], holds: Sequence[str]) -> None:
+        """Nothing to do: the transaction has the whole file."""
 
     def entries_about(self, tenant: str, subjects: Sequence[str]) -> list[JournalRow]:
         """Every entry about these subjects."""
@@ -109,6 +112,9 @@ class SqliteStore:
             driver = self._writer.driver
             done = work(SqliteRows(driver))
             statements = (*statements_of(done), *_salts(driver, done))
+            if done.entries:
+                counted = setting_row(REWRITES, rewrites_of(driver) + 1)
+                statements = (*statements, Statement("put_setting", [counted], many=True))
             if statements:
                 yield statements
             return ScriptResult([], 0, sum(len(one.parameters) for one in statements), _committed_row(driver, done))
@@ -123,16 +129,10 @@ def _begun(driver: Driver) -> dict[str, str]:
 
 
 def _salts(driver: Driver, done: Rewrites) -> tuple[Statement, ...]:
-    """The seals over rewritten entries: what could be guessed from their salts is destroyed with the values."""
-    seals: dict[int, Seal] = {}
-    for row, after in done.entries:
-        for found in driver.ask("find_seal_over", (row.seq,)):
-            seal = seal_of(found)
-            before = decode_entry(row.text)
-            left = fields(after)
-            which = [path for path, value in fields(before).items() if left[path] != value]
-            seals[seal.first] = erased(seals.get(seal.first, seal), row.seq, before, which)
-    rows = [(encode_salts(seal.salts), seal.lane, seal.first) for seal in seals.values()]
+    def find(row: JournalRow) -> Seal | None:
+        return next((seal_of(found) for found in driver.ask("find_seal_over", (row.seq,))), None)
+
+    rows = [(encode_salts(seal.salts), seal.lane, seal.first) for seal in resealed(done, find)]
     return (Statement("rewrite_salts", rows, many=True),) if rows else ()
 
 

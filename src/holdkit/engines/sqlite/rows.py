@@ -232,6 +232,8 @@ def new_generation() -> Row:
 
 SECRET: Final = "secret"
 """The setting with the key of keyed names."""
+REWRITES: Final = "rewrites"
+"""The setting that counts the transactions in which an erasure has rewritten entries."""
 ERASING: Final = "erasing"
 """The setting with the erasures that have begun and not ended: the stub of each, by its id."""
 

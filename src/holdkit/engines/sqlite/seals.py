@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 from ...core.reading import JournalRow
 from ...core.seals import Seal, seal_of, seal_row
-from .driver import Script, Statement
+from .driver import Driver, Script, Statement
 from .reading import Readers
+from .rows import REWRITES
 from .script import ScriptResult
 from .writer import Writer
 
@@ -35,12 +36,27 @@ class SqliteSeals:
         with self._readers.one() as driver:
             return [JournalRow(seq, body) for seq, body in driver.ask("read_journal", (after, limit))]
 
-    def add_seal(self, seal: Seal) -> bool:
-        """Store a seal, unless there is one that begins with the same entry."""
+    def rewrites(self) -> int:
+        """How often an erasure has rewritten entries."""
+        with self._readers.one() as driver:
+            return rewrites_of(driver)
+
+    def add_seal(self, seal: Seal, rewrites: int) -> bool:
+        """Store a seal, unless there is one that begins with the same entry, or entries were rewritten meanwhile."""
         self._check()
-        self._writer.run(lambda _: _add(seal))
+        self._writer.run(lambda _: _add(seal) if rewrites_of(self._writer.driver) == rewrites else _nothing())
         with self._readers.one() as driver:
             return driver.ask("find_seal", (seal.lane, seal.first)) == [(seal.digest,)]
+
+
+def rewrites_of(driver: Driver) -> int:
+    """How often an erasure has rewritten entries."""
+    return next((int(value) for (value,) in driver.ask("find_setting", (REWRITES,))), 0)
+
+
+def _nothing() -> Script[ScriptResult]:
+    yield ()
+    return ScriptResult([], 0, 0, None)
 
 
 def _add(seal: Seal) -> Script[ScriptResult]:

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-import secrets
-from contextlib import nullcontext
 from typing import Unpack, get_args
 
 import msgspec
 
-from ...core.archived import FindArchived
 from ...core.commands import PutRecord
-from ...core.erasure import ERASURES, By, Erased, Erasure, Selector
-from ...core.keyed import CLAIMS, account_stub, claim_id, keyed
+from ...core.erasure import ERASURES, By, Erased, Selector
+from ...core.keyed import CLAIMS, claim_id
 from ...core.personal import ERASED
 from ...core.validation import flag, invalid, text
 from ...core.values import MAX_ENTITY, MAX_LABEL
-from ...engines.port import Engine, Erasing
 from ...engines.whole_journal import Progress
 from ..context import Call, call_fields
+from ..erasing import begun, erase_alone
 from .executor import AsyncExecutor
 
-NO_ERASURE = "this engine cannot erase yet: SQLite and memory can"
-ARCHIVED = "a part of the journal is archived, and what archive files and their baseline tell cannot be erased yet: nothing was erased"
+NO_ERASURE = "this engine cannot erase yet: PostgreSQL, SQLite and memory can"
 
 
 class AsyncEraser:
@@ -54,7 +50,7 @@ class AsyncEraser:
         if erasing is None:
             raise invalid("url", "erasure_unsupported", NO_ERASURE)
         erasure, engine = begun(erasing, selector), self._executor.engine
-        erased = await self._executor.run_blocking(lambda: _erase(engine, erasing, erasure, dry_run, progress))
+        erased = await self._executor.run_blocking(lambda: erase_alone(engine, erasing, erasure, dry_run, progress))
         if dry_run or not (erased.found or erased.resumed):
             return erased
         body = {"by": selector.by, "holds": erased.holds, "entries": erased.entries, "pools": erased.pools}
@@ -73,21 +69,3 @@ class AsyncEraser:
         if text(value, by, MAX_ENTITY).startswith(ERASED):
             raise invalid(by, "already_erased", "is what an erasure has left, and names nobody")
         return Selector(by, value, self._tenant)
-
-
-def _erase(engine: Engine, erasing: Erasing, erasure: Erasure, dry_run: bool, progress: Progress | None) -> Erased:
-    """Erase while nobody archives: what left for a file behind the search would not be found. Killed here, the erasure has begun for good
-    (`Erasing.unfinished`), and no run of archiving begins before it has ended."""
-    archiving = engine.capabilities.archive
-    with nullcontext() if archiving is None or dry_run else archiving.archiver():
-        if archiving is not None and any(one.through for one in engine.read(FindArchived())):
-            raise invalid("url", "erasure_archived", ARCHIVED)
-        return erasing.erase(erasure, dry_run=dry_run, progress=progress)
-
-
-def begun(erasing: Erasing, selector: Selector) -> Erasure:
-    """An erasure with its stub: of an account a keyed one, so that it is the same each time; else random."""
-    id = keyed(erasing.secret, b"holdkit.erasure", selector.by, selector.tenant, selector.value)
-    if selector.by == "account":
-        return Erasure(selector, account_stub(erasing.secret, selector.tenant, selector.value), id)
-    return Erasure(selector, ERASED + secrets.token_hex(8), id)

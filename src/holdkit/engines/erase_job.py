@@ -1,0 +1,326 @@
+"""Erasure on SQL engines: finds what names the person, and rewrites it in transactions of bounded size. Decides nothing: `core.erasure`
+says what becomes of each row.
+
+Theory of operation. `verify` must find nothing to report at any moment, so what one transaction rewrites must be whole:
+
+1. *Holds.* The journal is searched for the text of the selected value, outside of transactions, and so are the rows. Each hold that
+   is found is rewritten as a whole: all of its entries, its row, and the rows of its claims' pools as far as one of these entries
+   is the last that changed the pool. Up to `HOLDS` holds go into one transaction; a hold is never divided.
+2. *Pools.* Entries about an erased claim's pool that belong to other holds, in ascending order; the pool's row goes with the
+   last of them. The same pass finds entries that name a selected actor or entity without being a hold's, and holds that others have
+   written meanwhile: these are rewritten as a whole. At the end the pools are locked, and with their rows go the entries that
+   were written behind the search.
+3. *Recorded answers*, page by page.
+
+An account is the key of tallies, whose sums run through its entries: all of an account is one transaction, however long. The journal
+is searched before it; behind the locks only what was written since is searched. If that names a pool that is not locked,
+the transaction ends without a change, and the next one locks that pool too.
+
+*Killed anywhere*, each transaction is done or not. The same command finds what is left: what is done no longer names the value.
+*Writers* go on between two transactions. What they write about the person behind the search is not found by this run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Final, TypeVar
+
+from msgspec import structs
+
+from ..core.codec import decode_entry
+from ..core.entries import Action, Entry
+from ..core.erasure import Erased, Erasure, texts_of
+from ..core.keyed import CLAIMS
+from ..core.model import Pool, StoredHold
+from ..core.reading import JournalRow
+from ..errors import Overloaded
+from .erasing import Rewrites, Rows, Search, Store
+from .whole_journal import Progress
+
+T = TypeVar("T")
+
+PORTION: Final = 1_000
+"""About how many entries one transaction rewrites."""
+PAGE: Final = 500
+"""Recorded answers that are read at a time."""
+HOLDS: Final = 50
+"""Holds that one transaction rewrites."""
+POOLS: Final = 200
+"""Pools of claims that one transaction rewrites at the end."""
+MANY: Final = 20
+"""More claims than these are searched for by what the ids of all claims begin with."""
+ROUNDS: Final = 10
+"""How often an account's transaction begins anew because the account came to use another pool meanwhile."""
+
+
+class EraseJob:
+    """One erasure."""
+
+    def __init__(self, store: Store, erasure: Erasure, progress: Progress | None, *, dry_run: bool) -> None:
+        self._store, self.erasure, self._dry_run = store, erasure, dry_run
+        self._values: tuple[str, ...] = (erasure.selector.value,)
+        self._tenant = erasure.selector.tenant
+        self._find = Search(store, self._tenant, progress)
+        self._entries: set[tuple[int, int]] = set()
+        self._operations = 0
+        self._pools: set[str] = set()
+        self._holds: set[str] = set()
+        self._others: list[JournalRow] = []
+        """Entries that name an account, and are not about one of its holds."""
+        self._beside: set[str] = set()
+        """The holds that such entries are about."""
+
+    def run(self) -> Erased:
+        """Everything, or what is left of a run that was interrupted."""
+        erasure, selector = self.erasure, self.erasure.selector
+        begun = self._store.remembered(erasure.id)
+        erasure.stub = begun or (erasure.stub if self._dry_run else self._store.remember(erasure.id, erasure.stub))
+        if begun is not None and selector.by == "entity":  # the pools of holds that are done are found by the stub
+            self._values = (selector.value, begun)
+        if selector.by == "account":
+            self._erase_account()
+        else:
+            self._erase_holds()
+            self._erase_named()
+        self._erase_operations()
+        erased = Erased(
+            stub=erasure.stub, resumed=begun is not None, holds=len(self._holds), entries=len(self._entries), pools=len(self._pools),
+            operations=self._operations, accounts=tuple(sorted(self.erasure.accounts)[:100]),
+            dry_run=self._dry_run,
+        )  # fmt: skip
+        if begun is None and not self._dry_run and not erased.found:
+            self._store.forget(erasure.id)
+        return erased
+
+    # Holds, and what belongs to them
+
+    def _erase_holds(self) -> None:
+        by_actor = self.erasure.selector.by == "actor"
+        for page in self._find.holds(self.erasure.selector.by, self._values):
+            self._change([hold.id for hold in page if by_actor or self.erasure.learn_hold(hold)])
+        for rows in self._find.entries([text for value in self._values for text in texts_of(value)]):
+            named = [
+                entry for entry in map(_entry, rows) if self.erasure.learn(entry) or (by_actor and _of_hold(entry))
+            ]
+            self._change([*dict.fromkeys(entry.subject for entry in named)])
+
+    def _change(self, holds: Sequence[str]) -> None:
+        """Rewrite these holds as a whole, so many at a time that a transaction stays short."""
+        for part in _parts(holds, HOLDS):
+            self._write(lambda rows, part=part: self._rewritten(rows, part))  # type: ignore[misc]
+
+    def _rewritten(self, rows: Rows, holds: Sequence[str]) -> Rewrites:
+        rows.lock(self._tenant, (), holds)
+        return self._whole(rows, rows.holds(self._tenant, holds), rows.entries_about(self._tenant, holds))
+
+    def _whole(self, rows: Rows, stored: Sequence[StoredHold], journal: Sequence[JournalRow]) -> Rewrites:
+        """These holds, with all of their entries."""
+        erasure = self.erasure
+        entries = [(row, decode_entry(row.text)) for row in journal]
+        births = [*stored, *(entry.hold for _, entry in entries if entry.hold is not None)]
+        for hold in births:
+            erasure.learn_birth(hold)
+        for id in sorted({id for hold in births for id in erasure.undecided_pools(hold)}):
+            found = rows.pools(self._tenant, [id])
+            erasure.decide_pool(id, found[0] if found else None)
+        rewritten = [(row, after) for row, entry in entries if (after := erasure.entry(entry)) is not entry]
+        changed = [row for hold in stored if (row := erasure.hold(hold)) != hold]
+        return Rewrites(rewritten, changed, self._last_changed(rows, [entry for _, entry in entries]))
+
+    def _last_changed(self, rows: Rows, entries: Iterable[Entry]) -> list[Pool]:
+        """The rows of those pools that one of these entries was the last to change, where erasure changes them."""
+        erasure = self.erasure
+        states = {effect.pool.id: effect.pool for entry in entries for effect in entry.effects}
+        wanted = [id for id, pool in states.items() if erasure.pool(pool) != pool]
+        found = rows.pools(self._tenant, sorted(wanted)) if wanted else []
+        return self._changed(pool for pool in found if pool.version == states[pool.id].version)
+
+    def _changed(self, pools: Iterable[Pool]) -> list[Pool]:
+        return [after for pool in pools if (after := self.erasure.pool(pool)) != pool]
+
+    # What is not a hold's
+
+    def _erase_named(self) -> None:
+        """Rewrite all other entries that name the value, or a claim's pool whose key is erased; then the rows of these pools."""
+        searched: list[str] | None = None
+        reached: dict[int, int] = {}
+        for _ in range(ROUNDS):
+            gone = [id for id, erased in self.erasure.pools.items() if erased]
+            if gone != searched:
+                reached.clear()  # other pools: from the first entry on
+            searched = gone
+            for found in self._find.entries([*texts_of(self.erasure.selector.value), *_texts(gone)], reached):
+                whole, rest = self._sorted(found, gone)
+                self._change(whole)
+                for part in _parts(rest, PORTION):
+                    self._write(lambda rows, part=part: self._rewritten_at(rows, part))  # type: ignore[misc]
+            finished = [self._finish_pools(pools, reached) for pools in _parts(gone, POOLS)]
+            if all(finished) and sum(self.erasure.pools.values()) == len(gone):
+                return
+        raise Overloaded("what is erased is written anew all the time: stop that, and erase it again", retry_after=1.0)
+
+    def _sorted(self, found: Iterable[JournalRow], gone: Collection[str]) -> tuple[list[str], list[JournalRow]]:
+        """The holds of these entries that are to be rewritten as a whole, because the entries say more that is erased than what they say
+        of a pool; and the other entries. Left out: what others write about the person meanwhile, unless it is on one of these pools."""
+        erasure = self.erasure
+        whole: dict[str, None] = {}
+        rest: list[JournalRow] = []
+        for row in found:
+            entry = _entry(row)
+            new = entry.subject not in erasure.holds and erasure.concerns(entry)
+            if new and not any(one.pool.id in gone for one in entry.effects):
+                continue
+            if _of_hold(entry) and (erasure.learn(entry) or _more(erasure.entry(entry), entry)):
+                whole[entry.subject] = None
+            else:
+                rest.append(row)
+        return list(whole), rest
+
+    def _finish_pools(self, pools: Sequence[str], reached: Mapping[int, int]) -> bool:
+        """The rows of these pools, and the entries about them that were written behind the search; or nothing, if a hold is among these
+        that must be rewritten as a whole."""
+        done: list[bool] = []
+
+        def work(rows: Rows) -> Rewrites:
+            rows.lock(self._tenant, pools, ())
+            late = [row for found in self._find.entries(_texts(pools), dict(reached)) for row in found]
+            late = [row for row in late if any(one.pool.id in pools for one in _entry(row).effects)]
+            whole, rest = self._sorted(late, pools)
+            done.append(not whole)
+            if whole:
+                return Rewrites()
+            after = self._rewritten_at(rows, rest)
+            known = {pool.id for pool in after.pools}
+            unchanged = [pool for pool in self._changed(rows.pools(self._tenant, pools)) if pool.id not in known]
+            return structs.replace(after, pools=[*after.pools, *unchanged])
+
+        self._write(work)
+        return done[-1]
+
+    def _rewritten_at(self, rows: Rows, found: Sequence[JournalRow]) -> Rewrites:
+        """These entries, as far as they are not about a hold that is rewritten as a whole."""
+        journal = [(row, decode_entry(row.text)) for row in rows.entries_at(found)]
+        entries = [(row, after) for row, entry in journal if (after := self.erasure.entry(entry)) is not entry]
+        return Rewrites(entries, pools=self._last_changed(rows, [entry for _, entry in journal]))
+
+    # Accounts, and recorded answers
+
+    def _erase_account(self) -> None:
+        erasure = self.erasure
+        reached: dict[int, int] = {}
+        pools: set[str] = set()
+        for page in self._find.holds("account", self._values):
+            pools.update(name for hold in page if erasure.learn_hold(hold) for name in hold.pools)
+        for _ in range(ROUNDS):
+            pools |= self._learn_account(reached)
+            if not (erasure.holds or pools):
+                return
+            done: list[bool] = []
+            self._write(lambda rows: self._rewritten_account(rows, pools, dict(reached), done))  # noqa: B023
+            if done[-1]:
+                return
+        raise Overloaded(
+            "the account came to use more pools all the time: nothing was erased; stop that first", retry_after=1.0
+        )
+
+    def _learn_account(self, reached: dict[int, int]) -> set[str]:
+        """The pools that the account uses by what was written behind the search; its holds are learned."""
+        erasure, names = self.erasure, (self.erasure.selector.value, self.erasure.stub)
+        pools: set[str] = set()
+        for found in self._find.entries([text for name in names for text in texts_of(name)], reached):
+            for entry in map(_entry, found):
+                erasure.learn(entry)
+                pools.update(
+                    one.pool.id for one in entry.effects if one.tally is not None and one.tally.account in names
+                )
+                pools.update(() if entry.hold is None or entry.subject not in erasure.holds else entry.hold.pools)
+            others = [row for row in found if _entry(row).subject not in erasure.holds]
+            self._beside.update(self._sorted(others, ())[0])
+            self._others += others
+        return pools
+
+    def _rewritten_account(
+        self, rows: Rows, pools: Iterable[str], reached: dict[int, int], done: list[bool]
+    ) -> Rewrites:
+        """All of an account, or nothing: if it has come to use a pool that is not locked. `done` is told which."""
+        erasure, tenant = self.erasure, self._tenant
+        known = {*erasure.holds, *self._beside}
+        rows.lock(tenant, sorted(pools), sorted(known))
+        late = self._learn_account(reached)
+        done.append(late <= set(pools) and self._beside <= known)
+        if not done[-1]:
+            return Rewrites()
+        holds = sorted({*erasure.holds, *self._beside})
+        erasure.begin_again()
+        about = (*rows.entries_at(self._others), *rows.entries_about(tenant, holds))
+        unique = {(row.lane, row.seq): row for row in about}
+        after = self._whole(rows, rows.holds(tenant, holds), [row for _, row in sorted(unique.items())])
+        after.account, after.account_pools = (tenant, erasure.selector.value, erasure.stub), tuple(sorted(pools))
+        return after
+
+    def _erase_operations(self) -> None:
+        after = ""
+        while True:
+            last = [""]
+
+            def work(rows: Rows, after: str = after, last: list[str] = last) -> Rewrites:
+                page = rows.operations(self._tenant, after, PAGE)
+                last[0] = page[-1].id if len(page) == PAGE else ""
+                changed = []
+                for operation in page:
+                    outcome = self.erasure.outcome(operation.tenant, operation.outcome)
+                    if outcome is not operation.outcome:
+                        changed.append(structs.replace(operation, outcome=outcome))
+                return Rewrites(operations=changed)
+
+            self._write(work)
+            if not last[0]:
+                return
+            after = last[0]
+
+    # Writing
+
+    def _write(self, work: Callable[[Rows], Rewrites]) -> None:
+        nothing = Rewrites()
+        tried: list[Rewrites] = []
+
+        def counted(rows: Rows) -> Rewrites:
+            tried.append(work(rows))
+            return nothing if self._dry_run else tried[-1]
+
+        self._store.change(counted)
+        self._find.report()
+        self._operations += max(len(done.operations) for done in tried)
+        for done in tried:  # more than one: the connection was lost, perhaps after the commit
+            self._entries.update((row.lane, row.seq) for row, _ in done.entries)
+            self._pools.update(pool.id for pool in done.pools)
+            self._holds.update(hold.id for hold in done.holds)
+            self._holds.update(entry.subject for _, entry in done.entries if entry.subject in self.erasure.holds)
+
+
+def _entry(row: JournalRow) -> Entry:
+    return decode_entry(row.text)
+
+
+def _texts(pools: Sequence[str]) -> list[str]:
+    """What entries contain that name one of these pools; of many pools what the ids of all claims begin with."""
+    return [CLAIMS] if len(pools) > MANY else [text for id in pools for text in texts_of(id)]
+
+
+def _more(after: Entry, before: Entry) -> bool:
+    return (after.hold, after.change, after.actor, after.reason) != (
+        before.hold,
+        before.change,
+        before.actor,
+        before.reason,
+    )
+
+
+def _of_hold(entry: Entry) -> bool:
+    return entry.action.startswith(("hold.", "leg.")) or (
+        entry.action is Action.JOURNAL_BASELINE and entry.hold is not None
+    )
+
+
+def _parts(whole: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    return (whole[at : at + size] for at in range(0, len(whole), size))

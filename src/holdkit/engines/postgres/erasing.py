@@ -1,0 +1,155 @@
+"""Erasure on PostgreSQL: the ability of an engine, and its schema as the shared job (`engines.erase_job`) sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final, TypeVar
+
+import msgspec
+
+from ...core.erasure import Erased, Erasure
+from ...core.lanes import lane_of_hold
+from ...core.model import StoredHold
+from ...core.reading import JournalRow
+from ...errors import EngineError
+from ..erase_job import EraseJob
+from ..erasing import Rewrites, Rows
+from ..whole_journal import Progress
+from .compact_entries import journal_row
+from .connections import PipelineConnection
+from .database import BatchOptions, Database
+from .driver import BEGIN, COMMIT
+from .erasing_rows import PostgresRows
+from .failures import RETRYABLE, ConnectionFailed, NotReplicated, Retry, StatementFailed, retry
+from .journal_reading import Reader, number
+from .rows import (
+    hold_of,
+)
+from .transactions import Connections, Transactions
+
+T = TypeVar("T")
+
+ERASING: Final = "erasing:"
+"""How the settings are named that remember an erasure."""
+_encode: Final = msgspec.json.Encoder().encode
+
+
+class PostgresErasing:
+    """The ability of one engine."""
+
+    def __init__(
+        self, database: Database, connections: Connections, transactions: Transactions, check: Callable[[], None]
+    ) -> None:
+        self._store, self._database, self._check = PostgresStore(database, connections, transactions), database, check
+
+    @property
+    def secret(self) -> bytes:
+        """Of this database."""
+        return self._database.secret
+
+    def erase(self, erasure: Erasure, *, dry_run: bool, progress: Progress | None = None) -> Erased:
+        """Rewrite rows and journal in short transactions."""
+        self._check()
+        return EraseJob(self._store, erasure, progress, dry_run=dry_run).run()
+
+    def finish_erasure(self, erasure: Erasure) -> None:
+        """Forget that it was begun. What is left of old rows is vacuumed as always."""
+        self._check()
+        self._store.forget(erasure.id)
+
+    def unfinished(self) -> bool:
+        """Whether an erasure was begun and has not ended."""
+        return bool(self._store.begun())
+
+
+class PostgresStore:
+    """A schema, as the shared job sees it."""
+
+    def __init__(self, database: Database, connections: Connections, transactions: Transactions) -> None:
+        self._database, self._connections, self._transactions = database, connections, transactions
+
+    def _read(self, work: Callable[[Reader], T]) -> T:
+        options = self._database.options(wait_for_locks=True)
+        return self._transactions.read(lambda connection: work(Reader(connection, options)))
+
+    def ends(self) -> Mapping[int, int]:
+        """The last number of every lane, once callers' entries are numbered."""
+
+        def work(reader: Reader) -> Mapping[int, int]:
+            number(reader)
+            return {row[0]: row[1] for row in reader.fetch("read_heads")}
+
+        return self._read(work)
+
+    def naming(self, tenant: str, texts: Sequence[str], lane: int, after: int, upto: int) -> list[JournalRow]:
+        """The tenant's entries in a span of a lane whose text, or column, contains any of these."""
+        values = [msgspec.json.decode(text, type=str) for text in texts if text.startswith('"')]
+        rows = self._read(lambda reader: reader.fetch("find_texts", (lane, after, upto, tenant, list(texts), values)))
+        return [journal_row(row) for row in rows]
+
+    def marked_holds(self, tenant: str, by: str, value: str, after: str, limit: int) -> list[StoredHold]:
+        """Stored holds with this entity, account or actor: by id; of an actor by lane first."""
+        lanes, first = self._database.lanes, after or "0" * 32
+        where: tuple[int, ...] = ((lane_of_hold(after, lanes) if after else -1),) if by == "actor" else ()
+        rows = self._read(lambda reader: reader.fetch(f"find_holds_of_{by}", (tenant, value, first, limit, *where)))
+        rows.sort(key=lambda row: (lane_of_hold(row[1], lanes) if where else 0, row[1]))
+        return [hold_of(row) for row in rows[:limit]]
+
+    # Erasures that have begun
+
+    def begun(self) -> dict[str, str]:
+        """The stub of each, by its id."""
+        return {row[0]: msgspec.json.decode(row[1]) for row in self._read(lambda reader: reader.fetch("read_erasures"))}
+
+    def remembered(self, id: str) -> str | None:
+        """The stub of an erasure that has begun and not ended."""
+        return self.begun().get(ERASING + id)
+
+    def remember(self, id: str, stub: str) -> str:
+        """The stub of an erasure that begins, or has begun."""
+
+        def work(connection: PipelineConnection, options: BatchOptions) -> str:
+            PostgresRows(connection, options)
+            known: dict[str, str] = dict(connection.fetch("read_erasures"))
+            if ERASING + id not in known:
+                connection.execute((("put_setting", (ERASING + id, _encode(stub).decode())),))
+            connection.execute((COMMIT,))
+            return msgspec.json.decode(known[ERASING + id], type=str) if ERASING + id in known else stub
+
+        return self._transact(work)
+
+    def forget(self, id: str) -> None:
+        """An erasure has ended."""
+        self._transact(lambda connection, _: connection.execute((BEGIN, ("drop_setting", (ERASING + id,)), COMMIT)))
+
+    def change(self, work: Callable[[Rows], Rewrites]) -> Rewrites:
+        """One transaction."""
+
+        def attempt(connection: PipelineConnection, options: BatchOptions) -> Rewrites:
+            rows = PostgresRows(connection, options)
+            done = work(rows)
+            rows.write(done)
+            return done
+
+        return self._transact(attempt)
+
+    def _transact(self, work: Callable[[PipelineConnection, BatchOptions], T]) -> T:
+        """Repeated whatever happens on the way."""
+        address = self._database.address
+
+        def attempt() -> T:
+            try:
+                with self._connections.wait_for_locks.connection() as connection:
+                    return work(connection, self._database.options(wait_for_locks=True, several_lanes=True))
+            except StatementFailed as failed:
+                error = address.statement_error(failed)
+                if failed.sqlstate in {*RETRYABLE, "55P03"} or failed.shut_down or failed.lost_worker:
+                    raise Retry(error) from failed
+                raise error from failed
+            except ConnectionFailed as failed:
+                self._connections.drop_idle()
+                raise Retry(EngineError(f"the connection to {address.shown} was lost: {failed}")) from failed
+            except NotReplicated as failed:
+                raise address.not_replicated() from failed
+
+        return retry(attempt)

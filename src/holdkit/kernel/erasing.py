@@ -1,0 +1,57 @@
+"""What an erasure needs beside the call itself: its stub, and that nobody archives meanwhile."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, nullcontext
+from typing import Final
+
+from ..core.archived import FindArchived
+from ..core.erasure import Erased, Erasure, Selector
+from ..core.keyed import account_stub, keyed
+from ..core.personal import ERASED
+from ..core.validation import invalid
+from ..engines.archiving import ArchiveUnderWay, Archiving
+from ..engines.port import Engine, Erasing
+from ..engines.whole_journal import Progress
+
+ARCHIVED = "a part of the journal is archived, and what archive files and their baseline tell cannot be erased yet: nothing was erased"
+ATTEMPTS: Final = 50
+PAUSE: Final = 0.1
+"""Seconds between two attempts to have the archive's lock."""
+
+
+def erase_alone(engine: Engine, erasing: Erasing, erasure: Erasure, dry_run: bool, progress: Progress | None) -> Erased:
+    """Erase while nobody archives: what left for a file behind the search would not be found. Killed here, the erasure has begun for good
+    (`Erasing.unfinished`), and no run of archiving begins before it has ended."""
+    archiving = engine.capabilities.archive
+    with nullcontext() if archiving is None or dry_run else alone(archiving):
+        if archiving is not None and any(one.through for one in engine.read(FindArchived())):
+            raise invalid("url", "erasure_archived", ARCHIVED)
+        return erasing.erase(erasure, dry_run=dry_run, progress=progress)
+
+
+@contextmanager
+def alone(archiving: Archiving) -> Iterator[None]:
+    """Nobody archives. A sealer that begins its chain has the same lock for a moment: it is waited for."""
+    for left in reversed(range(ATTEMPTS)):
+        with ExitStack() as taken:
+            try:
+                taken.enter_context(archiving.archiver())
+            except ArchiveUnderWay:
+                if not left:
+                    raise
+                time.sleep(PAUSE)
+                continue
+            yield
+            return
+
+
+def begun(erasing: Erasing, selector: Selector) -> Erasure:
+    """An erasure with its stub: of an account a keyed one, so that it is the same each time; else random."""
+    id = keyed(erasing.secret, b"holdkit.erasure", selector.by, selector.tenant, selector.value)
+    if selector.by == "account":
+        return Erasure(selector, account_stub(erasing.secret, selector.tenant, selector.value), id)
+    return Erasure(selector, ERASED + secrets.token_hex(8), id)
