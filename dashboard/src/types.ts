@@ -564,6 +564,8 @@ export interface KeyInfo {
   made_at: string | null;
   expires_at: string | null;
   revoked_at: string | null;
+  /** when it was used last: on other servers up to a quarter of an hour later; null: not known to be used */
+  used_at: string | null;
   /** prefixes of the pools that it is limited to; empty: all pools */
   pools: string[];
   /** the verbs that it is limited to; empty: all of its scope */
@@ -993,6 +995,31 @@ export interface SagaAnswer {
 export interface SagaError {
   kind: string;
   message: string;
+}
+
+/** What one journal entry says of a saga. */
+export interface SagaEventAnswer {
+  slot: number;
+  at: string;
+  phase: Phase;
+  attempt: number;
+  failures: number;
+  hold: string | null;
+  error: SagaError | null;
+  resolved: string | null;
+  actor: string | null;
+  /** the id of the API key that asked */
+  client_id: string | null;
+  reason: string | null;
+  op: string | null;
+}
+
+/** What happened to a saga, in order. Renewals of its lease are left out. */
+export interface SagaHistory {
+  items: SagaEventAnswer[];
+  /** whether there is more than this */
+  more: boolean;
+  server_time: string;
 }
 
 /** Sagas in order of id. */

@@ -1,6 +1,7 @@
 /** Sagas: multi-step operations that survive crashes. Stuck ones come first. */
 import { useSignal } from "@preact/signals";
-import { resolveSaga } from "../acting/sagas";
+import { manages } from "../acting/permits";
+import { resolveSaga, retrySaga } from "../acting/sagas";
 import { ask } from "../api";
 import { useFetched } from "../useFetched";
 import { moment, number } from "../format";
@@ -8,9 +9,10 @@ import { hasRoute } from "../features";
 import { NotSupported } from "../components/SearchView";
 import { Notice } from "../components/Notice";
 import { ReadState } from "../components/ReadState";
+import { SagaTimeline } from "../components/SagaTimeline";
 import { Head } from "../components/Shell";
 import { link } from "../route";
-import { may, revision } from "../store";
+import { revision } from "../store";
 import type { SagaAnswer, SagaPage } from "../types";
 import { Chips } from "./Pools";
 
@@ -135,8 +137,9 @@ function SagaCard({ saga, stuck, changed }: { saga: SagaAnswer; stuck: boolean; 
           <pre class="json">{JSON.stringify(saga.intent, null, 2)}</pre>
         </details>
       )}
+      {hasRoute("get", "/v1/sagas/{saga}/history") !== false && <SagaTimeline id={saga.id} />}
       {saga.resolved !== null && <p class="small">Ended by an operator: {saga.resolved}</p>}
-      {stuck && may("admin") && <Resolve saga={saga} changed={changed} />}
+      {stuck && manages() && <Resolve saga={saga} changed={changed} />}
     </section>
   );
 }
@@ -148,6 +151,11 @@ function Resolve({ saga, changed }: { saga: SagaAnswer; changed: () => void }) {
         {saga.phase === "parked" ? "This saga needs a decision." : "This saga has not ended."} Check whether its effect
         has taken place, then:
       </p>
+      {saga.phase === "parked" && (
+        <button type="button" class="button small" onClick={() => retrySaga(saga, changed)}>
+          Run again
+        </button>
+      )}
       <button type="button" class="button small" onClick={() => resolveSaga(saga, "done", changed)}>
         Mark as completed
       </button>

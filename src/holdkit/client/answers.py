@@ -17,13 +17,14 @@ from msgspec.structs import replace
 from ..core.keyed import CLAIMS
 from ..core.model import SECOND, HeldLeg, Pool, Record, Slot, State, StoredHold
 from ..core.outcomes import Position, Receipt, Survives
+from ..core.pages import Page
 from ..core.validation import invalid
 from ..engines.clocks import Clock, RemoteClock, steady
 from ..engines.clocks import read as read_clock
 from ..engines.durability import LEVELS
 from ..faces.allowances import Allowance, Usage
 from ..faces.claim import Claim
-from ..faces.saga_records import SagaRecord
+from ..faces.saga_records import SagaEvent, SagaRecord
 from ..kernel.answers import hold_of
 from ..kernel.limits import LimitsInForce, from_seconds
 from ..kernel.normalise import moment
@@ -37,7 +38,7 @@ from ..wire.items import ItemList, SeatPage
 from ..wire.journal import CursorAnswer, EntryAnswer, EntryPage, KeptCursor
 from ..wire.pools import PoolAnswer, PoolPage, PoolUsagePage
 from ..wire.records import RecordAnswer, RecordNow, RecordPage
-from ..wire.sagas import SagaAnswer, SagaPage
+from ..wire.sagas import SagaAnswer, SagaHistory, SagaPage
 from ..wire.search import NamePage
 from ..wire.system import LimitsAnswer, SweepAnswer, VerifyJob
 from ..wire.tenants import DeletionJob, StorageAnswer, TenantAnswer, TenantPage
@@ -85,6 +86,7 @@ read_items: Final = msgspec.json.Decoder(ItemList).decode
 read_seats: Final = msgspec.json.Decoder(SeatPage).decode
 read_usages: Final = msgspec.json.Decoder(UsagePage).decode
 read_saga: Final = msgspec.json.Decoder(SagaAnswer).decode
+read_saga_history: Final = msgspec.json.Decoder(SagaHistory).decode
 read_sagas: Final = msgspec.json.Decoder(SagaPage).decode
 read_time: Final = msgspec.json.Decoder(Timed).decode
 
@@ -187,6 +189,14 @@ def limits_in(answer: httpx.Response) -> LimitsInForce:
 def usage_from(document: UsageAnswer) -> Usage:
     """The usage of a window as the face would return it."""
     return Usage(**{name: getattr(document, name) for name in Usage.__struct_fields__})
+
+
+def saga_history_from(document: SagaHistory) -> Page[SagaEvent]:
+    """The history of a saga as the face would return it."""
+    names = SagaEvent.__struct_fields__
+    events = Page(SagaEvent(**{name: getattr(one, name) for name in names}) for one in document.items)
+    events.more = document.more
+    return events
 
 
 def saga_from(document: SagaAnswer) -> SagaRecord:

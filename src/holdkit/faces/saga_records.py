@@ -21,6 +21,7 @@ from msgspec.structs import replace
 
 from ..core.codec import canonical_json
 from ..core.commands import AnyCommand, PutRecord
+from ..core.entries import Entry
 from ..core.model import Record, Slot
 from ..core.values import invalid, metadata, text
 from ..errors import InvalidRequest
@@ -33,6 +34,8 @@ PARKED: Final = "~saga.parked"
 ENDS: Final = "~saga.ended"
 FORMAT: Final = 1
 MAX_SAGA_ID: Final = 200
+UNREADABLE: Final = "?"
+"""The name of a saga that cannot be read."""
 MAX_ERROR: Final = 500
 MAX_RESULT: Final = 64 * 1024
 
@@ -70,6 +73,8 @@ class SagaBody(Struct, frozen=True, kw_only=True, omit_defaults=True):
     actor: str | None = None
     correlation_id: str | None = None
     resolved: str | None = None
+    parked_in: Phase | None = None
+    """Of a parked saga: the phase in which it was parked. Records of earlier releases leave it out."""
 
 
 class SagaRecord(Struct, frozen=True, kw_only=True):
@@ -111,6 +116,28 @@ class SagaRecord(Struct, frozen=True, kw_only=True):
     def leased_until(self) -> datetime | None:
         """Until when a driver has the lease, as an aware datetime; None: the lease is free."""
         return datetime_of(self.leased_until_slot or None)
+
+
+class SagaEvent(Struct, frozen=True, kw_only=True):
+    """What one journal entry says of a saga."""
+
+    slot: Slot
+    phase: Phase
+    attempt: int
+    failures: int
+    hold: str | None
+    error: SagaError | None
+    resolved: str | None
+    actor: str | None
+    client_id: str | None
+    """The API key that asked, if a server wrote it."""
+    reason: str | None
+    op: str | None
+
+    @property
+    def at(self) -> datetime | None:
+        """When, as an aware datetime."""
+        return datetime_of(self.slot)
 
 
 class RecoveryReport(Struct, frozen=True):
@@ -182,6 +209,37 @@ def to_saga_record(record: Record, body: SagaBody) -> SagaRecord:
     )
 
 
+def saga_event(entry: Entry) -> SagaEvent | None:
+    """What an entry about a saga's record says; None if the record was removed, or cannot be read."""
+    try:
+        body = None if entry.record is None else decode(entry.record)
+    except Unreadable:
+        return None
+    if body is None:
+        return None
+    return SagaEvent(
+        slot=entry.slot,
+        phase=body.phase,
+        attempt=body.attempt,
+        failures=body.failures,
+        hold=body.hold,
+        error=body.error,
+        resolved=body.resolved,
+        actor=entry.actor,
+        client_id=entry.client_id,
+        reason=entry.reason,
+        op=entry.op,
+    )
+
+
+def is_news(event: SagaEvent, before: SagaEvent | None) -> bool:
+    """Whether an event says more than the one before it: the renewal of a lease does not."""
+    return before is None or any(getattr(event, name) != getattr(before, name) for name in _TOLD)
+
+
+_TOLD: Final = ("phase", "attempt", "failures", "hold", "error", "resolved")
+
+
 def _slot_or_write(slot: Slot | None, record: Record) -> Slot:
     """A time of the body: if it was left out, it is that of the record's write."""
     return record.slot if slot is None else slot
@@ -198,7 +256,7 @@ def next_body(record: Record, body: SagaBody, **changes: Any) -> SagaBody:
 def unreadable_body(record: Record, why: Unreadable) -> SagaBody:
     """What can be shown of a saga that cannot be read: it is parked, and its intent is the stored text."""
     error = SagaError("Unreadable", str(why))
-    return SagaBody(format=FORMAT, name="?", intent=record.body, phase=Phase.PARKED, error=error)
+    return SagaBody(format=FORMAT, name=UNREADABLE, intent=record.body, phase=Phase.PARKED, error=error)
 
 
 def index_of(body: SagaBody, saga_id: str) -> tuple[str, str]:

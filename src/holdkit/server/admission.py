@@ -20,6 +20,7 @@ from ._async.keystore import AsyncKeys
 from ._async.tenants import AsyncTenants
 from .directory import Directory
 from .key_limits import KeyLimit
+from .key_use import KeyUse
 from .keys import StoredKey, admits, allows, hash_secret, read_key
 from .positions import PlainPositions, SealedPositions
 from .problems import Problem
@@ -57,6 +58,7 @@ class Admission:
 
     def __init__(self, kernel: AsyncKernel, keys: AsyncKeys, tenants: AsyncTenants, settings: Settings) -> None:
         self.kernel, self.keys, self._settings = kernel, keys, settings
+        self.use = KeyUse(keys)
         self.directory = Directory(keys, tenants, kernel.executor.now, settings.max_keys)
         self._pepper = b""
         self._callers: OrderedDict[str, tuple[StoredKey, Caller]] = OrderedDict()
@@ -154,8 +156,10 @@ class Admission:
         id, secret = (_NO_ID, "") if parts is None else parts
         key = self.directory.keys.get(id)
         digest = hash_secret(id, secret, self._pepper)
-        if not admits(key, digest, self.kernel.executor.now()) or key is None:
+        now = self.kernel.executor.now()
+        if not admits(key, digest, now) or key is None:
             raise Problem(401, "key_refused", "the API key is unknown, wrong, revoked or expired")
+        self.use.noted[id] = now
         return self._caller(key)
 
     def _caller(self, key: StoredKey) -> Caller:

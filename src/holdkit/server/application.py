@@ -266,6 +266,7 @@ async def _maintain(running: Running) -> None:
         try:
             await running.webhook_sender.sync_all()
             await running.admission.directory.maintain()
+            await running.admission.use.maintain(running.admission.directory.keys)
         except HoldkitError as failed:
             log.warning("background maintenance failed, will retry: %s", failed)
         await asyncio.sleep(MAINTAIN_EVERY)

@@ -54,7 +54,7 @@ from ..wire.items import (
 )
 from ..wire.pools import PoolNow
 from ..wire.records import PutRecordBody, RecordNow, RecordPage, RecordsQuery
-from ..wire.sagas import ResolveSaga, SagaAnswer, SagaPage, SagasQuery
+from ..wire.sagas import ResolveSaga, RetrySaga, SagaAnswer, SagaHistory, SagaHistoryQuery, SagaPage, SagasQuery
 from ..wire.search import NamePage
 from ..wire.windows import ReadWindows, WindowAnswer, Windowed, WindowList
 from .handlers import budgets, catalog, claims, cursors, sagas, windows
@@ -120,6 +120,12 @@ FACE_ROUTES: Final = (
           body=ResolveSaga, retry_key="required", kind="resolve_saga", answer=SagaAnswer,
           reasons=("saga_not_found", "saga_ended", "saga_busy", "version_conflict", "already_confirmed"),
           summary="End a saga by hand, as done or cancelled"),
+    Route(method="POST", path="/v1/sagas/{saga}/retry", handler=sagas.retry_saga, scope="admin",
+          body=RetrySaga, retry_key="required", kind="retry_saga", answer=SagaAnswer,
+          reasons=("saga_not_found", "saga_ended", "saga_not_retriable", "version_conflict"),
+          summary="Let a parked saga run again"),
+    Route(method="GET", path="/v1/sagas/{saga}/history", handler=sagas.saga_history, query=SagaHistoryQuery,
+          kind="saga_history", answer=SagaHistory, reasons=("saga_not_found",), summary="What happened to a saga"),
     Route(method="GET", path="/v1/budgets", handler=budgets.list_budgets, query=PageQuery, kind="list_budgets",
           answer=BudgetPage, summary="List the sets of budgets"),
     Route(method="GET", path="/v1/budgets/{budget}", handler=budgets.show_budget, kind="show_budget",

@@ -62,6 +62,10 @@ class StoredKey(Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_un
     """Prefixes of the pools that it is limited to; empty: all pools."""
     verbs: tuple[str, ...] = ()
     """The verbs that it is limited to; empty: all that its scope allows."""
+    made_under: str | None = None
+    """The operation id of the request that created it."""
+    rotated_under: str | None = None
+    """The operation id of the request that rotated it last."""
 
     @property
     def limited(self) -> bool:
@@ -74,6 +78,8 @@ class NewKey(Struct, frozen=True):
 
     info: KeyInfo
     text: str
+    replayed: bool = False
+    """Whether it was created or rotated by an earlier call under the same operation id. Its text is a new one."""
 
     def __repr__(self) -> str:
         return f"<NewKey {self.info.id}>"
@@ -83,6 +89,12 @@ def mint_key(randomness: bytes) -> tuple[str, str]:
     """Id and secret from 42 random bytes."""
     secret = base64.urlsafe_b64encode(randomness[10:42]).decode().rstrip("=")
     return base64.b32encode(randomness[:10]).decode().lower(), secret
+
+
+def id_under(op: str, tenant: str) -> str:
+    """The id of the key that is created under an operation id, so that a retry finds it."""
+    digest = hashlib.blake2b(f"{tenant}\0{op}".encode(), digest_size=10, person=b"holdkit.key.op").digest()
+    return base64.b32encode(digest).decode().lower()
 
 
 def format_key(id: str, secret: str) -> str:
@@ -140,7 +152,7 @@ def allows(held: Scope, needed: Scope) -> bool:
     return SCOPES.index(held) >= SCOPES.index(needed)
 
 
-def shown(key: StoredKey, now: Slot) -> KeyInfo:
+def shown(key: StoredKey, now: Slot, used: Slot | None = None) -> KeyInfo:
     """An API key without its secret."""
     return KeyInfo(
         id=key.id,
@@ -153,6 +165,7 @@ def shown(key: StoredKey, now: Slot) -> KeyInfo:
         verbs=key.verbs,
         expires_at=datetime_of(key.expires_at),
         revoked_at=datetime_of(key.revoked_at),
+        used_at=datetime_of(used),
     )
 
 

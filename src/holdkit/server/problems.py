@@ -51,6 +51,7 @@ STORED: Final = frozenset(
         "tenant_in_use",
         "saga_not_found",
         "saga_ended",
+        "saga_not_retriable",
     )
 )
 """Codes of requests that are well-formed but conflict with what is stored: each becomes a reason of its own."""

@@ -117,6 +117,7 @@ REASONS: Final[dict[str, Meaning]] = {
     "job_running": Meaning(409, "a job of this kind is running", _named),
     "keys_too_many": Meaning(409, "the tenant has as many API keys as it may have", _named),
     "saga_ended": Meaning(409, "the saga has already ended", _named),
+    "saga_not_retriable": Meaning(409, "the saga's hold is gone or was changed: end the saga by hand", _named),
     "test_running": Meaning(409, "a test event is being sent to this webhook", _named),
     "secret_unreadable": Meaning(409, "the webhook's secret was encrypted under another server secret", _named),
     "tenant_active": Meaning(409, "the tenant must be disabled before it is deleted", _named),

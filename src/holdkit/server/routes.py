@@ -34,7 +34,7 @@ from ..wire.journal import (
     KeptCursor,
     MoveCursor,
 )
-from ..wire.keys import KeyAnswer, KeyInfo, KeyPage, NewKeyBody, RotateKeyBody, WhoAmI
+from ..wire.keys import KeyAnswer, KeyInfo, KeyPage, NewKeyBody, RevokeKeyBody, RotateKeyBody, WhoAmI
 from ..wire.pools import (
     NewPool,
     PoolEnd,
@@ -225,13 +225,13 @@ ROUTES: Final = (
     Route(method="GET", path="/v1/keys", handler=system.list_keys, scope="admin", kind="list_keys",
           answer=KeyPage, summary="List the API keys of your tenant, without their secrets"),
     Route(method="POST", path="/v1/keys", handler=system.make_key, scope="admin", body=NewKeyBody, status=201,
-          kind="make_key", answer=KeyAnswer, reasons=("keys_too_many",),
+          retry_key="optional", kind="make_key", answer=KeyAnswer, reasons=("keys_too_many",),
           summary="Create an API key for your tenant; it is shown only once"),
     Route(method="POST", path="/v1/keys/{key}/rotate", handler=system.rotate_key, scope="admin",
-          body=RotateKeyBody, body_optional=True, kind="rotate_key", answer=KeyAnswer,
+          body=RotateKeyBody, body_optional=True, retry_key="optional", kind="rotate_key", answer=KeyAnswer,
           reasons=("key_not_found",), summary="Give an API key a new secret; the old one stays valid for a while"),
-    Route(method="DELETE", path="/v1/keys/{key}", handler=system.revoke_key, scope="admin", kind="revoke_key",
-          answer=KeyInfo, reasons=("key_not_found",), summary="Revoke an API key"),
+    Route(method="DELETE", path="/v1/keys/{key}", handler=system.revoke_key, scope="admin", body=RevokeKeyBody,
+          body_optional=True, retry_key="optional", kind="revoke_key", answer=KeyInfo, reasons=("key_not_found",), summary="Revoke an API key"),
     Route(method="GET", path="/v1/webhooks", handler=webhooks.list_hooks, scope="admin", kind="list_webhooks",
           answer=hook_documents.HookPage, summary="List the webhooks of your tenant"),
     Route(method="POST", path="/v1/webhooks", handler=webhooks.make_hook, scope="admin", body=hook_documents.NewWebhook, status=201,
@@ -239,7 +239,7 @@ ROUTES: Final = (
     Route(method="GET", path="/v1/webhooks/{webhook}", handler=webhooks.show_hook, scope="admin", kind="show_webhook",
           answer=hook_documents.HookAnswer, reasons=("webhook_not_found",), summary="Read a webhook: why it is failing, how far a replay is"),
     Route(method="DELETE", path="/v1/webhooks/{webhook}", handler=webhooks.remove_hook, scope="admin",
-          kind="remove_webhook", answer=hook_documents.HookAnswer, reasons=("webhook_not_found",), summary="Remove a webhook"),
+          body=hook_documents.RemoveWebhook, body_optional=True, retry_key="optional", kind="remove_webhook", answer=hook_documents.HookAnswer, reasons=("webhook_not_found",), summary="Remove a webhook"),
     Route(method="POST", path="/v1/webhooks/{webhook}/rotate", handler=webhooks.rotate_secret, scope="admin",
           body=hook_documents.RotateWebhook, body_optional=True, retry_key="optional", kind="rotate_webhook", answer=hook_documents.HookAnswer, reasons=("webhook_not_found",),
           summary="Give a webhook a new secret; for a while events are signed with both"),
@@ -253,6 +253,6 @@ ROUTES: Final = (
           query=hook_documents.ParkedQuery, kind="list_parked", answer=hook_documents.ParkedPage, reasons=("webhook_not_found",),
           summary="List the deliveries that failed, and why"),
     Route(method="POST", path="/v1/webhooks/{webhook}/replay", handler=webhooks.replay_hook, scope="admin", status=202,
-          kind="replay_webhook", answer=hook_documents.ReplayStarted, reasons=("webhook_not_found", "secret_unreadable"),
+          body=hook_documents.ReplayWebhook, body_optional=True, retry_key="optional", kind="replay_webhook", answer=hook_documents.ReplayStarted, reasons=("webhook_not_found", "secret_unreadable"),
           summary="Resume a webhook, and retry its parked deliveries in the background"),
 )  # fmt: skip

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, TypeAlias
 
+import msgspec
 from msgspec import Meta, Struct
 
-from .fields import Span, Time
+from .fields import Body, Span, Time
 
 Scope: TypeAlias = Literal["read", "hold", "admin"]
 
@@ -22,13 +23,19 @@ class KeyInfo(Struct, frozen=True, kw_only=True):
     made_at: Time | None
     expires_at: Time | None = None
     revoked_at: Time | None = None
+    used_at: Annotated[
+        Time | None,
+        Meta(
+            description="when it was used last: on other servers up to a quarter of an hour later; null: not known to be used"
+        ),
+    ] = None
     pools: Annotated[
         tuple[str, ...], Meta(description="prefixes of the pools that it is limited to; empty: all pools")
     ] = ()
     verbs: Annotated[tuple[str, ...], Meta(description="the verbs that it is limited to; empty: all of its scope")] = ()
 
 
-class NewKeyBody(Struct, kw_only=True, forbid_unknown_fields=True):
+class NewKeyBody(Body, kw_only=True):
     """Create an API key for your own tenant."""
 
     name: str
@@ -37,14 +44,20 @@ class NewKeyBody(Struct, kw_only=True, forbid_unknown_fields=True):
     pools: Annotated[
         list[str],
         Meta(description="limit it to pools that begin with one of these texts; not to claims, items or budgets"),
-    ] = []
-    verbs: Annotated[list[str], Meta(description="limit it to these verbs, such as hold, confirm and read")] = []
+    ] = msgspec.field(default_factory=list)
+    verbs: Annotated[list[str], Meta(description="limit it to these verbs, such as hold, confirm and read")] = (
+        msgspec.field(default_factory=list)
+    )
 
 
-class RotateKeyBody(Struct, kw_only=True, forbid_unknown_fields=True):
+class RotateKeyBody(Body, kw_only=True):
     """Give an API key a new secret."""
 
     grace: Span = 300
+
+
+class RevokeKeyBody(Body, kw_only=True):
+    """Revoke an API key."""
 
 
 class KeyAnswer(Struct):

@@ -6,9 +6,10 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from msgspec import Meta, Struct
+from msgspec.structs import asdict
 
 from ..core.model import Slot
-from ..faces.saga_records import SagaError, SagaRecord
+from ..faces.saga_records import SagaError, SagaEvent, SagaRecord
 from ..faces.saga_steps import Phase
 from .fields import Body, Limit, Time, at
 
@@ -30,6 +31,43 @@ class ResolveSaga(Body, kw_only=True):
         Literal["done", "cancelled"], Meta(description="done: its hold is confirmed; cancelled: its hold is released")
     ]
     reason: Annotated[str, Meta(description="recorded with the saga and in the journal")]
+
+
+class RetrySaga(Body, kw_only=True):
+    """Let a parked saga run again."""
+
+    reason: Annotated[str, Meta(description="recorded in the journal")]
+
+
+class SagaHistoryQuery(Struct, forbid_unknown_fields=True):
+    """How much of the history of a saga to read."""
+
+    limit: Limit = 1_000
+
+
+class SagaEventAnswer(Struct, kw_only=True):
+    """What one journal entry says of a saga."""
+
+    slot: Slot
+    at: Time
+    phase: Phase
+    attempt: int
+    failures: int
+    hold: str | None
+    error: SagaError | None
+    resolved: str | None
+    actor: str | None
+    client_id: Annotated[str | None, Meta(description="the id of the API key that asked")]
+    reason: str | None
+    op: str | None
+
+
+class SagaHistory(Struct):
+    """What happened to a saga, in order. Renewals of its lease are left out."""
+
+    items: list[SagaEventAnswer]
+    more: Annotated[bool, Meta(description="whether there is more than this")]
+    server_time: Time
 
 
 class SagaAnswer(Struct, kw_only=True):
@@ -85,3 +123,8 @@ def saga_answer(saga: SagaRecord, now: datetime) -> SagaAnswer:
         leased_until=at(saga.leased_until_slot) if saga.leased_until_slot else None,
         server_time=now,
     )
+
+
+def saga_event_answer(event: SagaEvent) -> SagaEventAnswer:
+    """An event of a saga as a document."""
+    return SagaEventAnswer(**asdict(event), at=at(event.slot))

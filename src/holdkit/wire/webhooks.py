@@ -4,19 +4,30 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
+import msgspec
 from msgspec import Meta, Raw, Struct
 
-from .fields import Limit, Span, Time
+from .fields import Body, Limit, Span, Time
 
 
-class NewWebhook(Struct, kw_only=True, forbid_unknown_fields=True):
+class NewWebhook(Body, kw_only=True):
     """Deliver your tenant's journal entries to a URL from now on."""
 
     url: str
-    actions: Annotated[list[str], Meta(max_length=50, description="actions to deliver; all by default")] = []
+    actions: Annotated[list[str], Meta(max_length=50, description="actions to deliver; all by default")] = (
+        msgspec.field(default_factory=list)
+    )
 
 
-class RotateWebhook(Struct, kw_only=True, forbid_unknown_fields=True):
+class RemoveWebhook(Body, kw_only=True):
+    """Remove a webhook."""
+
+
+class ReplayWebhook(Body, kw_only=True):
+    """Resume a webhook, and retry its parked deliveries."""
+
+
+class RotateWebhook(Body, kw_only=True):
     """Give a webhook a new signing secret."""
 
     grace: Annotated[Span, Meta(description="how long events are signed with the old secret too")] = 86_400

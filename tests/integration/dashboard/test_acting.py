@@ -10,7 +10,8 @@ import httpx
 import pytest
 from playwright.sync_api import Browser, Locator, Page, Route, expect
 
-from tests.integration.dashboard.browser import Api, served, watched
+import holdkit
+from tests.integration.dashboard.browser import Api, Delivery, served, watched
 from tests.integration.dashboard.test_outage import KilledServer, killable
 from tests.support.servers import LiveServer
 
@@ -20,8 +21,8 @@ __all__ = ["killable"]
 class Acting:
     """A server that the tests of this file share, each with pools of its own."""
 
-    def __init__(self, server: LiveServer, http: httpx.Client) -> None:
-        self.server, self.http, self.api = server, http, Api(http)
+    def __init__(self, server: LiveServer, http: httpx.Client, database: str) -> None:
+        self.server, self.http, self.api, self.database = server, http, Api(http), database
 
     def hold(self, id: str) -> dict[str, Any]:
         return self.api.get(f"/v1/holds/{id}")
@@ -41,8 +42,9 @@ class Acting:
 
 @pytest.fixture(scope="module")
 def acting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Acting]:
-    with served(tmp_path_factory.mktemp("acting")) as (server, http):
-        yield Acting(server, http)
+    folder = tmp_path_factory.mktemp("acting")
+    with served(folder) as (server, http):
+        yield Acting(server, http, f"sqlite:///{folder}/holds.db")
 
 
 def go(page: Page, view: str) -> None:
@@ -274,3 +276,23 @@ def test_another_attempt_after_a_lost_answer_is_the_same_operation(browser: Brow
         expect(page.get_by_role("dialog", name="Hold placed.").get_by_label("Owner token")).to_be_visible()
     (hold,) = acting.api.get("/v1/holds?pool=again")["items"]
     assert acting.last(hold["id"])["reason"] == "first"
+
+
+def test_a_parked_saga_runs_again_and_shows_its_timeline(browser: Browser, acting: Acting) -> None:
+    acting.api.pool("seat", 5)
+    with holdkit.connect(acting.database) as hk, pytest.raises(holdkit.SagaParked):
+        hk.sagas.register(Delivery()).run("order/1", {"fails": "the line went dead"})
+    with watched(browser, acting.server) as tab:
+        page = tab.open("sagas")
+        card = page.locator(".saga").filter(has_text="order/1")
+        card.get_by_text("Timeline").click()
+        expect(card.locator(".timeline li").last).to_contain_text("the line went dead")
+        card.get_by_role("button", name="Run again").click()
+        dialog = page.get_by_role("dialog", name="Run this saga again")
+        expect(dialog.locator("[data-effect]")).to_contain_text("It holds 1 unit of seat.")
+        finish(dialog, says="Its effect may run once more", reason="the line works")
+        expect(page.get_by_text("The saga is finalizing again.")).to_be_visible()
+        last = card.locator(".timeline li").last
+        expect(last).to_contain_text("the line works")
+        expect(last).to_contain_text("finalizing")
+        expect(last).to_contain_text("api_client:")

@@ -48,6 +48,7 @@ BODIES: dict[str, Any] = {
     "reserve_items": {"ids": ["seat"]},
     "release_items": {"hold": "0" * 32},
     "finalize_items": {"hold": "0" * 32},
+    "retry_saga": {"reason": "it works again"},
     "resolve_saga": {"how": "done", "reason": "I looked"},
     "best_items": {"count": 1, "section": "stalls"},
     "budget_resize": {"client": "c", "budget": "tokens", "total": 5},

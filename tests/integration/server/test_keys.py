@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import holdkit
+from holdkit.core.reading import ReadHistory, entry_of
 from holdkit.server import Keys
 from holdkit.server.keys import StoredKey, admits, hash_secret, read_key
 from holdkit.testing import FakeClock
@@ -201,3 +202,82 @@ def test_a_key_that_was_written_is_not_denied_because_it_was_not_counted(monkeyp
         assert keys.revoke(made.info.id).state == "revoked"
         assert next(commits) == 2, "the count was asked for"
         assert [each.state for each in keys.listed()] == ["revoked"]
+
+
+def test_a_retry_makes_no_second_key_and_every_change_has_its_actor_and_reason() -> None:
+    clock = FakeClock()
+
+    async def work(here: InProcessApp) -> None:
+        asked = {"name": "till", "scope": "hold", "reason": "a new till"}
+        first = (await here.call("POST", "/v1/keys", asked, op="m")).json()
+        again = await here.call("POST", "/v1/keys", {**asked, "reason": "asked again"}, op="m")
+        assert (again.status_code, again.headers["idempotency-replayed"]) == (201, "true")
+        made, id = again.json(), first["info"]["id"]
+        assert made["info"]["id"] == id
+        assert (await here.call("GET", "/v1/pools", key=first["key"])).status_code == 401, "it is replaced"
+        assert (await here.call("GET", "/v1/pools", key=made["key"])).status_code == 200
+        other = await here.call("POST", "/v1/keys", {**asked, "scope": "read"}, op="m")
+        assert (other.status_code, other.json()["reason"]) == (422, "operation_conflict")
+        theirs = (await here.call("POST", "/v1/keys", asked, op="m", tenant="acme")).json()
+        assert theirs["info"]["id"] != id, "operation ids of tenants are apart"
+
+        lost = (await here.call("POST", f"/v1/keys/{id}/rotate", {"grace": 60, "reason": "leaked"}, op="r")).json()
+        got = (await here.call("POST", f"/v1/keys/{id}/rotate", {"grace": 60, "reason": "leaked"}, op="r")).json()
+        counts = [(await here.call("GET", "/v1/pools", key=one["key"])).status_code for one in (made, lost, got)]
+        assert counts == [200, 401, 200], "the retry leaves the old secret its grace"
+        gone = await here.call("DELETE", f"/v1/keys/{id}", {"reason": "closed", "actor": "user:7"}, op="d")
+        assert gone.json()["state"] == "revoked"
+        after = await here.call("POST", "/v1/keys", asked, op="m")
+        assert after.json()["code"] == "key_revoked"
+        listed = (await here.call("GET", "/v1/keys")).json()["items"]
+        assert [one["state"] for one in listed if one["name"] == "till"] == ["revoked"]
+        told = [entry_of(row) for row in await here.running.kernel.executor.read(ReadHistory("", f"~key/{id}"))]
+        admin = (read_key(await here.key("admin")) or ("",))[0]
+        assert [(one.reason, one.actor) for one in told] == [
+            ("a new till", f"api_client:{admin}"),
+            ("asked again", f"api_client:{admin}"),
+            ("leaked", f"api_client:{admin}"),
+            ("leaked", f"api_client:{admin}"),
+            ("closed", "user:7"),
+        ]
+
+    run(work, clock=clock)
+
+
+def test_when_a_key_was_used_is_known_here_at_once_and_elsewhere_when_it_is_stored() -> None:
+    clock = FakeClock(start=1_000_000_000_000_000)
+
+    async def work(here: InProcessApp) -> None:
+        made = (await here.call("POST", "/v1/keys", {"name": "till", "scope": "read"})).json()
+        use, keys, id = here.running.admission.use, here.running.keys, made["info"]["id"]
+
+        async def told() -> str | None:
+            listed = (await here.call("GET", "/v1/keys")).json()["items"]
+            found: dict[str, str | None] = {one["id"]: one["used_at"] for one in listed}
+            return found[id]
+
+        async def elsewhere() -> int | None:
+            (found,) = [one for one in await keys.listed() if one.id == id]
+            return None if found.used_at is None else round(found.used_at.timestamp())
+
+        assert await told() is None
+        await here.call("GET", "/v1/pools", key=made["key"])
+        assert await told() == "2001-09-09T01:46:40Z"
+        assert await elsewhere() is None
+        existing = here.running.admission.directory.keys
+        await use.store(existing)
+        assert await elsewhere() == 1_000_000_000
+        version = (await here.call("GET", "/v1/cursor")).json()["cursor"]
+        clock.advance(60)
+        await here.call("GET", "/v1/pools", key=made["key"])
+        await use.store(existing)
+        assert (await here.call("GET", "/v1/cursor")).json()["cursor"] == version, "a minute later is no news"
+        assert await told() == "2001-09-09T01:47:40Z"
+        clock.advance(900)
+        await here.call("GET", "/v1/pools", key=made["key"])
+        await use.store(existing)
+        assert await elsewhere() == 1_000_000_960
+        await use.store({})
+        assert use.noted == {}, "what is gone is forgotten"
+
+    run(work, clock=clock)

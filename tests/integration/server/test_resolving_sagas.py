@@ -10,6 +10,8 @@ import pytest
 
 import holdkit
 from holdkit import Saga, SagaParked
+from holdkit.core.commands import PutRecord
+from holdkit.core.reading import FindRecord
 from holdkit.faces._async.sagas import AsyncSagas
 from holdkit.testing import FakeClock
 from tests.support.servers import InProcessApp, in_process_app
@@ -148,5 +150,81 @@ def test_a_reason_and_a_known_end_are_asked_for(body: dict[str, Any], field: str
         assert no.status_code == 400
         assert field in no.text
         assert (await here.call("GET", "/v1/sagas/a")).json()["phase"] == "parked"
+
+    run(work)
+
+
+def test_a_parked_saga_runs_again_and_its_history_tells_of_it() -> None:
+    class Repaired(Doomed):
+        works = False
+
+        async def effect(self, intent: Any, step: Any) -> str:  # type: ignore[override]
+            if not self.works:
+                raise ValueError("the card was refused")
+            return step.op  # type: ignore[no-any-return]
+
+    async def work(here: InProcessApp, clock: FakeClock) -> None:
+        sagas, saga = here.running.kernel.sagas, Repaired()
+        with pytest.raises(SagaParked):
+            await sagas.register(saga).run("a/1", {})
+        path, asked = "/v1/sagas/a%2F1", {"reason": "the terminal was repaired"}
+        clock.advance(3_600)
+        for _ in range(2):  # the second is a retry
+            again = await here.call("POST", f"{path}/retry", asked, op="again")
+            assert (again.status_code, again.json()["phase"], again.json()["failures"]) == (200, "finalizing", 0)
+        saga.works = True
+        assert (await sagas.recover()).done == 1
+        assert (await here.call("GET", path)).json()["result"] == "saga:a/1:1", "the effect has its former operation id"
+        story = (await here.call("GET", f"{path}/history")).json()
+        phases = ["reserving", "reserving", "finalizing", "parked", "finalizing", "done"]
+        assert ([one["phase"] for one in story["items"]], story["more"]) == (phases, False)
+        parked, retried = story["items"][3:5]
+        assert parked["error"] == {"kind": "ValueError", "message": "the card was refused"}
+        assert (retried["reason"], retried["op"]) == ("the terminal was repaired", "again")
+        assert retried["actor"] == f"api_client:{retried['client_id']}"
+        first = (await here.call("GET", f"{path}/history?limit=2")).json()
+        assert (first["items"], first["more"]) == (story["items"][:2], True)
+        ended = await here.call("POST", f"{path}/retry", asked, op="late")
+        assert (ended.status_code, ended.json()["reason"]) == (409, "saga_ended")
+        for method, missing in (("GET", "history"), ("POST", "retry")):
+            body = None if method == "GET" else asked
+            none = await here.call(method, f"/v1/sagas/none/{missing}", body, op="none" if body else None)
+            assert (none.status_code, none.json()["reason"]) == (404, "saga_not_found")
+
+    run(work)
+
+
+@pytest.mark.parametrize("end", ["release", "confirm"])
+def test_a_parked_saga_whose_hold_was_ended_by_force_is_only_retried_if_it_can_end(end: str) -> None:
+    async def work(here: InProcessApp, _clock: FakeClock) -> None:
+        await park(here, "a")
+        hold = (await here.call("GET", "/v1/sagas/a")).json()["hold"]
+        await here.call("POST", f"/v1/holds/{hold}/{end}", {"force": True, "reason": "by hand"}, op="f")
+        again = await here.call("POST", "/v1/sagas/a/retry", {"reason": "try"}, op="again")
+        if end == "release":  # its effect may have happened, and nothing is held for it any more
+            assert (again.status_code, again.json()["reason"]) == (409, "saga_not_retriable")
+            assert (await here.call("GET", "/v1/sagas/a")).json()["phase"] == "parked"
+        else:
+            assert (again.status_code, again.json()["phase"]) == (200, "finalizing")
+            assert (await here.running.kernel.sagas.recover()).done == 1
+        assert (await here.running.kernel.verify()).ok
+
+    run(work)
+
+
+def test_a_saga_that_an_earlier_release_parked_is_retried_if_its_hold_tells_the_phase() -> None:
+    async def work(here: InProcessApp, _clock: FakeClock) -> None:
+        await park(here, "a")
+        executor = here.running.kernel.executor
+        stored = await executor.read(FindRecord(("", "~saga", "a")))
+        assert stored is not None
+        assert '"parked_in":"finalizing"' in stored.body
+        former = stored.body.replace('"parked_in":"finalizing"', '"unknown":1')
+        await executor.execute(PutRecord(kind="~saga", id="a", body=former), faces=True)
+        again = await here.call("POST", "/v1/sagas/a/retry", {"reason": "try"}, op="again")
+        assert (again.status_code, again.json()["phase"]) == (200, "finalizing")
+        await executor.execute(PutRecord(kind="~saga", id="a", body='"nonsense"'), faces=True)
+        refused = await here.call("POST", "/v1/sagas/a/retry", {"reason": "try"}, op="third")
+        assert (refused.status_code, refused.json()["reason"]) == (409, "saga_not_retriable")
 
     run(work)

@@ -14,7 +14,8 @@ import pytest
 from standardwebhooks.webhooks import Webhook, WebhookVerificationError
 
 from holdkit.core.model import SECOND
-from holdkit.core.reading import FindRecord
+from holdkit.core.reading import FindRecord, ReadHistory, entry_of
+from holdkit.server.keys import read_key
 from holdkit.server.settings import Delivery, Settings
 from holdkit.server.webhooks.hooks import HOOKS
 from holdkit.server.webhooks.sealing import Sealer, SecretUnreadable
@@ -242,3 +243,24 @@ def test_a_tenant_has_a_share_of_webhooks() -> None:
             assert (await here.call("POST", "/v1/webhooks", body, tenant="other")).status_code == 201
 
     asyncio.run(main())
+
+
+def test_every_change_of_a_webhook_has_its_actor_and_reason() -> None:
+    async def work() -> None:
+        async with receivers() as there, in_process_app(settings=SETTINGS) as here:
+            asked = {"url": there.url("/hook"), "actions": ["pool.created"], "reason": "for the till"}
+            id = (await here.call("POST", "/v1/webhooks", asked)).json()["id"]
+            path = f"/v1/webhooks/{id}"
+            await here.call("POST", f"{path}/rotate", {"reason": "leaked", "actor": "user:7"})
+            assert (await here.call("POST", f"{path}/replay", {"reason": "it answers again"})).status_code == 202
+            assert (await here.call("DELETE", path, {"reason": "closed"})).status_code == 200
+            rows = await here.running.kernel.executor.read(ReadHistory("", f"{HOOKS}/{id}"))
+            key = f"api_client:{(read_key(await here.key('admin')) or ('',))[0]}"
+            assert [(one.reason, one.actor) for one in map(entry_of, rows)] == [
+                ("for the till", key),
+                ("leaked", "user:7"),
+                ("it answers again", key),
+                ("closed", key),
+            ]
+
+    asyncio.run(work())

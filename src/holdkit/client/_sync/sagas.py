@@ -7,13 +7,14 @@ from typing import Literal, TypeAlias
 
 from ...core.commands import Ttl
 from ...core.model import SECOND
+from ...core.pages import Page
 from ...core.validation import text
 from ...errors import InvalidRequest
-from ...faces.saga_records import MAX_SAGA_ID, SagaRecord
+from ...faces.saga_records import MAX_SAGA_ID, SagaEvent, SagaRecord
 from ...faces.saga_steps import Phase
 from ...kernel.normalise import span
-from ...wire.sagas import ResolveSaga
-from ..answers import read_saga, read_sagas, saga_from
+from ...wire.sagas import ResolveSaga, RetrySaga
+from ..answers import read_saga, read_saga_history, read_sagas, saga_from, saga_history_from
 from ..requests import path_of
 from ..unsupported import UnsupportedOfSagas
 from .transport import RemoteCalls
@@ -45,6 +46,22 @@ class RemoteSagas(RemoteCalls, UnsupportedOfSagas):
         oldest = f"{span(older_than, 'older_than') / SECOND:.6f}s"
         answer = self._get("/v1/sagas", stuck=True, older_than=oldest, limit=limit)
         return [saga_from(document) for document in read_sagas(answer.content).items]
+
+    def history(self, id: str, *, limit: int = 1_000) -> Page[SagaEvent]:
+        """What happened to a saga, from the journal, in order; also after it was deleted. Renewals of its lease are left out.
+        `more`: there is more than `limit`, or than one call reads."""
+        try:
+            answer = self._get(path_of("sagas", text(id, "id", MAX_SAGA_ID), "history"), limit=limit)
+        except InvalidRequest as missing:
+            if missing.code != "saga_not_found":
+                raise
+            return Page()
+        return saga_history_from(read_saga_history(answer.content))
+
+    def retry(self, id: str, *, reason: str, op: str | None = None) -> SagaRecord:
+        """Let a parked saga run again; see `holdkit.Sagas.retry`."""
+        path = path_of("sagas", text(id, "id", MAX_SAGA_ID), "retry")
+        return saga_from(read_saga((self._post(path, RetrySaga(reason=reason), {"op": op})).content))
 
     def resolve(self, id: str, how: Literal["done", "cancelled"], *, reason: str, op: str | None = None) -> SagaRecord:
         """End a saga by hand, for good; see `holdkit.Sagas.resolve`."""

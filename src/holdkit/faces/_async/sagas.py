@@ -28,7 +28,9 @@ from ..saga_records import (
     KIND,
     OPEN,
     PARKED,
+    UNREADABLE,
     RecoveryReport,
+    SagaBody,
     SagaRecord,
     Unreadable,
     checked_id,
@@ -39,7 +41,7 @@ from ..saga_records import (
     step_commands,
     to_saga_record,
 )
-from ..saga_steps import ENDED, UNFINISHED, Phase
+from ..saga_steps import ENDED, UNFINISHED, Phase, Step, next_step
 from .saga_driving import Aborted, AsyncSagaDriver
 from .saga_store import AsyncSagaReads, AsyncSagaStore, note_failure, read_body
 
@@ -147,8 +149,54 @@ class AsyncSagas(AsyncSagaReads):
             raise refusal_of(Refusal(Reason.ALREADY_CONFIRMED, hold.id, found=hold.ended_at))
         now = await self._now()  # it may have been parked for months: the index is ordered by its end
         after = next_body(record, body, phase=phase, epoch=body.epoch + 1, lease=0, index_slot=now, resolved=reason)
-        put, *others = step_commands(record, body, after, *beside)
-        by_hand = replace(put, reason=reason, actor=context.actor, op=op)
+        return await self._write_by_hand(record, step_commands(record, body, after, *beside), after, reason, op)
+
+    async def retry(self, id: str, *, reason: str, op: str | None = None) -> SagaRecord:
+        """Let a parked saga run again, with its failures counted anew: the next `recover`, in a process that has registered it,
+        continues in the phase in which it was parked. Its effect may then run once more, under the same `step.op`.
+
+        One that is not parked and has not ended is returned as it is. `InvalidRequest` with the code `saga_not_retriable`: its
+        hold is gone, or somebody else has changed it; then only `resolve` ends it. `VersionConflict`: it has changed meanwhile.
+        """
+        text(reason, "reason", 1_024)
+        record = await self._find(checked_id(id), durable=True)
+        if record is None:
+            raise invalid("id", "saga_not_found", f"there is no saga {id!r}")
+        body = read_body(record)
+        if body.phase in UNFINISHED:
+            return to_saga_record(record, body)
+        if body.phase in ENDED:
+            raise invalid("id", "saga_ended", f"saga {id!r} is {body.phase} already")
+        phase = await self._phase_to_retry(body)
+        if phase is None:
+            said = f"saga {id!r} cannot go on: it cannot be read, or its hold was changed, and not by the saga. End it by hand"
+            raise invalid("id", "saga_not_retriable", said)
+        after = next_body(record, body, phase=phase, epoch=body.epoch + 1, lease=0, failures=0, parked_in=None)
+        return await self._write_by_hand(record, step_commands(record, body, after), after, reason, op)
+
+    async def _phase_to_retry(self, body: SagaBody) -> Phase | None:
+        """The phase in which a parked saga continues; None if the driver could only park it again. Of a record that does not say in
+        which phase it was parked, the hold tells: it has no deadline if the point of no return was passed."""
+        key = (self._tenant, body.hold or "")
+        hold = None if body.hold is None else await self._executor.read(FindHold(key), durable=True)
+        phase = body.parked_in
+        if phase is None and body.name != UNREADABLE:
+            if body.hold is None:
+                phase = Phase.RESERVING
+            elif hold is not None and hold.state is State.HELD and hold.deadline is None:
+                phase = Phase.FINALIZING
+        if phase is None:
+            return None
+        consumes = hold is not None and hold.consumes
+        step = next_step(phase, None if hold is None else hold.state, consumes=consumes)
+        return None if step is Step.PARK else phase
+
+    async def _write_by_hand(
+        self, record: Record, commands: list[AnyCommand], after: SagaBody, reason: str, op: str | None
+    ) -> SagaRecord:
+        """Write a step that an operator has decided: in the operator's name, whoever began the saga."""
+        put, *others = commands
+        by_hand = replace(put, reason=reason, actor=current().actor, op=op)
         try:
             return to_saga_record(written(record, await self._executor.execute_together([by_hand, *others])), after)
         except LeaseLost:

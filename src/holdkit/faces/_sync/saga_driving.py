@@ -335,7 +335,8 @@ class SagaDriver:
 
     def park(self, error: SagaError) -> None:
         """Park the saga for an operator: it stays visible and is not run."""
-        self._write(self._next(phase=Phase.PARKED, lease=0, failures=self.body.failures + 1, error=error))
+        failures = self.body.failures + 1
+        self._write(self._next(phase=Phase.PARKED, lease=0, failures=failures, error=error, parked_in=self.body.phase))
 
 
 class _NextAttempt(Exception):

@@ -15,7 +15,7 @@ from ...core.codec import canonical_json
 from ...core.commands import Ttl
 from ...core.model import SECOND, Record, Slot
 from ...core.pages import Page, record_bytes
-from ...core.reading import FindRecord, ListRecords, ReadClock
+from ...core.reading import FindRecord, ListRecords, ReadClock, ReadHistory, entry_of
 from ...core.validation import invalid, whole
 from ...errors import HoldkitError, OperationConflict, OutcomeUnknown, SagaBusy, SagaCancelled, SagaParked, plain
 from ...kernel._sync.executor import Executor
@@ -29,11 +29,14 @@ from ..saga_records import (
     OPEN,
     PARKED,
     SagaBody,
+    SagaEvent,
     SagaRecord,
     Unreadable,
     checked_id,
     decode,
+    is_news,
     next_body,
+    saga_event,
     to_saga_record,
     unreadable_body,
 )
@@ -42,6 +45,9 @@ from .saga_driving import Aborted, SagaDriver, write_step
 
 Listed: TypeAlias = Page[SagaRecord]
 PAGE = 200
+HISTORY_PAGE = 500
+HISTORY_READS = 20
+"""Entries in one read of a history, and the most reads of one call."""
 
 
 class SagaReads:
@@ -97,6 +103,26 @@ class SagaReads:
                 if found.more:
                     return found
         return found
+
+    def history(self, id: str, *, limit: int = 1_000) -> Page[SagaEvent]:
+        """What happened to a saga, from the journal, in order; also after it was deleted. Renewals of its lease are left out.
+        `more`: there is more than `limit`, or than one call reads."""
+        whole(limit, "limit", 1, 1_000)
+        subject, after = f"{KIND}/{checked_id(id)}", dict[int, int]()
+        events: Page[SagaEvent] = Page()
+        for _ in range(HISTORY_READS):
+            query = ReadHistory(self._tenant, subject, HISTORY_PAGE, after, self._executor.page_bytes)
+            rows = self._executor.read(query)
+            for row in rows:
+                event = saga_event(entry_of(row))
+                if event is not None and is_news(event, events[-1] if events else None):
+                    events.append(event)
+            events.more = rows.more or len(events) > limit
+            if not rows or not rows.more or len(events) > limit:
+                break
+            after = {rows[-1].lane: rows[-1].seq}
+        del events[limit:]
+        return events
 
     def _now(self) -> Slot:
         return self._executor.read(ReadClock())

@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from ...kernel.context import context
-from ...wire.sagas import ResolveSaga, SagaPage, SagasQuery, saga_answer
+from ...wire.sagas import (
+    ResolveSaga,
+    RetrySaga,
+    SagaHistory,
+    SagaHistoryQuery,
+    SagaPage,
+    SagasQuery,
+    saga_answer,
+    saga_event_answer,
+)
 from ..problems import Problem
 from ..request import Answer, Request, answer
 from .calls import call_fields
@@ -27,9 +36,31 @@ async def show_saga(request: Request) -> Answer:
     """One saga."""
     saga = await request.kernel.sagas.get(request.names[0])
     if saga is None:
-        raise Problem(
-            404, "saga_not_found", "there is no saga with this id, or it ended longer ago than the retention period"
-        )
+        raise _not_found()
+    return answer(saga_answer(saga, request.now()))
+
+
+def _not_found() -> Problem:
+    detail = "there is no saga with this id, or it ended longer ago than the retention period"
+    return Problem(404, "saga_not_found", detail)
+
+
+async def saga_history(request: Request) -> Answer:
+    """What happened to a saga."""
+    query: SagaHistoryQuery = request.query
+    events, now = await request.kernel.sagas.history(request.names[0], limit=query.limit), request.now()
+    if not events:
+        raise _not_found()
+    return answer(SagaHistory([saga_event_answer(event) for event in events], events.more, now))
+
+
+async def retry_saga(request: Request) -> Answer:
+    """Let a parked saga run again: in a process that has its code."""
+    body: RetrySaga = request.body
+    fields = call_fields(request, body)
+    op = fields.pop("op")
+    with context(**fields):
+        saga = await request.kernel.sagas.retry(request.names[0], reason=body.reason, op=op)
     return answer(saga_answer(saga, request.now()))
 
 

@@ -13,7 +13,7 @@ from ...engines.whole_journal import Progress
 from ...errors import HoldkitError
 from ...kernel.limits import changes_of, in_seconds
 from ...wire.fields import at, encode
-from ...wire.keys import KeyAnswer, KeyPage, NewKeyBody, RotateKeyBody, WhoAmI
+from ...wire.keys import KeyAnswer, KeyPage, NewKeyBody, RevokeKeyBody, RotateKeyBody, WhoAmI
 from ...wire.pools import pool_answer
 from ...wire.stats import Live, Overview, Ready
 from ...wire.system import ChangeLimitsBody, LimitsAnswer, SweepAnswer, SweepBody, VerifyAnswer
@@ -21,7 +21,7 @@ from ..jobs import Job
 from ..keys import NewKey, shown
 from ..metrics import exposition
 from ..problems import Problem
-from ..request import JSON, Answer, Request, answer
+from ..request import JSON, REPLAYED, Answer, Request, answer
 from .calls import call_fields
 from .jobs import started
 
@@ -153,9 +153,14 @@ async def stats(request: Request) -> Answer:
 
 async def list_keys(request: Request) -> Answer:
     """List the API keys of the caller's tenant."""
-    directory, now = request.running.admission.directory, request.kernel.executor.now()
+    admission, now = request.running.admission, request.kernel.executor.now()
+    directory, use = admission.directory, admission.use
     await directory.refresh()
-    found = [shown(key, now) for key in sorted(directory.keys_of(request.caller.tenant), key=lambda key: key.id)]
+    await use.refresh()
+    found = [
+        shown(key, now, use.last(key.id))
+        for key in sorted(directory.keys_of(request.caller.tenant), key=lambda key: key.id)
+    ]
     return answer(KeyPage(found, request.now()))
 
 
@@ -172,6 +177,7 @@ async def make_key(request: Request) -> Answer:
         verbs=body.verbs,
         most=running.settings.max_keys,
         siblings=running.admission.directory.keys_of(tenant),
+        **call_fields(request, body),
     )
     return await _shown(request, made, 201)
 
@@ -180,19 +186,21 @@ async def rotate_key(request: Request) -> Answer:
     """Give an API key a new secret."""
     body: RotateKeyBody = request.body
     keys = request.running.keys.asked_by(request.kernel)
-    return await _shown(
-        request, await keys.rotate(request.names[0], grace=body.grace, tenant=request.caller.tenant), 200
-    )
+    fields = call_fields(request, body)
+    made = await keys.rotate(request.names[0], grace=body.grace, tenant=request.caller.tenant, **fields)
+    return await _shown(request, made, 200)
 
 
 async def revoke_key(request: Request) -> Answer:
     """Revoke an API key."""
+    body: RevokeKeyBody = request.body
     keys = request.running.keys.asked_by(request.kernel)
-    info = await keys.revoke(request.names[0], tenant=request.caller.tenant)
+    info = await keys.revoke(request.names[0], tenant=request.caller.tenant, **call_fields(request, body))
     await request.running.admission.refresh()
     return answer(info)
 
 
 async def _shown(request: Request, made: NewKey, status: int) -> Answer:
     await request.running.admission.refresh()
-    return answer(KeyAnswer(made.info, made.text, request.now()), status)
+    headers = (REPLAYED,) if made.replayed else ()
+    return answer(KeyAnswer(made.info, made.text, request.now()), status, headers)

@@ -25,6 +25,7 @@ from ...wire.webhooks import (
     ParkedQuery,
     ReplayAnswer,
     ReplayStarted,
+    ReplayWebhook,
     RotateWebhook,
     TestAnswer,
 )
@@ -36,6 +37,7 @@ from ..webhooks.hooks import Hook, Hooks, Parked
 from ..webhooks.sealing import SecretUnreadable, is_sealed
 from ..webhooks.sender import WebhookSender
 from ..webhooks.status import Attempt, HookStatus, Replay
+from .calls import call_fields
 
 log = logging.getLogger("holdkit.server")
 
@@ -51,8 +53,9 @@ def _sender(request: Request) -> WebhookSender:
 
 
 def _hooks(request: Request) -> Hooks:
-    """The store of the caller's webhooks; its changes are recorded as the caller's."""
-    return _sender(request).hooks(request.caller.tenant, request.kernel.executor)
+    """The store of the caller's webhooks; its changes are recorded as the caller's, with the reason that the request gives."""
+    hooks = _sender(request).hooks(request.caller.tenant, request.kernel.executor)
+    return hooks if request.route.body is None else hooks.changed_by(**call_fields(request, request.body))
 
 
 async def _find(request: Request, *, durable: bool = False) -> Hook:
@@ -241,11 +244,14 @@ async def replay_hook(request: Request) -> Answer:
     """Resume the webhook if it was stopped, and retry its parked deliveries, in the background."""
     hook = await _find(request, durable=True)  # the caller relies on the answer that it continues
     _check_secret(request, hook)
+    body: ReplayWebhook = request.body
     sender, tenant = _sender(request), request.caller.tenant
     if hook.state == "stopped":
         await sender.forget(tenant, hook.id)
         await _hooks(request).resume(hook.id)
         await sender.sync(tenant)
+    elif body.reason is not None:
+        await _hooks(request).change(hook.id, lambda found: found)  # so that the journal has the reason
     progress = await sender.replays.begin(_hooks(request), hook)
     sender.retry(tenant, hook.id)
     return answer(ReplayStarted(**asdict(_replay(progress)), server_time=request.now()), 202)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable
-from typing import Final, Literal
+from typing import Final, Literal, Self, Unpack
 
 import msgspec
 from msgspec import Struct
@@ -19,6 +19,7 @@ from ...core.validation import invalid, text
 from ...core.values import MAX_BODY
 from ...errors import VersionConflict
 from ...kernel._async.executor import AsyncExecutor
+from ...kernel.context import Call, call_fields
 from ...kernel.follower_state import CURSORS
 from ...kernel.results import JournalEntry
 from ..positions import PlainPositions
@@ -116,8 +117,16 @@ async def tenants_with_hooks(executor: AsyncExecutor) -> dict[str, int]:
 class Hooks:
     """The webhooks of one tenant. `positions` says how it sees positions in the journal."""
 
-    def __init__(self, executor: AsyncExecutor, tenant: str, sealer: Sealer, positions: PlainPositions) -> None:
+    def __init__(
+        self, executor: AsyncExecutor, tenant: str, sealer: Sealer, positions: PlainPositions, call: Call | None = None
+    ) -> None:
         self.executor, self.tenant, self.sealer, self.positions = executor, tenant, sealer, positions
+        self._fields = {"tenant": tenant} if call is None else call_fields({**call, "op": None}, tenant)
+        """Of every change: an operation id is stored with the webhook instead, since one request makes several."""
+
+    def changed_by(self, **call: Unpack[Call]) -> Self:
+        """The same webhooks, for changes in the name of an actor, with a reason."""
+        return type(self)(self.executor, self.tenant, self.sealer, self.positions, call)
 
     async def made_under(self, op: str) -> Hook | None:
         """The webhook that was created under an operation id."""
@@ -236,7 +245,7 @@ class Hooks:
 
     def _put(self, kind: str, id: str, value: Struct | None, version: int | None) -> PutRecord:
         body = None if value is None else msgspec.json.encode(value).decode()
-        return PutRecord(tenant=self.tenant, kind=kind, id=id, body=body, if_version=version)
+        return PutRecord(kind=kind, id=id, body=body, if_version=version, **self._fields)
 
     async def _count_change(self) -> None:
         await self.executor.execute(PutRecord(kind=TENANTS, id=f"={self.tenant}", body="{}"), faces=True)
