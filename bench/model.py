@@ -74,7 +74,7 @@ class Service(Struct, frozen=True):
     processors: int
     locked: float = 1.0
     """The share of the engine's time that falls between lock and commit: 1 in the ordinary way, 0 in a guarded batch."""
-    gathered: int = 0
+    whole_threads: int = 0
     """Up to so many threads are all in every batch: none, before leaders waited for them."""
 
 
@@ -129,7 +129,7 @@ def predict(service: Service, scenario: Scenario) -> tuple[float, float]:
     each = scenario.callers / scenario.processes
     tasks = scenario.kind == "tasks"
     call = service.call["tasks" if tasks else "threads"]
-    size = each if each < max(2, SPLIT if tasks else 1 + service.gathered) else each / 2
+    size = each if each < max(2, SPLIT if tasks else 1 + service.whole_threads) else each / 2
     if scenario.processes > 1:
         return size, shared(service, scenario.processes, size, call)
     engine = engine_time(service, size) + service.call_batch["tasks" if tasks else "threads"]

@@ -68,7 +68,7 @@ def measure(directory: Path, rounds: int, length: Length, step: Callable[[str], 
     }
     guarded = median(one.guarded for one in runs if one.scenario == CALIBRATED["threads"][1].name)
     service = service_of(medians(samples), commit, calls, os.cpu_count() or 1, 1.0 - guarded)
-    service = structs.replace(service, gathered=GATHERED)
+    service = structs.replace(service, whole_threads=GATHERED)
     measured = {scenario: [one.per_second for one in runs if one.scenario == scenario.name] for scenario in SCENARIOS}
     return Modelled(service, samples, runs, compare(service, measured))
 
