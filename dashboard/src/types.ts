@@ -1303,13 +1303,15 @@ export interface UsagePage {
   server_time: string;
 }
 
-/** Whether every row matches the journal. */
+/** Whether every row matches the journal, and every sealed run its seal. */
 export interface VerifyAnswer {
   ok: boolean;
   differences: string[];
   /** the same differences, with their parts as fields */
   found: Difference[];
   server_time: string;
+  /** by lane: the last entry that a seal covers; empty if nothing is sealed */
+  sealed: Record<string, number>;
 }
 
 /** A job that verifies the journal. */

@@ -11,9 +11,11 @@ from ..core.erasure import By, Erased
 from ..kernel.archive import verify as verify_journal
 from ..kernel.doctor import examine
 from ..kernel.opening import migrate as migrate_schema
+from ..kernel.results import VerifyReport
 from ..kernel.seals import Sealing, verify_seals
 from ..kernel.signing import PublicKey
-from ..wire.fields import at
+from ..kernel.verification import sealed_through, verify_whole
+from ..wire.fields import Time, at
 from ..wire.system import VerifyAnswer
 from .documents import DoctorDocument, ErasedDocument, MigrateDocument, RepairDocument, SealDocument
 from .options import (
@@ -72,31 +74,36 @@ def verify(
     if not seals and (anchor is not None or keys):
         raise click.UsageError("--anchor and --public-key are for --seals")
     place = chosen_url(url, target)
-    if is_server(place) and not seals and archive is None:
+    if is_server(place) and anchor is None and not keys and archive is None:
         return _verify_on_server(place, in_json)
     trusted = [PublicKey.load(key) for key in keys]
     with open_existing(database_url(place)) as engine:
         with progress_bar("verifying") as progress:
-            found = list(verify_journal(engine, progress, archive))
+            found = list(
+                verify_whole(engine, progress, archive) if not seals else verify_journal(engine, progress, archive)
+            )
         if seals:
             with progress_bar("checking seals") as progress:
-                found += verify_seals(engine, progress, anchor=anchor, keys=trusted)
-        lines = [str(difference) for difference in found]
-        document = VerifyAnswer(not found, lines, found, at(engine.clock()))
-    clean = "every row matches the journal, and every sealed run its seal" if seals else "every row matches the journal"
-    Output(in_json).write(document, *(lines or [clean]))
-    return FOUND if found else OK
+                found += verify_seals(engine, progress, anchor=anchor, keys=trusted, archive=archive)
+        return _report(VerifyReport(tuple(found), sealed_through(engine)), at(engine.clock()), in_json)
 
 
 def _verify_on_server(url: str, in_json: bool) -> int:
     """Have a server do it, as a job, which ends if the command is interrupted."""
     with open_kernel(url) as hk, progress_bar("verifying") as progress:
-        found = hk.verify(progress=progress).differences
+        report = hk.verify(progress=progress)
         now = time_of(hk)
+    return _report(report, now, in_json)
+
+
+def _report(report: VerifyReport, now: Time, in_json: bool) -> int:
+    found = list(report.differences)
     lines = [str(difference) for difference in found]
-    Output(in_json).write(
-        VerifyAnswer(not found, lines, list(found), now), *(lines or ["every row matches the journal"])
+    sealed = {str(lane): last for lane, last in report.sealed.items()}
+    clean = (
+        "every row matches the journal, and every sealed run its seal" if sealed else "every row matches the journal"
     )
+    Output(in_json).write(VerifyAnswer(not found, lines, found, now, sealed), *(lines or [clean]))
     return FOUND if found else OK
 
 

@@ -268,10 +268,12 @@ class VerifyReport(Struct, frozen=True):
     """The differences that `verify` found."""
 
     differences: tuple[Difference, ...]
+    sealed: dict[int, int] = {}
+    """By lane: the last entry that a seal covers. What is sealed was checked too; entries behind that can be changed unnoticed."""
 
     @property
     def ok(self) -> bool:
-        """Whether the stored rows are exactly what the journal says."""
+        """Whether the stored rows are exactly what the journal says, and the sealed entries what was sealed."""
         return not self.differences
 
 

@@ -34,7 +34,9 @@ from ..core.seals import RUN, Seal, digest_of, follows, seal_run
 from ..engines.archiving import ArchiveUnderWay
 from ..engines.port import Engine
 from ..engines.whole_journal import Progress, SealStore
-from ..errors import EngineError, InvalidRequest
+from ..errors import EngineError, InvalidRequest, plain
+from .anchors import AnchorLine, append_lines, read_anchor
+from .archived_runs import ArchivedRuns
 from .normalise import span
 from .signing import PublicKey, SigningKey
 
@@ -44,20 +46,6 @@ PASS: Final = 50
 """Runs that one pass seals at most."""
 PAGE: Final = 100
 """Seals that are read at a time."""
-
-
-class AnchorLine(Struct, frozen=True, omit_defaults=True):
-    """One line of an anchor file: a seal, without its salts."""
-
-    lane: int
-    last: int
-    digest: str
-    slot: Slot
-    signature: str | None = None
-    key_id: str | None = None
-
-
-_anchor: Final = msgspec.json.Decoder(AnchorLine)
 
 
 def store_of(engine: Engine) -> SealStore:
@@ -133,7 +121,7 @@ class Sealer:
 
     def _archived(self, lane: int) -> int:
         """The last entry of a lane that has left the journal."""
-        return max([one.through for one in self._engine.read(FindArchived()) if one.lane == lane], default=0)
+        return _archived(self._engine).get(lane, 0)
 
     def _next(self, lane: int, end: int, before: Seal | None, generation: str, *, all_now: bool) -> Seal | None:
         """The next seal of a lane, if one is due. A chain begins behind what was archived before it was sealed."""
@@ -178,35 +166,6 @@ class Sealer:
         self._anchored.update({one.lane: one.last for one in new})
 
 
-def append_lines(path: Path, lines: Iterable[AnchorLine]) -> None:
-    """Append and sync. A line that a killed process has left unfinished is ended first."""
-    data = b"".join(msgspec.json.encode(line) + b"\n" for line in lines)
-    with path.open("ab+") as file:
-        if file.tell():
-            file.seek(-1, os.SEEK_END)
-            if file.read(1) != b"\n":
-                data = b"\n" + data
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-
-
-def read_anchor(path: Path) -> Iterator[tuple[int, AnchorLine]]:
-    """The lines of an anchor file, with their numbers. Unfinished lines, which a killed process has left, are passed over."""
-    try:
-        with path.open("rb") as file:
-            for number, line in enumerate(file, 1):
-                try:
-                    yield number, _anchor.decode(line)
-                except (msgspec.DecodeError, UnicodeDecodeError):
-                    if line.strip() and b"}" in line:
-                        raise EngineError(f"line {number} of the anchor {path} is not a seal: it was changed") from None
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise EngineError(f"cannot read the anchor {path}: {error.strerror or error}") from error
-
-
 # The check
 
 
@@ -216,10 +175,13 @@ def verify_seals(
     *,
     anchor: Path | None = None,
     keys: Iterable[PublicKey] = (),
+    archive: str | os.PathLike[str] | None = None,
 ) -> Generator[Difference, None, None]:
     """The first broken run of each lane. With `keys`, every run must be signed by one of them, or be followed by one that is. With
-    `anchor`, every seal in it must be there."""
-    check = _Check(engine, {key.id: key for key in keys}, progress)
+    `anchor`, every seal in it must be there. With `archive`, a directory of archive files, runs that have left the journal are checked
+    there; else only the chain of their seals is."""
+    runs = None if archive is None else ArchivedRuns(archive)
+    check = _Check(engine, {key.id: key for key in keys}, progress, runs)
     by_lane: dict[int, list[AnchorLine]] = {}
     if anchor is not None:
         for _, line in read_anchor(anchor):
@@ -237,14 +199,22 @@ def verify_seals(
     check.finish()
 
 
-class _Check:
-    """One verification of seals."""
+def _archived(engine: Engine) -> dict[int, int]:
+    """By lane: the last entry that has left the journal."""
+    return {one.lane: one.through for one in engine.read(FindArchived())}
 
-    def __init__(self, engine: Engine, keys: dict[str, PublicKey], progress: Progress | None) -> None:
-        self._store, self._keys, self._progress = store_of(engine), keys, progress
+
+class _Check:
+    """One verification of seals. Erasures and archiving may go on meanwhile."""
+
+    def __init__(
+        self, engine: Engine, keys: dict[str, PublicKey], progress: Progress | None, runs: ArchivedRuns | None
+    ) -> None:
+        self._engine, self._store, self._keys = engine, store_of(engine), keys
+        self._progress, self._runs = progress, runs
         self._total = sum(seal.last for seal in self._store.last_seals().values())
         self._done = 0
-        self._archived = {one.lane: one.through for one in engine.read(FindArchived())}
+        self._archived = _archived(engine)
 
     def lane(self, lane: int, anchored: list[AnchorLine]) -> Difference | None:
         """The first broken run of a lane."""
@@ -280,18 +250,40 @@ class _Check:
         if not follows(seal, before, self._archived.get(seal.lane, 0)):
             reached = "nothing" if before is None else before.name
             return Difference("seals", seal.name, "previous", seal.previous, f"a run that does not follow {reached}")
-        if seal.last <= self._archived.get(seal.lane, 0):
-            return self._unsigned(seal)  # its entries have left the journal, with the seal beside them
+        found = self._differs(seal)
+        while found is not None and (now := self._changed(seal)) is not None:
+            seal, found = now, self._differs(now)
+        return found
+
+    def _changed(self, seal: Seal) -> Seal | None:
+        """The seal as it is now, if an erasure has changed it, or its entries have been archived, since it was read."""
+        now = next(iter(self._store.read_seals(seal.lane, seal.first - 1, 1)), None)
+        before, self._archived = self._archived, _archived(self._engine)
+        return now if now is not None and (now != seal or self._archived != before) else None
+
+    def _differs(self, seal: Seal) -> Difference | None:
+        """What is wrong with a run by itself."""
+        copy: Seal | None = None
         try:
-            entries = self._entries(seal)
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            return Difference("seals", seal.name, "entries", "sealed", f"{error}")
+            if seal.last > self._archived.get(seal.lane, 0):
+                entries = self._entries(seal)
+            elif self._runs is None:  # its entries have left the journal, and nobody says where they are
+                return self._unsigned(seal)
+            else:
+                entries, copy = self._runs.read(seal)
+                self._report(len(entries))
+        except (msgspec.DecodeError, UnicodeDecodeError, EngineError) as error:
+            return Difference("seals", seal.name, "entries", "sealed", plain(error))
         numbers = [seq for seq, _ in entries]
         if numbers != list(range(seal.first, seal.last + 1)):
             return Difference("seals", seal.name, "entries", f"{seal.last - seal.first + 1}", f"{len(numbers)}")
         digest = digest_of(seal, entries)
+        if digest != seal.digest and copy is not None:  # an erasure may have replaced the salts on one side only
+            digest = digest_of(structs.replace(seal, salts=copy.salts), entries)
         if digest != seal.digest:
             return Difference("seals", seal.name, "digest", seal.digest, digest)
+        if copy is not None and copy.digest != seal.digest:
+            return Difference("seals", seal.name, "archived seal", copy.digest, seal.digest)
         return self._unsigned(seal)
 
     def _unsigned(self, seal: Seal) -> Difference | None:
@@ -309,10 +301,13 @@ class _Check:
 
     def _entries(self, seal: Seal) -> list[tuple[int, Entry]]:
         rows = self._store.read_run(seal.lane, seal.first - 1, seal.last - seal.first + 1)
-        self._done += len(rows)
+        self._report(len(rows))
+        return [(row.seq, decode_entry(row.text)) for row in rows if row.seq <= seal.last]
+
+    def _report(self, more: int) -> None:
+        self._done += more
         if self._progress is not None:
             self._progress(min(self._done, self._total), self._total)
-        return [(row.seq, decode_entry(row.text)) for row in rows if row.seq <= seal.last]
 
     def finish(self) -> None:
         """Report that all is done."""

@@ -44,12 +44,15 @@ class LimitsAnswer(Struct):
 
 
 class VerifyAnswer(Struct):
-    """Whether every row matches the journal."""
+    """Whether every row matches the journal, and every sealed run its seal."""
 
     ok: bool
     differences: list[str]
     found: Annotated[list[Difference], Meta(description="the same differences, with their parts as fields")]
     server_time: Time
+    sealed: Annotated[
+        dict[str, int], Meta(description="by lane: the last entry that a seal covers; empty if nothing is sealed")
+    ] = {}
 
 
 T = TypeVar("T")

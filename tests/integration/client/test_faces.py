@@ -12,6 +12,7 @@ import pytest
 import holdkit
 from holdkit import Allowance, Saga
 from holdkit.client import AsyncRemoteKernel, RemoteKernel, connect, connect_async
+from holdkit.kernel.seals import Sealer
 from holdkit.testing import FakeClock
 from tests.support.servers import NOON, LiveServer, live_server
 
@@ -201,9 +202,17 @@ def test_verify_names_every_difference_as_the_kernel_does(tmp_path: Any) -> None
             bare.execute("update holdkit_pools set total = 6 where id = 'a'")
         bare.close()
         report = hk.verify()
-        assert not report.ok
+        assert (report.ok, report.sealed) == (False, {})
         with holdkit.connect(f"sqlite:///{path}") as local:
             assert report == local.verify()
+            Sealer(local.executor.engine).step(all_now=True)
+            with sqlite3.connect(path, isolation_level=None) as bare:
+                bare.execute("update holdkit_seals set digest = previous")
+            bare.close()
+            report = hk.verify()
+            assert report == local.verify()
+            run = (f"0/1-{report.sealed[0]}", "digest")
+            assert [(one.key, one.field) for one in report.differences if one.table == "seals"] == [run]
 
 
 def test_a_block_confirms_or_releases(hk: RemoteKernel) -> None:

@@ -264,7 +264,8 @@ class AsyncRemoteReads(AsyncRemoteSearches):
         return limits_in(await self._transport.ask("POST", "/v1/limits", body, op=retry_key(op)))
 
     async def verify(self, *, progress: Progress | None = None, archive: object = None) -> VerifyReport:
-        """Fold the whole journal and compare the result with every stored row: for admins of the default tenant.
+        """Fold the whole journal and compare the result with every stored row, and sealed runs with their seals: for admins of the
+        default tenant.
         Returns the first thousand differences.
 
         The server does it as a job, and this waits for the job, however long it takes. `progress(done, total)` is called
@@ -283,7 +284,8 @@ class AsyncRemoteReads(AsyncRemoteSearches):
         if job.result is None:
             why = f"was {job.state}" if job.problem is None else f"failed: {job.problem.detail}"
             raise EngineError(f"the verification {why}")
-        return VerifyReport(tuple(job.result.found))
+        sealed = {int(lane): last for lane, last in job.result.sealed.items()}
+        return VerifyReport(tuple(job.result.found), sealed)
 
     async def stats(self) -> dict[str, Any]:
         """The server's counters since it started."""

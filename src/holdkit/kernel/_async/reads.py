@@ -37,7 +37,7 @@ from ...core.validation import flag, hold_id, invalid, pool_id, text, whole
 from ...core.values import MAX_ENTITY
 from ...engines.whole_journal import Progress
 from ..answers import refusal_of
-from ..archive import ArchiveReport, verify
+from ..archive import ArchiveReport
 from ..archive import archive as archive_journal
 from ..context import Call, call_fields
 from ..follower_state import OnGeneration, Remember, check_following, check_remembering
@@ -46,6 +46,7 @@ from ..journal_archive import JournalArchive
 from ..normalise import hold_id as normal_id
 from ..normalise import reference, span
 from ..results import Hold, RepairReport, StorageUsage, VerifyReport
+from ..verification import sealed_through, verify_whole
 from .executor import AsyncExecutor
 from .following import AsyncFollower, end_of_journal
 from .searching import AsyncSearches, check_after, read_page
@@ -131,13 +132,18 @@ class AsyncReads(AsyncSearches):
         """Fold the whole journal and compare it with every stored row; names each difference, changes nothing.
 
         If entries were archived, it begins with the baseline that stands for them. With `archive`, the directory of the files, it
-        folds those too, and compares the baseline with them.
+        folds those too, and compares the baseline with them. Where the journal is sealed, every sealed run is checked against its seal:
+        with `archive` those of the files too. (`holdkit verify --seals` also checks signatures and an anchor.)
 
         `progress(done, total)` is called now and then, from the thread that does it. Memory is bounded, however long the
         journal: what does not fit is on disk meanwhile, in a temporary file.
         """
         engine = self._executor.engine
-        return await self._executor.run_blocking(lambda: VerifyReport(tuple(verify(engine, progress, archive))))
+
+        def work() -> VerifyReport:
+            return VerifyReport(tuple(verify_whole(engine, progress, archive)), sealed_through(engine))
+
+        return await self._executor.run_blocking(work)
 
     async def archive(self, *, before: Ttl, to: str | PathLike[str], progress: Progress | None = None) -> ArchiveReport:
         """Move journal entries of all tenants that are older than `before` ("90d") to files in the directory `to`, which is created

@@ -12,6 +12,7 @@ from ...engines.port import Engine
 from ...engines.whole_journal import Progress
 from ...errors import HoldkitError
 from ...kernel.limits import changes_of, in_seconds
+from ...kernel.verification import sealed_through, verify_whole
 from ...wire.fields import at, encode
 from ...wire.keys import KeyAnswer, KeyPage, NewKeyBody, RevokeKeyBody, RotateKeyBody, WhoAmI
 from ...wire.pools import pool_answer
@@ -127,7 +128,9 @@ async def verify(request: Request) -> Answer:
 
     async def work(job: Job) -> bytes:
         found = await job.in_thread(lambda: first_differences(executor.engine, job.report))
-        return encode(VerifyAnswer(not found, [str(one) for one in found], found, at(executor.now())))
+        sealed = await job.in_thread(lambda: sealed_through(executor.engine))
+        lanes = {str(lane): last for lane, last in sealed.items()}
+        return encode(VerifyAnswer(not found, [str(one) for one in found], found, at(executor.now()), lanes))
 
     return started(request, request.running.jobs.start("verify", request.caller.tenant, work, op=request.op))
 
@@ -137,7 +140,7 @@ def first_differences(engine: Engine, progress: Progress) -> list[Difference]:
     in any case."""
     found: list[Difference] = []
     size = 0
-    with closing(engine.verify(progress)) as differences:
+    with closing(verify_whole(engine, progress)) as differences:
         for one in islice(differences, MAX_DIFFERENCES):
             size += len(str(one))
             if found and size > MAX_DIFFERENCE_TEXT:

@@ -6,12 +6,16 @@ import asyncio
 from collections.abc import Callable, Sequence
 from threading import Semaphore
 
+from msgspec.structs import replace
+
 from ...core.commands import Command, CreatePool, Group
 from ...core.import_ import Carried
+from ...core.lanes import lane_of_pool
 from ...core.outcomes import Done
 from ...core.reading import FindPool
 from ...engines.port import Lent, NeedsThread
 from ...errors import InvalidRequest
+from ...kernel.seals import Sealer, verify_seals
 from .batches import word_of
 from .harness import Harness, placing, prepared, require, require_equal
 from .journal import exercise_everything
@@ -151,6 +155,37 @@ def wakes_by_channel(harness: Harness) -> None:
         channels.notify(["0b", "0a"])
 
 
+def keeps_seals(harness: Harness) -> None:
+    """A declared store of seals keeps each seal once, in order, and beside entries as they were sealed; a wrong one is found."""
+    store = harness.engine.capabilities.seals
+    if store is None:
+        return
+    exercise_everything(harness)
+    engine = harness.engine
+    sealed = Sealer(engine).step(all_now=True)
+    last = store.last_seals()
+    require_equal(len(last), sealed, "runs sealed, one in each lane that has entries")
+    for lane, seal in last.items():
+        require_equal(store.read_seals(lane, 0, 9), [seal], "the seals of a lane")
+        require_equal(store.read_seals(lane, seal.first, 9), [], "the seals behind the last one")
+        require(
+            not store.add_seal(replace(seal, digest="0" * 64)),
+            "a second seal that begins with the same entry was stored",
+        )
+        numbers = [row.seq for row in store.read_run(lane, seal.first, 2)]
+        require_equal(
+            numbers, [*range(seal.first + 1, min(seal.last, seal.first + 2) + 1)], "entries behind the first of a run"
+        )
+    require_equal(list(verify_seals(engine)), [], "differences between seals and the journal")
+    harness.done(placing(90, "a"))
+    lane = lane_of_pool(("", "a"), engine.lanes)
+    seal = last[lane]
+    forged = replace(seal, first=seal.last + 1, last=seal.last + 1, previous=seal.digest)
+    require(store.add_seal(forged), "the seal of the next run was not stored")
+    require_equal([one.key for one in verify_seals(engine)], [forged.name], "broken runs after one with a wrong digest")
+    harness.verify()
+
+
 CHECKS = (
     repair_changes_no_sound_row,
     imports_a_journal,
@@ -159,4 +194,5 @@ CHECKS = (
     grows_a_batch,
     applies_on_a_loop,
     wakes_by_channel,
+    keeps_seals,
 )
