@@ -20,6 +20,8 @@ from holdkit.core.model import StoredHold
 from holdkit.core.reading import FindEnds, TakeSurvey
 from holdkit.core.seals import BEGINNING
 from holdkit.engines.archive_files import ArchiveDirectory, ArchivedSeal, read_archive_file
+from holdkit.engines.log import LogEngine
+from holdkit.engines.log.log import Log
 from holdkit.engines.sqlite import SqliteEngine
 from holdkit.errors import CursorLost, EngineError, HoldkitError, InvalidRequest, Refused
 from holdkit.kernel.export import export
@@ -84,9 +86,17 @@ class World:
         return sorted([*found, *kept])
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
-    url = f"sqlite:///{tmp_path}/holds.db"
+def short_segments(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So that a log has several, and some of them can be removed."""
+    defaults = Log.__init__.__kwdefaults__
+    assert defaults is not None
+    monkeypatch.setitem(defaults, "segment_bytes", 4_000)
+
+
+@pytest.fixture(params=["sqlite", "log", "postgres"])
+def world(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
+    short_segments(monkeypatch)
+    url = f"{request.param}:///{tmp_path}/holds"
     if request.param == "postgres":
         url = request.getfixturevalue("migrated")(lanes=4)
     made = World(url, tmp_path)
@@ -114,7 +124,7 @@ def test_a_year_is_archived_month_by_month(world: World) -> None:
 
 def test_the_baseline_does_not_keep_what_retention_has_dropped(world: World) -> None:
     world.live(80)
-    for _ in range(2):
+    for _ in range(3):
         world.archive()
         world.clock.advance(60 * DAY)
         world.hk.sweep(1_000)
@@ -236,7 +246,7 @@ def test_entries_that_a_retry_needs_stay(world: World) -> None:
     first = world.hk.hold("q", 1, ttl="1d", op="try-1")
     world.hk.confirm(first, op="end-1")
     world.hk.create_pool("r", 5)
-    world.clock.advance(3600)
+    world.clock.advance(300)
     world.archive("1s")
     again = world.hk.hold("q", 1, ttl="1d", op="try-1")
     assert (again.id, again.ticket, again.replayed) == (first.id, first.ticket, True)
@@ -278,6 +288,7 @@ def test_what_does_not_fit_is_refused(world: World, tmp_path: Path) -> None:
         memory.archive(before="30d", to=tmp_path / "m")
 
 
+@pytest.mark.parametrize("world", ["sqlite", "postgres"], indirect=True)
 def test_rows_changed_by_hand_are_named(world: World) -> None:
     world.live(45)
     world.archive()
@@ -358,8 +369,9 @@ def test_a_chain_begins_behind_what_was_archived_unsealed(world: World) -> None:
     assert world.archive().entries > 0
     assert list(verify_seals(engine)) == []
     assert world.hk.verify(archive=world.to).differences == ()
-    run_sql(engine, "delete from holdkit.archived")  # as if what the chain leaves out had never been archived
-    assert any(one.field == "previous" for one in verify_seals(engine))
+    if not isinstance(engine, LogEngine):
+        run_sql(engine, "delete from holdkit.archived")  # as if what the chain leaves out had never been archived
+        assert any(one.field == "previous" for one in verify_seals(engine))
 
 
 def test_of_an_archive_run_and_an_erasure_one_waits_for_the_other(tmp_path: Path) -> None:

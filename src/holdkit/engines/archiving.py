@@ -37,7 +37,7 @@ from ..errors import EngineError
 from .whole_journal import Progress
 
 STEP: Final = 1_000
-"""Entries that one transaction archives at most."""
+"""Entries that one transaction archives at most, and that are read at a time."""
 
 
 class ArchivableLane(Struct, frozen=True):
@@ -53,6 +53,9 @@ class ArchivableLane(Struct, frozen=True):
 
 class Archiver(Protocol):
     """One run of archiving. Nobody else archives, or changes the baseline, meanwhile."""
+
+    step: int
+    """Entries that one `drop` takes at most."""
 
     def lanes(self) -> list[ArchivableLane]:
         """Every lane, in order."""

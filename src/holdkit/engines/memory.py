@@ -12,7 +12,9 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 from typing import Generic, TypeVar
 
+from ..core.archived import ReadBaseline
 from ..core.audit import Numbered
+from ..core.baseline import BaselineRow
 from ..core.bounds import Limits
 from ..core.codec import encode_entry
 from ..core.entries import Action, Effect, Entry
@@ -21,6 +23,7 @@ from ..core.fold import fold
 from ..core.keyed import SECRET
 from ..core.model import Key, Pool, Record, RecordKey, Slot, StoredHold
 from ..core.outstanding import Tally, TallyKey
+from ..core.pages import Page
 from ..core.reading import JournalRow, touches
 from ..core.view import View
 from ..errors import CursorLost
@@ -139,6 +142,7 @@ class Journal:
     """The last `keep` entries by number, each findable by its subject."""
 
     permanent = False
+    archived = None
 
     def __init__(self, keep: int) -> None:
         self.keep = keep
@@ -152,6 +156,10 @@ class Journal:
     def first_seq(self) -> int:
         """The first number behind the baseline."""
         return self.baseline.seq + 1
+
+    def read_baseline(self, _query: ReadBaseline) -> Page[BaselineRow]:
+        """Nothing leaves this journal for an archive."""
+        return Page()
 
     def append(self, entries: Iterable[Entry]) -> None:
         """Add entries; the oldest beyond the bound go into the baseline."""

@@ -4,7 +4,7 @@ Theory of operation. For each lane, and for one file after the other:
 
 1. entries are read from behind the last archived one, while they are older than asked for and the engine lets them go, and written to
    a file, which gets its name only when it is whole and on disk;
-2. in transactions of at most a thousand entries, they are folded into the lane's baseline and deleted, and `through` moves on.
+2. in transactions of at most a thousand entries (a log: a file), they are folded into the lane's baseline and deleted, and `through` moves on.
 
 At every moment each entry is in the journal, in a whole file, or in both. A run that is killed during 1 leaves a file under a temporary
 name, which the next run removes. Killed during 2, it leaves a whole file that goes beyond `through`: the next run compares that file
@@ -46,8 +46,8 @@ from ..engines.whole_journal import Progress, SealStore
 from ..errors import EngineError
 
 NO_ARCHIVE = (
-    "this engine cannot archive its journal: it keeps none for good, or its tables are distributed; archive a SQLite file, or tables "
-    "on one server"
+    "this engine cannot archive its journal: it keeps none for good, or its tables are distributed; archive a SQLite file, a log, or "
+    "tables on one server"
 )
 
 UNFINISHED = (
@@ -147,7 +147,7 @@ class _Run:
         archived = lane.archived
         while (file := self._next_file(lane, archived.through)) is not None:
             rows = rows_of(file, archived.through)
-            while step := list(islice(rows, STEP)):
+            while step := list(islice(rows, self._archiver.step)):
                 self._compare(file, step)
                 archived = self._archiver.drop(archived, step, str(self._directory.path))
                 self._done += len(step)

@@ -115,6 +115,32 @@ def snapshot_left_as_it_is(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(engine_module, "write_snapshot", lazy)
 
 
+def baseline_without_sync(patch: pytest.MonkeyPatch) -> None:
+    """The segments go before the baseline that stands for them is on disk."""
+    create = SimDisk.create
+
+    def unsynced(self: SimDisk, name: str) -> SimFile:
+        file = create(self, name)
+        if name.endswith(".baseline.new"):
+            file.sync = lambda: None  # type: ignore[method-assign]
+        return file
+
+    patch.setattr(SimDisk, "create", unsynced)
+
+
+def rest_of_a_frame_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """A baseline stands in the middle of a frame, and is taken for its end."""
+    replay = LogEngine.replay
+
+    def skipping(self: LogEngine, frame: Any, upto: int | None = None) -> bool:
+        base = self._journal.baseline
+        if base is not None and frame.number == base.head.after_frame + 1 and frame.first_seq <= base.archived.through:
+            return True
+        return replay(self, frame, upto)
+
+    patch.setattr(LogEngine, "replay", skipping)
+
+
 def damage_passes_for_a_torn_tail(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(segments, "later_frame", lambda *_: None)
 
@@ -241,6 +267,8 @@ CANARIES: Final[dict[str, Canary]] = {
     "skipped frame": Canary(skipped_frame, DIFFERENT),
     "snapshot without sync": Canary(snapshot_without_sync, "a snapshot that was acknowledged is not there"),
     "snapshot left as it is": Canary(snapshot_left_as_it_is, "a snapshot that was acknowledged is not there"),
+    "baseline without sync": Canary(baseline_without_sync, r"made the log unreadable: .*baseline"),
+    "rest of a frame forgotten": Canary(rest_of_a_frame_forgotten, DIFFERENT + "|entries, .* acknowledged"),
     "apply before log": Canary(nothing, DIFFERENT, AppliesBeforeLogging),
     "damage passes for a torn tail": Canary(damage_passes_for_a_torn_tail, DIFFERENT),
     "names not synced at opening": Canary(names_not_synced_at_opening, LOST),

@@ -9,7 +9,7 @@ from ...core.bounds import Limits
 from ...errors import EngineError
 from ..clocks import Clock
 from .disk import RealDisk
-from .engine import LogEngine, Progress
+from .engine import LogEngine, Replayed
 
 __all__ = ["LogEngine", "open_engine"]
 
@@ -19,7 +19,7 @@ def open_engine(
     clock: Clock | None = None,
     limits: Limits | None = None,
     *,
-    progress: Progress | None = None,
+    progress: Replayed | None = None,
 ) -> LogEngine:
     """Open a directory as a log, or begin one in it."""
     try:

@@ -7,35 +7,42 @@ no high availability. Disk, clock and randomness are ports.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from threading import Lock
 from typing import TypeAlias, TypeVar
 from urllib.parse import quote
 
+from ...core.audit import Numbered
+from ...core.audit_rows import Difference, Folded
 from ...core.bounds import Limits
-from ...core.fold import fold
 from ...core.import_ import Carried, check_room, chunks, not_empty, take_in
 from ...core.limits import LIMITS_KEY
 from ...core.model import SECOND
 from ...core.reading import FindEntries, Query, ReadHistory, ReadJournal, ReadPoolHistory
-from ...core.remembering import remembered_until
 from ...core.view import View
 from ...errors import EngineError, OutcomeUnknown
+from ..archive_files import decoded
+from ..archiving import ArchivedEntries, compare_baseline, row_checksum, under_way
 from ..clocks import Clock
 from ..durability import ON_DISK
 from ..port import Capabilities
-from ..resident.engine import ResidentEngine
 from ..resident.reads import answer
+from ..resident.tables import Tables
 from ..settings import StoredLimits, check_asked, limits_as_created, stored_form
+from ..whole_journal import Progress
+from .archiving import LogArchiver, stale_names
+from .baseline import LogBaseline, newest_name
 from .disk import Disk
-from .journal import Batch, LogJournal, decode_batch, encode_batch
+from .journal import LogJournal, encode_batch
 from .log import Log, check_names, mixed
+from .replaying import Replaying
 from .seals import LogSeals
-from .snapshots import newest_snapshot, write_snapshot
+from .snapshots import Snapshot, newest_snapshot, write_snapshot
 
 T = TypeVar("T")
 
-Progress: TypeAlias = Callable[[int], None]
+Replayed: TypeAlias = Callable[[int], None]
 """Told how many frames have been replayed so far."""
 
 BOUNDED = Limits(max_pools=1_000_000, max_holds=1_000_000, max_operations=1_000_000, retry_window=600 * SECOND)
@@ -46,7 +53,7 @@ SNAPSHOT_ENTRIES = 100_000
 """A close writes a snapshot if so many entries have come since the last one."""
 
 
-class LogEngine(ResidentEngine):
+class LogEngine(Replaying):
     """A directory of segments, held by this process alone."""
 
     durability = ON_DISK
@@ -58,7 +65,7 @@ class LogEngine(ResidentEngine):
         clock: Clock | None = None,
         limits: Limits | None = None,
         randomness: Callable[[int], bytes] = os.urandom,
-        progress: Progress | None = None,
+        progress: Replayed | None = None,
         segment_bytes: int | None = None,
     ) -> None:
         super().__init__(clock=clock, limits=limits or BOUNDED)
@@ -68,6 +75,7 @@ class LogEngine(ResidentEngine):
         self.restored_from = 0
         """The frame behind which the snapshot that was opened stood; 0 without one."""
         self._snapshot_seq = 0
+        self._archiving = Lock()  # one run at a time
         try:
             disk.lock()
         except BlockingIOError:
@@ -76,7 +84,7 @@ class LogEngine(ResidentEngine):
         self._log = (
             Log(disk, randomness) if segment_bytes is None else Log(disk, randomness, segment_bytes=segment_bytes)
         )
-        self._journal: LogJournal = LogJournal(self._log)
+        self._journal = LogJournal(self._log)
         self._seals = LogSeals(disk, self._journal)
         try:
             self._open(limits, progress)
@@ -88,45 +96,59 @@ class LogEngine(ResidentEngine):
                 raise EngineError(f"cannot open the log {disk.name}: {error}") from error
             raise
 
-    def _open(self, limits: Limits | None, progress: Progress | None) -> None:
-        """Begin a log, or bring back the state of one: the newest good snapshot, then the frames behind it."""
+    def _open(self, limits: Limits | None, progress: Replayed | None) -> None:
+        """Begin a log, or bring back the state of one: the newest good snapshot or the baseline, then the frames behind it."""
         where, names = self._disk.name, self._disk.names()
         if not check_names(where, names):
             self._log.create(stored_form(self.limits))
             return
-        self._log.open_segments()
+        newest = newest_name(names)
+        base = self._journal.baseline = None if newest is None else LogBaseline(self._disk, newest)
+        self._log.open_segments(1 if base is None else base.head.segment)
         created = limits_as_created(where, self._log.settings, limits, BOUNDED)
-        found = newest_snapshot(self._disk, names)
-        self.stored = StoredLimits(created, None if found is None else found[1].records.get(LIMITS_KEY))
-        about = None if found is None else found[0]
-        if found is not None:
-            self._tables, self.restored_from = found[1], found[0].after_frame
-            self._journal.last_seq = self._snapshot_seq = found[0].next_seq - 1
+        marks = self._restore(created, base, newest_snapshot(self._disk, names))
+        before = self._log.next_frame - 1
+        if marks.pop(before, self._log.chain.hex()) != self._log.chain.hex():
+            raise mixed(where)
         for frame in self._log.recover():
-            if frame.number > self.restored_from:
-                self._replay(decode_batch(frame.body))
-            elif about is not None and frame.number == about.after_frame and about.chain != self._log.chain.hex():
+            if marks.pop(frame.number, self._log.chain.hex()) != self._log.chain.hex():
                 raise mixed(where)
+            if frame.number > self.restored_from:
+                self.replay(frame)
             if progress is not None:
                 progress(frame.number)
-        if about is not None and (about.log_id != self._log.log_id or self._log.next_frame <= about.after_frame):
+        if marks or (base is not None and self._log.next_frame <= base.head.after_frame + 1):
             raise mixed(where)
         check_asked(where, limits, self.stored, BOUNDED)
         self._log.settle(self._journal.last_seq + 1)
-        for name in self._disk.names():
-            if name.endswith(".new"):  # what a crash left half written
-                self._disk.remove(name)
+        stale = [] if base is None else stale_names(self._disk.names(), base)
+        for name in (*stale, *(name for name in self._disk.names() if name.endswith(".new"))):
+            self._disk.remove(name)  # what a crash left, half written or not yet removed
 
-    def _replay(self, batch: Batch) -> None:
-        """Fold one batch into a view, and write back what changed exactly as when it was live."""
-        view = self._view(batch.slot)
-        for entry in batch.entries:
-            fold(view, entry)
-        view.entries = batch.entries
-        for operation in batch.answers(remembered_until(batch.slot, self.limits), view.loaded.next_seq):
-            view.operations.put(operation.key, operation)
-        self._put(view)
-        self._prune(batch.slot)
+    def _restore(
+        self, created: Limits, base: LogBaseline | None, found: tuple[Snapshot, Tables] | None
+    ) -> dict[int, str]:
+        """Take the tables from a snapshot or, if that is older, from the baseline. Returns the digests that the log must have behind
+        their frames."""
+        marks: dict[int, str] = {}
+        through = 0
+        if base is not None:
+            marks[base.head.after_frame], through = base.head.chain, base.archived.through
+            self.restored_from, self._journal.last_seq, self._snapshot_seq = base.head.after_frame, through, through
+        if found is not None and (base is None or found[0].next_seq > through):
+            about, self._tables = found
+            marks.setdefault(about.after_frame, about.chain)
+            self.restored_from = about.after_frame
+            self._journal.last_seq = self._snapshot_seq = about.next_seq - 1
+            if marks[about.after_frame] != about.chain:
+                raise mixed(self._disk.name)
+        elif base is not None:
+            self._tables = base.tables()
+        for log_id in ([] if base is None else [base.head.log_id]) + ([] if found is None else [found[0].log_id]):
+            if log_id != self._log.log_id:
+                raise mixed(self._disk.name)
+        self.stored = StoredLimits(created, self._tables.records.get(LIMITS_KEY))
+        return marks
 
     def _check_open(self) -> None:
         super()._check_open()
@@ -144,14 +166,10 @@ class LogEngine(ResidentEngine):
     def _persist(self, view: View) -> None:
         self._log.append(view.loaded.next_seq, encode_batch(view), len(view.entries))
 
-    def _put(self, view: View) -> None:
-        super()._put(view)
-        self._journal.last_seq += len(view.entries)
-
     @property
     def capabilities(self) -> Capabilities:
         """What this engine can do beyond the port."""
-        return Capabilities(lend=self, import_=self, seals=self._seals, rollups=self._rollups)
+        return Capabilities(lend=self, import_=self, seals=self._seals, rollups=self._rollups, archive=self)
 
     @property
     def _generation(self) -> str:
@@ -184,6 +202,50 @@ class LogEngine(ResidentEngine):
             for difference in self.verify() if verify else ():
                 raise EngineError(f"cannot import: {difference}; export it again while nobody writes")
 
+    @contextmanager
+    def archiver(self) -> Iterator[LogArchiver]:
+        """Begin a run of archiving."""
+        self._check_open()
+        if not self._archiving.acquire(blocking=False):
+            raise under_way(self._disk.name)
+        try:
+            yield LogArchiver(self._disk, self._log, self._journal, self.stored.created, self._randomness,
+                              referred=self._first_referred, take=self._take_baseline)  # fmt: skip
+        finally:
+            self._archiving.release()
+
+    def _first_referred(self) -> int | None:
+        """The first entry that a recorded answer refers to."""
+        with self._lock:
+            return min((one.seq for one in self._tables.operations.values() if one.seq), default=None)
+
+    def _take_baseline(self, baseline: LogBaseline) -> None:
+        """From here on it stands for the archived entries; what it makes superfluous is removed."""
+        with self._writing, self._lock:
+            self._check_open()
+            before, self._journal.baseline = self._journal.baseline, baseline
+            self._log.drop_before(baseline.head.segment)
+            if before is not None:
+                self._log.keep_open(before.file)
+            with suppress(OSError):  # the next opening removes what is left
+                for stale in stale_names(self._disk.names(), baseline):
+                    self._disk.remove(stale)
+
+    def verify_with(
+        self, archive: ArchivedEntries, progress: Progress | None = None
+    ) -> Generator[Difference, None, None]:
+        """The same as `verify`, with the archived entries in place of the baseline."""
+        yield from self._audit(progress, lambda folded: self._archived_and_kept(archive, folded))
+
+    def _archived_and_kept(self, archive: ArchivedEntries, folded: Folded) -> Iterator[Numbered | Difference]:
+        baseline = self._journal.baseline
+        if baseline is not None:
+            for row in archive(0, baseline.archived.through):
+                yield row.seq, decoded(row)
+            rows = ((row, row_checksum(0, row.key, row.body)) for row in baseline.rows())
+            yield from compare_baseline(0, rows, folded)
+        yield from self._journal.kept()
+
     def snapshot(self) -> None:
         """Write the tables down, so that the next opening is short."""
         with self._writing:
@@ -210,5 +272,7 @@ class LogEngine(ResidentEngine):
                     self._log.seal()
             self._closed = True
             self._seals.close()
+            if self._journal.baseline is not None:
+                self._journal.baseline.file.close()
             self._log.close()
             self._disk.close()

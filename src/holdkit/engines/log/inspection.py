@@ -15,10 +15,11 @@ from ...core.audit import Numbered
 from ...errors import EngineError, plain
 from ..doctor import Finding, examine_path
 from ..durability import sync_file
+from .baseline import LogBaseline, newest_name
 from .disk import Disk, RealDisk, RealFile
 from .engine import LogEngine
 from .journal import decode_batch, numbered
-from .log import Log, check_names
+from .log import Log, check_names, mixed
 from .seals import FILE
 from .snapshots import read_snapshot
 
@@ -86,12 +87,16 @@ def look(path: str | os.PathLike[str]) -> Seen:
         chains: dict[int, str] = {}
         damage: str | None = None
         try:
-            log.open_segments()
+            base = _baseline(disk)
+            log.open_segments(1 if base is None else base.head.segment)
+            chains[log.next_frame - 1] = log.chain.hex()
             for frame in log.recover():
-                name = log.segments[log.segment_of(frame.number)].name
+                name = log.segment_of(frame.number).name
                 frames, entries = counts.get(name, (0, 0))
                 counts[name] = (frames + 1, entries + len(decode_batch(frame.body).entries))
                 chains[frame.number] = log.chain.hex()
+            if base is not None and chains.get(base.head.after_frame) != base.head.chain:
+                damage = plain(mixed(disk.name))
         except EngineError as error:
             damage = plain(error)
         segments = []
@@ -109,10 +114,12 @@ def look(path: str | os.PathLike[str]) -> Seen:
 
 
 def entries_of(path: str | os.PathLike[str], first: int = 1) -> Iterator[Numbered]:
-    """Every entry from a number on, in order, with its number; raises EngineError where the log is damaged."""
+    """Every entry from a number on that is not archived, in order, with its number; raises EngineError where the log is damaged."""
     log = _log(LookingDisk(path))
     try:
-        log.open_segments()
+        base = _baseline(LookingDisk(path))
+        log.open_segments(1 if base is None else base.head.segment)
+        first = first if base is None else max(first, base.archived.through + 1)
         for frame in log.recover():
             for number, entry in numbered(frame):
                 if number >= first:
@@ -121,6 +128,16 @@ def entries_of(path: str | os.PathLike[str], first: int = 1) -> Iterator[Numbere
         raise EngineError(f"{path} cannot be read: {error.strerror}") from error
     finally:
         log.close()
+
+
+def _baseline(disk: LookingDisk) -> LogBaseline | None:
+    """What stands for the archived entries; its file is closed."""
+    name = newest_name(disk.names())
+    if name is None:
+        return None
+    baseline = LogBaseline(disk, name)
+    baseline.file.close()
+    return baseline
 
 
 def _log(disk: LookingDisk) -> Log:
@@ -165,10 +182,17 @@ def copy(path: str, to: Path, progress: Callable[[int, int], None]) -> int:
     """Every segment into a new directory, synced and walked through; gives the number of entries. Snapshots only shorten
     opening, and stay behind."""
     seals = [FILE] if (Path(path) / FILE).exists() else []  # first: none is copied without the entries that it covers
-    segments = [*seals, *(segment.file for segment in look(path).segments)]
+    newest = newest_name(LookingDisk(path).names())
+    baseline = [] if newest is None else [newest]
+    segments = [*seals, *baseline, *(segment.file for segment in look(path).segments)]
     to.mkdir(mode=0o700)
     for done, name in enumerate(segments, 1):
-        shutil.copyfile(Path(path) / name, to / name)
+        try:
+            shutil.copyfile(Path(path) / name, to / name)
+        except FileNotFoundError:
+            raise EngineError(
+                f"{path}/{name} was archived while the log was copied: wait until that has ended, and do it again"
+            ) from None
         (to / name).chmod(0o600)
         descriptor = os.open(to / name, os.O_RDONLY | os.O_CLOEXEC)
         try:

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from itertools import chain
 from typing import Final
 
 import msgspec
 from msgspec import Struct
 
+from ...core.archived import ReadBaseline
 from ...core.audit import Numbered
+from ...core.baseline import ArchivedLane, BaselineRow, entry_of_row
 from ...core.codec import encode_entry
 from ...core.entries import Entry
 from ...core.model import Key, Slot
 from ...core.outcomes import Done, Operation
+from ...core.pages import Page
 from ...core.reading import JournalRow, touches
 from ...core.view import View
+from .baseline import LogBaseline
 from .log import Log
 from .segments import Frame
 
@@ -82,19 +87,34 @@ class LogJournal:
     """Entries by number, from durable frames only."""
 
     permanent = True
-    first_seq = 1
 
     def __init__(self, log: Log) -> None:
         self._log = log
         self.last_seq = 0
         """The last entry whose effects can be seen: a frame is durable a moment before its batch is."""
+        self.baseline: LogBaseline | None = None
+        """What stands for the entries that are archived. Some of them may be left in the first segment: nobody sees them."""
+
+    @property
+    def archived(self) -> ArchivedLane | None:
+        """How far it is archived."""
+        return None if self.baseline is None else self.baseline.archived
+
+    @property
+    def first_seq(self) -> int:
+        """The first entry that is kept."""
+        return 1 if self.baseline is None else self.baseline.archived.through + 1
+
+    def read_baseline(self, query: ReadBaseline) -> Page[BaselineRow]:
+        """A page of the baseline."""
+        return Page() if self.baseline is None else self.baseline.page(query)
 
     def forget(self, holds: Iterable[Key]) -> None:
         """Nothing to do: history stays in the log."""
 
     def after(self, seq: int, tenant: str | None) -> Iterator[JournalRow]:
         """Entries after a number, of one tenant or of all."""
-        last = self.last_seq
+        last, seq = self.last_seq, max(seq, self.first_seq - 1)
         for frame in self._log.frames(seq):
             for number, entry in numbered(frame):
                 if seq < number <= last and (tenant is None or entry.tenant == tenant):
@@ -103,16 +123,24 @@ class LogJournal:
     def about(self, tenant: str, subject: str, seq: int) -> Iterator[JournalRow]:
         """The entries about a subject after a number. Reads the log from there, but decodes only the frames that name the subject."""
         found = (row for row in self._naming(tenant, subject, seq) if row[1].subject == subject)
-        return (JournalRow(number, encode_entry(entry)) for number, entry in found)
+        return chain(self._before(tenant, subject, seq), (JournalRow(at, encode_entry(entry)) for at, entry in found))
+
+    def _before(self, tenant: str, subject: str, seq: int) -> Iterator[JournalRow]:
+        """What stands for a subject's archived entries, if the reader has not seen them all."""
+        baseline = self.baseline
+        if baseline is not None and seq < baseline.archived.through:
+            row = baseline.entry_about(tenant, subject)
+            if row is not None:
+                yield row
 
     def touching(self, tenant: str, pool: str, seq: int) -> Iterator[JournalRow]:
         """Entries after a number that touched a pool, found in the same way."""
         found = (row for row in self._naming(tenant, pool, seq) if touches(row[1], pool))
-        return (JournalRow(number, encode_entry(entry)) for number, entry in found)
+        return chain(self._before(tenant, pool, seq), (JournalRow(at, encode_entry(entry)) for at, entry in found))
 
     def _naming(self, tenant: str, name: str, seq: int) -> Iterator[Numbered]:
         """A tenant's entries after a number, in frames that have this text somewhere."""
-        text, last = name.encode(), self.last_seq
+        text, last, seq = name.encode(), self.last_seq, max(seq, self.first_seq - 1)
         for frame in self._log.frames(seq):
             if text in frame.body:
                 for number, entry in numbered(frame):
@@ -121,13 +149,22 @@ class LogJournal:
 
     def at(self, seq: int) -> JournalRow | None:
         """The entry of this number, if it is there."""
-        return next(self.after(seq - 1, None), None) if 0 < seq <= self.last_seq else None
+        return next(self.after(seq - 1, None), None) if self.first_seq <= seq <= self.last_seq else None
 
     def end(self) -> JournalRow | None:
         """The last entry, if there is any."""
         return self.at(self.last_seq)
 
     def whole(self) -> Iterator[Numbered]:
-        """Every entry."""
-        for frame in self._log.frames():
-            yield from numbered(frame)
+        """Every entry; the baseline for those that are archived."""
+        if self.baseline is not None:
+            archived, rows = self.baseline.archived, self.baseline.head.rows
+            for number, row in enumerate(self.baseline.rows(), archived.through + 1 - rows):
+                yield number, entry_of_row(row, archived.slot)
+        yield from self.kept()
+
+    def kept(self) -> Iterator[Numbered]:
+        """Every entry that is not archived."""
+        first = self.first_seq
+        for frame in self._log.frames(first - 1):
+            yield from (row for row in numbered(frame) if row[0] >= first)

@@ -17,6 +17,10 @@ the segment can be begun.
 *Interrupts.* `_doubtful` is set before the first byte of a frame and cleared behind its sync: a batch that is interrupted in between is
 excluded by the next `append`, unless the log is opened anew first, which then decides.
 
+*Archived entries.* Segments whose entries have all left for archive files are removed (`drop_before`), once a baseline (`baseline.py`)
+stands for them. The first segment that is left then says with which frame and chain the log goes on. Readers that are under way keep the
+files of removed segments until the next removal.
+
 *Recovery* changes nothing before everything is checked. It walks all frames of all segments along the chain. A segment that has a
 successor must check up to where the successor's header says that it ends. In the last segment a bad frame with good frames behind it
 is damage, and is refused; a bad frame at the very end is a torn tail, which was never acknowledged, and is cut off. A log that was
@@ -28,13 +32,13 @@ from __future__ import annotations
 
 import re
 from array import array
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
 from threading import Lock
 from typing import Any, Final
 
 from ...errors import EngineError, OutcomeUnknown, plain
-from .disk import Disk
+from .disk import Disk, File
 from .segments import (
     FORMAT,
     HEAD,
@@ -48,6 +52,7 @@ from .segments import (
     open_segment,
     renew,
     scan,
+    segment_name,
 )
 
 SEGMENT_BYTES: Final = 64 << 20
@@ -66,9 +71,11 @@ class Log:
         """The checksum over all durable frames."""
         self._gate = Lock()  # between readers, frame by frame, and close
         self._closed = False
-        self._seqs = array("Q")  # of each frame: the number of its first entry, its segment, its offset
-        self._segment_indexes = array("Q")
+        self._first_frame = 1  # the first frame that is there; of each from there on:
+        self._seqs = array("Q")  # the number of its first entry, its segment, its offset
+        self._segment_numbers = array("Q")
         self._offsets = array("Q")
+        self._removed: list[File] = []  # readers may still have them
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -94,19 +101,23 @@ class Log:
         header = Header(FORMAT, self._randomness(16).hex(), 1, 1, 1, settings=settings)
         self.segments = [create_segment(self._disk, header, self._randomness)]
 
-    def open_segments(self) -> None:
-        """Open every segment, and check that they are those of one log, one behind the other."""
+    def open_segments(self, first: int = 1) -> None:
+        """Open every segment from this one on, and check that they are those of one log, one behind the other. Those before it are
+        archived: a crash may have left some of them."""
         before, log_id = "", None
         for name in self._disk.names():
-            if name.endswith(".log"):
+            if name.endswith(".log") and name >= segment_name(first):
                 segment = open_segment(self._disk, name)
                 self.segments.append(segment)
                 header = segment.header
-                if (header.segment, header.previous_id) != (len(self.segments), before) or header.log_id != (
-                    log_id or header.log_id
-                ):
+                expected = (first + len(self.segments) - 1, before if before or first == 1 else header.previous_id)
+                if (header.segment, header.previous_id) != expected or header.log_id != (log_id or header.log_id):
                     raise self._unlinked(segment)
                 before, log_id = segment.file_id.hex(), header.log_id
+        if first > 1 and self.segments:  # what was before it is archived, and checked against the baseline
+            header = self.segments[0].header
+            self.next_frame = self._first_frame = header.next_frame
+            self.chain = bytes.fromhex(header.chain)
 
     def recover(self) -> Iterator[Frame]:
         """Check every frame against the chain, and give them in order. Changes nothing."""
@@ -139,7 +150,7 @@ class Log:
         self._disk.sync()  # a name that an earlier life could not sync must not vanish under what comes now
 
     def _index(self, segment: Segment, offset: int, first_seq: int) -> None:
-        self._segment_indexes.append(segment.header.segment - 1)
+        self._segment_numbers.append(segment.header.segment)
         self._offsets.append(offset)
         self._seqs.append(first_seq)  # last: whoever reads meanwhile counts these
 
@@ -210,29 +221,65 @@ class Log:
         self.segments.append(segment)
         return segment
 
-    def segment_of(self, number: int) -> int:
-        """The index of the segment that has this frame."""
-        return self._segment_indexes[number - 1]
+    def segment_of(self, number: int) -> Segment:
+        """The segment that has this frame."""
+        with self._gate:
+            return self.segments[self._segment_numbers[number - self._first_frame] - self.segments[0].header.segment]
+
+    def frame(self, number: int) -> Frame:
+        """One durable frame."""
+        return next(self.frames_from(number))
 
     def frames(self, after_seq: int = 0) -> Iterator[Frame]:
         """The durable frames that hold entries after a number, in order."""
-        start = max(0, bisect_right(self._seqs, after_seq + 1) - 1)
-        for index in range(start, len(self._seqs)):
+        with self._gate:
+            number = self._first_frame + max(0, bisect_right(self._seqs, after_seq + 1) - 1)
+        return self.frames_from(number)
+
+    def frames_from(self, number: int) -> Iterator[Frame]:
+        """The durable frames from this one on, as far as they are there."""
+        with self._gate:  # a removal replaces these, and leaves what we have
+            first, segments, numbers, offsets = self._first_frame, self.segments, self._segment_numbers, self._offsets
+            end, base = len(self._seqs), segments[0].header.segment if segments else 0
+        for index in range(max(0, number - first), end):
             with self._gate:
                 if self._closed:
                     raise EngineError("the engine is closed")
-                frame = frame_at(self.segments[self._segment_indexes[index]], self._offsets[index])
+                frame = frame_at(segments[numbers[index] - base], offsets[index])
             yield frame
+
+    def drop_before(self, number: int) -> None:
+        """Forget the segments before this one, whose entries are archived."""
+        with self._gate:
+            self._close_removed()
+            gone = [segment for segment in self.segments if segment.header.segment < number]
+            frames = bisect_left(self._segment_numbers, number)
+            self.segments = self.segments[len(gone) :]
+            self._seqs, self._offsets = self._seqs[frames:], self._offsets[frames:]
+            self._segment_numbers = self._segment_numbers[frames:]
+            self._first_frame += frames
+            self._removed = [segment.file for segment in gone]
+
+    def keep_open(self, file: File) -> None:
+        """A file that was replaced: readers may have it until the next removal."""
+        with self._gate:
+            self._removed.append(file)
+
+    def _close_removed(self) -> None:
+        for file in self._removed:
+            file.close()
+        self._removed = []
 
     def close(self) -> None:
         """Give every file back."""
         with self._gate:
             self._closed = True
+            self._close_removed()
             for segment in self.segments:
                 segment.file.close()
 
 
-OURS: Final = re.compile(r"\d{8}\.log(\.new)?|\d{16}\.snapshot(\.new)?|seals\.jsonl(\.new)?")
+OURS: Final = re.compile(r"\d{8}\.log(\.new)?|\d{16}\.(snapshot|baseline)(\.new)?|seals\.jsonl(\.new)?")
 
 
 def check_names(where: str, names: list[str]) -> bool:
@@ -241,8 +288,9 @@ def check_names(where: str, names: list[str]) -> bool:
     if foreign:
         raise EngineError(f"{where} holds {foreign[0]!r}, which is not ours: give the log a directory of its own")
     begun = any(name.endswith(".log") for name in names)
-    if not begun and any(name.endswith(".snapshot") for name in names):
-        raise EngineError(f"{where} has a snapshot but no segments: files are missing; restore a copy")
+    for kind in ("snapshot", "baseline"):
+        if not begun and any(name.endswith(f".{kind}") for name in names):
+            raise EngineError(f"{where} has a {kind} but no segments: files are missing; restore a copy")
     return begun
 
 

@@ -5,7 +5,7 @@ Temp → sync → rename → sync directory. One that does not check is ignored:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 import msgspec
@@ -133,10 +133,11 @@ def read_snapshot(disk: Reading, name: str) -> tuple[Snapshot, Tables] | None:
         return None
     if about.format != FORMAT or about.chunks != len(chunks) or snapshot_name(about.after_frame) != name:
         return None
-    return about, _tables_of(about, chunks)
+    return about, tables_of(about.last_slot, chunks)
 
 
-def _tables_of(about: Snapshot, chunks: list[Chunk]) -> Tables:
+def tables_of(last_slot: Slot, chunks: Iterable[Chunk]) -> Tables:
+    """The tables with these rows."""
     tables = Tables()
     for chunk in chunks:
         for pool in chunk.pools:
@@ -150,5 +151,5 @@ def _tables_of(about: Snapshot, chunks: list[Chunk]) -> Tables:
         tables.fence_floors.update(chunk.fence_floors)
         for key, tally in chunk.tallies:
             tables.put_tally(key, tally)
-    tables.last_slot = about.last_slot
+    tables.last_slot = last_slot
     return tables

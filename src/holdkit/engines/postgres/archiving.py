@@ -37,6 +37,8 @@ from .rows import columns
 class PostgresArchiver:
     """One run."""
 
+    step = STEP
+
     def __init__(self, connection: PipelineConnection) -> None:
         self._connection = connection
 

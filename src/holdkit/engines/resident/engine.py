@@ -36,7 +36,7 @@ from ..port import Applied, Capabilities, Lent, positions_of
 from ..rollups import MemoryRollups
 from ..settings import StoredLimits
 from ..whole_journal import Meter, Progress, Spill
-from .journal_reads import Journal
+from .journal_reads import Journal, WhileFolded
 from .reads import answer
 from .tables import Tables
 
@@ -164,7 +164,8 @@ class ResidentEngine:
         """Fold the journal, and compare."""
         yield from self._audit(progress)
 
-    def _audit(self, progress: Progress | None) -> list[Difference]:
+    def _audit(self, progress: Progress | None, entries: WhileFolded | None = None) -> list[Difference]:
+        """Compare with the whole journal, or with what `entries` gives while it is folded."""
         with self._writing, closing(Spill()) as spill:
             self._check_open()
             tables = self._tables
@@ -176,9 +177,9 @@ class ResidentEngine:
             stored = Stored(tables.pools, tables.holds, tables.records, legs, tables.fence_floors, tables.tallies)
             now = max(self.clock(), tables.last_slot)
             meter = Meter(progress, self._journal.last_seq)
-            found = list(
-                audit(meter.over(self._journal.whole()), stored, self.stored.created, now, Folded(spill.table))
-            )
+            folded = Folded(spill.table)
+            journal = self._journal.whole() if entries is None else entries(folded)
+            found = list(audit(meter.over(journal), stored, self.stored.created, now, folded))
             meter.finish()
             return found
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from itertools import islice, takewhile
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeAlias
 
 from msgspec import structs
 
-from ...core.archived import FindArchived
+from ...core.archived import FindArchived, ReadBaseline
 from ...core.audit import Numbered
-from ...core.baseline import ArchivedLane
+from ...core.audit_rows import Difference, Folded
+from ...core.baseline import ArchivedLane, BaselineRow
 from ...core.model import Key
 from ...core.pages import Page, page_of
 from ...core.reading import (
@@ -30,6 +31,9 @@ from ...core.reading import (
 from ...core.searching import FoundEntries, SearchJournal, fits_entry
 from ..journal_search import search_lanes
 
+WhileFolded: TypeAlias = Callable[[Folded], Iterator[Numbered | Difference]]
+"""Entries, and what is wrong with them, from a source that may look at what was folded so far."""
+
 COUNTED: Final = 1_000
 """Entries that one step counts, because everybody waits meanwhile."""
 
@@ -44,6 +48,15 @@ class Journal(Protocol):
     @property
     def first_seq(self) -> int:
         """The number of the first entry that is kept, or would be."""
+        ...
+
+    @property
+    def archived(self) -> ArchivedLane | None:
+        """How far it is archived, if it is."""
+        ...
+
+    def read_baseline(self, query: ReadBaseline, /) -> Page[BaselineRow]:
+        """What stands for the archived entries."""
         ...
 
     def forget(self, holds: Iterable[Key], /) -> None:
@@ -135,9 +148,14 @@ def find_ends(journal: Journal, _query: FindEnds) -> list[JournalRow]:
     return [] if end is None else [end]
 
 
-def find_archived(_journal: Journal, _query: FindArchived) -> list[ArchivedLane]:
-    """Nothing leaves this journal for an archive."""
-    return []
+def find_archived(journal: Journal, _query: FindArchived) -> list[ArchivedLane]:
+    """How far the journal is archived."""
+    return [] if journal.archived is None else [journal.archived]
+
+
+def read_baseline(journal: Journal, query: ReadBaseline) -> Page[BaselineRow]:
+    """What stands for the archived entries."""
+    return journal.read_baseline(query)
 
 
 JOURNAL_ANSWERS: Final[dict[type[Query[Any]], Callable[[Journal, Any], Any]]] = {
@@ -149,4 +167,5 @@ JOURNAL_ANSWERS: Final[dict[type[Query[Any]], Callable[[Journal, Any], Any]]] = 
     FindEntries: find_entries,
     FindEnds: find_ends,
     FindArchived: find_archived,
+    ReadBaseline: read_baseline,
 }

@@ -245,7 +245,9 @@ def take_survey(reader: Reader, _query: TakeSurvey) -> Survey:
     live = sum(1 for hold in tables.holds.values() if hold.live and not hold.due(now))
     oldest = tables.holds[due[0]].deadline if due else None
     latest = max([pool.slot for pool in tables.pools.values()], default=None)
-    return Survey(len(tables.pools), live, 0 if end is None else end.seq, oldest, now, latest)
+    archived = reader.journal.archived
+    entries = 0 if end is None else end.seq - (0 if archived is None else archived.through)
+    return Survey(len(tables.pools), live, entries, oldest, now, latest)
 
 
 def keys_after(rows: Mapping[K, object], after: K) -> Iterator[K]:

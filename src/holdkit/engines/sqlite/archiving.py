@@ -37,6 +37,8 @@ from .writer import Writer
 class SqliteArchiver:
     """One run."""
 
+    step = STEP
+
     def __init__(self, readers: Readers, writer: Writer) -> None:
         self._readers, self._writer = readers, writer
 

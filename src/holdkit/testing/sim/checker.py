@@ -12,9 +12,11 @@ from collections import Counter
 from collections.abc import Iterable
 from hashlib import blake2b
 
+from ...core.archived import FindArchived
 from ...core.bounds import Limits
 from ...core.limits import LIMITS_KEY
 from ...core.model import Slot
+from ...core.personal import text_digest
 from ...core.reading import JournalRow, ReadJournal, entry_of
 from ...engines.clocks import Clock
 from ...engines.log.engine import LogEngine
@@ -39,6 +41,9 @@ class Checker:
         """Batches whose outcome is unknown."""
         self.followed: list[JournalRow] = []
         """What a follower has seen."""
+        """The whole journal: an archive file has what is archived."""
+        self.archived = 0
+        """The last entry that has left the journal for certain."""
         self.lines = LineWatch(reached)
 
     @property
@@ -83,10 +88,30 @@ class Checker:
         or nothing."""
         self._faults.paused = True
         candidates = [*(after(self._reference, step) for step in self.pending), *self._unknown_results]
-        self._reference, fate = reconciled(why, self._reference, engine, candidates, self._clock)
+        theirs = [*self.followed[: self.archived], *journal_of(engine)]
+        self._reference, fate = reconciled(why, self._reference, engine, theirs, candidates, self._clock)
         self._reached[f"in flight {fate}"] += bool(self.pending)
         self._faults.paused = False
         self.note(f"{why} {fate}")
+
+    def acknowledge_archived(self, through: int) -> None:
+        """The entries up to this one have left the journal."""
+        self.archived = through
+
+    def check_archived(self, engine: LogEngine) -> None:
+        """After an opening: a baseline stands for what has left, or for more, if a run did not come to its end."""
+        self._faults.paused = True
+        for one in engine.read(FindArchived()):
+            if one.through > len(self.followed) or text_digest(self.followed[one.through - 1].text) != one.digest:
+                raise SimulationFailed(f"{one} is not the end of what was archived")
+            self.archived, before = one.through, self.archived
+            if before > one.through:
+                raise SimulationFailed(
+                    f"entries up to {before} had left the journal, and those behind {one.through} are back"
+                )
+        if self.archived and not engine.read(FindArchived()):
+            raise SimulationFailed("a baseline that was acknowledged is not there")
+        self._faults.paused = False
 
     def check(self, where: str, engine: LogEngine, *, opened: bool) -> list[JournalRow]:
         """Compare everything; returns the entries that the follower had not seen yet."""
@@ -104,6 +129,8 @@ class Checker:
             self.lines.see(entry_of(row))
         for found in engine.verify() if fresh or opened else ():  # it reads all: only where that may differ
             raise SimulationFailed(f"{where}: {found}")
+        for found in engine.verify_with(lambda _, upto: iter(self.followed[:upto])) if opened and self.archived else ():
+            raise SimulationFailed(f"{where}: with the archive: {found}")
         self._faults.paused = False
         return fresh
 
@@ -162,15 +189,20 @@ def after(reference: MemoryEngine, step: Apply) -> MemoryEngine:
 
 
 def reconciled(
-    why: str, reference: MemoryEngine, found: LogEngine, candidates: list[MemoryEngine], clock: Clock
+    why: str,
+    reference: MemoryEngine,
+    found: LogEngine,
+    theirs: list[JournalRow],
+    candidates: list[MemoryEngine],
+    clock: Clock,
 ) -> tuple[MemoryEngine, str]:
     """The reference after a crash or an error: what was acknowledged, and of one batch in flight a whole part or
     nothing.
 
-    `candidates` are the results that the batches in flight would have had. Also returns which it was: lost, survived
+    `theirs` is the whole journal of what was found, `candidates` are the results that the batches in flight would have had. Also returns which it was: lost, survived
     or survived in part.
     """
-    mine, theirs = journal_of(reference), journal_of(found)
+    mine = journal_of(reference)
     if theirs[: len(mine)] != mine:
         raise SimulationFailed(f"{why}: an acknowledged entry is gone: {len(theirs)} entries, {len(mine)} acknowledged")
     for candidate in (reference, *candidates):

@@ -69,6 +69,13 @@ class TakeSnapshot(Struct, frozen=True):
     slot: Slot
 
 
+class ArchiveEntries(Struct, frozen=True):
+    """Archive up to so many entries, as far as they may leave the journal."""
+
+    slot: Slot
+    entries: int
+
+
 class Space(Struct, frozen=True):
     """From here on the disk has this much space left (None: plenty)."""
 
@@ -81,7 +88,7 @@ class Converge(Struct, frozen=True):
     slot: Slot
 
 
-Step: TypeAlias = Apply | Fault | Reopen | TakeSnapshot | Space | Converge | SagaStep
+Step: TypeAlias = Apply | Fault | Reopen | TakeSnapshot | ArchiveEntries | Space | Converge | SagaStep
 
 
 class Plan(Struct, frozen=True):
@@ -127,7 +134,7 @@ def draw_plan(seed: int, length: int = 40) -> Plan:
     }
     clients, sagas = Clients(part(seed, "clients")), SagaClients(part(seed, "sagas"))
     operator, queued = Operator(part(seed, "operator")), LineClients(part(seed, "line clients"))
-    order, dice = part(seed, "order"), part(seed, "faults")
+    order, dice, archives = part(seed, "order"), part(seed, "faults"), Archives(part(seed, "archives"))
     steps: list[Step] = [clients.first_batch()]
     for kind in order.choices(list(mix), list(mix.values()), k=shape.randrange(length // 2, length * 2)):
         match kind:
@@ -141,6 +148,7 @@ def draw_plan(seed: int, length: int = 40) -> Plan:
                 steps.append(Space(dice.choice((None, 0, 40, 300, 3_000))))
             case _:
                 steps.append(Fault(kind, dice.randrange(8), dice.getrandbits(32), dice.choice((1, 1, 2, 4))))
+        steps += archives.between(clients.slot)
         steps += [*sagas.between(clients.slot), *operator.between(clients.slot)]
         steps += [Apply(slot, (group,)) for slot, group in queued.between(clients.slot)]
     first_fault = Fault("cut", dice.randrange(5), dice.getrandbits(32)) if shape.random() < 0.2 else None
@@ -272,6 +280,27 @@ class Operator:
         if random.random() < 0.5:
             names = ["retention"]
         return {name: random.choice(every[name]) for name in names}
+
+
+ARCHIVED: Final = 0.3
+"""The share of runs in which entries are archived."""
+
+
+class Archives:
+    """Runs of archiving; drawn from a random generator of their own."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+        self._often = random.random() < ARCHIVED
+
+    def between(self, slot: Slot) -> list[Step]:
+        """What is archived before the next step, mostly nothing; now and then with a fault somewhere in its many disk calls."""
+        random = self._random
+        if not self._often or random.random() > 0.2:
+            return []
+        kind = random.choice(("cut", "error", None, None))
+        fault = [] if kind is None else [Fault(kind, random.randrange(60), random.getrandbits(32))]
+        return [*fault, ArchiveEntries(slot, random.choice((1, 5, 30, 1_000)))]
 
 
 def _sealed(command: AnyCommand) -> AnyCommand:

@@ -114,6 +114,7 @@ POINTS: Final = (
     "cut during birth", "cut during recovery", "cut during snapshot", "error during recovery", "process killed",
     "in flight lost", "in flight survived", "in flight survived in part", "left out", "unknown", "stayed up in doubt",
     "asked again", "open refused", "rot refused", "rot survived", "snapshot", "snapshot failed", "restored from a snapshot",
+    "archived", "archive failed", "cut during archive", "segments archived", "part of a frame archived",
     "reopened", "several segments", "came to rest", "done", "replayed", "aborted", "hold_expired", "hold_retired",
     "hold retired", "limits changed", "past retention", "quantity_exceeds_consumed",
     "hold_table_full", "insufficient_capacity", "operation_conflict", "operation_table_full", "pool_table_full",

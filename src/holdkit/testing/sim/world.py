@@ -18,7 +18,7 @@ from ...engines.port import Applied
 from ...errors import EngineError, OutcomeUnknown
 from .checker import Checker, SimulationFailed
 from .disk import Faults, PowerCut, SimDisk
-from .plan import START, Apply, Converge, Fault, Plan, Reopen, Space, Step, TakeSnapshot, part
+from .plan import START, Apply, ArchiveEntries, Converge, Fault, Plan, Reopen, Space, Step, TakeSnapshot, part
 from .saga_plan import Advance, Force, Recover, Run
 from .saga_world import SagaWorld
 
@@ -86,6 +86,7 @@ class World:
             self._open_retrying() if step is None else self._step(step)
         except PowerCut:
             self.reached["cut during snapshot"] += isinstance(step, TakeSnapshot)
+            self.reached["cut during archive"] += isinstance(step, ArchiveEntries)
             self.reached["cut during birth"] += step is None
             self._recover_machine()
 
@@ -135,6 +136,7 @@ class World:
         if self._engine.restored_from < self._snapshot:
             raise SimulationFailed("a snapshot that was acknowledged is not there")
         self.reached["restored from a snapshot"] += self._engine.restored_from > 0
+        self._checker.check_archived(self._engine)
 
     def _step(self, step: Step) -> None:
         match step:
@@ -151,6 +153,8 @@ class World:
                 self._reopen()
             case TakeSnapshot():
                 self._take_snapshot()
+            case ArchiveEntries():
+                self._archive(step)
             case Converge():
                 self._converge(step)
             case Run() | Recover() | Advance() | Force():
@@ -245,6 +249,31 @@ class World:
             self.reached["snapshot"] += 1
             self._snapshot = self.engine._log.next_frame - 1
 
+    def _archive(self, step: ArchiveEntries) -> None:
+        """What has left the journal is in a file: the checker knows it."""
+        self._touched = self._opened = True
+        try:
+            with self.engine.archiver() as archiver:
+                (lane,) = archiver.lanes()
+                rows = archiver.read(0, lane.archived.through, step.entries)
+                rows = [row for row in rows if row.seq <= lane.upto]
+                segments = len(self.engine._log.segments)
+                if rows:
+                    archiver.drop(lane.archived, rows, "a directory")
+        except EngineError:
+            self.reached["archive failed"] += 1
+            return
+        self._checker.acknowledge_archived(lane.archived.through + len(rows))
+        self.reached["archived"] += bool(rows)
+        self.reached["segments archived"] += len(self.engine._log.segments) < segments
+        self._faults.paused = True
+        base = self.engine._journal.baseline
+        begun = (
+            base is not None and self.engine._log.frame(base.head.after_frame + 1).first_seq <= base.archived.through
+        )
+        self.reached["part of a frame archived"] += bool(rows) and begun
+        self._faults.paused = False
+
     def _rot(self, fault: Fault) -> None:
         """One bit of one file flips while the machine is off: the state must be the same, or opening must be
         refused."""
@@ -272,7 +301,9 @@ class World:
             self._snapshot = min(snapshot, self.engine.restored_from)
             self._check("bit rot")
             followed = self._checker.followed
-            for after in range(len(followed)):  # every position in the journal is read by itself
+            for after in range(
+                self._checker.archived, len(followed)
+            ):  # every position in the journal is read by itself
                 if self.engine.read(ReadJournal(None, {0: after}, 2)) != followed[after : after + 2]:
                     raise SimulationFailed(f"bit rot: the journal differs after entry {after}")
 
