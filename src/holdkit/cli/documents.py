@@ -24,7 +24,7 @@ class ErrorDocument(Struct, frozen=True):
     """Printed on stderr when a command fails."""
 
     error: str
-    """refused, invalid, unknown, overloaded, failed or usage."""
+    """refused, invalid, unknown, overloaded, failed, usage or interrupted."""
     message: str
     effect: str
     """none, or unknown: repeat the command with the same operation id."""

@@ -33,7 +33,7 @@ from .options import (
     schema_given,
     time_of,
 )
-from .output import FOUND, OK, Output, progress_bar
+from .output import FOUND, OK, Output, on_interrupt, progress_bar
 from .serve import server_settings
 
 FILE = click.Path(dir_okay=False, path_type=Path)
@@ -55,6 +55,7 @@ FILE = click.Path(dir_okay=False, path_type=Path)
 )
 @key_option
 @database_options
+@on_interrupt(lambda _: "nothing was changed, and nothing can be said about the rows")
 def verify(
     target: str | None,
     url: str | None,
@@ -141,6 +142,13 @@ SEALED_AT_ONCE = 10
 @click.option("--yes", is_flag=True, help="make the corrections")
 @call_options
 @database_options
+@on_interrupt(
+    lambda given: (
+        "a repair is one transaction, so everything was corrected or nothing; holdkit verify tells which"
+        if given["yes"] and not given["dry_run"]
+        else "nothing was changed"
+    )
+)
 def repair(target: str | None, url: str | None, dry_run: bool, yes: bool, in_json: bool, **call: Any) -> int:
     """Correct rows that differ from the journal. Recorded as pool.repaired; writers wait meanwhile.
 

@@ -51,6 +51,7 @@ def schema_given() -> str | None:
 
 key_option: Callable[[Any], Any] = click.option(
     "--key",
+    "api_key",
     envvar="HOLDKIT_KEY",
     metavar="KEY",
     expose_value=False,

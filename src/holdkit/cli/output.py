@@ -10,7 +10,8 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, Final
+from functools import wraps
+from typing import Any, Final, TypeVar, cast
 
 import click
 import msgspec
@@ -20,6 +21,8 @@ from ..errors import CursorLost, HoldkitError, InvalidRequest, OutcomeUnknown, O
 from ..kernel.normalise import datetime_of
 from ..wire.fields import encode
 from .documents import ErrorDocument
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 OK: Final = 0
 REFUSED: Final = 1
@@ -88,13 +91,13 @@ def exit_code(error: HoldkitError) -> int:
     return OVERLOADED if isinstance(error, Overloaded) else FAILED
 
 
-def error_document(error: HoldkitError) -> ErrorDocument:
-    """An error as a JSON document."""
+def error_document(error: HoldkitError, message: str | None = None) -> ErrorDocument:
+    """An error as a JSON document, with its own message or another."""
     kinds = {REFUSED: "refused", USAGE: "invalid", UNKNOWN: "unknown", OVERLOADED: "overloaded", FAILED: "failed"}
     code = exit_code(error)
     return ErrorDocument(
         error=kinds[code],
-        message=str(error),
+        message=str(error) if message is None else message,
         effect=error.effect,
         exit_code=code,
         reason=error.reason if isinstance(error, Refused) else None,
@@ -122,6 +125,40 @@ def report_error(document: ErrorDocument, in_json: bool) -> int:
     return document.exit_code
 
 
+class Interrupted(Exception):
+    """Ctrl-C, with a word about what is done and what is not."""
+
+    def __init__(self, word: str, effect: str) -> None:
+        super().__init__(f"holdkit: interrupted: {word}")
+        self.effect = effect
+
+
+def on_interrupt(word: Callable[[dict[str, Any]], str], *, effect: str = "none") -> Callable[[F], F]:
+    """Let a command say what is done when Ctrl-C stops it: `word` gets its arguments."""
+
+    def decorated(function: F) -> F:
+        @wraps(function)
+        def stoppable(*args: Any, **given: Any) -> Any:
+            try:
+                return function(*args, **given)
+            except KeyboardInterrupt:
+                raise Interrupted(word(given), effect) from None
+
+        return cast(F, stoppable)
+
+    return decorated
+
+
+_PROGRESS = "holdkit.progress"
+"""The key of the last progress in the command's context."""
+
+
+def progress_made() -> tuple[int, int]:
+    """How far the command has come: the work done, and the total; 0 if it has not told yet."""
+    made: tuple[int, int] = click.get_current_context().meta.get(_PROGRESS, (0, 0))
+    return made
+
+
 REFRESH = 0.1
 """Seconds between two updates of a progress bar."""
 
@@ -129,8 +166,14 @@ REFRESH = 0.1
 @contextmanager
 def progress_bar(label: str) -> Iterator[Callable[[int, int], None]]:
     """Yield a function that takes the work done and the total. It shows a bar on a terminal, and nothing elsewhere."""
+    meta = click.get_current_context().meta
     if not sys.stderr.isatty():
-        yield _ignore
+
+        def note(done: int, total: int) -> None:
+            meta[_PROGRESS] = done, total
+            tell(done, total)
+
+        yield note
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -142,6 +185,7 @@ def progress_bar(label: str) -> Iterator[Callable[[int, int], None]]:
 
         def update(done: int, total: int) -> None:
             nonlocal updated
+            meta[_PROGRESS] = done, total
             if done == total or time.monotonic() - updated > REFRESH:
                 updated = time.monotonic()
                 progress.update(task, completed=done, total=total)
@@ -149,7 +193,7 @@ def progress_bar(label: str) -> Iterator[Callable[[int, int], None]]:
         yield update
 
 
-def _ignore(_done: int, _total: int) -> None:
+def tell(_done: int, _total: int) -> None:
     """There is no terminal to show progress on."""
 
 

@@ -10,22 +10,28 @@ from click.shell_completion import get_completion_class
 from ..errors import HoldkitError
 from . import (
     bench,
+    budgets,
     claims,
+    finding,
     holds,
     items,
     journal,
+    keys,
     limits,
     lines,
     maintenance,
     pools,
     run_command,
+    sagas,
     serve,
     tenants,
     transfer,
     watch,
+    webhooks,
 )
 from .documents import ErrorDocument
-from .output import FAILED, INTERRUPTED, OK, USAGE, as_json, error_document, report_error
+from .output import FAILED, INTERRUPTED, OK, USAGE, Interrupted, as_json, error_document, report_error
+from .words import chosen, worded
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -99,6 +105,10 @@ for command in (
     claims.claim,
     items.items,
     items.seats,
+    budgets.budgets,
+    sagas.sagas,
+    finding.search,
+    finding.stats,
     journal.journal,
     journal.history,
     run_command.run,
@@ -118,7 +128,8 @@ for command in (
     transfer.archive_,
     serve.serve,
     serve.ready,
-    serve.keys,
+    keys.keys,
+    webhooks.webhooks,
     bench.bench,
     journal.log,
     demo,
@@ -141,13 +152,15 @@ def run(arguments: list[str]) -> int:
             wrong.show()
             return USAGE
         return report_error(ErrorDocument("usage", f"holdkit: {wrong.format_message()}", "none", USAGE), in_json)
+    except Interrupted as stopped:
+        return report_error(ErrorDocument("interrupted", str(stopped), stopped.effect, INTERRUPTED), in_json)
     except (click.Abort, KeyboardInterrupt):
         return INTERRUPTED
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the reader of the pipe is gone: discard the rest
         return OK
     except HoldkitError as error:
-        return report_error(error_document(error), in_json)
+        return report_error(error_document(error, worded(error, chosen(root, ours), ours)), in_json)
     except Exception as bug:  # noqa: BLE001 - users get a message, not a traceback; a bug says that it is one
         message = f"holdkit: unexpected {type(bug).__name__}: {bug}; please report it"
         return report_error(ErrorDocument("failed", message, "unknown", FAILED), in_json)

@@ -1,10 +1,8 @@
-"""``holdkit serve`` and ``holdkit keys``: the HTTP server and its API keys."""
+"""``holdkit serve`` and ``holdkit ready``: the HTTP server."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
@@ -12,18 +10,13 @@ import click
 
 from ..engines.doctor import Finding
 from ..errors import EngineError, InvalidRequest
-from ..faces._sync.kernel import Kernel
-from ..wire.keys import KeyAnswer, KeyInfo
 from .documents import ReadyDocument, SettingDocument
-from .options import database_options, database_url, open_database, time_of, url_option
+from .options import database_options, database_url
 from .output import OK, Output, as_json
 
 if TYPE_CHECKING:
-    from ..server import Keys
     from ..server.configuration import Setting
     from ..server.settings import Settings
-
-HEADS = ("key", "name", "scope", "tenant", "state", "expires", "pools", "verbs")
 
 
 def need_server() -> None:
@@ -194,123 +187,3 @@ def _bounds(settings: Settings) -> Finding:
     few = settings.max_connections is None and bounds.connections < MOST_CONNECTIONS
     advice = "raise the limit of open files (ulimit -n, LimitNOFILE=) for more, up to 4,000" if few else ""
     return Finding("server bounds", "ok", says, advice)
-
-
-@click.group()
-def keys() -> None:
-    """API keys of the HTTP server. A key is shown once, when it is created.
-
-    \b
-    Example:
-      holdkit keys make checkout --scope hold
-    """
-
-
-@contextmanager
-def _keys(url: str | None, *, create: bool = False) -> Iterator[tuple[Kernel, Keys]]:
-    need_server()
-    from ..server import Keys
-    from ..server.settings import secret_from_environment
-
-    with open_database(url, create=create) as hk:
-        yield hk, Keys(hk, pepper=secret_from_environment())
-
-
-@keys.command()
-@click.argument("name")
-@click.option("--scope", type=click.Choice(["read", "hold", "admin"]), default="hold", show_default=True)
-@click.option("--tenant", default="", help="tenant that the key gives access to")
-@click.option("--ttl", help="time until it expires, such as 30d  [default: never]")
-@click.option("--pools", multiple=True, metavar="PREFIX", help="limit it to pools that begin so; may be repeated")
-@click.option("--verbs", default="", help="limit it to these verbs, such as hold,confirm,read")
-@url_option
-@as_json
-def make(
-    url: str | None,
-    in_json: bool,
-    name: str,
-    scope: Any,
-    tenant: str,
-    ttl: str | None,
-    pools: tuple[str, ...],
-    verbs: str,
-) -> int:
-    """Create an API key. Its text is printed only this once.
-
-    \b
-    Example:
-      holdkit keys make checkout --scope hold --ttl 365d
-      holdkit keys make box-office --pools show: --verbs hold,confirm,release
-    """
-    wanted = [verb.strip() for verb in verbs.split(",") if verb.strip()]
-    with _keys(url, create=True) as (hk, store):
-        new = store.make(name, scope=scope, tenant=tenant, ttl=ttl, pools=pools, verbs=wanted)
-        document = KeyAnswer(new.info, new.text, time_of(hk))
-    Output(in_json).write(document, new.text)
-    return OK
-
-
-@keys.command("list")
-@click.option("--tenant", default=None, help="only keys of this tenant")
-@url_option
-@as_json
-def list_keys(url: str | None, in_json: bool, tenant: str | None) -> int:
-    """List all API keys, without their secrets.
-
-    \b
-    Example:
-      holdkit keys list
-    """
-    with _keys(url) as (_, store):
-        found = store.listed(tenant=tenant)
-    Output(in_json).table(found, HEADS, [_row(one) for one in found])
-    return OK
-
-
-@keys.command()
-@click.argument("key")
-@url_option
-@as_json
-def revoke(url: str | None, in_json: bool, key: str) -> int:
-    """Revoke an API key, within a second on every server.
-
-    \b
-    Example:
-      holdkit keys revoke abcdefgh23456723
-    """
-    with _keys(url) as (_, store):
-        info = store.revoke(key)
-    Output(in_json).table([info], HEADS, [_row(info)])
-    return OK
-
-
-@keys.command()
-@click.argument("key")
-@click.option("--grace", help="how long the old secret stays valid  [default: the server's setting]")
-@url_option
-@as_json
-def rotate(url: str | None, in_json: bool, key: str, grace: str | None) -> int:
-    """Give an API key a new secret; the old one stays valid for a while.
-
-    \b
-    Example:
-      holdkit keys rotate abcdefgh23456723 --grace 1h
-    """
-    with _keys(url) as (hk, store):
-        new = store.rotate(key) if grace is None else store.rotate(key, grace=grace)
-        document = KeyAnswer(new.info, new.text, time_of(hk))
-    Output(in_json).write(document, new.text)
-    return OK
-
-
-def _row(key: KeyInfo) -> list[str]:
-    return [
-        key.id,
-        key.name,
-        key.scope,
-        key.tenant,
-        key.state,
-        "-" if key.expires_at is None else f"{key.expires_at:%Y-%m-%d %H:%M:%S}",
-        " ".join(key.pools) or "-",
-        " ".join(key.verbs) or "-",
-    ]

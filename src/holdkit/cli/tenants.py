@@ -4,17 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from ..wire.tenants import Quota, TenantAnswer
-from .options import call_of, call_options, open_database, time_of, url_option
+from ..engines.whole_journal import Progress
+from ..faces._sync.kernel import Kernel
+from ..kernel.context import Call
+from ..wire.tenants import DeletedAnswer, Quota, TenantAnswer
+from .options import (
+    call_of,
+    call_options,
+    chosen_url,
+    is_server,
+    key_option,
+    open_database,
+    open_kernel,
+    time_of,
+    url_option,
+)
 from .output import OK, Output, as_json, progress_bar
 from .serve import need_server
 
 if TYPE_CHECKING:
-    from ..faces._sync.kernel import Kernel
+    from ..client._sync.tenants import RemoteTenants
     from ..kernel.results import StorageUsage
     from ..server import Keys
     from ..server._sync.tenants import Tenants
@@ -34,23 +47,81 @@ def tenants() -> None:
 
 
 class _Store:
-    """A database, and what is stored there about its tenants."""
+    """The tenants of a database."""
 
     def __init__(self, hk: Kernel, keys: Keys, store: Tenants) -> None:
-        self.hk, self.keys, self.store = hk, keys, store
+        self._hk, self._keys, self._store = hk, keys, store
 
-    def answer(self, name: str, usage: StorageUsage | None = None, keys: int | None = None) -> TenantAnswer:
-        """One tenant as a document."""
+    def list(self, after: str, limit: int, usage: bool) -> list[TenantAnswer]:
+        active: dict[str, int] = {}
+        for one in self._keys.listed():
+            active[one.tenant] = active.get(one.tenant, 0) + (one.state == "active")
+        names = self._store.names([name for name in active if name], after=after, limit=limit)
+        counted: dict[str, StorageUsage] = {}
+        if usage:
+            from ..kernel._sync.usage import UsageCounter
+
+            counter = UsageCounter(self._hk.executor)
+            counter.catch_up()
+            counted = {name: counter.usage(name) for name in names}
+        return [self._answer(name, counted.get(name), active.get(name, 0)) for name in names]
+
+    def get(self, name: str) -> TenantAnswer:
+        return self._answer(name, self._hk.tenant(name).usage())
+
+    def set_state(self, name: str, state: Literal["active", "disabled"], call: Call) -> TenantAnswer:
+        self._store.set_state(name, state, **call)
+        return self._answer(name)
+
+    def set_quota(self, name: str, quota: Quota | None, call: Call) -> TenantAnswer:
+        self._store.set_quota(name, quota, **call)
+        return self._answer(name)
+
+    def delete(self, name: str, confirm: str, progress: Progress, call: Call) -> DeletedAnswer:
+        from ..server._sync.deletion import Deletion
+
+        deletion = Deletion(self._hk, self._keys, self._store, name, **call)
+        deletion.check(confirm)
+        return deletion.run(progress)
+
+    def _answer(self, name: str, usage: StorageUsage | None = None, keys: int | None = None) -> TenantAnswer:
         from ..server.tenants import tenant_answer
 
-        active = sum(one.state == "active" for one in self.keys.listed(tenant=name)) if keys is None else keys
-        found = tenant_answer(self.store.find(name), active, usage)
-        found.server_time = time_of(self.hk)
+        active = sum(one.state == "active" for one in self._keys.listed(tenant=name)) if keys is None else keys
+        found = tenant_answer(self._store.find(name), active, usage)
+        found.server_time = time_of(self._hk)
         return found
 
 
+class _OnServer:
+    """The tenants of a server, for an operator's key."""
+
+    def __init__(self, admin: RemoteTenants) -> None:
+        self._admin = admin
+
+    def list(self, after: str, limit: int, usage: bool) -> list[TenantAnswer]:
+        return self._admin.list(after=after, limit=limit, usage=usage)
+
+    def get(self, name: str) -> TenantAnswer:
+        return self._admin.get(name)
+
+    def set_state(self, name: str, state: Literal["active", "disabled"], call: Call) -> TenantAnswer:
+        return (self._admin.enable if state == "active" else self._admin.disable)(name, **call)
+
+    def set_quota(self, name: str, quota: Quota | None, call: Call) -> TenantAnswer:
+        return self._admin.set_quota(name, quota, **call)
+
+    def delete(self, name: str, confirm: str, progress: Progress, call: Call) -> DeletedAnswer:
+        return self._admin.delete(name, confirm=confirm, progress=progress, **call)
+
+
 @contextmanager
-def _open(url: str | None) -> Iterator[_Store]:
+def _open(url: str | None) -> Iterator[_Store | _OnServer]:
+    if is_server(chosen_url(url)):
+        with open_kernel(url) as client:
+            assert not isinstance(client, Kernel)
+            yield _OnServer(client.tenant_admin)
+        return
     need_server()
     from ..server import Keys
     from ..server._sync.tenants import Tenants
@@ -84,6 +155,7 @@ def _row(tenant: TenantAnswer) -> list[str]:
 @click.option("--limit", type=click.IntRange(1, 1_000), default=100, show_default=True)
 @click.option("--usage", is_flag=True, help="count what each has stored: reads the whole journal once")
 @url_option
+@key_option
 @as_json
 def list_tenants(url: str | None, in_json: bool, after: str, limit: int, usage: bool) -> int:
     """List the tenants that have a pool, an API key, a quota or a state of their own, by name.
@@ -93,24 +165,13 @@ def list_tenants(url: str | None, in_json: bool, after: str, limit: int, usage: 
       holdkit tenants list --usage
     """
     with _open(url) as here:
-        active: dict[str, int] = {}
-        for one in here.keys.listed():
-            active[one.tenant] = active.get(one.tenant, 0) + (one.state == "active")
-        names = here.store.names([name for name in active if name], after=after, limit=limit)
-        counted: dict[str, StorageUsage] = {}
-        if usage:
-            from ..kernel._sync.usage import UsageCounter
-
-            counter = UsageCounter(here.hk.executor)
-            counter.catch_up()
-            counted = {name: counter.usage(name) for name in names}
-        found = [here.answer(name, counted.get(name), active.get(name, 0)) for name in names]
-    return _show(found, in_json)
+        return _show(here.list(after, limit, usage), in_json)
 
 
 @tenants.command()
 @click.argument("tenant")
 @url_option
+@key_option
 @as_json
 def show(url: str | None, in_json: bool, tenant: str) -> int:
     """Show one tenant, and count what it has stored.
@@ -120,13 +181,14 @@ def show(url: str | None, in_json: bool, tenant: str) -> int:
       holdkit tenants show acme
     """
     with _open(url) as here:
-        return _show([here.answer(tenant, here.hk.tenant(tenant).usage())], in_json)
+        return _show([here.get(tenant)], in_json)
 
 
 @tenants.command()
 @click.argument("tenant")
 @call_options
 @url_option
+@key_option
 @as_json
 def disable(url: str | None, in_json: bool, tenant: str, **call: Any) -> int:
     """Admit no API key of a tenant, within a second on every server. Its holds go on expiring.
@@ -136,14 +198,14 @@ def disable(url: str | None, in_json: bool, tenant: str, **call: Any) -> int:
       holdkit tenants disable acme --reason unpaid
     """
     with _open(url) as here:
-        here.store.set_state(tenant, "disabled", **call_of(call))
-        return _show([here.answer(tenant)], in_json)
+        return _show([here.set_state(tenant, "disabled", call_of(call))], in_json)
 
 
 @tenants.command()
 @click.argument("tenant")
 @call_options
 @url_option
+@key_option
 @as_json
 def enable(url: str | None, in_json: bool, tenant: str, **call: Any) -> int:
     """Admit the API keys of a tenant again.
@@ -153,19 +215,19 @@ def enable(url: str | None, in_json: bool, tenant: str, **call: Any) -> int:
       holdkit tenants enable acme
     """
     with _open(url) as here:
-        here.store.set_state(tenant, "active", **call_of(call))
-        return _show([here.answer(tenant)], in_json)
+        return _show([here.set_state(tenant, "active", call_of(call))], in_json)
 
 
-@tenants.command()
+@tenants.command("quota")
 @click.argument("tenant")
 @click.option("--bytes", "size", type=click.IntRange(1), help="bytes that it may store  [default: any number]")
 @click.option("--rows", type=click.IntRange(1), help="rows that it may store  [default: any number]")
 @click.option("--default", "reset", is_flag=True, help="the quota of the server's settings instead of its own")
 @call_options
 @url_option
+@key_option
 @as_json
-def quota(
+def set_quota(
     url: str | None, in_json: bool, tenant: str, size: int | None, rows: int | None, reset: bool, **call: Any
 ) -> int:
     """Give a tenant a storage quota of its own. A full quota never refuses confirm, release, extend or return.
@@ -178,8 +240,8 @@ def quota(
     if reset and (size is not None or rows is not None):
         raise click.UsageError("--default takes neither --bytes nor --rows")
     with _open(url) as here:
-        here.store.set_quota(tenant, None if reset else Quota(bytes=size, rows=rows), **call_of(call))
-        return _show([here.answer(tenant)], in_json)
+        quota = None if reset else Quota(bytes=size, rows=rows)
+        return _show([here.set_quota(tenant, quota, call_of(call))], in_json)
 
 
 @tenants.command()
@@ -187,6 +249,7 @@ def quota(
 @click.option("--confirm", required=True, metavar="NAME", help="the tenant's name once more")
 @call_options
 @url_option
+@key_option
 @as_json
 def delete(url: str | None, in_json: bool, tenant: str, confirm: str, **call: Any) -> int:
     """Delete a disabled tenant: end its holds, remove its pools, records, webhooks and API keys. Its journal stays. A deletion that
@@ -199,11 +262,7 @@ def delete(url: str | None, in_json: bool, tenant: str, confirm: str, **call: An
       holdkit tenants delete acme --confirm acme
     """
     with _open(url) as here, progress_bar("deleting") as progress:
-        from ..server._sync.deletion import Deletion
-
-        deletion = Deletion(here.hk, here.keys, here.store, tenant, **call_of(call))
-        deletion.check(confirm)
-        gone = deletion.run(progress)
+        gone = here.delete(tenant, confirm, progress, call_of(call))
     Output(in_json).write(
         gone,
         f"{tenant} is deleted: {gone.holds} holds, {gone.pools} pools, {gone.records} records, {gone.keys} API keys",

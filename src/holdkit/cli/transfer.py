@@ -22,7 +22,7 @@ from ..kernel.export import export as export_lines
 from ..kernel.import_ import Import, import_journal
 from .documents import ArchiveDocument, TransferDocument
 from .options import database_options, database_url, must_exist, open_database, open_existing, url_option
-from .output import OK, Output, as_json, progress_bar
+from .output import OK, Output, as_json, on_interrupt, progress_bar, progress_made
 
 
 @click.command("export")
@@ -37,6 +37,13 @@ from .output import OK, Output, as_json, progress_bar
 )
 @url_option
 @as_json
+@on_interrupt(
+    lambda given: (
+        "the output is incomplete, and an import will refuse it"
+        if given["file"] == "-"
+        else f"{given['file']} was not written"
+    )
+)
 def export_(url: str | None, file: str, force: bool, tenant: str | None, archive: str | None, in_json: bool) -> int:
     """Write the journal of all tenants, or of one, as JSON lines to FILE (- for stdout). Only the file's owner can read it.
 
@@ -66,6 +73,7 @@ def export_(url: str | None, file: str, force: bool, tenant: str | None, archive
 )
 @url_option
 @as_json
+@on_interrupt(lambda _: "nothing was imported: an import takes all of it or nothing; run it again")
 def import_(url: str | None, file: str, check: bool, in_json: bool) -> int:
     """Import an export (FILE, or - for stdin) into an EMPTY engine: all of it, or nothing. Entries get new positions.
 
@@ -132,6 +140,9 @@ def _without_password(url: str) -> str:
 )
 @click.option("--to", required=True, type=click.Path(file_okay=False), metavar="DIR", help="the directory of the files")
 @database_options
+@on_interrupt(
+    lambda given: f"at least {progress_made()[0]} entries are archived to {given['to']}; run it again to go on"
+)
 def archive_(target: str | None, url: str | None, before: str, to: str, in_json: bool) -> int:
     """Move old journal entries of all tenants to compressed files in DIR. Safe to stop at any time: the next run goes on.
 

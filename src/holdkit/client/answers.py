@@ -30,16 +30,17 @@ from ..kernel.limits import LimitsInForce, from_seconds
 from ..kernel.normalise import moment
 from ..kernel.results import Hold
 from ..wire.batches import BatchAnswer
-from ..wire.budgets import AllowanceBody, UsageAnswer, UsagePage
+from ..wire.budgets import AllowanceBody, BudgetAnswer, BudgetPage, UsageAnswer, UsagePage
 from ..wire.catalog import CalendarPage, FacesAnswer, ResourcePage, StoredWindowPage
 from ..wire.claims import ClaimAnswer, ClaimPage
+from ..wire.history import PoolHistories, ServerHistory
 from ..wire.holds import HoldAnswer, HoldNow, HoldPage, PlaceAnswer
 from ..wire.items import ItemList, SeatPage
 from ..wire.journal import CursorAnswer, EntryAnswer, EntryPage, KeptCursor
 from ..wire.pools import PoolAnswer, PoolPage, PoolUsagePage
 from ..wire.records import RecordAnswer, RecordNow, RecordPage
 from ..wire.sagas import SagaAnswer, SagaHistory, SagaPage
-from ..wire.search import NamePage
+from ..wire.search import NamePage, SearchAnswer
 from ..wire.system import LimitsAnswer, SweepAnswer, VerifyJob
 from ..wire.tenants import DeletionJob, StorageAnswer, TenantAnswer, TenantPage
 from ..wire.windows import WindowAnswer, WindowList
@@ -85,6 +86,11 @@ read_items: Final = msgspec.json.Decoder(ItemList).decode
 """Of a page of items too: it has one field more."""
 read_seats: Final = msgspec.json.Decoder(SeatPage).decode
 read_usages: Final = msgspec.json.Decoder(UsagePage).decode
+read_budget_set: Final = msgspec.json.Decoder(BudgetAnswer).decode
+read_budget_sets: Final = msgspec.json.Decoder(BudgetPage).decode
+read_search: Final = msgspec.json.Decoder(SearchAnswer).decode
+read_pool_histories: Final = msgspec.json.Decoder(PoolHistories).decode
+read_server_history: Final = msgspec.json.Decoder(ServerHistory).decode
 read_saga: Final = msgspec.json.Decoder(SagaAnswer).decode
 read_saga_history: Final = msgspec.json.Decoder(SagaHistory).decode
 read_sagas: Final = msgspec.json.Decoder(SagaPage).decode

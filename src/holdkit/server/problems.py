@@ -52,6 +52,7 @@ STORED: Final = frozenset(
         "saga_not_found",
         "saga_ended",
         "saga_not_retriable",
+        "budget_not_found",
     )
 )
 """Codes of requests that are well-formed but conflict with what is stored: each becomes a reason of its own."""

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import holdkit
 from holdkit.faces.keys import Item
 from holdkit.faces.seating import Seat
+from holdkit.wire.budgets import BudgetAnswer, UsageAnswer
 from holdkit.wire.claims import ClaimAnswer
+from holdkit.wire.history import PoolHistories, ServerHistory
 from holdkit.wire.holds import HoldAnswer, HoldNow, PlaceAnswer
 from holdkit.wire.journal import EntryAnswer
+from holdkit.wire.keys import KeyAnswer, KeyInfo
 from holdkit.wire.pools import PoolAnswer, PoolNow
+from holdkit.wire.sagas import SagaAnswer
+from holdkit.wire.search import SearchAnswer
 from holdkit.wire.system import LimitsAnswer, SweepAnswer, VerifyAnswer
+from holdkit.wire.tenants import DeletedAnswer, Quota, TenantAnswer
+from holdkit.wire.webhooks import DeliveryAnswer, HookAnswer, ParkedAnswer, ReplayStarted, TestAnswer
 from tests.integration.cli.test_verbs import refusal
 from tests.support.command_line import each, run, told
 from tests.support.servers import LiveServer, live_server
@@ -22,19 +31,29 @@ SEATS = "".join(f'{{"id": "A-{n}", "section": "stalls", "row": "A", "number": {n
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
-    with live_server(f"sqlite:///{tmp_path_factory.mktemp('server')}/holds.db") as running:
+def database(tmp_path_factory: pytest.TempPathFactory) -> str:
+    return f"sqlite:///{tmp_path_factory.mktemp('server')}/holds.db"
+
+
+@pytest.fixture(scope="module")
+def server(database: str) -> Iterator[LiveServer]:
+    with live_server(database) as running:
         yield running
 
 
 @pytest.fixture(params=["database", "server"])
-def place(request: pytest.FixtureRequest, tmp_path: Path, server: LiveServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A database of its own, or a tenant of its own on the server."""
+def place(
+    request: pytest.FixtureRequest, tmp_path: Path, database: str, server: LiveServer, monkeypatch: pytest.MonkeyPatch
+) -> tuple[str, str]:
+    """A database of its own, or a tenant of its own on the server: the database and the tenant behind it."""
     if request.param == "database":
-        monkeypatch.setenv("HOLDKIT_URL", f"sqlite:///{tmp_path}/holds.db")
-    else:
-        monkeypatch.setenv("HOLDKIT_URL", server.url)
-        monkeypatch.setenv("HOLDKIT_KEY", server.key("admin", request.node.name[:60].translate({91: "-", 93: "-"})))
+        url = f"sqlite:///{tmp_path}/holds.db"
+        monkeypatch.setenv("HOLDKIT_URL", url)
+        return url, ""
+    tenant = request.node.name[:60].translate({91: "-", 93: "-"})
+    monkeypatch.setenv("HOLDKIT_URL", server.url)
+    monkeypatch.setenv("HOLDKIT_KEY", server.key("admin", tenant))
+    return database, tenant
 
 
 @pytest.mark.usefixtures("place")
@@ -134,6 +153,96 @@ def test_what_else_there_was_before() -> None:
     assert run("run", "--pool", "gpu", "--", "true", code=1).err
 
 
+class Payment(holdkit.Saga):
+    """A saga that is begun here, and never run."""
+
+    name = "payment"
+
+    def reserve(self, intent: Any, step: Any) -> Any: ...
+
+    def effect(self, intent: Any, step: Any) -> Any: ...
+
+
+def test_sagas_are_seen_and_resolved(place: tuple[str, str]) -> None:
+    url, tenant = place
+    with holdkit.connect(url) as hk:
+        begun = hk.tenant(tenant) if tenant else hk
+        for id in ("order:8", "order:9"):
+            begun.sagas.register(Payment).begin(id, {"amount": 3})
+    assert [one.id for one in each(SagaAnswer, "sagas", "list")] == ["order:8", "order:9"]
+    assert each(SagaAnswer, "sagas", "list", "--stuck", "--older-than", "1h") == []
+    assert told(SagaAnswer, "sagas", "show", "order:9").intent == {"amount": 3}
+    assert "--reason is missing" in refusal("sagas", "resolve", "order:9", "done", code=2).message
+    ended = told(
+        SagaAnswer, "sagas", "resolve", "order:9", "cancelled", "--reason", "no trace of it", "--actor", "user:7"
+    )
+    assert (ended.phase, ended.resolved) == ("aborted", "no trace of it")
+    assert "aborted" in run("sagas", "list").out
+    assert refusal("sagas", "resolve", "order:9", "done", "--reason", "x", code=2).code == "saga_ended"
+    assert refusal("sagas", "show", "order:7", code=2).code == "saga_not_found"
+    assert "--stuck" in refusal("sagas", "list", "--stuck", "--phase", "done", code=2).message
+
+
+@pytest.mark.usefixtures("place")
+def test_budgets_from_definition_to_resizing() -> None:
+    defined = told(BudgetAnswer, "budgets", "define", "llm", "tokens=1000/day@Asia/Tokyo", "calls=60/3600s,90/day")
+    assert [(one.total, one.per, one.zone) for one in defined.budgets["tokens"]] == [(1000, "day", "Asia/Tokyo")]
+    assert [one.name for one in each(BudgetAnswer, "budgets", "list")] == ["llm"]
+    assert "60/3600s, 90/day" in run("budgets", "show", "llm").out
+    held = told(HoldNow, "budgets", "hold", "llm", "customer:7", "tokens=600", "calls=1", "--ttl", "5m")
+    short = refusal("budgets", "hold", "llm", "customer:7", "tokens=600", "--ttl", "5m")
+    assert (short.reason, short.details["budgets"]) == ("insufficient_capacity", ["tokens"])
+    done = run("budgets", "confirm", "llm", held.ticket, "tokens=1100")
+    assert "100 of tokens were not covered" in done.err
+    told(HoldNow, "budgets", "consume", "llm", "customer:8", "calls=2")
+    used = {(one.budget, one.per): one.consumed for one in each(UsageAnswer, "budgets", "usage", "llm", "customer:7")}
+    assert used == {("tokens", "day"): 1000, ("calls", "3600s"): 1, ("calls", "day"): 1}
+    assert told(PoolNow, "budgets", "resize", "llm", "customer:7", "tokens", 2000).total == 2000
+    assert refusal("budgets", "usage", "video", "customer:7", code=2).code == "budget_not_found"
+    assert refusal("budgets", "define", "llm", "tokens=many", code=2).code == "allowance_malformed"
+    assert refusal("budgets", "consume", "llm", "c", "tokens=1", "tokens=2", code=2).code == "amounts_malformed"
+
+
+@pytest.mark.usefixtures("place")
+def test_search_finds_what_has_a_name() -> None:
+    told(PoolNow, "pools", "create", "show:42", 5)
+    held = told(HoldNow, "consume", "show:42", "--entity", "order:9", "--account", "order:customer")
+    each(Item, "items", "add", "order:form")
+    told(ClaimAnswer, "claim", "reserve", "order", "9", "--ttl", "5m")
+    found = told(SearchAnswer, "search", "order:")
+    assert (found.entities, found.accounts, [one.id for one in found.items]) == (
+        ["order:9"],
+        ["order:customer"],
+        ["order:form"],
+    )
+    assert [one.key for one in told(SearchAnswer, "search", "order:9").claims] == ["order:9"]
+    assert [one.id for one in told(SearchAnswer, "search", "W:4").pools] == ["show:42"]
+    assert [one.id for one in told(SearchAnswer, "search", held.id[:30]).holds] == [held.id]
+    assert run("search", "show:").out.split()[:4] == ["kind", "name", "pool", "show:42"]
+    assert refusal("search", "", code=2).field in ("text", "q")
+
+
+@pytest.mark.usefixtures("place")
+def test_statistics_have_a_gap_where_nobody_recorded() -> None:
+    told(PoolNow, "pools", "create", "show:42", 5)
+    found = told(PoolHistories, "stats", "show:42", "--window", "15m")
+    assert (found.step, len(found.at), [one.pool for one in found.pools]) == (10, 90, ["show:42"])
+    assert run("stats", "show:42").out.split()[:4] == ["pool", "from", "total", "held"]
+    assert refusal("stats", "show:42", "--window", "2000d", code=2).code == "window_out_of_range"
+
+
+@pytest.mark.usefixtures("place")
+def test_api_keys() -> None:
+    made = told(KeyAnswer, "keys", "make", "till", "--scope", "read", "--ttl", "30d", "--pools", "show:")
+    assert (made.info.scope, made.info.pools, made.key[:3]) == ("read", ("show:",), "hk_")
+    rotated = told(KeyAnswer, "keys", "rotate", made.info.id, "--grace", "1h")
+    assert (rotated.info.id, rotated.key != made.key) == (made.info.id, True)
+    assert told(KeyInfo, "keys", "revoke", made.info.id).state == "revoked"
+    states = {one.id: one.state for one in each(KeyInfo, "keys", "list")}
+    assert states[made.info.id] == "revoked"
+    assert refusal("keys", "revoke", "nonsense", code=2).code == "key_not_found"
+
+
 @pytest.fixture
 def operator(server: LiveServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOLDKIT_URL", server.url)
@@ -146,6 +255,34 @@ def test_an_operator_maintains_a_server() -> None:
     assert told(SweepAnswer, "sweep").expired == 0
     assert told(VerifyAnswer, "verify").ok
     assert run("verify").out == "every row matches the journal\n"
+    told(PoolNow, "pools", "create", "gpu", 1, "--exist-ok")
+    assert told(ServerHistory, "stats").recording
+    assert told(TenantAnswer, "tenants", "disable", "acme", "--reason", "unpaid").state == "disabled"
+    assert told(TenantAnswer, "tenants", "quota", "acme", "--rows", 5).quota == Quota(rows=5)
+    assert "acme" in [one.name for one in each(TenantAnswer, "tenants", "list")]
+    assert told(DeletedAnswer, "tenants", "delete", "acme", "--confirm", "acme").pools == 0
+    told(TenantAnswer, "tenants", "enable", "acme")
+    assert told(TenantAnswer, "tenants", "show", "acme").state == "active"
+
+
+@pytest.mark.usefixtures("operator")
+def test_webhooks_from_making_to_removal(tmp_path: Path) -> None:
+    target = "http://127.0.0.1:1/hook"
+    made = told(HookAnswer, "webhooks", "make", target, "--action", "hold.expired", "--op", "w1")
+    assert (made.url, made.actions, made.state) == (target, ["hold.expired"], "active")
+    assert told(HookAnswer, "webhooks", "make", target, "--action", "hold.expired", "--op", "w1").secret == made.secret
+    assert [one.id for one in each(HookAnswer, "webhooks", "list")] == [made.id]
+    assert told(TestAnswer, "webhooks", "test", made.id, code=6).outcome != "delivered"
+    assert [one.kind for one in each(DeliveryAnswer, "webhooks", "deliveries", made.id)] == ["test"]
+    assert each(ParkedAnswer, "webhooks", "parked", made.id) == []
+    assert told(ReplayStarted, "webhooks", "replay", made.id).total == 0
+    assert "replay" in run("webhooks", "show", made.id).out
+    assert run("webhooks", "rotate", made.id, "--grace", "1h").out.strip() not in ("", made.secret)
+    assert told(HookAnswer, "webhooks", "remove", made.id).id == made.id
+    assert refusal("webhooks", "show", made.id, code=2).code == "webhook_not_found"
+    assert refusal("webhooks", "make", target, "--action", "hold.lost", code=2).code == "action_unknown"
+    run("pools", "create", "gpu", 1, "--url", f"sqlite:///{tmp_path}/holds.db")
+    assert refusal("webhooks", "list", "--url", f"sqlite:///{tmp_path}/holds.db", code=2).code == "server_needed"
 
 
 @pytest.mark.usefixtures("operator")

@@ -40,7 +40,7 @@ PAIRS: list[tuple[type, type]] = [
     (RemoteAccount, Account),
 ]
 """Rates, budgets, calendars and blocks are the kernel's own classes."""
-MORE = {"ready", "tenant_admin", "webhooks"}
+MORE = {"ready", "tenant_admin", "webhooks", "keys", "budget_sets", "pool_histories", "server_history"}
 """What only a client has."""
 
 

@@ -32,8 +32,9 @@ from ...kernel.normalise import What
 from ...kernel.prepare import prepared
 from ...kernel.workers import GRACE
 from ...wire.batches import CommandAnswer
+from ...wire.budgets import BudgetAnswer
 from ...wire.problems import Facts
-from ..answers import ServerClock, durability_of, hold_from, pool_from, read_batch
+from ..answers import ServerClock, durability_of, hold_from, pool_from, read_batch, read_budget_sets
 from ..problems import Policy, refusal_from
 from ..requests import command_json
 from ..unsupported import UnsupportedOfKernel
@@ -42,6 +43,7 @@ from .catalog import AsyncRemoteCatalog
 from .claims import AsyncRemoteClaims
 from .executor import AsyncRemoteExecutor
 from .items import AsyncRemoteItems
+from .keys import AsyncRemoteKeys
 from .reading import AsyncRemoteReads
 from .sagas import AsyncRemoteSagas
 from .tenants import AsyncRemoteTenants
@@ -134,6 +136,11 @@ class AsyncRemoteKernel(AsyncRemoteVerbs, UnsupportedOfKernel):
         """Deliveries of the journal to URLs: needs an admin key."""
         return AsyncRemoteWebhooks(self._transport, self._clock)
 
+    @cached_property
+    def keys(self) -> AsyncRemoteKeys:
+        """API keys: needs an admin key."""
+        return AsyncRemoteKeys(self._transport, self._clock)
+
     def rates(self, name: str, *allowances: Allowance) -> AsyncRates:
         """So many per window and client, as you define them here: needs an admin key."""
         return AsyncRates(
@@ -150,6 +157,10 @@ class AsyncRemoteKernel(AsyncRemoteVerbs, UnsupportedOfKernel):
         if not budgets:
             return AsyncRemoteBudgets(AsyncRemoteBudgetSet(self._transport, self._clock, self._executor, name))
         return AsyncBudgets(AsyncBudgetSet(self._executor, self._call_fields, "", meters_of("budgets", name, budgets)))
+
+    async def budget_sets(self, *, after: str = "", limit: int = 100) -> list[BudgetAnswer]:
+        """The sets of budgets that are defined on the server, in order of name; for the next page pass the last name as `after`."""
+        return await self._pages("/v1/budgets", read_budget_sets, limit, after=after)
 
     def calendar(
         self,

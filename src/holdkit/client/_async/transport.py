@@ -67,9 +67,10 @@ class AsyncTransport:
         self._finished = AsyncSignal()
 
     async def ask(
-        self, method: str, path: str, body: Any = None, *, op: str | None = None, **more: Any
+        self, method: str, path: str, body: Any = None, *, op: str | None = None, once: bool = False, **more: Any
     ) -> httpx.Response:
-        """The answer, or the exception of its problem; within the time of one call."""
+        """The answer, or the exception of its problem; within the time of one call. `once`: a request that may have been applied is
+        not sent again."""
         headers = self._headers | more.pop("headers", {})
         if op is not None:
             headers["Idempotency-Key"] = _sendable(op)
@@ -78,7 +79,7 @@ class AsyncTransport:
             headers["Content-Type"] = "application/json"
         seconds = current().timeout
         seconds = within(self._policy.seconds if seconds is None else seconds)
-        attempts = Attempts(self._policy, time.monotonic(), seconds)
+        attempts = Attempts(self._policy, time.monotonic(), seconds, once=once)
         self._in_progress.add(attempts)
         try:
             return await self._ask(attempts, method, path, headers, more)

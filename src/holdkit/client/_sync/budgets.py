@@ -18,8 +18,8 @@ from ...kernel.context import Call
 from ...kernel.normalise import Legs
 from ...kernel.queued_calls import Undo
 from ...kernel.results import Hold
-from ...wire.budgets import BudgetConfirm, BudgetResize, BudgetSet
-from ..answers import ServerClock, allowance_body, pool_in, read_usages, usage_from
+from ...wire.budgets import BudgetAnswer, BudgetConfirm, BudgetResize, BudgetSet
+from ..answers import ServerClock, allowance_body, pool_in, read_budget_set, read_usages, usage_from
 from ..requests import USE_THE_BUDGET, path_of, verb_json
 from .executor import RemoteExecutor
 from .transport import RemoteCalls, Transport, no_transaction
@@ -107,6 +107,10 @@ class RemoteBudgetSet(RemoteCalls):
         }
         self._transport.ask("PUT", path_of("budgets", self.name), BudgetSet(budgets=listed))
 
+    def definition(self) -> BudgetAnswer:
+        """The set as it is defined."""
+        return read_budget_set((self._get(path_of("budgets", self.name))).content)
+
     def _path(self, verb: str) -> str:
         return path_of("budgets", self.name, verb)
 
@@ -121,6 +125,10 @@ class RemoteBudgets(Budgets):
     def define(self, **budgets: Allowance | tuple[Allowance, ...]) -> None:
         """Define the set, or change it for later windows; current windows keep their totals. Needs an admin key."""
         self._remote_set.define(budgets)
+
+    def definition(self) -> BudgetAnswer:
+        """The set as it is defined on the server."""
+        return self._remote_set.definition()
 
 
 def _spent(amounts: dict[str, int]) -> int | dict[str, int]:

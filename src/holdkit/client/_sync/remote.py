@@ -33,8 +33,9 @@ from ...kernel.normalise import What
 from ...kernel.prepare import prepared
 from ...kernel.workers import GRACE
 from ...wire.batches import CommandAnswer
+from ...wire.budgets import BudgetAnswer
 from ...wire.problems import Facts
-from ..answers import ServerClock, durability_of, hold_from, pool_from, read_batch
+from ..answers import ServerClock, durability_of, hold_from, pool_from, read_batch, read_budget_sets
 from ..problems import Policy, refusal_from
 from ..requests import command_json
 from ..unsupported import UnsupportedOfKernel
@@ -43,6 +44,7 @@ from .catalog import RemoteCatalog
 from .claims import RemoteClaims
 from .executor import RemoteExecutor
 from .items import RemoteItems
+from .keys import RemoteKeys
 from .reading import RemoteReads
 from .sagas import RemoteSagas
 from .tenants import RemoteTenants
@@ -135,6 +137,11 @@ class RemoteKernel(RemoteVerbs, UnsupportedOfKernel):
         """Deliveries of the journal to URLs: needs an admin key."""
         return RemoteWebhooks(self._transport, self._clock)
 
+    @cached_property
+    def keys(self) -> RemoteKeys:
+        """API keys: needs an admin key."""
+        return RemoteKeys(self._transport, self._clock)
+
     def rates(self, name: str, *allowances: Allowance) -> Rates:
         """So many per window and client, as you define them here: needs an admin key."""
         return Rates(Windows(self._executor, self._call_fields, "", meters_of("rates", name, {"": allowances})))
@@ -149,6 +156,10 @@ class RemoteKernel(RemoteVerbs, UnsupportedOfKernel):
         if not budgets:
             return RemoteBudgets(RemoteBudgetSet(self._transport, self._clock, self._executor, name))
         return Budgets(BudgetSet(self._executor, self._call_fields, "", meters_of("budgets", name, budgets)))
+
+    def budget_sets(self, *, after: str = "", limit: int = 100) -> list[BudgetAnswer]:
+        """The sets of budgets that are defined on the server, in order of name; for the next page pass the last name as `after`."""
+        return self._pages("/v1/budgets", read_budget_sets, limit, after=after)
 
     def calendar(
         self,

@@ -1,24 +1,64 @@
 # Generated from ../_async/searching.py by tools/gen_sync.py: do not edit.
-"""Reads over HTTP that search: holds, the journal in both directions, the names of entities and accounts."""
+"""Reads over HTTP that search: everything that has a name, holds, the journal in both directions, the names of entities and accounts;
+and the history of pools and of the server, from the roll-ups."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
-from ...core.model import Slot, State
+from ...core.commands import Ttl
+from ...core.model import SECOND, Slot, State
 from ...core.pages import Page
 from ...core.validation import flag
+from ...core.validation import text as checked_text
+from ...faces.finding import Found
 from ...kernel.journal import Tenants, of_all
-from ...kernel.normalise import moment
+from ...kernel.normalise import moment, span
 from ...kernel.results import Hold
+from ...wire.history import PoolHistories, PoolHistoryBody, ServerHistory
 from ...wire.journal import EntryAnswer
-from ..answers import read_entries, read_holds, read_names, row_from
+from ..answers import (
+    claim_from,
+    pool_from,
+    read_entries,
+    read_holds,
+    read_names,
+    read_pool_histories,
+    read_search,
+    read_server_history,
+    row_from,
+)
 from .transport import RemoteCalls, no_transaction
 
 
 class RemoteSearches(RemoteCalls):
     """The reads that search."""
+
+    def search(self, text: str, *, limit: int = 10) -> Found:
+        """Find a text in everything that has a name: pools, holds, entities, accounts, claims and items, up to `limit` of each, as far
+        as the API key may see them."""
+        query = checked_text(text, "text", 512)
+        found = read_search((self._get("/v1/search", q=query, limit=limit)).content)
+        return Found(
+            pools=[pool_from(one) for one in found.pools],
+            holds=[Hold(row_from(one)) for one in found.holds],
+            entities=found.entities,
+            accounts=found.accounts,
+            claims=[claim_from(one, None, self._clock) for one in found.claims],
+            items=found.items,
+            complete=found.complete,
+        )
+
+    def pool_histories(self, pools: Iterable[str], *, window: Ttl = "1h") -> PoolHistories:
+        """Use, grants and refusals of up to 100 pools over time, from the server's roll-ups. None stands for a time without data."""
+        body = PoolHistoryBody(pools=list(pools), window=_window(window))
+        return read_pool_histories((self._transport.ask("POST", "/v1/stats/pools", body)).content)
+
+    def server_history(self, *, window: Ttl = "1h") -> ServerHistory:
+        """Requests, latencies, queue and errors of all servers of the database over time: for keys of the default tenant."""
+        return read_server_history((self._get("/v1/stats/history", window=_window(window))).content)
 
     def holds(
         self,
@@ -83,3 +123,7 @@ class RemoteSearches(RemoteCalls):
             order="newest" if after is None else None,
         )).content)  # fmt: skip
         return Page(page.items, more=page.more, reached=page.next)
+
+
+def _window(window: Ttl) -> str:
+    return f"{span(window, 'window') / SECOND:.6f}s"

@@ -8,6 +8,7 @@ from functools import cached_property
 from ...core.commands import Ttl
 from ...kernel._async.kernel import AsyncHolds
 from ..allowances import Allowance, meters_of
+from ..finding import Found
 from ..grid import Capacity, Closed, grid_of
 from ..resource_keys import Key, Window
 from ..resources import Resource
@@ -17,6 +18,7 @@ from .budgets import AsyncBudgets
 from .calendar import AsyncCalendar
 from .catalog import AsyncCatalog
 from .claims import AsyncClaims
+from .finding import AsyncFinder
 from .items import AsyncItems
 from .resources import AsyncResourceKernel
 from .sagas import AsyncSagas
@@ -25,6 +27,10 @@ from .windows import AsyncRates, AsyncWindows
 
 class AsyncKernel(AsyncHolds):
     """A connection to one engine, for one tenant; safe to share among everything that runs in this process."""
+
+    async def search(self, text: str, *, limit: int = 10) -> Found:
+        """Find a text in everything that has a name: pools, holds, entities, accounts, claims and items, up to `limit` of each."""
+        return await AsyncFinder(self).find(text, limit)
 
     @cached_property
     def sagas(self) -> AsyncSagas:

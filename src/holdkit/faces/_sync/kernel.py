@@ -9,6 +9,7 @@ from functools import cached_property
 from ...core.commands import Ttl
 from ...kernel._sync.kernel import Holds
 from ..allowances import Allowance, meters_of
+from ..finding import Found
 from ..grid import Capacity, Closed, grid_of
 from ..resource_keys import Key, Window
 from ..resources import Resource
@@ -18,6 +19,7 @@ from .budgets import Budgets
 from .calendar import Calendar
 from .catalog import Catalog
 from .claims import Claims
+from .finding import Finder
 from .items import Items
 from .resources import ResourceKernel
 from .sagas import Sagas
@@ -26,6 +28,10 @@ from .windows import Rates, Windows
 
 class Kernel(Holds):
     """A connection to one engine, for one tenant; safe to share among everything that runs in this process."""
+
+    def search(self, text: str, *, limit: int = 10) -> Found:
+        """Find a text in everything that has a name: pools, holds, entities, accounts, claims and items, up to `limit` of each."""
+        return Finder(self).find(text, limit)
 
     @cached_property
     def sagas(self) -> Sagas:

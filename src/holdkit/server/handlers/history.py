@@ -9,6 +9,7 @@ has a row again.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from typing import Any, Final
 
 from msgspec import Struct
@@ -72,22 +73,30 @@ async def pool_history(request: Request) -> Answer:
     body: PoolHistoryBody = request.body
     if not body.pools:
         raise invalid("pools", "pools_missing", "name at least one pool")
-    rollups, executor = request.running.rollups, request.kernel.executor
+    store, executor = _store(request), request.kernel.executor
     window = window_of(span(body.window, "window"), executor.now())
-    tenant, pools = request.caller.tenant, list(dict.fromkeys(body.pools))
-    found: list[PoolHistory] = []
-    if rollups is not None:
-        store = rollups.store
-        found = await executor.run_blocking(lambda: histories(store, window, tenant, pools))
-    starts = [at(start) for start in window.starts]
     return answer(
-        PoolHistories(
-            step=window.length // SECOND,
-            at=starts,
-            pools=found,
-            recording=rollups is not None,
-            server_time=request.now(),
+        await executor.run_blocking(
+            lambda: pool_histories(store, window, request.caller.tenant, body.pools, request.now())
         )
+    )
+
+
+def _store(request: Request) -> RollupStore | None:
+    rollups = request.running.rollups
+    return None if rollups is None else rollups.store
+
+
+def pool_histories(
+    store: RollupStore | None, window: Window, tenant: str, pools: Sequence[str], now: datetime
+) -> PoolHistories:
+    """Pools over time, as a document; without a store, nobody is recording."""
+    return PoolHistories(
+        step=window.length // SECOND,
+        at=[at(start) for start in window.starts],
+        pools=[] if store is None else histories(store, window, tenant, list(dict.fromkeys(pools))),
+        recording=store is not None,
+        server_time=now,
     )
 
 
@@ -149,27 +158,28 @@ def _before(store: RollupStore, window: Window, tenant: str, pool: str) -> PoolC
 async def server_history(request: Request) -> Answer:
     """All servers of the database over time."""
     query: ServerHistoryQuery = request.query
-    rollups, executor = request.running.rollups, request.kernel.executor
+    store, executor = _store(request), request.kernel.executor
     window = window_of(span(query.window, "window"), executor.now())
+    return answer(await executor.run_blocking(lambda: servers_over_time(store, window, request.now())))
+
+
+def servers_over_time(store: RollupStore | None, window: Window, now: datetime) -> ServerHistory:
+    """All servers of the database over time, as a document."""
     intervals: dict[int, ServerCounts] = {}
-    if rollups is not None:
-        store = rollups.store
-        for row in await executor.run_blocking(lambda: _rows(store, window, "", SERVER)):
-            intervals.setdefault(window.index(row), ServerCounts()).add(decode_server(row.body))
+    for row in [] if store is None else _rows(store, window, "", SERVER):
+        intervals.setdefault(window.index(row), ServerCounts()).add(decode_server(row.body))
     each = [intervals.get(index) for index in range(len(window.starts))]
-    return answer(
-        ServerHistory(
-            step=window.length // SECOND,
-            at=[at(start) for start in window.starts],
-            requests=[None if one is None else one.requests for one in each],
-            errors=[None if one is None else one.errors for one in each],
-            queue=[None if one is None else one.queue for one in each],
-            p50=[None if one is None else quantile(one.latencies, 0.5) for one in each],
-            p90=[None if one is None else quantile(one.latencies, 0.9) for one in each],
-            p99=[None if one is None else quantile(one.latencies, 0.99) for one in each],
-            recording=rollups is not None,
-            server_time=request.now(),
-        )
+    return ServerHistory(
+        step=window.length // SECOND,
+        at=[at(start) for start in window.starts],
+        requests=[None if one is None else one.requests for one in each],
+        errors=[None if one is None else one.errors for one in each],
+        queue=[None if one is None else one.queue for one in each],
+        p50=[None if one is None else quantile(one.latencies, 0.5) for one in each],
+        p90=[None if one is None else quantile(one.latencies, 0.9) for one in each],
+        p99=[None if one is None else quantile(one.latencies, 0.99) for one in each],
+        recording=store is not None,
+        server_time=now,
     )
 
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from msgspec.structs import replace
-
 from ...core.model import Pool
 from ...core.validation import invalid
-from ...kernel._async.reads import AsyncReads
+from ...faces._async.finding import AsyncFinder
 from ...wire.fields import PageQuery
 from ...wire.pools import (
     NewPool,
@@ -27,10 +25,6 @@ from ...wire.pools import (
 from ..problems import Problem
 from ..request import REPLAYED, Answer, Headers, Request, answer
 from .calls import call_fields
-
-SCANNED = 20_000
-"""Pools that one request searches for a part of a name before it answers with what it has found."""
-
 
 _tag: Final = re.compile(rb'"([0-9]{1,15})\.[0-9]{1,16}"')
 
@@ -132,46 +126,21 @@ async def show_pool(request: Request) -> Answer:
 
 async def list_pools(request: Request) -> Answer:
     """List pools by prefix, or by any part of the name."""
-    pools, after = await find_pools(request, request.query)
+    query: PoolsQuery = request.query
+    if len(query.contains) > 512:
+        raise invalid("contains", "contains_too_long", "must have at most 512 characters")
+    pools, after = await finder(request).pools(
+        query.prefix, contains=query.contains, archived=query.archived, after=query.after, limit=query.limit
+    )
     return answer(PoolPage([pool_answer(pool) for pool in pools], after, request.now()))
 
 
-async def find_pools(request: Request, query: PoolsQuery) -> tuple[list[Pool], str | None]:
-    """The pools of a query that the caller may see, and where to continue."""
+def finder(request: Request) -> AsyncFinder:
+    """Searches what the caller may see."""
     limit = request.caller.limit
-    pools: list[Pool] = []
-    after: str | None = None
-    for prefix in (query.prefix,) if limit is None else limit.narrowed(query.prefix):
-        part = replace(query, prefix=prefix, limit=query.limit - len(pools))
-        found, after = await (_search if query.contains else _page)(request.kernel, part)
-        pools += found
-        if after is not None:
-            break
-    return pools, after
-
-
-async def _page(kernel: AsyncReads, query: PoolsQuery) -> tuple[list[Pool], str | None]:
-    """Pools by prefix, and where to continue."""
-    pools = await kernel.pools(query.prefix, archived=query.archived, after=query.after, limit=query.limit)
-    return pools, pools[-1].id if len(pools) == query.limit else None
-
-
-async def _search(kernel: AsyncReads, query: PoolsQuery) -> tuple[list[Pool], str | None]:
-    """Search pools by a part of their name, ignoring case. Bounded: an incomplete search returns where to continue."""
-    if len(query.contains) > 512:
-        raise invalid("contains", "contains_too_long", "must have at most 512 characters")
-    wanted, found, after = query.contains.casefold(), list[Pool](), query.after
-    for _ in range(SCANNED // 1_000):
-        page = await kernel.pools(query.prefix, archived=query.archived, after=after, limit=1_000)
-        for pool in page:
-            if wanted in pool.id.casefold():
-                found.append(pool)
-                if len(found) == query.limit:
-                    return found, pool.id
-        if len(page) < 1_000:
-            return found, None
-        after = page[-1].id
-    return found, after
+    if limit is None or not limit.pools:
+        return AsyncFinder(request.kernel)
+    return AsyncFinder(request.kernel, limit.narrowed, limit.covers)
 
 
 async def account_usage(request: Request) -> Answer:

@@ -1,0 +1,102 @@
+"""Messages in the words of the command line. Errors are raised for callers in Python: here an argument becomes an option, and a method
+becomes a command. What a program reads (`field`, `code`, `reason`) stays as it is everywhere."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Final
+
+import click
+
+from ..errors import HoldkitError, InvalidRequest, OutcomeUnknown
+
+NAMES: Final[dict[str, tuple[str, ...]]] = {
+    "quantity": ("units", "legs", "amounts"),
+    "estimate": ("amounts",),
+    "actual": ("amounts",),
+    "id": ("hold_id", "claim_id", "hold", "saga", "hook", "key", "pool"),
+    "key": ("api_key",),
+    "items": ("ids",),
+    "seats": ("file",),
+    "type": ("type_",),
+    "which": ("which", "hold"),
+    "hold": ("hold", "which", "subject"),
+    "claim": ("which", "claim"),
+    "pool": ("pool", "legs", "pools"),
+    "pools": ("pool", "legs", "pools"),
+    "actions": ("actions",),
+    "url": ("target", "url"),
+}
+"""The parameters of commands that an argument may come from, where they have another name."""
+
+HINTS: Final = (
+    (r"use resize_pool to change its total", "change its total with holdkit pools resize"),
+    (r"create it with create_pool", "create it with holdkit pools create"),
+    (r"reopen this one with unarchive_pool", "reopen this one with holdkit pools unarchive"),
+    (r"use archive_pool", "use holdkit pools archive"),
+    (r"place it with account=", "name one with --account"),
+    (r"read it with history\(\)", "read it with holdkit history"),
+    (
+        r"pass the Hold that hold\(\) returned \(one that was read has no token\), its ticket, or owner=",
+        "give the ticket that was printed when it was placed, or its id with --owner; an operator uses --force and --reason",
+    ),
+    (
+        r"run a sweep, which removes empty pools \(on PostgreSQL a call with tx= cannot remove them\)",
+        "run holdkit sweep, which removes empty pools",
+    ),
+    (r"raise (max_\w+)", r"raise \1 with holdkit limits --set \1=…"),
+    (r"use release for held units", "use holdkit release for held units"),
+    (r"give a ttl instead", "give --ttl instead"),
+    (r"say force=True, and why", "use --force and --reason"),
+    (r"hk\.claims confirms, extends and releases it", "use holdkit claim confirm or holdkit claim release"),
+    (r"from the beginning or from cursor\(\)", "without a cursor, or after one that holdkit journal tail --json shows"),
+    (r"takes no \?options: pass clock= and limits= to connect", "takes no ?options"),
+    (r"join the line, or try later", "join the line with holdkit join, or try later"),
+    (r"run `(holdkit migrate[^`]*)`, or holdkit\.migrate\([^)]*\)", r"run \1"),
+    (r"run `(holdkit [^`]+)`", r"run \1"),
+    (r"pip install 'holdkit\[postgres\]'", "pip install 'holdkit[cli,postgres]'"),
+)
+"""What Python callers are told to do, and what it is on the command line."""
+
+
+def worded(error: HoldkitError, command: click.Command, arguments: Sequence[str]) -> str:
+    """The message of an error, for somebody who typed this command."""
+    message = str(error)
+    if isinstance(error, InvalidRequest):
+        message = re.sub(
+            rf"^holdkit: {re.escape(error.field)}: ",
+            lambda _: f"holdkit: {_typed(command, error.field, arguments)}: ",
+            message,
+        )
+    for said, typed in HINTS:
+        message = re.sub(said, typed, message)
+    if isinstance(error, OutcomeUnknown) and any(option.name == "op" for option in command.params):
+        given = any(one == "--op" or one.startswith("--op=") for one in arguments)
+        advice = (
+            "run the same command again to find out" if given else "look before you repeat it, and use --op next time"
+        )
+        message = f"{message}: it may or may not have happened; {advice}"
+    return message
+
+
+def _typed(command: click.Command, field: str, arguments: Sequence[str]) -> str:
+    """How the command line calls an argument: of several options, the one that was given; the word itself, if the command has no
+    such parameter."""
+    names = {parameter.name: parameter for parameter in command.params}
+    found = [names[name] for name in (field, *NAMES.get(field, ())) if name in names]
+    if not found:
+        return field
+    typed = next((one for one in found if set(one.opts) & {text.partition("=")[0] for text in arguments}), found[0])
+    if isinstance(typed, click.Option):
+        return max(typed.opts, key=len)
+    return (typed.metavar or typed.name or field).upper().strip("[].")
+
+
+def chosen(command: click.Command, arguments: Sequence[str]) -> click.Command:
+    """The command that these arguments name."""
+    for argument in arguments:
+        if not isinstance(command, click.Group):
+            break
+        command = command.commands.get(argument, command)
+    return command

@@ -1,0 +1,120 @@
+"""Finding a text in everything that has a name, with bounded work.
+
+Each group is a few rows of an index from where the text would be. Only the names of pools are also searched for a part of them, some
+thousands of names at a time.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final
+
+from ...core.model import HeldLeg, Pool
+from ...core.validation import text, whole
+from ...errors import InvalidRequest
+from ...kernel.results import Hold
+from ..claim import Claim
+from ..finding import Found
+
+if TYPE_CHECKING:
+    from .kernel import AsyncKernel
+
+SCANNED: Final = 20_000
+"""Pools that one call searches for a part of a name before it answers with what it has found."""
+_HEX: Final = re.compile(r"[0-9a-f]{1,32}")
+
+
+def _anywhere(prefix: str) -> tuple[str, ...]:
+    return (prefix,)
+
+
+class AsyncFinder:
+    """Searches one tenant; if `covers` is given, only pools that `narrowed` leaves and holds that it covers: claims, items, entities and
+    accounts would tell of others."""
+
+    def __init__(
+        self,
+        kernel: AsyncKernel,
+        narrowed: Callable[[str], tuple[str, ...]] = _anywhere,
+        covers: Callable[[Iterable[HeldLeg]], bool] | None = None,
+    ) -> None:
+        self._kernel, self._narrowed, self._covers = kernel, narrowed, covers
+
+    async def find(self, wanted: str, limit: int) -> Found:
+        """Find a text: up to `limit` of each kind."""
+        text(wanted, "text", 512)
+        whole(limit, "limit", 1, 1_000)
+        pools, after = await self.pools(wanted, archived=True, limit=limit)
+        if len(pools) < limit:
+            others, after = await self.pools(contains=wanted, archived=True, limit=limit)
+            known = {pool.id for pool in pools}
+            pools = [*pools, *(pool for pool in others if pool.id not in known)][:limit]
+        kernel, everything = self._kernel, self._covers is None
+        claim = await self._claim(wanted) if everything else None
+        return Found(
+            pools=pools,
+            holds=await self._holds(wanted, limit),
+            entities=await kernel.entities(wanted, limit=limit) if everything else [],
+            accounts=await kernel.accounts(wanted, limit=limit) if everything else [],
+            claims=[] if claim is None else [claim],
+            items=await kernel.items.listed(wanted, limit=limit) if everything else [],
+            complete=after is None or len(pools) == limit,
+        )
+
+    async def pools(
+        self, prefix: str = "", *, contains: str = "", archived: bool = False, after: str = "", limit: int = 100
+    ) -> tuple[list[Pool], str | None]:
+        """Pools by prefix and by a part of their name, and where to continue."""
+        found: list[Pool] = []
+        reached: str | None = None
+        for one in self._narrowed(prefix):
+            left = limit - len(found)
+            if contains:
+                more, reached = await self._containing(one, contains, archived, after, left)
+            else:
+                more, reached = await self._page(one, archived, after, left)
+            found += more
+            if reached is not None:
+                break
+        return found, reached
+
+    async def _page(self, prefix: str, archived: bool, after: str, limit: int) -> tuple[list[Pool], str | None]:
+        pools = await self._kernel.pools(prefix, archived=archived, after=after, limit=limit)
+        return pools, pools[-1].id if len(pools) == limit else None
+
+    async def _containing(
+        self, prefix: str, contains: str, archived: bool, after: str, limit: int
+    ) -> tuple[list[Pool], str | None]:
+        """Ignores case. An incomplete search returns where to continue."""
+        wanted, found = contains.casefold(), list[Pool]()
+        for _ in range(SCANNED // 1_000):
+            page = await self._kernel.pools(prefix, archived=archived, after=after, limit=1_000)
+            for pool in page:
+                if wanted in pool.id.casefold():
+                    found.append(pool)
+                    if len(found) == limit:
+                        return found, pool.id
+            if len(page) < 1_000:
+                return found, None
+            after = page[-1].id
+        return found, after
+
+    async def _holds(self, wanted: str, limit: int) -> list[Hold]:
+        """The first holds whose id begins with the text, written with dashes or without."""
+        begin = wanted.replace("-", "").lower()
+        if _HEX.fullmatch(begin) is None:
+            return []
+        first = f"{max(0, int(begin.ljust(32, '0'), 16) - 1):032x}" if begin.strip("0") else ""
+        found = await self._kernel.holds(after=first, limit=limit)
+        covers = self._covers
+        return [one for one in found if one.id.startswith(begin) and (covers is None or covers(one.legs))]
+
+    async def _claim(self, wanted: str) -> Claim | None:
+        """The claim of a key, if the text is one."""
+        if ":" not in wanted:
+            return None
+        try:
+            return await self._kernel.claims.find(key=wanted)
+        except InvalidRequest:  # no key looks like this
+            return None

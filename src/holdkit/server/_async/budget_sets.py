@@ -1,0 +1,61 @@
+"""The store of budget sets. A Python application defines its allowances in code; for others they are stored once, as a record of the
+tenant, under the name of a set."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from ...core.commands import PutRecord
+from ...core.pages import Page
+from ...core.reading import FindRecord, ListRecords
+from ...core.validation import invalid, text
+from ...faces._async.budgets import AsyncBudgets
+from ...faces._async.kernel import AsyncKernel
+from ...faces.allowances import Allowance
+from ...wire.budgets import BudgetSet
+
+KIND: Final = "~budget"
+MAX_NAME: Final = 64
+_set: Final = msgspec.json.Decoder(BudgetSet)
+
+
+class AsyncBudgetSets:
+    """The budget sets of one tenant, over its kernel."""
+
+    def __init__(self, kernel: AsyncKernel, tenant: str) -> None:
+        self._kernel, self._tenant = kernel, tenant
+
+    async def opened(self, name: str) -> AsyncBudgets:
+        """The budgets of a set that is stored."""
+        return self._face(name, await self.find(name))
+
+    async def find(self, name: str) -> BudgetSet:
+        """A set; `InvalidRequest` if there is none."""
+        executor = self._kernel.executor
+        query = FindRecord((self._tenant, KIND, text(name, "name", MAX_NAME)))
+        row = await executor.read(query) or await executor.read(query, durable=True)  # that it is missing is an answer
+        if row is None:
+            raise invalid("name", "budget_not_found", "there is no set of budgets with this name: define it first")
+        return _set.decode(row.body)
+
+    async def listed(self, after: str, limit: int) -> Page[tuple[str, BudgetSet]]:
+        """Sets in order of name."""
+        executor = self._kernel.executor
+        rows = await executor.read(ListRecords(self._tenant, KIND, after, limit, executor.page_bytes))
+        return Page([(row.id, _set.decode(row.body)) for row in rows], more=rows.more, size=rows.size)
+
+    async def store(self, name: str, budgets: BudgetSet, actor: str | None) -> None:
+        """Check and store a set, or change it for later windows. Current windows keep their totals."""
+        self._face(name, budgets)
+        body = msgspec.json.encode(budgets).decode()
+        command = PutRecord(tenant=self._tenant, kind=KIND, id=name, body=body, actor=actor)
+        await self._kernel.executor.execute(command, faces=True)
+
+    def _face(self, name: str, budgets: BudgetSet) -> AsyncBudgets:
+        allowances = {
+            budget: tuple(Allowance(one.total, per=one.per, zone=one.zone) for one in listed)
+            for budget, listed in budgets.budgets.items()
+        }
+        return self._kernel.budgets(text(name, "name", MAX_NAME), **allowances)
