@@ -200,14 +200,16 @@ def deadlocks(url: str) -> int:
 
 
 def alter(monkeypatch: pytest.MonkeyPatch, name: str, change: Callable[[str], str]) -> None:
-    """Connections opened from now on say this statement otherwise, in its waiting form too."""
-    altered = dict(vars(database)["load"]())
+    """Connections opened from now on say this statement otherwise, in its waiting form too; not those to tables in another schema."""
+    whole = vars(database)["load"]
+    altered = dict(whole())
     for each in (name, f"{name}_waiting"):
         if each in altered:
             text = change(altered[each].text)
             assert text != altered[each].text, f"the canary changed nothing in {each}"
             altered[each] = Sql(each, text, altered[each].types)
-    monkeypatch.setattr(database, "load", lambda _="holdkit": MappingProxyType(altered))
+    read_only = MappingProxyType(altered)
+    monkeypatch.setattr(database, "load", lambda schema="holdkit": read_only if schema == "holdkit" else whole(schema))
 
 
 def writes() -> Sequence[str]:
