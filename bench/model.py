@@ -11,9 +11,9 @@ time of runs with 1 and with 32 callers that the engine's share does not explain
 form of the cycle was chosen with such rates in view.
 
 *How many holds share a batch* is the fixed point of how many wait when one is taken. Tasks that are fewer than the kernel's `SPLIT` all
-ask again before the next batch is taken: every batch has all of them, and nothing overlaps. More of them, and threads, form two
-halves: one is written while the other gets its answers and asks again, so that n callers make batches of n / 2. Of several
-processes each does this by itself.
+ask again before the next batch is taken: every batch has all of them, and nothing overlaps; so do threads up to `GATHERED`, for which
+a leader waits. More of them form two halves: one is written while the other gets its answers and asks again, so that n callers make
+batches of n / 2. Of several processes each does this by itself.
 
 *How long a cycle is.* Tasks in two halves: the engine's time, then the longer of the server's time and the own code of the other half, which
 the event loop runs while it waits. Threads: the sum of all, because the thread that has the server's answer waits until the
@@ -35,6 +35,8 @@ from .postgres.scenarios import PROCESSES, Scenario
 
 SPLIT: Final = 128
 """As in the kernel: with fewer tasks than that, a batch has all of them."""
+GATHERED: Final = 32
+"""The same for threads, about: with more of them, a leader's patience ends before all have come."""
 WITHIN: Final = 0.15
 """The share by which a prediction may differ from the measured rate."""
 CITUS: Final = 0.75
@@ -72,6 +74,8 @@ class Service(Struct, frozen=True):
     processors: int
     locked: float = 1.0
     """The share of the engine's time that falls between lock and commit: 1 in the ordinary way, 0 in a guarded batch."""
+    whole_threads: int = 0
+    """Up to so many threads are all in every batch: none, before leaders waited for them."""
 
 
 class Prediction(Struct, frozen=True):
@@ -125,7 +129,7 @@ def predict(service: Service, scenario: Scenario) -> tuple[float, float]:
     each = scenario.callers / scenario.processes
     tasks = scenario.kind == "tasks"
     call = service.call["tasks" if tasks else "threads"]
-    size = each if each < 2 or (tasks and each < SPLIT) else each / 2
+    size = each if each < max(2, SPLIT if tasks else 1 + service.whole_threads) else each / 2
     if scenario.processes > 1:
         return size, shared(service, scenario.processes, size, call)
     engine = engine_time(service, size) + service.call_batch["tasks" if tasks else "threads"]

@@ -10,7 +10,7 @@ from statistics import median
 from time import perf_counter, process_time
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 from rich.console import Console
 from rich.table import Table
 
@@ -24,7 +24,7 @@ from holdkit.testing.postgres import PostgresServer
 
 from ..disk import sync_time
 from ..figures import RATE, Figure
-from ..model import CALIBRATED, SCENARIOS, WITHIN, Prediction, Sample, Service, cluster, compare, service_of
+from ..model import CALIBRATED, GATHERED, SCENARIOS, WITHIN, Prediction, Sample, Service, cluster, compare, service_of
 from ..usage import tree_cpu_time
 from .runs import SETTINGS, PostgresRun, Runner, processes_of, slower
 from .scenarios import TOTAL, Length
@@ -68,6 +68,7 @@ def measure(directory: Path, rounds: int, length: Length, step: Callable[[str], 
     }
     guarded = median(one.guarded for one in runs if one.scenario == CALIBRATED["threads"][1].name)
     service = service_of(medians(samples), commit, calls, os.cpu_count() or 1, 1.0 - guarded)
+    service = structs.replace(service, whole_threads=GATHERED)
     measured = {scenario: [one.per_second for one in runs if one.scenario == scenario.name] for scenario in SCENARIOS}
     return Modelled(service, samples, runs, compare(service, measured))
 

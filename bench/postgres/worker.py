@@ -92,7 +92,7 @@ def answer_to(request: Request, wait: Wait) -> Calls | None:
     with closing(open_threads(request.variant, request.place, request.callers, request.connections)) as store:
         pools = pool_names(request.pools)
         calls = run_threads(store, request.callers, pools, wait(), request.name, request.work)
-        return note_batches(calls, request.variant, getattr(store, "kernel", None))
+        return note_batches(calls, request.variant, getattr(store, "kernel", None), request.work)
 
 
 async def as_tasks(job: Job, wait: Wait) -> Calls:
@@ -105,18 +105,21 @@ async def as_tasks(job: Job, wait: Wait) -> Calls:
             calls = await run_arrivals(store, job.rate, pools, interval, job.name)
         else:
             calls = await run_tasks(store, job.callers, pools, interval, job.name, job.work)
-        return note_batches(calls, job.variant, store)
+        return note_batches(calls, job.variant, store, job.work)
     finally:
         await store.aclose()
 
 
-def note_batches(calls: Calls, variant: Variant, kernel: Any) -> Calls:
+def note_batches(calls: Calls, variant: Variant, kernel: Any, work: Work) -> Calls:
     """Add what the kernel says about its batches, over the whole run; another revision may say less."""
     if variant in HOLDKIT:
         stats: Stats = kernel.stats
         calls.batch = stats.commands / max(1, stats.batches)
         guards = getattr(stats, "guards", None)
-        calls.guarded = 0.0 if guards is None else guards.passed / max(1, stats.commands)
+        commands = len(calls.done) * (
+            2 if work == "lifecycle" else 1
+        )  # the kernel does not count all that waited for a lock
+        calls.guarded = 0.0 if guards is None else min(1.0, guards.passed / max(1, commands))
     return calls
 
 

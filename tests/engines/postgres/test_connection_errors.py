@@ -217,12 +217,18 @@ def test_no_connection_left_for_us(postgres_url: str, clerk: str) -> None:
     revoked(postgres_url, clerk)
 
 
-def test_a_statement_that_is_cancelled_did_nothing(engine: PostgresEngine, postgres_url: str) -> None:
+@pytest.fixture
+def unguarded(open_engine: Open) -> PostgresEngine:
+    """Its batches wait for locks before they have sent COMMIT."""
+    return open_engine(guarded=False)
+
+
+def test_a_statement_that_is_cancelled_did_nothing(unguarded: PostgresEngine, postgres_url: str) -> None:
     """By a statement_timeout or by hand."""
-    done(engine, create("gpu"))
+    done(unguarded, create("gpu"))
     with ThreadPoolExecutor(1) as thread, engine_calls.caller(postgres_url) as tx:
         tx.execute("select from holdkit.pools for update")
-        waiting = thread.submit(engine.apply, groups(place("gpu")), wait_for_locks=True)
+        waiting = thread.submit(unguarded.apply, groups(place("gpu")), wait_for_locks=True)
         await_waiter(postgres_url)
         ask(
             postgres_url,
@@ -230,15 +236,15 @@ def test_a_statement_that_is_cancelled_did_nothing(engine: PostgresEngine, postg
         )
         with pytest.raises(Overloaded, match="gave up this attempt"):
             waiting.result(PATIENCE)
-    assert engine_calls.pool(engine, "gpu").held == 0
-    done(engine, place("gpu"))
+    assert engine_calls.pool(unguarded, "gpu").held == 0
+    done(unguarded, place("gpu"))
 
 
-def test_a_session_that_is_ended_is_opened_again(engine: PostgresEngine, postgres_url: str) -> None:
-    done(engine, create("gpu"))
+def test_a_session_that_is_ended_is_opened_again(unguarded: PostgresEngine, postgres_url: str) -> None:
+    done(unguarded, create("gpu"))
     with ThreadPoolExecutor(1) as thread, engine_calls.caller(postgres_url) as tx:
         tx.execute("select from holdkit.pools for update")
-        waiting = thread.submit(engine.apply, groups(place("gpu")), wait_for_locks=True)
+        waiting = thread.submit(unguarded.apply, groups(place("gpu")), wait_for_locks=True)
         await_waiter(postgres_url)
         ask(
             postgres_url,
@@ -247,7 +253,7 @@ def test_a_session_that_is_ended_is_opened_again(engine: PostgresEngine, postgre
         await_waiter(postgres_url)
         tx.rollback()
         assert waiting.result(PATIENCE).outcomes[0]
-    assert engine_calls.pool(engine, "gpu").held == 1
+    assert engine_calls.pool(unguarded, "gpu").held == 1
 
 
 def test_a_full_disk_is_said(open_engine: Open) -> None:

@@ -22,7 +22,7 @@ from tests.engines.postgres import engine_calls
 from tests.engines.postgres.conftest import Open
 from tests.engines.postgres.engine_calls import await_waiter, caller, done, place, pool_in
 from tests.support.lockable_engine import queued_behind_locks
-from tests.support.threads import PATIENCE
+from tests.support.threads import PATIENCE, wait_until
 
 TAKEN, OTHER = pool_in(0), pool_in(0, 1)
 START = 1_000_000 * SECOND
@@ -31,7 +31,7 @@ Fits = Callable[[Group], bool]
 
 @pytest.fixture
 def engine(open_engine: Open) -> PostgresEngine:
-    engine = open_engine(clock=FakeClock(START))
+    engine = open_engine(clock=FakeClock(START), guarded=False)
     for each in (TAKEN, OTHER):
         done(engine, create(each, total=3))
     return engine
@@ -54,6 +54,24 @@ def waiting(
 
 def answers(applied: Applied) -> list[Outcome]:
     return [outcome for (outcome,) in applied.outcomes]
+
+
+def test_a_batch_goes_by_the_guard_and_grows_if_that_waits_in_vain(open_engine: Open, postgres_url: str) -> None:
+    engine = open_engine(clock=FakeClock(START), prune_every=1e9)
+    done(engine, create(TAKEN, total=3))
+    assert isinstance(answers(engine.apply_growing(groups(place(TAKEN)), lambda fits: []))[0], Done)
+    assert isinstance(answers(engine.apply(groups(place(TAKEN)), wait_for_locks=True))[0], Done)
+    assert engine.guard_stats.passed == 2
+    with ThreadPoolExecutor(1) as thread, caller(postgres_url) as tx:
+        tx.execute("select from holdkit.pools for update")
+        running = thread.submit(engine.apply_growing, groups(place(TAKEN)), lambda fits: groups(place(TAKEN)))
+        wait_until(lambda: engine.guard_stats.misses == {"lock": 1})
+        await_waiter(postgres_url)
+        tx.rollback()
+        first, last = answers(running.result(PATIENCE))
+    assert isinstance(first, Done)
+    assert engine_calls.reason(last) is Reason.INSUFFICIENT_CAPACITY
+    engine_calls.sound(engine, postgres_url)
 
 
 def test_whoever_comes_along_is_done_behind_the_others(engine: PostgresEngine, postgres_url: str) -> None:

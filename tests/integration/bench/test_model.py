@@ -61,6 +61,9 @@ def test_batches_of_tasks_have_all_of_them_until_they_split() -> None:
     ]  # fmt: skip
     assert predict(QUIET, Scenario("threads", 1))[0] == 1
     assert predict(QUIET, Scenario("processes", 32))[0] == 4
+    whole = structs.replace(QUIET, whole_threads=32)
+    assert [predict(whole, Scenario("threads", count))[0] for count in (1, 2, 32, 64)] == [1, 2, 32, 32]
+    assert predict(whole, Scenario("processes", 32))[0] == 8
 
 
 def test_a_lock_that_is_kept_for_less_serves_more_processes() -> None:

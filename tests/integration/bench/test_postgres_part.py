@@ -68,7 +68,7 @@ def test_every_kind_of_caller_on_every_side(postgres_binaries: Path, monkeypatch
 def test_what_a_kernel_says_about_its_batches() -> None:
     with holdkit.connect("memory://") as hk:
         hk.create_pool("a", 5)
-        calls = note_batches(Calls([], 0), "ours", hk)
+        calls = note_batches(Calls([], 0), "ours", hk, "hold")
         assert (calls.batch, calls.guarded) == (1.0, 0.0)
 
     class Guarded:
@@ -78,9 +78,9 @@ def test_what_a_kernel_says_about_its_batches() -> None:
             batches, commands = 2, 10
             guards = GuardStats(passed=9)
 
-    calls = note_batches(Calls([], 0), "ours", Guarded)
+    calls = note_batches(Calls([(0.0, 0.0)] * 10, 0), "ours", Guarded, "hold")
     assert (calls.batch, calls.guarded) == (5.0, 0.9)
-    assert note_batches(Calls([], 0), "row lock", None).batch == 0.0
+    assert note_batches(Calls([], 0), "row lock", None, "hold").batch == 0.0
 
 
 def test_arrivals_come_when_the_schedule_says_and_count_from_then() -> None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
 import pytest
 from msgspec import structs
 
+import holdkit
 from holdkit import (
     EngineError,
     Hold,
@@ -23,8 +26,10 @@ from holdkit.core.commands import Group
 from holdkit.core.model import Leg
 from holdkit.engines.port import Applied, BatchRejected
 from holdkit.errors import HoldkitError
+from holdkit.kernel import leader_queue
+from holdkit.kernel._sync.executor import Executor
 from tests.support.modes import Async, Sync
-from tests.support.threads import CallerThreads, wait_until
+from tests.support.threads import PATIENCE, CallerThreads, wait_until
 from tests.support.watched_engine import WatchedEngine, batch_of, queued
 
 
@@ -80,6 +85,47 @@ def test_batches_stay_large_because_followers_wake_before_the_lead_is_passed(hk:
     assert sum(engine.batches) == 17
     assert engine.batches[:2] == [1, 8]
     assert len(engine.batches) <= 4, engine.batches  # one may have gone ahead, the rest ride behind it
+
+
+@pytest.fixture
+def on_threads(engine: WatchedEngine, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """A kernel for threads, whose batches take long enough for the next leader to wait."""
+    monkeypatch.setattr(leader_queue, "BRIEF", -1.0)
+    with holdkit.Kernel(Executor(engine)) as kernel:
+        yield kernel
+
+
+def test_a_leader_waits_for_the_callers_of_the_last_batch(
+    on_threads: holdkit.Kernel, engine: WatchedEngine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Threads that call in a loop share every batch, instead of forming halves that take turns."""
+    monkeypatch.setattr(leader_queue, "GATHER", 1e6)
+    hk, threads = on_threads, CallerThreads()
+
+    def calls(number: int) -> None:
+        for turn in range(number):
+            hk.put_record("k", "a", str(turn))
+
+    engine.before = lambda groups: wait_until(lambda: len(engine.batches) > 0 or queued(hk) == 3)
+    threads.start(partial(calls, 4))
+    assert engine.entered.acquire(timeout=PATIENCE)
+    for _ in range(3):
+        threads.start(partial(calls, 3))
+    threads.join()
+    assert engine.batches == [1, 4, 4, 4]
+
+
+def test_a_leader_does_not_wait_for_those_who_do_not_come(on_threads: holdkit.Kernel) -> None:
+    """After a wait that was in vain, the next ones are left out."""
+    queue = on_threads._executor.group_commit
+    while not queue._not_gathered:
+        queue._present, queue._gather_until = 4, time.monotonic() + 0.02
+        on_threads.put_record("k", "a", "1")
+    assert queue._not_gathered == leader_queue.VAIN
+    for left in reversed(range(leader_queue.VAIN)):
+        queue._present, queue._gather_until = 4, time.monotonic() + 1e6
+        on_threads.put_record("k", "a", "1")
+        assert queue._not_gathered == left
 
 
 def test_a_batch_has_a_bound(hk: Any, engine: WatchedEngine) -> None:

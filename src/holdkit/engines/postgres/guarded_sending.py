@@ -10,12 +10,14 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from msgspec import structs
+
 from ...core.commands import Group
 from ...core.outcomes import Outcome, Position
-from ...errors import OutcomeUnknown
+from ...errors import HoldkitError, OutcomeUnknown
 from ..clocks import steady
-from ..port import BatchRejected, NeedsThread
-from .connections import PipelineConnection
+from ..port import Applied, BatchRejected, NeedsThread
+from .connections import ConnectionPool, PipelineConnection
 from .database import Database
 from .driver import ROLLBACK, Row, Script
 from .failures import ConnectionFailed, NotReplicated, StatementFailed
@@ -34,10 +36,10 @@ class GuardedSender:
     def __init__(self, database: Database, connections: Connections, notifier: Notifier, guards: Guards) -> None:
         self._database, self._connections, self._notifier, self._guards = database, connections, notifier, guards
 
-    def send(self, batch: GuardedBatch, state: RetryState) -> GuardedResult:
+    def send(self, batch: GuardedBatch, state: RetryState, pool: ConnectionPool) -> GuardedResult:
         """On this thread. Notes in `state` whether an id exists that was assumed to be new."""
         began, address = steady(), self._database.address
-        with self._connections.no_wait.connection() as connection:
+        with pool.connection() as connection:
             try:
                 rows = connection.run(batch.script())
             except StatementFailed as failed:
@@ -108,6 +110,26 @@ def not_done(groups: Sequence[int], *, put_off: bool = False) -> ScriptResult:
     """Nothing was done of these groups."""
     later = frozenset(range(len(groups))) if put_off else frozenset[int]()
     return ScriptResult([[] for _ in groups], {}, False, positions=[[] for _ in groups], put_off=later)
+
+
+def applied(result: ScriptResult) -> Applied:
+    """What the port wants to know of it."""
+    assert result.outcomes is not None
+    return Applied(
+        result.outcomes,
+        None,
+        result.wrote,
+        result.skipped_locked,
+        put_off=result.put_off,
+        positions=result.positions,
+        unfed=tuple(sorted(result.unfed)) if result.unfed else (),
+        served=result.served,
+    )
+
+
+def partly_failed(groups: Sequence[Group], result: GuardedResult, left: Sequence[int], error: HoldkitError) -> Applied:
+    """The guarded batch is committed, and the rest failed."""
+    return structs.replace(applied(merged(groups, result, left, not_done(left))), failed=dict.fromkeys(left, error))
 
 
 async def roll_back_on_loop(connection: PipelineConnection, sent: Callable[[], None]) -> None:

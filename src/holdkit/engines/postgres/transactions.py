@@ -12,7 +12,8 @@ is one run of the script on one connection. Its end decides what happens next:
 A batch of the commonest commands is first sent as a guarded batch (`guarded`): one exchange, with its COMMIT in it. Groups that it does not
 answer follow in the same call, by the script. If that fails, the answers of the guarded batch stand, and the error is that of the others.
 
-A batch that waits for locks uses connections of another pool, so that waiting batches cannot block those that do not wait.
+A batch that waits for locks uses connections of another pool, so that waiting batches cannot block those that do not wait. It goes by the
+guard too if it can: where several processes share a busy pool, most calls wait for it, and the guard waits for a lock by itself, a little.
 
 *On the event loop* (`apply_async`) nothing may block, so only the usual course runs there: an idle connection that was used a moment
 ago, and two exchanges. Whatever needs a new connection, a pause or a second thought raises `NeedsThread`: nothing was done, and a thread
@@ -27,8 +28,6 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple, TypeVar
 
-from msgspec import structs
-
 from ...core.commands import Group
 from ...errors import EngineError, HoldkitError, OutcomeUnknown
 from ..clocks import steady
@@ -39,8 +38,8 @@ from .database import NO_WAIT_MS, Address, Database, bounded
 from .distributed import BatchPart, apply_distributed
 from .driver import Script
 from .failures import FEW, ID_TAKEN, RETRYABLE, ConnectionFailed, NotReplicated, Retry, StatementFailed, retry
-from .guarded import GuardedBatch, GuardedResult
-from .guarded_sending import GuardedSender, merged, not_done, roll_back_on_loop
+from .guarded import GuardedBatch
+from .guarded_sending import GuardedSender, applied, merged, not_done, partly_failed, roll_back_on_loop
 from .guards import Guards
 from .in_doubt import InDoubt
 from .loading import GrowingBatch, SeveralLanes
@@ -62,6 +61,10 @@ class Connections(NamedTuple):
     no_wait: ConnectionPool
     wait_for_locks: ConnectionPool
     lent: LentConnections
+
+    def for_batch(self, wait_for_locks: bool) -> ConnectionPool:
+        """Where a batch gets its connection."""
+        return self.wait_for_locks if wait_for_locks else self.no_wait
 
     def drop_idle(self) -> None:
         """Close all that are not in use: they may lead to a server that is gone."""
@@ -109,9 +112,9 @@ class Transactions:
     def apply(self, groups: Sequence[Group], *, wait_for_locks: bool) -> Applied:
         """Apply these groups: in one transaction, or in one per lane where the tables are distributed."""
         if not self._database.distributed:
-            if not wait_for_locks and (batch := self._select(groups)) is not None:
-                return self._apply_guarded(batch)
-            return _applied(self._run(BatchPart(groups), wait_for_locks))
+            if (batch := self._select(groups)) is not None:
+                return self._apply_guarded(batch, wait_for_locks)
+            return applied(self._run(BatchPart(groups), wait_for_locks))
         return apply_distributed(
             groups,
             self._database.lanes,
@@ -124,8 +127,13 @@ class Transactions:
         """The same, waiting for locks; others that want the same pools may be added once these are locked."""
         if self._database.distributed or bounded(self._database.stored.in_force):
             return self.apply(groups, wait_for_locks=True)
+        if (batch := self._select(groups)) is not None:
+            return self._apply_guarded(batch, True, add_late)
+        return self._grow(groups, add_late)
+
+    def _grow(self, groups: Sequence[Group], add_late: AddLate, state: RetryState | None = None) -> Applied:
         growing = GrowingBatch(groups, add_late, self._database)
-        return _applied(self._run(BatchPart(growing.groups, growing=growing), wait_for_locks=True))
+        return applied(self._run(BatchPart(growing.groups, growing=growing), True, state))
 
     async def apply_async(self, groups: Sequence[Group], sent: Callable[[], None]) -> Applied:
         """The same on an event loop; what cannot be done there without blocking raises `NeedsThread`."""
@@ -133,21 +141,21 @@ class Transactions:
             raise NeedsThread
         batch, state = self._select(groups), RetryState()
         if batch is None:
-            return _applied(await self._run_on_loop(groups, state, sent))
+            return applied(await self._run_on_loop(groups, state, sent))
         result = await self._guarded.send_on_loop(batch, state, sent)
         left = result.left(groups)
         if not left:
-            return _applied(merged(groups, result))
+            return applied(merged(groups, result))
         try:
             rest = await self._run_on_loop([groups[index] for index in left], state, sent)
         except (NeedsThread, HoldkitError) as error:
             if not result.passed:
                 raise
             if isinstance(error, HoldkitError):
-                return _failed(groups, result, left, error)
+                return partly_failed(groups, result, left, error)
             self._guards.hold_off()  # so that the next batch, which begins with these, is left to a thread as a whole
             rest = not_done(left, put_off=True)
-        return _applied(merged(groups, result, left, rest))
+        return applied(merged(groups, result, left, rest))
 
     def _select(self, groups: Sequence[Group]) -> GuardedBatch | None:
         """The guarded batch of these groups; None if they go the ordinary way, if only because that prunes."""
@@ -181,20 +189,22 @@ class Transactions:
                 if result.outcomes is not None:
                     return result
 
-    def _apply_guarded(self, batch: GuardedBatch) -> Applied:
-        """The guarded batch, then what it did not answer."""
+    def _apply_guarded(self, batch: GuardedBatch, wait_for_locks: bool, add_late: AddLate | None = None) -> Applied:
+        """The guarded batch, then what it did not answer; if that is everything, others may be added."""
         state, groups = RetryState(), batch.groups
-        result = self._guarded.send(batch, state)
+        result = self._guarded.send(batch, state, self._connections.for_batch(wait_for_locks))
         left = result.left(groups)
         if not left:
-            return _applied(merged(groups, result))
+            return applied(merged(groups, result))
+        if add_late is not None and not (result.passed or result.returned):
+            return self._grow(groups, add_late, state)
         try:
-            rest = self._run(BatchPart([groups[index] for index in left]), False, state)
+            rest = self._run(BatchPart([groups[index] for index in left]), wait_for_locks, state)
         except HoldkitError as error:
             if not result.passed:
                 raise
-            return _failed(groups, result, left, error)
-        return _applied(merged(groups, result, left, rest))
+            return partly_failed(groups, result, left, error)
+        return applied(merged(groups, result, left, rest))
 
     # Scripts
 
@@ -232,8 +242,7 @@ class Transactions:
 
     def _attempt(self, part: BatchPart, state: RetryState, wait_for_locks: bool) -> ScriptResult:
         attempt = self._prepare(part, state, wait_for_locks)
-        pool = self._connections.wait_for_locks if wait_for_locks else self._connections.no_wait
-        with pool.connection() as connection:
+        with self._connections.for_batch(wait_for_locks).connection() as connection:
             try:
                 result = connection.run(attempt.script)
             except StatementFailed as failed:
@@ -322,22 +331,3 @@ class Transactions:
                 raise self._address.not_replicated() from failed
 
         return retry(attempt)
-
-
-def _applied(result: ScriptResult) -> Applied:
-    assert result.outcomes is not None
-    return Applied(
-        result.outcomes,
-        None,
-        result.wrote,
-        result.skipped_locked,
-        put_off=result.put_off,
-        positions=result.positions,
-        unfed=tuple(sorted(result.unfed)) if result.unfed else (),
-        served=result.served,
-    )
-
-
-def _failed(groups: Sequence[Group], result: GuardedResult, left: Sequence[int], error: HoldkitError) -> Applied:
-    """The guarded batch is committed, and the rest failed."""
-    return structs.replace(_applied(merged(groups, result, left, not_done(left))), failed=dict.fromkeys(left, error))
