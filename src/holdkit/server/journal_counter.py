@@ -111,11 +111,15 @@ class JournalCounter:
         """Rows of intervals up to here may be stored already."""
         self._members: OrderedDict[Series, Slot] = OrderedDict()
         """Pools with a series of their own, and when they changed last; the one that rested longest first."""
+        self.latest_before: Slot = 0
+        """The beginning of the latest interval that was stored when this process first looked; 0: none was."""
 
     async def round(self) -> None:
         """Count what is new."""
         position = await self._executor.run_blocking(self._store.load_position)
         head = _decode_head(position.body) if position.version else None
+        if head is not None and not self.latest_before:
+            self.latest_before = head.latest
         now = self._executor.now()
         if head is not None and head.holder != self._me and 0 < head.until - now <= LEASE:
             self._follower = None
@@ -196,7 +200,7 @@ class JournalCounter:
             return (tenant, FACES)
         members, series = self._members, (tenant, pool)
         if series not in members and len(members) >= MAX_SERIES:
-            if slot - next(iter(members.values())) < QUIET:
+            if abs(slot - next(iter(members.values()))) < QUIET:  # far ahead: the clock was set back since
                 return (tenant, REST)
             members.popitem(last=False)
         members[series] = slot

@@ -22,6 +22,10 @@ the slots of the entries, so a writer that catches up after an outage puts every
 not changed for an hour, or else is counted in the series `REST` of its tenant. Rows are pruned by age. A journal that was cut
 (`CursorLost`) is counted from its end on.
 
+*Clocks.* The lease counts only within its own length of now, so a clock that was set back frees it. Pruning waits for an hour after a
+jump, so that a clock that is set ahead by mistake can be noticed before a year of rows is gone. A server whose clock was set back
+begins rows of its own beside those that it has stored under the later time, and a read adds them up.
+
 *Servers that are away.* Each server writes a row every interval, even if nothing happened: where there is none, nobody was
 recording, and a plot has a gap. Refusals and requests of the last seconds of a server that is killed are lost.
 """
@@ -31,12 +35,12 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-import time
 from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from ..core.model import SECOND
+from ..core.model import SECOND, Slot
+from ..engines.clocks import steady
 from ..engines.rollups import RollupRow, RollupStore
 from ..errors import HoldkitError, Refused
 from .journal_counter import MAX_SERIES, JournalCounter, Key, OpenRows, encode_counts
@@ -47,11 +51,52 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("holdkit.server")
 
+JUMP: Final = 60 * SECOND
+"""A difference between the engine's clock and this process's that is taken for a jump."""
+AWAY: Final = 86_400 * SECOND
+"""The same between the clock and what was recorded before this process began: nobody may have recorded for that long."""
+SETTLE: Final = 3_600.0
+"""Seconds without a jump after which old rows are removed again."""
 PRUNE_EVERY: Final = 60.0
 PRUNED: Final = 5_000
 """Rows that one transaction prunes."""
 MAX_PRUNES: Final = 20
 """Transactions of one round of pruning, for each step."""
+
+
+class ClockWatch:
+    """Whether the engine's clock can be trusted with removing what is old by it: a clock that was set ahead makes everything look old."""
+
+    def __init__(self) -> None:
+        self._last: tuple[Slot, float] | None = None
+        """What the clock said at which moment of this process."""
+        self._trusted_from = float("-inf")
+
+    def went_back(self, now: Slot) -> bool:
+        """Whether the clock is behind what it said before."""
+        return self._last is not None and now < self._last[0]
+
+    def look(self, now: Slot, recorded: Slot) -> None:
+        """Compare the clock with the time that has passed since the last look or, the first time, with the latest interval that is
+        stored. If it has jumped, either way, nothing is removed for an hour."""
+        moment = steady()
+        if self._last is None:
+            expected, slack = recorded or now, AWAY
+        else:
+            expected, slack = self._last[0] + round((moment - self._last[1]) * SECOND), JUMP
+        if abs(now - expected) > slack:
+            log.warning(
+                "the clock is %d s from where it was expected (it was set, or nobody recorded meanwhile): old statistics are kept "
+                "for another hour",
+                (now - expected) // SECOND,
+            )
+            self._trusted_from = moment + SETTLE
+        self._last = now, moment
+
+    @property
+    def trusted(self) -> bool:
+        """Whether it has not jumped lately."""
+        return steady() >= self._trusted_from
 
 
 class Rollups:
@@ -60,8 +105,10 @@ class Rollups:
     def __init__(self, running: Running, store: RollupStore) -> None:
         self.store = store
         self._running, self._executor = running, running.kernel.executor
-        self._me = os.urandom(8).hex()
-        self._journal = JournalCounter(running, store, self._me)
+        self._journal = JournalCounter(running, store, os.urandom(8).hex())
+        self._source = os.urandom(8).hex()
+        """Under which this process stores what it counts itself."""
+        self._clock = ClockWatch()
         self._refused: dict[Series, PoolCounts] = {}
         self._open = OpenRows()
         self._servers: dict[Key, ServerCounts] = {}
@@ -95,15 +142,20 @@ class Rollups:
     async def round(self) -> None:
         """Store what happened since the last round."""
         async with self._one_round:
-            await self._report()
+            now = self._executor.now()
+            if self._clock.went_back(now):
+                # rows of these intervals are stored, and no longer in memory: begin others beside them
+                self._source, self._open, self._servers = os.urandom(8).hex(), OpenRows(), {}
+            await self._report(now)
             await self._journal.round()
-            if time.monotonic() - self._pruned > PRUNE_EVERY:
-                self._pruned = time.monotonic()
-                await self._prune()
+            self._clock.look(now, self._journal.latest_before)
+            if self._clock.trusted and steady() - self._pruned > PRUNE_EVERY:
+                self._pruned = steady()
+                await self._prune(now)
 
-    async def _report(self) -> None:
+    async def _report(self, now: Slot) -> None:
         """Store what this process has seen."""
-        now, metrics = self._executor.now(), self._running.metrics
+        metrics = self._running.metrics
         seen = ServerCounts(
             requests=metrics.requests,
             errors=sum(count for status, count in metrics.statuses.items() if status >= 500),
@@ -122,15 +174,14 @@ class Rollups:
         for series, counts in refused.items():
             self._open.add(series, now, counts)
         rows = [
-            *[RollupRow(*key, self._me, encode_counts(counts)) for key, counts in self._servers.items()],
-            *self._open.rows(self._me),
+            *[RollupRow(*key, self._source, encode_counts(counts)) for key, counts in self._servers.items()],
+            *self._open.rows(self._source),
         ]
         await self._executor.run_blocking(lambda: self.store.store(rows))
         self._open.stored(now)
         self._servers = {key: counts for key, counts in self._servers.items() if key[3] == floor(now, key[0])}
 
-    async def _prune(self) -> None:
-        now = self._executor.now()
+    async def _prune(self, now: Slot) -> None:
         for step, kept in STEPS.items():
             work = partial(self.store.prune, step, floor(now - kept * SECOND, step), PRUNED)
             for _ in range(MAX_PRUNES):

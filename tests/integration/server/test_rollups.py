@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
 import holdkit
 from holdkit.core.model import SECOND
-from holdkit.engines.rollups import RollupPosition, RollupRow
 from holdkit.server import journal_counter
+from holdkit.server import rollups as rollups_module
 from tests.conftest import Migrated
 from tests.support.servers import NOON, QUICK, InProcessApp, in_process_app
 
@@ -88,23 +89,68 @@ async def test_a_second_server_adds_its_refusals_and_counts_no_entry_again(tmp_p
 
 
 @pytest.mark.anyio
-async def test_a_writer_that_was_overtaken_stores_nothing(url: str) -> None:
-    async with in_process_app(url, settings=OFTEN) as app:
+async def test_a_writer_that_died_is_replaced_after_its_lease_and_counts_nothing_again(tmp_path: Any) -> None:
+    now = NOON
+    url = f"sqlite:///{tmp_path}/holds.db"
+
+    def holder(app: InProcessApp) -> str:
+        assert app.running.rollups is not None
+        return msgspec.json.decode(app.running.rollups.store.load_position().body, type=journal_counter.Head).holder
+
+    async with (
+        in_process_app(url, settings=OFTEN, clock=lambda: now) as one,
+        in_process_app(url, settings=OFTEN, clock=lambda: now) as two,
+    ):
+        await make_traffic(one)
+        await round_of(one)
+        first = holder(one)
+        for n in range(2):  # `one` records nothing more, as if it had been killed
+            now += 10 * SECOND
+            await two.call("POST", "/v1/holds", {"pool": "gpu", "ttl": 60}, op=f"late{n}")
+            await round_of(two)
+            assert holder(two) == first, "the lease is not over"
+        now += 51 * SECOND
+        await round_of(two)
+        assert holder(two) != first
+        await round_of(one)  # it was not dead: it finds another holder, and leaves the journal to that one
+        [gpu] = (await pool_history(two, "gpu"))["pools"]
+        assert (summed(gpu, "granted"), summed(gpu, "granted_units"), summed(gpu, "refused")) == (3, 3, 3)
+        now -= 3_600 * SECOND  # a clock that was set back ends the lease too
+        await two.call("POST", "/v1/pools", {"id": "tpu", "total": 3})
+        await round_of(one)
+        assert holder(one) == first
+
+
+@pytest.mark.anyio
+async def test_after_a_jump_of_the_clock_nothing_is_removed_and_nothing_is_replaced(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, moment = NOON, 0.0
+    monkeypatch.setattr(rollups_module, "steady", lambda: moment)
+    url = f"sqlite:///{tmp_path}/holds.db"
+    async with in_process_app(url, settings=OFTEN, clock=lambda: now) as app:
         assert app.running.rollups is not None
         store = app.running.rollups.store
-        row = RollupRow(10, "", "gpu", NOON, "", "{}")
-        assert store.store([row], RollupPosition(0, "first"))
-        assert not store.store([replace(row, body='{"granted":9}')], RollupPosition(0, "late"))
-        assert store.load(10, "", "gpu", NOON, NOON + 1, 10) == [row]
-        assert store.load_position() == RollupPosition(1, "first")
-        assert store.store([], RollupPosition(1, "second"))
-        later = replace(row, at=NOON + 10 * SECOND)
-        assert store.store([later])
-        assert store.load_last(10, "", "gpu", NOON + 20 * SECOND) == later
-        assert store.prune(10, NOON + 1, 100) == 1
-        assert store.load(10, "", "gpu", 0, NOON * 2, 10) == [later]
-        store.drop("")
-        assert store.load(10, "", "gpu", 0, NOON * 2, 10) == []
+
+        async def live(seconds: int, clock: int) -> int:
+            """So many seconds pass, and the clock moves by others; returns how many rows of the first interval are left."""
+            nonlocal now, moment
+            moment, now = moment + seconds, now + clock * SECOND
+            await round_of(app)
+            return len(store.load(10, "", "gpu", NOON, NOON + 1, 9))
+
+        await make_traffic(app)
+        year = 366 * 86_400
+        assert await live(0, 0) == 2
+        assert await live(10, year) == 2, "set ahead by mistake"
+        assert await live(3_590, 3_590) == 2
+        assert await live(10, -year - 3_590) == 2, "set right again"
+        await app.call("POST", "/v1/holds", {"pool": "gpu", "quantity": 2, "ttl": 60}, op="g")
+        assert await live(0, 0) == 3, "a row beside the one that was stored before"
+        [gpu] = (await pool_history(app, "gpu"))["pools"]
+        assert (summed(gpu, "granted"), summed(gpu, "refused")) == (2, 3)
+        assert await live(3_500, 7 * 3_600) == 3, "another jump"
+        assert await live(3_700, 3_700) == 0, "what is old by a clock that goes as it should is removed"
 
 
 @pytest.mark.anyio

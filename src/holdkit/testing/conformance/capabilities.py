@@ -14,6 +14,7 @@ from ...core.lanes import lane_of_pool
 from ...core.outcomes import Done
 from ...core.reading import FindPool
 from ...engines.port import Lent, NeedsThread
+from ...engines.rollups import RollupPosition, RollupRow
 from ...errors import InvalidRequest
 from ...kernel.seals import Sealer, verify_seals
 from .batches import word_of
@@ -186,6 +187,38 @@ def keeps_seals(harness: Harness) -> None:
     harness.verify()
 
 
+def keeps_statistics(harness: Harness) -> None:
+    """A declared store of statistics replaces rows as a whole, moves its position once per version, and prunes the oldest."""
+    store = harness.engine.capabilities.rollups
+    if store is None:
+        return
+    start = harness.now
+    row = RollupRow(10, "", "a", start, "", "{}")
+    require_equal(store.load_position(), RollupPosition(), "the position of a store that was never written")
+    require(store.store([row], RollupPosition(0, "first")), "the first position was not stored")
+    late = replace(row, body='{"granted":9}')
+    require(not store.store([late], RollupPosition(0, "late")), "a position was moved twice from the same version")
+    require_equal(store.load_position(), RollupPosition(1, "first"), "the position after one writer was overtaken")
+    require_equal(store.load(10, "", "a", start, start + 1, 9), [row], "rows after one writer was overtaken")
+    next_, server = replace(row, at=start + 10), replace(row, source="server")
+    require(
+        store.store([late, next_, server, replace(row, step=300), replace(row, tenant="t")]), "rows were not stored"
+    )
+    require_equal(store.load_position(), RollupPosition(1, "first"), "the position after rows without one")
+    require_equal(store.load(10, "", "a", start, start + 10, 9), [late, server], "rows of an interval, by source")
+    require_equal(
+        store.load(10, "", "a", 0, start + 11, 2), [late, server], "the first rows, as many as were asked for"
+    )
+    last = [store.load_last(10, "", name, start + upto) for name, upto in (("a", 11), ("a", 10), ("b", 11))]
+    require_equal(last, [next_, late, None], "the last row from the journal before a time")
+    require_equal([store.prune(10, start + 10, 2) for _ in range(2)], [2, 1], "rows pruned, two at a time at most")
+    require_equal(store.load(10, "", "a", 0, start + 99, 9), [next_], "rows that are left")
+    store.drop("")
+    left = [store.load(step, "", "a", 0, start + 99, 9) for step in (10, 300)]
+    require_equal(left, [[], []], "rows of a tenant that was dropped")
+    harness.verify()
+
+
 CHECKS = (
     repair_changes_no_sound_row,
     imports_a_journal,
@@ -195,4 +228,5 @@ CHECKS = (
     applies_on_a_loop,
     wakes_by_channel,
     keeps_seals,
+    keeps_statistics,
 )
