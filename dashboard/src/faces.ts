@@ -1,8 +1,9 @@
 /** What faces have: which of them there is anything of, and how the pools behind them are named for people. */
+import { signal } from "@preact/signals";
 import { ask } from "./api";
 import { link } from "./route";
 import { revision } from "./store";
-import type { FacesAnswer } from "./types";
+import type { FacesAnswer, HoldAnswer } from "./types";
 import { useFetched, type Reading } from "./useFetched";
 
 export type Face =
@@ -36,6 +37,17 @@ export const useFaces = (): Reading<FacesAnswer> =>
 
 export const present = (found: FacesAnswer): Face[] => (Object.keys(FACES) as Face[]).filter((face) => found[face]);
 
+/** Keys of claims by the pool behind them, whose id is a hash: learnt from holds that were read. */
+const labels = signal<ReadonlyMap<string, string>>(new Map());
+const MOST_LABELS = 5_000;
+
+export function learnLabels(hold: HoldAnswer): void {
+  const fresh = hold.legs.filter((leg) => leg.label && labels.peek().get(leg.pool) !== leg.label);
+  if (fresh.length === 0) return;
+  const known = labels.peek().size > MOST_LABELS ? [] : [...labels.peek()];
+  labels.value = new Map([...known, ...fresh.map((leg): [string, string] => [leg.pool, leg.label ?? ""])]);
+}
+
 const plain = (part: string): string => {
   if (part.startsWith("#")) return `${part.slice(0, 9)}…`;
   try {
@@ -51,7 +63,7 @@ export function poolName(id: string): string {
   const [face = "", ...parts] = id.slice(1).split("/");
   if (face === "item") return parts.join("/");
   if (face === "r") return parts.join("/").replace(/\/null$/, "");
-  if (face === "claim") return "claim";
+  if (face === "claim") return labels.value.get(id) ?? parts.join("/");
   if (!["calendar", "budgets", "rates"].includes(face)) return id.slice(1);
   return parts.map((part, index) => (index === parts.length - 1 ? windowName(part) : plain(part))).join(" · ");
 }

@@ -592,12 +592,21 @@ export interface LegAnswer {
   held: number;
   confirmed: number;
   returned: number;
+  /** of a claim, its key: the pool is named by a hash; only where one hold is read */
+  label?: string | null;
 }
 
 /** The limits that are stored with the data; intervals in seconds. */
 export interface LimitsAnswer {
   limits: Record<string, number | null>;
   version: number;
+  server_time: string;
+}
+
+/** Who waits in a line, in order: the first is next. `next` is the `after` of the next page. */
+export interface LinePage {
+  items: HoldAnswer[];
+  next: number | null;
   server_time: string;
 }
 

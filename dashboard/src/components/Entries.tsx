@@ -1,4 +1,5 @@
 /** Journal entries: as rows of a live list, and as the history of one hold or pool. */
+import { poolName } from "../faces";
 import { clock, moment, number, shortId, stamp } from "../format";
 import { link, linkWith } from "../route";
 import { phone } from "../screen";
@@ -56,7 +57,7 @@ export function Effects({ entry, most = 2 }: { entry: EntryAnswer; most?: number
       <Refusal entry={entry} most={most} />
       {shown.map((effect) => (
         <span key={effect.pool.id} class="effect">
-          <span class="effect-pool">{effect.pool.id.replace(/^~/, "")}</span>
+          <span class="effect-pool">{poolName(effect.pool.id)}</span>
           {effect.total !== 0 && <b>{signed(effect.total)} total</b>}
           {effect.held !== 0 && <b class="figure-held">{signed(effect.held)} held</b>}
           {!!effect.waiting && <b>{signed(effect.waiting)} waiting</b>}

@@ -10,7 +10,7 @@ import { revision } from "../store";
 import type { NamePage } from "../types";
 import { usePages } from "../usePages";
 
-const NAMES = 50;
+const NAMES = 12;
 const LISTED: Face[] = ["calendars", "budgets", "rates", "resources", "sections", "accounts"];
 
 export function Faces() {

@@ -1,16 +1,18 @@
 /** One hold: its pools, deadline and metadata, and its history. */
+import type { ComponentChildren } from "preact";
 import { useComputed, useSignal } from "@preact/signals";
 import { ask, segment } from "../api";
 import { now } from "../clock";
 import { useFetched } from "../useFetched";
+import { learnLabels, poolLink, poolName } from "../faces";
 import { compact, moment, number } from "../format";
 import { HoldActions } from "../components/ActionButtons";
 import { Countdown, isLive, lifeLeft, State } from "../components/Countdown";
 import { Timeline } from "../components/Entries";
 import { ReadState } from "../components/ReadState";
 import { Head } from "../components/Shell";
-import { link } from "../route";
 import { membership, pools, revision } from "../store";
+import { link } from "../route";
 import type { EntryPage, HoldAnswer } from "../types";
 
 export function HoldView({ id }: { id: string }) {
@@ -24,6 +26,7 @@ export function HoldView({ id }: { id: string }) {
     path,
     async (signal) => {
       known.value = await ask<HoldAnswer>(path, { signal });
+      learnLabels(known.value);
       return [known.value, await ask<EntryPage>(`${path}/history`, { query: { limit: 1000 }, signal })];
     },
     () => {
@@ -119,25 +122,27 @@ function LegsCard({ hold }: { hold: HoldAnswer }) {
   );
 }
 
-/** Pools that begin with ~ belong to claims, items and other faces: they have no page of their own. */
+/** Pools that begin with ~ belong to faces: they are named, and linked to, as their face knows them. */
 function PoolName({ id }: { id: string }) {
-  if (id.startsWith("~")) return <span class="id">{id.slice(1)}</span>;
+  const target = poolLink(id);
+  const name = <bdi>{poolName(id)}</bdi>;
+  if (target === null) return <span class="id">{name}</span>;
   return (
-    <a class="id" href={link("pool", id)}>
-      {id}
+    <a class="id" href={target}>
+      {name}
     </a>
   );
 }
 
 function Details({ hold }: { hold: HoldAnswer }) {
-  const facts: [string, string | null][] = [
+  const facts: [string, ComponentChildren][] = [
     ["joined at", hold.joined_at ? moment(hold.joined_at) : null],
     ["number in line", hold.number ? number(hold.number) : null],
     ["held at", hold.held_at && moment(hold.held_at)],
     ["deadline", hold.deadline_at && moment(hold.deadline_at)],
     ["ended at", hold.ended_at && moment(hold.ended_at)],
     ["entity", hold.entity],
-    ["account", hold.account ?? null],
+    ["account", hold.account ? <a href={link("account", hold.account)}>{hold.account}</a> : null],
     ["actor", hold.actor],
     ["reason", hold.reason],
     ["correlation", hold.correlation_id],

@@ -11,6 +11,8 @@ import { Timeline } from "../components/Entries";
 import { History } from "../components/History";
 import { Notice } from "../components/Notice";
 import { Plot, type Curve } from "../components/Plot";
+import { PoolLine } from "../components/PoolLine";
+import { inTree, PoolTree } from "../components/PoolTree";
 import { ReadState } from "../components/ReadState";
 import { Head } from "../components/Shell";
 import { VirtualList } from "../components/VirtualList";
@@ -63,6 +65,8 @@ export function PoolView({ id }: { id: string }) {
       </ReadState>
       {pool !== null && (
         <>
+          {inTree(pool) && <PoolTree pool={pool} />}
+          {pool.waiting > 0 && <PoolLine pool={pool} />}
           <Usage pool={pool} />
           <Holds pool={id} />
           <Changes id={id} />

@@ -34,7 +34,7 @@ from ..wire.budgets import AllowanceBody, BudgetAnswer, BudgetPage, UsageAnswer,
 from ..wire.catalog import CalendarPage, FacesAnswer, ResourcePage, StoredWindowPage
 from ..wire.claims import ClaimAnswer, ClaimPage
 from ..wire.history import PoolHistories, ServerHistory
-from ..wire.holds import HoldAnswer, HoldNow, HoldPage, PlaceAnswer
+from ..wire.holds import HoldAnswer, HoldNow, HoldPage, LinePage, PlaceAnswer
 from ..wire.items import ItemList, SeatPage
 from ..wire.journal import CursorAnswer, EntryAnswer, EntryPage, KeptCursor
 from ..wire.pools import PoolAnswer, PoolPage, PoolUsagePage
@@ -55,6 +55,7 @@ class Timed(Struct):
 read_hold: Final = msgspec.json.Decoder(HoldNow).decode
 """Made once, here: msgspec crashes if two threads use a type for the first time at the same moment."""
 read_holds: Final = msgspec.json.Decoder(HoldPage).decode
+read_line: Final = msgspec.json.Decoder(LinePage).decode
 read_place: Final = msgspec.json.Decoder(PlaceAnswer).decode
 read_pool: Final = msgspec.json.Decoder(PoolAnswer).decode
 read_pools: Final = msgspec.json.Decoder(PoolPage).decode

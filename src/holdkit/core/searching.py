@@ -18,8 +18,8 @@ from msgspec import Struct
 
 from .codec import minted_at
 from .entries import Action, Entry
-from .model import Slot, StoredHold
-from .pages import Page
+from .model import WAITING, Key, Slot, StoredHold
+from .pages import Page, hold_bytes, page_of
 from .reading import JournalRow, ListHolds, Query
 
 T = TypeVar("T")
@@ -158,6 +158,21 @@ def fits_entry(entry: Entry, query: SearchJournal) -> bool:
         and (query.actor is None or entry.actor == query.actor)
         and (query.correlation_id is None or entry.correlation_id == query.correlation_id)
     )
+
+
+class ListLine(Query[Page[StoredHold]], frozen=True):
+    """Those who wait in a pool's line, in order of their numbers, behind a given one, as far as their time is not over."""
+
+    key: Key
+    after: int = 0
+    limit: int = 100
+    max_bytes: int | None = None
+
+
+def line_page(holds: Iterable[StoredHold | None], query: ListLine) -> Page[StoredHold]:
+    """Who waits, of the holds that were found in a line. (Of a hold with pools in other lanes more may be known than of the line.)"""
+    waiting = (hold for hold in holds if hold is not None and hold.state is WAITING)
+    return page_of(waiting, hold_bytes, query.limit, query.max_bytes)
 
 
 class ListEntities(Query[list[str]], frozen=True):

@@ -12,10 +12,12 @@ from typing import Final
 
 from msgspec import structs
 
-from .model import HeldLeg, Leg
+from .model import HeldLeg, Leg, Pool
 from .outstanding import Level
 
 SEPARATOR: Final = "//"
+LAST: Final = "\U0010ffff"
+"""The last character: behind all texts that begin with a prefix is the prefix with this one, almost."""
 MAX_LEVELS: Final = 8
 """How deep a tree may be, its root included."""
 
@@ -33,6 +35,19 @@ def parent_of(pool: str) -> str | None:
     """The pool directly above a pool."""
     above = ancestors(pool)
     return above[0] if above else None
+
+
+def directly_below(prefix: str, pools: Sequence[Pool], start: str) -> tuple[list[Pool], str]:
+    """Of these pools, in order of id, those directly below the pool that the prefix belongs to, up to the first that is deeper; and the id
+    behind which the search goes on: behind everything that is below the same child."""
+    found: list[Pool] = []
+    for pool in pools:
+        child, deeper, _ = pool.id[len(prefix) :].partition(SEPARATOR)
+        if deeper:
+            return found, max(pool.id, f"{prefix}{child}{SEPARATOR}{LAST}")
+        found.append(pool)
+        start = pool.id
+    return found, start
 
 
 def root_of(pool: str) -> str:

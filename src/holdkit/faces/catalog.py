@@ -33,8 +33,6 @@ PREFIXES: Final[dict[str, str]] = {
     "items": ITEMS,
 }
 """How the ids of the pools of each face begin."""
-LAST: Final = "\U0010ffff"
-"""The last character: behind all ids that begin with a prefix is the prefix with this one."""
 MAX_DAYS: Final = 62
 MAX_CELLS: Final = 1_000
 """Cells of one room in one answer."""

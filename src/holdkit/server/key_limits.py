@@ -169,7 +169,7 @@ async def _check_holds(limit: KeyLimit, request: Request, names: list[str], plac
 RULES: Final[dict[str, Rule]] = {
     "whoami": Rule("", narrowed=True),
     "list_pools": Rule("read", narrowed=True),
-    "show_pool": Rule("read", _named_pool),
+    **dict.fromkeys(("show_pool", "list_children", "list_line"), Rule("read", _named_pool)),
     "pool_history": Rule("read"),
     "pool_histories": Rule("read", _listed_pools),
     **dict.fromkeys(("list_holds", "search"), Rule("read", narrowed=True)),

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, Literal
 from msgspec import Meta, Raw, Struct
 
 from ..core.commands import Overage
-from ..core.model import SECOND, Slot, State, StoredHold
+from ..core.model import MAX_SLOT, SECOND, Slot, State, StoredHold
 from ..kernel.results import Hold
 from .fields import (
     Account,
@@ -171,7 +171,14 @@ class HoldsQuery(Struct, forbid_unknown_fields=True):
     limit: Limit = 100
 
 
-class LegAnswer(Struct):
+class LineQuery(Struct, forbid_unknown_fields=True):
+    """The part of a line to read."""
+
+    after: Annotated[int, Meta(ge=0, le=MAX_SLOT, description="`next` of the page before: a number in the line")] = 0
+    limit: Limit = 100
+
+
+class LegAnswer(Struct, omit_defaults=True):
     """One leg of a hold."""
 
     pool: str
@@ -179,6 +186,9 @@ class LegAnswer(Struct):
     held: int
     confirmed: int
     returned: int
+    label: Annotated[
+        str | None, Meta(description="of a claim, its key: the pool is named by a hash; only where one hold is read")
+    ] = None
 
 
 class HoldAnswer(Struct, kw_only=True, omit_defaults=True):
@@ -240,6 +250,14 @@ class HoldPage(Struct):
 
     items: list[HoldAnswer]
     next: str | None
+    server_time: Time
+
+
+class LinePage(Struct):
+    """Who waits in a line, in order: the first is next. `next` is the `after` of the next page."""
+
+    items: list[HoldAnswer]
+    next: int | None
     server_time: Time
 
 

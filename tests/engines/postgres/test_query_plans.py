@@ -59,6 +59,7 @@ IN_LINE: Final = (
     "lock_lines",
     "find_fed_lines",
     "count_ahead",
+    "read_line",
     "read_pool",
     "read_pools",
     "read_pools_by_id",
@@ -175,6 +176,7 @@ def test_every_keyed_statement_goes_by_an_index_at_any_size(postgres_url: str) -
             assert pages(connection, "lock_lines", f"{ONE_POOL}, array[251], array[1000], 4") < 1_100
             assert pages(connection, "load_due_one", "1, '', 'pool-1', null, 1001") < 60
             assert pages(connection, "count_ahead", "1, 1, '', 'pool-1', 10000, 1000") < 100
+            assert pages(connection, "read_line", "1, 1, '', 'pool-1', 10, 1000") < 100
         expect_canaries_found(connections[-1])
 
 

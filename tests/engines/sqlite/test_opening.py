@@ -361,6 +361,7 @@ LINE = "SEARCH {} USING COVERING INDEX holdkit_legs_line (tenant=? AND pool=? AN
         ("load_waiting_pools", "SCAN p USING INDEX holdkit_pools_waiting"),
         ("load_waiting_pools", LINE.format("l", "number>?")),
         ("count_ahead", LINE.format("holdkit_legs", "number>? AND number<?")),
+        ("read_line", LINE.format("holdkit_legs", "number>?")),
         ("next_deadline", "SEARCH holdkit_legs USING PRIMARY KEY (tenant=? AND pool=?)"),
         ("read_usage", "SEARCH t USING INDEX holdkit_tallies_account (tenant=? AND account=? AND pool>?)"),
         ("read_usage", "SEARCH l USING PRIMARY KEY (tenant=? AND pool=? AND deadline<?)"),

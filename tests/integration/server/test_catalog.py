@@ -10,7 +10,7 @@ import pytest
 
 import holdkit
 from holdkit import Allowance, Seat
-from holdkit.faces.catalog import LAST
+from holdkit.core.trees import LAST
 from holdkit.testing import FakeClock
 from tests.support.servers import NOON, InProcessApp, in_process_app
 
@@ -200,6 +200,69 @@ def test_resources_are_shown_by_key_however_long(tmp_path: Any) -> None:
         assert (await here.call("GET", "/v1/resources?kind=a%2Fb")).status_code == 400
 
     play(work, f"sqlite:///{tmp_path}/holds.db")
+
+
+def test_a_line_is_shown_in_order_and_a_tree_level_by_level() -> None:
+    async def work(here: InProcessApp) -> None:
+        hk = here.running.kernel
+        tree = (
+            "venue",
+            "venue//a",
+            "venue//a!b",
+            "venue//a//x",
+            "venue//a//y",
+            "venue//b",
+            f"venue//b//{LAST}",
+            "venue//c",
+        )
+        for id in tree:
+            await hk.create_pool(id, 5)
+        below = "/v1/pools/venue/children"
+        assert [one["id"] for one in (await get(here, below))["items"]] == [
+            "venue//a",
+            "venue//a!b",
+            "venue//b",
+            "venue//c",
+        ]
+        found: list[str] = []
+        after: str | None = ""
+        while after is not None:
+            page = await get(here, below, limit=1, after=after)
+            found += [one["id"] for one in page["items"]]
+            after = page["next"]
+        assert found == ["venue//a", "venue//a!b", "venue//b", "venue//c"]
+        deeper = await get(here, "/v1/pools/venue%2F%2Fa/children")
+        assert [one["id"] for one in deeper["items"]] == ["venue//a//x", "venue//a//y"]
+        assert (await get(here, "/v1/pools/venue%2F%2Fc/children"))["items"] == []
+        await hk.consume("venue", 5)
+        ids = [f"{number:032x}" for number in (9, 3, 7)]
+        for id in ids:
+            await hk.join("venue", 1, ttl="1h", offer_ttl="1m", id=id)
+        page = await get(here, "/v1/pools/venue/line", limit=2)
+        assert ([one["id"] for one in page["items"]], page["next"]) == (ids[:2], 2)
+        page = await get(here, "/v1/pools/venue/line", after=page["next"])
+        assert ([one["number"] for one in page["items"]], page["next"]) == ([3], None)
+        await hk.create_pool("alone", 1)
+        assert (await get(here, "/v1/pools/alone/line"))["items"] == []
+        for path in ("line", "children"):
+            answer = await here.call("GET", f"/v1/pools/venue/{path}", tenant="rival")
+            assert (answer.status_code, answer.json()["reason"]) == (404, "pool_not_found")
+
+    play(work)
+
+
+def test_the_hold_of_a_claim_says_its_key() -> None:
+    async def work(here: InProcessApp) -> None:
+        hk = here.running.kernel
+        await hk.create_pool("hall", 5)
+        hold = await hk.hold([holdkit.units("hall", 1), holdkit.key("email", "<b>@b")], ttl="1m")
+        shown = await get(here, f"/v1/holds/{hold.id}")
+        assert [leg.get("label") for leg in shown["legs"]] == [None, "email:<b>@b"]
+        assert "label" not in shown["legs"][0]
+        listed = await get(here, "/v1/holds")
+        assert [one["id"] for one in listed["items"]] == [hold.id]
+
+    play(work)
 
 
 @pytest.mark.parametrize("strange", [LAST, "\ue000", "!", "~"])

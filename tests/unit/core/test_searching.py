@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from msgspec import structs
 
 from holdkit.core.codec import minted_id
 from holdkit.core.entries import Action, Entry
@@ -11,6 +12,7 @@ from holdkit.core.pages import Page
 from holdkit.core.reading import ListHolds
 from holdkit.core.searching import (
     IdRange,
+    ListLine,
     SearchJournal,
     Walked,
     fits_entry,
@@ -18,6 +20,7 @@ from holdkit.core.searching import (
     ids_left,
     ids_minted,
     joined,
+    line_page,
     placed_at,
     reached,
     spans,
@@ -100,3 +103,15 @@ def test_a_page_goes_on_behind_its_last_hold_if_it_is_full_else_behind_what_was_
 def test_a_query_looks_at_few_rows_first_and_never_at_more_than_it_may() -> None:
     assert list(spans(ListHolds("", limit=100))) == [200, 1_600, 12_800, 5_400]
     assert list(spans(ListHolds("", limit=100, max_scanned=7))) == [7]
+
+
+def test_a_page_of_a_line_has_those_who_wait() -> None:
+    ended = structs.replace(hold("1" * 32), state=State.EXPIRED)
+    waiting = [structs.replace(hold(number * 32), state=State.WAITING) for number in "234"]
+    query = ListLine(("", "a"), limit=2)
+    page = line_page([None, ended, *waiting], query)
+    assert ([hold.id for hold in page], page.more) == ([waiting[0].id, waiting[1].id], True)
+    page = line_page([ended, waiting[2]], query)
+    assert (list(page), page.more) == ([waiting[2]], False)
+    page = line_page(waiting, ListLine(("", "a"), limit=9, max_bytes=1))
+    assert (list(page), page.more) == ([waiting[0]], True)

@@ -8,12 +8,12 @@ from msgspec import structs
 from holdkit.core.commands import ArchivePool, CreatePool, Group, LimitPool, RemovePool, ResizePool, Sweep
 from holdkit.core.entries import Action, Effect
 from holdkit.core.lanes import lane_of_pool
-from holdkit.core.model import HeldLeg, Leg, State
+from holdkit.core.model import HeldLeg, Leg, Pool, State
 from holdkit.core.needs import needs, pools_named, tallies_of
 from holdkit.core.outcomes import Done, Reason, Refusal, Shortfall
 from holdkit.core.outstanding import Level, Tally
 from holdkit.core.seen import NOTHING_ON_POOL, DueOnPool, expired_at, seen_pool
-from holdkit.core.trees import all_levels, all_pools, ancestors, parent_of, path_of, root_of
+from holdkit.core.trees import LAST, all_levels, all_pools, ancestors, directly_below, parent_of, path_of, root_of
 from tests.unit.core.world import (
     World,
     confirm,
@@ -370,3 +370,14 @@ def test_a_line_leaves_nothing_bookable_unless_nobody_in_it_can_be_served(world:
     assert (gone.waiting, gone.bookable) == (0, 1)
     quiet = world.row("v//b")
     assert seen_pool(quiet, NOTHING_ON_POOL) is quiet
+
+
+def test_a_search_for_children_passes_over_what_is_below_them() -> None:
+    def search(start: str, *ids: str) -> tuple[list[str], str]:
+        found, end = directly_below("v//", [Pool("", id, 1) for id in ids], start)
+        return [pool.id for pool in found], end
+
+    assert search("s") == ([], "s")
+    assert search("s", "v//a", "v//a!") == (["v//a", "v//a!"], "v//a!")
+    assert search("s", "v//a", "v//a//x", "v//b") == (["v//a"], f"v//a//{LAST}")
+    assert search("s", f"v//a//{LAST}y", "v//b") == ([], f"v//a//{LAST}y"), "never back"

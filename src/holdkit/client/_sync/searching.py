@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any
 
 from ...core.commands import Ttl
-from ...core.model import SECOND, Slot, State
+from ...core.model import SECOND, Pool, Slot, State
 from ...core.pages import Page
 from ...core.validation import flag
 from ...core.validation import text as checked_text
@@ -24,12 +24,15 @@ from ..answers import (
     pool_from,
     read_entries,
     read_holds,
+    read_line,
     read_names,
     read_pool_histories,
+    read_pools,
     read_search,
     read_server_history,
     row_from,
 )
+from ..requests import path_of
 from .transport import RemoteCalls, no_transaction
 
 
@@ -92,6 +95,20 @@ class RemoteSearches(RemoteCalls):
             if page.next is None or not page.items or before or len(found) >= limit:
                 return Page(found, more=page.next is not None, reached=page.next)
             after = page.next
+
+    def line(self, pool: str, *, after: int = 0, limit: int = 100, tx: Any = None) -> Page[Hold]:
+        """Who waits in the line of a pool, in order, the next one first; for the next page give the number of the last one as `after`, as
+        long as there are `more`. Raises `PoolNotFound`."""
+        no_transaction(tx)
+        page = read_line((self._get(path_of("pools", pool, "line"), after=after, limit=limit)).content)
+        return Page([Hold(row_from(one)) for one in page.items], more=page.next is not None)
+
+    def children(self, pool: str, *, after: str = "", limit: int = 100, tx: Any = None) -> Page[Pool]:
+        """The pools directly below a pool, in order of id; for the next page give `reached` as `after`, as long as there are `more`.
+        Raises `PoolNotFound`."""
+        no_transaction(tx)
+        page = read_pools((self._get(path_of("pools", pool, "children"), after=after, limit=limit)).content)
+        return Page([pool_from(one) for one in page.items], more=page.next is not None, reached=page.next)
 
     def entities(self, prefix: str = "", *, after: str = "", limit: int = 100, tx: Any = None) -> list[str]:
         """Names of the entities that holds were placed or confirmed for, in order."""

@@ -22,11 +22,13 @@ from ...core.searching import (
     IdRange,
     ListAccounts,
     ListEntities,
+    ListLine,
     Walked,
     fits_hold,
     ids_left,
     ids_minted,
     joined,
+    line_page,
     reached,
     spans,
 )
@@ -92,6 +94,15 @@ def count_ahead(options: BatchOptions, query: CountAhead) -> Script[int | None]:
     ((ahead,),) = yield from query_one("count_ahead", (options.slot, *place))
     found: int = ahead
     return found
+
+
+def list_line(options: BatchOptions, query: ListLine) -> Script[Page[StoredHold]]:
+    """Who waits in a line."""
+    tenant, pool = query.key
+    place = (lane_of_pool(query.key, options.lanes), tenant, pool, query.after, query.limit)
+    rows = yield from query_one("read_line", (options.slot, *place))
+    holds = yield from find_holds(options, FindHolds(tuple((tenant, id) for (id,) in rows)))
+    return line_page(holds, query)
 
 
 def list_holds(options: BatchOptions, query: ListHolds) -> Script[Page[StoredHold]]:

@@ -29,12 +29,21 @@ from ...core.reading import (
     NextDeadline,
     Query,
 )
-from ...core.searching import ListAccounts, ListEntities
+from ...core.searching import ListAccounts, ListEntities, ListLine
 from ...core.seen import NOTHING_ON_POOL, DueOnPool, seen_pool
 from ...core.trees import ancestors, path_of
 from .database import BatchOptions
 from .driver import Row, Script
-from .hold_reading import count_ahead, find_hold, find_holds, list_accounts, list_entities, list_holds, query_one
+from .hold_reading import (
+    count_ahead,
+    find_hold,
+    find_holds,
+    list_accounts,
+    list_entities,
+    list_holds,
+    list_line,
+    query_one,
+)
 from .in_doubt import find_settled
 from .rows import POOL_COLUMNS, pool_keys, pool_of, record_of
 from .statements import split_by_lane
@@ -180,6 +189,7 @@ _READS: Final[dict[type[Any], Callable[[BatchOptions, Any], Script[Any]]]] = {
     ListEntities: list_entities,
     ListAccounts: list_accounts,
     CountAhead: count_ahead,
+    ListLine: list_line,
     NextDeadline: next_deadline,
     ListUsage: list_usage,
     FindRecord: find_record,

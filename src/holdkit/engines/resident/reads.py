@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice, takewhile
+from operator import itemgetter
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -38,7 +39,7 @@ from ...core.reading import (
     Survey,
     TakeSurvey,
 )
-from ...core.searching import ListAccounts, ListEntities, fits_hold, ids_left, ids_minted, reached
+from ...core.searching import ListAccounts, ListEntities, ListLine, fits_hold, ids_left, ids_minted, line_page, reached
 from ...core.seen import NOTHING_ON_POOL, DueOnPool, seen_hold, seen_pool
 from ...core.trees import ancestors
 from .journal_reads import JOURNAL_ANSWERS, Journal
@@ -172,6 +173,13 @@ def count_ahead(reader: Reader, query: CountAhead) -> int | None:
     return sum(1 for _ in islice(ahead, query.limit))
 
 
+def list_line(reader: Reader, query: ListLine) -> Page[StoredHold]:
+    """Who waits in a line, as far as their time is not over."""
+    line = reader.tables.lines.get(query.key, [])
+    behind = line[bisect_right(line, query.after, key=itemgetter(0)) :]
+    return line_page((reader.hold(reader.tables.holds[query.key[0], id]) for _, id in behind), query)
+
+
 def next_deadline(reader: Reader, query: NextDeadline) -> Slot | None:
     """The first deadline on a pool."""
     order = reader.tables.deadlines.get(query.key)
@@ -273,6 +281,7 @@ ANSWERS: Final[dict[type[Query[Any]], Callable[[Reader, Any], Any]]] = {
     ListEntities: list_entities,
     ListAccounts: list_accounts,
     CountAhead: count_ahead,
+    ListLine: list_line,
     NextDeadline: next_deadline,
     ListUsage: list_usage,
     FindRecord: find_record,

@@ -25,6 +25,7 @@ from ...core.limits import LIMITS_KEY
 from ...core.model import SECOND, Key
 from ...core.reading import CountAhead, FindHold, ListHolds, Query
 from ...core.repair import Repaired
+from ...core.searching import ListLine
 from ...errors import EngineError
 from ..archiving import ArchivedEntries
 from ..clocks import Clock, wall_clock
@@ -206,7 +207,7 @@ class SqliteEngine:
 
     def _present_limits(self, driver: Driver, query: Query[Any]) -> Limits:
         """Whether a hold is gone depends on the retention, which another process may have changed."""
-        if isinstance(query, FindHold | ListHolds | CountAhead):
+        if isinstance(query, FindHold | ListHolds | CountAhead | ListLine):
             rows = driver.ask("load_record", LIMITS_KEY)
             self.stored.adopt(record_of(rows[0]) if rows else None)
         return self.limits

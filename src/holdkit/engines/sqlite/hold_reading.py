@@ -21,11 +21,13 @@ from ...core.searching import (
     IdRange,
     ListAccounts,
     ListEntities,
+    ListLine,
     Walked,
     fits_hold,
     ids_left,
     ids_minted,
     joined,
+    line_page,
     reached,
     spans,
 )
@@ -143,3 +145,11 @@ def count_ahead(at: At, query: CountAhead) -> int | None:
     if hold is None or hold.state is not State.WAITING:
         return None
     return count_waiting_before(at, hold, _slot(rows[0], at), query.limit)
+
+
+def list_line(at: At, query: ListLine) -> Page[StoredHold]:
+    """Who waits in a line."""
+    tenant, pool = query.key
+    asked = {"tenant": tenant, "pool": pool, "after": query.after, "now": at.now, "limit": query.limit}
+    keys = tuple((tenant, id) for (id,) in at.driver.ask("read_line", asked))
+    return line_page(find_holds(at, FindHolds(keys)), query)

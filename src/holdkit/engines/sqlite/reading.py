@@ -49,13 +49,13 @@ from ...core.reading import (
     TakeSurvey,
     row_bytes,
 )
-from ...core.searching import FoundEntries, ListAccounts, ListEntities, SearchJournal
+from ...core.searching import FoundEntries, ListAccounts, ListEntities, ListLine, SearchJournal
 from ...errors import EngineError
 from ..journal_search import Texts, search_lanes
 from ..whole_journal import find_touching, written
 from .archived_reading import archived_lane, baseline_entry, find_archived, read_baseline
 from .driver import Driver
-from .hold_reading import count_ahead, find_hold, find_holds, list_accounts, list_entities, list_holds
+from .hold_reading import count_ahead, find_hold, find_holds, list_accounts, list_entities, list_holds, list_line
 from .opening import connect, error_from_sqlite
 from .pool_reading import (
     At,
@@ -275,6 +275,7 @@ _ANSWERS: Final[dict[type[Any], Callable[[At, Any], Any]]] = {
     ListEntities: list_entities,
     ListAccounts: list_accounts,
     CountAhead: count_ahead,
+    ListLine: list_line,
     NextDeadline: next_deadline,
     ListUsage: list_usage,
     FindRecord: find_record,

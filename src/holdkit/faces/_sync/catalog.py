@@ -13,6 +13,7 @@ from ...core.model import Pool
 from ...core.pages import Page
 from ...core.reading import FindRecord, ListPools, ListRecords
 from ...core.searching import ListAccounts
+from ...core.trees import LAST
 from ...core.validation import text, whole
 from ...core.values import MAX_ID
 from ...kernel._sync.executor import Executor
@@ -20,7 +21,6 @@ from ...kernel._sync.searching import check_after
 from ...kernel.context import one_call
 from ..capacity import LONG_NAMES
 from ..catalog import (
-    LAST,
     MAX_CELLS,
     PREFIXES,
     FaceName,

@@ -34,6 +34,8 @@ from ...core.reading import (
     entry_of,
     touches,
 )
+from ...core.searching import ListLine
+from ...core.trees import SEPARATOR, directly_below
 from ...core.validation import flag, hold_id, invalid, pool_id, text, whole
 from ...core.values import MAX_ENTITY
 from ...engines.whole_journal import Progress
@@ -97,6 +99,38 @@ class Reads(Searches):
         if ahead is None:
             self.get(id, tx=tx)  # raises if there is no such hold
         return ahead
+
+    def line(self, pool: str, *, after: int = 0, limit: int = 100, tx: Any = None) -> Page[Hold]:
+        """Who waits in the line of a pool, in order, the next one first; for the next page give the number of the last one as `after`, as
+        long as there are `more`. Raises `PoolNotFound`."""
+        whole(limit, "limit", 1, 1_000)
+        whole(after, "after", 0, MAX_SLOT)
+        key = (self._tenant, pool_id(pool, "pool", faces=True))
+        rows = self._executor.read(ListLine(key, after, limit, self._executor.page_bytes), tx)
+        if not rows:
+            self.pool(pool, tx=tx)  # raises if there is no such pool
+        return Page(map(Hold, rows), more=rows.more, size=rows.size)
+
+    def children(self, pool: str, *, after: str = "", limit: int = 100, tx: Any = None) -> Page[Pool]:
+        """The pools directly below a pool, archived ones too, in order of id; for the next page give `reached` as `after`, as long as there
+        are `more`. What is below these is passed over, some thousands at a time, so a page may be short. Raises `PoolNotFound`."""
+        whole(limit, "limit", 1, 1_000)
+        check_after(after, "after")
+        prefix = pool_id(pool, "pool", faces=True) + SEPARATOR
+        found: Page[Pool] = Page()
+        start = after
+        for _ in range(limit + 1):
+            rows = self._executor.read(ListPools(self._tenant, prefix, start, limit, archived=True), tx)
+            below, start = directly_below(prefix, rows, start)
+            found += below
+            if len(rows) < limit and (not rows or start == rows[-1].id):
+                if not found and not after:
+                    self.pool(pool, tx=tx)  # raises if there is no such pool
+                return found if len(found) <= limit else Page(found[:limit], more=True, reached=found[limit - 1].id)
+            if len(found) >= limit:
+                return Page(found[:limit], more=True, reached=found[limit - 1].id)
+        found.more, found.reached = True, start
+        return found
 
     def account(self, name: str) -> Account:
         """What one account uses: ``hk.account("customer:7").usage()``."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...core.commands import LeaveLine, PlaceHold
+from ...core.keyed import CLAIMS
 from ...core.model import State
 from ...core.validation import invalid
 from ...kernel.answers import hold_of, refusal_of
@@ -20,6 +21,8 @@ from ...wire.holds import (
     HoldsQuery,
     Join,
     Leave,
+    LinePage,
+    LineQuery,
     NewConsume,
     NewHoldInLine,
     Release,
@@ -209,7 +212,21 @@ async def show_hold(request: Request) -> Answer:
     hold = await request.kernel.get(request.names[0])
     if request.headers.get(b"if-none-match") == hold_tag(hold):
         return Answer(status=304, headers=((b"etag", hold_tag(hold)),))
-    return _hold_answer(request, hold)
+    labels = await _labels(request, hold)
+    if not labels:
+        return _hold_answer(request, hold)
+    request.charge_legs(len(hold.row.legs) - 1)
+    shown = hold_now(hold, request.now(hold.held_slot, hold.row.joined_at), request.caller.show, secret=False)
+    for leg in shown.legs:
+        leg.label = labels.get(leg.pool)
+    return Answer(encode(shown), 200, (JSON, (b"etag", hold_tag(hold))))
+
+
+async def _labels(request: Request, hold: Hold) -> dict[str, str | None]:
+    """The keys of the claims that a hold has: their pools are named by a hash."""
+    claims = [(request.caller.tenant, leg.pool) for leg in hold.legs if leg.pool.startswith(CLAIMS)]
+    pools = await request.kernel.executor.find_pools(claims) if claims else []
+    return {pool.id: pool.label for pool in pools if pool is not None}
 
 
 async def show_place(request: Request) -> Answer:
@@ -218,6 +235,16 @@ async def show_place(request: Request) -> Answer:
     hold = await request.kernel.get(request.hold_named)
     waits = hold.state is State.WAITING
     return answer(place_answer(hold.row, ahead if waits else None, request.now(hold.row.joined_at)))
+
+
+async def list_line(request: Request) -> Answer:
+    """Who waits in the line of a pool, in order: the first is next."""
+    query: LineQuery = request.query
+    holds = await request.kernel.line(request.names[0], after=query.after, limit=query.limit)
+    after, now = holds[-1].row.number if holds.more else None, request.now()
+    return await request.running.large_answers.page(
+        request, holds.size, lambda: LinePage([hold_answer(hold.row) for hold in holds], after, now)
+    )
 
 
 async def list_holds(request: Request) -> Answer:

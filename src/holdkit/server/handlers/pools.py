@@ -143,6 +143,13 @@ def finder(request: Request) -> AsyncFinder:
     return AsyncFinder(request.kernel, limit.narrowed, limit.covers)
 
 
+async def list_children(request: Request) -> Answer:
+    """The pools directly below a pool."""
+    query: PageQuery = request.query
+    pools = await request.kernel.children(request.names[0], after=query.after, limit=query.limit)
+    return answer(PoolPage([pool_answer(pool) for pool in pools], pools.reached, request.now()))
+
+
 async def account_usage(request: Request) -> Answer:
     """What an account uses, by pool."""
     query: PageQuery = request.query

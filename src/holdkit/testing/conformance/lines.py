@@ -26,6 +26,7 @@ from ...core.entries import Action
 from ...core.model import Leg
 from ...core.outcomes import Reason, Receipt
 from ...core.reading import AccountUsage, CountAhead, ListHolds, ListUsage, NextDeadline
+from ...core.searching import ListLine
 from .concurrency import THREADS, together
 from .harness import START, TOKEN, Harness, hold_id, joining, placing, prepared, require, require_equal
 from .histories import Recorder
@@ -47,6 +48,12 @@ def offered(harness: Harness) -> list[str]:
     return [entry.subject for entry in harness.entries_of_pool("a") if entry.action is Action.HOLD_OFFERED]
 
 
+def in_line(harness: Harness, **paged: int) -> list[int]:
+    """The numbers of the holds in the line of the pool."""
+    found = harness.engine.read(ListLine(("", "a"), **paged))
+    return [next(number for number in range(20) if hold_id(number) == hold.id) for hold in found]
+
+
 def units_are_offered_in_order(harness: Harness) -> None:
     """Units that become free are offered in the order of the line, by whatever freed them; nobody overtakes."""
     harness.pools(a=3)
@@ -55,6 +62,8 @@ def units_are_offered_in_order(harness: Harness) -> None:
         wait = harness.done(joining(number, quantity=quantity, ttl=60 if number == 3 else 1_000)).hold
         require_equal(wait and (wait.held_at, wait.fence, wait.deadline), (None, 0, START + (60 if number == 3 else 1_000)), "a waiter")  # fmt: skip
     require_equal([harness.engine.read(CountAhead(("", hold_id(n)))) for n in (9, 4, 1)], [0, 3, None], "places")
+    require_equal(in_line(harness), [9, 2, 3, 4], "who waits, in order")
+    require_equal((in_line(harness, after=2), in_line(harness, limit=1)), ([3, 4], [9]), "pages of a line")
     harness.done(releasing(1, 1))
     require_equal(states(harness, 9, 2), "ww", "a request for 2 with 1 unit free, and a smaller one behind it")
     require_equal(harness.refused(placing(5), Reason.LINE_AHEAD).found, 4, "the length of the line in a refusal")
@@ -70,6 +79,7 @@ def units_are_offered_in_order(harness: Harness) -> None:
     harness.at(60)
     require_equal(states(harness, 9, 2, 3, 4), "ewew", "an offer that has expired, a waiter whose time is over")
     require_equal(harness.engine.read(CountAhead(("", hold_id(4)))), 1, "a place, not counting who is due")
+    require_equal(in_line(harness), [2, 4], "who waits, without those who are due")
     require_equal((harness.pool().waiting, harness.pool().held), (2, 1), "waiting and held, due ones not counted")
     waiting = [hold.id for hold in harness.engine.read(ListHolds("", state=harness.hold(2).state))]  # type: ignore[union-attr]
     require_equal(waiting, [hold_id(2), hold_id(4)], "holds that wait")

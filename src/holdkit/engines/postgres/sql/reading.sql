@@ -279,6 +279,19 @@ from holdkit.pools p cross join lateral (
 ) a
 where p.lane = $2::int and p.tenant = $3::text and p.id = $4::text
 
+-- name: read_line
+-- Who waits in a pool's line behind a number, as far as their time is not over.
+select replace(a.hold::text, '-', '')
+from holdkit.pools p cross join lateral (
+    select l.hold, l.number from holdkit.legs l
+    where l.lane = p.lane and l.tenant = p.tenant and l.pool = p.id and l.number > 0 and l.number > $5::bigint
+      and l.deadline > greatest(p.slot, {now})
+    order by l.number
+    limit $6::int
+) a
+where p.lane = $2::int and p.tenant = $3::text and p.id = $4::text
+order by a.number
+
 -- name: next_deadline
 -- The first deadline of what is outstanding on a pool.
 select l.deadline from holdkit.pools p join holdkit.legs l on l.lane = p.lane and l.tenant = p.tenant and l.pool = p.id

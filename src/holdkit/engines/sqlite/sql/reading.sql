@@ -191,6 +191,14 @@ limit :limit
 select count(*) from (select 1 from holdkit_legs indexed by holdkit_legs_line
                       where tenant = ? and pool = ? and number > 0 and number < ? and deadline > ? limit ?)
 
+-- name: read_line
+-- who waits in a line behind a number, as far as their time is not over, straight off holdkit_legs_line
+select hold from holdkit_legs indexed by holdkit_legs_line
+where tenant = :tenant and pool = :pool and number > 0 and number > :after
+  and deadline > max(:now, (select p.slot from holdkit_pools p where p.tenant = :tenant and p.id = :pool))
+order by number
+limit :limit
+
 -- name: next_deadline
 -- when anything outstanding on a pool is due next
 select min(deadline) from holdkit_legs where tenant = ? and pool = ?
