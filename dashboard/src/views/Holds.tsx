@@ -3,6 +3,7 @@ import { Countdown, State } from "../components/Countdown";
 import { Notice } from "../components/Notice";
 import { PagedView, type Filter } from "../components/PagedView";
 import { findHolds } from "../finding";
+import { poolName } from "../faces";
 import { number, shortId, stamp } from "../format";
 import { link } from "../route";
 import type { HoldAnswer, State as HoldState } from "../types";
@@ -73,7 +74,7 @@ function HoldRow({ hold }: { hold: HoldAnswer }) {
       <span class="found-legs">
         {leg && (
           <>
-            <b>{number(leg.quantity)}</b> <span class="id">{leg.pool.replace(/^~/, "")}</span>
+            <b>{number(leg.quantity)}</b> <span class="id">{poolName(leg.pool)}</span>
           </>
         )}
         {others.length > 0 && <span class="muted"> and {number(others.length)} more</span>}

@@ -1,7 +1,11 @@
 /** Which view shows what a face has, by the address. */
 import type { VNode } from "preact";
 import { AccountView } from "./Account";
+import { CalendarView } from "./Calendar";
 import { Faces } from "./Faces";
+import { ResourcesView } from "./Resources";
+import { SectionView } from "./Section";
+import { WindowsView } from "./Windows";
 
 export function faceView(view: string, id: string): VNode | null {
   switch (view) {
@@ -9,6 +13,15 @@ export function faceView(view: string, id: string): VNode | null {
       return <Faces />;
     case "account":
       return <AccountView key={id} id={id} />;
+    case "calendar":
+      return <CalendarView key={id} id={id} />;
+    case "budgets":
+    case "rates":
+      return <WindowsView key={`${view} ${id}`} face={view} id={id} />;
+    case "resources":
+      return <ResourcesView key={id} id={id} />;
+    case "section":
+      return <SectionView key={id} id={id} />;
     default:
       return null;
   }

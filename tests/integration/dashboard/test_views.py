@@ -13,8 +13,8 @@ from playwright.sync_api import Browser, Page, expect
 
 import holdkit
 import holdkit.client
-from holdkit import Allowance
-from tests.integration.dashboard.browser import served, watched
+from holdkit import Allowance, Seat
+from tests.integration.dashboard.browser import DESKTOP, PHONE, served, watched
 from tests.integration.dashboard.test_accessibility import found
 from tests.support.servers import LiveServer
 
@@ -58,6 +58,14 @@ def faces(hk: holdkit.Kernel, begin: date) -> None:
         llm.hold(client, {"tokens": 100}, ttl="2h")
         llm.consume(client, {"tokens": 40, "calls": 9})
     hk.rates("api", Allowance(100, per="year")).take("client-7", 5)
+    seats = [
+        Seat(f"{row}{n}", "stalls", row, n, kind="wheelchair" if n == 9 else "")
+        for row in "AB"
+        for n in (1, 2, 3, 5, 6, 9)
+    ]
+    hk.items.add([*seats, Seat(HOSTILE, HOSTILE[:64], HOSTILE[:64], 1)])
+    hk.items.reserve(["A1", "A2"], ttl="2h")
+    hk.items.finalize(hk.items.reserve(["B5"], ttl="2h"))
     shelf = hk.resource(Shelf())
     for key in (HOSTILE, ("aisle", 4), "y" * 300):
         shelf.hold(key, None, 2, ttl="2h")
@@ -109,7 +117,9 @@ def test_a_tree_is_opened_level_by_level(browser: Browser, everything: Everythin
     with watched(browser, everything.server) as tab:
         page = tab.open("pool/venue")
         tree = page.locator(".tree").first
-        expect(tree.locator("> li > .tree-row > .id")).to_have_text([HOSTILE.split("//", maxsplit=1)[0], "balcony", "stalls"])
+        expect(tree.locator("> li > .tree-row > .id")).to_have_text(
+            [HOSTILE.split("//", maxsplit=1)[0], "balcony", "stalls"]
+        )
         expect(tree).not_to_contain_text("left")
         tree.get_by_role("button", name="Pools below stalls").click()
         expect(tree).to_contain_text("2 of 6 free")
@@ -160,3 +170,96 @@ def test_the_client_reads_the_same(everything: Everything) -> None:
         assert [len(room.cells) for room in rooms if room.room == "double"] == [3]
         assert [one.consumed for one in hk.catalog.windows("rates", "api")] == [5]
         assert len(hk.catalog.resources("shop.shelf")) == 3
+
+
+def test_a_calendar_is_rooms_by_nights_and_nothing_is_drawn_for_what_was_never_held(
+    browser: Browser, everything: Everything
+) -> None:
+    with watched(browser, everything.server) as tab:
+        page = tab.open("calendar/inn")
+        row = page.get_by_role("row", name="double")
+        expect(row.locator(".cell")).to_have_count(14)
+        expect(row.locator(".cell[data-never]")).to_have_count(11)
+        expect(row.locator("td").nth(1)).to_contain_text("7 free of 10, 3 held, 0 booked")
+        suite = page.get_by_role("row", name="suite").locator("td").nth(2)
+        expect(suite).to_contain_text("0 free of 2, 1 held, 1 booked")
+        expect(suite.locator("[data-kind=full]")).to_have_count(1)
+        expect(page.get_by_role("row").filter(has_text=HOSTILE[:64])).to_be_visible()
+        page.get_by_role("button", name="Later").click()
+        expect(row.locator(".cell[data-never]")).to_have_count(14)
+        page.get_by_label("From").fill(everything.day(3).isoformat())
+        expect(row.locator("td").nth(0)).to_contain_text("7 free of 10")
+        look(page, "calendar/nobodys")
+        expect(page.get_by_text("Nothing is kept of a calendar of this name")).to_be_visible()
+
+
+def test_budgets_show_estimates_and_actual_amounts_and_rates_what_was_taken(
+    browser: Browser, everything: Everything
+) -> None:
+    with watched(browser, everything.server) as tab:
+        page = tab.open("budgets/llm")
+        rows = page.locator("main tbody tr")
+        expect(rows).to_have_count(4)
+        expect(rows.first.locator("td").first).to_have_text(HOSTILE)
+        page.get_by_label("Client").fill("team-a")
+        expect(rows).to_have_count(2)
+        figures = rows.filter(has_text="tokens").locator(".figure")
+        expect(figures).to_have_text(["100", "40", "860", "1,000"])
+        expect(rows.filter(has_text="calls").locator(".figure")).to_have_text(["0", "9", "1", "10"])
+        expect(rows.filter(has_text="calls")).to_contain_text("ends in")
+        look(page, "rates/api")
+        expect(rows).to_have_count(1)
+        expect(rows.locator(".figure")).to_have_text(["5", "95", "100"])
+
+
+def test_resources_are_shown_by_key_and_seats_as_a_map(browser: Browser, everything: Everything) -> None:
+    with watched(browser, everything.server) as tab:
+        page = tab.open("resources/shop.shelf")
+        keys = page.locator("main tbody tr td:first-child")
+        expect(keys).to_have_count(3)
+        assert sorted(keys.all_inner_texts()) == sorted([HOSTILE, '["aisle",4]', "y" * 300])
+        look(page, "section/stalls")
+        seats = page.get_by_role("list", name="Row A").get_by_role("listitem")
+        expect(seats).to_have_text(["1held", "2held", "3available", "5available", "6available", "9available"])
+        assert seats.nth(3).evaluate("at => getComputedStyle(at).marginLeft") == "32px", "an aisle"
+        expect(page.get_by_role("list", name="Row B").locator("[data-state=spent]")).to_have_text("5spent")
+        seats.first.get_by_role("link").click()
+        expect(page.locator(".plain tbody")).to_contain_text("A2")
+        look(page, "section/" + quote(HOSTILE[:64], safe=""))
+        expect(page.locator(".seat-row")).to_have_count(1)
+        look(page, "calendar/inn")
+        expect(page.get_by_role("row", name="double")).to_be_visible()
+        with holdkit.client.connect(everything.server.url, key=everything.server.admin) as hk:
+            before = page.get_by_role("row", name="suite").locator("td").nth(5)
+            expect(before.locator("[data-never]")).to_have_count(1)
+            day = everything.day(5)
+            hk.calendar("inn", {"suite": 2}).consume("suite", day, day + timedelta(days=1))
+            expect(before).to_contain_text("1 free of 2")
+
+
+VIEWS = (
+    "faces",
+    "calendar/inn",
+    "budgets/llm",
+    "rates/api",
+    "resources/shop.shelf",
+    "section/stalls",
+    "account/customer:7",
+    "pool/show",
+    "pool/venue",
+)
+
+
+@pytest.mark.parametrize(("mode", "size"), [("light", DESKTOP), ("dark", PHONE)])
+def test_axe_finds_nothing_on_any_view(browser: Browser, everything: Everything, mode: Any, size: Any) -> None:
+    with watched(browser, everything.server, color_scheme=mode, viewport=size) as tab:
+        page = tab.open()
+        for view in VIEWS:
+            look(page, view)
+            expect(page.locator("main .card").first).to_be_visible()
+            expect(page.locator("main [aria-busy]")).to_have_count(0)
+            assert found(page) == [], view
+            wide = page.evaluate(
+                "document.querySelector('main').scrollWidth - document.querySelector('main').clientWidth"
+            )
+            assert wide <= 0, f"{view} is wider than the screen"
