@@ -20,11 +20,13 @@ import { Health } from "./views/Health";
 import { HoldView } from "./views/Hold";
 import { Holds } from "./views/Holds";
 import { Items } from "./views/Items";
+import { Keys } from "./views/Keys";
 import { Journal } from "./views/Journal";
 import { Past } from "./views/Past";
 import { PoolView } from "./views/Pool";
 import { Pools } from "./views/Pools";
 import { Sagas } from "./views/Sagas";
+import { Webhooks } from "./views/Webhooks";
 
 const refused = signal<Problem | null>(null);
 let timer = 0;
@@ -122,6 +124,10 @@ function View() {
       return <Sagas />;
     case "health":
       return <Health />;
+    case "webhooks":
+      return <Webhooks />;
+    case "keys":
+      return <Keys />;
     default:
       return faceView(view, id) ?? <Pools />;
   }

@@ -61,7 +61,7 @@ async function failingHooks(): Promise<Concern[]> {
     "webhook is failing or has parked deliveries",
     "webhooks are failing or have parked deliveries",
   );
-  return count ? [{ text, href: link("health") }] : [];
+  return count ? [{ text, href: link("webhooks") }] : [];
 }
 
 async function lateSweeper(): Promise<Concern[]> {

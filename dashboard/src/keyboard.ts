@@ -18,6 +18,8 @@ export const VIEWS: Record<string, string> = {
   f: "faces",
   s: "sagas",
   h: "health",
+  w: "webhooks",
+  k: "keys",
 };
 
 /** Milliseconds for which Enter in a search field waits for the answer. */

@@ -16,6 +16,8 @@ const KEYS: [string, string][] = [
   ["g i", "Go to items"],
   ["g s", "Go to sagas"],
   ["g h", "Go to health"],
+  ["g w", "Go to webhooks"],
+  ["g k", "Go to keys"],
   ["?", "Show these shortcuts"],
 ];
 

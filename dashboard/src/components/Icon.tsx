@@ -9,6 +9,8 @@ const PATHS = {
   faces: "M4 4h7v7H4zM13 4h7v7h-7zM4 13h7v7H4zM13 13h7v7h-7z",
   sagas: "M6 5a2 2 0 100 4 2 2 0 000-4M18 15a2 2 0 100 4 2 2 0 000-4M8 7h5a3 3 0 013 3v5",
   health: "M3 12h4l3-7 4 14 3-7h4",
+  webhooks: "M4 12h11M11 8l4 4-4 4M19 5v14",
+  keys: "M8 8a4 4 0 100 8 4 4 0 000-8M12 12h9M18 12v4M21 12v3",
   keyboard: "M3 7h18v10H3zM7 11h.01M11 11h.01M15 11h.01M8 14h8",
   signOut: "M14 4h5v16h-5M4 12h10M10 8l4 4-4 4",
   sun: "M12 8a4 4 0 100 8 4 4 0 000-8M12 2v2M12 20v2M2 12h2M20 12h2M5 5l1.5 1.5M17.5 17.5L19 19M5 19l1.5-1.5M17.5 6.5L19 5",

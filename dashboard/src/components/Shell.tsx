@@ -2,6 +2,7 @@
  * not the rate and not the seconds of the countdown. */
 import type { ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
+import { manages } from "../acting/permits";
 import { concerns, watchConcerns } from "../attention";
 import { now } from "../clock";
 import { compact } from "../format";
@@ -21,7 +22,11 @@ const VIEWS: [string, string, IconName][] = [
   ["faces", "Faces", "faces"],
   ["sagas", "Sagas", "sagas"],
   ["health", "Health", "health"],
+  ["webhooks", "Webhooks", "webhooks"],
+  ["keys", "Keys", "keys"],
 ];
+/** Views of what only an admin manages: others are not led there. */
+const MANAGED = ["webhooks", "keys"];
 const NAV_ITEM: Record<string, string> = { pool: "pools", hold: "holds", past: "journal", ...FACE_NAV };
 
 export function Shell({ children }: { children: ComponentChildren }) {
@@ -51,7 +56,7 @@ export function Shell({ children }: { children: ComponentChildren }) {
           <span>Holdkit</span>
         </a>
         <nav class="nav" aria-label="Views">
-          {VIEWS.map(([view, name, icon]) => (
+          {VIEWS.filter(([view]) => !MANAGED.includes(view) || manages()).map(([view, name, icon]) => (
             <a key={view} href={link(view)} aria-current={here === view ? "page" : undefined}>
               <Icon name={icon} />
               <span>{name}</span>

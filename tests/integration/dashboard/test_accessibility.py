@@ -42,6 +42,7 @@ class FilledServer:
         self.ended = ended["id"]
         claim = {"type": "email", "value": "u@example.org", "ttl": 600}
         api.http.post("/v1/claims", json=claim, headers={"Idempotency-Key": "c"})
+        api.http.post("/v1/webhooks", json={"url": "http://127.0.0.1:9/hook", "actions": ["pool.removed"]})
         api.http.post("/v1/items", json={"ids": ["seat:a1", "seat:a2", "seat:a3"]})
         api.http.post("/v1/items/reserve", json={"ids": ["seat:a2"]}, headers={"Idempotency-Key": "i"})
         with holdkit.connect(f"sqlite:///{folder}/holds.db") as hk, pytest.raises(holdkit.SagaParked):
@@ -65,6 +66,8 @@ class FilledServer:
             ("faces", ".faces .card"),
             ("sagas", ".resolve"),
             ("health", ".card"),
+            ("webhooks", ".managed"),
+            ("keys", ".managed"),
         ]
 
 
