@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from . import ageing, log_speed, memory, seats, verifying
+from . import ageing, dashboard, log_speed, memory, seats, verifying
 from .against import BY_THEMSELVES, alternate
 from .comparison import SCENARIOS, Run, play
 from .core_speed import core_speed
@@ -20,7 +20,7 @@ from .server import part as over_http
 from .syncs import count_all, strace_missing
 
 PARTS: Final = ("syncs", "callers", "engine", "log", "core", "age", "memory", "seats", "verify", "postgres", "server",
-                "fairness", "targets", "latency", "model", "growth")  # fmt: skip
+                "fairness", "targets", "latency", "model", "growth", "dashboard")  # fmt: skip
 USUAL: Final = PARTS[: PARTS.index("fairness") + 1]
 """Those that run unless some are named."""
 
@@ -186,6 +186,19 @@ class Bench(PostgresParts):
         for engine in ("sqlite", "postgres"):
             ours = [one for one in rows if one.engine == engine]
             self.figures += over_http.figures(ours, self.against) if ours else []
+
+    def dashboard(self) -> None:
+        """The dashboard in a browser, on many pools and holds."""
+        share = 10 if self.quick else 1
+        pools, holds = dashboard.POOLS // share, dashboard.HOLDS // share
+        path = self.directory / "dashboard.db"
+        bar = self.progress.add_task("pools and holds", total=holds)
+        key = dashboard.fill(path, pools, holds, lambda many: self.progress.advance(bar, many))
+        bar = self.progress.add_task("dashboard", total=self.rounds)
+        seen = dashboard.measure(path, key, pools, holds, self.rounds, lambda: self.progress.advance(bar))
+        self.runs["dashboard"] = seen
+        self.figures += dashboard.figures(seen)
+        path.unlink()
 
     def fairness(self) -> None:
         """A quiet tenant beside one that sends all it can."""

@@ -104,7 +104,7 @@ export function App() {
 }
 
 function View() {
-  const { view, id } = route.value;
+  const { view, id, query } = route.value;
   switch (view) {
     case "pool":
       return <PoolView key={id} id={id} />;
@@ -117,9 +117,9 @@ function View() {
     case "journal":
       return <Journal />;
     case "claims":
-      return <Claims />;
+      return <Claims key={query.q} />;
     case "items":
-      return <Items />;
+      return <Items key={query.q} />;
     case "sagas":
       return <Sagas />;
     case "health":

@@ -59,19 +59,24 @@ export async function findHolds(asked: Query, signal: AbortSignal): Promise<Foun
 export async function findEntries(asked: Query, signal: AbortSignal): Promise<Found<EntryAnswer>> {
   const { action, subject, actor, correlation_id, before, after } = asked;
   const forth = after !== undefined && before === undefined;
+  const most = forth ? PAGE + 1 : PAGE; // forth: one more than is shown, so that the first page is known as such
   const filters = { action, subject, actor, correlation_id, order: forth ? "oldest" : "newest" };
   const items: EntryAnswer[] = [];
   let reached = forth ? after : before;
   let [more, rounds] = [true, 0];
   do {
     const place = forth ? { after: reached } : { before: reached };
-    const query = { ...filters, ...place, limit: PAGE - items.length };
+    const query = { ...filters, ...place, limit: most - items.length };
     const page: EntryPage = await ask("v1/journal", { query, signal });
     items.push(...page.items);
     reached = page.next ?? reached;
     more = page.more;
     rounds += 1;
-  } while (more && items.length < PAGE && rounds < ROUND);
+  } while (more && items.length < most && rounds < ROUND);
+  if (items.length > PAGE) {
+    items.length = PAGE;
+    [more, reached] = [true, items.at(-1)?.cursor ?? reached];
+  }
   if (forth && !more && items.length < PAGE) return findEntries(without(asked, "after"), signal);
   const further = more ? reached : null;
   return {

@@ -77,12 +77,14 @@ function groupsOf(answer: SearchAnswer): [string, Choice[]][] {
     [
       "Claims",
       answer.claims.map(({ key, state, hold }) =>
-        choice(key, state, hold === null ? link("claims") : link("hold", hold)),
+        choice(key, state, hold === null ? linkWith("claims", { q: key }) : link("hold", hold)),
       ),
     ],
     [
       "Items",
-      answer.items.map(({ id, state, hold }) => choice(id, state, hold === null ? link("items") : link("hold", hold))),
+      answer.items.map(({ id, state, hold }) =>
+        choice(id, state, hold === null ? linkWith("items", { q: id }) : link("hold", hold)),
+      ),
     ],
   ];
   return groups.filter(([, choices]) => choices.length > 0);

@@ -10,7 +10,7 @@ import { SearchView, NotSupported } from "../components/SearchView";
 import { Notice } from "../components/Notice";
 import { ReadState } from "../components/ReadState";
 import { VirtualList } from "../components/VirtualList";
-import { link } from "../route";
+import { link, route } from "../route";
 import { phone } from "../screen";
 import { revision } from "../store";
 import type { ClaimAnswer, ClaimPage } from "../types";
@@ -32,7 +32,7 @@ async function find(text: string, signal: AbortSignal): Promise<ClaimAnswer[]> {
 }
 
 export function Claims() {
-  const searchText = useSignal("");
+  const searchText = useSignal(route.peek().query.q ?? "");
   if (hasRoute("get", "/v1/claims") === false) return <NotSupported title="Claims" what={WHAT} />;
   return (
     <SearchView title="Claims" placeholder="Key (email:ann@example.org) or entity" searchText={searchText}>

@@ -7,7 +7,7 @@ import { hasRoute } from "../features";
 import { SearchView, NotSupported } from "../components/SearchView";
 import { Notice } from "../components/Notice";
 import { ReadState } from "../components/ReadState";
-import { link } from "../route";
+import { link, route } from "../route";
 import { revision } from "../store";
 import type { Item, ItemList, ItemPage } from "../types";
 
@@ -25,7 +25,7 @@ async function find(text: string, signal: AbortSignal): Promise<Item[]> {
 }
 
 export function Items() {
-  const searchText = useSignal("");
+  const searchText = useSignal(route.peek().query.q ?? "");
   if (hasRoute("post", "/v1/items/states") === false) return <NotSupported title="Items" what={WHAT} />;
   return (
     <SearchView title="Items" placeholder="Prefix, or several names" searchText={searchText}>

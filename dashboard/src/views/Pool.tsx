@@ -16,7 +16,7 @@ import { inTree, PoolTree } from "../components/PoolTree";
 import { ReadState } from "../components/ReadState";
 import { Head } from "../components/Shell";
 import { VirtualList } from "../components/VirtualList";
-import { link } from "../route";
+import { link, linkWith } from "../route";
 import { phone } from "../screen";
 import { membership, pools, poolsRead, revision, stream } from "../store";
 import type { EntryPage, HoldAnswer, HoldPage, PoolAnswer, PoolHistories, PoolHistory } from "../types";
@@ -199,7 +199,14 @@ function Holds({ pool }: { pool: string }) {
         <Chips names={STATES} chosen={state} />
         {list.length > 0 && (
           <span class="muted count">
-            {holds.value?.next ? `showing the first ${number(MOST)}` : number(list.length)}
+            {holds.value?.next ? (
+              <>
+                showing the first {number(MOST)},{" "}
+                <a href={linkWith("holds", { pool, state: state.value })}>find others</a>
+              </>
+            ) : (
+              number(list.length)
+            )}
           </span>
         )}
       </div>

@@ -58,7 +58,6 @@ class FilledServer:
             (f"hold/{self.ended}", ".timeline li"),
             ("hold/missing", ".notice"),
             ("holds", ".found-hold .id"),
-            ("holds?pool=nowhere", ".notice"),
             ("journal", ".entry"),
             ("past", ".entry"),
             ("claims", ".face-row"),

@@ -25,7 +25,7 @@ from tests.support.servers import LiveServer
 
 RUN = [sys.executable, "-m", "holdkit"]
 EMPTY = re.compile(
-    "No counted pools yet|No entries yet|No held holds|None since the server started|No claims|No items|No sagas|Nothing of any"
+    "No counted pools yet|No entries yet|No held holds|No holds yet|No matching|None since the server started|No claims|No items|No sagas|Nothing of any"
 )
 """Words that no page may say while it cannot know."""
 
@@ -79,6 +79,7 @@ def look(tab: WatchedPage, view: str) -> Page:
 PAGES = {
     "pools": "gpu",
     "pool/gpu": "Change total",
+    "holds": "gpu",
     "journal": "gpu",
     "health": "p99 latency",
     "claims": "email:a@b",
