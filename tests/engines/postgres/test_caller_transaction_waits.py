@@ -20,9 +20,11 @@ import holdkit
 from holdkit import AsyncKernel, EngineError, Overloaded
 from holdkit.core.commands import Group, PlaceHold
 from holdkit.core.model import SECOND, Leg
+from holdkit.engines.postgres import caller_transaction
+from holdkit.engines.postgres import waiting as waiting_module
 from holdkit.engines.settings import StoredLimits
 from tests.support.frameworks import Application, Psycopg, PsycopgAsync, make_tables
-from tests.support.threads import CallerThreads, wait_until
+from tests.support.threads import PATIENCE, CallerThreads, wait_until
 
 
 @pytest.fixture
@@ -32,6 +34,13 @@ def url(postgres_url: str) -> str:
         for pool in ("lamp", "chair"):
             hk.create_pool(pool, 10)
     return postgres_url
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy machine may take its time to confirm a cancellation."""
+    monkeypatch.setattr(waiting_module, "GRACE", PATIENCE)
+    monkeypatch.setattr(caller_transaction, "GRACE", PATIENCE)
 
 
 @pytest.fixture(params=[Psycopg, PsycopgAsync])
@@ -414,3 +423,26 @@ def test_a_connection_that_another_thread_is_using(url: str) -> None:
             app.hk.hold("chair", 1, ttl=60, tx=app.tx)
         app.tx.cancel_safe()
         assert isinstance(callers.join()[0], psycopg.errors.QueryCanceled)
+
+
+def test_a_connection_whose_server_never_confirmed_the_cancellation(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(waiting_module, "GRACE", 0.0)
+
+    async def never(**_: object) -> None:
+        raise TimeoutError
+
+    async def main() -> None:
+        async with await holdkit.connect_async(url) as hk, await psycopg.AsyncConnection.connect(url) as tx:
+            monkeypatch.setattr(tx, "cancel_safe", never)
+            with locked(url):
+                call = asyncio.ensure_future(hk.hold("lamp", 1, ttl=60, tx=tx))
+                await asyncio.to_thread(waiting, url)
+                call.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await call
+                with pytest.raises(holdkit.InvalidRequest, match="an earlier call was cancelled: close the connection"):
+                    await hk.hold("lamp", 1, ttl=60, tx=tx)
+            await tx.close()
+            assert (await hk.pool("lamp")).held == 0
+
+    asyncio.run(main())

@@ -6,11 +6,13 @@ import traceback
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from functools import partial
 from uuid import uuid4
 
 import psycopg
 import pytest
 
+from holdkit.core.outcomes import Done
 from holdkit.core.reading import FindPool
 from holdkit.engines.port import BatchRejected
 from holdkit.engines.postgres import PostgresEngine, doctor, migrate, opening
@@ -22,7 +24,8 @@ from holdkit.testing.postgres.shared import memory
 from tests.engines.commands import create, groups
 from tests.engines.postgres import engine_calls
 from tests.engines.postgres.conftest import Open
-from tests.engines.postgres.engine_calls import ask, await_waiter, done, place
+from tests.engines.postgres.engine_calls import ask, await_that, await_waiter, done, place
+from tests.faults.postgres import answers
 from tests.support.threads import PATIENCE
 
 SECRET = "s3cr3t-w0rd"
@@ -213,7 +216,10 @@ def test_no_connection_left_for_us(postgres_url: str, clerk: str) -> None:
             engine.apply(
                 groups(place("gpu")), wait_for_locks=True
             )  # those who may have to wait have connections of their own
-        done(engine, place("gpu"))
+        # If the one connection was replaced meanwhile, the server takes a moment to notice that the old one is gone.
+        await_that(
+            lambda: isinstance(answers.told(partial(engine_calls.one, engine, place("gpu"))), Done), "it did not go on"
+        )
     revoked(postgres_url, clerk)
 
 

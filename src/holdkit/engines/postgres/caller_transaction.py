@@ -237,6 +237,14 @@ def check_connection(tx: object, kind: type[Any]) -> Any:
     if pgconn.status != pq.ConnStatus.OK:
         raise invalid("tx", "tx_unusable", "the connection is closed or broken")
     if pgconn.pipeline_status != pq.PipelineStatus.OFF:
+        if (
+            getattr(tx, "_pipeline", tx) is None
+        ):  # the caller is in no pipeline block: an earlier call of ours left it like that
+            raise invalid(
+                "tx",
+                "tx_unusable",
+                "the server did not answer after an earlier call was cancelled: close the connection",
+            )
         raise invalid("tx", "tx_in_pipeline", "leave the pipeline block first: Holdkit has round trips of its own")
     status = pgconn.transaction_status
     if status == pq.TransactionStatus.INERROR:
