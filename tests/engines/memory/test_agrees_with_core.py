@@ -15,7 +15,7 @@ from tests.unit.core.command_strategies import ANY_JUMPS, FORWARD, LIMITS, progr
 from tests.unit.core.test_properties import Program
 from tests.unit.core.world import World, signed
 
-often = settings(max_examples=int(os.environ.get("HOLDKIT_EXAMPLES", "150")))
+often = settings(max_examples=int(os.environ.get("HOLDKIT_EXAMPLES", "70")))
 SPANS: st.SearchStrategy[tuple[Program, dict[str, Any]]] = st.one_of(
     st.tuples(programs(ANY_JUMPS), st.just({})),
     # What was pruned is gone, also for a clock that falls back behind it: the bare world never prunes.

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 import psycopg
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from msgspec import Struct, structs
 
 from holdkit.core.codec import decode_entry, encode_entry
@@ -48,7 +48,7 @@ def again(entry: Entry) -> Entry | None:
 # Pure
 
 
-@test_properties.thorough
+@settings(max_examples=100)
 @given(command_strategies.programs(command_strategies.ANY_JUMPS), command_strategies.LIMITS)
 def test_every_entry_is_the_same_again(program: list[tuple[int, list[Group]]], limits: dict[str, Any]) -> None:
     played = test_properties.start(limits)

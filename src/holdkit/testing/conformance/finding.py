@@ -81,12 +81,13 @@ def holds_are_found(harness: Harness) -> None:
     require_equal([hold.id for hold in everything], sorted(ids), "all holds, in order")
     require({hold.state for hold in everything} == set(State), "there are holds in every state")
     some = 0
-    for filters in _FILTERS:
+    sizes = ((100, 20_000), (1, 4), (3, 20_000), (100, 7))
+    for number, filters in enumerate(_FILTERS):
         wanted = [hold.id for hold in everything if fits_hold(hold, ListHolds("", **filters))]
         some += bool(wanted)
         for backward in (False, True):
             expected = wanted[::-1] if backward else wanted
-            for limit, scanned in ((100, 20_000), (3, 20_000), (100, 7), (1, 4)):
+            for limit, scanned in sizes[(number + backward) % 2 :: 2]:
                 found = _pages(harness, {**filters, "newest_first": backward, "limit": limit, "max_scanned": scanned})
                 require_equal(found, expected, f"holds with {filters}, newest first: {backward}, {limit} of {scanned}")
     require(some > 20, "most of these filters find something")
@@ -124,10 +125,11 @@ def entries_are_found(harness: Harness) -> None:
     searches += [{"action": action} for action in (Action.HOLD_HELD, Action.POOL_CREATED, Action.HOLD_EXPIRED)]
     searches += [{"actor": actor} for actor in ("user:3", "job:confirm", "system", "nobody")]
     searches += [{"correlation_id": "request 4"}, {"correlation_id": "request 4", "action": Action.HOLD_RELEASED}]
-    for filters in searches:
+    sizes = ((1_000, 20_000), (2, 11), (3, 20_000), (100, 5))
+    for number, filters in enumerate(searches):
         wanted = _places(row for row in everything if fits_entry(entry_of(row), SearchJournal("", **filters)))
         for backward in (True, False):
-            for limit, scanned in ((1_000, 20_000), (3, 20_000), (100, 5), (2, 11)):
+            for limit, scanned in sizes[(number + backward) % 2 :: 2]:
                 query = {**filters, "newest_first": backward, "limit": limit, "max_scanned": scanned}
                 found = _searched(harness, query)
                 if harness.engine.lanes == 1:
