@@ -37,7 +37,7 @@ def url(postgres_url: str) -> str:
 
 
 @pytest.fixture(autouse=True)
-def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+def slow_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """A busy machine may take its time to confirm a cancellation."""
     monkeypatch.setattr(waiting_module, "GRACE", PATIENCE)
     monkeypatch.setattr(caller_transaction, "GRACE", PATIENCE)
