@@ -295,6 +295,52 @@ export interface EntryPage {
   server_time: string;
 }
 
+/** A job that erases somebody's data. */
+export interface EraseJob {
+  id: string;
+  /** what it does, such as verify */
+  kind: string;
+  state: "cancelled" | "done" | "failed" | "running" | "stopping";
+  /** steps done so far */
+  done: number;
+  /** steps in all, as far as is known; 0 before the first step */
+  total: number;
+  began_at: string;
+  ended_at: string | null;
+  /** of a job that is done: the document that its kind names */
+  result: ErasedAnswer | null;
+  /** of a job that failed */
+  problem: JobProblem | null;
+  server_time: string;
+}
+
+/** What an erasure has replaced, or would replace. */
+export interface Erased {
+  /** What stands there now. */
+  stub: string;
+  /** Holds that have lost their personal fields; retired ones too. */
+  holds: number;
+  /** Journal entries that were rewritten. */
+  entries: number;
+  /** Pools of claims, or with the entity, that were rewritten. */
+  pools: number;
+  /** Recorded answers that were rewritten. */
+  operations: number;
+  /** Accounts that erased holds still name, because pools count them: erase them by name. */
+  accounts: string[];
+  dry_run: boolean;
+  /** Whether an earlier run had begun it and was interrupted; the numbers are those of this run. */
+  resumed: boolean;
+}
+
+/** What an erasure has replaced, or would replace. */
+export interface ErasedAnswer {
+  /** whether anything names the value */
+  found: boolean;
+  erased: Erased;
+  server_time: string;
+}
+
 /** Of which faces your tenant has anything. */
 export interface FacesAnswer {
   claims: boolean;

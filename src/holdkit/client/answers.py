@@ -41,7 +41,7 @@ from ..wire.pools import PoolAnswer, PoolPage, PoolUsagePage
 from ..wire.records import RecordAnswer, RecordNow, RecordPage
 from ..wire.sagas import SagaAnswer, SagaHistory, SagaPage
 from ..wire.search import NamePage, SearchAnswer
-from ..wire.system import LimitsAnswer, SweepAnswer, VerifyJob
+from ..wire.system import EraseJob, LimitsAnswer, SweepAnswer, VerifyJob
 from ..wire.tenants import DeletionJob, StorageAnswer, TenantAnswer, TenantPage
 from ..wire.windows import WindowAnswer, WindowList
 
@@ -81,6 +81,7 @@ read_cursor: Final = msgspec.json.Decoder(KeptCursor).decode
 read_sweep: Final = msgspec.json.Decoder(SweepAnswer).decode
 read_limits: Final = msgspec.json.Decoder(LimitsAnswer).decode
 read_verify: Final = msgspec.json.Decoder(VerifyJob).decode
+read_erase: Final = msgspec.json.Decoder(EraseJob).decode
 read_claim: Final = msgspec.json.Decoder(ClaimAnswer).decode
 read_claims: Final = msgspec.json.Decoder(ClaimPage).decode
 read_items: Final = msgspec.json.Decoder(ItemList).decode

@@ -49,7 +49,6 @@ class UnsupportedOfKernel:
     limits = Unsupported("the server has its own and checks them; limits_in_force() reads them")
     sweeper = Unsupported("the server sweeps by itself; sweep() asks it to do so now")
     archive = Unsupported("the files are written beside the data; run `holdkit archive` there")
-    erase = Unsupported("it reaches every file of the database; run `holdkit erase` where the data is")
     repair = Unsupported("all writers have to wait for it; run `holdkit repair` where the data is")
 
 

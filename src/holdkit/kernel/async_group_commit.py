@@ -270,9 +270,13 @@ class AsyncGroupCommit(LoopBatches, MainQueue):
         return await self._loop.run_in_executor(self._readers, run, partial(self.engine.read, query, durable=durable))
 
     async def run_blocking(self, work: Callable[[], T]) -> T:
-        """Run blocking work that has no deadline, on a thread."""
+        """Run blocking work that has no deadline, on a thread of its own: it may take longer than reads can wait."""
         self.check()
-        return await self._loop.run_in_executor(self._readers, work)
+        thread = ThreadPoolExecutor(1, thread_name_prefix="holdkit-blocking")
+        try:
+            return await self._loop.run_in_executor(thread, work)
+        finally:
+            thread.shutdown(wait=False)
 
     async def aclose(self) -> None:
         """Refuse further calls, finish those that are queued, end the workers, close the engine. If cancelled, call it again."""

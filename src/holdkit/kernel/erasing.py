@@ -6,21 +6,50 @@ import secrets
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
-from typing import Final
+from typing import Final, get_args
 
 from ..core.archived import FindArchived
-from ..core.erasure import Erased, Erasure, Selector
-from ..core.keyed import account_stub, keyed
+from ..core.erasure import By, Erased, Erasure, Selector
+from ..core.keyed import CLAIMS, account_stub, claim_id, keyed
 from ..core.personal import ERASED
-from ..core.validation import invalid
+from ..core.validation import invalid, text
+from ..core.values import MAX_ENTITY, MAX_LABEL
 from ..engines.archiving import ArchiveUnderWay, Archiving
 from ..engines.port import Engine, Erasing
 from ..engines.whole_journal import Progress
+from .context import Call
 
 ARCHIVED = "a part of the journal is archived, and what archive files and their baseline tell cannot be erased yet: nothing was erased"
 ATTEMPTS: Final = 50
 PAUSE: Final = 0.1
 """Seconds between two attempts to have the archive's lock."""
+
+
+def selector_of(by: By, value: str, tenant: str) -> Selector:
+    """Whose data is erased, or `InvalidRequest`."""
+    if by not in get_args(By):
+        raise invalid("by", "selector_unknown", f"must be one of {', '.join(get_args(By))}")
+    if by == "claim":
+        if not all(text(value, by, MAX_LABEL).partition(":")):
+            raise invalid("claim", "claim_malformed", "must be a type and a value with a colon between them")
+        return Selector(by, CLAIMS + claim_id(value), tenant)
+    if text(value, by, MAX_ENTITY).startswith(ERASED):
+        raise invalid(by, "already_erased", "is what an erasure has left, and names nobody")
+    return Selector(by, value, tenant)
+
+
+def check_call(call: Call) -> None:
+    """An erasure is not part of another transaction, and is its own retry."""
+    if call.get("tx") is not None or call.get("op") is not None:
+        raise invalid(
+            "call", "argument_unknown", "an erasure takes neither tx nor op: run it again if it was interrupted"
+        )
+
+
+def check_reason(reason: str | None) -> None:
+    """Why somebody is erased is journaled."""
+    if reason is None:
+        raise invalid("reason", "reason_required", "say why: the erasure is journaled with it")
 
 
 def erase_alone(engine: Engine, erasing: Erasing, erasure: Erasure, dry_run: bool, progress: Progress | None) -> Erased:

@@ -50,7 +50,17 @@ from ..wire.pools import (
 )
 from ..wire.search import NamePage, NamesQuery, SearchAnswer, SearchQuery
 from ..wire.stats import Live, Overview, Ready, Stats
-from ..wire.system import ChangeLimitsBody, JobAnswer, JobPage, LimitsAnswer, SweepAnswer, SweepBody, VerifyJob
+from ..wire.system import (
+    ChangeLimitsBody,
+    EraseBody,
+    EraseJob,
+    JobAnswer,
+    JobPage,
+    LimitsAnswer,
+    SweepAnswer,
+    SweepBody,
+    VerifyJob,
+)
 from ..wire.tenants import (
     ChangeQuota,
     ChangeTenant,
@@ -221,6 +231,9 @@ ROUTES: Final = (
     Route(method="POST", path="/v1/verify", handler=system.verify, scope="admin", operator=True, kind="verify", status=202,
           retry_key="optional", answer=VerifyJob, reasons=("job_running",),
           summary="Start a job that replays the whole journal and compares it with every row"),
+    Route(method="POST", path="/v1/erase", handler=system.erase, scope="admin", operator=True, body=EraseBody, kind="erase",
+          status=202, answer=EraseJob, reasons=("job_running",),
+          summary="Start a job that replaces what is stored about a person by a stub"),
     Route(method="GET", path="/v1/jobs", handler=jobs.list_jobs, scope="admin", kind="list_jobs",
           answer=JobPage, summary="List the jobs of your tenant on this server"),
     Route(method="GET", path="/v1/jobs/{job}", handler=jobs.show_job, scope="admin", kind="show_job",

@@ -7,6 +7,7 @@ from typing import Annotated, Generic, Literal, TypeAlias, TypeVar
 from msgspec import Meta, Raw, Struct
 
 from ..core.audit_rows import Difference
+from ..core.erasure import By, Erased
 from .fields import Body, Span, Time
 
 
@@ -23,6 +24,23 @@ class ChangeLimitsBody(Body, kw_only=True):
         dict[str, Span | None], Meta(description="new values by name; intervals in seconds, or as text such as 90d")
     ]
     if_version: int | None = None
+
+
+class EraseBody(Body, kw_only=True):
+    """Whose data is erased."""
+
+    by: Annotated[By, Meta(description="what the value is: an entity, an account, a claim (type:value) or an actor")]
+    value: str
+    tenant: Annotated[str, Meta(description="whose data; empty: that of the default tenant")] = ""
+    dry_run: Annotated[bool, Meta(description="only count what would be replaced; needs no reason")] = False
+
+
+class ErasedAnswer(Struct):
+    """What an erasure has replaced, or would replace."""
+
+    found: Annotated[bool, Meta(description="whether anything names the value")]
+    erased: Erased
+    server_time: Time
 
 
 class SweepAnswer(Struct):
@@ -88,6 +106,10 @@ class JobAnswer(Job[Raw], kw_only=True):
 
 class VerifyJob(Job[VerifyAnswer], kw_only=True):
     """A job that verifies the journal."""
+
+
+class EraseJob(Job[ErasedAnswer], kw_only=True):
+    """A job that erases somebody's data."""
 
 
 class JobPage(Struct):

@@ -215,6 +215,20 @@ def test_verify_names_every_difference_as_the_kernel_does(tmp_path: Any) -> None
             assert [(one.key, one.field) for one in report.differences if one.table == "seals"] == [run]
 
 
+def test_erasing_answers_as_the_kernel_does(hk: RemoteKernel) -> None:
+    hk.create_pool("a", 5)
+    hold = hk.hold("a", 1, ttl=60, entity="user:7", metadata={"name": "Ann"})
+    told: list[int] = []
+    erased = hk.erase("entity", "user:7", reason="request 1", progress=lambda done, _: told.append(done))
+    assert (erased.holds, erased.entries, hk.get(hold).entity) == (1, 1, erased.stub)
+    assert not hk.erase("entity", "user:7", reason="request 1").found
+    with pytest.raises(holdkit.InvalidRequest, match="say why"):
+        hk.erase("entity", "user:7")
+    with pytest.raises(holdkit.InvalidRequest, match="neither tx nor op"):
+        hk.erase("entity", "user:7", reason="r", op="x")
+    assert hk.verify().ok
+
+
 def test_a_block_confirms_or_releases(hk: RemoteKernel) -> None:
     hk.create_pool("desk", 3)
     with holdkit.context(actor="user:7"):

@@ -88,6 +88,47 @@ def test_however_long_it_takes_reads_go_on() -> None:
     play(work)
 
 
+def test_an_erasure_is_a_job_for_operators() -> None:
+    async def work(here: InProcessApp) -> None:
+        kernel = here.running.kernel
+        tenant = kernel.tenant("acme")
+        for hk in (kernel, tenant):
+            await hk.create_pool("show", 10)
+            await hk.hold("show", 1, ttl=600, entity="user:7", account="customer:7")
+        bad: list[tuple[dict[str, Any], str]] = [
+            ({}, "reason_required"), ({"reason": "r", "value": ""}, "entity_required"), ({"reason": "r", "by": "claim"}, "claim_malformed"),
+            ({"reason": "r", "value": "erased:0011"}, "already_erased"),
+        ]  # fmt: skip
+        for change, code in bad:
+            refused = await here.call("POST", "/v1/erase", {"by": "entity", "value": "7", **change})
+            assert (refused.status_code, refused.json()["code"]) == (400, code)
+        asked = {"by": "entity", "value": "user:7", "reason": "request 1"}
+        counted = await ended(here, (await here.call("POST", "/v1/erase", {**asked, "dry_run": True})).json()["id"])
+        assert counted["result"]["erased"]["dry_run"]
+        assert await kernel.holds(entity="user:7")
+        done = await ended(here, (await here.call("POST", "/v1/erase", asked)).json()["id"])
+        erased = done["result"]["erased"]
+        assert (done["state"], done["result"]["found"], erased["holds"], erased["accounts"]) == (
+            "done",
+            True,
+            1,
+            ["customer:7"],
+        )
+        assert (await kernel.journal())[-1].reason == "request 1"
+        assert not await kernel.holds(entity="user:7")
+        assert await tenant.holds(entity="user:7"), "another tenant's"
+        await ended(here, (await here.call("POST", "/v1/erase", {**asked, "tenant": "acme"})).json()["id"])
+        assert not await tenant.holds(entity="user:7")
+        again = await ended(here, (await here.call("POST", "/v1/erase", asked)).json()["id"])
+        assert not again["result"]["found"]
+
+    async def main() -> None:
+        async with in_process_app(settings=SHORT) as here:
+            await work(here)
+
+    asyncio.run(asyncio.wait_for(main(), PATIENCE))
+
+
 def test_its_progress_can_be_asked_for_and_it_stops_when_cancelled() -> None:
     async def work(here: InProcessApp, slow: SlowVerify) -> None:
         id = (await here.call("POST", "/v1/verify")).json()["id"]

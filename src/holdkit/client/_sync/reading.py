@@ -1,17 +1,18 @@
 # Generated from ../_async/reading.py by tools/gen_sync.py: do not edit.
-"""Reads over HTTP: pools, holds, the journal, the server itself. Only `sweep` and `change_limits` change anything."""
+"""Reads over HTTP: pools, holds, the journal, the server itself. Only `sweep`, `change_limits` and `erase` change anything."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from typing import Any
+from typing import Any, TypeVar, Unpack
 from uuid import UUID
 
 import msgspec
 
 from ...core.codec import is_ticket
 from ...core.commands import Ttl
+from ...core.erasure import By, Erased
 from ...core.limits import SPANS
 from ...core.model import MAX_SLOT, SECOND, Pool, Record
 from ...core.reading import AccountUsage
@@ -21,7 +22,8 @@ from ...core.values import MAX_ENTITY
 from ...engines.whole_journal import Progress
 from ...errors import EngineError, HoldkitError, InvalidRequest
 from ...kernel._sync.background import Subscription
-from ...kernel.context import Actor, actor_text
+from ...kernel.context import Actor, Call, actor_text, context_of
+from ...kernel.erasing import check_call, selector_of
 from ...kernel.follower_state import OnGeneration, Remember, check_following, check_remembering
 from ...kernel.journal import Tenants, check_listener, of_all
 from ...kernel.limits import LimitsInForce, changes_of
@@ -29,7 +31,7 @@ from ...kernel.normalise import hold_id as normalised_id
 from ...kernel.normalise import reference
 from ...kernel.results import Hold, StorageUsage, SweepReport, VerifyReport
 from ...wire.journal import SEALED, EntryAnswer
-from ...wire.system import ChangeLimitsBody, SweepBody
+from ...wire.system import ChangeLimitsBody, EraseBody, Job, SweepBody
 from ...wire.tenants import usage_from
 from ..answers import (
     ServerClock,
@@ -37,6 +39,7 @@ from ..answers import (
     limits_in,
     pool_from,
     pool_in,
+    read_erase,
     read_hold,
     read_more_entries,
     read_place,
@@ -58,6 +61,8 @@ from .executor import RemoteExecutor
 from .following import RemoteFollower, RemoteSource
 from .searching import RemoteSearches
 from .transport import RemoteCalls, Transport, no_transaction, retry_key
+
+R = TypeVar("R")
 
 
 class RemoteAccount(RemoteCalls):
@@ -272,8 +277,30 @@ class RemoteReads(RemoteSearches):
         """
         _not_from_files(archive)
         job = read_verify((self._transport.ask("POST", "/v1/verify", op=retry_key())).content)
+        found = self._result(job, read_verify, progress, "verification")
+        return VerifyReport(tuple(found.found), {int(lane): last for lane, last in found.sealed.items()})
+
+    def erase(
+        self, by: By, value: str, *, dry_run: bool = False, progress: Progress | None = None, **call: Unpack[Call]
+    ) -> Erased:
+        """Erase what is stored about one person, in the data of the default tenant: for admins of it. As `Kernel.erase`.
+
+        The server does it as a job, and this waits for the job. If the wait is interrupted, or `progress` raises, the job is
+        cancelled: the same call does the rest.
+        """
+        selector_of(by, value, "")
+        check_call(call)
+        said = context_of(call)
+        flag(dry_run, "dry_run")
+        body = EraseBody(by=by, value=value, dry_run=dry_run, actor=said.actor, correlation_id=said.correlation_id,
+                         reason=said.reason)  # fmt: skip
+        job = read_erase((self._transport.ask("POST", "/v1/erase", body)).content)
+        return (self._result(job, read_erase, progress, "erasure")).erased
+
+    def _result(self, job: Job[R], read: Callable[[bytes], Job[R]], progress: Progress | None, what: str) -> R:
+        """The result of a job, once it has ended; cancels it if the wait is interrupted."""
         try:
-            job = self._ended(job, read_verify, progress)
+            job = self._ended(job, read, progress)
         except HoldkitError:
             raise
         except BaseException:
@@ -282,9 +309,8 @@ class RemoteReads(RemoteSearches):
             raise
         if job.result is None:
             why = f"was {job.state}" if job.problem is None else f"failed: {job.problem.detail}"
-            raise EngineError(f"the verification {why}")
-        sealed = {int(lane): last for lane, last in job.result.sealed.items()}
-        return VerifyReport(tuple(job.result.found), sealed)
+            raise EngineError(f"the {what} {why}")
+        return job.result
 
     def stats(self) -> dict[str, Any]:
         """The server's counters since it started."""

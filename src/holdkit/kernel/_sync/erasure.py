@@ -3,19 +3,16 @@
 
 from __future__ import annotations
 
-from typing import Unpack, get_args
+from typing import Unpack
 
 import msgspec
 
 from ...core.commands import PutRecord
-from ...core.erasure import ERASURES, By, Erased, Selector
-from ...core.keyed import CLAIMS, claim_id
-from ...core.personal import ERASED
-from ...core.validation import flag, invalid, text
-from ...core.values import MAX_ENTITY, MAX_LABEL
+from ...core.erasure import ERASURES, By, Erased
+from ...core.validation import flag, invalid
 from ...engines.whole_journal import Progress
 from ..context import Call, call_fields
-from ..erasing import begun, erase_alone
+from ..erasing import begun, check_call, check_reason, erase_alone, selector_of
 from .executor import Executor
 
 NO_ERASURE = "this engine cannot erase yet: PostgreSQL, SQLite and memory can"
@@ -38,15 +35,12 @@ class Eraser:
         journal still verifies, and followers go on. Entry `journal.erased` tells of it. Interrupted, the same call does the rest.
         With `dry_run` it only counts. `Erased.accounts` lists accounts that must be erased by their own names.
         """
-        selector = self._selector(by, value)
-        if call.get("tx") is not None or call.get("op") is not None:
-            raise invalid(
-                "call", "argument_unknown", "an erasure takes neither tx nor op: run it again if it was interrupted"
-            )
-        flag(dry_run, "dry_run")
+        selector = selector_of(by, value, self._tenant)
+        check_call(call)
         fields = call_fields(call, self._tenant)
-        if fields["reason"] is None and not dry_run:
-            raise invalid("reason", "reason_required", "say why: the erasure is journaled with it")
+        flag(dry_run, "dry_run")
+        if not dry_run:
+            check_reason(fields["reason"])
         erasing = self._executor.engine.capabilities.erasure
         if erasing is None:
             raise invalid("url", "erasure_unsupported", NO_ERASURE)
@@ -59,14 +53,3 @@ class Eraser:
         self._executor.execute(command, faces=True)
         self._executor.run_blocking(lambda: erasing.finish_erasure(erasure))
         return erased
-
-    def _selector(self, by: By, value: str) -> Selector:
-        if by not in get_args(By):
-            raise invalid("by", "selector_unknown", f"must be one of {', '.join(get_args(By))}")
-        if by == "claim":
-            if not all(text(value, by, MAX_LABEL).partition(":")):
-                raise invalid("claim", "claim_malformed", "must be a type and a value with a colon between them")
-            return Selector(by, CLAIMS + claim_id(value), self._tenant)
-        if text(value, by, MAX_ENTITY).startswith(ERASED):
-            raise invalid(by, "already_erased", "is what an erasure has left, and names nobody")
-        return Selector(by, value, self._tenant)

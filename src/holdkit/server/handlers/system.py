@@ -11,18 +11,20 @@ from ...core.audit_rows import Difference
 from ...engines.port import Engine
 from ...engines.whole_journal import Progress
 from ...errors import HoldkitError
+from ...kernel.erasing import check_reason, selector_of
 from ...kernel.limits import changes_of, in_seconds
 from ...kernel.verification import sealed_through, verify_whole
 from ...wire.fields import at, encode
 from ...wire.keys import KeyAnswer, KeyPage, NewKeyBody, RevokeKeyBody, RotateKeyBody, WhoAmI
 from ...wire.pools import pool_answer
 from ...wire.stats import Live, Overview, Ready
-from ...wire.system import ChangeLimitsBody, LimitsAnswer, SweepAnswer, SweepBody, VerifyAnswer
+from ...wire.system import ChangeLimitsBody, EraseBody, ErasedAnswer, LimitsAnswer, SweepAnswer, SweepBody, VerifyAnswer
 from ..jobs import Job
 from ..keys import NewKey, shown
 from ..metrics import exposition
 from ..problems import Problem
 from ..request import JSON, REPLAYED, Answer, Request, answer
+from ..tenants import check_tenant
 from .calls import call_fields
 from .jobs import started
 
@@ -133,6 +135,25 @@ async def verify(request: Request) -> Answer:
         return encode(VerifyAnswer(not found, [str(one) for one in found], found, at(executor.now()), lanes))
 
     return started(request, request.running.jobs.start("verify", request.caller.tenant, work, op=request.op))
+
+
+async def erase(request: Request) -> Answer:
+    """Start a job that erases somebody's data; one at a time. Interrupted, the same request does the rest."""
+    body: EraseBody = request.body
+    running, caller = request.running, request.caller
+    if body.tenant:
+        check_tenant(body.tenant)
+    selector_of(body.by, body.value, body.tenant)
+    if not body.dry_run:
+        check_reason(body.reason)
+    kernel = running.kernel.tenant(body.tenant) if body.tenant else running.kernel
+    fields = {name: value for name, value in call_fields(request, body).items() if name != "op"}
+
+    async def work(job: Job) -> bytes:
+        erased = await kernel.erase(body.by, body.value, dry_run=body.dry_run, progress=job.report, **fields)
+        return encode(ErasedAnswer(erased.found or erased.resumed, erased, at(kernel.executor.now())))
+
+    return started(request, running.jobs.start("erase", caller.tenant, work))
 
 
 def first_differences(engine: Engine, progress: Progress) -> list[Difference]:
