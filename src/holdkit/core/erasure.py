@@ -5,13 +5,11 @@ shown the journal's entries and learns from them which *holds* are concerned (`l
 (`core.personal` lists them): entity, metadata, reason, the actor who placed them, the last operation. A selected actor is only
 replaced where it is named. A refused command (`entry.refused`) that was for the entity, the account or the claim loses the same.
 
-*Stub.* All values of one erasure become the same stub, so that what was equal stays equal, and two persons stay two. An account's
-stub is a keyed hash of its name, so that an account that is erased again gets the same one; all others are random.
+*Stub.* All values of one erasure become the same stub, so that what was equal stays equal, and two persons stay two. Stubs are random.
 
 *Accounts* are the key of tallies. A hold that is erased by its entity or its claim keeps an account that a pool counts: else the
-account's other holds would be counted apart from it. `accounts` lists such names, for an erasure of their own. Where an account
-is erased, the entries of its tallies are rewritten in order, with running sums (`_tally`): it may have been erased before, and both
-parts then become one tally.
+account's other holds would be counted apart from it. `accounts` lists such names, for an erasure of their own. An account that is
+used again after its erasure is another one, from 0, with another stub if it is erased again: no sum in a sealed entry ever changes.
 
 *Claims.* The pool of a key is named by a keyed hash, so it keeps its id and goes on being taken: only its label is replaced. The key
 of an erased hold goes with it, unless somebody else has the key now (`decide_pool`).
@@ -31,7 +29,6 @@ from .entries import Action, Effect, Entry, RefusedCommand
 from .keyed import CLAIMS
 from .model import Pool, StoredHold
 from .outcomes import Done, Refusal
-from .outstanding import Tally
 from .personal import ERASED_DOCUMENT, NAMES, Path, fields, is_stub, kind_of, rewrite
 
 ERASURES: Final = "~erasure"
@@ -72,7 +69,6 @@ class Erasure:
         """The pools of their claims, and whether the key is erased too."""
         self.accounts: set[str] = set()
         """Accounts that erased holds keep, because pools count them."""
-        self._sums: dict[str, Tally] = {}
 
     # What is concerned
 
@@ -126,16 +122,12 @@ class Erasure:
     # What becomes of it
 
     def entry(self, entry: Entry) -> Entry:
-        """The entry without what is erased; the same object if there is nothing to erase. Entries of a lane are shown in order."""
+        """The entry without what is erased; the same object if there is nothing to erase."""
         if entry.tenant != self.selector.tenant or entry.action is Action.JOURNAL_ERASED:
             return entry
         found = fields(entry)
         values = {path: value for path, was in found.items() if (value := self._value(entry, path, was)) != was}
-        after = rewrite(entry, values) if values else entry
-        if self.selector.by == "account" and any(effect.tally is not None for effect in after.effects):
-            effects = tuple(self._tally(effect, entry.action) for effect in after.effects)
-            after = after if effects == after.effects else structs.replace(after, effects=effects)
-        return after
+        return rewrite(entry, values) if values else entry
 
     def _value(self, entry: Entry, path: Path, value: str) -> str:
         kind, selector = kind_of(path), self.selector
@@ -180,25 +172,6 @@ class Erasure:
     def _keeps_account(self, hold: StoredHold) -> bool:
         """Whether a pool counts the account of this hold: pools of faces do not."""
         return self.selector.by != "account" and any(not name.startswith("~") for name in hold.pools)
-
-    def _tally(self, effect: Effect, action: Action) -> Effect:
-        """The effect with the sums of the account under its stub, from the deltas: so that what was erased before is counted too."""
-        tally = effect.tally
-        if tally is None or tally.account != self.stub:
-            return effect
-        before = self._sums.get(effect.pool.id) or Tally(self.stub, 0)
-        used, loose = (tally.used, tally.loose) if action is Action.JOURNAL_BASELINE else (effect.used, effect.loose)
-        after = self._sums[effect.pool.id] = Tally(self.stub, before.used + used, before.loose + loose)
-        return structs.replace(effect, tally=after)
-
-    def begin_again(self) -> None:
-        """The entries are shown once more, from the first one on."""
-        self._sums.clear()
-
-    def begin_with(self, pool: str, tally: Tally) -> None:
-        """What the account used of a pool before the first entry that is shown."""
-        if tally.account == self.stub:
-            self._sums[pool] = tally
 
     def hold(self, hold: StoredHold) -> StoredHold:
         """A stored hold without what is erased."""

@@ -6,8 +6,6 @@ from __future__ import annotations
 import hashlib
 from typing import Final
 
-from .personal import ERASED
-
 CLAIMS: Final = "~claim/"
 """How the ids of claims' pools begin."""
 CLAIM: Final = "res_"
@@ -28,8 +26,3 @@ def keyed(secret: bytes, purpose: bytes, *parts: str, size: int = 16) -> str:
         text = part.encode()
         hasher.update(len(text).to_bytes(4) + text)
     return hasher.hexdigest()
-
-
-def account_stub(secret: bytes, tenant: str, account: str) -> str:
-    """What an account is known by once it is erased: its limits go on counting what it used before."""
-    return ERASED + keyed(secret, b"holdkit.account", tenant, account, size=8)

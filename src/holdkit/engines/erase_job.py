@@ -74,7 +74,9 @@ class EraseJob:
         """Everything, or what is left of a run that was interrupted."""
         erasure, selector = self.erasure, self.erasure.selector
         begun = self._store.remembered(erasure.id)
-        erasure.stub = begun or (erasure.stub if self._dry_run else self._store.remember(erasure.id, erasure.stub))
+        stub = begun or (erasure.stub if self._dry_run else self._store.remember(erasure.id, erasure.stub))
+        if selector.by != "account":  # one transaction: what came after it belongs to another account
+            erasure.stub = stub
         if begun is not None and selector.by == "entity":  # the pools of holds that are done are found by the stub
             self._values = (selector.value, begun)
         if selector.by == "account":
@@ -225,13 +227,13 @@ class EraseJob:
 
     def _learn_account(self, reached: dict[int, int]) -> set[str]:
         """The pools that the account uses by what was written behind the search; its holds are learned."""
-        erasure, names = self.erasure, (self.erasure.selector.value, self.erasure.stub)
+        erasure, name = self.erasure, self.erasure.selector.value
         pools: set[str] = set()
-        for found in self._find.entries([text for name in names for text in texts_of(name)], reached):
+        for found in self._find.entries(texts_of(name), reached):
             for entry in map(_entry, found):
                 erasure.learn(entry)
                 pools.update(
-                    one.pool.id for one in entry.effects if one.tally is not None and one.tally.account in names
+                    one.pool.id for one in entry.effects if one.tally is not None and one.tally.account == name
                 )
                 pools.update(() if entry.hold is None or entry.subject not in erasure.holds else entry.hold.pools)
             others = [row for row in found if _entry(row).subject not in erasure.holds]
@@ -251,7 +253,6 @@ class EraseJob:
         if not done[-1]:
             return Rewrites()
         holds = sorted({*erasure.holds, *self._beside})
-        erasure.begin_again()
         about = (*rows.entries_at(self._others), *rows.entries_about(tenant, holds))
         unique = {(row.lane, row.seq): row for row in about}
         after = self._whole(rows, rows.holds(tenant, holds), [row for _, row in sorted(unique.items())])

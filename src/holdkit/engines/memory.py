@@ -30,7 +30,7 @@ from ..errors import CursorLost
 from .clocks import Clock
 from .port import Capabilities
 from .resident.engine import ResidentEngine
-from .resident.erasing import erase_tables, merged_tallies
+from .resident.erasing import erase_tables, renamed_tallies
 from .resident.tables import Tables
 from .whole_journal import Meter, Progress
 
@@ -190,12 +190,9 @@ class Journal:
 
     def rewrite(self, erasure: Erasure) -> None:
         """Every entry and the baseline, without what is erased."""
-        erasure.begin_again()
         base = self.baseline
         base.tallies = erased_rows(base.tallies.rows, erasure)
         base.put_tally = base.tallies.put
-        for key, tally in base.tallies.rows.items():
-            erasure.begin_with(key[1], tally)
         self._entries = {seq: erasure.entry(entry) for seq, entry in self._entries.items()}
         for pool_key, pool in base.pools.rows.items():
             base.pools.rows[pool_key] = erasure.pool(pool)
@@ -244,7 +241,7 @@ class Journal:
 def erased_rows(tallies: dict[TallyKey, Tally], erasure: Erasure) -> Rows[TallyKey, Tally]:
     """The tallies without what is erased."""
     after: Rows[TallyKey, Tally] = Rows()
-    after.rows = merged_tallies(tallies, erasure)
+    after.rows = renamed_tallies(tallies, erasure)
     return after
 
 

@@ -10,7 +10,7 @@ from typing import Final, get_args
 
 from ..core.archived import FindArchived
 from ..core.erasure import By, Erased, Erasure, Selector
-from ..core.keyed import CLAIMS, account_stub, claim_id, keyed
+from ..core.keyed import CLAIMS, claim_id, keyed
 from ..core.personal import ERASED
 from ..core.validation import invalid, text
 from ..core.values import MAX_ENTITY, MAX_LABEL
@@ -79,8 +79,6 @@ def alone(archiving: Archiving) -> Iterator[None]:
 
 
 def begun(erasing: Erasing, selector: Selector) -> Erasure:
-    """An erasure with its stub: of an account a keyed one, so that it is the same each time; else random."""
+    """An erasure with its stub."""
     id = keyed(erasing.secret, b"holdkit.erasure", selector.by, selector.tenant, selector.value)
-    if selector.by == "account":
-        return Erasure(selector, account_stub(erasing.secret, selector.tenant, selector.value), id)
     return Erasure(selector, ERASED + secrets.token_hex(8), id)

@@ -51,19 +51,18 @@ def _copied(tables: Tables, erasure: Erasure) -> Tables:
         after.operations.put(structs.replace(operation, outcome=outcome))
     for record_key, record in tables.records.items():
         after.put_record(record_key, record)
-    for tally_key, tally in merged_tallies(tables.tallies, erasure).items():
+    for tally_key, tally in renamed_tallies(tables.tallies, erasure).items():
         after.put_tally(tally_key, tally)
     after.fence_floors = tables.fence_floors
     after.last_slot = tables.last_slot
     return after
 
 
-def merged_tallies(tallies: dict[TallyKey, Tally], erasure: Erasure) -> dict[TallyKey, Tally]:
-    """The tallies of the account under its stub, added to those that an earlier erasure has left."""
+def renamed_tallies(tallies: dict[TallyKey, Tally], erasure: Erasure) -> dict[TallyKey, Tally]:
+    """The tallies of the account under its stub."""
     after: dict[TallyKey, Tally] = {}
     for (tenant, pool, account), tally in tallies.items():
         name = erasure.account(account) if tenant == erasure.selector.tenant else account
         assert name is not None
-        before = after.get((tenant, pool, name)) or Tally(name, 0)
-        after[tenant, pool, name] = Tally(name, before.used + tally.used, before.loose + tally.loose)
+        after[tenant, pool, name] = structs.replace(tally, account=name)
     return after
