@@ -39,7 +39,10 @@ def options_of(arguments: list[str] | None) -> argparse.Namespace:
         help="PostgreSQL: most connections of the hand-written variants (4 is their fastest; 256: one for each caller)",
     )
     parser.add_argument(
-        "--past", type=int, help="growth: past holds (1,000,000, with --quick 50,000; ten million need 20 GB of disk)"
+        "--past",
+        type=int,
+        help="growth: past holds (1,000,000, with --quick 50,000; ten million need 20 GB of disk); "
+        "archive: entries (5,000,000, with --quick 20,000)",
     )
     parser.add_argument(
         "--against", metavar="REV", help="another revision of the project, run beside this one, alternating"

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from . import ageing, dashboard, log_speed, memory, seats, verifying
+from . import ageing, archiving, dashboard, log_speed, memory, seats, verifying
 from .against import BY_THEMSELVES, alternate
 from .comparison import SCENARIOS, Run, play
 from .core_speed import core_speed
@@ -20,7 +20,7 @@ from .server import part as over_http
 from .syncs import count_all, strace_missing
 
 PARTS: Final = ("syncs", "callers", "engine", "log", "core", "age", "memory", "seats", "verify", "postgres", "server",
-                "fairness", "targets", "latency", "model", "growth", "dashboard")  # fmt: skip
+                "fairness", "targets", "latency", "model", "growth", "dashboard", "archive")  # fmt: skip
 USUAL: Final = PARTS[: PARTS.index("fairness") + 1]
 """Those that run unless some are named."""
 
@@ -169,6 +169,21 @@ class Bench(PostgresParts):
                     advance(1)
             self.figures += verify_figures(engine, entries, runs)
             self.runs["verify"][engine] = runs
+
+    def archive(self) -> None:
+        """The archive of a long journal, beside a caller."""
+        entries = self.past or (archiving.QUICK if self.quick else archiving.ENTRIES)
+        self.runs["archive"] = []
+        for engine in verifying.ENTRIES:
+            advance = partial(self.progress.advance, self.progress.add_task(f"archive, {engine}", total=entries + 1))
+            with verifying.filled(engine, self.directory, entries, advance) as place:
+                if place is None:
+                    continue
+                seconds = 1.0 if self.quick else archiving.SECONDS
+                found = archiving.measure(engine, place, entries, self.directory / f"archive-{engine}", seconds)
+            advance(1)
+            self.figures += archiving.figures(found)
+            self.runs["archive"].append(found)
 
     def server(self) -> None:
         """Over HTTP, compared with another revision if one is named."""
