@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import click
 
 from ..faces.claim import Claim
 from ..wire.claims import claim_answer
-from .arguments import force_option, interval, owner_option, ticket_from
+from .arguments import force_option, interval, limit_option, owner_option, seconds, ticket_from
 from .options import Opened, call_of, call_options, is_local, open_kernel, tenant_options, time_of
 from .output import OK, Output, clock_time
 
@@ -105,6 +106,46 @@ def forget(url: str | None, tenant: str, in_json: bool, which: str, owner: str |
 
 
 @claim.command()
+@click.argument("which", metavar="TICKET")
+@owner_option
+@click.option("--by", help="time to add to the current deadline")
+@click.option("--ttl", help="time to live, counted from now")
+@call_options
+@tenant_options
+def extend(
+    url: str | None, tenant: str, in_json: bool, which: str, owner: str | None, by: str | None, ttl: str | None,
+    **call: Any,
+) -> int:  # fmt: skip
+    """Move the deadline to a later time, never to an earlier one. TICKET may be - (read from stdin), or an id with --owner.
+
+    \b
+    Example:
+      holdkit claim extend "$TICKET" --by 5m
+    """
+    with open_kernel(url, tenant) as hk:
+        done = hk.claims.extend(ticket_from(which), by=seconds(by), ttl=seconds(ttl), owner=owner, **call_of(call))
+        return _print(hk, [done], in_json)
+
+
+@claim.command("list")
+@click.option("--entity", help="only keys that belong to this entity")
+@click.option("--after", default="", help="start after this id")
+@limit_option
+@tenant_options
+def list_claims(url: str | None, tenant: str, in_json: bool, entity: str | None, after: str, limit: int) -> int:
+    """List claims in order of id: all, or those of an entity.
+
+    \b
+    Example:
+      holdkit claim list --entity user:7
+    """
+    with open_kernel(url, tenant) as hk:
+        if entity is None:
+            return _print(hk, hk.claims.listed(after=after, limit=limit), in_json)
+        return _print(hk, hk.claims.linked(entity, after=after, limit=limit), in_json)
+
+
+@claim.command()
 @click.argument("type_", metavar="TYPE", required=False)
 @click.argument("value", required=False)
 @click.option("--id", "claim_id", help="res_ and 32 hex digits")
@@ -130,7 +171,7 @@ def find(
         return _print(hk, [] if found is None else [found], in_json)
 
 
-def _print(hk: Opened, found: list[Claim], in_json: bool) -> int:
+def _print(hk: Opened, found: Sequence[Claim], in_json: bool) -> int:
     documents = [claim_answer(one, time_of(hk), with_tenant=is_local(hk)) for one in found]
     Output(in_json).table(documents, HEADS, [_row(one) for one in found])
     return OK

@@ -9,9 +9,20 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from ..faces._sync.kernel import Kernel
+from ..kernel.context import Call
 from ..wire.keys import KeyAnswer, KeyInfo
 from .arguments import interval, seconds
-from .options import chosen_url, is_server, key_option, open_database, open_kernel, time_of, url_option
+from .options import (
+    call_of,
+    call_options,
+    chosen_url,
+    is_server,
+    key_option,
+    open_database,
+    open_kernel,
+    time_of,
+    url_option,
+)
 from .output import OK, Output, as_json
 from .serve import need_server
 
@@ -19,7 +30,7 @@ if TYPE_CHECKING:
     from ..client._sync.keys import RemoteKeys
     from ..server import Keys
 
-HEADS = ("key", "name", "scope", "tenant", "state", "expires", "pools", "verbs")
+HEADS = ("key", "name", "scope", "tenant", "state", "expires", "used", "pools", "verbs")
 
 
 def key_options(function: Any) -> Any:
@@ -40,12 +51,13 @@ class _Stored:
     def list(self, tenant: str | None) -> list[KeyInfo]:
         return self._keys.listed(tenant=tenant)
 
-    def rotate(self, key: str, grace: str | None) -> KeyAnswer:
-        new = self._keys.rotate(key) if grace is None else self._keys.rotate(key, grace=interval(grace))
+    def rotate(self, key: str, grace: str | None, call: Call) -> KeyAnswer:
+        rotate = self._keys.rotate
+        new = rotate(key, **call) if grace is None else rotate(key, grace=interval(grace), **call)
         return KeyAnswer(new.info, new.text, time_of(self._hk))
 
-    def revoke(self, key: str) -> KeyInfo:
-        return self._keys.revoke(key)
+    def revoke(self, key: str, call: Call) -> KeyInfo:
+        return self._keys.revoke(key, **call)
 
 
 class _OnServer:
@@ -62,11 +74,12 @@ class _OnServer:
         _own(tenant)
         return self._keys.list()
 
-    def rotate(self, key: str, grace: str | None) -> KeyAnswer:
-        return self._keys.rotate(key) if grace is None else self._keys.rotate(key, grace=interval(grace))
+    def rotate(self, key: str, grace: str | None, call: Call) -> KeyAnswer:
+        rotate = self._keys.rotate
+        return rotate(key, **call) if grace is None else rotate(key, grace=interval(grace), **call)
 
-    def revoke(self, key: str) -> KeyInfo:
-        return self._keys.revoke(key)
+    def revoke(self, key: str, call: Call) -> KeyInfo:
+        return self._keys.revoke(key, **call)
 
 
 def _own(tenant: str | None) -> None:
@@ -106,6 +119,7 @@ def keys() -> None:
 @click.option("--ttl", help="time until it expires, such as 30d  [default: never]")
 @click.option("--pools", multiple=True, metavar="PREFIX", help="limit it to pools that begin so; may be repeated")
 @click.option("--verbs", default="", help="limit it to these verbs, such as hold,confirm,read")
+@call_options
 @key_options
 def make(
     url: str | None,
@@ -116,6 +130,7 @@ def make(
     ttl: str | None,
     pools: tuple[str, ...],
     verbs: str,
+    **call: Any,
 ) -> int:
     """Create an API key. Its text is printed only this once.
 
@@ -126,7 +141,7 @@ def make(
     """
     wanted = [verb.strip() for verb in verbs.split(",") if verb.strip()]
     with _open(url, create=True) as store:
-        made = store.make(name, scope, tenant, ttl=seconds(ttl), pools=pools, verbs=wanted)
+        made = store.make(name, scope, tenant, ttl=seconds(ttl), pools=pools, verbs=wanted, **call_of(call))
     Output(in_json).write(made, made.key)
     return OK
 
@@ -149,8 +164,9 @@ def list_keys(url: str | None, in_json: bool, tenant: str | None) -> int:
 
 @keys.command()
 @click.argument("key")
+@call_options
 @key_options
-def revoke(url: str | None, in_json: bool, key: str) -> int:
+def revoke(url: str | None, in_json: bool, key: str, **call: Any) -> int:
     """Revoke an API key, within a second on every server.
 
     \b
@@ -158,7 +174,7 @@ def revoke(url: str | None, in_json: bool, key: str) -> int:
       holdkit keys revoke abcdefgh23456723
     """
     with _open(url) as store:
-        info = store.revoke(key)
+        info = store.revoke(key, call_of(call))
     Output(in_json).table([info], HEADS, [_row(info)])
     return OK
 
@@ -166,8 +182,9 @@ def revoke(url: str | None, in_json: bool, key: str) -> int:
 @keys.command()
 @click.argument("key")
 @click.option("--grace", help="how long the old secret stays valid  [default: the server's setting]")
+@call_options
 @key_options
-def rotate(url: str | None, in_json: bool, key: str, grace: str | None) -> int:
+def rotate(url: str | None, in_json: bool, key: str, grace: str | None, **call: Any) -> int:
     """Give an API key a new secret; the old one stays valid for a while.
 
     \b
@@ -175,7 +192,7 @@ def rotate(url: str | None, in_json: bool, key: str, grace: str | None) -> int:
       holdkit keys rotate abcdefgh23456723 --grace 1h
     """
     with _open(url) as store:
-        new = store.rotate(key, grace)
+        new = store.rotate(key, grace, call_of(call))
     Output(in_json).write(new, new.key)
     return OK
 
@@ -188,6 +205,7 @@ def _row(key: KeyInfo) -> list[str]:
         key.tenant,
         key.state,
         "-" if key.expires_at is None else f"{key.expires_at:%Y-%m-%d %H:%M:%S}",
+        "-" if key.used_at is None else f"{key.used_at:%Y-%m-%d %H:%M:%S}",
         " ".join(key.pools) or "-",
         " ".join(key.verbs) or "-",
     ]

@@ -33,7 +33,7 @@ from .options import (
     schema_given,
     time_of,
 )
-from .output import FOUND, OK, Output, on_interrupt, progress_bar
+from .output import FOUND, OK, Output, at_end, on_interrupt, progress_bar
 from .serve import server_settings
 
 FILE = click.Path(dir_okay=False, path_type=Path)
@@ -55,7 +55,7 @@ FILE = click.Path(dir_okay=False, path_type=Path)
 )
 @key_option
 @database_options
-@on_interrupt(lambda _: "nothing was changed, and nothing can be said about the rows")
+@on_interrupt(lambda _: ("nothing was changed, and nothing can be said about the rows", "none"))
 def verify(
     target: str | None,
     url: str | None,
@@ -144,9 +144,9 @@ SEALED_AT_ONCE = 10
 @database_options
 @on_interrupt(
     lambda given: (
-        "a repair is one transaction, so everything was corrected or nothing; holdkit verify tells which"
-        if given["yes"] and not given["dry_run"]
-        else "nothing was changed"
+        ("everything was corrected, or nothing: holdkit verify tells which", "unknown")
+        if given["yes"] and not given["dry_run"] and at_end()
+        else ("nothing was changed", "none")
     )
 )
 def repair(target: str | None, url: str | None, dry_run: bool, yes: bool, in_json: bool, **call: Any) -> int:

@@ -133,8 +133,8 @@ class Interrupted(Exception):
         self.effect = effect
 
 
-def on_interrupt(word: Callable[[dict[str, Any]], str], *, effect: str = "none") -> Callable[[F], F]:
-    """Let a command say what is done when Ctrl-C stops it: `word` gets its arguments."""
+def on_interrupt(word: Callable[[dict[str, Any]], tuple[str, str]]) -> Callable[[F], F]:
+    """Let a command say what is done when Ctrl-C stops it: `word` gets its arguments, and returns the words and the effect."""
 
     def decorated(function: F) -> F:
         @wraps(function)
@@ -142,7 +142,7 @@ def on_interrupt(word: Callable[[dict[str, Any]], str], *, effect: str = "none")
             try:
                 return function(*args, **given)
             except KeyboardInterrupt:
-                raise Interrupted(word(given), effect) from None
+                raise Interrupted(*word(given)) from None
 
         return cast(F, stoppable)
 
@@ -157,6 +157,12 @@ def progress_made() -> tuple[int, int]:
     """How far the command has come: the work done, and the total; 0 if it has not told yet."""
     made: tuple[int, int] = click.get_current_context().meta.get(_PROGRESS, (0, 0))
     return made
+
+
+def at_end() -> bool:
+    """Whether the command has told that all of its work is done: what it does then, it may have done."""
+    done, total = progress_made()
+    return done >= total > 0
 
 
 REFRESH = 0.1

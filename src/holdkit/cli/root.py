@@ -31,7 +31,7 @@ from . import (
 )
 from .documents import ErrorDocument
 from .output import FAILED, INTERRUPTED, OK, USAGE, Interrupted, as_json, error_document, report_error
-from .words import chosen, worded
+from .words import chosen, unknown_advice, worded
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"]})
@@ -155,7 +155,10 @@ def run(arguments: list[str]) -> int:
     except Interrupted as stopped:
         return report_error(ErrorDocument("interrupted", str(stopped), stopped.effect, INTERRUPTED), in_json)
     except (click.Abort, KeyboardInterrupt):
-        return INTERRUPTED
+        if all(option.name != "op" for option in chosen(root, ours).params):
+            return INTERRUPTED
+        message = f"holdkit: interrupted: {unknown_advice(ours)}"
+        return report_error(ErrorDocument("interrupted", message, "unknown", INTERRUPTED), in_json)
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the reader of the pipe is gone: discard the rest
         return OK

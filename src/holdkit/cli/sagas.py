@@ -11,7 +11,7 @@ from ..errors import InvalidRequest
 from ..faces.saga_records import SagaRecord
 from ..faces.saga_steps import Phase
 from ..kernel.context import context
-from ..wire.sagas import saga_answer
+from ..wire.sagas import saga_answer, saga_event_answer
 from .arguments import interval, limit_option
 from .options import Opened, call_options, open_kernel, tenant_options, time_of
 from .output import OK, Output, clock_time
@@ -95,6 +95,49 @@ def resolve(
     who = {name: call[name] for name in ("actor", "correlation_id")}
     with open_kernel(url, tenant) as hk, context(**who):
         return _print(hk, [hk.sagas.resolve(saga, how, reason=call["reason"], op=call["op"])], in_json)
+
+
+@sagas.command()
+@click.argument("saga")
+@call_options
+@tenant_options
+def retry(url: str | None, tenant: str, in_json: bool, saga: str, **call: Any) -> int:
+    """Let a parked saga run again, in a process that has its code, with its failures counted anew; needs --reason.
+
+    \b
+    Example:
+      holdkit sagas retry order:9 --reason "the bank answers again"
+    """
+    if not call["reason"]:
+        raise click.UsageError("--reason is missing: it says why it may work now, and is recorded")
+    who = {name: call[name] for name in ("actor", "correlation_id")}
+    with open_kernel(url, tenant) as hk, context(**who):
+        return _print(hk, [hk.sagas.retry(saga, reason=call["reason"], op=call["op"])], in_json)
+
+
+@sagas.command()
+@click.argument("saga")
+@limit_option
+@tenant_options
+def history(url: str | None, tenant: str, in_json: bool, saga: str, limit: int) -> int:
+    """Show what happened to a saga, from the journal, in order; also after it was deleted.
+
+    \b
+    Example:
+      holdkit sagas history order:9
+    """
+    with open_kernel(url, tenant) as hk:
+        found = hk.sagas.history(saga, limit=limit)
+    rows = [
+        [clock_time(one.slot), str(one.phase), str(one.attempt), one.actor or "", one.reason or "",
+         "" if one.error is None else one.error.message]
+        for one in found
+    ]  # fmt: skip
+    heads = ("at", "phase", "attempt", "actor", "reason", "error")
+    Output(in_json).table([saga_event_answer(one) for one in found], heads, rows)
+    if found.more:
+        click.echo("there is more: use a larger --limit, or holdkit journal search", err=True)
+    return OK
 
 
 def _print(hk: Opened, found: Sequence[SagaRecord], in_json: bool) -> int:

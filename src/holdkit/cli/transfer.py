@@ -14,6 +14,7 @@ from typing import BinaryIO
 import click
 
 from ..engines.durability import sync_file
+from ..faces._sync.kernel import Kernel
 from ..kernel.archive import archived_entries
 from ..kernel.backup import back_up
 from ..kernel.backup import restore as restore_backup
@@ -21,8 +22,19 @@ from ..kernel.export import LONGEST
 from ..kernel.export import export as export_lines
 from ..kernel.import_ import Import, import_journal
 from .documents import ArchiveDocument, TransferDocument
-from .options import database_options, database_url, must_exist, open_database, open_existing, url_option
-from .output import OK, Output, as_json, on_interrupt, progress_bar, progress_made
+from .options import (
+    chosen_url,
+    database_options,
+    database_url,
+    is_server,
+    key_option,
+    must_exist,
+    open_database,
+    open_existing,
+    open_kernel,
+    url_option,
+)
+from .output import OK, Output, as_json, at_end, on_interrupt, progress_bar, progress_made
 
 
 @click.command("export")
@@ -36,12 +48,14 @@ from .output import OK, Output, as_json, on_interrupt, progress_bar, progress_ma
     help="begin with the entries that were archived to DIR",
 )
 @url_option
+@key_option
 @as_json
 @on_interrupt(
     lambda given: (
         "the output is incomplete, and an import will refuse it"
         if given["file"] == "-"
-        else f"{given['file']} was not written"
+        else f"{given['file']} was not written",
+        "none",
     )
 )
 def export_(url: str | None, file: str, force: bool, tenant: str | None, archive: str | None, in_json: bool) -> int:
@@ -55,6 +69,8 @@ def export_(url: str | None, file: str, force: bool, tenant: str | None, archive
     """
     if file != "-" and Path(file).exists() and not force:
         raise click.UsageError(f"{file} already exists: choose another name, or use --force")
+    if tenant and archive is None and is_server(chosen_url(url)):
+        return _export_from_server(url, tenant, file, force, in_json)
     with open_existing(database_url(url)) as engine, progress_bar("exporting") as progress, _output_file(file) as out:
         lines = 0
         files = None if archive is None else archived_entries(archive)
@@ -66,6 +82,21 @@ def export_(url: str | None, file: str, force: bool, tenant: str | None, archive
     return OK
 
 
+def _export_from_server(url: str | None, tenant: str, file: str, force: bool, in_json: bool) -> int:
+    """Have a server send the journal of a tenant: for an operator's key."""
+    if file == "-":
+        raise click.UsageError("an export from a server goes to a file: name one")
+    with open_kernel(url) as hk:
+        assert not isinstance(hk, Kernel)
+        new = Path(f"{file}.new") if force else Path(file)
+        hk.tenant_admin.export(tenant, new)
+        new.replace(file)
+    with Path(file).open("rb") as lines:
+        entries = sum(1 for _ in lines) - 2
+    Output(in_json).write(TransferDocument(hk.url, file, entries), f"{entries} entries in {file}")
+    return OK
+
+
 @click.command("import")
 @click.argument("file", type=click.Path(dir_okay=False))
 @click.option(
@@ -73,7 +104,13 @@ def export_(url: str | None, file: str, force: bool, tenant: str | None, archive
 )
 @url_option
 @as_json
-@on_interrupt(lambda _: "nothing was imported: an import takes all of it or nothing; run it again")
+@on_interrupt(
+    lambda _: (
+        ("everything was imported, or nothing: run it again, and it says whether the engine is still empty", "unknown")
+        if at_end()
+        else ("nothing was imported", "none")
+    )
+)
 def import_(url: str | None, file: str, check: bool, in_json: bool) -> int:
     """Import an export (FILE, or - for stdin) into an EMPTY engine: all of it, or nothing. Entries get new positions.
 
@@ -141,7 +178,10 @@ def _without_password(url: str) -> str:
 @click.option("--to", required=True, type=click.Path(file_okay=False), metavar="DIR", help="the directory of the files")
 @database_options
 @on_interrupt(
-    lambda given: f"at least {progress_made()[0]} entries are archived to {given['to']}; run it again to go on"
+    lambda given: (
+        f"this run has archived at least {progress_made()[0]} entries to {given['to']}; run it again to go on",
+        "unknown",
+    )
 )
 def archive_(target: str | None, url: str | None, before: str, to: str, in_json: bool) -> int:
     """Move old journal entries of all tenants to compressed files in DIR. Safe to stop at any time: the next run goes on.

@@ -12,7 +12,7 @@ from ..errors import InvalidRequest
 from ..faces._sync.kernel import Kernel
 from ..wire.webhooks import DeliveryAnswer, HookAnswer
 from .arguments import interval, limit_option
-from .options import key_option, open_kernel, url_option
+from .options import call_of, call_options, key_option, open_kernel, url_option
 from .output import FOUND, OK, Output, as_json
 
 if TYPE_CHECKING:
@@ -22,7 +22,6 @@ HEADS = ("webhook", "state", "parked", "url", "actions", "why")
 ATTEMPT_HEADS = ("at", "kind", "outcome", "status", "seconds", "event", "why")
 
 hook_argument = click.argument("hook", metavar="WEBHOOK")
-op_option = click.option("--op", help="operation id: a retry with the same id gets the same webhook and secret")
 
 
 def server_options(function: Any) -> Any:
@@ -56,9 +55,9 @@ def webhooks() -> None:
 @webhooks.command()
 @click.argument("target", metavar="TARGET")
 @click.option("--action", "actions", multiple=True, help="deliver only this action, such as hold.expired; repeatable")
-@op_option
+@call_options
 @server_options
-def make(url: str | None, in_json: bool, target: str, actions: tuple[str, ...], op: str | None) -> int:
+def make(url: str | None, in_json: bool, target: str, actions: tuple[str, ...], **call: Any) -> int:
     """Deliver entries to the URL TARGET from now on. Prints the signing secret, which is shown only this once.
 
     \b
@@ -66,7 +65,7 @@ def make(url: str | None, in_json: bool, target: str, actions: tuple[str, ...], 
       holdkit webhooks make https://example.com/hook --action hold.confirmed --action hold.expired
     """
     with _open(url) as hooks:
-        made = hooks.make(target, actions=actions, op=op)
+        made = hooks.make(target, actions=actions, **call_of(call))
     return _print_secret(made, in_json)
 
 
@@ -104,8 +103,9 @@ def show(url: str | None, in_json: bool, hook: str) -> int:
 
 @webhooks.command()
 @hook_argument
+@call_options
 @server_options
-def remove(url: str | None, in_json: bool, hook: str) -> int:
+def remove(url: str | None, in_json: bool, hook: str, **call: Any) -> int:
     """Remove a webhook, with what is parked; prints its last state.
 
     \b
@@ -113,15 +113,15 @@ def remove(url: str | None, in_json: bool, hook: str) -> int:
       holdkit webhooks remove 3f9a1c…
     """
     with _open(url) as hooks:
-        return _print([hooks.remove(hook)], in_json)
+        return _print([hooks.remove(hook, **call_of(call))], in_json)
 
 
 @webhooks.command()
 @hook_argument
 @click.option("--grace", default="24h", show_default=True, help="how long events are signed with the old secret too")
-@op_option
+@call_options
 @server_options
-def rotate(url: str | None, in_json: bool, hook: str, grace: str, op: str | None) -> int:
+def rotate(url: str | None, in_json: bool, hook: str, grace: str, **call: Any) -> int:
     """Give a webhook a new signing secret, and print it.
 
     \b
@@ -129,7 +129,7 @@ def rotate(url: str | None, in_json: bool, hook: str, grace: str, op: str | None
       holdkit webhooks rotate 3f9a1c… --grace 1h
     """
     with _open(url) as hooks:
-        return _print_secret(hooks.rotate(hook, grace=interval(grace), op=op), in_json)
+        return _print_secret(hooks.rotate(hook, grace=interval(grace), **call_of(call)), in_json)
 
 
 @webhooks.command()
@@ -187,8 +187,9 @@ def test(url: str | None, in_json: bool, hook: str) -> int:
 
 @webhooks.command()
 @hook_argument
+@call_options
 @server_options
-def replay(url: str | None, in_json: bool, hook: str) -> int:
+def replay(url: str | None, in_json: bool, hook: str, **call: Any) -> int:
     """Resume a webhook that was stopped, and retry what is parked, in the background: `webhooks show` tells how far that is.
 
     \b
@@ -196,7 +197,7 @@ def replay(url: str | None, in_json: bool, hook: str) -> int:
       holdkit webhooks replay 3f9a1c…
     """
     with _open(url) as hooks:
-        begun = hooks.replay(hook)
+        begun = hooks.replay(hook, **call_of(call))
     Output(in_json).write(begun, f"{begun.total} parked deliveries are being retried")
     return OK
 

@@ -72,12 +72,15 @@ def worded(error: HoldkitError, command: click.Command, arguments: Sequence[str]
     for said, typed in HINTS:
         message = re.sub(said, typed, message)
     if isinstance(error, OutcomeUnknown) and any(option.name == "op" for option in command.params):
-        given = any(one == "--op" or one.startswith("--op=") for one in arguments)
-        advice = (
-            "run the same command again to find out" if given else "look before you repeat it, and use --op next time"
-        )
-        message = f"{message}: it may or may not have happened; {advice}"
+        message = f"{message}: {unknown_advice(arguments)}"
     return message
+
+
+def unknown_advice(arguments: Sequence[str]) -> str:
+    """What to do about a change that may or may not have happened."""
+    given = any(one == "--op" or one.startswith("--op=") for one in arguments)
+    advice = "run the same command again to find out" if given else "look before you repeat it, and use --op next time"
+    return f"it may or may not have happened; {advice}"
 
 
 def _typed(command: click.Command, field: str, arguments: Sequence[str]) -> str:

@@ -106,10 +106,10 @@ class Policy(Struct, frozen=True):
 
 
 class Attempts:
-    """The attempts of one call. `once`: none follows one that may have been applied."""
+    """The attempts of one call."""
 
-    def __init__(self, policy: Policy, began: float, seconds: float | None = None, *, once: bool = False) -> None:
-        self._policy, self._began, self._once = policy, began, once
+    def __init__(self, policy: Policy, began: float, seconds: float | None = None) -> None:
+        self._policy, self._began = policy, began
         self._seconds = policy.seconds if seconds is None else seconds
         self._attempts = 0
         self._uncertain: errors.OutcomeUnknown | None = None
@@ -119,8 +119,6 @@ class Attempts:
         self._attempts += 1
         if isinstance(error, errors.OutcomeUnknown):
             self._uncertain = error
-            if self._once:
-                raise error
         elif not isinstance(error, errors.Overloaded | errors.OperationTableFull):
             raise self.settled(error)
         if self._attempts >= self._policy.attempts:

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import holdkit
+from holdkit.cli.documents import TransferDocument
 from holdkit.faces.keys import Item
 from holdkit.faces.seating import Seat
 from holdkit.wire.budgets import BudgetAnswer, UsageAnswer
@@ -18,7 +19,7 @@ from holdkit.wire.holds import HoldAnswer, HoldNow, PlaceAnswer
 from holdkit.wire.journal import EntryAnswer
 from holdkit.wire.keys import KeyAnswer, KeyInfo
 from holdkit.wire.pools import PoolAnswer, PoolNow
-from holdkit.wire.sagas import SagaAnswer
+from holdkit.wire.sagas import SagaAnswer, SagaEventAnswer
 from holdkit.wire.search import SearchAnswer
 from holdkit.wire.system import LimitsAnswer, SweepAnswer, VerifyAnswer
 from holdkit.wire.tenants import DeletedAnswer, Quota, TenantAnswer
@@ -148,7 +149,12 @@ def test_what_else_there_was_before() -> None:
     (found,) = each(EntryAnswer, "journal", "search", "--action", "hold.extended")
     assert found.subject == held.id
     claim = told(ClaimAnswer, "claim", "reserve", "email", "a@b", "--ttl", "5m")
+    assert (
+        told(ClaimAnswer, "claim", "extend", claim.ticket, "--by", "1m").deadline == (claim.deadline or 0) + 60_000_000
+    )
     assert told(ClaimAnswer, "claim", "confirm", claim.ticket, "--entity", "user:7").state == "confirmed"
+    assert [one.key for one in each(ClaimAnswer, "claim", "list")] == ["email:a@b"]
+    assert [one.key for one in each(ClaimAnswer, "claim", "list", "--entity", "user:7")] == ["email:a@b"]
     assert '"pools":[' in run("watch", "--once", "--json").out
     assert run("run", "--pool", "gpu", "--", "true", code=1).err
 
@@ -180,6 +186,10 @@ def test_sagas_are_seen_and_resolved(place: tuple[str, str]) -> None:
     assert "aborted" in run("sagas", "list").out
     assert refusal("sagas", "resolve", "order:9", "done", "--reason", "x", code=2).code == "saga_ended"
     assert refusal("sagas", "show", "order:7", code=2).code == "saga_not_found"
+    steps = each(SagaEventAnswer, "sagas", "history", "order:9")
+    assert [(one.phase, one.actor, one.reason) for one in steps][-1] == ("aborted", "user:7", "no trace of it")
+    assert "--reason is missing" in refusal("sagas", "retry", "order:8", code=2).message
+    assert refusal("sagas", "retry", "order:9", "--reason", "x", code=2).code == "saga_ended"
     assert "--stuck" in refusal("sagas", "list", "--stuck", "--phase", "done", code=2).message
 
 
@@ -237,7 +247,9 @@ def test_api_keys() -> None:
     assert (made.info.scope, made.info.pools, made.key[:3]) == ("read", ("show:",), "hk_")
     rotated = told(KeyAnswer, "keys", "rotate", made.info.id, "--grace", "1h")
     assert (rotated.info.id, rotated.key != made.key) == (made.info.id, True)
-    assert told(KeyInfo, "keys", "revoke", made.info.id).state == "revoked"
+    asked = ("keys", "make", "desk", "--op", "k1", "--reason", "a second till", "--actor", "user:7")
+    assert told(KeyAnswer, *asked).info.id == told(KeyAnswer, *asked).info.id
+    assert told(KeyInfo, "keys", "revoke", made.info.id, "--reason", "lost").state == "revoked"
     states = {one.id: one.state for one in each(KeyInfo, "keys", "list")}
     assert states[made.info.id] == "revoked"
     assert refusal("keys", "revoke", "nonsense", code=2).code == "key_not_found"
@@ -250,7 +262,7 @@ def operator(server: LiveServer, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("operator")
-def test_an_operator_maintains_a_server() -> None:
+def test_an_operator_maintains_a_server(server: LiveServer, tmp_path: Path) -> None:
     assert told(LimitsAnswer, "limits").version == told(LimitsAnswer, "limits", "--set", "max_legs=100").version - 1
     assert told(SweepAnswer, "sweep").expired == 0
     assert told(VerifyAnswer, "verify").ok
@@ -260,6 +272,10 @@ def test_an_operator_maintains_a_server() -> None:
     assert told(TenantAnswer, "tenants", "disable", "acme", "--reason", "unpaid").state == "disabled"
     assert told(TenantAnswer, "tenants", "quota", "acme", "--rows", 5).quota == Quota(rows=5)
     assert "acme" in [one.name for one in each(TenantAnswer, "tenants", "list")]
+    told(PoolNow, "pools", "create", "gpu", 1, "--key", server.key("admin", "globex"))
+    for force in ((), ("--force",)):
+        assert told(TransferDocument, "export", tmp_path / "globex.jsonl", "--tenant", "globex", *force).entries == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["globex.jsonl"]
     assert told(DeletedAnswer, "tenants", "delete", "acme", "--confirm", "acme").pools == 0
     told(TenantAnswer, "tenants", "enable", "acme")
     assert told(TenantAnswer, "tenants", "show", "acme").state == "active"
@@ -278,7 +294,7 @@ def test_webhooks_from_making_to_removal(tmp_path: Path) -> None:
     assert told(ReplayStarted, "webhooks", "replay", made.id).total == 0
     assert "replay" in run("webhooks", "show", made.id).out
     assert run("webhooks", "rotate", made.id, "--grace", "1h").out.strip() not in ("", made.secret)
-    assert told(HookAnswer, "webhooks", "remove", made.id).id == made.id
+    assert told(HookAnswer, "webhooks", "remove", made.id, "--reason", "moved").id == made.id
     assert refusal("webhooks", "show", made.id, code=2).code == "webhook_not_found"
     assert refusal("webhooks", "make", target, "--action", "hold.lost", code=2).code == "action_unknown"
     run("pools", "create", "gpu", 1, "--url", f"sqlite:///{tmp_path}/holds.db")

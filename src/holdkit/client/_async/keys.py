@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, Unpack
 
 import msgspec
 
 from ...core.commands import Ttl
 from ...core.model import SECOND
 from ...core.validation import text
+from ...kernel.context import Call
 from ...kernel.normalise import span
-from ...wire.keys import KeyAnswer, KeyInfo, KeyPage, NewKeyBody, RotateKeyBody, Scope
-from ..requests import path_of
-from .transport import AsyncRemoteCalls
+from ...wire.keys import KeyAnswer, KeyInfo, KeyPage, NewKeyBody, RevokeKeyBody, RotateKeyBody, Scope
+from ..requests import path_of, seconds
+from .transport import AsyncRemoteCalls, retry_key
 
 Listed: TypeAlias = "list[KeyInfo]"
 _read_key: Final = msgspec.json.Decoder(KeyAnswer).decode
@@ -22,8 +23,8 @@ _read_info: Final = msgspec.json.Decoder(KeyInfo).decode
 
 
 class AsyncRemoteKeys(AsyncRemoteCalls):
-    """API keys, for an admin key. A secret is shown once, so `make` and `rotate` are not repeated if the outcome is unknown: look at
-    `list` then, and revoke what nobody has."""
+    """API keys, for an admin key. Only hashes are stored: a retry of `make` or `rotate` gets the same key with another secret, in place of
+    the one that was lost."""
 
     async def make(
         self,
@@ -33,24 +34,26 @@ class AsyncRemoteKeys(AsyncRemoteCalls):
         ttl: Ttl | None = None,
         pools: Iterable[str] = (),
         verbs: Iterable[str] = (),
+        **call: Unpack[Call],
     ) -> KeyAnswer:
         """Create an API key. Only this answer, and that of `rotate`, has its text: `key`."""
-        seconds = None if ttl is None else span(ttl) / SECOND
-        body = NewKeyBody(name=name, scope=scope, ttl=seconds, pools=[*pools], verbs=[*verbs])
-        return _read_key((await self._transport.ask("POST", "/v1/keys", body, once=True)).content)
+        body = NewKeyBody(name=name, scope=scope, ttl=seconds(ttl), pools=[*pools], verbs=[*verbs])
+        return _read_key((await self._post("/v1/keys", body, call)).content)
 
     async def list(self) -> Listed:
         """All API keys in order of id, without their secrets."""
         return _read_keys((await self._get("/v1/keys")).content).items
 
-    async def rotate(self, id: str, *, grace: Ttl = "5m") -> KeyAnswer:
+    async def rotate(self, id: str, *, grace: Ttl = "5m", **call: Unpack[Call]) -> KeyAnswer:
         """Give an API key a new secret; the old one stays valid for `grace`."""
         body = RotateKeyBody(grace=0 if grace == 0 else span(grace, "grace") / SECOND)
-        return _read_key((await self._transport.ask("POST", _path(id, "rotate"), body, once=True)).content)
+        return _read_key((await self._post(_path(id, "rotate"), body, call)).content)
 
-    async def revoke(self, id: str) -> KeyInfo:
+    async def revoke(self, id: str, **call: Unpack[Call]) -> KeyInfo:
         """Revoke an API key, within a second on every server."""
-        return _read_info((await self._transport.ask("DELETE", _path(id))).content)
+        body = RevokeKeyBody(**self._request_fields(call))
+        answer = await self._transport.ask("DELETE", _path(id), body, op=retry_key(call.get("op")))
+        return _read_info(answer.content)
 
 
 def _path(id: str, *more: str) -> str:

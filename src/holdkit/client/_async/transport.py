@@ -67,10 +67,9 @@ class AsyncTransport:
         self._finished = AsyncSignal()
 
     async def ask(
-        self, method: str, path: str, body: Any = None, *, op: str | None = None, once: bool = False, **more: Any
+        self, method: str, path: str, body: Any = None, *, op: str | None = None, **more: Any
     ) -> httpx.Response:
-        """The answer, or the exception of its problem; within the time of one call. `once`: a request that may have been applied is
-        not sent again."""
+        """The answer, or the exception of its problem; within the time of one call."""
         headers = self._headers | more.pop("headers", {})
         if op is not None:
             headers["Idempotency-Key"] = _sendable(op)
@@ -79,7 +78,7 @@ class AsyncTransport:
             headers["Content-Type"] = "application/json"
         seconds = current().timeout
         seconds = within(self._policy.seconds if seconds is None else seconds)
-        attempts = Attempts(self._policy, time.monotonic(), seconds, once=once)
+        attempts = Attempts(self._policy, time.monotonic(), seconds)
         self._in_progress.add(attempts)
         try:
             return await self._ask(attempts, method, path, headers, more)

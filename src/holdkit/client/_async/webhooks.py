@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, Unpack
 
 import msgspec
 
 from ...core.commands import Ttl
 from ...core.model import SECOND
 from ...core.validation import text
+from ...kernel.context import Call
 from ...kernel.normalise import span
 from ...wire.webhooks import (
     DeliveryAnswer,
     DeliveryPage,
     HookAnswer,
     HookPage,
+    NewWebhook,
     ParkedPage,
+    RemoveWebhook,
     ReplayStarted,
+    ReplayWebhook,
+    RotateWebhook,
     TestAnswer,
 )
 from ..requests import path_of
-from .transport import AsyncRemoteCalls, retry_key
+from .transport import AsyncRemoteCalls
 
 Listed: TypeAlias = "list[HookAnswer]"
 Deliveries: TypeAlias = "list[DeliveryAnswer]"
@@ -37,12 +42,10 @@ _read_replay: Final = msgspec.json.Decoder(ReplayStarted).decode
 class AsyncRemoteWebhooks(AsyncRemoteCalls):
     """Webhooks, for an admin key. Retries of `make` and `rotate` give the same webhook and the same secret."""
 
-    async def make(self, url: str, *, actions: Iterable[str] = (), op: str | None = None) -> HookAnswer:
+    async def make(self, url: str, *, actions: Iterable[str] = (), **call: Unpack[Call]) -> HookAnswer:
         """Deliver the tenant's entries to a URL from now on: all, or those of some actions. Only this answer, and that
         of `rotate`, has the signing `secret`."""
-        body = {"url": url, "actions": [*actions]}
-        answer = await self._transport.ask("POST", "/v1/webhooks", body, op=retry_key(op))
-        return _read_hook(answer.content)
+        return _read_hook((await self._post("/v1/webhooks", NewWebhook(url=url, actions=[*actions]), call)).content)
 
     async def list(self) -> Listed:
         """All webhooks in order of id."""
@@ -52,15 +55,15 @@ class AsyncRemoteWebhooks(AsyncRemoteCalls):
         """One webhook: its `state`, why it is failing and when it is tried next, and how far its `replay` is."""
         return _read_hook((await self._get(_path(id))).content)
 
-    async def remove(self, id: str) -> HookAnswer:
+    async def remove(self, id: str, **call: Unpack[Call]) -> HookAnswer:
         """Remove a webhook, with what is parked."""
-        return _read_hook((await self._transport.ask("DELETE", _path(id))).content)
+        body = RemoveWebhook(**self._request_fields(call))
+        return _read_hook((await self._transport.ask("DELETE", _path(id), body)).content)
 
-    async def rotate(self, id: str, *, grace: Ttl = "24h", op: str | None = None) -> HookAnswer:
+    async def rotate(self, id: str, *, grace: Ttl = "24h", **call: Unpack[Call]) -> HookAnswer:
         """Give a webhook a new `secret`; for `grace` events are signed with the old one too."""
-        body = {"grace": 0 if grace == 0 else span(grace, "grace") / SECOND}
-        answer = await self._transport.ask("POST", _path(id, "rotate"), body, op=retry_key(op))
-        return _read_hook(answer.content)
+        body = RotateWebhook(grace=0 if grace == 0 else span(grace, "grace") / SECOND)
+        return _read_hook((await self._post(_path(id, "rotate"), body, call)).content)
 
     async def deliveries(self, id: str) -> Deliveries:
         """The last attempts, the newest first."""
@@ -74,9 +77,10 @@ class AsyncRemoteWebhooks(AsyncRemoteCalls):
         """Send a test event now, and report how the receiver took it."""
         return _read_test((await self._transport.ask("POST", _path(id, "test"))).content)
 
-    async def replay(self, id: str) -> ReplayStarted:
+    async def replay(self, id: str, **call: Unpack[Call]) -> ReplayStarted:
         """Resume a webhook, and retry what is parked, in the background: `get` tells how far that is."""
-        return _read_replay((await self._transport.ask("POST", _path(id, "replay"))).content)
+        body = ReplayWebhook(**self._request_fields(call))
+        return _read_replay((await self._transport.ask("POST", _path(id, "replay"), body)).content)
 
 
 def _path(id: str, *more: str) -> str:

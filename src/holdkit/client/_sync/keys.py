@@ -4,17 +4,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, Unpack
 
 import msgspec
 
 from ...core.commands import Ttl
 from ...core.model import SECOND
 from ...core.validation import text
+from ...kernel.context import Call
 from ...kernel.normalise import span
-from ...wire.keys import KeyAnswer, KeyInfo, KeyPage, NewKeyBody, RotateKeyBody, Scope
-from ..requests import path_of
-from .transport import RemoteCalls
+from ...wire.keys import KeyAnswer, KeyInfo, KeyPage, NewKeyBody, RevokeKeyBody, RotateKeyBody, Scope
+from ..requests import path_of, seconds
+from .transport import RemoteCalls, retry_key
 
 Listed: TypeAlias = "list[KeyInfo]"
 _read_key: Final = msgspec.json.Decoder(KeyAnswer).decode
@@ -23,8 +24,8 @@ _read_info: Final = msgspec.json.Decoder(KeyInfo).decode
 
 
 class RemoteKeys(RemoteCalls):
-    """API keys, for an admin key. A secret is shown once, so `make` and `rotate` are not repeated if the outcome is unknown: look at
-    `list` then, and revoke what nobody has."""
+    """API keys, for an admin key. Only hashes are stored: a retry of `make` or `rotate` gets the same key with another secret, in place of
+    the one that was lost."""
 
     def make(
         self,
@@ -34,24 +35,26 @@ class RemoteKeys(RemoteCalls):
         ttl: Ttl | None = None,
         pools: Iterable[str] = (),
         verbs: Iterable[str] = (),
+        **call: Unpack[Call],
     ) -> KeyAnswer:
         """Create an API key. Only this answer, and that of `rotate`, has its text: `key`."""
-        seconds = None if ttl is None else span(ttl) / SECOND
-        body = NewKeyBody(name=name, scope=scope, ttl=seconds, pools=[*pools], verbs=[*verbs])
-        return _read_key((self._transport.ask("POST", "/v1/keys", body, once=True)).content)
+        body = NewKeyBody(name=name, scope=scope, ttl=seconds(ttl), pools=[*pools], verbs=[*verbs])
+        return _read_key((self._post("/v1/keys", body, call)).content)
 
     def list(self) -> Listed:
         """All API keys in order of id, without their secrets."""
         return _read_keys((self._get("/v1/keys")).content).items
 
-    def rotate(self, id: str, *, grace: Ttl = "5m") -> KeyAnswer:
+    def rotate(self, id: str, *, grace: Ttl = "5m", **call: Unpack[Call]) -> KeyAnswer:
         """Give an API key a new secret; the old one stays valid for `grace`."""
         body = RotateKeyBody(grace=0 if grace == 0 else span(grace, "grace") / SECOND)
-        return _read_key((self._transport.ask("POST", _path(id, "rotate"), body, once=True)).content)
+        return _read_key((self._post(_path(id, "rotate"), body, call)).content)
 
-    def revoke(self, id: str) -> KeyInfo:
+    def revoke(self, id: str, **call: Unpack[Call]) -> KeyInfo:
         """Revoke an API key, within a second on every server."""
-        return _read_info((self._transport.ask("DELETE", _path(id))).content)
+        body = RevokeKeyBody(**self._request_fields(call))
+        answer = self._transport.ask("DELETE", _path(id), body, op=retry_key(call.get("op")))
+        return _read_info(answer.content)
 
 
 def _path(id: str, *more: str) -> str:

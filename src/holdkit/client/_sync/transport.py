@@ -64,11 +64,8 @@ class Transport:
         self._in_progress: set[Attempts] = set()
         self._finished = Signal()
 
-    def ask(
-        self, method: str, path: str, body: Any = None, *, op: str | None = None, once: bool = False, **more: Any
-    ) -> httpx.Response:
-        """The answer, or the exception of its problem; within the time of one call. `once`: a request that may have been applied is
-        not sent again."""
+    def ask(self, method: str, path: str, body: Any = None, *, op: str | None = None, **more: Any) -> httpx.Response:
+        """The answer, or the exception of its problem; within the time of one call."""
         headers = self._headers | more.pop("headers", {})
         if op is not None:
             headers["Idempotency-Key"] = _sendable(op)
@@ -77,7 +74,7 @@ class Transport:
             headers["Content-Type"] = "application/json"
         seconds = current().timeout
         seconds = within(self._policy.seconds if seconds is None else seconds)
-        attempts = Attempts(self._policy, time.monotonic(), seconds, once=once)
+        attempts = Attempts(self._policy, time.monotonic(), seconds)
         self._in_progress.add(attempts)
         try:
             return self._ask(attempts, method, path, headers, more)

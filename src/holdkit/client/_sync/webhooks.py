@@ -4,25 +4,30 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, Unpack
 
 import msgspec
 
 from ...core.commands import Ttl
 from ...core.model import SECOND
 from ...core.validation import text
+from ...kernel.context import Call
 from ...kernel.normalise import span
 from ...wire.webhooks import (
     DeliveryAnswer,
     DeliveryPage,
     HookAnswer,
     HookPage,
+    NewWebhook,
     ParkedPage,
+    RemoveWebhook,
     ReplayStarted,
+    ReplayWebhook,
+    RotateWebhook,
     TestAnswer,
 )
 from ..requests import path_of
-from .transport import RemoteCalls, retry_key
+from .transport import RemoteCalls
 
 Listed: TypeAlias = "list[HookAnswer]"
 Deliveries: TypeAlias = "list[DeliveryAnswer]"
@@ -38,12 +43,10 @@ _read_replay: Final = msgspec.json.Decoder(ReplayStarted).decode
 class RemoteWebhooks(RemoteCalls):
     """Webhooks, for an admin key. Retries of `make` and `rotate` give the same webhook and the same secret."""
 
-    def make(self, url: str, *, actions: Iterable[str] = (), op: str | None = None) -> HookAnswer:
+    def make(self, url: str, *, actions: Iterable[str] = (), **call: Unpack[Call]) -> HookAnswer:
         """Deliver the tenant's entries to a URL from now on: all, or those of some actions. Only this answer, and that
         of `rotate`, has the signing `secret`."""
-        body = {"url": url, "actions": [*actions]}
-        answer = self._transport.ask("POST", "/v1/webhooks", body, op=retry_key(op))
-        return _read_hook(answer.content)
+        return _read_hook((self._post("/v1/webhooks", NewWebhook(url=url, actions=[*actions]), call)).content)
 
     def list(self) -> Listed:
         """All webhooks in order of id."""
@@ -53,15 +56,15 @@ class RemoteWebhooks(RemoteCalls):
         """One webhook: its `state`, why it is failing and when it is tried next, and how far its `replay` is."""
         return _read_hook((self._get(_path(id))).content)
 
-    def remove(self, id: str) -> HookAnswer:
+    def remove(self, id: str, **call: Unpack[Call]) -> HookAnswer:
         """Remove a webhook, with what is parked."""
-        return _read_hook((self._transport.ask("DELETE", _path(id))).content)
+        body = RemoveWebhook(**self._request_fields(call))
+        return _read_hook((self._transport.ask("DELETE", _path(id), body)).content)
 
-    def rotate(self, id: str, *, grace: Ttl = "24h", op: str | None = None) -> HookAnswer:
+    def rotate(self, id: str, *, grace: Ttl = "24h", **call: Unpack[Call]) -> HookAnswer:
         """Give a webhook a new `secret`; for `grace` events are signed with the old one too."""
-        body = {"grace": 0 if grace == 0 else span(grace, "grace") / SECOND}
-        answer = self._transport.ask("POST", _path(id, "rotate"), body, op=retry_key(op))
-        return _read_hook(answer.content)
+        body = RotateWebhook(grace=0 if grace == 0 else span(grace, "grace") / SECOND)
+        return _read_hook((self._post(_path(id, "rotate"), body, call)).content)
 
     def deliveries(self, id: str) -> Deliveries:
         """The last attempts, the newest first."""
@@ -75,9 +78,10 @@ class RemoteWebhooks(RemoteCalls):
         """Send a test event now, and report how the receiver took it."""
         return _read_test((self._transport.ask("POST", _path(id, "test"))).content)
 
-    def replay(self, id: str) -> ReplayStarted:
+    def replay(self, id: str, **call: Unpack[Call]) -> ReplayStarted:
         """Resume a webhook, and retry what is parked, in the background: `get` tells how far that is."""
-        return _read_replay((self._transport.ask("POST", _path(id, "replay"))).content)
+        body = ReplayWebhook(**self._request_fields(call))
+        return _read_replay((self._transport.ask("POST", _path(id, "replay"), body)).content)
 
 
 def _path(id: str, *more: str) -> str:
