@@ -33,7 +33,7 @@ from .options import (
     schema_given,
     time_of,
 )
-from .output import FOUND, OK, Output, at_end, on_interrupt, progress_bar
+from .output import FOUND, OK, Output, on_interrupt, progress_bar
 from .serve import server_settings
 
 FILE = click.Path(dir_okay=False, path_type=Path)
@@ -145,7 +145,7 @@ SEALED_AT_ONCE = 10
 @on_interrupt(
     lambda given: (
         ("everything was corrected, or nothing: holdkit verify tells which", "unknown")
-        if given["yes"] and not given["dry_run"] and at_end()
+        if given["yes"] and not given["dry_run"]
         else ("nothing was changed", "none")
     )
 )

@@ -307,7 +307,7 @@ def test_webhooks_from_making_to_removal(tmp_path: Path) -> None:
     [
         ("repair",), ("erase", "--entity", "user:7"), ("seal",), ("migrate",), ("doctor",), ("serve",), ("bench",),
         ("archive", "--before", "90d", "--to", "away"), ("export", "away"), ("import", "away"), ("backup", "away"),
-        ("restore", "away"), ("verify", "--seals"),
+        ("restore", "away"),
     ],
 )  # fmt: skip
 def test_what_needs_the_data_itself_says_where_to_run_it(command: tuple[str, ...]) -> None:

@@ -119,7 +119,7 @@ def test_ctrl_c_leaves_a_word_about_what_is_done(
     hk.close()
     assert "nothing was changed" in interrupted(monkeypatch, "verify", url)
     assert "nothing was changed" in interrupted(monkeypatch, "repair", url)
-    assert "nothing was changed" in interrupted(monkeypatch, "repair", url, "--yes")
+    assert "everything was corrected, or nothing" in interrupted(monkeypatch, "repair", url, "--yes")
     assert f"{copy} was not written" in interrupted(monkeypatch, "export", "--url", url, copy)
     assert list(tmp_path.glob("*copy*")) == []
     run("export", "--url", url, copy)
