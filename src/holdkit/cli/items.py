@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 import msgspec
@@ -34,6 +34,8 @@ TOGETHER: dict[str, Together] = {"yes": True, "prefer": "prefer", "no": False}
 
 ids_argument = click.argument("ids", metavar="ITEM...", nargs=-1, required=True)
 own_token_option = click.option("--owner", help="a token of your own: the same owner gets the same hold again")
+
+_decode_seat: Final = msgspec.json.Decoder(Seat).decode
 
 
 @click.group()
@@ -294,7 +296,7 @@ def _seats(file: str) -> list[Seat]:
     found: list[Seat] = []
     for number, line in enumerate(lines, 1):
         try:
-            found += [msgspec.json.decode(line, type=Seat)] if line.strip() else []
+            found += [_decode_seat(line)] if line.strip() else []
         except msgspec.DecodeError as error:
             raise invalid("file", "seat_malformed", f"line {number} is no seat: {error}") from None
     if not found:

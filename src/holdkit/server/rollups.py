@@ -133,11 +133,11 @@ class Rollups:
     async def run(self, every: float) -> None:
         """Record until the server stops."""
         while True:
+            await asyncio.sleep(every)
             try:
                 await self.round()
             except HoldkitError as failed:
                 log.warning("statistics could not be recorded, will retry: %s", failed)
-            await asyncio.sleep(every)
 
     async def round(self) -> None:
         """Store what happened since the last round."""

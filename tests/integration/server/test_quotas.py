@@ -113,7 +113,7 @@ def test_every_route_that_changes_something_is_either_refused_or_never() -> None
         "ConfirmClaim", "EndClaim", "EndItems", "Expire", "Extend", "ExtendClaim", "ForgetClaim", "Leave", "NewKeyBody",
         "NewWebhook", "PoolEnd", "PoolLimit", "PoolTotal", "Release", "RemoveSeats", "ReopenItems", "ResolveSaga", "Return", "ReturnToPool",
         "RotateKeyBody", "RotateWebhook", "SweepBody", "DeleteTenant", "RemoveWebhook", "ReplayWebhook", "RetrySaga",
-        "RevokeKeyBody",
+        "RevokeKeyBody", "EraseBody",
     }  # fmt: skip
     by_content = {Batch, Windowed, PutRecordBody, MoveCursor}
     bodies = {route.body for route in ROUTES if route.changes and route.body is not None}
