@@ -279,7 +279,9 @@ class AsyncRemoteReads(AsyncRemoteSearches):
         _not_from_files(archive)
         job = read_verify((await self._transport.ask("POST", "/v1/verify", op=retry_key())).content)
         found = await self._result(job, read_verify, progress, "verification")
-        return VerifyReport(tuple(found.found), {int(lane): last for lane, last in found.sealed.items()})
+        return VerifyReport(
+            tuple(found.found), {int(lane): last for lane, last in found.sealed.items() if lane.isdecimal()}
+        )
 
     async def erase(
         self, by: By, value: str, *, dry_run: bool = False, progress: Progress | None = None, **call: Unpack[Call]

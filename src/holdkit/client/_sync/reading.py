@@ -278,7 +278,9 @@ class RemoteReads(RemoteSearches):
         _not_from_files(archive)
         job = read_verify((self._transport.ask("POST", "/v1/verify", op=retry_key())).content)
         found = self._result(job, read_verify, progress, "verification")
-        return VerifyReport(tuple(found.found), {int(lane): last for lane, last in found.sealed.items()})
+        return VerifyReport(
+            tuple(found.found), {int(lane): last for lane, last in found.sealed.items() if lane.isdecimal()}
+        )
 
     def erase(
         self, by: By, value: str, *, dry_run: bool = False, progress: Progress | None = None, **call: Unpack[Call]
