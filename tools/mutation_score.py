@@ -33,7 +33,7 @@ NOT_TRIED = "not checked"
 PROGRESS = re.compile(r"(\d+)/(\d+) .*?🙁 (\d+)")
 EVERY = 60.0
 """Seconds between two lines of progress."""
-LEFT = 0.5
+LEFT = 2.0
 """How many mutants, as a share of those that were tried, may be left when the time is over."""
 PARTS = 3
 """A commit tries one of so many parts."""
@@ -149,7 +149,7 @@ def main() -> int:
     parser.add_argument("--read-only", action="store_true", help="judge the results of the last run")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument(
-        "--minutes", type=float, default=30.0, help="the run is stopped then; if too many are left, it has failed"
+        "--minutes", type=float, default=40.0, help="the run is stopped then; if too many are left, it has failed"
     )
     parser.add_argument(
         "--part", help="try this part of the mutants, such as 2/3; 1/1 tries all (default: by the commit)"
