@@ -164,6 +164,13 @@ class SagaWorld:
         self._journal_check = SagaJournalCheck(self._tasks.effects)
         self._any = self._at_rest = False
 
+    @property
+    def forced(self) -> bool:
+        """Whether an operator has changed the hold of a saga that has not ended: its last entry must stay in the journal, for it
+        tells the saga whether units stay consumed."""
+        histories = self._journal_check.histories.values()
+        return any(history.forced and history.last not in ENDED for history in histories)
+
     def crash(self) -> None:
         """All drivers end with the machine."""
         if self._tasks.drivers:
