@@ -58,6 +58,14 @@ class EngineError(HoldkitError):
     """The machinery failed, and this attempt certainly changed nothing."""
 
 
+class MissingExtra(EngineError, ImportError):
+    """A package is not installed that the extra `extra` of Holdkit brings. `name` is the module that was not found."""
+
+    def __init__(self, extra: str, missing: ModuleNotFoundError) -> None:
+        super().__init__(f"{missing.name} is not installed: pip install 'holdkit[{extra}]'")
+        self.extra, self.name = extra, missing.name
+
+
 class Overloaded(HoldkitError):
     """The request was turned away before anything was done. Retry it after about `retry_after` seconds."""
 

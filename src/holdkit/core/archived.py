@@ -20,3 +20,10 @@ class ReadBaseline(Query[Page[BaselineRow]], frozen=True):
     through: int
     after: RowKey | None = None
     limit: int = 1_000
+
+
+class ReadRewritten(Query[dict[int, str]], frozen=True):
+    """A lane's archived entries that an erasure has rewritten and whose files do not have them yet: text by number. Empty unless an
+    erasure is under way, or was interrupted."""
+
+    lane: int

@@ -14,7 +14,7 @@ Whoever reads from the beginning gets each row as an entry `journal.baseline`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 from msgspec import Struct
@@ -32,6 +32,9 @@ HOLD: Final = "hold"
 RECORD: Final = "record"
 KINDS: Final = (FLOOR, POOL, TALLY, HOLD, RECORD)
 """In the order in which they are read: a tally comes behind its pool."""
+
+ENTRY: Final = "entry"
+"""An archived entry that an erasure has rewritten, until its file has it too: no part of the state, and read by itself."""
 
 FLOOR_ID: Final = "~fence_floor"
 """The id of every floor; no pool has it."""
@@ -149,6 +152,21 @@ class Baseline:
 def encode_row(row: object) -> str:
     """The body of a pool, tally, hold, record or floor."""
     return _encode(row).decode()
+
+
+_BODIES: Final[Mapping[str, msgspec.json.Decoder[Any]]] = {
+    FLOOR: _floor, POOL: _pool, TALLY: _tally, HOLD: _hold, RECORD: _record
+}  # fmt: skip
+
+
+def decode_row(kind: str, body: str) -> Any:
+    """The pool, tally, hold, record or floor of a body."""
+    return _BODIES[kind].decode(body)
+
+
+def entry_key(seq: int) -> RowKey:
+    """The key of an archived entry that was rewritten. Keys sort as numbers do."""
+    return (ENTRY, "", f"{seq:020d}", "")
 
 
 def may_leave(hold: StoredHold) -> bool:

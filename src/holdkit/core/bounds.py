@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Every bound. Intervals are in slots (microseconds on a wall clock); None means unbounded. `version` (the number of
-    changes) and `past` (shorter retentions, oldest first) are stored with the data; callers never set them."""
+    changes), `past` (shorter retentions, oldest first) and what exists of erased names are stored with the data; callers never set them."""
 
     max_pools: int | None = None
     max_holds: int | None = None
@@ -43,6 +43,8 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     lock_timeout: Slot = 10 * SECOND  # how long a write waits for other processes before it gives up with Overloaded
     call_timeout: Slot = 30 * SECOND  # how long a whole call may take, unless its context says otherwise
     audit_refusals: bool = False  # no bound: whether refused commands get an entry in the journal too; of this process
+    erased_accounts: int = 0  # no bound: how many stubs an erased account may have by now (`core.erased_names`)
+    erased_claims: int = 0  # the same: 1 if a claim was erased while it was taken
     version: int = 0
     past: tuple[PastRetention, ...] = ()
 
@@ -50,3 +52,5 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 MEANING: Final = ("max_pools", "max_holds", "max_operations", "retry_window", "retention",
                   "retention_consumed", "min_ttl", "max_ttl", "max_lifetime", "max_legs", "max_line")  # fmt: skip
 """The limits that change meaning: stored with the data, not taken from each `connect`."""
+ERASED_NAMES: Final = ("erased_accounts", "erased_claims")
+"""What an erasure stores with the limits, so that every transaction knows of it. They only grow."""

@@ -1,7 +1,7 @@
 """Encodings: canonical JSON, fingerprints, owner hashes, hold ids, tickets.
 
 Everything here is a pure function. Fingerprints are blake2b-128 over msgspec's deterministic JSON of what the caller asks,
-without what the kernel minted, how long the caller would wait, and who asks and why: actor, reason and correlation id.
+without what the kernel minted, how long the caller would wait, and who asks and why: actor, reason, correlation id and trace.
 """
 
 from __future__ import annotations
@@ -62,7 +62,9 @@ def fingerprint(command: AnyCommand, client_id: bytes = b"", original: AnyComman
     If, and only if, the answer carries an owner token, they also distinguish one `client_id` from another.
     """
     asked = command if original is None else original
-    asked = structs.replace(asked, tenant="", op=None, actor=None, correlation_id=None, reason=None, client_id=None)
+    asked = structs.replace(
+        asked, tenant="", op=None, actor=None, correlation_id=None, reason=None, client_id=None, trace=None
+    )
     if isinstance(asked, PLACING):
         if isinstance(asked, PlaceHold) and asked.wait_slots is not None:
             asked = structs.replace(asked, wait_slots=None, offer_slots=None)

@@ -40,6 +40,8 @@ class Command(Struct, frozen=True, kw_only=True, omit_defaults=True, tag=True, g
     """Of the payload as the caller wrote it; the kernel computes it before it mints ids and tokens."""
     client_id: str | None = None
     """The client that a server has authenticated. The kernel sets it: a caller cannot choose it."""
+    trace: str | None = None
+    """The W3C trace context (`traceparent`) of the call, if somebody records it. The kernel sets it too."""
 
 
 class CreatePool(Command, frozen=True):

@@ -153,3 +153,5 @@ class Entry(Struct, frozen=True, gc=False, omit_defaults=True):
     """The client that asked, as a server has authenticated it, whoever it names as actor."""
     refused: RefusedCommand | None = None
     """Of `command.refused`, whose subject is what the command named: a hold, or its first pool."""
+    trace: str | None = None
+    """The W3C trace context (`traceparent`) of the call that asked, if it was recorded; nobody asked for an expiry."""

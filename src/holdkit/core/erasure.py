@@ -8,11 +8,14 @@ replaced where it is named. A refused command (`entry.refused`) that was for the
 *Stub.* All values of one erasure become the same stub, so that what was equal stays equal, and two persons stay two. Stubs are random.
 
 *Accounts* are the key of tallies. A hold that is erased by its entity or its claim keeps an account that a pool counts: else the
-account's other holds would be counted apart from it. `accounts` lists such names, for an erasure of their own. An account that is
-used again after its erasure is another one, from 0, with another stub if it is erased again: no sum in a sealed entry ever changes.
+account's other holds would be counted apart from it. `accounts` lists such names, for an erasure of their own. An account that uses
+units when it is erased gets a name by which it is recognised (`core.erased_names`) instead of a random stub. Used again and erased
+again it gets another one: no sum in a sealed entry ever changes.
 
-*Claims.* The pool of a key is named by a keyed hash, so it keeps its id and goes on being taken: only its label is replaced. The key
-of an erased hold goes with it, unless somebody else has the key now (`decide_pool`).
+*Claims.* The key of an erased hold goes with it, unless somebody else has the key now (`decide_pool`). The pool of a key is named by a hash
+of it, so the pool gets another id too: one by which the claim is recognised, if it is taken, else a random one (`rename`).
+
+*Records* that name the value, or an erased hold, are documents that are replaced as a whole, or left: `core.erased_records`.
 
 *Rows* are shown as entries that would write them, so that rows and journal cannot disagree about what is replaced. An erased entry
 has the same fields as before, with other values. Rewriting an entry twice gives the same entry: a run that was killed is repeated.
@@ -25,11 +28,13 @@ from typing import Final, Literal, TypeAlias
 import msgspec
 from msgspec import Struct, structs
 
-from .entries import Action, Effect, Entry, RefusedCommand
-from .keyed import CLAIMS
+from .entries import Action, Entry, RefusedCommand
+from .erased_names import is_claim
+from .erased_records import ErasedRecords
 from .model import Pool, StoredHold
-from .outcomes import Done, Refusal
-from .personal import ERASED_DOCUMENT, NAMES, Path, fields, is_stub, kind_of, rewrite
+from .new_names import NewNames, entry_of_hold, entry_of_pool, rewritten
+from .outcomes import Done, Refusal, Shortfall
+from .personal import ERASED_DOCUMENT, NAMES, Path, is_stub, kind_of
 
 ERASURES: Final = "~erasure"
 """The kind of the records that tell of erasures."""
@@ -59,8 +64,9 @@ def texts_of(value: str) -> tuple[str, str]:
 class Erasure:
     """One erasure: what it knows so far, and what becomes of an entry or a row."""
 
-    def __init__(self, selector: Selector, stub: str, id: str = "") -> None:
+    def __init__(self, selector: Selector, stub: str, id: str = "", new: NewNames | None = None) -> None:
         self.selector, self.stub = selector, stub
+        self.new = NewNames(selector.tenant, selector.value) if new is None else new
         self.id = id
         """A keyed name of the selector: an engine remembers the stub by it until the erasure is finished."""
         self.holds: dict[str, str | None] = {}
@@ -69,6 +75,8 @@ class Erasure:
         """The pools of their claims, and whether the key is erased too."""
         self.accounts: set[str] = set()
         """Accounts that erased holds keep, because pools count them."""
+        self.records = ErasedRecords(selector.tenant, (selector.value, selector.label), self.holds)
+        """What becomes of records."""
 
     # What is concerned
 
@@ -85,7 +93,7 @@ class Erasure:
 
     def learn_hold(self, hold: StoredHold) -> bool:
         """The same for a stored hold."""
-        return self.learn(_row_entry(hold))
+        return self.learn(entry_of_hold(hold))
 
     def _marks(self, entry: Entry) -> bool:
         by, value = self.selector.by, self.selector.value
@@ -109,7 +117,7 @@ class Erasure:
 
     def undecided_pools(self, hold: StoredHold) -> list[str]:
         """The pools of claims that an erased hold has or had, and of which `decide_pool` is to be asked."""
-        named = [leg.pool for leg in hold.legs if leg.pool.startswith(CLAIMS) and leg.pool not in self.pools]
+        named = [leg.pool for leg in hold.legs if is_claim(leg.pool) and leg.pool not in self.pools]
         return named if hold.id in self.holds else []
 
     def decide_pool(self, id: str, pool: Pool | None) -> None:
@@ -123,18 +131,23 @@ class Erasure:
 
     def entry(self, entry: Entry) -> Entry:
         """The entry without what is erased; the same object if there is nothing to erase."""
-        if entry.tenant != self.selector.tenant or entry.action is Action.JOURNAL_ERASED:
+        if entry.tenant != self.selector.tenant:
             return entry
-        found = fields(entry)
-        values = {path: value for path, was in found.items() if (value := self._value(entry, path, was)) != was}
-        return rewrite(entry, values) if values else entry
+        told = entry.action is Action.JOURNAL_ERASED  # of another erasure: only who asked for it is replaced
+        return rewritten(
+            entry, lambda path, value: value if told and path != "actor" else self._value(entry, path, value)
+        )
 
     def _value(self, entry: Entry, path: Path, value: str) -> str:
         kind, selector = kind_of(path), self.selector
         mine = entry.subject in self.holds or (entry.refused is not None and self._asked(entry.refused))
         named = value == selector.value
-        if kind not in NAMES and is_stub(path, value):
+        if kind in NAMES:
+            return self.new.ids.get(value, value)
+        if is_stub(path, value):
             return value
+        if kind == "body":
+            return value if entry.record is None else self.records.after(entry.record).body
         if kind == "actor":
             return self.stub if (named and selector.by != "claim") or (mine and self._placed(entry, value)) else value
         if selector.by == "actor":
@@ -175,32 +188,34 @@ class Erasure:
 
     def hold(self, hold: StoredHold) -> StoredHold:
         """A stored hold without what is erased."""
-        after = self.entry(_row_entry(hold)).hold
+        after = self.entry(entry_of_hold(hold)).hold
         assert after is not None
         return after
 
     def pool(self, pool: Pool) -> Pool:
         """A stored pool without what is erased."""
-        entry = Entry(pool.slot, Action.POOL_REPAIRED, pool.id, pool.tenant, (Effect(pool),))
-        return self.entry(entry).effects[0].pool
+        return self.entry(entry_of_pool(pool)).effects[0].pool
 
     def outcome(self, tenant: str, outcome: Done | Refusal) -> Done | Refusal:
         """A recorded answer without what is erased."""
         if tenant != self.selector.tenant:
             return outcome
         if isinstance(outcome, Refusal):
-            erased = {short.pool for short in outcome.shortfalls if self.pools.get(short.pool)}
-            if not erased:
-                return outcome
-            shortfalls = tuple(
-                structs.replace(short, label=self.stub) if short.pool in erased and short.label else short
-                for short in outcome.shortfalls
-            )
-            return structs.replace(outcome, shortfalls=shortfalls)
+            shortfalls = tuple(map(self._shortfall, outcome.shortfalls))
+            subject = self.new.ids.get(outcome.subject, outcome.subject)
+            answer = structs.replace(outcome, subject=subject, shortfalls=shortfalls)
+            return outcome if answer == outcome else answer
         hold, pool = outcome.hold, outcome.pool
         refusal = outcome.refusal and self.outcome(tenant, outcome.refusal)
-        after = structs.replace(outcome, hold=hold and self.hold(hold), pool=pool and self.pool(pool), refusal=refusal)
+        record = outcome.record and self.records.after(outcome.record)
+        after = structs.replace(
+            outcome, hold=hold and self.hold(hold), pool=pool and self.pool(pool), refusal=refusal, record=record
+        )
         return outcome if after == outcome else after
+
+    def _shortfall(self, short: Shortfall) -> Shortfall:
+        pool, gone = self.new.ids.get(short.pool, short.pool), self.pools.get(short.pool) and short.label
+        return structs.replace(short, pool=pool, label=self.stub if gone else short.label)
 
     def account(self, account: str | None) -> str | None:
         """The account of a leg or a tally."""
@@ -221,8 +236,12 @@ class Erased(Struct, frozen=True, kw_only=True):
     """Pools of claims, or with the entity, that were rewritten."""
     operations: int = 0
     """Recorded answers that were rewritten."""
+    records: int = 0
+    """Records that were replaced."""
     accounts: tuple[str, ...] = ()
     """Accounts that erased holds still name, because pools count them: erase them by name."""
+    in_use: tuple[str, ...] = ()
+    """Records, as kind/id, that still tell of the person because they are in use: up to 100 of them. End or change them, and erase again."""
     dry_run: bool = False
     resumed: bool = False
     """Whether an earlier run had begun it and was interrupted; the numbers are those of this run."""
@@ -230,9 +249,4 @@ class Erased(Struct, frozen=True, kw_only=True):
     @property
     def found(self) -> bool:
         """Whether there was anything to erase."""
-        return bool(self.holds or self.entries or self.pools or self.operations)
-
-
-def _row_entry(hold: StoredHold) -> Entry:
-    """An entry that would write this row."""
-    return Entry(0, Action.HOLD_HELD, hold.id, hold.tenant, hold=hold, actor=hold.actor)
+        return bool(self.holds or self.entries or self.pools or self.operations or self.records or self.in_use)

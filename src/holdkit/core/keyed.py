@@ -10,6 +10,8 @@ CLAIMS: Final = "~claim/"
 """How the ids of claims' pools begin."""
 CLAIM: Final = "res_"
 """How the ids of claims begin."""
+ERASED_CLAIM: Final = "erased_"
+"""How they begin once the claim was erased."""
 SECRET: Final = 32
 """Bytes of a database's secret."""
 

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 from msgspec import Struct, structs
 
-from .bounds import MEANING, Limits
+from .bounds import ERASED_NAMES, MEANING, Limits
 from .commands import ChangeLimits
 from .model import MAX_QUANTITY, MAX_SLOT, Record, RecordKey, Slot
 from .retention import PastRetention
@@ -73,7 +73,7 @@ def check_change(command: ChangeLimits, _limits: Limits, faces: bool) -> None:
     if not command.changes:
         raise invalid("limits", "limits_required", "name at least one limit to change")
     for name, value in command.changes.items():
-        if name not in MEANING:
+        if name not in MEANING and name not in ERASED_NAMES:
             raise invalid(name, "limit_unknown", f"is not a limit that is stored with the data: {', '.join(MEANING)}")
         limit_value(name, value)
     if command.if_version is not None:
@@ -85,7 +85,7 @@ def in_force(created: Limits, record: Record | None) -> Limits:
     if record is None:
         return structs.replace(created, version=0, past=())
     changed = changed_of(record)
-    known = {name: value for name, value in changed.limits.items() if name in MEANING}
+    known = {name: value for name, value in changed.limits.items() if name in MEANING or name in ERASED_NAMES}
     return structs.replace(created, **known, version=record.version, past=changed.past)
 
 

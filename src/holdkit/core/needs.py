@@ -34,6 +34,7 @@ from .commands import (
     Sweep,
     UnarchivePool,
 )
+from .erased_names import ErasedNames
 from .limits import LIMITS_KEY
 from .model import Key, RecordKey, StoredHold
 from .outstanding import TallyKey, tallied
@@ -78,8 +79,8 @@ class Needs(Struct, frozen=True):
         return LIMITS_KEY in self.records
 
 
-def needs(groups: Iterable[Group]) -> Needs:
-    """What must be loaded for these groups."""
+def needs(groups: Iterable[Group], names: ErasedNames | None = None) -> Needs:
+    """What must be loaded for these groups; where names were erased, also what recognises those that they name."""
     pools: set[Key] = set()  # not `set[Key]()`, which is several times slower
     holds: set[Key] = set()
     standing: set[Key] = set()
@@ -116,7 +117,16 @@ def needs(groups: Iterable[Group]) -> Needs:
                 asked.update(_placed_by(command))
         if group.guard is not None:
             asked.add((group.guard.tenant, group.guard.op))
+    if names is not None:
+        pools.update([(key[0], id) for key in pools if (id := names.claim(*key)) is not None])
+        tallies.update([other for key in tallies for other in _others(key, names)])
     return Needs(pools, holds | standing, operations | asked, records, limit, standing, asked, created, tallies)
+
+
+def _others(key: TallyKey, names: ErasedNames) -> list[TallyKey]:
+    """The tallies of the same account under other names."""
+    tenant, pool, account = key
+    return [(tenant, pool, name) for name in names.others(tenant, account)]
 
 
 def _placed_by(command: HoldCommand) -> list[Key]:
@@ -158,12 +168,13 @@ def pools_named(command: PoolCommand) -> tuple[str, ...]:
     return (command.id,) if parent is None else (command.id, parent)
 
 
-def tallies_of(holds: Iterable[StoredHold]) -> set[TallyKey]:
-    """The tallies that move with the units of these holds."""
-    return {
+def tallies_of(holds: Iterable[StoredHold], names: ErasedNames | None = None) -> set[TallyKey]:
+    """The tallies that move with the units of these holds; where names were erased, also those that are counted with them."""
+    moving = {
         (hold.tenant, name, hold.account)
         for hold in holds
         if hold.account is not None
         for name in hold.pools
         if tallied(name, hold.account) is not None
     }
+    return moving if names is None else moving.union(*(_others(key, names) for key in moving))

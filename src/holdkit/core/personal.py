@@ -77,6 +77,12 @@ def rewrite(entry: Entry, values: Mapping[Path, str]) -> Entry:
     return _entry(entry, values.get)
 
 
+def replaced(before: Entry, after: Entry) -> list[Path]:
+    """The personal fields of an entry that have another value afterwards."""
+    left = fields(after)
+    return [path for path, value in fields(before).items() if left[path] != value]
+
+
 def erase(entry: Entry, which: Iterable[Path], stub: str) -> Entry:
     """The entry with these fields replaced by the stub, or by `ERASED_DOCUMENT` where JSON is expected."""
     return rewrite(entry, {path: stub_for(path, stub) for path in which})

@@ -34,8 +34,9 @@ from .commands import (
     UnarchivePool,
 )
 from .entries import Action, AskedLeg, Entry, RefusedCommand
+from .ladders.finding import in_use
 from .limits import SUBJECT
-from .model import Slot
+from .model import Leg, Slot
 from .outcomes import Outcome, Reason, Refusal
 from .touching import touched
 from .view import View
@@ -73,7 +74,7 @@ def journal_refusals(view: View, commands: Sequence[AnyCommand], outcomes: Seque
 
 
 def _entry(view: View, command: AnyCommand, name: str, refusal: Refusal) -> Entry:
-    subject = _subject(command)
+    subject = _subject(view, command)
     legs = _legs(view, command, refusal)
     refused = RefusedCommand(
         name, refusal.reason, None if refusal.subject in ("", subject) else refusal.subject, legs, refusal.found,
@@ -83,24 +84,34 @@ def _entry(view: View, command: AnyCommand, name: str, refusal: Refusal) -> Entr
     return Entry(
         _slot(view, command), Action.COMMAND_REFUSED, subject, command.tenant, actor=command.actor, correlation_id=correlation_id,
         reason=command.reason, forced=getattr(command, "force", False), client_id=command.client_id, refused=refused,
+        trace=command.trace,
     )  # fmt: skip
 
 
-def _subject(command: AnyCommand) -> str:
+def _subject(view: View, command: AnyCommand) -> str:
     if isinstance(command, PLACING):
-        return command.legs[0].pool
+        return _asked(view, command.tenant, command.legs[0]).pool
     return SUBJECT if isinstance(command, ChangeLimits) else command.id  # type: ignore[union-attr]  # the others name a hold or a pool
 
 
 def _legs(view: View, command: AnyCommand, refusal: Refusal) -> tuple[AskedLeg, ...]:
     """What was asked for, by pool; and what pools above these, or those of the hold, fell short of."""
     if isinstance(command, PLACING):
-        asked = {leg.pool: AskedLeg(leg.pool, leg.quantity, leg.label) for leg in command.legs}
+        legs = [_asked(view, command.tenant, leg) for leg in command.legs]
+        asked = {leg.pool: leg for leg in legs}
     else:
         asked = {pool: AskedLeg(pool, units) for pool, units in _amounts(view, command).items()}
     for short in refusal.shortfalls:
         asked[short.pool] = AskedLeg(short.pool, short.requested, short.label, short.available, short.total)
     return tuple(asked.values())
+
+
+def _asked(view: View, tenant: str, leg: Leg) -> AskedLeg:
+    """What a leg asks for. The key of an erased claim is not written down anew."""
+    pool = in_use(view, tenant, leg.pool)
+    if pool is None or pool.id == leg.pool:
+        return AskedLeg(leg.pool, leg.quantity, leg.label)
+    return AskedLeg(pool.id, leg.quantity, pool.label)
 
 
 def _amounts(view: View, command: AnyCommand) -> Mapping[str, int]:
@@ -111,7 +122,7 @@ def _amounts(view: View, command: AnyCommand) -> Mapping[str, int]:
         return {command.id: command.quantity}
     quantity: Amounts = getattr(command, "quantity", None)
     if isinstance(quantity, int):  # of the hold's one leg
-        hold = view.holds.get((command.tenant, _subject(command)))
+        hold = view.holds.get((command.tenant, _subject(view, command)))
         return {} if hold is None else {hold.legs[0].pool: quantity}
     return quantity or {}
 

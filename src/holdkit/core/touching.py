@@ -105,14 +105,22 @@ def touched(view: View, command: AnyCommand) -> list[str]:
     if isinstance(command, PLACING):
         legs = command.legs
         if len(legs) == 1 and SEPARATOR not in legs[0].pool:
-            return [legs[0].pool]
-        return all_pools(legs)
+            return _with_erased(view, command.tenant, [legs[0].pool])
+        return _with_erased(view, command.tenant, all_pools(legs))
     if type(command) not in STANDING:
         if isinstance(command, POOL_COMMANDS):
-            return list(pools_named(command))
+            return _with_erased(view, command.tenant, list(pools_named(command)))
         if isinstance(command, POOLLESS):
             return []
     hold = view.holds.get((command.tenant, command.id))  # type: ignore[union-attr]  # it names a hold
     if hold is None or prunable(hold, view.limits, view.loaded.slot):
         return []  # engines prune at different times, and the journal must not depend on that
     return hold.pools
+
+
+def _with_erased(view: View, tenant: str, pools: list[str]) -> list[str]:
+    """These pools, and those that claims among them have since they were erased."""
+    names = view.loaded.names
+    if names is None:
+        return pools
+    return pools + [id for pool in pools if (id := names.claim(tenant, pool)) is not None]

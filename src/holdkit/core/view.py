@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from .bounds import Limits
 from .entries import Entry
+from .erased_names import ErasedNames
 from .model import WAITING, HeldLeg, Key, Pool, Record, RecordKey, Slot, StoredHold
 from .outcomes import Operation
 from .outstanding import Tally, TallyKey
@@ -27,6 +28,8 @@ NO_FLOORS: Final[Mapping[str, int]] = MappingProxyType({})
 
 DueLeg: TypeAlias = tuple[Slot, str]
 """(deadline, hold id): the order in which due legs return."""
+Place: TypeAlias = tuple[int, str]
+"""(number, hold id): a place in a line."""
 
 
 class Table(Generic[K, V]):
@@ -106,6 +109,8 @@ class Loaded(Struct, frozen=True, gc=False):
     """None: nobody waits at any loaded pool."""
     may_offer: bool = True
     """Whether this transaction makes offers. A caller's own does not: an offer could end before that commits."""
+    names: ErasedNames | None = None
+    """What recognises erased names; None: there are none."""
 
 
 class View:
@@ -146,7 +151,9 @@ class View:
         self._candidates: dict[Key, list[DueLeg]] = {}  # loaded candidates that no command has reached yet
         self._fresh: dict[Key, list[DueLeg]] = {}  # candidates that this batch created itself
         self._taken: list[tuple[Key, list[DueLeg]]] = []  # given out since the mark
-        self._lines: dict[Key, tuple[list[str], bool]] = {}  # those in front, in order, and whether others wait behind
+        self._lines: dict[
+            Key, tuple[list[Place], bool]
+        ] = {}  # those in front, in order, and whether others wait behind
         self.recheck = False  # the current group was checked under other limits than these
         self.same_legs: tuple[HeldLeg, ...] = ()
         """The legs of the last hold that the plain way has placed: the next one mostly has the same, and shares them."""
@@ -169,21 +176,20 @@ class View:
                 self._fresh.setdefault((hold.tenant, pool), []).append((hold.deadline, hold.id))
 
     def _join(self, hold: StoredHold) -> None:
-        """A hold that begins to wait stands behind all others of its line."""
+        """A hold that begins to wait stands behind all others of its line. One that waits already keeps its place."""
         self.has_lines = True
         before = self.holds.get(hold.key)
-        if before is None or before.number != hold.number:
+        if before is None or before.state is not WAITING:
             front, more = self._front((hold.tenant, hold.legs[0].pool))
-            if before is not None and hold.id in front:  # an id that is used again does not get back its old place
-                front.remove(hold.id)
             if not more:  # otherwise those between are not loaded
-                front.append(hold.id)
+                front.append((hold.number or 0, hold.id))
 
-    def _front(self, pool: Key) -> tuple[list[str], bool]:
+    def _front(self, pool: Key) -> tuple[list[Place], bool]:
         front = self._lines.get(pool)
         if front is None:
             loaded = NOBODY if self.loaded.line is None else self.loaded.line(pool)
-            front = self._lines[pool] = (list(loaded.holds), loaded.more)
+            numbers = [self.holds.base[pool[0], hold_id].number or 0 for hold_id in loaded.holds]
+            front = self._lines[pool] = (list(zip(numbers, loaded.holds, strict=True)), loaded.more)
         return front
 
     def waiters(self, pool: Key) -> Iterator[StoredHold]:
@@ -194,14 +200,16 @@ class View:
             while gone < len(front) and self._waiter(pool, front[gone]) is None:
                 gone += 1
             del front[:gone]
-        for hold_id in front:
-            hold = self._waiter(pool, hold_id)
+        for place in front:
+            hold = self._waiter(pool, place)
             if hold is not None:
                 yield hold
 
-    def _waiter(self, pool: Key, hold_id: str) -> StoredHold | None:
-        hold = self.holds.get((pool[0], hold_id))
-        return hold if hold is not None and hold.state is WAITING and hold.legs[0].pool == pool[1] else None
+    def _waiter(self, pool: Key, place: Place) -> StoredHold | None:
+        """Who waits at a place: nobody if its hold has left, even if another hold of the same id waits in this line or another."""
+        hold = self.holds.get((pool[0], place[1]))
+        waits = hold is not None and hold.state is WAITING and hold.legs[0].pool == pool[1] and hold.number == place[0]
+        return hold if waits else None
 
     def more_wait(self, pool: Key) -> bool:
         """Whether others wait behind those whom `waiters` gives."""
@@ -267,7 +275,16 @@ class View:
             table.roll_back()
         for pool, due in self._taken:
             self._fresh.setdefault(pool, []).extend(due)
+        self._restore_lines()
         self.atomic, self._mark, self._taken = False, None, []
+
+    def _restore_lines(self) -> None:
+        """The places taken since the mark are given again, to others."""
+        for pool, (front, _) in self._lines.items():
+            row = self.pools.get(pool)
+            last = 0 if row is None else row.last_number
+            while front and front[-1][0] > last:
+                front.pop()
 
     def _tables(self) -> tuple[Table[Key, Pool], Table[Key, StoredHold], Table[Key, Operation],
                                Table[RecordKey, Record], Table[TallyKey, Tally]]:  # fmt: skip

@@ -34,6 +34,7 @@ from ..core.model import Key, Slot
 from ..core.personal import text_digest
 from ..core.reading import JournalRow, entry_of
 from ..errors import EngineError
+from .archive_pace import Pace
 from .whole_journal import Progress
 
 STEP: Final = 1_000
@@ -54,8 +55,8 @@ class ArchivableLane(Struct, frozen=True):
 class Archiver(Protocol):
     """One run of archiving. Nobody else archives, or changes the baseline, meanwhile."""
 
-    step: int
-    """Entries that one `drop` takes at most."""
+    pace: Pace
+    """Says how many entries the next `drop` takes."""
 
     def lanes(self) -> list[ArchivableLane]:
         """Every lane, in order."""
@@ -67,7 +68,7 @@ class Archiver(Protocol):
 
     def drop(self, archived: ArchivedLane, rows: Sequence[JournalRow], place: str) -> ArchivedLane:
         """Fold the next entries of a lane into its baseline and delete them, in one transaction. A file on disk has them. Returns how
-        far the lane is archived now."""
+        far the lane is archived now. Tells the pace how long writers waited, which rests."""
         ...
 
     def tidy(self, archived: ArchivedLane) -> None:

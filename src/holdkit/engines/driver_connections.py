@@ -42,7 +42,10 @@ async def driver_connection_async(tx: object) -> Any:
             raise invalid("tx", "tx_unusable", "the AsyncConnection is not started, or closed: use `engine.begin()`")
         if not asked.in_transaction():
             await _begin_async(asked)
-        return _driver(asked.sync_connection)
+        driver = _driver(asked.sync_connection)
+        if _derives(driver, "asyncpg") and not driver.is_in_transaction():
+            await _begin_async(asked)  # SQLAlchemy begins on asyncpg with the first statement, not before
+        return driver
     if _derives(tx, "django"):
         raise invalid("tx", "tx_unsupported", "Django's connection is sync: use holdkit.connect, in sync_to_async")
     return tx

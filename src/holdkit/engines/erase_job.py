@@ -10,7 +10,10 @@ Theory of operation. `verify` must find nothing to report at any moment, so what
    last of them. The same pass finds entries that name a selected actor or entity without being a hold's, and holds that others have
    written meanwhile: these are rewritten as a whole. At the end the pools are locked, and with their rows go the entries that
    were written behind the search.
-3. *Recorded answers*, page by page.
+3. *Ids.* The pools of erased claims get other ids (`erase_claims`).
+4. *Records* that tell of the person or of an erased hold: each is replaced together with the entry that wrote it, unless it is in use;
+   what it said earlier is replaced in any order.
+5. *Recorded answers*, page by page.
 
 An account is the key of tallies, whose sums run through its entries: all of an account is one transaction, however long. The journal
 is searched before it; behind the locks only what was written since is searched. If that names a pool that is not locked,
@@ -22,22 +25,23 @@ the transaction ends without a change, and the next one locks that pool too.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Final, TypeVar
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Final
 
 from msgspec import structs
 
 from ..core.codec import decode_entry
-from ..core.entries import Action, Entry
+from ..core.entries import Entry
+from ..core.erased_names import stubs_in
 from ..core.erasure import Erased, Erasure, texts_of
 from ..core.keyed import CLAIMS
-from ..core.model import Pool, StoredHold
+from ..core.model import Pool, RecordKey, StoredHold
 from ..core.reading import JournalRow
 from ..errors import Overloaded
-from .erasing import Rewrites, Rows, Search, Store
+from .erase_claims import RenameClaim
+from .erase_records import erase_records
+from .erasing import Rewrites, Rows, Search, Store, of_hold, parts
 from .whole_journal import Progress
-
-T = TypeVar("T")
 
 PORTION: Final = 1_000
 """About how many entries one transaction rewrites."""
@@ -60,15 +64,20 @@ class EraseJob:
         self._store, self.erasure, self._dry_run = store, erasure, dry_run
         self._values: tuple[str, ...] = (erasure.selector.value,)
         self._tenant = erasure.selector.tenant
-        self._find = Search(store, self._tenant, progress)
+        self._find, self._began = Search(store, self._tenant, progress), store.ends()
         self._entries: set[tuple[int, int]] = set()
         self._operations = 0
         self._pools: set[str] = set()
         self._holds: set[str] = set()
+        self._records: set[RecordKey] = set()
         self._others: list[JournalRow] = []
         """Entries that name an account, and are not about one of its holds."""
         self._beside: set[str] = set()
         """The holds that such entries are about."""
+        self._unrecognised = False
+        """Whether what recognises the account must be stored before it is erased."""
+        self._stubs: set[str] = set()
+        """What an account is called in entries since it was erased before."""
 
     def run(self) -> Erased:
         """Everything, or what is left of a run that was interrupted."""
@@ -84,10 +93,14 @@ class EraseJob:
         else:
             self._erase_holds()
             self._erase_named()
+        for pool in sorted(id for id, gone in erasure.pools.items() if gone):
+            RenameClaim(self._store, erasure, self._find, self._write, pool, dry_run=self._dry_run).run()
+        erase_records(self._find, erasure, self._write)
         self._erase_operations()
         erased = Erased(
             stub=erasure.stub, resumed=begun is not None, holds=len(self._holds), entries=len(self._entries), pools=len(self._pools),
-            operations=self._operations, accounts=tuple(sorted(self.erasure.accounts)[:100]),
+            operations=self._operations, accounts=tuple(sorted(self.erasure.accounts)[:100]), records=len(self._records),
+            in_use=self.erasure.records.listed(),
             dry_run=self._dry_run,
         )  # fmt: skip
         if begun is None and not self._dry_run and not erased.found:
@@ -101,14 +114,12 @@ class EraseJob:
         for page in self._find.holds(self.erasure.selector.by, self._values):
             self._change([hold.id for hold in page if by_actor or self.erasure.learn_hold(hold)])
         for rows in self._find.entries([text for value in self._values for text in texts_of(value)]):
-            named = [
-                entry for entry in map(_entry, rows) if self.erasure.learn(entry) or (by_actor and _of_hold(entry))
-            ]
+            named = [entry for entry in map(_entry, rows) if self.erasure.learn(entry) or (by_actor and of_hold(entry))]
             self._change([*dict.fromkeys(entry.subject for entry in named)])
 
     def _change(self, holds: Sequence[str]) -> None:
         """Rewrite these holds as a whole, so many at a time that a transaction stays short."""
-        for part in _parts(holds, HOLDS):
+        for part in parts(holds, HOLDS):
             self._write(lambda rows, part=part: self._rewritten(rows, part))  # type: ignore[misc]
 
     def _rewritten(self, rows: Rows, holds: Sequence[str]) -> Rewrites:
@@ -154,9 +165,9 @@ class EraseJob:
             for found in self._find.entries([*texts_of(self.erasure.selector.value), *_texts(gone)], reached):
                 whole, rest = self._sorted(found, gone)
                 self._change(whole)
-                for part in _parts(rest, PORTION):
+                for part in parts(rest, PORTION):
                     self._write(lambda rows, part=part: self._rewritten_at(rows, part))  # type: ignore[misc]
-            finished = [self._finish_pools(pools, reached) for pools in _parts(gone, POOLS)]
+            finished = [self._finish_pools(pools, reached) for pools in parts(gone, POOLS)]
             if all(finished) and sum(self.erasure.pools.values()) == len(gone):
                 return
         raise Overloaded("what is erased is written anew all the time: stop that, and erase it again", retry_after=1.0)
@@ -172,7 +183,7 @@ class EraseJob:
             new = entry.subject not in erasure.holds and erasure.concerns(entry)
             if new and not any(one.pool.id in gone for one in entry.effects):
                 continue
-            if _of_hold(entry) and (erasure.learn(entry) or _more(erasure.entry(entry), entry)):
+            if of_hold(entry) and (erasure.learn(entry) or _more(erasure.entry(entry), entry)):
                 whole[entry.subject] = None
             else:
                 rest.append(row)
@@ -221,6 +232,10 @@ class EraseJob:
             self._write(lambda rows: self._rewritten_account(rows, pools, dict(reached), done))  # noqa: B023
             if done[-1]:
                 return
+            if self._unrecognised:
+                erasure.new.store("erased_accounts", erasure.new.stored.accounts + 1)
+                self._unrecognised = False
+                reached.clear()  # the names that it had before were not searched for
         raise Overloaded(
             "the account came to use more pools all the time: nothing was erased; stop that first", retry_after=1.0
         )
@@ -229,7 +244,11 @@ class EraseJob:
         """The pools that the account uses by what was written behind the search; its holds are learned."""
         erasure, name = self.erasure, self.erasure.selector.value
         pools: set[str] = set()
-        for found in self._find.entries(texts_of(name), reached):
+        before = [erasure.new.first_stub] if erasure.new.stored.accounts else []
+        for named in self._find.entries([*texts_of(name), *before], reached):
+            for row in named if before else ():
+                self._stubs |= stubs_in(row.text, erasure.new.first_stub)
+            found = [row for row in named if any(text in row.text for text in texts_of(name))] if before else named
             for entry in map(_entry, found):
                 erasure.learn(entry)
                 pools.update(
@@ -252,6 +271,12 @@ class EraseJob:
         done.append(late <= set(pools) and self._beside <= known)
         if not done[-1]:
             return Rewrites()
+        if not self._dry_run and rows.uses(tenant, erasure.selector.value, sorted(pools)):
+            stub = erasure.new.next_stub(self._stubs)
+            self._unrecognised, done[-1] = stub is None, stub is not None
+            if stub is None:
+                return Rewrites()
+            erasure.stub = stub
         holds = sorted({*erasure.holds, *self._beside})
         about = (*rows.entries_at(self._others), *rows.entries_about(tenant, holds))
         unique = {(row.lane, row.seq): row for row in about}
@@ -293,8 +318,11 @@ class EraseJob:
         self._find.report()
         self._operations += max(len(done.operations) for done in tried)
         for done in tried:  # more than one: the connection was lost, perhaps after the commit
-            self._entries.update((row.lane, row.seq) for row, _ in done.entries)
+            there = ((row.lane, row.seq) for row, _ in done.entries)  # what it has written itself does not count
+            self._entries.update((lane, seq) for lane, seq in there if seq <= self._began.get(lane, 0))
             self._pools.update(pool.id for pool in done.pools)
+            self._pools.update(before for before, _ in done.renamed)
+            self._records.update(record.key for record in done.records)
             self._holds.update(hold.id for hold in done.holds)
             self._holds.update(entry.subject for _, entry in done.entries if entry.subject in self.erasure.holds)
 
@@ -315,13 +343,3 @@ def _more(after: Entry, before: Entry) -> bool:
         before.actor,
         before.reason,
     )
-
-
-def _of_hold(entry: Entry) -> bool:
-    return entry.action.startswith(("hold.", "leg.")) or (
-        entry.action is Action.JOURNAL_BASELINE and entry.hold is not None
-    )
-
-
-def _parts(whole: Sequence[T], size: int) -> Iterator[Sequence[T]]:
-    return (whole[at : at + size] for at in range(0, len(whole), size))

@@ -1,25 +1,60 @@
-"""What an erasure (`erase_job`) needs of a SQL engine, and what one of its transactions replaces."""
+"""Erasure as engines provide it; what the shared job (`erase_job`) needs of a SQL engine, and what one of its transactions replaces."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final, Protocol
+from typing import Final, Protocol, TypeVar
 
 from msgspec import Struct
 
+from ..core.baseline import ArchivedLane, RowKey
 from ..core.codec import decode_entry
-from ..core.entries import Entry
-from ..core.model import Pool, StoredHold
+from ..core.entries import Action, Entry
+from ..core.erasure import Erased, Erasure
+from ..core.model import Pool, Record, RecordKey, StoredHold
 from ..core.outcomes import Operation
-from ..core.personal import fields
+from ..core.personal import replaced
 from ..core.reading import JournalRow
 from ..core.seals import Seal, erased
+from .archive_erasing import ErasableArchive
 from .whole_journal import Progress
+
+T = TypeVar("T")
 
 SPAN: Final = 10_000
 """Entries that one statement searches."""
 PAGE: Final = 500
 """Holds that are read at a time."""
+
+
+class Erasing(Protocol):
+    """Somebody's data can be erased: rows and journal are rewritten in place."""
+
+    @property
+    def secret(self) -> bytes:
+        """Of this database, and outside of its journal: for keyed names (`holdkit.core.keyed`)."""
+        ...
+
+    def erase(
+        self,
+        erasure: Erasure,
+        *,
+        dry_run: bool,
+        progress: Progress | None = None,
+        archive: ErasableArchive | None = None,
+    ) -> Erased:
+        """Replace what the erasure says, in rows, journal, recorded answers and, if entries have left the journal, in the files of
+        `archive`, so that `verify` finds nothing at any moment. Killed anywhere, the same call does the rest. With `dry_run` only
+        count. An interrupted run goes on with the stub that it began with (`Erasure.stub` is set to it)."""
+        ...
+
+    def unfinished(self) -> bool:
+        """Whether an erasure has begun and has not ended: it is under way, or was interrupted. Nothing is archived meanwhile."""
+        ...
+
+    def finish_erasure(self, erasure: Erasure) -> None:
+        """The erasure is journaled: forget that it was begun, and remove what was replaced from the files."""
+        ...
 
 
 class Rewrites(Struct):
@@ -30,15 +65,35 @@ class Rewrites(Struct):
     holds: list[StoredHold] = []
     pools: list[Pool] = []
     operations: list[Operation] = []
+    renamed: list[tuple[str, Pool]] = []
+    """Pools that get another id, with their outstanding legs: each with the id that it had."""
+    records: list[Record] = []
     account: tuple[str, str, str] | None = None
     """In legs and tallies: tenant, account, and its stub."""
     account_pools: tuple[str, ...] = ()
     """Those whose tallies are merged: locked, all that the account uses."""
+    archived: list[tuple[JournalRow, Entry]] = []
+    """Entries that have left the journal, each with the row as it was: for the seals over them."""
+    baseline: list[tuple[int, RowKey, str]] = []
+    """Rows of the baseline, each with its lane."""
+    baseline_gone: list[tuple[int, RowKey]] = []
+    lanes: list[ArchivedLane] = []
+    """Those whose baseline has other keys afterwards."""
 
     @property
     def empty(self) -> bool:
         """Whether there is nothing to replace."""
-        return not (self.entries or self.holds or self.pools or self.operations or self.account)
+        return not (
+            self.entries
+            or self.holds
+            or self.pools
+            or self.operations
+            or self.records
+            or self.account
+            or self.renamed
+            or self.baseline
+            or self.baseline_gone
+        )
 
 
 class Rows(Protocol):
@@ -65,8 +120,20 @@ class Rows(Protocol):
         """Those of these pools that are stored; locked, if they were not."""
         ...
 
+    def uses(self, tenant: str, account: str, pools: Sequence[str]) -> bool:
+        """Whether an account uses any units. It uses none of other pools than these, which are locked."""
+        ...
+
     def operations(self, tenant: str, after: str, limit: int) -> list[Operation]:
         """Recorded answers that are stored whole, by id."""
+        ...
+
+    def baseline(self, lane: int, keys: Sequence[RowKey]) -> Mapping[RowKey, str]:
+        """Those of these rows of a lane's baseline that are there: the bodies. Nobody else changes them."""
+        ...
+
+    def records(self, keys: Sequence[RecordKey]) -> list[Record]:
+        """Those of these records that are stored; nobody changes them until the transaction ends."""
         ...
 
 
@@ -97,6 +164,10 @@ class Store(Protocol):
         """The stub of an erasure that has begun under this id."""
         ...
 
+    def settle(self) -> None:
+        """Wait until every transaction has ended that may have compared the limits before they were changed, and may yet create a pool."""
+        ...
+
     def change(self, work: Callable[[Rows], Rewrites]) -> Rewrites:
         """Run `work` in a transaction, write what it returns, commit. It may run more than once, if nothing was committed."""
         ...
@@ -108,12 +179,14 @@ class Search:
     def __init__(self, store: Store, tenant: str, progress: Progress | None) -> None:
         self._store, self._tenant, self._progress = store, tenant, progress
         self._done, self._total = 0, sum(store.ends().values())
+        self._holds = 0
+        """Holds that were found by their rows: work of its own, before the journal is searched."""
 
     def entries(self, texts: Sequence[str], reached: dict[int, int] | None = None) -> Iterator[list[JournalRow]]:
         """Entries that contain any of these texts, span by span: all, or those behind what was `reached`, which is moved on."""
         ends = dict(self._store.ends())
         if not reached:
-            self._total, self._done = sum(ends.values()), 0
+            self._total, self._done = sum(ends.values()) + self._holds, self._holds
         for lane, last in sorted(ends.items()) if texts else ():
             after = 0 if reached is None else reached.get(lane, 0)
             while after < last:
@@ -135,17 +208,29 @@ class Search:
             page = self._store.marked_holds(self._tenant, by, value, "", PAGE)
             while page:
                 yield page
+                self._holds += len(page)
+                self._done, self._total = self._done + len(page), self._total + len(page)
+                self.report()
                 page = self._store.marked_holds(self._tenant, by, value, page[-1].id, PAGE) if len(page) == PAGE else []
+
+
+def of_hold(entry: Entry) -> bool:
+    """Whether an entry is about a hold, which its subject names."""
+    baseline = entry.action is Action.JOURNAL_BASELINE and entry.hold is not None
+    return baseline or entry.action.startswith(("hold.", "leg."))
 
 
 def resealed(done: Rewrites, find: Callable[[JournalRow], Seal | None]) -> list[Seal]:
     """The seals over rewritten entries: what could be guessed from their salts is destroyed with the values."""
     seals: dict[tuple[int, int], Seal] = {}
-    for row, after in done.entries:
+    for row, after in (*done.entries, *done.archived):
         seal = find(row)
         if seal is not None:
-            before, left = decode_entry(row.text), fields(after)
-            which = [path for path, value in fields(before).items() if left[path] != value]
-            key = (seal.lane, seal.first)
-            seals[key] = erased(seals.get(key, seal), row.seq, before, which)
+            before, key = decode_entry(row.text), (seal.lane, seal.first)
+            seals[key] = erased(seals.get(key, seal), row.seq, before, replaced(before, after))
     return list(seals.values())
+
+
+def parts(whole: Sequence[T], size: int) -> Iterator[Sequence[T]]:
+    """A sequence in parts of at most this size."""
+    return (whole[at : at + size] for at in range(0, len(whole), size))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Generic, TypeVar
 
@@ -27,6 +27,7 @@ from ..core.pages import Page
 from ..core.reading import JournalRow, touches
 from ..core.view import View
 from ..errors import CursorLost
+from .archive_erasing import ErasableArchive
 from .clocks import Clock
 from .port import Capabilities
 from .resident.engine import ResidentEngine
@@ -143,6 +144,7 @@ class Journal:
 
     permanent = False
     archived = None
+    rewritten: Mapping[int, str] = {}
 
     def __init__(self, keep: int) -> None:
         self.keep = keep
@@ -194,8 +196,10 @@ class Journal:
         base.tallies = erased_rows(base.tallies.rows, erasure)
         base.put_tally = base.tallies.put
         self._entries = {seq: erasure.entry(entry) for seq, entry in self._entries.items()}
-        for pool_key, pool in base.pools.rows.items():
-            base.pools.rows[pool_key] = erasure.pool(pool)
+        self._about = {}
+        for seq, entry in self._entries.items():
+            self._about.setdefault((entry.tenant, entry.subject), []).append(seq)
+        base.pools.rows = {pool.key: pool for pool in map(erasure.pool, base.pools.rows.values())}
         for hold_key, hold in base.holds.rows.items():
             base.holds.rows[hold_key] = erasure.hold(hold)
 
@@ -255,10 +259,10 @@ class MemoryEngine(ResidentEngine):
     url = "memory://"
 
     def __init__(self, *, clock: Clock | None = None, limits: Limits | None = None, journal: int = 100_000) -> None:
-        super().__init__(clock=clock, limits=limits)
+        self.secret = os.urandom(SECRET)
+        super().__init__(clock=clock, limits=limits, secret=self.secret)
         self._journal: Journal = Journal(max(1, journal))
         self._word = os.urandom(8).hex()
-        self.secret = os.urandom(SECRET)
 
     @property
     def _generation(self) -> str:
@@ -276,8 +280,16 @@ class MemoryEngine(ResidentEngine):
         """What this engine can do beyond the port."""
         return Capabilities(lend=self, erasure=self, rollups=self._rollups)
 
-    def erase(self, erasure: Erasure, *, dry_run: bool, progress: Progress | None = None) -> Erased:
+    def erase(
+        self,
+        erasure: Erasure,
+        *,
+        dry_run: bool,
+        progress: Progress | None = None,
+        archive: ErasableArchive | None = None,
+    ) -> Erased:
         """Replace everything at once: nobody reads or writes meanwhile."""
+        assert archive is None, "nothing leaves this journal for an archive"
         with self._exclusive(), self._lock:
             self._check_open()
             journal = self._journal

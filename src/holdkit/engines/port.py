@@ -15,7 +15,6 @@ from msgspec import Struct
 from ..core.audit_rows import Difference
 from ..core.bounds import Limits
 from ..core.commands import Command, Group
-from ..core.erasure import Erased, Erasure
 from ..core.import_ import Carried
 from ..core.model import Key, StoredHold
 from ..core.outcomes import Done, Outcome, Position, Receipt, Reply, Survives
@@ -25,6 +24,7 @@ from ..errors import EngineError, HoldkitError
 from .archiving import Archiving
 from .clocks import Clock
 from .durability import Durability
+from .erasing import Erasing
 from .lock_times import LockTimer
 from .rollups import RollupStore
 from .settings import StoredLimits
@@ -185,29 +185,6 @@ class Repairable(Protocol):
     def repair(self, command: Command, *, dry_run: bool, progress: Progress | None = None) -> Repaired:
         """Make the rows what the journal says, in one transaction that blocks every writer. The command says who repairs and why.
         With `dry_run` only report what would be written."""
-        ...
-
-
-class Erasing(Protocol):
-    """Somebody's data can be erased: rows and journal are rewritten in place."""
-
-    @property
-    def secret(self) -> bytes:
-        """Of this database, and outside of its journal: for keyed names (`holdkit.core.keyed`)."""
-        ...
-
-    def erase(self, erasure: Erasure, *, dry_run: bool, progress: Progress | None = None) -> Erased:
-        """Replace what the erasure says, in rows, journal and recorded answers, so that `verify` finds nothing at any moment.
-        Killed anywhere, the same call does the rest. With
-        `dry_run` only count. An interrupted run goes on with the stub that it began with (`Erasure.stub` is set to it)."""
-        ...
-
-    def unfinished(self) -> bool:
-        """Whether an erasure has begun and has not ended: it is under way, or was interrupted. Nothing is archived meanwhile."""
-        ...
-
-    def finish_erasure(self, erasure: Erasure) -> None:
-        """The erasure is journaled: forget that it was begun, and remove what was replaced from the files."""
         ...
 
 

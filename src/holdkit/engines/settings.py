@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from msgspec import structs
 
 from ..core.bounds import MEANING, Limits
+from ..core.erased_names import ErasedNames, names_of
 from ..core.limits import SPANS, in_force
-from ..core.model import SECOND, Record
+from ..core.model import DAY, SECOND, Record
 from ..core.validation import invalid
 from ..errors import EngineError
 
@@ -18,12 +19,19 @@ class StoredLimits:
     """The limits in force, as far as this process knows. A transaction that finds another version stored adopts it before it decides
     anything, and so does a call that asks for the limits."""
 
-    __slots__ = ("created", "in_force")
+    __slots__ = ("_lanes", "_secret", "created", "in_force")
 
-    def __init__(self, created: Limits, record: Record | None = None) -> None:
+    def __init__(
+        self, created: Limits, record: Record | None = None, *, secret: bytes | None = None, lanes: int = 1
+    ) -> None:
         self.created = created
         """The limits that the data was created with where they change its meaning; the others as this process asked for."""
         self.in_force = in_force(created, record)
+        self._secret, self._lanes = secret, lanes
+
+    def names(self, limits: Limits) -> ErasedNames | None:
+        """What recognises erased names under these limits; None: there are none, or the engine cannot erase."""
+        return None if self._secret is None else names_of(limits, self._secret, self._lanes)
 
     def bound(self, **unstored: int) -> None:
         """Set limits that are not stored with the data, for this process. Those of the kernel's queue are set when it is opened."""
@@ -43,13 +51,19 @@ def stored_form(limits: Limits) -> dict[str, Any]:
     return {name: getattr(limits, name) for name in MEANING}
 
 
+BEFORE: Final = {"retention_consumed": 400 * DAY, "max_line": 100_000}
+"""Limits that did not exist yet when some data was created, and what counts for such data: what the default was when they came. It
+stays, whatever the default becomes."""
+
+
 def limits_as_created(where: str, stored: Mapping[str, Any], asked: Limits | None, defaults: Limits) -> Limits:
     """The limits that change meaning as stored, the others as asked for."""
     asked = asked or defaults
+    found = {**BEFORE, **stored}
     for name in MEANING:
-        if name not in stored:
+        if name not in found:
             raise EngineError(f"cannot open {where}: its settings lack {name}; restore a backup")
-    return structs.replace(asked, **{name: stored[name] for name in MEANING})
+    return structs.replace(asked, **{name: found[name] for name in MEANING})
 
 
 def check_asked(where: str, asked: Limits | None, stored: StoredLimits, defaults: Limits) -> StoredLimits:

@@ -55,7 +55,7 @@ class Claim:
 
     @property
     def id(self) -> str:
-        """`res_` and 32 hex digits: always the same for the same key."""
+        """`res_` and 32 hex digits: always the same for the same key. Of a claim that was erased, `erased_` and others."""
         return self._pool.id.removeprefix(CLAIMS)
 
     @property

@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 from msgspec import Struct
 
-from ..core.keyed import CLAIM, CLAIMS, claim_id
+from ..core.keyed import CLAIM, CLAIMS, ERASED_CLAIM, claim_id
 from ..core.model import Leg, Pool
 from ..core.validation import invalid, text
 from ..core.values import MAX_OP
@@ -47,7 +47,8 @@ def split_key(key: object) -> tuple[str, str]:
 def claim_pool(id: object) -> str:
     """The pool behind a claim's id."""
     found = text(id, "id", MAX_ITEM)
-    if len(found) != 36 or not found.startswith(CLAIM) or set(found[4:]) - set("0123456789abcdef"):
+    digits = found.removeprefix(ERASED_CLAIM if found.startswith(ERASED_CLAIM) else CLAIM)
+    if len(digits) != 32 or digits == found or set(digits) - set("0123456789abcdef"):
         raise invalid("id", "id_malformed", "must be a claim's id: res_ and 32 hex digits")
     return CLAIMS + found
 

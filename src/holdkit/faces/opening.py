@@ -4,21 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import os
+from typing import TYPE_CHECKING
 
 from ..core.validation import invalid
 from ..engines.clocks import Clock
 from ..engines.port import Engine
-from ..kernel._async.executor import AsyncExecutor
-from ..kernel._sync.executor import Executor
 from ..kernel.limits import Limits, asked_slots
 from ..kernel.opening import DEFAULT_URL, open_engine
 from ..kernel.prepare import Randomness
-from ._async.kernel import AsyncKernel
-from ._sync.kernel import Kernel
+
+if TYPE_CHECKING:
+    from ._async.kernel import AsyncKernel
+    from ._sync.kernel import Kernel
 
 
 def connect(
-    url: str = DEFAULT_URL,
+    url: str | Engine = DEFAULT_URL,
     *,
     clock: Clock | None = None,
     limits: Limits | None = None,
@@ -29,11 +30,16 @@ def connect(
 ) -> Kernel:
     """Open a kernel for threads. `clock` and `randomness` replace those of the machine in tests and simulations.
 
+    Instead of a URL it takes an engine of your own that is open (docs/writing-an-engine.md); closing the kernel closes it.
+
     On PostgreSQL, `schema` is where the tables are (default: `holdkit`), and `pool_size` is how many connections
     this kernel may open (default: 30).
 
     With `audit_refusals` every refused command of this kernel gets an entry in the journal too: `command.refused`.
     """
+    from ..kernel._sync.executor import Executor
+    from ._sync.kernel import Kernel
+
     random = _checked(randomness)
     _check_auditing(audit_refusals)
     engine = open_engine(url, clock=clock, limits=asked_slots(limits), schema=schema, pool_size=pool_size)
@@ -42,7 +48,7 @@ def connect(
 
 
 async def connect_async(
-    url: str = DEFAULT_URL,
+    url: str | Engine = DEFAULT_URL,
     *,
     clock: Clock | None = None,
     limits: Limits | None = None,
@@ -52,6 +58,9 @@ async def connect_async(
     audit_refusals: bool = False,
 ) -> AsyncKernel:
     """Open a kernel for the tasks of the running event loop: the same names, awaited."""
+    from ..kernel._async.executor import AsyncExecutor
+    from ._async.kernel import AsyncKernel
+
     random = _checked(randomness)
     _check_auditing(audit_refusals)
     slots = asked_slots(limits)

@@ -23,6 +23,7 @@ from ..core.codec import canonical_json
 from ..core.commands import AnyCommand, PutRecord
 from ..core.entries import Entry
 from ..core.model import Record, Slot
+from ..core.personal import ERASED_DOCUMENT
 from ..core.values import invalid, metadata, text
 from ..errors import InvalidRequest
 from ..kernel.normalise import datetime_of
@@ -164,6 +165,11 @@ class Unreadable(Exception):
     def __init__(self, message: str, *, newer: bool = False) -> None:
         super().__init__(message)
         self.newer = newer
+
+
+def erased(record: Record) -> bool:
+    """Whether an erasure has replaced the record of a saga that had ended. It is shown to nobody, and its id stays taken."""
+    return record.body == ERASED_DOCUMENT
 
 
 def encode(body: SagaBody) -> str:

@@ -24,7 +24,8 @@ by force, a backup was restored) is never guessed at: the saga is parked, stays 
 
 *Force.* Nobody has the token of a saga's hold, but an operator may change it by force. An extension changes nothing for the
 saga. Units confirmed before the point of no return, some or all, park the saga: another attempt would consume them a second
-time, and an abort would leave them consumed. A hold that is confirmed after it is taken as the operator's word that the effect
+time, and an abort would leave them consumed. A hold that is no longer kept, and whose journal entries are archived, may have such units:
+that parks the saga too. A hold that is confirmed after it is taken as the operator's word that the effect
 has happened: the saga is done, and a driver that is running the effect keeps its result.
 
 *Failures.* An exception of `reserve` or `validate`, or a refusal of the units, aborts. An exception of the effect

@@ -6,6 +6,8 @@ Theory of operation. For each lane, and for one file after the other:
    a file, which gets its name only when it is whole and on disk;
 2. in transactions of at most a thousand entries (a log: a file), they are folded into the lane's baseline and deleted, and `through` moves on.
 
+How many entries a transaction takes, and when the run rests, is the matter of its pace (`holdkit.engines.archive_pace`).
+
 At every moment each entry is in the journal, in a whole file, or in both. A run that is killed during 1 leaves a file under a temporary
 name, which the next run removes. Killed during 2, it leaves a whole file that goes beyond `through`: the next run compares that file
 with the journal, entry by entry, and goes on deleting from there. A file whose entries are not those of the journal is of another
@@ -17,12 +19,15 @@ history, for example of before a restore: then nothing is deleted.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import closing
 from itertools import islice
+from typing import Final
 
 import msgspec
 from msgspec import Struct
 
+from ..core.archived import ReadRewritten
 from ..core.audit_rows import Difference
 from ..core.model import Slot
 from ..core.reading import JournalRow, ReadClock, ReadGeneration, entry_of
@@ -40,11 +45,13 @@ from ..engines.archive_files import (
     rows_of,
     write_archive_file,
 )
-from ..engines.archiving import STEP, ArchivableLane, ArchivedEntries, Archiver
+from ..engines.archiving import STEP, ArchivableLane, ArchivedEntries, Archiver, Archiving
 from ..engines.port import Engine
 from ..engines.whole_journal import Progress, SealStore
-from ..errors import EngineError
+from ..errors import EngineError, Overloaded
 
+ATTEMPTS: Final = 5
+"""How often files and database are compared while erasures change both."""
 NO_ARCHIVE = (
     "this engine cannot archive its journal: it keeps none for good, or its tables are distributed; archive a SQLite file, a log, or "
     "tables on one server"
@@ -68,9 +75,14 @@ class ArchiveReport(Struct, frozen=True):
 
 
 def archive(
-    engine: Engine, before: Slot, to: str | os.PathLike[str], progress: Progress | None = None
+    engine: Engine,
+    before: Slot,
+    to: str | os.PathLike[str],
+    progress: Progress | None = None,
+    calls: Callable[[], int] | None = None,
 ) -> ArchiveReport:
-    """Move the entries that are older than a slot, of all tenants, to files in a directory."""
+    """Move the entries that are older than a slot, of all tenants, to files in a directory. `calls` counts those that threads of this
+    process make meanwhile."""
     archiving = engine.capabilities.archive
     if archiving is None:
         raise invalid("url", "archive_unsupported", NO_ARCHIVE)
@@ -81,6 +93,8 @@ def archive(
     with directory.taken(), archiving.archiver() as archiver:
         if erasing is not None and erasing.unfinished():
             raise EngineError(UNFINISHED)
+        if calls is not None:
+            archiver.pace.watch(calls)
         run = _Run(archiver, directory, engine.read(ReadGeneration()), engine.lanes, before, progress,
                    engine.capabilities.seals)  # fmt: skip
         return run.all_lanes()
@@ -95,14 +109,47 @@ def verify(
     archiving = engine.capabilities.archive
     if archiving is None:
         raise invalid("archive", "archive_unsupported", NO_ARCHIVE)
-    return archiving.verify_with(archived_entries(directory), progress)
+    return _verify_files(engine, archiving, archived_entries(engine, directory), progress)
 
 
-def archived_entries(directory: str | os.PathLike[str]) -> ArchivedEntries:
-    """What `verify` folds in place of the baseline."""
+def _verify_files(
+    engine: Engine, archiving: Archiving, files: ArchivedEntries, progress: Progress | None
+) -> Iterator[Difference]:
+    """Every difference. The database is read as it is at one moment, the files as they are later. An erasure, of this process or of another,
+    counts its transactions (`SealStore.rewrites`), and changes a file only behind them. So a difference that is found while that number is
+    still what it was before is one; else the comparison begins anew."""
+    store = engine.capabilities.seals
+    assert store is not None, "engines that archive have seals"
+    for _ in range(ATTEMPTS):
+        before, told = store.rewrites(), False
+        with closing(archiving.verify_with(files, progress)) as found:
+            for difference in found:
+                if store.rewrites() != before:
+                    break
+                told = True
+                yield difference
+            else:
+                return
+        if told:
+            break
+    raise Overloaded(
+        "an erasure rewrites the journal and its archive while they are compared: verify them when it has ended",
+        retry_after=10.0,
+    )
+
+
+def archived_entries(engine: Engine, directory: str | os.PathLike[str]) -> ArchivedEntries:
+    """What `verify` folds in place of the baseline: the entries of the files and, where an erasure has not come to rewrite these yet, what it
+    will write there."""
     files = ArchiveDirectory(directory)
     files.files()  # raises if there is no such directory
-    return lambda lane, upto: files.rows(lane, 0, upto)
+
+    def rows(lane: int, upto: int) -> Iterator[JournalRow]:
+        texts = engine.read(ReadRewritten(lane))
+        for row in files.rows(lane, 0, upto):
+            yield row if row.seq not in texts else JournalRow(row.seq, texts[row.seq], lane)
+
+    return rows
 
 
 def _lines(rows: Iterable[JournalRow], runs: Mapping[int, Seal]) -> Iterator[ArchivedLine]:
@@ -127,6 +174,7 @@ class _Run:
         seals: SealStore | None,
     ) -> None:
         self._seals = seals
+        self._pace = archiver.pace
         self._archiver, self._directory, self._before = archiver, directory, before
         self._generation, self._lanes = generation, lanes
         self._progress = progress
@@ -146,8 +194,8 @@ class _Run:
     def _lane(self, lane: ArchivableLane) -> None:
         archived = lane.archived
         while (file := self._next_file(lane, archived.through)) is not None:
-            rows = rows_of(file, archived.through)
-            while step := list(islice(rows, self._archiver.step)):
+            rows = self._giving_way(rows_of(file, archived.through))
+            while step := list(islice(rows, self._pace.entries)):
                 self._compare(file, step)
                 archived = self._archiver.drop(archived, step, str(self._directory.path))
                 self._done += len(step)
@@ -168,14 +216,14 @@ class _Run:
                     f"{file.path} has entries from {file.first} on, but lane {number} is archived through {through}: the directory is "
                     "of another database, or of this one before it was restored; archive to another directory"
                 )
-        rows = list(islice(self._leaving(lane, through), MAX_ENTRIES))
+        rows = list(islice(self._giving_way(self._leaving(lane, through)), MAX_ENTRIES))
         runs = {} if self._seals is None else self._runs(number, through, rows)
         if runs is not None and runs:
             rows = rows[: max(runs) - through]
         if not rows or runs is None:
             return None
         head = ArchiveHead("archive", FORMAT, self._lanes, number, rows[0].seq, rows[-1].seq, self._generation)
-        return write_archive_file(self._directory.path, head, _lines(rows, runs))
+        return write_archive_file(self._directory.path, head, _lines(self._giving_way(rows), runs))
 
     def _runs(self, lane: int, through: int, rows: list[JournalRow]) -> dict[int, Seal] | None:
         """The seals of the runs that are wholly among these entries, by their last entry: where a lane has seals, whole runs leave.
@@ -196,7 +244,14 @@ class _Run:
                     return
                 through = row.seq
                 yield row
-            if self._progress is not None:
+
+    def _giving_way(self, rows: Iterable[JournalRow]) -> Iterator[JournalRow]:
+        """The same rows; others get their time between any two of them, and the run can be ended there now and then."""
+        give_way = self._pace.give_way
+        for number, row in enumerate(rows, 1):
+            give_way()
+            yield row
+            if number % STEP == 0 and self._progress is not None:
                 self._progress(min(self._done, self._total), self._total)
 
     def _compare(self, file: ArchiveFile, step: Iterable[JournalRow]) -> None:

@@ -44,10 +44,13 @@ def restore(file: Path, url: str, progress: Progress, *, force: bool = False, ve
         _vacate(kind, path)
         if kind == "log":  # a directory that is not empty cannot be renamed over
             old = Path(tempfile.mkdtemp(prefix=f".{path.name}.replaced-", dir=path.absolute().parent)) / path.name
-    entries = _copied(kind, file, path.absolute(), progress, verify, old, at_rest=True)
-    if old is not None:
-        shutil.rmtree(old.parent, ignore_errors=True)
-    return entries
+    try:
+        return _copied(kind, file, path.absolute(), progress, verify, old, at_rest=True)
+    finally:
+        if old is not None:
+            if old.exists() and not path.exists():
+                old.rename(path)  # stopped between the two renames
+            shutil.rmtree(old.parent, ignore_errors=True)
 
 
 def _copied(

@@ -124,8 +124,19 @@ def context(
     `timeout` is how long each whole call may take, given like a ttl; otherwise the kernel's `call_timeout` applies. A call
     whose time is up raises `Overloaded` if it certainly did nothing, and `OutcomeUnknown` if it may have been committed.
     """
+    inner = _amended(actor, correlation_id, reason, timeout)
+    token = _current.set(inner)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def _amended(
+    actor: Actor | str | None, correlation_id: str | UUID | None, reason: str | None, timeout: Ttl | None
+) -> Context:
     outer = _current.get()
-    inner = Context(
+    return Context(
         actor=outer.actor if actor is None else text(actor_text(actor), "actor", LONGEST),
         correlation_id=outer.correlation_id
         if correlation_id is None
@@ -133,11 +144,17 @@ def context(
         reason=outer.reason if reason is None else text(reason, "reason", LONGEST),
         timeout=outer.timeout if timeout is None else _seconds(timeout),
     )
-    token = _current.set(inner)
-    try:
-        yield
-    finally:
-        _current.reset(token)
+
+
+def amend(*, actor: Actor | str | None = None, correlation_id: str | UUID | None = None) -> None:
+    """Set actor or correlation id from here on. For the integration of a framework, whose requests are no blocks: it keeps what
+    `current` said when the request began, and passes that to `restore` at its end, so that nothing reaches the next request."""
+    _current.set(_amended(actor, correlation_id, None, None))
+
+
+def restore(context: Context) -> None:
+    """Go back to a context that `current` returned. Unlike a token of the variable, it may come from another thread or task."""
+    _current.set(context)
 
 
 @contextmanager

@@ -4,22 +4,39 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
-from typing import Final, get_args
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from os import PathLike
+from typing import Any, Final, get_args
 
-from ..core.archived import FindArchived
+from ..core.archived import FindArchived, ReadRewritten
+from ..core.bounds import Limits
+from ..core.commands import ChangeLimits, Group, RemovePool
+from ..core.erased_names import ErasedNames
 from ..core.erasure import By, Erased, Erasure, Selector
-from ..core.keyed import CLAIMS, claim_id, keyed
+from ..core.keyed import CLAIMS, SECRET, claim_id, keyed
+from ..core.limits import LIMITS_KEY, in_force
+from ..core.new_names import NewNames
+from ..core.outcomes import Done
 from ..core.personal import ERASED
+from ..core.reading import FindRecord
 from ..core.validation import invalid, text
 from ..core.values import MAX_ENTITY, MAX_LABEL
+from ..engines.archive_erasing import ErasableArchive
+from ..engines.archive_files import ArchiveDirectory
 from ..engines.archiving import ArchiveUnderWay, Archiving
-from ..engines.port import Engine, Erasing
+from ..engines.erasing import Erasing
+from ..engines.port import Engine
 from ..engines.whole_journal import Progress
+from ..errors import EngineError
+from .archive import NO_ARCHIVE
 from .context import Call
+from .prepare import Randomness
 
-ARCHIVED = "a part of the journal is archived, and what archive files and their baseline tell cannot be erased yet: nothing was erased"
+ARCHIVED = (
+    "a part of the journal was archived to {place}, and what these files tell must be erased with the rest: give that directory "
+    "(archive=DIR, --archive DIR; to a server its setting archive), on the machine that has it; nothing was erased"
+)
 ATTEMPTS: Final = 50
 PAUSE: Final = 0.1
 """Seconds between two attempts to have the archive's lock."""
@@ -32,7 +49,7 @@ def selector_of(by: By, value: str, tenant: str) -> Selector:
     if by == "claim":
         if not all(text(value, by, MAX_LABEL).partition(":")):
             raise invalid("claim", "claim_malformed", "must be a type and a value with a colon between them")
-        return Selector(by, CLAIMS + claim_id(value), tenant)
+        return Selector(by, CLAIMS + claim_id(value), tenant, label=value)
     if text(value, by, MAX_ENTITY).startswith(ERASED):
         raise invalid(by, "already_erased", "is what an erasure has left, and names nobody")
     return Selector(by, value, tenant)
@@ -52,14 +69,34 @@ def check_reason(reason: str | None) -> None:
         raise invalid("reason", "reason_required", "say why: the erasure is journaled with it")
 
 
-def erase_alone(engine: Engine, erasing: Erasing, erasure: Erasure, dry_run: bool, progress: Progress | None) -> Erased:
+def erase_alone(
+    engine: Engine,
+    erasing: Erasing,
+    erasure: Erasure,
+    dry_run: bool,
+    progress: Progress | None,
+    archive: str | PathLike[str] | None,
+) -> Erased:
     """Erase while nobody archives: what left for a file behind the search would not be found. Killed here, the erasure has begun for good
     (`Erasing.unfinished`), and no run of archiving begins before it has ended."""
     archiving = engine.capabilities.archive
-    with nullcontext() if archiving is None or dry_run else alone(archiving):
-        if archiving is not None and any(one.through for one in engine.read(FindArchived())):
-            raise invalid("url", "erasure_archived", ARCHIVED)
-        return erasing.erase(erasure, dry_run=dry_run, progress=progress)
+    if archive is not None and archiving is None:
+        raise invalid("archive", "archive_unsupported", NO_ARCHIVE)
+    directory = None if archive is None else ArchiveDirectory(archive)
+    if directory is not None:
+        directory.files()  # raises if there is no such directory
+    with ExitStack() as taken:
+        if archiving is not None and not dry_run:
+            if directory is not None:
+                taken.enter_context(directory.taken())
+            taken.enter_context(alone(archiving))
+        lanes = [one for one in engine.read(FindArchived()) if one.through]
+        if lanes and directory is None:
+            raise invalid("archive", "erasure_archived", ARCHIVED.format(place=lanes[0].place))
+        files = None
+        if directory is not None:
+            files = ErasableArchive(directory, lanes, lambda lane: engine.read(ReadRewritten(lane)), progress)
+        return erasing.erase(erasure, dry_run=dry_run, progress=progress, archive=files)
 
 
 @contextmanager
@@ -78,7 +115,27 @@ def alone(archiving: Archiving) -> Iterator[None]:
             return
 
 
-def begun(erasing: Erasing, selector: Selector) -> Erasure:
-    """An erasure with its stub."""
+def begun(
+    engine: Engine,
+    erasing: Erasing,
+    selector: Selector,
+    fields: Mapping[str, Any],
+    randomness: Randomness = secrets.token_bytes,
+) -> Erasure:
+    """An erasure with its stub, and with what recognises names that were erased before. Reads."""
     id = keyed(erasing.secret, b"holdkit.erasure", selector.by, selector.tenant, selector.value)
-    return Erasure(selector, ERASED + secrets.token_hex(8), id)
+    limits = in_force(Limits(), engine.read(FindRecord(LIMITS_KEY)))
+    names = ErasedNames(erasing.secret, engine.lanes, limits.erased_accounts, bool(limits.erased_claims))
+
+    def store(limit: str, value: int) -> None:
+        command = ChangeLimits(changes={limit: value}, actor=fields["actor"], reason=fields["reason"])
+        ((outcome,),) = engine.apply([Group((command,))], wait_for_locks=True).outcomes
+        if not isinstance(outcome, Done):
+            raise EngineError(f"that erased names exist could not be stored with the limits: {outcome}")
+
+    def remove(pool: str) -> None:
+        command = RemovePool(id=pool, tenant=selector.tenant, actor=fields["actor"], reason=fields["reason"])
+        engine.apply([Group((command,))], wait_for_locks=True)  # refused, it is in use by now
+
+    new = NewNames(selector.tenant, selector.value, names, store, randomness(SECRET), remove)
+    return Erasure(selector, ERASED + randomness(8).hex(), id, new)

@@ -79,7 +79,10 @@ def export(
     """Every line, each with its line feed: of all tenants, or of one. The end is fixed when the export begins. The journal is read
     in pages; for one tenant it is read twice, because the header has the number of its entries.
 
-    If entries were archived, the export begins with the baseline that stands for them or, with `archive`, with those entries."""
+    If entries were archived, the export begins with the baseline that stands for them or, with `archive`, with those entries. Raises
+    `CursorLost` if entries are archived or erased meanwhile: an export never has what was erased before its end."""
+    seals = engine.capabilities.seals
+    rewrites = None if seals is None else seals.rewrites()
     ends = {row.lane: row.seq for row in engine.read(FindEnds())}
     several = tenant is not None or (archive is None and engine.read(FindArchived()))
     total = sum(1 for _ in _rows(engine, ends, tenant, archive)) if several else sum(ends.values())
@@ -91,6 +94,8 @@ def export(
         yield line
         if progress is not None:
             progress(done, total)
+    if seals is not None and seals.rewrites() != rewrites:
+        raise CursorLost("an erasure has changed the journal while it was exported: begin anew")
     yield _encode(Seal(total, hasher.hexdigest()))
 
 

@@ -259,6 +259,7 @@ def report_generation(name: str, before: str, now: str, callback: OnGeneration |
         name,
         before,
         now,
+        extra={"event": "follower_generation_changed", "follower": name},
     )
     if callback is not None:
         callback(before, now)

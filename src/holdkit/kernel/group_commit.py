@@ -26,7 +26,7 @@ from ..engines.clocks import lag_of
 from ..engines.deadlines import at_most, run_until
 from ..engines.durability import IN_MEMORY, Durability
 from ..engines.lock_times import LockTimes
-from ..engines.port import Channels, Engine, GuardStats
+from ..engines.port import Applied, Channels, Engine, GuardStats
 from ..errors import EngineError, HoldkitError
 from .batches import BatchRunner, Feed
 from .context import current, inside_any, refuse_inside
@@ -178,11 +178,16 @@ class GroupCommit(LeaderQueue, MainQueue):
         """Skip the queue: write on the caller's own connection, in the caller's own transaction."""
         self.check()
         applied = self.engine.apply_in(tx, [] if group is None else [group], lock)
+        self.applied_in(applied)
+        replies = applied.replies(None)
+        return replies[0] if replies else []
+
+    def applied_in(self, applied: Applied) -> None:
+        """A call was written in the caller's own transaction, and can be seen once that is committed: whoever is told now looks again
+        until then."""
         if applied.unfed:
             self.feed(applied)
-        replies = applied.replies(None)
         self.committed.notify()
-        return replies[0] if replies else []
 
     def borrow(self, job: Callable[[Engine], T]) -> T:
         """Run a job that uses a transaction of the engine's own (`own_transaction`)."""

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from enum import Enum
 from typing import Any, Final, TypeAlias
 
 import msgspec
+from msgspec import structs
 
+from ..core.baseline import FLOOR_ID
+from ..core.codec import encode_entry
 from ..core.entries import Action, Effect, Entry, RefusedCommand
 from ..core.lanes import MAX_LANES
 from ..core.limits import changed_of
@@ -132,6 +135,11 @@ class JournalEntry:
         return self.entry.correlation_id
 
     @property
+    def trace(self) -> str | None:
+        """The W3C trace context (`traceparent`) of the call that asked, if it was recorded."""
+        return self.entry.trace
+
+    @property
     def reason(self) -> str | None:
         """Why, if a reason was given."""
         return self.entry.reason
@@ -178,8 +186,17 @@ class JournalEntry:
         said = self.entry.hold or self.entry.change or self.entry.record
         if said is None:
             return {}
-        secret = ("owner_hash", "last_op")
+        hidden = said is self.entry.record and not said.body
+        secret = ("body",) if hidden else ("owner_hash", "last_op")
         return with_times({name: value for name, value in msgspec.to_builtins(said).items() if name not in secret})
+
+    def without_body(self) -> JournalEntry:
+        """The same entry about a record, without what the record says."""
+        record = self.entry.record
+        assert record is not None, "an entry about a record"
+        text = encode_entry(structs.replace(self.entry, record=structs.replace(record, body="")))
+        row = JournalRow(self._row.seq, text, self._row.lane, self._row.place)
+        return JournalEntry(row, self._positions, self.as_of, self.generation, self._mark)
 
     def __repr__(self) -> str:
         return f"<JournalEntry {self._row.seq} {self.entry.action} {self.entry.subject}>"
@@ -296,3 +313,23 @@ def check_listener(action: object, callback: object) -> None:
         raise invalid("action", "action_unknown", f"must be one of {', '.join(Action)}")
     if not callable(callback):
         raise invalid("callback", "callback_not_callable", f"must be a function, not {type(callback).__name__}")
+
+
+ADMINISTRATION: Final = frozenset({"~key", "~tenant", "~webhook"})
+"""The kinds of records that people change through a server: API keys, tenants and webhooks."""
+
+
+def visible(entries: Iterable[JournalEntry], include_reserved: bool) -> Iterator[JournalEntry]:
+    """Entries without our own bookkeeping; if asked for, with those about keys, tenants and webhooks, but not what these records say."""
+    for entry in entries:
+        record = entry.entry.record
+        if not is_own(entry):
+            yield entry
+        elif include_reserved and record is not None and record.kind in ADMINISTRATION:
+            yield entry.without_body()
+
+
+def is_own(entry: JournalEntry) -> bool:
+    """Our own bookkeeping. A follower that was shown the move of its own cursor would move it again, for ever."""
+    record = entry.entry.record if entry.action in (Action.RECORD_PUT, Action.JOURNAL_BASELINE) else None
+    return entry.subject == FLOOR_ID or (record is not None and record.kind.startswith("~"))

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib.util import find_spec
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from ..core import bounds
 from ..core.validation import invalid
 from ..engines.clocks import Clock
 from ..engines.port import Engine
-from ..errors import EngineError
 from .limits import Limits, asked_slots
 
 DEFAULT_URL = "sqlite:///holds.db"
 
 
 def open_engine(
-    url: str,
+    url: str | Engine,
     *,
     clock: Clock | None = None,
     limits: bounds.Limits | None = None,
@@ -28,15 +26,16 @@ def open_engine(
     """The engine behind a URL: ``memory://``, ``log:///dir``, ``sqlite:///file`` (four slashes for an absolute path) or
     ``postgresql://…``, whose database must have been migrated. `schema` and `pool_size` are for PostgreSQL only.
 
+    An engine that is open already (docs/writing-an-engine.md) is returned as it is.
+
     `progress` is called with how many batches of a log have been replayed. `limits` are the core's, as `asked_slots` gives them.
     """
     if not isinstance(url, str):
-        raise invalid("url", "url_not_text", f"must be text such as {DEFAULT_URL!r}, not {type(url).__name__}")
+        return _given(url, clock=clock, limits=limits, schema=schema, pool_size=pool_size)
     if clock is not None and not callable(clock):
         raise invalid("clock", "clock_not_callable", "must be a function that gives the present slot, or a FakeClock")
     _not_in_memory(url)
     if is_postgres(url):
-        _need_psycopg()
         from ..engines.postgres import open_engine as open_postgres
 
         return open_postgres(url, clock=clock, limits=limits, schema=schema, pool_size=pool_size)
@@ -45,6 +44,24 @@ def open_engine(
             raise invalid(field, f"{field}_unsupported", "goes with a postgresql:// URL only")
     parts = _split(url)
     return _open_embedded(parts.scheme, parts.netloc, parts.path, clock, limits, progress)
+
+
+def _given(engine: Engine, **options: object) -> Engine:
+    """An engine that the caller has opened: it has its own clock and limits."""
+    kind = type(engine).__name__
+    members = [name for name in (*Engine.__annotations__, *vars(Engine)) if not name.startswith("_")]
+    missing = [name for name in members if not hasattr(engine, name)]
+    if isinstance(engine, type) or len(missing) > len(members) / 2:
+        what = f"the class {engine.__name__}" if isinstance(engine, type) else kind
+        raise invalid("url", "url_not_text", f"must be text such as {DEFAULT_URL!r}, or an open engine, not {what}")
+    if missing:
+        raise invalid(
+            "url", "engine_incomplete", f"{kind} is no engine: it lacks {', '.join(missing)} of holdkit.engines.port"
+        )
+    for field, said in options.items():
+        if said is not None:
+            raise invalid(field, f"{field}_unsupported", f"goes with a URL: {kind} was opened with its own")
+    return engine
 
 
 def _open_embedded(
@@ -74,6 +91,10 @@ def _open_embedded(
         from ..engines.log import open_engine as open_log
 
         return open_log(unquote(path[1:]), clock=clock, limits=limits, progress=progress)
+    if scheme in ("http", "https"):
+        raise invalid(
+            "url", "url_unknown", "is the address of a server: open it with holdkit.client.connect(url, key=…)"
+        )
     known = "memory://, log:///directory, sqlite:///file.db and postgresql://…"
     raise invalid("url", "url_unknown", f"has the scheme {scheme!r}; known are {known}")
 
@@ -96,7 +117,6 @@ def migrate(
     if not isinstance(asked, str) or not is_postgres(asked):
         raise invalid("url", "url_malformed", "must begin with postgresql://: the other engines need no migration")
     slots = asked_slots(limits)
-    _need_psycopg()
     from ..engines.postgres import migrate as migrate_postgres
 
     return migrate_postgres(url, lanes=lanes, limits=slots, citus=citus, schema=schema)
@@ -113,7 +133,6 @@ def with_schema(url: str, schema: str | None) -> str:
         return url
     if not is_postgres(url):
         raise invalid("schema", "schema_unsupported", "goes with a postgresql:// URL only")
-    _need_psycopg()
     from ..engines.postgres.database import read_url
 
     read_url(url, schema=schema)
@@ -129,11 +148,6 @@ def _not_in_memory(url: str) -> None:
         raise invalid(
             "url", "url_malformed", "there is no SQLite database in memory: use memory://, which is an engine"
         )
-
-
-def _need_psycopg() -> None:
-    if find_spec("psycopg") is None:
-        raise EngineError("PostgreSQL needs psycopg: pip install 'holdkit[postgres]'")
 
 
 def _split(url: str) -> SplitResult:

@@ -24,6 +24,8 @@ from .queued_calls import legs_in
 
 Randomness: TypeAlias = Callable[[int], bytes]
 """Gives that many random bytes: `os.urandom`, or a seeded source in a simulation."""
+Trace: TypeAlias = Callable[[], str | None]
+"""Gives the W3C trace context (`traceparent`) of the call that is made now, if somebody records it."""
 Births: TypeAlias = PlaceHold | Consume | JoinLine
 """Commands that place a hold."""
 
@@ -61,16 +63,22 @@ class Mint:
         lanes: int = 1,
         client_id: bytes = b"",
         channel: str | None = None,
+        trace: Trace | None = None,
     ) -> None:
         self._clock, self._randomness, self._lanes, self._client_id = clock, randomness, lanes, client_id
         self._draw = _from_page if randomness is os.urandom else lambda: id_ends(randomness(PIECE), PIECE)[0]
         self._client_text = client_id.decode() or None
         self._channel = channel
         """On which whoever waits in line is woken: the ids of holds that may wait contain it."""
+        self._trace = trace
 
     def for_client(self, client_id: str) -> Mint:
         """The same for one of several clients: an answer that contains a token is not given to another of them."""
-        return Mint(self._clock, self._randomness, self._lanes, client_id.encode(), self._channel)
+        return Mint(self._clock, self._randomness, self._lanes, client_id.encode(), self._channel, self._trace)
+
+    def traced(self, trace: Trace) -> Mint:
+        """The same for calls that may be recorded: commands get the trace context of their call."""
+        return Mint(self._clock, self._randomness, self._lanes, self._client_id, self._channel, trace)
 
     def draw(self, below: int) -> int:
         """A random number, at least 0 and less than `below`."""
@@ -84,11 +92,12 @@ class Mint:
         now. The fingerprint is taken of the original, so that a retry is the same operation however late it comes.
         """
         taken_of, client = "", self._client_text
+        trace = None if self._trace is None else self._trace()
         if command.op is not None:
             taken_of = fingerprint(command, self._client_id, original or original_of(command))
         if not isinstance(command, PLACING):
-            same = not taken_of and command.client_id == client
-            return command if same else replace(command, fingerprint=taken_of, client_id=client)
+            same = not taken_of and command.client_id == client and command.trace == trace
+            return command if same else replace(command, fingerprint=taken_of, client_id=client, trace=trace)
         id, owner, metadata = command.id, command.owner, command.metadata
         if id is None or owner is None:
             minted = minted or id_begin(self._clock() // 1000) + self._draw()
@@ -99,7 +108,9 @@ class Mint:
                     id = on_channel(id, self._channel)
         if metadata is not None:
             metadata = msgspec.json.decode(canonical_json(metadata))
-        return replace(command, id=id, owner=owner, metadata=metadata, fingerprint=taken_of, client_id=client)
+        return replace(
+            command, id=id, owner=owner, metadata=metadata, fingerprint=taken_of, client_id=client, trace=trace
+        )
 
     def prepare_all(self, commands: list[AnyCommand]) -> tuple[AnyCommand, ...]:
         """The same for a whole batch: the minted ids are in the order of their commands."""

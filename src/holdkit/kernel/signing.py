@@ -6,7 +6,7 @@ import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import InvalidRequest
+from ..errors import InvalidRequest, MissingExtra
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
@@ -70,10 +70,8 @@ def _library() -> tuple[Any, Any, Any]:
     try:
         from cryptography.hazmat.primitives import serialization
         from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
-    except ImportError:
-        raise InvalidRequest(
-            "signatures need the package cryptography: install holdkit[seals]", field="key", code="seals_not_installed"
-        ) from None
+    except ModuleNotFoundError as missing:
+        raise MissingExtra("seals", missing) from missing
     return serialization, Ed25519PublicKey, Ed25519PrivateKey
 
 

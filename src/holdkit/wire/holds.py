@@ -187,7 +187,8 @@ class LegAnswer(Struct, omit_defaults=True):
     confirmed: int
     returned: int
     label: Annotated[
-        str | None, Meta(description="of a claim, its key: the pool is named by a hash; only where one hold is read")
+        str | None,
+        Meta(description="of a claim, its key: the pool is named by a hash; only where holds are read or listed"),
     ] = None
 
 

@@ -8,6 +8,7 @@ from msgspec import Meta, Raw, Struct
 
 from ..core.entries import Action, RefusedCommand
 from ..core.entries import Effect as Moved
+from ..core.keyed import CLAIMS
 from ..core.model import Slot
 from ..kernel.results import JournalEntry
 from .fields import AllTenants, Limit, PositionText, ShowPosition, Tenant, Time, Version, at
@@ -33,6 +34,13 @@ class JournalQuery(Struct, forbid_unknown_fields=True):
     subject: Annotated[str | None, Meta(description="the id of a hold or pool, or kind/id of a record")] = None
     actor: str | None = None
     correlation_id: str | None = None
+    include_reserved: Annotated[
+        bool,
+        Meta(
+            description="with the changes of API keys, tenants and webhooks, without what their records say; for keys of scope admin "
+            "of the default tenant"
+        ),
+    ] = False
 
     @property
     def searches(self) -> bool:
@@ -77,6 +85,9 @@ class Effect(Struct, omit_defaults=True):
     used: Annotated[int, Meta(description="of the tally")] = 0
     tally: Annotated[
         TallyAnswer | None, Meta(description="what the account uses after the entry; with 0 used, it is gone")
+    ] = None
+    label: Annotated[
+        str | None, Meta(description="of a claim, its key: the pool is named by a hash; not in webhooks")
     ] = None
 
 
@@ -127,11 +138,16 @@ class EntryAnswer(Struct, frozen=True, kw_only=True, omit_defaults=True):
     before: dict[str, Any]
     after: dict[str, Any]
     refused: Annotated[RefusedAnswer | None, Meta(description="of `command.refused`")] = None
+    trace: Annotated[
+        str | None, Meta(description="the W3C trace context (`traceparent`) of the call that asked, if it was recorded")
+    ] = None
     tenant: Tenant = None
 
 
-def entry_answer(entry: JournalEntry, show: ShowPosition, cursor: str, *, with_tenant: bool = False) -> EntryAnswer:
-    """A journal entry as a document; `show` spells its position for the caller."""
+def entry_answer(
+    entry: JournalEntry, show: ShowPosition, cursor: str, *, with_tenant: bool = False, labels: bool = True
+) -> EntryAnswer:
+    """A journal entry as a document; `show` spells its position for the caller. Without `labels` it has no keys of claims."""
     return EntryAnswer(
         position=show(entry.position),
         cursor=cursor,
@@ -146,18 +162,19 @@ def entry_answer(entry: JournalEntry, show: ShowPosition, cursor: str, *, with_t
         op=entry.op,
         forced=entry.forced,
         part=entry.part,
-        pools=[_effect(effect) for effect in entry.pools],
+        pools=[_effect(effect, labels=labels) for effect in entry.pools],
         before=entry.before,
         after=_shown(entry.after),
         refused=None if entry.refused is None else _refused(entry.refused),
+        trace=entry.trace,
         tenant=entry.tenant if with_tenant else None,
     )
 
 
-def _effect(effect: Moved) -> Effect:
-    tally = effect.tally
+def _effect(effect: Moved, *, labels: bool) -> Effect:
+    tally, pool = effect.tally, effect.pool
     return Effect(
-        pool_answer(effect.pool),
+        pool_answer(pool),
         effect.total,
         effect.held,
         effect.consumed,
@@ -166,6 +183,7 @@ def _effect(effect: Moved) -> Effect:
         effect.children,
         effect.used,
         None if tally is None else TallyAnswer(tally.account, tally.used, tally.loose),
+        pool.label if labels and pool.id.startswith(CLAIMS) else None,
     )
 
 

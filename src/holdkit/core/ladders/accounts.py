@@ -32,6 +32,10 @@ def room_of(view: View, pool: Pool, account: str) -> tuple[int, int, int]:
     assert pool.per_account is not None
     tally = view.tallies.get((pool.tenant, pool.id, account))
     used = 0 if tally is None else tally.used
+    if view.loaded.names is not None:
+        for name in view.loaded.names.others(pool.tenant, account):
+            erased = view.tallies.get((pool.tenant, pool.id, name))
+            used += 0 if erased is None else erased.used
     return max(0, pool.per_account - used), used, pool.per_account
 
 

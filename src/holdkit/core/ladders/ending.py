@@ -67,6 +67,7 @@ def _as_release(command: ConfirmHold) -> ReleaseHold:
         reason=command.reason,
         fingerprint=command.fingerprint,
         client_id=command.client_id,
+        trace=command.trace,
     )
 
 

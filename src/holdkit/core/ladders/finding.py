@@ -1,10 +1,10 @@
-"""Finding a hold, and the refusal for a missing or retired id."""
+"""Finding a hold or a pool, and the refusal for a missing or retired id."""
 
 from __future__ import annotations
 
 from ..bounds import Limits
 from ..codec import minted_at, same_owner
-from ..model import Slot, State, StoredHold
+from ..model import Pool, Slot, State, StoredHold
 from ..outcomes import Reason, Refusal
 from ..retention import retired_until, shortest_retention
 from ..view import View
@@ -47,6 +47,24 @@ def taken_id(view: View, tenant: str, hold_id: str, now: Slot) -> bool:
     """Whether another hold has this id: one that is alive, has units outstanding, or can still be read."""
     hold = view.holds.get((tenant, hold_id))
     return hold is not None and (hold.open or not retired(hold, view.limits, now))
+
+
+def in_use(view: View, tenant: str, pool: str) -> Pool | None:
+    """A pool by its id; of a claim that was erased while it was taken, and still is taken, the pool that it has been since."""
+    erased = _erased(view, tenant, pool)
+    return view.pools.get((tenant, pool)) if erased is None or erased.available else erased
+
+
+def erased_fence(view: View, tenant: str, pool: str) -> int:
+    """The highest fence of a claim before it was erased and given up: later ones are above it."""
+    erased = _erased(view, tenant, pool)
+    return 0 if erased is None else erased.fence
+
+
+def _erased(view: View, tenant: str, pool: str) -> Pool | None:
+    """What a claim's pool has become that was erased while it was taken."""
+    id = None if view.loaded.names is None else view.loaded.names.claim(tenant, pool)
+    return None if id is None else view.pools.get((tenant, id))
 
 
 def find_live(

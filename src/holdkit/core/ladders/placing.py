@@ -15,7 +15,7 @@ from ..outstanding import Level
 from ..trees import SEPARATOR, all_levels
 from ..view import View
 from .accounts import over_limit
-from .finding import taken_id
+from .finding import erased_fence, in_use, taken_id
 from .lines import enter, somebody_waits
 from .recording import became, counted, effects_of, levels_after, linked, moved, pools_of, record, with_child
 
@@ -95,7 +95,7 @@ def find_pools(
     pools: list[Pool] = []
     new, short, special = 0, False, False
     for leg in levels:
-        pool = view.pools.get((tenant, leg.pool))
+        pool = view.pools.get((tenant, leg.pool)) if view.loaded.names is None else in_use(view, tenant, leg.pool)
         if pool is None:
             pool = born(view, tenant, leg, now)
             if pool is None:
@@ -160,7 +160,7 @@ def fell_short(levels: tuple[Leg, ...], pools: list[Pool]) -> Refusal | None:
     """Every pool of which more is asked than is available."""
     shortfalls = [
         Shortfall(
-            leg.pool,
+            pool.id,
             leg.quantity,
             pool.available,
             pool.total,
@@ -179,7 +179,7 @@ def born(view: View, tenant: str, leg: Leg, now: Slot) -> Pool | None:
     total = leg.create_with_total if leg.total is None else total_of(leg, 0)
     if total is None:
         return None
-    floor = view.fence_floor(tenant)
+    floor = max(view.fence_floor(tenant), erased_fence(view, tenant, leg.pool))
     return Pool(tenant, leg.pool, total, fence=floor, slot=now, version=0, on_demand=True, label=leg.label,
                 closes=leg.closes, floor=floor)  # fmt: skip
 

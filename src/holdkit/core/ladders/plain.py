@@ -124,7 +124,7 @@ def _take(view: View, command: PlaceHold | Consume, ttl: Slot | None) -> StoredH
     after = _moved(pool, now, fence, quantity, 0)
     view.entries.append(
         Entry(now, HOLD_HELD, hold_id, tenant, (Effect(after, 0, quantity),), hold, None, None, False, command.actor,
-              correlation_id, command.reason, command.op, command.force, False, command.client_id))  # fmt: skip
+              correlation_id, command.reason, command.op, command.force, False, command.client_id, None, command.trace))  # fmt: skip
     view.pools.changed[key], holds.changed[hold_key] = after, hold
     view.grown[1] += 1
     return hold
@@ -185,7 +185,7 @@ def _end(
     correlation_id: str | None = command.correlation_id  # type: ignore[assignment]  # text by now
     view.entries.append(
         Entry(now, action, hold.id, hold.tenant, (Effect(after, 0, -units, consumed),), None, change, None, False,
-              command.actor, correlation_id, command.reason, command.op, command.force, False, command.client_id))  # fmt: skip
+              command.actor, correlation_id, command.reason, command.op, command.force, False, command.client_id, None, command.trace))  # fmt: skip
     view.pools.changed[pool.tenant, pool.id], view.holds.changed[hold.tenant, hold.id] = after, ended
     view.grown[1] -= 1
     return ended

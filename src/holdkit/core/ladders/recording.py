@@ -187,6 +187,6 @@ def record(
 ) -> None:
     """Append one entry and fold it into the view."""
     correlation_id: str | None = command.correlation_id  # type: ignore[assignment]  # text by now
-    entry = Entry(now, action, subject, command.tenant, effects, hold, change, stored, removed, command.actor, correlation_id, command.reason, command.op, forced, False, command.client_id)  # fmt: skip
+    entry = Entry(now, action, subject, command.tenant, effects, hold, change, stored, removed, command.actor, correlation_id, command.reason, command.op, forced, False, command.client_id, None, command.trace)  # fmt: skip
     view.entries.append(entry)
     fold(view, entry)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..bounds import ERASED_NAMES, Limits
 from ..commands import ChangeLimits, PutRecord
 from ..entries import Action
 from ..erasure import ERASURES
@@ -31,10 +32,16 @@ def change_limits(view: View, command: ChangeLimits, now: Slot) -> Outcome:
     limits, before = view.limits, view.records.get(LIMITS_KEY)
     if command.if_version is not None and command.if_version != limits.version:
         return Refusal(Reason.VERSION_CONFLICT, SUBJECT, found=limits.version)
-    changes = {name: value for name, value in command.changes.items() if value != getattr(limits, name)}
+    changes = {name: value for name, value in command.changes.items() if _differs(limits, name, value)}
     if not changes:
         return Done(slot=now, record=before)
     after = changed_record(limits, changes, before, now)
     record(view, Action.LIMITS_CHANGED, subject_of(after), now, command, stored=after)
     view.limits = in_force(limits, after)
     return Done(slot=now, record=after)
+
+
+def _differs(limits: Limits, name: str, value: int | None) -> bool:
+    """Whether this is a change: what exists of erased names only grows."""
+    present = getattr(limits, name)
+    return bool((value or 0) > present if name in ERASED_NAMES else value != present)

@@ -17,6 +17,7 @@ from ..outcomes import Done, Outcome, Reason, Refusal, Shortfall
 from ..outstanding import tallied
 from ..trees import ancestors
 from ..view import View
+from .finding import in_use
 from .recording import counted, linked, moved, pools_of, record
 
 
@@ -85,12 +86,23 @@ def _loosened(view: View, pool: Pool, account: str | None, now: Slot, units: int
     return counted(view, moved(pool, now), account, 0, loose=units)
 
 
+def _whose(view: View, pool: Pool, account: str, quantity: int) -> str:
+    """The name under which the account has this many loose units: its own, unless only what was erased of it has them."""
+    names = view.loaded.names
+    for name in (account, *(() if names is None else names.others(pool.tenant, account))):
+        tally = view.tallies.get((pool.tenant, pool.id, name))
+        if tally is not None and tally.loose >= quantity:
+            return name
+    return account
+
+
 def return_to_pool(view: View, command: ReturnToPool, now: Slot) -> Outcome:
     """Loose units become available again; units of an existing hold are returned only by that hold."""
-    pool = view.pools.get((command.tenant, command.id))
+    pool = in_use(view, command.tenant, command.id)
     if pool is None:
         return Refusal(Reason.POOL_NOT_FOUND, command.id)
-    account, quantity = command.account, command.quantity
+    quantity = command.quantity
+    account = None if command.account is None else _whose(view, pool, command.account, quantity)
     tally = None if account is None else view.tallies.get((command.tenant, pool.id, account))
     loose = pool.loose if account is None else 0 if tally is None else tally.loose
     if quantity > loose:

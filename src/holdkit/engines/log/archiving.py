@@ -22,8 +22,9 @@ from ...core.personal import text_digest
 from ...core.reading import JournalRow, entry_of
 from ...errors import EngineError
 from ..archive_files import MAX_ENTRIES
+from ..archive_pace import Pace
 from ..archiving import ArchivableLane, moved_meanwhile
-from .baseline import FORMAT, BaselineHead, LogBaseline, write_baseline
+from .baseline import FORMAT, BaselineHead, LogBaseline, rows_of, write_baseline
 from .disk import Disk
 from .journal import LogJournal
 from .log import Log
@@ -52,6 +53,7 @@ class LogArchiver:
         self._disk, self._log, self._journal, self._randomness = disk, log, journal, randomness
         self._created, self._referred, self._take = created, referred, take
         self._behind: ArchivedTables | None = None
+        self.pace = Pace(self.step, self.step)
 
     def lanes(self) -> list[ArchivableLane]:
         """The one lane."""
@@ -71,7 +73,7 @@ class LogArchiver:
             raise moved_meanwhile(0)
         behind = self._behind = self._behind or ArchivedTables(self._log, self._created, self._journal.baseline)
         last = rows[-1]
-        behind.advance(last.seq)
+        behind.advance(last.seq, self.pace.give_way)
         slot = max(archived.slot, *(entry_of(row).slot for row in rows))
         after = ArchivedLane(0, last.seq, slot, text_digest(last.text), place)
         needed = self._log.segment_of(behind.after_frame + 1).header.segment
@@ -87,7 +89,9 @@ class LogArchiver:
             0,
         )
         try:
-            name = write_baseline(self._disk, head, behind.tables, self._randomness)
+            tables = behind.tables
+            answers = list(tables.operations.values())
+            name = write_baseline(self._disk, head, rows_of(tables), answers, self._randomness)
             self._take(LogBaseline(self._disk, name))
         except OSError as error:
             raise EngineError(f"{self._disk.name}: no baseline could be written: {error}; the log is whole") from error
@@ -95,11 +99,3 @@ class LogArchiver:
 
     def tidy(self, archived: ArchivedLane) -> None:
         """Nothing to do: a baseline is what the tables were, and retention has dropped from it what it had dropped then."""
-
-
-def stale_names(names: Sequence[str], baseline: LogBaseline) -> list[str]:
-    """The files that a baseline makes superfluous: older baselines and snapshots, and the segments before the first that is needed."""
-    head = baseline.head
-    found = [name for name in names if name.endswith(".baseline") and name != baseline.name]
-    found += [name for name in names if name.endswith(".snapshot") and int(name[:16]) < head.after_frame]
-    return [*found, *(name for name in names if name.endswith(".log") and int(name[:8]) < head.segment)]

@@ -52,6 +52,8 @@ START: Final = len(PREAMBLE) + 16
 ROWS: Final = 1_000
 """Rows, or recorded answers, of one frame."""
 FORMAT: Final = 1
+DRAFT: Final = ".new"
+"""How the names of files end that are not finished."""
 
 Order: TypeAlias = tuple[int, str, str, str]
 Row: TypeAlias = tuple[str, str, str, str, str]
@@ -112,16 +114,24 @@ def rows_of(tables: Tables) -> list[Row]:
     return sorted(found, key=lambda row: order(row[:4]))
 
 
-def write_baseline(disk: Disk, head: BaselineHead, tables: Tables, randomness: Callable[[int], bytes]) -> str:
-    """Write the file that stands behind an archived entry; durable when this returns its name. The head's numbers of rows are set."""
-    rows, operations = rows_of(tables), list(tables.operations.values())
+def write_baseline(
+    disk: Disk,
+    head: BaselineHead,
+    rows: list[Row],
+    operations: list[Operation],
+    randomness: Callable[[int], bytes],
+    *,
+    draft: bool = False,
+) -> str:
+    """Write the file that stands behind an archived entry; durable when this returns its name. The head's numbers of rows are set. As a
+    draft it keeps a temporary name: to be read, until the next one is written."""
     head = msgspec.structs.replace(head, rows=len(rows), operations=len(operations))
     name = baseline_name(head.archived.through)
-    draft = name + ".new"
-    if draft in disk.names():
-        disk.remove(draft)
+    new = name + DRAFT
+    if new in disk.names():
+        disk.remove(new)
     file_id = randomness(16)
-    file = disk.create(draft)
+    file = disk.create(new)
     try:
         file.append(PREAMBLE + file_id)
         offset = START
@@ -132,7 +142,9 @@ def write_baseline(disk: Disk, head: BaselineHead, tables: Tables, randomness: C
         file.sync()
     finally:
         file.close()
-    disk.rename(draft, name)
+    if draft:
+        return new
+    disk.rename(new, name)
     disk.sync()
     return name
 
@@ -175,7 +187,7 @@ class LogBaseline:
             head = _head.decode(bodies[0])
         except msgspec.DecodeError as error:
             raise EngineError(f"{self._where} was written by another version of Holdkit: {error}") from None
-        if head.format != FORMAT or baseline_name(head.archived.through) != self.name:
+        if head.format != FORMAT or baseline_name(head.archived.through) != self.name.removesuffix(DRAFT):
             raise EngineError(
                 f"{self._where} says it is of format {head.format}, behind entry {head.archived.through}: it was renamed, or another "
                 "version of Holdkit wrote it"
@@ -206,6 +218,16 @@ class LogBaseline:
             for number in frames
         )
         return tables_of(self.head.last_slot, chunks)
+
+    def raw_rows(self) -> Iterator[Row]:
+        """Every row as it is stored."""
+        for number in range(1, 1 + len(self._firsts)):
+            yield from _rows.decode(self._body(number))
+
+    def operations(self) -> Iterator[Operation]:
+        """Every recorded answer."""
+        for number in range(1 + len(self._firsts), len(self._places)):
+            yield from _operations.decode(self._body(number))
 
     def rows(self, after: RowKey | None = None) -> Iterator[BaselineRow]:
         """Rows in order, behind one of them."""
@@ -271,3 +293,11 @@ def _chunk(rows: list[Row]) -> Chunk:
         else:
             chunk.fence_floors.append((tenant, int(body)))
     return chunk
+
+
+def stale_names(names: Iterable[str], baseline: LogBaseline) -> list[str]:
+    """The files that a baseline makes superfluous: older baselines and snapshots, and the segments before the first that is needed."""
+    head, mine = baseline.head, baseline.name.removesuffix(DRAFT)
+    found = [name for name in names if name.endswith(".baseline") and name != mine]
+    found += [name for name in names if name.endswith(".snapshot") and int(name[:16]) < head.after_frame]
+    return [*found, *(name for name in names if name.endswith(".log") and int(name[:8]) < head.segment)]

@@ -31,13 +31,16 @@ from ..resident.reads import answer
 from ..resident.tables import Tables
 from ..settings import StoredLimits, check_asked, limits_as_created, stored_form
 from ..whole_journal import Progress
-from .archiving import LogArchiver, stale_names
-from .baseline import LogBaseline, newest_name
+from .archiving import LogArchiver
+from .baseline import LogBaseline, newest_name, stale_names
 from .disk import Disk
+from .erasing import ErasingLog
+from .erasure_plan import FILE as ERASURE
+from .erasure_plan import ErasureState, carry_out, read_state
 from .journal import LogJournal, encode_batch
-from .log import Log, check_names, mixed
-from .replaying import Replaying
+from .log import Log
 from .seals import LogSeals
+from .segments import check_names, mixed
 from .snapshots import Snapshot, newest_snapshot, write_snapshot
 
 T = TypeVar("T")
@@ -53,7 +56,7 @@ SNAPSHOT_ENTRIES = 100_000
 """A close writes a snapshot if so many entries have come since the last one."""
 
 
-class LogEngine(Replaying):
+class LogEngine(ErasingLog):
     """A directory of segments, held by this process alone."""
 
     durability = ON_DISK
@@ -76,6 +79,9 @@ class LogEngine(Replaying):
         """The frame behind which the snapshot that was opened stood; 0 without one."""
         self._snapshot_seq = 0
         self._archiving = Lock()  # one run at a time
+        self._erasing = Lock()
+        self._in_doubt = False
+        self.erasures = ErasureState()
         try:
             disk.lock()
         except BlockingIOError:
@@ -102,9 +108,15 @@ class LogEngine(Replaying):
         if not check_names(where, names):
             self._log.create(stored_form(self.limits))
             return
+        if ERASURE in names:
+            self.erasures = read_state(self._disk)
+        if self.erasures.plan is not None:
+            self.erasures = carry_out(self._disk, self.erasures, self._randomness)
+            names = self._disk.names()
+        self._journal.rewritten = self.erasures.archived
         newest = newest_name(names)
         base = self._journal.baseline = None if newest is None else LogBaseline(self._disk, newest)
-        self._log.open_segments(1 if base is None else base.head.segment)
+        self._log.open_segments(None if base is None else base.head.segment)
         created = limits_as_created(where, self._log.settings, limits, BOUNDED)
         marks = self._restore(created, base, newest_snapshot(self._disk, names))
         before = self._log.next_frame - 1
@@ -147,7 +159,9 @@ class LogEngine(Replaying):
         for log_id in ([] if base is None else [base.head.log_id]) + ([] if found is None else [found[0].log_id]):
             if log_id != self._log.log_id:
                 raise mixed(self._disk.name)
-        self.stored = StoredLimits(created, self._tables.records.get(LIMITS_KEY))
+        secret = self._log.settings.get("secret")
+        known = None if secret is None else bytes.fromhex(secret)
+        self.stored = StoredLimits(created, self._tables.records.get(LIMITS_KEY), secret=known)
         return marks
 
     def _check_open(self) -> None:
@@ -164,12 +178,16 @@ class LogEngine(Replaying):
         return result
 
     def _persist(self, view: View) -> None:
+        if self._in_doubt:
+            self._settle_plan()
         self._log.append(view.loaded.next_seq, encode_batch(view), len(view.entries))
 
     @property
     def capabilities(self) -> Capabilities:
         """What this engine can do beyond the port."""
-        return Capabilities(lend=self, import_=self, seals=self._seals, rollups=self._rollups, archive=self)
+        return Capabilities(
+            lend=self, import_=self, seals=self._seals, erasure=self, rollups=self._rollups, archive=self
+        )
 
     @property
     def _generation(self) -> str:
@@ -251,6 +269,8 @@ class LogEngine(Replaying):
         with self._writing:
             self._check_open()
             log = self._log
+            if self.erasures.plan is not None:
+                raise EngineError(f"{self._disk.name}: an erasure has not ended: no snapshot before that")
             try:
                 write_snapshot(self._disk, log.log_id, log.next_frame - 1, log.chain, log.next_seq, self._tables,
                                self._randomness)  # fmt: skip

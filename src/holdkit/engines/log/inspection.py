@@ -18,9 +18,12 @@ from ..durability import sync_file
 from .baseline import LogBaseline, newest_name
 from .disk import Disk, RealDisk, RealFile
 from .engine import LogEngine
+from .erasure_plan import FILE as ERASURE
+from .erasure_plan import read_state
 from .journal import decode_batch, numbered
-from .log import Log, check_names, mixed
+from .log import Log
 from .seals import FILE
+from .segments import check_names, mixed
 from .snapshots import read_snapshot
 
 
@@ -87,8 +90,9 @@ def look(path: str | os.PathLike[str]) -> Seen:
         chains: dict[int, str] = {}
         damage: str | None = None
         try:
+            check_erasure(disk)
             base = _baseline(disk)
-            log.open_segments(1 if base is None else base.head.segment)
+            log.open_segments(None if base is None else base.head.segment)
             chains[log.next_frame - 1] = log.chain.hex()
             for frame in log.recover():
                 name = log.segment_of(frame.number).name
@@ -117,8 +121,9 @@ def entries_of(path: str | os.PathLike[str], first: int = 1) -> Iterator[Numbere
     """Every entry from a number on that is not archived, in order, with its number; raises EngineError where the log is damaged."""
     log = _log(LookingDisk(path))
     try:
+        check_erasure(LookingDisk(path))
         base = _baseline(LookingDisk(path))
-        log.open_segments(1 if base is None else base.head.segment)
+        log.open_segments(None if base is None else base.head.segment)
         first = first if base is None else max(first, base.archived.through + 1)
         for frame in log.recover():
             for number, entry in numbered(frame):
@@ -128,6 +133,15 @@ def entries_of(path: str | os.PathLike[str], first: int = 1) -> Iterator[Numbere
         raise EngineError(f"{path} cannot be read: {error.strerror}") from error
     finally:
         log.close()
+
+
+def check_erasure(disk: LookingDisk) -> None:
+    """While an erasure rewrites the files, they do not fit one another."""
+    if read_state(disk).plan is not None:
+        raise EngineError(
+            f"an erasure rewrites {disk.name}, or was interrupted: wait until it has ended; if nobody has the log open, open it once: "
+            "that carries out the rest"
+        )
 
 
 def _baseline(disk: LookingDisk) -> LogBaseline | None:
@@ -184,6 +198,9 @@ def copy(path: str, to: Path, progress: Callable[[int, int], None]) -> int:
     seals = [FILE] if (Path(path) / FILE).exists() else []  # first: none is copied without the entries that it covers
     newest = newest_name(LookingDisk(path).names())
     baseline = [] if newest is None else [newest]
+    if ERASURE in LookingDisk(path).names():
+        check_erasure(LookingDisk(path))
+        baseline.append(ERASURE)
     segments = [*seals, *baseline, *(segment.file for segment in look(path).segments)]
     to.mkdir(mode=0o700)
     for done, name in enumerate(segments, 1):
@@ -191,7 +208,7 @@ def copy(path: str, to: Path, progress: Callable[[int, int], None]) -> int:
             shutil.copyfile(Path(path) / name, to / name)
         except FileNotFoundError:
             raise EngineError(
-                f"{path}/{name} was archived while the log was copied: wait until that has ended, and do it again"
+                f"{path}/{name} was archived, or an erasure has ended, while the log was copied: do it again"
             ) from None
         (to / name).chmod(0o600)
         descriptor = os.open(to / name, os.O_RDONLY | os.O_CLOEXEC)
@@ -201,6 +218,7 @@ def copy(path: str, to: Path, progress: Callable[[int, int], None]) -> int:
             os.close(descriptor)
         progress(done, len(segments))
     seen = look(to)
+    check_erasure(LookingDisk(path))
     if seen.damage is not None:
         raise EngineError(f"cannot copy {path}: {seen.damage}")
     return seen.entries

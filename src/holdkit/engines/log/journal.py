@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
 from typing import Final
 
@@ -12,7 +12,7 @@ from msgspec import Struct
 from ...core.archived import ReadBaseline
 from ...core.audit import Numbered
 from ...core.baseline import ArchivedLane, BaselineRow, entry_of_row
-from ...core.codec import encode_entry
+from ...core.codec import decode_entry, encode_entry
 from ...core.entries import Entry
 from ...core.model import Key, Slot
 from ...core.outcomes import Done, Operation
@@ -92,6 +92,10 @@ class LogJournal:
         self._log = log
         self.last_seq = 0
         """The last entry whose effects can be seen: a frame is durable a moment before its batch is."""
+        self.texts: Mapping[int, str] = {}
+        """Entries that an erasure has rewritten and whose segments do not have them yet."""
+        self.rewritten: Mapping[int, str] = {}
+        """Archived entries that an erasure has rewritten and whose files do not have them yet."""
         self.baseline: LogBaseline | None = None
         """What stands for the entries that are archived. Some of them may be left in the first segment: nobody sees them."""
 
@@ -116,7 +120,7 @@ class LogJournal:
         """Entries after a number, of one tenant or of all."""
         last, seq = self.last_seq, max(seq, self.first_seq - 1)
         for frame in self._log.frames(seq):
-            for number, entry in numbered(frame):
+            for number, entry in self.entries_of(frame):
                 if seq < number <= last and (tenant is None or entry.tenant == tenant):
                     yield JournalRow(number, encode_entry(entry))
 
@@ -142,8 +146,8 @@ class LogJournal:
         """A tenant's entries after a number, in frames that have this text somewhere."""
         text, last, seq = name.encode(), self.last_seq, max(seq, self.first_seq - 1)
         for frame in self._log.frames(seq):
-            if text in frame.body:
-                for number, entry in numbered(frame):
+            if text in frame.body or self.texts:
+                for number, entry in self.entries_of(frame):
                     if seq < number <= last and entry.tenant == tenant:
                         yield number, entry
 
@@ -167,4 +171,10 @@ class LogJournal:
         """Every entry that is not archived."""
         first = self.first_seq
         for frame in self._log.frames(first - 1):
-            yield from (row for row in numbered(frame) if row[0] >= first)
+            yield from (row for row in self.entries_of(frame) if row[0] >= first)
+
+    def entries_of(self, frame: Frame) -> Iterator[Numbered]:
+        """The entries of a frame as they are now."""
+        texts = self.texts
+        for number, entry in numbered(frame):
+            yield number, decode_entry(texts[number]) if number in texts else entry

@@ -12,7 +12,8 @@ process writes, one frame at a time. Invariants:
 sync settles nothing: the frame may or may not be on disk, and a second sync may succeed without having written it. So a new segment is
 begun whose header says where the good frames end; once that is durable, the frame in doubt is excluded for ever and the batch did not
 happen. If not even the segment can be begun, the outcome is `OutcomeUnknown`, `_doubtful` stays set, and nothing more is written until
-the segment can be begun.
+the segment can be begun. The same holds wherever a segment cannot be begun (`_unbegun`): its name may stand, and would exclude what is
+added to the one before it.
 
 *Interrupts.* `_doubtful` is set before the first byte of a frame and cleared behind its sync: a batch that is interrupted in between is
 excluded by the next `append`, unless the log is opened anew first, which then decides.
@@ -30,7 +31,6 @@ what was recovered, because the process that died may have seen it only in the p
 
 from __future__ import annotations
 
-import re
 from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterator
@@ -65,6 +65,8 @@ class Log:
         self._disk, self._randomness, self._segment_bytes = disk, randomness, segment_bytes
         self.segments: list[Segment] = []
         self._doubtful = False
+        self._unbegun = False
+        """A segment could not be begun. Its name may stand: what came behind `end` would be lost."""
         self.next_frame = 1
         self.next_seq = 1
         self.chain = b""
@@ -94,17 +96,21 @@ class Log:
 
     def renew_generation(self) -> None:
         """Begin a segment with a new generation in its settings."""
-        self._begin_segment({**self.settings, "generation": self._randomness(8).hex()})
+        self.renew_settings(generation=self._randomness(8).hex())
+
+    def renew_settings(self, **settings: str) -> None:
+        """Begin a segment with other settings."""
+        self._begin_segment({**self.settings, **settings})
 
     def create(self, settings: dict[str, Any]) -> None:
         """Begin a new log in an empty directory."""
         header = Header(FORMAT, self._randomness(16).hex(), 1, 1, 1, settings=settings)
         self.segments = [create_segment(self._disk, header, self._randomness)]
 
-    def open_segments(self, first: int = 1) -> None:
-        """Open every segment from this one on, and check that they are those of one log, one behind the other. Those before it are
-        archived: a crash may have left some of them."""
-        before, log_id = "", None
+    def open_segments(self, baseline: int | None = None) -> None:
+        """Open every segment, or those from the one on in which a baseline stands, and check that they are those of one log, one behind
+        the other. Those before it are archived: a crash may have left some of them."""
+        before, log_id, first = "", None, baseline or 1
         for name in self._disk.names():
             if name.endswith(".log") and name >= segment_name(first):
                 segment = open_segment(self._disk, name)
@@ -114,7 +120,9 @@ class Log:
                 if (header.segment, header.previous_id) != expected or header.log_id != (log_id or header.log_id):
                     raise self._unlinked(segment)
                 before, log_id = segment.file_id.hex(), header.log_id
-        if first > 1 and self.segments:  # what was before it is archived, and checked against the baseline
+        if (
+            baseline is not None and self.segments
+        ):  # what its chain covers is archived, perhaps erased: the baseline knows it
             header = self.segments[0].header
             self.next_frame = self._first_frame = header.next_frame
             self.chain = bytes.fromhex(header.chain)
@@ -156,13 +164,15 @@ class Log:
 
     def append(self, first_seq: int, body: bytes, entries: int) -> None:
         """One frame, durable when this returns. `EngineError`: certainly not there. `OutcomeUnknown`: stopped."""
-        if self._doubtful:
+        if self._doubtful or self._unbegun:
             try:
                 self._skip_failed_frame("an earlier write could not be settled")
             except OutcomeUnknown as unknown:  # that one's fate is; of this batch nothing was written
                 raise EngineError(plain(unknown)) from unknown
         segment = self.segments[-1]
-        if segment.end >= self._segment_bytes:
+        if (
+            segment.end >= self._segment_bytes or segment.header.format != FORMAT
+        ):  # an earlier release reads the older ones
             try:
                 segment = self._begin_segment()
             except OSError as error:  # nothing of the batch was written yet; the name may or may not stand
@@ -200,6 +210,8 @@ class Log:
         It is no part of the chain: the next frame is written in its place.
         """
         if not self._doubtful:
+            if self._unbegun:
+                self._skip_failed_frame("a segment could not be begun")
             segment = self.segments[-1]
             self._write(segment, encode_frame(segment.file_id, segment.end, self.next_frame, self.next_seq, b""))
 
@@ -211,14 +223,15 @@ class Log:
             raise OutcomeUnknown(
                 f"{self._disk.name}: {why}; and it could not be settled ({error}). Nothing more is written until it can be"
             ) from error
-        self._doubtful = False
 
     def _begin_segment(self, settings: dict[str, Any] | None = None) -> Segment:
         last = self.segments[-1]
         header = Header(FORMAT, last.header.log_id, last.header.segment + 1, self.next_frame, self.next_seq,
                         last.file_id.hex(), last.end, self.chain.hex(), settings or last.header.settings)  # fmt: skip
+        self._unbegun = True
         segment = create_segment(self._disk, header, self._randomness)
         self.segments.append(segment)
+        self._doubtful = self._unbegun = False
         return segment
 
     def segment_of(self, number: int) -> Segment:
@@ -245,8 +258,45 @@ class Log:
             with self._gate:
                 if self._closed:
                     raise EngineError("the engine is closed")
-                frame = frame_at(segments[numbers[index] - base], offsets[index])
+                at = first + index - self._first_frame
+                if at >= 0:  # as it is now: an erasure may have rewritten its segment
+                    now = self.segments[self._segment_numbers[at] - self.segments[0].header.segment]
+                    frame = frame_at(now, self._offsets[at])
+                else:
+                    frame = frame_at(segments[numbers[index] - base], offsets[index])
             yield frame
+
+    @property
+    def has_tails(self) -> bool:
+        """Whether bytes stand behind the end of a segment."""
+        return (
+            self._doubtful or self._unbegun or any(segment.file.size() != segment.end for segment in self.segments[:-1])
+        )
+
+    def cut_tails(self) -> None:
+        """Begin a segment, and cut all before it where they end: what stands behind that was never committed."""
+        if self._doubtful:
+            self._skip_failed_frame("an earlier write could not be settled")
+        self._begin_segment()
+        for segment in self.segments[:-1]:
+            if segment.file.size() != segment.end:
+                segment.file.cut(segment.end)
+                segment.file.sync()
+
+    def exclude_failed(self) -> None:
+        """If the fate of the last frame, or of a segment behind it, is in doubt, begin a segment that excludes it."""
+        if self._doubtful or self._unbegun:
+            self._skip_failed_frame("an earlier write could not be settled")
+
+    def replace(self, segment: Segment, offsets: list[int]) -> None:
+        """A segment was rewritten: from here on it is read there."""
+        with self._gate:
+            at = segment.header.segment - self.segments[0].header.segment
+            before = self.segments[at]
+            self.segments = [*self.segments[:at], segment, *self.segments[at + 1 :]]
+            first = bisect_left(self._segment_numbers, segment.header.segment)
+            self._offsets[first : first + len(offsets)] = array("Q", offsets)
+            before.file.close()
 
     def drop_before(self, number: int) -> None:
         """Forget the segments before this one, whose entries are archived."""
@@ -277,26 +327,3 @@ class Log:
             self._close_removed()
             for segment in self.segments:
                 segment.file.close()
-
-
-OURS: Final = re.compile(r"\d{8}\.log(\.new)?|\d{16}\.(snapshot|baseline)(\.new)?|seals\.jsonl(\.new)?")
-
-
-def check_names(where: str, names: list[str]) -> bool:
-    """Whether a log is here; raises if something else is, or if files are missing."""
-    foreign = [name for name in names if OURS.fullmatch(name) is None]
-    if foreign:
-        raise EngineError(f"{where} holds {foreign[0]!r}, which is not ours: give the log a directory of its own")
-    begun = any(name.endswith(".log") for name in names)
-    for kind in ("snapshot", "baseline"):
-        if not begun and any(name.endswith(f".{kind}") for name in names):
-            raise EngineError(f"{where} has a {kind} but no segments: files are missing; restore a copy")
-    return begun
-
-
-def mixed(where: str) -> EngineError:
-    """A snapshot that is not of this log, or of a longer one."""
-    return EngineError(
-        f"{where} has a snapshot that does not belong to its segments: files were mixed, or are missing. "
-        "Nothing was changed; restore a copy"
-    )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ...core.bounds import Limits
 from ...core.fold import fold
 from ...core.limits import LIMITS_KEY
@@ -64,9 +66,10 @@ class ArchivedTables(Replaying):
         """As they were behind the last entry that was replayed."""
         return self._tables
 
-    def advance(self, upto: int) -> None:
-        """Replay up to an entry, which the log has."""
+    def advance(self, upto: int, between: Callable[[], None]) -> None:
+        """Replay up to an entry, which the log has. `between` is called between any two frames."""
         for frame in self._log.frames_from(self.after_frame + 1):
+            between()
             if self._journal.last_seq >= upto:
                 break
             if self.replay(frame, upto):

@@ -6,7 +6,10 @@ left out, and the chain has a gap there, which `verify --seals` reports.
 
 from __future__ import annotations
 
-from typing import Final
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Iterator
+from threading import Lock
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -18,6 +21,9 @@ from .journal import LogJournal
 
 FILE: Final = "seals.jsonl"
 
+ReplaceFile: TypeAlias = Callable[[Disk, str, list[bytes]], None]
+"""Writes a file anew, under its name."""
+
 
 class LogSeals:
     """The seals of one log. Its engine serialises what writes."""
@@ -26,6 +32,9 @@ class LogSeals:
         self._disk, self._journal = disk, journal
         self._file: File | None = None
         self._seals: list[Seal] = []
+        self.lock = Lock()
+        """Whoever adds a seal, or rewrites what is sealed, has it."""
+        self._rewrites = 0
 
     def open(self) -> None:
         """Read what is there."""
@@ -58,11 +67,41 @@ class LogSeals:
         return [row for row, _ in zip(rows, range(limit), strict=False)]
 
     def rewrites(self) -> int:
-        """Entries are never rewritten."""
-        return 0
+        """How often an erasure has rewritten entries, since the log was opened."""
+        return self._rewrites
 
-    def add_seal(self, seal: Seal, rewrites: int) -> bool:  # noqa: ARG002
-        """Append a seal, unless there is one that begins with the same entry."""
+    def over(self, numbers: Iterable[int]) -> dict[int, Seal]:
+        """The seals over these entries, by number."""
+        lasts = [seal.last for seal in self._seals]
+        found = {}
+        for number in numbers:
+            at = bisect_left(lasts, number)
+            if at < len(lasts) and self._seals[at].first <= number:
+                found[number] = self._seals[at]
+        return found
+
+    def replace(self, seals: Iterable[Seal]) -> None:
+        """Seals over entries that were rewritten take the place of those before. The file is written by `write`."""
+        new = {seal.first: seal for seal in seals}
+        self._seals = [new.get(seal.first, seal) for seal in self._seals]
+        self._rewrites += 1
+
+    def write(self, rewritten: Callable[[Iterator[bytes]], list[bytes]], replace: ReplaceFile) -> None:
+        """Write the file anew, with other lines."""
+        with self.lock:
+            if self._file is None:
+                return
+            data = self._file.read(0, self._file.size())
+            replace(self._disk, FILE, rewritten(iter(data.splitlines())))
+            self._file.close()
+            self._file = self._disk.open(FILE)
+
+    def add_seal(self, seal: Seal, rewrites: int) -> bool:
+        """Append a seal, unless there is one that begins with the same entry, or entries were rewritten meanwhile."""
+        with self.lock:
+            return rewrites == self._rewrites and self._add(seal)
+
+    def _add(self, seal: Seal) -> bool:
         if self._seals and self._seals[-1].first >= seal.first:
             return seal in self._seals
         try:

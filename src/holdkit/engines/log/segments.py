@@ -8,6 +8,7 @@ final name only when its header is durable.
 from __future__ import annotations
 
 import hashlib
+import re
 import struct
 from collections.abc import Callable, Iterator
 from typing import Any, Final
@@ -76,7 +77,9 @@ def later_frame(file_id: bytes, data: bytes, offset: int) -> Frame | None:
     return None
 
 
-FORMAT: Final = 3
+FORMAT: Final = 4
+"""Of new segments: their entries may have a `trace`."""
+READABLE: Final = (3, FORMAT)
 PREAMBLE: Final = b"HOLDKIT\x01"
 FILE_ID: Final = 16
 START: Final = len(PREAMBLE) + FILE_ID
@@ -164,11 +167,19 @@ def open_segment(disk: Reading, name: str) -> Segment:
     except msgspec.DecodeError as error:
         file.close()
         raise EngineError(f"{where} was written by another version of Holdkit: {error}") from None
-    if header.format != FORMAT or segment_name(header.segment) != name:
+    if header.format not in READABLE:
         file.close()
-        raise EngineError(
-            f"{where} says it is segment {header.segment} of format {header.format}: it was renamed, or another version of Holdkit wrote it"
+        advice = (
+            "use a release at least as new as the one that wrote it"
+            if header.format > FORMAT
+            else "it is from before the first release, and cannot be migrated: begin a new directory"
         )
+        raise EngineError(
+            f"{where} has format {header.format}, this release reads {min(READABLE)} to {FORMAT}; {advice}"
+        )
+    if segment_name(header.segment) != name:
+        file.close()
+        raise EngineError(f"{where} says it is segment {header.segment}: it was renamed; give it its name back")
     return Segment(name, file, file_id, header, frame.end, frame.end)
 
 
@@ -245,3 +256,26 @@ def frame_at(segment: Segment, offset: int) -> Frame:
     if frame is None:
         raise EngineError(f"{segment.name} was damaged at offset {offset} while it was open")
     return frame
+
+
+OURS: Final = re.compile(r"\d{8}\.log(\.new)?|\d{16}\.(snapshot|baseline)(\.new)?|(seals\.jsonl|erasure\.json)(\.new)?")
+
+
+def check_names(where: str, names: list[str]) -> bool:
+    """Whether a log is here; raises if something else is, or if files are missing."""
+    foreign = [name for name in names if OURS.fullmatch(name) is None]
+    if foreign:
+        raise EngineError(f"{where} holds {foreign[0]!r}, which is not ours: give the log a directory of its own")
+    begun = any(name.endswith(".log") for name in names)
+    for kind in ("snapshot", "baseline"):
+        if not begun and any(name.endswith(f".{kind}") for name in names):
+            raise EngineError(f"{where} has a {kind} but no segments: files are missing; restore a copy")
+    return begun
+
+
+def mixed(where: str) -> EngineError:
+    """A snapshot that is not of this log, or of a longer one."""
+    return EngineError(
+        f"{where} has a snapshot that does not belong to its segments: files were mixed, or are missing. "
+        "Nothing was changed; restore a copy"
+    )

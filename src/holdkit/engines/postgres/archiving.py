@@ -12,12 +12,23 @@ from contextlib import contextmanager
 
 from msgspec import structs
 
-from ...core.archived import ReadBaseline
-from ...core.baseline import HOLD, KINDS, ArchivedLane, BaselineRow, RowKey, entry_of_row, hold_may_leave, subject_keys
+from ...core.archived import ReadBaseline, ReadRewritten
+from ...core.baseline import (
+    ENTRY,
+    HOLD,
+    KINDS,
+    ArchivedLane,
+    BaselineRow,
+    RowKey,
+    entry_of_row,
+    hold_may_leave,
+    subject_keys,
+)
 from ...core.codec import encode_entry
 from ...core.model import Key
 from ...core.pages import Page
 from ...core.reading import JournalRow
+from ..archive_pace import Pace
 from ..archiving import (
     STEP,
     ArchivableLane,
@@ -41,6 +52,7 @@ class PostgresArchiver:
 
     def __init__(self, connection: PipelineConnection) -> None:
         self._connection = connection
+        self.pace = Pace(self.step)
 
     def lanes(self) -> list[ArchivableLane]:
         """Every lane."""
@@ -66,6 +78,7 @@ class PostgresArchiver:
 
         step = step_of(archived, rows, place, load, lambda holds, behind: self._needed(lane, holds, behind))
         self._write(archived, step)
+        self.pace.blocked(0.0, len(rows))
         return step.archived
 
     def _needed(self, lane: int, holds: Sequence[Key], behind: int) -> Collection[Key]:
@@ -78,6 +91,7 @@ class PostgresArchiver:
         """Page through the holds of the baseline; remove those that nothing needs."""
         after: RowKey | None = (HOLD, "", "", "")
         while after is not None:
+            self.pace.give_way()
             parameters = (archived.lane, HOLD, *after[1:], None, STEP)
             rows = self._connection.fetch("page_baseline", parameters)
             leaving = [(row[1], row[2]) for row in rows if hold_may_leave(row[4])]
@@ -138,6 +152,16 @@ def read_baseline(connection: PipelineConnection, query: ReadBaseline) -> Page[B
     """A page of a lane's baseline. Whoever reads it compares `FindArchived` afterwards."""
     rows = stored_rows(connection, query.lane, query.tenant, query.after, query.limit)
     return Page([BaselineRow(*row[:6]) for row in rows])
+
+
+def read_rewritten(connection: PipelineConnection, query: ReadRewritten) -> dict[int, str]:
+    """Archived entries of a lane that an erasure has rewritten and whose files do not have them yet."""
+    found: dict[int, str] = {}
+    after = ""
+    while rows := connection.fetch("page_baseline", (query.lane, ENTRY, "", after, "", None, STEP)):
+        found.update({int(row[2]): row[4] for row in rows})
+        after = rows[-1][2]
+    return found
 
 
 def stored_rows(

@@ -19,6 +19,8 @@ in step (`CallerPipeline.drain`), then rolled back to the savepoint. We never ro
 an older one of the same name: `SavepointCall` follows how far each exchange was sent. An interrupt that strikes while the release is being
 sent comes after everything was done.
 
+On a connection of asyncpg the same calls run one statement at a time, through asyncpg itself (`asyncpg_connections`).
+
 We never commit, close or change a setting of the caller's connection, prepare nothing on it, and roll back nothing but our savepoint. We
 wait for locks at most as long as `lock_timeout`: then the statement is cancelled, and nothing was done. Entries get no journal
 number here (`journal_rows` says why), and no pool is removed.
@@ -42,6 +44,7 @@ from ...errors import EngineError, Overloaded
 from ..clocks import steady
 from ..driver_connections import driver_connection, driver_connection_async, spoil
 from ..port import Applied
+from .asyncpg_connections import AsyncpgPipeline, check_asyncpg, is_asyncpg, run_on_asyncpg
 from .database import Database
 from .distributed import lanes_of
 from .driver import OnStatement, Script, Sql, Steps
@@ -49,7 +52,7 @@ from .failures import ConnectionFailed
 from .guarded_calls import GuardedCall
 from .guards import Guards
 from .reading import read_script, with_clock
-from .savepoints import CallerPipeline, SavepointCall
+from .savepoints import CallerPipeline, SavepointCall, SavepointPipeline
 from .script import Contention, RetryState, ScriptResult, apply_script, lock_pools
 from .statements import split_by_lane
 from .waiting import GRACE, wait, wait_async
@@ -168,6 +171,9 @@ class CallerTransactions:
         self, tx: object, make: MakeScript[T], first: First[T] | None = None, *, reading: bool = False
     ) -> T:
         """The same in a task, on an async connection."""
+        if is_asyncpg(tx):
+            pipeline = AsyncpgPipeline(check_asyncpg(tx), self._statements, self.on_statement, self.timeout)
+            return await run_on_asyncpg(self._attempts(pipeline, make, first, reading))
         connection: psycopg.AsyncConnection[Any] = check_connection(tx, psycopg.AsyncConnection)
         try:
             async with asyncio.timeout(self.timeout):
@@ -182,20 +188,34 @@ class CallerTransactions:
             connection.lock.release()
 
     def _call(self, connection: AnyConnection, make: MakeScript[T], first: First[T] | None, reading: bool) -> Steps[T]:
-        """Run what goes `first`; if that has done nothing, the script, in a savepoint, again if another transaction wrote what it had
-        loaded."""
+        """Run the call in pipeline mode."""
         pgconn, statements = connection.pgconn, self._statements
         if pgconn.transaction_status == pq.TransactionStatus.IDLE:
             statements = {**statements, "begin": begin_like(connection)}
         pipeline = CallerPipeline(pgconn, prepare=False, on_statement=self.on_statement, statements=statements)
         pgconn.enter_pipeline_mode()
         try:
-            if first is not None and (result := (yield from first(self._savepoint(pipeline, reading)))) is not None:
+            return (yield from self._attempts(pipeline, make, first, reading))
+        finally:
+            if pgconn.status == pq.ConnStatus.OK and not pipeline.busy:
+                pgconn.exit_pipeline_mode()
+
+    def _attempts(
+        self, pipeline: SavepointPipeline, make: MakeScript[T], first: First[T] | None, reading: bool
+    ) -> Steps[T]:
+        """Run what goes `first`; if that has done nothing, the script, in a savepoint, again if another transaction wrote what it had
+        loaded."""
+        identity = self._database.identity
+
+        def savepoint() -> SavepointCall:
+            return SavepointCall(pipeline, identity, reading=reading, begin=pipeline.unbegun)
+
+        try:
+            if first is not None and (result := (yield from first(savepoint()))) is not None:
                 return result
             for _ in range(ATTEMPTS):
-                call = self._savepoint(pipeline, reading)
                 try:
-                    return (yield from call.run(make()))
+                    return (yield from savepoint().run(make()))
                 except Contention:
                     continue
             raise EngineError("other transactions came between each time; this call did nothing: try again")
@@ -203,13 +223,6 @@ class CallerTransactions:
             raise EngineError(
                 f"the connection of tx was lost or does not answer ({error}): nothing of your transaction will be committed"
             ) from error
-        finally:
-            if pgconn.status == pq.ConnStatus.OK and not pipeline.busy:
-                pgconn.exit_pipeline_mode()
-
-    def _savepoint(self, pipeline: CallerPipeline, reading: bool) -> SavepointCall:
-        begin = pipeline.pgconn.transaction_status == pq.TransactionStatus.IDLE
-        return SavepointCall(pipeline, self._database.identity, reading=reading, begin=begin)
 
 
 # Preconditions
@@ -265,7 +278,14 @@ def _advice(tx: object, kind: type[Any]) -> str:
         return "is a sync connection, which would stop the event loop: use an AsyncConnection, or holdkit.connect"
     if isinstance(tx, psycopg.AsyncConnection):
         return "is an async connection: use holdkit.connect_async with it"
+    if is_asyncpg(tx):
+        return "is a connection of asyncpg, which is async: use holdkit.connect_async with it"
     if isinstance(getattr(tx, "connection", None), psycopg.Connection | psycopg.AsyncConnection):
         return f"must be the connection itself, not its {type(tx).__name__}"
     name = f"a psycopg {kind.__name__}"
-    return f"must be {name}, or SQLAlchemy's or Django's around one, not {type(tx).__module__}.{type(tx).__name__}"
+    others = (
+        "or one of asyncpg, or SQLAlchemy's around either"
+        if kind is psycopg.AsyncConnection
+        else "or SQLAlchemy's or Django's around one"
+    )
+    return f"must be {name}, {others}, not {type(tx).__module__}.{type(tx).__name__}"

@@ -42,8 +42,8 @@ _LIVE: Final = State.HELD
 _FINGERPRINT: Final = 32
 """Letters of a fingerprint, in front of the operation id in a hold's `last_op`."""
 SYSTEM: Final = "system"
-_CLOCKWORK: Final = (SYSTEM, None, None, None, False)
-"""Actor, reason, operation id, client and force of every expiry."""
+_CLOCKWORK: Final = (SYSTEM, None, None, None, False, None)
+"""Actor, reason, operation id, client, force and trace of every expiry."""
 
 
 class CompactBody(Struct, frozen=True, gc=False, omit_defaults=True):
@@ -64,6 +64,7 @@ class CompactBody(Struct, frozen=True, gc=False, omit_defaults=True):
     client_id: str | None = None
     fingerprint: str | None = None
     """Of the command that ended the hold; with `op` it is the hold's `last_op`."""
+    trace: str | None = None
 
 
 encode_body: Final = msgspec.json.Encoder().encode
@@ -180,7 +181,7 @@ def _held(entry: Entry, effect: Effect) -> CompactRow | None:
     ):
         return None
     body = CompactBody(HELD, hold.owner_hash, hold.entity, hold.metadata, entry.actor, entry.correlation_id, entry.reason,
-                       entry.op, entry.forced, entry.client_id)  # fmt: skip
+                       entry.op, entry.forced, entry.client_id, None, entry.trace)  # fmt: skip
     return encode_body(body), _columns(entry, pool, units, hold.deadline, None, None, None)
 
 
@@ -217,9 +218,9 @@ def _ended(entry: Entry, effect: Effect) -> CompactRow | None:
             return None
     if not expired:
         body = encode_body(CompactBody(action, None, None, None, entry.actor, entry.correlation_id, entry.reason, entry.op,
-                                       entry.forced, entry.client_id, fingerprint))  # fmt: skip
+                                       entry.forced, entry.client_id, fingerprint, entry.trace))  # fmt: skip
         return body, _columns(entry, effect.pool, units, change.deadline, change.version, change.entity, None)
-    if (entry.actor, entry.reason, entry.op, entry.client_id, entry.forced) != _CLOCKWORK:
+    if (entry.actor, entry.reason, entry.op, entry.client_id, entry.forced, entry.trace) != _CLOCKWORK:
         return None
     correlation_id = entry.correlation_id
     return EXPIRY_BODY, _columns(
@@ -264,7 +265,7 @@ def _expand_held(tenant: str, subject: str, body: CompactBody, its: CompactColum
                       actor=body.actor, correlation_id=body.correlation_id, metadata=body.metadata)  # fmt: skip
     return Entry(its.slot, HELD, subject, tenant, (Effect(pool, held=its.units),), hold, actor=body.actor,
                  correlation_id=body.correlation_id, reason=body.reason, op=body.op, forced=body.forced,
-                 client_id=body.client_id)  # fmt: skip
+                 client_id=body.client_id, trace=body.trace)  # fmt: skip
 
 
 def _expand_ended(tenant: str, subject: str, body: CompactBody, its: CompactColumns, pool: Pool) -> Entry:
@@ -280,7 +281,7 @@ def _expand_ended(tenant: str, subject: str, body: CompactBody, its: CompactColu
     return Entry(its.slot, action, subject, tenant, (Effect(pool, held=-its.units, consumed=spent),), change=change,
                  actor=SYSTEM if expired else body.actor,
                  correlation_id=its.correlation_id if expired else body.correlation_id, reason=body.reason, op=body.op,
-                 forced=body.forced, client_id=body.client_id)  # fmt: skip
+                 forced=body.forced, client_id=body.client_id, trace=body.trace)  # fmt: skip
 
 
 def is_compact(columns: Row) -> bool:

@@ -16,6 +16,9 @@ import psycopg
 from msgspec import Struct
 
 from ...core.bounds import Limits
+from ...core.erased_names import ErasedNames
+from ...core.lanes import lane_of_record
+from ...core.limits import LIMITS_KEY
 from ...core.model import Slot
 from ...core.validation import invalid, whole
 from ...errors import EngineError, HoldkitError, InvalidRequest, OutcomeUnknown, Overloaded
@@ -23,11 +26,12 @@ from ..clocks import Clock, RemoteClock, steady
 from ..lock_times import LockTimer
 from ..settings import StoredLimits
 from .connections import PipelineConnection
-from .driver import Sql
+from .driver import Script, Sql
 from .failures import StatementFailed
 from .hosts import TCP, Host, hosts_of
 from .known_lines import KnownLines
-from .statements import SCHEMA, load, load_for_one_lane, with_lock_timeout
+from .rows import record_of
+from .statements import SCHEMA, load, load_for_one_lane, refuse_newer, with_lock_timeout
 
 T = TypeVar("T")
 
@@ -83,8 +87,11 @@ class Address(Struct, frozen=True):
     def advice(self) -> str:
         """What to do where the tables are missing or old."""
         if self.schema == SCHEMA:
-            return "run `holdkit migrate`, or holdkit.migrate(url)"
-        return f"run `holdkit migrate --schema {self.schema}`, or holdkit.migrate(url, schema={self.schema!r})"
+            return "run `holdkit migrate` (pip install 'holdkit[cli,postgres]'), or holdkit.migrate(url)"
+        return (
+            f"run `holdkit migrate --schema {self.schema}` (pip install 'holdkit[cli,postgres]'), "
+            f"or holdkit.migrate(url, schema={self.schema!r})"
+        )
 
     def statement_error(self, failed: StatementFailed) -> HoldkitError:
         """The error for a statement that the server refused: certainly nothing was done."""
@@ -220,6 +227,17 @@ class BatchOptions(NamedTuple):
     """Where limits that another process has changed are taken over; None: they are not checked."""
     lines: KnownLines | None = None
     """Lines that earlier batches have met; None: a call in a caller's transaction, and distributed tables, do not use them."""
+    names: ErasedNames | None = None
+    """What recognises erased names under these limits."""
+
+
+def load_limits(options: BatchOptions) -> Script[Limits]:
+    """Take over the limits that are stored, for all batches to come. Refuse a schema that was migrated beyond this release meanwhile."""
+    assert options.stored is not None, "only a batch that can take them over looks"
+    key = (lane_of_record(LIMITS_KEY, options.lanes), *LIMITS_KEY)
+    rows, versions = yield ("read_record", key), ("schema_version", ())
+    refuse_newer(versions[0][0])
+    return options.stored.adopt(record_of(rows[0]) if rows else None)
 
 
 class Schema(Struct, frozen=True):
@@ -277,7 +295,7 @@ class Database:
         slot = None if self.injected is None else self.injected()
         return BatchOptions(limits, self.lanes, slot, wait_for_locks, lock_timeout_ms(limits), bounded=bounded(limits),
                             distributed=self.distributed, several_lanes=several_lanes, stored=self.stored,
-                            lines=None if self.distributed else self.known_lines)  # fmt: skip
+                            lines=None if self.distributed else self.known_lines, names=self.stored.names(limits))  # fmt: skip
 
     def options_in_caller(self) -> BatchOptions:
         """For a call in a caller's transaction."""

@@ -32,6 +32,7 @@ from ..durability import Durability
 from ..port import AddLate, Applied, Capabilities, GuardStats, Lent, Mark
 from ..whole_journal import Progress
 from .archiving import PostgresArchiver, archiver
+from .asyncpg_connections import AsyncpgMark, check_asyncpg, is_asyncpg
 from .audit import verify
 from .caller_transaction import CallerTransactions, check_connection
 from .connections import ConnectionPool, PipelineConnection
@@ -193,8 +194,10 @@ class PostgresEngine:
 
     async def mark_in_async(self, tx: Any) -> Mark:
         """The same in a task, on an async connection."""
-        connection = check_connection(await driver_connection_async(tx), psycopg.AsyncConnection)
-        return await SavepointMark(connection).make_async()
+        connection = await driver_connection_async(tx)
+        if is_asyncpg(connection):
+            return await AsyncpgMark(check_asyncpg(connection)).make()
+        return await SavepointMark(check_connection(connection, psycopg.AsyncConnection)).make_async()
 
     def lend(self, work: Callable[[Lent], T]) -> T:
         """Run `work` in a transaction of ours."""

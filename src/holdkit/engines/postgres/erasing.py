@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final, TypeVar
 
@@ -11,8 +12,10 @@ from ...core.erasure import Erased, Erasure
 from ...core.lanes import lane_of_hold
 from ...core.model import StoredHold
 from ...core.reading import JournalRow
-from ...errors import EngineError
-from ..erase_job import EraseJob
+from ...errors import EngineError, Overloaded
+from ..archive_erasing import ErasableArchive
+from ..archived_store import erase
+from ..clocks import steady
 from ..erasing import Rewrites, Rows
 from ..whole_journal import Progress
 from .compact_entries import journal_row
@@ -31,6 +34,9 @@ T = TypeVar("T")
 
 ERASING: Final = "erasing:"
 """How the settings are named that remember an erasure."""
+SETTLE: Final = 60.0
+"""Seconds for which other transactions are waited for, once in the life of a database."""
+PAUSE: Final = 0.02
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -47,10 +53,17 @@ class PostgresErasing:
         """Of this database."""
         return self._database.secret
 
-    def erase(self, erasure: Erasure, *, dry_run: bool, progress: Progress | None = None) -> Erased:
-        """Rewrite rows and journal in short transactions."""
+    def erase(
+        self,
+        erasure: Erasure,
+        *,
+        dry_run: bool,
+        progress: Progress | None = None,
+        archive: ErasableArchive | None = None,
+    ) -> Erased:
+        """Rewrite rows, journal and archive in short transactions."""
         self._check()
-        return EraseJob(self._store, erasure, progress, dry_run=dry_run).run()
+        return erase(self._store, erasure, archive, progress, dry_run=dry_run)
 
     def finish_erasure(self, erasure: Erasure) -> None:
         """Forget that it was begun. What is left of old rows is vacuumed as always."""
@@ -121,6 +134,21 @@ class PostgresStore:
     def forget(self, id: str) -> None:
         """An erasure has ended."""
         self._transact(lambda connection, _: connection.execute((BEGIN, ("drop_setting", (ERASING + id,)), COMMIT)))
+
+    def settle(self) -> None:
+        """Wait for the transactions that use pools now. One that finds a pool missing has nothing locked: it may have looked before a claim
+        was made and erased, and create the claim's pool after that."""
+
+        def using() -> set[str]:
+            return {row[0] for row in self._read(lambda reader: reader.fetch("find_pool_users"))}
+
+        left, until = using(), steady() + SETTLE
+        while left:
+            if steady() > until:
+                why = f"a transaction has been using pools for {SETTLE:g} s: end it, and erase again"
+                raise Overloaded(why, retry_after=1.0)
+            time.sleep(PAUSE)
+            left &= using()
 
     def change(self, work: Callable[[Rows], Rewrites]) -> Rewrites:
         """One transaction."""

@@ -11,17 +11,20 @@ An attempt that fails is repeated, even if the connection is lost during COMMIT:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import msgspec
+from msgspec import structs
 
+from ...core.baseline import RowKey
 from ...core.codec import decode_entry, decode_outcome, encode_entry
-from ...core.lanes import lane_of_hold, lane_of_operation, lane_of_pool
-from ...core.model import Pool, StoredHold
+from ...core.lanes import lane_of_hold, lane_of_operation, lane_of_pool, lane_of_record
+from ...core.model import Pool, Record, RecordKey, StoredHold
 from ...core.outcomes import Operation
 from ...core.reading import JournalRow
 from ...core.seals import Seal, encode_salts, seal_of
+from ..archiving import archived_checksum, row_checksum
 from ..erasing import Rewrites, resealed
 from .compact_entries import WHOLE, compact, journal_row
 from .connections import PipelineConnection
@@ -29,6 +32,7 @@ from .database import BatchOptions
 from .driver import BEGIN, COMMIT, ROLLBACK, Row, Script, Statement
 from .journal_rows import JOURNAL_COLUMNS, number_left_over
 from .rows import (
+    POOL_SEPARATOR,
     checksum,
     columns,
     hold_keys,
@@ -38,6 +42,9 @@ from .rows import (
     operation_of,
     pool_keys,
     pool_of,
+    record_keys,
+    record_of,
+    record_row,
     tally_key,
     tally_keys,
     tally_of,
@@ -138,10 +145,15 @@ class PostgresRows:
 
     def pools(self, tenant: str, ids: Sequence[str]) -> list[Pool]:
         """Those of these pools that are stored."""
-        new = sorted({*ids} - self._locked.keys())
+        new = sorted(id for id in ids if self._locked.get(id) is None)  # one that was missing may have come since
         if new:
             self.lock(tenant, new, ())
         return [pool for id in ids if (pool := self._locked[id]) is not None]
+
+    def uses(self, tenant: str, account: str, pools: Sequence[str]) -> bool:
+        """Whether an account uses any units of these pools."""
+        keys = [(tenant, pool, account) for pool in pools]
+        return any(self._fetch(("load_tallies", tally_keys(part, self._options.lanes)))[0] for part in _parts(keys))
 
     def operations(self, tenant: str, after: str, limit: int) -> list[Operation]:
         """Recorded answers that are stored whole, in order of lane and id."""
@@ -151,6 +163,20 @@ class PostgresRows:
         rows.sort(key=lambda row: (lane_of_operation((row[0], row[1]), lanes), row[1]))
         return [operation_of(row, decode_outcome(row[4])) for row in rows[:limit]]
 
+    def baseline(self, lane: int, keys: Sequence[RowKey]) -> Mapping[RowKey, str]:
+        """Those of these rows of a lane's baseline that are there."""
+        found = [row for part in _parts(keys) for row in self._fetch(("load_baseline", (lane, *columns(part, 4))))[0]]
+        return {(row[0], row[1], row[2], row[3]): row[4] for row in found}
+
+    def records(self, keys: Sequence[RecordKey]) -> list[Record]:
+        """Those of these records that are stored, locked."""
+        wanted = sorted(keys, key=lambda key: (lane_of_record(key, self._options.lanes), key))
+        return [
+            record_of(row)
+            for part in _parts(wanted)
+            for row in self._fetch(("lock_records_waiting", record_keys(part, self._options.lanes)))[0]
+        ]
+
     # Writing
 
     def write(self, done: Rewrites) -> None:
@@ -159,26 +185,33 @@ class PostgresRows:
             self._fetch(ROLLBACK)
             return
         for part in _parts([self._entry_row(row, entry) for row, entry in done.entries]):
-            self._fetch(("rewrite_entries", (*columns(part, 4 + len(WHOLE)), len(part), True)))
-        statements = [*self._rows(done), *self._tallies(done), *self._salts(done)]
+            self._fetch(("rewrite_entries", (*columns(part, 5 + len(WHOLE)), len(part), True)))
+        statements = [*self._rows(done), *self._tallies(done), *self._salts(done), *_baseline(done)]
         self._fetch(*statements, COMMIT)
 
     def _entry_row(self, row: JournalRow, entry: Any) -> Row:
         text, its = (None if self._options.distributed else compact(entry)) or (encode_entry(entry).encode(), WHOLE)
-        return (row.lane, row.seq, text, checksum(text), *its)
+        return (row.lane, row.seq, text, checksum(text), *its, entry.subject)
 
     def _rows(self, done: Rewrites) -> Iterator[Statement]:
         lanes = self._options.lanes
         for holds in _parts(done.holds):
             rows = [(lane_of_hold(one.id, lanes), one.tenant, one.id, one.entity, one.reason, one.actor, one.metadata, one.last_op,
-                     one.account) for one in holds]  # fmt: skip
-            yield "rewrite_holds", columns(rows, 9)
+                     one.account, _encode(one.legs).decode(), POOL_SEPARATOR.join(one.pools)) for one in holds]  # fmt: skip
+            yield "rewrite_holds", columns(rows, 11)
             if done.account is not None:
                 legs = [(*key, values[3]) for hold in holds for key, values in leg_rows(hold, lanes).items()]
                 yield "rewrite_legs", columns(legs, 6)
         for pools in _parts(done.pools):
             named = [(lane_of_pool(one.key, lanes), *one.key, one.label, one.entity) for one in pools]
             yield "rewrite_pools", columns(named, 5)
+        if done.renamed:
+            renamed = [
+                (lane_of_pool(one.key, lanes), one.tenant, before, one.id, one.label, one.entity)
+                for before, one in done.renamed
+            ]
+            yield "rename_legs", columns([row[:4] for row in renamed], 4)
+            yield "rename_pools", columns(renamed, 6)
         answers: list[Row] = []
         for one in done.operations:
             outcome = _encode(one.outcome)
@@ -186,6 +219,11 @@ class PostgresRows:
             answers.append((lane_of_operation((one.tenant, one.id), lanes), one.tenant, one.id, outcome, crc))
         if answers:
             yield "rewrite_operations", columns(answers, 5)
+        for records in _parts(done.records):
+            yield (
+                "update_records",
+                (*columns([(*record_row(one, lanes), one.version) for one in records], 8), len(records), True),
+            )
 
     def _tallies(self, done: Rewrites) -> list[Statement]:
         """The tallies of an account, added to those under its stub."""
@@ -209,7 +247,7 @@ class PostgresRows:
 
     def _salts(self, done: Rewrites) -> list[Statement]:
         seals: dict[tuple[int, int], Seal] = {}
-        for part in _parts(done.entries):
+        for part in _parts([*done.entries, *done.archived]):
             keys = ([row.lane for row, _ in part], [row.seq for row, _ in part])
             seals.update({(row[0], row[1]): seal_of(row) for row in self._fetch(("find_seals_over", keys))[0]})
 
@@ -220,6 +258,19 @@ class PostgresRows:
 
         rows = [(seal.lane, seal.first, encode_salts(seal.salts)) for seal in (resealed(done, find) if seals else ())]
         return [("rewrite_salts", columns(rows, 3))] if rows else []
+
+
+def _baseline(done: Rewrites) -> Iterator[Statement]:
+    """The rows of the baseline, lane by lane."""
+    for lane in sorted({lane for lane, _ in done.baseline_gone}):
+        for gone in _parts([key for its, key in done.baseline_gone if its == lane]):
+            yield "delete_baseline", (lane, *columns(gone, 4))
+    for lane in sorted({lane for lane, *_ in done.baseline}):
+        rows = [(*key, body, row_checksum(lane, key, body)) for its, key, body in done.baseline if its == lane]
+        for put in _parts(rows):
+            yield "put_baseline", (lane, *columns(put, 6))
+    for one in done.lanes:
+        yield "put_archived", (*structs.astuple(one), archived_checksum(one))
 
 
 def _all(statements: Sequence[Statement]) -> Script[list[list[Row]]]:

@@ -223,7 +223,7 @@ def place_row(command: PlaceHold, lanes: int) -> Row:
     metadata = None if command.metadata is None else canonical_json(command.metadata)
     correlation_id: str | None = command.correlation_id  # type: ignore[assignment]  # text by now
     body = encode_body(CompactBody(_HELD, owner_hash, command.entity, metadata, command.actor, correlation_id, command.reason,
-                                   command.op, False, command.client_id))  # fmt: skip
+                                   command.op, False, command.client_id, None, command.trace))  # fmt: skip
     return (0, lane_of_pool((tenant, leg.pool), lanes), tenant, leg.pool, command.id, leg.quantity, command.ttl_slots,
             whole_leg(leg.pool, leg.quantity), owner_hash, command.entity, command.actor, correlation_id, metadata, None, None, body,
             checksum(body))  # fmt: skip
@@ -248,7 +248,7 @@ def end_row(command: Ending, lanes: int) -> Row:
     correlation_id: str | None = command.correlation_id  # type: ignore[assignment]  # text by now
     fingerprint = None if command.op is None else command.fingerprint
     body = encode_body(CompactBody(action, None, None, None, command.actor, correlation_id, command.reason, command.op, False,
-                                   command.client_id, fingerprint))  # fmt: skip
+                                   command.client_id, fingerprint, command.trace))  # fmt: skip
     last_op = None if command.op is None else command.fingerprint + command.op
     entity = command.entity if isinstance(command, ConfirmHold) else None
     return (1 if confirmed else 2, lane_of_hold(command.id, lanes), command.tenant, None, command.id, None, None, None,

@@ -33,11 +33,10 @@ from ...core.searching import (
     spans,
 )
 from ...core.seen import seen_hold
-from .database import BatchOptions
+from .database import BatchOptions, load_limits
 from .driver import Row, Script
 from .in_doubt import find_settled
 from .rows import DIGITS, HOLD_COLUMNS, hold_keys, hold_of, is_id, pool_keys
-from .script import load_limits
 
 
 def query_one(name: str, parameters: Sequence[Any] = ()) -> Script[list[Row]]:

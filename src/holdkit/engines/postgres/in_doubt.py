@@ -58,7 +58,7 @@ class InDoubtCheck(Struct):
 
     def check(self, groups: Sequence[Group], missed: frozenset[int], options: BatchOptions) -> Script[None]:
         """Read what is prepared in the lanes where these groups missed something. Ends the transaction: the batch runs again."""
-        need = needs([groups[index] for index in sorted(missed)])
+        need = needs([groups[index] for index in sorted(missed)], options.names)
         lanes = {lane_of_pool(key, options.lanes) for key in need.pools}
         lanes |= {lane_of_hold(key[1], options.lanes) for key in need.standing}
         rows, _ = yield (("find_prepared", (sorted(lanes),)), ROLLBACK)

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 import msgspec
 from msgspec import structs
 
-from ...core.archived import FindArchived, ReadBaseline
+from ...core.archived import FindArchived, ReadBaseline, ReadRewritten
 from ...core.baseline import ArchivedLane, BaselineRow
 from ...core.bounds import Limits
 from ...core.codec import decode_entry, digest
@@ -44,7 +44,7 @@ from ...core.reading import (
 from ...core.searching import FoundEntries, SearchJournal
 from ..journal_search import Texts, search_lanes
 from ..whole_journal import find_touching, written
-from .archiving import archived_lanes, baseline_entry, nothing, read_baseline
+from .archiving import archived_lanes, baseline_entry, nothing, read_baseline, read_rewritten
 from .compact_entries import HELD, SYSTEM, journal_row
 from .connections import PipelineConnection
 from .database import BatchOptions
@@ -317,6 +317,11 @@ def _archived(reader: Reader) -> dict[int, ArchivedLane]:
     return {} if reader.options.distributed else archived_lanes(reader.connection)
 
 
+def find_rewritten(reader: Reader, query: ReadRewritten) -> dict[int, str]:
+    """Archived entries that an erasure has rewritten and whose files do not have them yet."""
+    return {} if reader.options.distributed else read_rewritten(reader.connection, query)
+
+
 def find_baseline(reader: Reader, query: ReadBaseline) -> Page[BaselineRow]:
     """A page of a lane's baseline."""
     return read_baseline(reader.connection, query)
@@ -332,6 +337,7 @@ _ANSWERS: Final[dict[type[Any], Callable[[Reader, Any], Any]]] = {
     FindEnds: find_ends,
     FindArchived: find_archived,
     ReadBaseline: find_baseline,
+    ReadRewritten: find_rewritten,
     FindEntries: find_entries,
     TakeSurvey: take_survey,
     CountRows: count_rows,

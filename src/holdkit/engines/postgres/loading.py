@@ -108,7 +108,7 @@ def load_batch(
     front = (expected, answers[len(first) :])
     line = (yield from _load_lines(rows, groups or (), due, swept, locked, options, front)) if special else None
     loaded = Loaded(slot, 1, rows.pools, rows.holds, rows.operations, rows.records, defaultdict(list, due).__getitem__, horizon,
-                    options.limits, floors, counts, rows.tallies, line, not options.in_caller_transaction)  # fmt: skip
+                    options.limits, floors, counts, rows.tallies, line, not options.in_caller_transaction, options.names)  # fmt: skip
     return LoadedBatch(loaded, swept, due, found, rows.stamps, locked, version, synchronous, unnumbered, locked_at)
 
 
@@ -251,7 +251,7 @@ def _load_lines(
     if options.lines is not None:
         options.lines.learn(rows.pools, rows.holds.values(), groups)
     ending = [hold for key in swept.holds if (hold := rows.holds.get(key)) is not None]
-    tallies = tallies_of(rows.holds.values()) - rows.tallies.keys()
+    tallies = tallies_of(rows.holds.values(), options.names) - rows.tallies.keys()
     wanted = lines_to_load(groups, rows.pools, rows.holds, due, options.limits, ending)
     of_accounts = (("load_tallies", tally_keys(sorted(tallies), options.lanes)),) if tallies else ()
     if not wanted:
@@ -304,7 +304,7 @@ def find_skipped(groups: Sequence[Group], batch_rows: LoadedBatch) -> dict[int, 
     found: dict[int, str] = {}
     loaded = batch_rows.loaded
     for index, group in enumerate(groups):
-        need = needs([group])
+        need = needs([group], loaded.names)
         pools: list[Key] = sorted(need.pools)
         for key in sorted(need.standing):
             hold = loaded.holds.get(key)
@@ -336,7 +336,7 @@ class GrowingBatch:
         keys = pool_keys(sorted(need.pools), options.lanes)
         yield (*begin_statements(options), ("lock_pools_waiting", keys))
         locked_at = steady()
-        self.groups += add_late(lambda group: _fits(needs([group]), need))
+        self.groups += add_late(lambda group: _fits(needs([group], options.names), need))
         return locked_at
 
 

@@ -7,8 +7,9 @@ knows is refused, and so is a schema of that name that is not ours. Nothing outs
 from __future__ import annotations
 
 import secrets
+from collections.abc import Callable, Sequence
 from contextlib import closing
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 import psycopg
@@ -22,11 +23,13 @@ from ..named_sql import statements_of
 from ..settings import StoredLimits, check_asked, limits_as_created, stored_form
 from .connections import PipelineConnection
 from .database import Address, Database, Schema, check_schema_name, read_url
-from .driver import notice_text, standby_given_up
+from .driver import Row, Sql, notice_text, standby_given_up
 from .opening import check_version, connect, open_connection
 from .rows import record_of
 from .statements import SCHEMA, identifier, in_schema, load, migrations
 
+OLDEST = 3
+"""The oldest version that is migrated: before it, holds did not say what a pool still counts. There is no release with an older one."""
 LANES = 64
 """For one server."""
 CITUS_LANES = 1024
@@ -51,6 +54,8 @@ COPIED = ("settings", "migrations")
 """Small tables that every node has a copy of, so that any node can be opened."""
 Layout = Literal["one server", "citus", "as if"]
 """`as if` sends everything as on Citus, to an ordinary server: for tests."""
+Run: TypeAlias = Callable[[str], list[Row]]
+"""Executes one statement, which has no parameters, and returns its rows."""
 
 
 def migrate(
@@ -100,59 +105,76 @@ def _transact(address: Address, lanes: int, limits: Limits, layout: Layout) -> i
     with open_connection(address, autocommit=False).connection as connection:
         connection.add_notice_handler(lambda notice: notices.append(notice_text(notice)))
         connection.execute("set local lock_timeout = '10s'")
-        version = _migrate(connection, address, lanes, limits, layout)
+        cursor = psycopg.RawCursor(connection)
+
+        def run(statement: str) -> list[Row]:
+            cursor.execute(statement.encode())
+            return cursor.fetchall() if cursor.description else []
+
+        version = migrate_through(run, address.shown, lanes, limits, layout, address.schema)
     if standby_given_up(notices):
         raise address.not_replicated()
     return version
 
 
-def _migrate(connection: psycopg.Connection[Any], address: Address, lanes: int, limits: Limits, layout: Layout) -> int:
-    cursor = psycopg.RawCursor(connection)
-    schema = address.schema
-    sql = load(schema)
-    schemas, ours = _one(cursor.execute(sql["has_schema"].text, (schema,)).fetchone())
+def migrate_through(run: Run, shown: str, lanes: int, limits: Limits, layout: Layout, schema: str) -> int:
+    """Bring the schema up to date, in the transaction in which `run` executes a statement. Returns the version."""
+
+    def ask(name: str, *values: str | int) -> list[Row]:
+        return run(with_values(load(schema)[name], values))
+
+    schemas, ours = ask("has_schema", schema)[0]
     if schemas and not ours:
-        raise EngineError(f"cannot migrate {address.shown}: it has a schema {schema} that is not ours; rename it")
-    if layout == "citus" and not _one(cursor.execute(sql["has_citus"].text).fetchone())[0]:
+        raise EngineError(f"cannot migrate {shown}: it has a schema {schema} that is not ours; rename it")
+    if layout == "citus" and not ask("has_citus")[0][0]:
         raise EngineError(
-            f"cannot migrate {address.shown}: the extension citus is not there; run `create extension citus` on the "
+            f"cannot migrate {shown}: the extension citus is not there; run `create extension citus` on the "
             f"coordinator and add its workers first, or leave out --citus"
         )
     if not ours:
-        cursor.execute(f"create schema {identifier(schema)}".encode())
-        cursor.execute(sql["create_version_table"].text)
-    cursor.execute(sql["lock_versions"].text)
-    present = int(_one(cursor.execute(sql["schema_version"].text).fetchone())[0])
+        run(f"create schema {identifier(schema)}")
+        ask("create_version_table")
+    ask("lock_versions")
+    present = int(ask("schema_version")[0][0])
     steps = migrations()
-    _check_known(present, address)
+    check_known(present, shown, schema)
     if present:
-        layout = _layout_of(cursor, address, layout)
+        layout = _layout_of(ask, shown, layout)
     for number, name, text in steps:
         if number > present:
             for statement in statements_of(
                 in_schema(text, schema)
             ):  # one by one: Citus sends workers the text of the whole query
-                cursor.execute(statement.encode())
-            cursor.execute(sql["record_version"].text, (number, name))
+                run(statement)
+            ask("record_version", number, name)
     for statement in distributing(schema, present) if layout == "citus" else ():
-        cursor.execute(statement.encode())
+        run(statement)
     if not present:
         for key, value in _first_settings(lanes, limits, layout).items():
-            cursor.execute(sql["put_setting"].text, (key, msgspec.json.encode(value).decode()))
-        cursor.execute(sql["create_heads"].text, (lanes,))
+            ask("put_setting", key, msgspec.json.encode(value).decode())
+        ask("create_heads", lanes)
     return steps[-1][0]
 
 
-def _layout_of(cursor: psycopg.RawCursor[Any], address: Address, layout: Layout) -> Layout:
+def with_values(sql: Sql, values: Sequence[str | int]) -> str:
+    """A statement with its values in the text, where the driver is not ours and writes parameters its own way. Only for values of
+    our own."""
+    text = sql.text
+    for number, value in reversed(list(enumerate(values, 1))):
+        literal = str(value) if isinstance(value, int) else "'" + value.replace("'", "''") + "'"
+        text = text.replace(f"${number}::", f"{literal}::")
+    return text
+
+
+def _layout_of(ask: Callable[..., list[Row]], shown: str, layout: Layout) -> Layout:
     """The layout that the tables have: `layout` may be left out when they are there."""
-    sql = load(address.schema)
-    distributed = cursor.execute(sql["is_distributed"].text).fetchone() is not None
+    distributed = bool(ask("is_distributed"))
     if layout != "one server" and not distributed:
         raise EngineError(
-            f"cannot migrate {address.shown}: its tables were made for one server, and which lane a pool has cannot change; "
+            f"cannot migrate {shown}: its tables were made for one server, and which lane a pool has cannot change; "
             f"make a new database with --citus and let the application begin there"
         )
-    if layout == "one server" and distributed and _one(cursor.execute(sql["has_citus"].text).fetchone())[0]:
+    if layout == "one server" and distributed and ask("has_citus")[0][0]:
         return "citus"
     return layout
 
@@ -186,30 +208,37 @@ def migration_sql(
 ) -> str:
     """The same as a script, for those who run migrations themselves."""
     check_schema_name(schema)
+    lanes = _lanes(lanes, "citus" if citus else "one server")
+    statements = migration_statements(lanes, limits or Limits(), schema, citus=citus)
+    return "\n".join(["begin;", *(f"{statement};" for statement in statements), "commit;"]) + "\n"
+
+
+def migration_statements(lanes: int, limits: Limits, schema: str, *, citus: bool = False) -> list[str]:
+    """What migrates an empty database, one by one."""
     layout: Layout = "citus" if citus else "one server"
-    lanes = _lanes(lanes, layout)
-    lines = ["begin;", f"create schema {identifier(schema)};", load()["create_version_table"].text + ";"]
+    written = [f"create schema {identifier(schema)}", load()["create_version_table"].text]
     for number, name, text in migrations():
-        lines += [text, f"insert into holdkit.migrations (version, name) values ({number}, '{name}');"]
-    lines += [f"{statement};" for statement in (distributing() if citus else ())]
-    for key, value in _first_settings(lanes, limits or Limits(), layout).items():
-        lines.append(
-            f"insert into holdkit.settings (name, value) values ('{key}', '{msgspec.json.encode(value).decode()}');"
-        )
-    lines += [f"insert into holdkit.heads (lane) select generate_series(0, {lanes - 1});", "commit;"]
-    return in_schema("\n".join(lines) + "\n", schema)
+        record = f"insert into holdkit.migrations (version, name) values ({number}, '{name}')"
+        written += [*statements_of(text), record]
+    written += distributing() if citus else ()
+    for key, value in _first_settings(lanes, limits, layout).items():
+        stored = msgspec.json.encode(value).decode()
+        written.append(f"insert into holdkit.settings (name, value) values ('{key}', '{stored}')")
+    written.append(f"insert into holdkit.heads (lane) select generate_series(0, {lanes - 1})")
+    return [in_schema(statement, schema) for statement in written]
 
 
-def _one(row: Any) -> Any:
-    assert row is not None, "this statement always gives a row"
-    return row
-
-
-def _check_known(version: int, address: Address) -> None:
+def check_known(version: int, shown: str, schema: str) -> None:
+    """Refuse a schema that is newer than this release, or older than it can migrate."""
     newest = migrations()[-1][0]
+    if 0 < version < OLDEST:
+        raise EngineError(
+            f"{shown} has schema version {version}, this release migrates from {OLDEST} on; it is from before the first "
+            f"release: rename the schema {schema}, and migrate into a new one"
+        )
     if version > newest:
         raise EngineError(
-            f"{address.shown} has schema version {version}, this release knows {newest}; "
+            f"{shown} has schema version {version}, this release knows {newest}; "
             f"use a release at least as new as the one that migrated it"
         )
 
@@ -222,7 +251,7 @@ def check_schema(connection: PipelineConnection, address: Address, asked: Limits
         found = f"a schema {name} that is not ours: rename it" if schemas else f"no schema {name} yet"
         raise EngineError(f"{address.shown} has {found}; then {address.advice}")
     version = connection.fetch("schema_version")[0][0]
-    _check_known(version, address)
+    check_known(version, address.shown, address.schema)
     if version < migrations()[-1][0]:
         raise EngineError(f"{address.shown} has schema version {version}: {address.advice}")
     texts: dict[str, str] = dict(connection.fetch("load_settings"))
@@ -233,10 +262,10 @@ def check_schema(connection: PipelineConnection, address: Address, asked: Limits
     limits = {name[6:]: value for name, value in stored.items() if name.startswith("limit.") and name[6:] in MEANING}
     created = limits_as_created(address.shown, limits, asked, Limits())
     rows = connection.fetch("read_record", (lane_of_record(LIMITS_KEY, lanes), *LIMITS_KEY))
-    in_force = StoredLimits(created, record_of(rows[0]) if rows else None)
-    check_asked(address.shown, asked, in_force, Limits())
     try:
         secret = bytes.fromhex(stored["secret"])
     except (KeyError, TypeError, ValueError):
         raise EngineError(f"{address.shown}: its settings lack the secret; restore a backup") from None
+    in_force = StoredLimits(created, record_of(rows[0]) if rows else None, secret=secret, lanes=lanes)
+    check_asked(address.shown, asked, in_force, Limits())
     return Schema(texts.get("identity", ""), lanes, in_force, stored.get("distributed") is True, secret)

@@ -28,7 +28,7 @@ _above: Final = msgspec.json.Decoder(tuple[Level, ...])
 _encode: Final = msgspec.json.Encoder().encode
 _STATES: Final = {state.value: state for state in State}
 _WORDS: Final = {state: state.value for state in State}
-_SEPARATOR: Final = "\x1f"  # no id has a control character
+POOL_SEPARATOR: Final = "\x1f"  # no id has a control character
 DIGITS: Final = "0123456789abcdef"
 
 
@@ -117,7 +117,7 @@ def open_pools(legs: str, above: str | None, state: str) -> tuple[str, ...]:
 
 def split_pools(text: str) -> tuple[str, ...]:
     """The column `pools` of a hold, as one text."""
-    return tuple(text.split(_SEPARATOR))
+    return tuple(text.split(POOL_SEPARATOR))
 
 
 def hold_of(row: Row) -> StoredHold:
@@ -144,7 +144,7 @@ def new_hold_row(hold: StoredHold, lanes: int) -> Row:
         pools, pool_lanes = legs[0].pool, str(lane_of_pool((tenant, legs[0].pool), lanes))
     else:
         names = hold.pools
-        pools = _SEPARATOR.join(names)
+        pools = POOL_SEPARATOR.join(names)
         pool_lanes = ",".join([str(lane_of_pool((tenant, name), lanes)) for name in names])
     return (lane_of_hold(hold.id, lanes), tenant, hold.id, _encode(legs).decode(), pools, pool_lanes, hold.owner_hash,
             hold.held_at, hold.fence, hold.deadline, _WORDS[hold.state], hold.open, hold.entity, hold.ended_at,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, Literal, TypeVar
+from typing import Any, Final, Literal, Protocol, TypeVar
 
 import psycopg
 from psycopg import pq
@@ -46,8 +46,45 @@ def _other_database() -> HoldkitError:
     return invalid("tx", "tx_other_database", "the connection must be to the same database as this kernel")
 
 
+class SavepointPipeline(Protocol):
+    """What a call in a savepoint needs of a caller's connection, whatever the driver."""
+
+    busy: bool
+    """Inside an exchange."""
+    begun: int
+    """Statements of the last exchange that were sent, or are just being sent."""
+
+    @property
+    def unbegun(self) -> bool:
+        """Whether the transaction is still to be begun."""
+        ...
+
+    @property
+    def aborted(self) -> bool:
+        """Whether the transaction is aborted, so that our savepoint must exist: a transaction that was aborted before is refused."""
+        ...
+
+    def exchange(self, statements: Sequence[Statement]) -> Steps[list[list[Row]]]:
+        """Send these, and return the rows of each."""
+        ...
+
+    def drain(self) -> Steps[None]:
+        """After an interrupt in the middle of an exchange: bring the connection back in step."""
+        ...
+
+
 class CallerPipeline(Pipeline):
     """A caller's connection: we never close it, and never leave answers on it that its owner would take for theirs."""
+
+    @property
+    def unbegun(self) -> bool:
+        """Whether the transaction is still to be begun."""
+        return self.pgconn.transaction_status == pq.TransactionStatus.IDLE
+
+    @property
+    def aborted(self) -> bool:
+        """Whether the transaction is aborted."""
+        return self.pgconn.transaction_status == pq.TransactionStatus.INERROR
 
     def disconnect(self) -> None:
         """Leave it as it is; its owner will notice."""
@@ -82,7 +119,7 @@ class CallerPipeline(Pipeline):
 class SavepointCall:
     """One run of a call in its savepoint, for threads and tasks alike. `begin`: the transaction is still to be begun."""
 
-    def __init__(self, pipeline: CallerPipeline, identity: str, *, reading: bool, begin: bool) -> None:
+    def __init__(self, pipeline: SavepointPipeline, identity: str, *, reading: bool, begin: bool) -> None:
         self._pipeline, self._reading = pipeline, reading
         self._entering: tuple[Statement, ...] = (("make_savepoint", ()), ("check_transaction", (identity, reading)))
         if begin:
@@ -175,7 +212,7 @@ class SavepointCall:
     def _has_savepoint(self) -> bool:
         """Whether our savepoint exists, now that every answer was read. `begun` counts a statement before libpq has it: if one behind
         the savepoint was begun, the savepoint was made; and if the release was begun, everything before it was done."""
-        if self._pipeline.pgconn.transaction_status == pq.TransactionStatus.INERROR:
+        if self._pipeline.aborted:
             return True
         if self._state in ("entering", "alone") and self._pipeline.begun < len(self._entering):
             return False

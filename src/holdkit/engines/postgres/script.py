@@ -29,12 +29,10 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Struct
 
-from ...core.bounds import Limits
 from ...core.commands import PLACING, Group, Sweep
 from ...core.decide import decide_group, decide_groups
 from ...core.ladders.expiry import backlog, return_backlog
 from ...core.ladders.lines import left_to_offer, served
-from ...core.lanes import lane_of_record
 from ...core.limits import LIMITS_KEY
 from ...core.model import Key, Slot, StoredHold
 from ...core.needs import Needs, needs
@@ -43,7 +41,7 @@ from ...core.table_bounds import overflow, retirements, spare, unnamed
 from ...core.touching import groups_put_off
 from ...core.view import View
 from ...errors import EngineError
-from .database import BatchOptions
+from .database import BatchOptions, load_limits
 from .driver import BEGIN, COMMIT, PROVE, RELEASE, ROLLBACK, Row, Script, Statement
 from .in_doubt import InDoubtCheck, not_found
 from .journal_rows import (
@@ -54,9 +52,9 @@ from .journal_rows import (
     positions_of,
 )
 from .loading import GrowingBatch, LoadedBatch, find_skipped, load_batch
-from .rows import columns, pool_keys, record_of
+from .rows import columns, pool_keys
 from .sweeping import NO_CANDIDATES, SweepCandidates, find_candidates, prune
-from .writing import raised_floors, write_back
+from .writing import check_erased, raised_floors, write_back
 
 
 class Contention(Exception):
@@ -127,7 +125,7 @@ def apply_script(
 ) -> Script[ScriptResult]:
     """Apply the groups in order. `batch` is a random number; with `pruning` old rows are deleted too. A sweep uses the given
     `candidates`, or finds its own. Where the batch is `growing`, the groups are its own, and may become more."""
-    need = needs(groups)
+    need = needs(groups, options.names)
     if options.limits.max_pools is not None or options.limits.max_holds is not None:
         result = yield from _make_room(need, options, state, batch)
         if result is not None:
@@ -136,7 +134,7 @@ def apply_script(
         candidates = (yield from find_candidates(need.sweep, options)) if need.sweep else NO_CANDIDATES
     begun = (yield from growing.wait_for_pools(need, options)) if growing is not None else None
     if growing is not None and begun is not None:
-        need, options = needs(groups), options._replace(slot=growing.database.slot)
+        need, options = needs(groups, options.names), options._replace(slot=growing.database.slot)
     batch_rows = yield from load_batch(need, candidates, options, groups, begun=begun)
     if batch_rows.version != options.limits.version:
         return (yield from _adopt_limits(options, state))
@@ -172,13 +170,6 @@ def _adopt_limits(options: BatchOptions, state: RetryState) -> Script[ScriptResu
     if limits.version == options.limits.version:
         raise EngineError("the setting limits_version does not fit the record of the limits: run `holdkit repair`")
     return RUN_AGAIN
-
-
-def load_limits(options: BatchOptions) -> Script[Limits]:
-    """Take over the limits that are stored, for all batches to come."""
-    assert options.stored is not None, "only a batch that can take them over looks"
-    (rows,) = yield (("read_record", (lane_of_record(LIMITS_KEY, options.lanes), *LIMITS_KEY)),)
-    return options.stored.adopt(record_of(rows[0]) if rows else None)
 
 
 def refused_creation(groups: Sequence[Group], outcomes: Sequence[Sequence[Outcome]]) -> bool:
@@ -270,7 +261,7 @@ def _statements(
     if rows.rows and options.distributed and not options.in_caller_transaction:
         floors = raised_floors(view, options.lanes)
         statements = yield from number_distributed(statements, floors, rows, batch_rows.unnumbered, options)
-    return statements, rows, wrote
+    return (statements if options.names is None else [*statements, *check_erased(view, options, strict)]), rows, wrote
 
 
 def _trim_holds(statements: list[Statement], limit: int, options: BatchOptions) -> Script[list[Statement]]:

@@ -27,6 +27,7 @@ from typing import Any, Final, TypeVar
 
 from msgspec import Struct, structs
 
+from ...errors import EngineError
 from ..named_sql import load_blocks, load_migrations
 from .driver import OneRow, Row, Script, Sql, Statement
 
@@ -90,6 +91,21 @@ def _sql(name: str, text: str) -> Sql:
 def migrations() -> list[tuple[int, str, str]]:
     """Number, name and text of every migration, in order."""
     return load_migrations(__package__)
+
+
+class SchemaMigrated(EngineError):
+    """While this process was running, the schema was migrated to a version that it does not know."""
+
+
+def refuse_newer(version: int) -> None:
+    """Refuse to go on with a schema that is newer than this release. Looked at when the setting `limits_version`, which every
+    transaction reads, is not the known one: so a migration that older processes must not survive adds 1,000,000,000 to that setting."""
+    newest = migrations()[-1][0]
+    if version > newest:
+        raise SchemaMigrated(
+            f"the database was migrated to schema version {version} while this process was running, which knows {newest}: restart it "
+            f"with the release that migrated it, or with a newer one"
+        )
 
 
 # The form for one row

@@ -46,7 +46,7 @@ from .loading import GrowingBatch, SeveralLanes
 from .notifications import Notifier
 from .own_transaction import LentConnections
 from .script import RUN_AGAIN, RetryState, ScriptResult, apply_script
-from .statements import split_by_lane
+from .statements import SchemaMigrated, split_by_lane
 from .sweeping import SweepCandidates, find_candidates_and_stale_lanes
 
 T = TypeVar("T")
@@ -249,7 +249,7 @@ class Transactions:
                 return self._refused(part.groups, failed, wait_for_locks, attempt)
             except (ConnectionFailed, NotReplicated) as failed:
                 raise self._connections.lost(failed, self._address) from failed
-            except SeveralLanes:
+            except (SeveralLanes, SchemaMigrated):
                 raise
             except InDoubt as in_doubt:
                 raise Retry(in_doubt.error()) from in_doubt

@@ -25,10 +25,10 @@ import select
 import socket
 import threading
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar
 
 import psycopg
 from psycopg import pq
@@ -121,7 +121,12 @@ def wait(steps: Steps[T], fileno: int, seconds: float, cancel: Callable[[], None
 
 async def wait_async(steps: Steps[T], fileno: int, seconds: float, cancel: Callable[[], Awaitable[None]]) -> T:
     """The same in a task."""
-    work = asyncio.ensure_future(_drive(steps, fileno, seconds, cancel))
+    return await cancelled_once(_drive(steps, fileno, seconds, cancel))
+
+
+async def cancelled_once(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run it in a task of its own, to its end, and let only the first cancellation through to it."""
+    work = asyncio.ensure_future(coroutine)
     cancelled: asyncio.CancelledError | None = None
     while not work.done():
         try:

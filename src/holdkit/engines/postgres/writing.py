@@ -341,3 +341,10 @@ def _unnumbered(
     statements: list[Statement] = [("stamp_pools", (*pool_keys(unchanged, lanes), stamp))] if unchanged else []
     statements.append(("write_unnumbered", (stamp, batch, *journal.whole_columns)))
     return statements
+
+
+def check_erased(view: View, options: BatchOptions, strict: bool) -> list[Statement]:
+    """Behind the insert of claims' pools, which waits for whoever renames them: none was erased since it was loaded as missing."""
+    born = [key for key, pool in view.pools.changed.items() if pool is not None and key not in view.loaded.pools]
+    erased = sorted((key[0], id) for key in born if options.names and (id := options.names.claim(*key)) is not None)
+    return [("check_erased_claims", (*pool_keys(erased, options.lanes), 0, strict))] if erased else []

@@ -63,9 +63,11 @@ class ResidentEngine:
     durability = IN_MEMORY
     _journal: Journal
 
-    def __init__(self, *, clock: Clock | None = None, limits: Limits | None = None) -> None:
+    def __init__(
+        self, *, clock: Clock | None = None, limits: Limits | None = None, secret: bytes | None = None
+    ) -> None:
         self.clock: Clock = clock or wall_clock
-        self.stored = StoredLimits(limits or BOUNDED)
+        self.stored = StoredLimits(limits or BOUNDED, secret=secret)
         self._tables = Tables()
         self._writing = RLock()  # one batch at a time
         self._lock = RLock()  # what reads and the last step of a batch share: never held while something is synced
@@ -96,7 +98,7 @@ class ResidentEngine:
         with self._exclusive():
             self._check_open()
             slot = self.clock()
-            wanted = needs(groups)
+            wanted = needs(groups, self.stored.names(self.limits))
             first = self._make_room(wanted, slot)
             self._return_backlog(wanted, slot)
             listed = self._sweep_list(wanted.sweep, slot)
@@ -224,6 +226,7 @@ class ResidentEngine:
             counts=counts,
             tallies=tables.tallies,
             line=line,
+            names=self.stored.names(limits),
         )
         return View(loaded)
 
@@ -265,11 +268,8 @@ class ResidentEngine:
         if not self._tables.any_due(max(slot, self._tables.last_slot)):
             return
         while True:
-            touched = self._touched(
-                wanted, slot
-            )  # a hold whose last legs have returned may be prunable by now, and touches none
-            view = self._view(slot)
-            few = self.limits.max_due + 1
+            touched = self._touched(wanted, slot)  # anew: a hold whose last legs have returned may be prunable by now
+            view, few = self._view(slot), self.limits.max_due + 1
             first = backlog(view, {pool: self._tables.due(pool, own_time(view, pool), few) for pool in touched})
             if not first:
                 return

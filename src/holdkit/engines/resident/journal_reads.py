@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice, takewhile
 from typing import Any, Final, Protocol, TypeAlias
 
 from msgspec import structs
 
-from ...core.archived import FindArchived, ReadBaseline
+from ...core.archived import FindArchived, ReadBaseline, ReadRewritten
 from ...core.audit import Numbered
 from ...core.audit_rows import Difference, Folded
 from ...core.baseline import ArchivedLane, BaselineRow
@@ -53,6 +53,11 @@ class Journal(Protocol):
     @property
     def archived(self) -> ArchivedLane | None:
         """How far it is archived, if it is."""
+        ...
+
+    @property
+    def rewritten(self) -> Mapping[int, str]:
+        """Archived entries that an erasure has rewritten and whose files do not have them yet."""
         ...
 
     def read_baseline(self, query: ReadBaseline, /) -> Page[BaselineRow]:
@@ -158,6 +163,11 @@ def read_baseline(journal: Journal, query: ReadBaseline) -> Page[BaselineRow]:
     return journal.read_baseline(query)
 
 
+def read_rewritten(journal: Journal, _query: ReadRewritten) -> dict[int, str]:
+    """What archive files do not have yet."""
+    return dict(journal.rewritten)
+
+
 JOURNAL_ANSWERS: Final[dict[type[Query[Any]], Callable[[Journal, Any], Any]]] = {
     CountEntries: count_entries,
     ReadJournal: read_journal,
@@ -168,4 +178,5 @@ JOURNAL_ANSWERS: Final[dict[type[Query[Any]], Callable[[Journal, Any], Any]]] = 
     FindEnds: find_ends,
     FindArchived: find_archived,
     ReadBaseline: read_baseline,
+    ReadRewritten: read_rewritten,
 }

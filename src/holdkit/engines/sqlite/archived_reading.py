@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ...core.archived import FindArchived, ReadBaseline
-from ...core.baseline import KINDS, ArchivedLane, BaselineRow, RowKey, entry_of_row, subject_keys
+from ...core.archived import FindArchived, ReadBaseline, ReadRewritten
+from ...core.baseline import ENTRY, KINDS, ArchivedLane, BaselineRow, RowKey, entry_of_row, subject_keys
 from ...core.codec import encode_entry
 from ...core.pages import Page
 from ...core.reading import JournalRow
@@ -34,6 +34,18 @@ def read_baseline(at: At, query: ReadBaseline) -> Page[BaselineRow]:
     if archived_lane(at.driver).through != query.through:
         return Page()
     return Page(page_rows(at.driver, query.tenant, query.after, query.limit))
+
+
+def read_rewritten(at: At, _: ReadRewritten) -> dict[int, str]:
+    """Archived entries that an erasure has rewritten and whose files do not have them yet."""
+    found: dict[int, str] = {}
+    after = ""
+    while rows := at.driver.ask(
+        "page_baseline", {"kind": ENTRY, "tenant": "", "id": after, "part": "", "limit": 1_000}
+    ):
+        found.update({int(row[2]): row[4] for row in rows})
+        after = rows[-1][2]
+    return found
 
 
 def page_rows(driver: Driver, tenant: str | None, after: RowKey | None, limit: int) -> list[BaselineRow]:

@@ -1,21 +1,26 @@
 """Archiving of an SQLite file: entries leave the journal, and what they have led to becomes rows of the baseline.
 
-What a step needs is read before its transaction, which only compares, writes and deletes: so writers wait for a short time, a
-thousand entries' worth. Nobody else changes the baseline meanwhile: a lock on a file beside the database sees to that, and each
-transaction checks that `through` is what it was. The pages of deleted rows are used again for new ones; the file does not shrink.
+What a step needs is read and computed before its transaction, which only compares, writes and deletes: so writers wait for a short time,
+which the pace of the run bounds (`archive_pace`). Checkpoints are turns of their own, and more frequent than those of batches, so that each
+is short too. Whether others write meanwhile is seen on a connection that does nothing else: SQLite counts the commits of all others for it.
+Nobody else changes the baseline meanwhile: a lock on a file beside the database sees to that, and each transaction checks that `through`
+is what it was. The pages of deleted rows are used again for new ones; the file does not shrink.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
+from time import perf_counter
+from typing import Final
 
 import msgspec
 
 from ...core.baseline import HOLD, ArchivedLane, RowKey, hold_may_leave
 from ...core.model import Key
 from ...core.reading import JournalRow
+from ..archive_pace import Pace
 from ..archiving import (
     STEP,
     ArchivableLane,
@@ -28,19 +33,24 @@ from ..archiving import (
 )
 from .archived_reading import NOTHING, archived_lane, lane_of_row
 from .driver import Script, Statement
-from .reading import Readers
+from .readers import Readers
 from .rows import keys_json
 from .script import ScriptResult
 from .writer import Writer
 
+CHECKPOINT: Final = 500
+"""About how long a run lets the WAL grow before a checkpoint: some milliseconds' worth."""
+
 
 class SqliteArchiver:
-    """One run."""
+    """One run. `watch` is for this run alone, so that it has one connection at a time."""
 
     step = STEP
 
-    def __init__(self, readers: Readers, writer: Writer) -> None:
-        self._readers, self._writer = readers, writer
+    def __init__(self, readers: Readers, writer: Writer, watch: Readers) -> None:
+        self._readers, self._writer, self._watch = readers, writer, watch
+        self.pace = Pace(self.step)
+        self._version = self._read_version()
 
     def lanes(self) -> list[ArchivableLane]:
         """The one lane."""
@@ -69,41 +79,71 @@ class SqliteArchiver:
                 return {(row[0], row[1]) for row in driver.ask("find_needed", (keys_json(holds), behind))}
 
             step = step_of(archived, rows, place, load, still_needed)
-        self._writer.run(lambda _: _write(archived, step))
+        self._write(archived, step, len(rows))
         return step.archived
 
     def tidy(self, archived: ArchivedLane) -> None:
         """Page through the holds of the baseline; remove those that nothing needs."""
         after: Key | None = ("", "")
         while after is not None:
+            limit = self.pace.entries
             with self._readers.one() as driver:
-                rows = driver.ask("page_unneeded", (*after, STEP))
+                rows = driver.ask("page_unneeded", (*after, limit))
             gone: list[RowKey] = [(HOLD, row[0], row[1], "") for row in rows if not row[3] and hold_may_leave(row[2])]
             if gone:
                 changed = msgspec.structs.replace(archived, edition=archived.edition + 1)
-                step = Step(changed, [], gone)
-                self._writer.run(lambda _, before=archived, step=step: _write(before, step))  # type: ignore[misc]
+                self._write(archived, Step(changed, [], gone), len(gone))
                 archived = changed
-            after = (rows[-1][0], rows[-1][1]) if len(rows) == STEP else None
+            self.pace.give_way()
+            after = (rows[-1][0], rows[-1][1]) if len(rows) == limit else None
+
+    def _write(self, before: ArchivedLane, step: Step, entries: int) -> None:
+        """One transaction, then a checkpoint if it is due; rests behind each."""
+        script, begun = _Transaction(before, step), 0.0
+
+        def begin(_: bool) -> Script[ScriptResult]:
+            nonlocal begun
+            begun = perf_counter()
+            return script.run()
+
+        self.pace.give_way()
+        others = self._read_version() != self._version
+        self._writer.run(begin, checkpoint=False)
+        self.pace.blocked(perf_counter() - begun, entries, others=others)
+        self.pace.blocked(self._writer.tidy(pages=CHECKPOINT))
+        self._version = self._read_version()
+
+    def _read_version(self) -> int:
+        """Another number than before, if anybody has committed since."""
+        with self._watch.one() as driver:
+            version: int = driver.tell("pragma data_version")[0][0]
+        return version
 
 
-def _write(before: ArchivedLane, step: Step) -> Script[ScriptResult]:
-    """One transaction: compare, write the baseline, delete the entries, move on."""
-    (found,) = yield (Statement("read_archived"),)
-    if (lane_of_row(found[0]) if found else NOTHING) != before:
-        raise moved_meanwhile(0)
-    row = (*msgspec.structs.astuple(step.archived), archived_checksum(step.archived))
-    statements = [Statement("put_archived", row)]
-    if step.put:
-        put = [(0, *key, body, row_checksum(0, key, body)) for key, body in step.put]
-        statements.append(Statement("put_baseline", put, many=True))
-    if step.remove:
-        statements.append(Statement("delete_baseline", [(0, *key) for key in step.remove], many=True))
-    if step.archived.through > before.through:
-        statements.append(Statement("delete_entries", (before.through, step.archived.through)))
-    yield tuple(statements)
-    written = len(step.put) + len(step.remove) + step.archived.through - before.through
-    return ScriptResult([], 0, max(1, written), ("archived", row))
+class _Transaction:
+    """Compare, write the baseline, delete the entries, move on. What it writes is computed beforehand."""
+
+    def __init__(self, before: ArchivedLane, step: Step) -> None:
+        self._before = before
+        self._row = (*msgspec.structs.astuple(step.archived), archived_checksum(step.archived))
+        self._statements = [Statement("put_archived", self._row)]
+        if step.put:
+            put = [(0, *key, body, row_checksum(0, key, body)) for key, body in sorted(step.put)]
+            self._statements.append(Statement("put_baseline", put, many=True))
+        if step.remove:
+            self._statements.append(Statement("delete_baseline", [(0, *key) for key in step.remove], many=True))
+        through = step.archived.through
+        if through > before.through:
+            self._statements.append(Statement("delete_entries", (before.through, through)))
+        self._written = max(1, len(step.put) + len(step.remove) + through - before.through)
+
+    def run(self) -> Script[ScriptResult]:
+        """The script."""
+        (found,) = yield (Statement("read_archived"),)
+        if (lane_of_row(found[0]) if found else NOTHING) != self._before:
+            raise moved_meanwhile(0)
+        yield tuple(self._statements)
+        return ScriptResult([], 0, self._written, ("archived", self._row))
 
 
 @contextmanager
@@ -117,6 +157,7 @@ def archiver(path: str, readers: Readers, writer: Writer) -> Iterator[SqliteArch
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
             raise under_way(path) from error
-        yield SqliteArchiver(readers, writer)
+        with closing(readers.separate()) as watch:
+            yield SqliteArchiver(readers, writer, watch)
     finally:
         os.close(descriptor)

@@ -33,9 +33,8 @@ from ...core.validation import invalid
 from ...errors import EngineError, InvalidRequest, Overloaded
 from ..driver_connections import transaction_ended
 from .driver import Driver, OnStatement, Script
-from .opening import connect, error_from_sqlite, set_up
+from .opening import Identity, connect, error_from_sqlite, identity, set_up
 from .script import ScriptResult
-from .writer import Identity, identity
 
 ADVICE = "begin it with BEGIN IMMEDIATE, or let Holdkit begin it by passing a connection without an open transaction"
 
@@ -83,11 +82,12 @@ def in_transaction(connection: sqlite3.Connection) -> bool:
 def run_in_caller_transaction(
     connection: sqlite3.Connection,
     path: str,
-    file: Identity,
+    file: Identity | None,
     make: Callable[[], Script[ScriptResult]],
     on_statement: OnStatement | None,
 ) -> ScriptResult:
-    """Run the script inside the caller's transaction, again as often as a backlog of due legs goes first."""
+    """Run the script inside the caller's transaction, again as often as a backlog of due legs goes first. `file` is None for a database
+    in memory, which is known by its connection."""
     driver = Driver(connection, on_statement)
     began = not connection.in_transaction
     try:
@@ -128,8 +128,15 @@ def _advice(tx: object) -> str:
     return f"must be a sqlite3.Connection, or SQLAlchemy's or Django's around one, not {name}"
 
 
-def check_database(driver: Driver, path: str, file: Identity, *, reading: bool = False) -> None:
+def check_database(driver: Driver, path: str, file: Identity | None, *, reading: bool = False) -> None:
     """It must be our file, and writable, unless it is only read."""
+    if file is not None:
+        _check_file(driver, path, file)
+    if not reading and driver.tell("pragma query_only")[0][0]:
+        raise invalid("tx", "tx_read_only", "the connection is read-only (pragma query_only): switch that off first")
+
+
+def _check_file(driver: Driver, path: str, file: Identity) -> None:
     main = [str(row[2]) for row in driver.tell("pragma database_list") if row[1] == "main"]
     try:
         same = bool(main and main[0]) and identity(main[0]) == file
@@ -137,8 +144,6 @@ def check_database(driver: Driver, path: str, file: Identity, *, reading: bool =
         same = False
     if not same:
         raise invalid("tx", "tx_other_database", f"the connection must be to {path} itself, as its main database")
-    if not reading and driver.tell("pragma query_only")[0][0]:
-        raise invalid("tx", "tx_read_only", "the connection is read-only (pragma query_only): switch that off first")
 
 
 def _begin(driver: Driver, path: str) -> None:

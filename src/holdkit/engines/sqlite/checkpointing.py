@@ -34,9 +34,9 @@ class Checkpoints:
         self._size = 0
         self._looks = 0
 
-    def due(self) -> bool:
+    def due(self, pages: int | None = None) -> bool:
         """Whether it is time, by what we wrote or (looked at now and then) by how much the file grew under others."""
-        if self.rows * self._pages_per_row >= PAGES:
+        if self.rows * self._pages_per_row >= (PAGES if pages is None else pages):
             return True
         self._looks += 1
         return self._looks % LOOK_EVERY == 1 and self.size() - self._size >= PAGES * _FRAME

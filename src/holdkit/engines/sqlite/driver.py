@@ -125,6 +125,16 @@ class Driver:
             self.on_statement(sql)
         return self.cursor.execute(sql).fetchall()
 
+    def let_go(self) -> None:
+        """Roll back and close. (Closing alone would keep file and locks until the last statement, cached or in the cursor, is
+        collected; and a connection that is lent refuses both to its holder.)"""
+        with suppress(sqlite3.Error):
+            self.cursor.close()
+        with suppress(sqlite3.Error):
+            sqlite3.Connection.rollback(self.connection)
+        with suppress(sqlite3.Error):
+            sqlite3.Connection.close(self.connection)
+
 
 def _insert_together(
     cursor: sqlite3.Cursor, statements: tuple[tuple[int, str], ...], rows: Sequence[Row]

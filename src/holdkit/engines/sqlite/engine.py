@@ -27,11 +27,12 @@ from ...core.reading import CountAhead, FindHold, ListHolds, Query
 from ...core.repair import Repaired
 from ...core.searching import ListLine
 from ...errors import EngineError
+from ..archive_erasing import ErasableArchive
+from ..archived_store import erase
 from ..archiving import ArchivedEntries
 from ..clocks import Clock, wall_clock
 from ..driver_connections import driver_connection
 from ..durability import ON_DISK
-from ..erase_job import EraseJob
 from ..port import Applied, Capabilities, Lent, Mark
 from ..settings import StoredLimits
 from ..whole_journal import Progress
@@ -49,6 +50,7 @@ from .driver import Driver, OnStatement, Script
 from .erasing import SqliteStore
 from .fair_write_lock import FairWriteLock
 from .file_watch import FileChannels, FileWatch
+from .forking import Activity
 from .opening import (
     check_library,
     connect,
@@ -64,7 +66,8 @@ from .opening import (
 )
 from .own_transaction import lend
 from .pool_reading import At
-from .reading import Readers, answer
+from .readers import Readers
+from .reading import answer
 from .repair import Import, Repair
 from .rollups import SqliteRollups
 from .rows import record_of
@@ -96,9 +99,11 @@ class SqliteEngine:
         self.url = f"sqlite:///{quote(self.path)}"
         self.clock: Clock = clock or wall_clock
         seconds = (limits or Limits()).lock_timeout / SECOND
-        self.stored, self.secret, write_lock = _open(self.path, self.clock, limits, seconds, on_statement)
-        self._writer = Writer(self.path, seconds, write_lock, on_statement)
-        self._readers = Readers(self.path, seconds)
+        activity = Activity()
+        with activity.entered():  # no fork in the middle
+            self.stored, self.secret, write_lock = _open(self.path, self.clock, limits, seconds, on_statement)
+        self._writer = Writer(self.path, seconds, write_lock, activity, on_statement)
+        self._readers = Readers(self.path, seconds, activity)
         self._seconds = seconds
         self._open_transactions = OpenTransactions()
         self._on_statement = on_statement
@@ -244,11 +249,19 @@ class SqliteEngine:
         self._writer.run(lambda _: repair.script(self._writer.driver))
         return repair.report
 
-    def erase(self, erasure: Erasure, *, dry_run: bool, progress: Progress | None = None) -> Erased:
-        """Rewrite rows and journal in short transactions."""
+    def erase(
+        self,
+        erasure: Erasure,
+        *,
+        dry_run: bool,
+        progress: Progress | None = None,
+        archive: ErasableArchive | None = None,
+    ) -> Erased:
+        """Rewrite rows, journal and archive in short transactions."""
         self._check()
         self._open_transactions.check()
-        return EraseJob(SqliteStore(self._writer, self._readers), erasure, progress, dry_run=dry_run).run()
+        store = SqliteStore(self._writer, self._readers)
+        return erase(store, erasure, archive, progress, dry_run=dry_run)
 
     def unfinished(self) -> bool:
         """Whether an erasure has begun and has not ended."""
@@ -308,7 +321,8 @@ def _open(
             set_up(connection)
             turn_to_wal(connection, path)
             migrate(driver, path, limits or Limits(), clock())
-            return stored_limits(driver, path, limits), stored_secret(driver, path), write_lock
+            secret = stored_secret(driver, path)
+            return stored_limits(driver, path, limits, secret), secret, write_lock
         finally:
             write_lock.release()
     except BaseException as error:

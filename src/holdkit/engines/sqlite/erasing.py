@@ -5,16 +5,32 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 import msgspec
+from msgspec import structs
 
+from ...core.baseline import RowKey
 from ...core.codec import encode_entry, encode_outcome
-from ...core.model import Pool, StoredHold
+from ...core.model import Pool, Record, RecordKey, StoredHold
 from ...core.outcomes import Operation
 from ...core.reading import JournalRow
 from ...core.seals import Seal, encode_salts, seal_of
+from ..archiving import archived_checksum, row_checksum
 from ..erasing import Rewrites, Rows, resealed
 from .driver import Driver, Row, Script, Statement
-from .reading import Readers
-from .rows import ERASING, REWRITES, checksum, entry_checksum, hold_of, keys_json, operation_of, pool_of, setting_row
+from .readers import Readers
+from .rows import (
+    ERASING,
+    REWRITES,
+    checksum,
+    entry_checksum,
+    hold_of,
+    keys_json,
+    legs_text,
+    operation_of,
+    pool_of,
+    record_of,
+    record_row,
+    setting_row,
+)
 from .script import ScriptResult
 from .seals import rewrites_of
 from .writer import Writer
@@ -47,9 +63,22 @@ class SqliteRows:
         """Those of these pools that are stored."""
         return [pool_of(row) for row in self._driver.ask("load_pools", (tenant, keys_json(ids)))]
 
+    def uses(self, tenant: str, account: str, pools: Sequence[str]) -> bool:  # noqa: ARG002
+        """Whether an account uses any units."""
+        return bool(self._driver.ask("find_account_tally", (tenant, account)))
+
     def operations(self, tenant: str, after: str, limit: int) -> list[Operation]:
         """Recorded answers that are stored whole, by id."""
         return [operation_of(row) for row in self._driver.ask("load_whole_operations", (tenant, after, limit))]
+
+    def baseline(self, lane: int, keys: Sequence[RowKey]) -> Mapping[RowKey, str]:  # noqa: ARG002
+        """Those of these rows of the baseline that are there."""
+        rows = self._driver.ask("load_baseline", (keys_json(keys),))
+        return {(row[0], row[1], row[2], row[3]): row[4] for row in rows}
+
+    def records(self, keys: Sequence[RecordKey]) -> list[Record]:
+        """Those of these records that are stored."""
+        return [record_of(row) for key in keys for row in self._driver.ask("load_record", key)]
 
 
 class SqliteStore:
@@ -103,6 +132,9 @@ class SqliteStore:
         self._writer.run(script)
         return begun
 
+    def settle(self) -> None:
+        """Nothing to wait for: whoever writes has the whole file, and compares the limits after that."""
+
     def change(self, work: Callable[[Rows], Rewrites]) -> Rewrites:
         """One transaction."""
         done = Rewrites()
@@ -112,7 +144,7 @@ class SqliteStore:
             driver = self._writer.driver
             done = work(SqliteRows(driver))
             statements = (*statements_of(done), *_salts(driver, done))
-            if done.entries:
+            if done.entries or done.archived:
                 counted = setting_row(REWRITES, rewrites_of(driver) + 1)
                 statements = (*statements, Statement("put_setting", [counted], many=True))
             if statements:
@@ -148,12 +180,26 @@ def statements_of(done: Rewrites) -> tuple[Statement, ...]:
     entries: list[Row] = []
     for row, entry in done.entries:
         body = encode_entry(entry)
-        entries.append((body, entry_checksum(row.seq, body.encode()), row.seq))
+        entries.append((entry.subject, body, entry_checksum(row.seq, body.encode()), row.seq))
     statements = [
         Statement("rewrite_entries", entries, many=True),
         Statement("rewrite_holds", [_hold_row(hold) for hold in done.holds], many=True),
         Statement("rewrite_pools", [(pool.label, pool.entity, *pool.key) for pool in done.pools], many=True),
+        Statement("rename_legs", [(pool.tenant, before, pool.id) for before, pool in done.renamed], many=True),
+        Statement(
+            "rename_pools",
+            [(pool.tenant, before, pool.id, pool.label, pool.entity) for before, pool in done.renamed],
+            many=True,
+        ),
         Statement("rewrite_operations", [_operation_row(one) for one in done.operations], many=True),
+        Statement("delete_baseline", [(lane, *key) for lane, key in done.baseline_gone], many=True),
+        Statement(
+            "put_baseline",
+            [(lane, *key, body, row_checksum(lane, key, body)) for lane, key, body in done.baseline],
+            many=True,
+        ),
+        Statement("put_archived", [(*structs.astuple(one), archived_checksum(one)) for one in done.lanes], many=True),
+        Statement("put_records", [record_row(one) for one in done.records], many=True),
     ]
     if done.account is not None:
         statements += [
@@ -165,7 +211,16 @@ def statements_of(done: Rewrites) -> tuple[Statement, ...]:
 
 
 def _hold_row(hold: StoredHold) -> Row:
-    return (hold.entity, hold.reason, hold.actor, hold.metadata, hold.last_op, hold.account, *hold.key)
+    return (
+        legs_text(hold.legs),
+        hold.entity,
+        hold.reason,
+        hold.actor,
+        hold.metadata,
+        hold.last_op,
+        hold.account,
+        *hold.key,
+    )
 
 
 def _operation_row(operation: Operation) -> Row:

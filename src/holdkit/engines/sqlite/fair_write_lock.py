@@ -32,7 +32,8 @@ are released before the exception leaves. An interrupt between `acquire` and the
 `Writer`). The worker is never interrupted: signals are delivered to the main thread.
 
 *Death and fork.* The system releases the locks of a process that dies. A forked child closes its copies of the files at once: flock
-belongs to the open file, so that the child would otherwise keep a dead parent's lock.
+belongs to the open file, so that the child would otherwise keep a dead parent's lock. (What SQLite itself keeps is another matter:
+see `forking`.)
 """
 
 from __future__ import annotations
@@ -113,7 +114,7 @@ class FairWriteLock:
     def release(self) -> None:
         """Let the next process write, and tell those that watch the side file that something may have been written. Never fails: what
         was done under the lock is done."""
-        with suppress(OSError):
+        with suppress(OSError, ValueError):  # ValueError: in a forked child, whose copies are closed
             fcntl.flock(self._main, fcntl.LOCK_UN)
             os.pwrite(self._main, time.time_ns().to_bytes(8), 0)
 

@@ -16,6 +16,7 @@ from msgspec import Struct
 from ...core.bounds import Limits
 from ...core.commands import Group
 from ...core.decide import NOTHING_DUE, SweepList
+from ...core.erased_names import ErasedNames
 from ...core.ladders.finding import prunable
 from ...core.ladders.lines import SKIPPED
 from ...core.ladders.retiring import Keeping, kept_for
@@ -133,6 +134,7 @@ def gather(
     pressed: bool = False,
     groups: Sequence[Group] | None = None,
     may_offer: bool = True,
+    names: ErasedNames | None = None,
 ) -> Script[LoadedBatch]:
     """Load everything that `need` names; for these groups the lines of the pools too, without groups none."""
     rows = Rows({}, {}, {}, {}, {}, {})
@@ -165,10 +167,10 @@ def gather(
         line = yield from load_lines(rows, groups, due, limits, swept)
     tallies: dict[TallyKey, Tally] = {}
     if need.tallies or rows.accounts:
-        tallies = yield from load_tallies({*need.tallies, *tallies_of(rows.holds.values())})
+        tallies = yield from load_tallies({*need.tallies, *tallies_of(rows.holds.values(), names)})
     loaded = Loaded(slot, (last_seq or 0) + 1, rows.pools, rows.holds, rows.operations, rows.records,
                     defaultdict(list, due).__getitem__, horizon, limits, rows.floors, counts, tallies, line,
-                    may_offer)  # fmt: skip
+                    may_offer, names)  # fmt: skip
     return LoadedBatch(loaded, swept, due, oldest_operation, oldest_ended, version or 0)
 
 

@@ -4,7 +4,7 @@ WAL, synchronous=FULL (on macOS with full syncs) and wal_autocheckpoint=0, alway
 its owner only and synced together with its directory. An existing database file is never opened as a plain file: closing such a
 descriptor would drop SQLite's own locks in this process.
 
-Migrations are numbered and forward-only, each in one transaction under the write lock: the schema is old or new, never half. A schema
+Migrations are numbered and forward-only, all in one transaction under the write lock: the schema is old or new, never half. A schema
 newer than this release is refused, and so are tables that have our names but are not ours. Tables whose names do not begin with
 ``holdkit_`` are never touched.
 """
@@ -15,7 +15,7 @@ import errno
 import os
 import sqlite3
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -26,6 +26,7 @@ from ...errors import EngineError, Overloaded
 from ..durability import sync_file
 from ..settings import StoredLimits, check_asked, limits_as_created
 from .driver import Driver, Row, Script, Statement, migrations
+from .forking import check_inherited
 from .rows import SECRET, new_generation, new_secret, record_of, setting_row
 
 MINIMUM: Final = (3, 38, 0)
@@ -35,7 +36,8 @@ NETWORK: Final = frozenset({"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "ceph
                             "fuse.glusterfs", "fuse.s3fs", "fuse.rclone"})  # fmt: skip
 """File systems on which SQLite's shared memory does not work."""
 
-"""Device and inode: what tells a file from another one at the same path."""
+OLDEST: Final = 4
+"""The oldest version that is migrated: before it, rows had other checksums. There is no release with an older one."""
 
 
 def check_library(version: tuple[int, ...] = sqlite3.sqlite_version_info) -> None:
@@ -125,6 +127,7 @@ def file_system(path: str, mounts: str | None = None) -> str | None:
 
 def connect(path: str, seconds: float, *, factory: type[sqlite3.Connection] = sqlite3.Connection) -> sqlite3.Connection:
     """A connection in autocommit mode, usable from any thread, that waits up to `seconds` for other writers."""
+    check_inherited(path)
     try:
         connection = sqlite3.connect(path, timeout=seconds, isolation_level=None, check_same_thread=False,
                                      cached_statements=256, factory=factory)  # fmt: skip
@@ -173,17 +176,39 @@ def error_from_sqlite(path: str, error: sqlite3.Error) -> EngineError | Overload
 
 
 def migrate(driver: Driver, path: str, limits: Limits, now: Slot) -> None:
-    """Bring the schema up to date; with the first migration the limits that change meaning are stored."""
+    """Bring the schema up to date, in one transaction, that of the connection if it has one; with the first migration the limits that
+    change meaning are stored."""
     steps = migrations()
-    version = present_version(driver, path)
-    if version > steps[-1][0]:
+    if present_version(driver, path) == steps[-1][0]:
+        return
+    began = not driver.connection.in_transaction
+    if began:
+        driver.tell("begin immediate")
+    try:
+        version = present_version(driver, path)  # another process may have been faster
+        _check_version(version, steps[-1][0], path)
+        for step in steps:
+            if step[0] > version:
+                _step(driver, path, step, limits, now)
+        if began:
+            driver.tell("commit")
+    except BaseException:
+        if began and driver.connection.in_transaction:
+            driver.connection.rollback()
+        raise
+
+
+def _check_version(version: int, newest: int, path: str) -> None:
+    if version > newest:
         raise EngineError(
-            f"cannot open {path}: its schema is version {version}, this release knows {steps[-1][0]}; "
+            f"cannot open {path}: its schema is version {version}, this release knows {newest}; "
             f"use a release at least as new as the one that wrote it"
         )
-    for step in steps:
-        if step[0] > version:
-            _step(driver, path, step, limits, now)
+    if 0 < version < OLDEST:
+        raise EngineError(
+            f"cannot open {path}: its schema is version {version}, this release migrates from {OLDEST} on; the file is from before the "
+            f"first release: begin a new one"
+        )
 
 
 def present_version(driver: Driver, path: str) -> int:
@@ -222,25 +247,17 @@ def check_ids(driver: Driver, path: str) -> None:
 
 def _step(driver: Driver, path: str, step: tuple[int, str, str], limits: Limits, now: Slot) -> None:
     number, name, text = step
-    driver.tell("begin immediate")
-    try:
-        if not driver.ask("has_version_table")[0][0]:
-            driver.ask("create_version_table")
-        if driver.ask("schema_version")[0][0] in (None, *range(number)):  # else another process was faster
-            if number == TREES:
-                check_ids(driver, path)
-            for statement in split(text):
-                driver.tell(statement)
-            if number == 1:
-                driver.run(_store(limits))
-            if number == KEYED:
-                driver.run(_store_secret())
-            driver.ask("record_version", (number, name, now))
-        driver.tell("commit")
-    except BaseException:
-        if driver.connection.in_transaction:
-            driver.connection.rollback()
-        raise
+    if not driver.ask("has_version_table")[0][0]:
+        driver.ask("create_version_table")
+    if number == TREES:
+        check_ids(driver, path)
+    for statement in split(text):
+        driver.tell(statement)
+    if number == 1:
+        driver.run(_store(limits))
+    if number == KEYED:
+        driver.run(_store_secret())
+    driver.ask("record_version", (number, name, now))
 
 
 def split(text: str) -> list[str]:
@@ -274,7 +291,7 @@ def stored_secret(driver: Driver, path: str) -> bytes:
     raise EngineError(f"cannot open {path}: its settings lack the secret; restore a backup")
 
 
-def stored_limits(driver: Driver, path: str, asked: Limits | None) -> StoredLimits:
+def stored_limits(driver: Driver, path: str, asked: Limits | None, secret: bytes) -> StoredLimits:
     """The limits in force: those that change meaning as stored, the others as asked for."""
     stored = {
         name[6:]: msgspec.json.decode(value)
@@ -283,4 +300,15 @@ def stored_limits(driver: Driver, path: str, asked: Limits | None) -> StoredLimi
     }
     created = limits_as_created(path, stored, asked, Limits())
     rows = driver.ask("load_record", LIMITS_KEY)
-    return check_asked(path, asked, StoredLimits(created, record_of(rows[0]) if rows else None), Limits())
+    stored_now = StoredLimits(created, record_of(rows[0]) if rows else None, secret=secret)
+    return check_asked(path, asked, stored_now, Limits())
+
+
+Identity: TypeAlias = tuple[int, int]
+"""Device and inode of a file."""
+
+
+def identity(path: str) -> Identity:
+    """Which file is at this path now."""
+    status = os.stat(path)  # noqa: PTH116  (once per batch: a Path costs more than the call)
+    return (status.st_dev, status.st_ino)

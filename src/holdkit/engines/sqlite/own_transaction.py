@@ -7,9 +7,9 @@ everything back. After a failed commit the writer looks for what was committed, 
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final, NoReturn, Self, TypeVar
 
@@ -20,6 +20,7 @@ from ...errors import EngineError, OutcomeUnknown
 from ..port import Applied, Lent
 from .caller_transaction import run_in_caller_transaction
 from .driver import Driver, OnStatement, Row, Script
+from .forking import keep
 from .opening import connect, error_from_sqlite, set_up
 from .script import ScriptResult
 from .writer import Writer
@@ -101,6 +102,7 @@ def lend(writer: Writer, seconds: float, make: Make, on_statement: OnStatement |
         assert isinstance(connection, LentConnection)
         loan = _OwnTransaction(connection, writer, make, on_statement)
         driver = Driver(connection, on_statement)
+        process = os.getpid()
         try:
             try:
                 set_up(connection)
@@ -108,11 +110,16 @@ def lend(writer: Writer, seconds: float, make: Make, on_statement: OnStatement |
             except sqlite3.Error as error:
                 raise error_from_sqlite(writer.path, error) from error
             result = work(loan)
+            if os.getpid() != process:
+                raise EngineError("your function has forked, and this is the child: the transaction is the parent's")
             if not connection.in_transaction:
                 raise OutcomeUnknown("your function ended the transaction it was lent: what it did before may be there")
             failed = _commit(driver, writer.path)
         finally:
-            _let_go(driver)  # rolls back what was not committed
+            if os.getpid() == process:
+                driver.let_go()  # rolls back what was not committed
+            else:
+                keep(connection)
         if failed is not None:
             writer.check_commit(loan.committed_row, failed)
         writer.checkpoints.rows += loan.written
@@ -136,14 +143,3 @@ def _commit(driver: Driver, path: str) -> sqlite3.Error | None:
             return error
         raise EngineError(f"the transaction in {path} was rolled back: {why} ({error})") from error
     return None
-
-
-def _let_go(driver: Driver) -> None:
-    """Closing alone would keep the locks until the last statement, cached or in the cursor, is collected."""
-    connection = driver.connection
-    with suppress(sqlite3.Error):
-        driver.cursor.close()
-    with suppress(sqlite3.Error):
-        sqlite3.Connection.rollback(connection)
-    with suppress(sqlite3.Error):
-        sqlite3.Connection.close(connection)

@@ -4,16 +4,13 @@ Never shows a due leg as held, never writes, never waits for a writer."""
 
 from __future__ import annotations
 
-import sqlite3
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
 from itertools import starmap
-from threading import Lock
 from typing import Any, Final
 
 import msgspec
 
-from ...core.archived import FindArchived, ReadBaseline
+from ...core.archived import FindArchived, ReadBaseline, ReadRewritten
 from ...core.model import Record, Slot
 from ...core.pages import Page, page_of, record_bytes
 from ...core.reading import (
@@ -50,13 +47,10 @@ from ...core.reading import (
     row_bytes,
 )
 from ...core.searching import FoundEntries, ListAccounts, ListEntities, ListLine, SearchJournal
-from ...errors import EngineError
 from ..journal_search import Texts, search_lanes
 from ..whole_journal import find_touching, written
-from .archived_reading import archived_lane, baseline_entry, find_archived, read_baseline
-from .driver import Driver
+from .archived_reading import archived_lane, baseline_entry, find_archived, read_baseline, read_rewritten
 from .hold_reading import count_ahead, find_hold, find_holds, list_accounts, list_entities, list_holds, list_line
-from .opening import connect, error_from_sqlite
 from .pool_reading import (
     At,
     find_available,
@@ -67,67 +61,6 @@ from .pool_reading import (
     next_deadline,
 )
 from .rows import GENERATION, record_of
-
-KEPT = 8
-"""Idle connections kept for the next read."""
-
-
-class Readers:
-    """A connection pool that grows with the number of concurrent reads, and keeps a few connections."""
-
-    def __init__(self, path: str, seconds: float) -> None:
-        self._path, self._seconds = path, seconds
-        self._idle: list[Driver] = []
-        self._lock = Lock()
-        self._closed = False
-
-    @contextmanager
-    def one(self) -> Iterator[Driver]:
-        """A connection for the duration of the block."""
-        driver = self._take()
-        try:
-            yield driver
-        except sqlite3.Error as error:
-            self._drop(driver)
-            raise error_from_sqlite(self._path, error) from error
-        except BaseException:
-            self._drop(driver)
-            raise
-        self._give(driver)
-
-    def close(self) -> None:
-        """Close the idle connections now, the others when their read is over."""
-        with self._lock:
-            self._closed = True
-            idle, self._idle = self._idle, []
-        for driver in idle:
-            self._drop(driver)
-
-    def _take(self) -> Driver:
-        with self._lock:
-            if self._closed:
-                raise EngineError(f"{self._path} is closed")
-            if self._idle:
-                return self._idle.pop()
-        connection = connect(self._path, self._seconds)
-        driver = Driver(connection)
-        try:
-            driver.tell("pragma query_only = on")
-        except sqlite3.Error as error:
-            connection.close()
-            raise error_from_sqlite(self._path, error) from error
-        return driver
-
-    def _give(self, driver: Driver) -> None:
-        with self._lock:
-            if not self._closed and len(self._idle) < KEPT:
-                self._idle.append(driver)
-                return
-        self._drop(driver)
-
-    def _drop(self, driver: Driver) -> None:
-        with suppress(sqlite3.Error):
-            driver.connection.close()
 
 
 def answer(at: At, query: Query[Any]) -> Any:
@@ -294,5 +227,6 @@ _ANSWERS: Final[dict[type[Any], Callable[[At, Any], Any]]] = {
     FindEnds: find_ends,
     FindArchived: find_archived,
     ReadBaseline: read_baseline,
+    ReadRewritten: read_rewritten,
     TakeSurvey: take_survey,
 }

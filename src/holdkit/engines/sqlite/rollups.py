@@ -9,7 +9,7 @@ from msgspec.structs import astuple
 from ...core.model import Slot
 from ..rollups import RollupPosition, RollupRow
 from .driver import Script, Statement
-from .reading import Readers
+from .readers import Readers
 from .script import ScriptResult
 from .writer import Writer
 

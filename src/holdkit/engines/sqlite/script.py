@@ -86,13 +86,14 @@ def apply_script(
 
     `may_offer`: whether units are offered to those who wait; not in a caller's transaction, for an offer could end before its commit.
     `write_always`: write something in any case, so that this commit overwrites in the WAL what a failed commit has left there."""
-    need = needs(groups)
     slot, limits = clock(), stored.in_force
+    names = stored.names(limits)
+    need = needs(groups, names)
     if limits.max_pools is not None or limits.max_holds is not None:
         ran = yield from make_room(need, slot, stored, retry_state)
         if ran is not None:
             return ran
-    loaded_batch = yield from gather(need, slot, limits, groups=groups, may_offer=may_offer)
+    loaded_batch = yield from gather(need, slot, limits, groups=groups, may_offer=may_offer, names=names)
     if loaded_batch.version != limits.version:
         return (yield from take_over(stored, retry_state))
     view = View(loaded_batch.loaded)

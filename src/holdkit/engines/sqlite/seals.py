@@ -7,7 +7,7 @@ from collections.abc import Callable
 from ...core.reading import JournalRow
 from ...core.seals import Seal, seal_of, seal_row
 from .driver import Driver, Script, Statement
-from .reading import Readers
+from .readers import Readers
 from .rows import REWRITES
 from .script import ScriptResult
 from .writer import Writer

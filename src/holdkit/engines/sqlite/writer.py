@@ -25,20 +25,20 @@ released in any case.
 
 from __future__ import annotations
 
-import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from threading import Lock
-from typing import Final, TypeAlias
+from typing import Final
 
 from ...errors import EngineError, HoldkitError, OutcomeUnknown, Overloaded
 from ..deadlines import within
 from .checkpointing import Checkpoints
 from .driver import Driver, OnStatement, Row, Script
 from .fair_write_lock import FairWriteLock
-from .opening import connect, error_from_sqlite, set_up
+from .forking import Activity
+from .opening import Identity, connect, error_from_sqlite, identity, set_up
 from .script import ScriptResult
 
 _PASSING: Final = frozenset(
@@ -46,20 +46,13 @@ _PASSING: Final = frozenset(
 )
 """Errors that say nothing against the connection."""
 
-Identity: TypeAlias = tuple[int, int]
-"""Device and inode of a file."""
-
-
-def identity(path: str) -> Identity:
-    """Which file is at this path now."""
-    status = os.stat(path)  # noqa: PTH116  (once per batch: a Path costs more than the call)
-    return (status.st_dev, status.st_ino)
-
 
 class Writer:
     """Runs scripts as transactions, one at a time."""
 
-    def __init__(self, path: str, seconds: float, write_lock: FairWriteLock, on_statement: OnStatement | None) -> None:
+    def __init__(
+        self, path: str, seconds: float, write_lock: FairWriteLock, activity: Activity, on_statement: OnStatement | None
+    ) -> None:
         self.path = path
         self.identity: Identity = identity(path)
         self.checkpoints = Checkpoints(path)
@@ -67,19 +60,23 @@ class Writer:
         self._write_lock = write_lock
         self._hook = on_statement
         self._lock = Lock()
+        self._activity = activity
+        self._thread = 0  # which has the locks
         self._driver: Driver | None = None
         self._lock_holder: Driver | None = None
         self.suspect = False
         """A commit failed: what is in the WAL may not be on disk. Nothing is answered before a whole checkpoint."""
+        activity.add(self)
 
-    def run(self, make: Callable[[bool], Script[ScriptResult]]) -> ScriptResult:
-        """Run the script in a transaction, again as often as it says that something must go first."""
+    def run(self, make: Callable[[bool], Script[ScriptResult]], *, checkpoint: bool = True) -> ScriptResult:
+        """Run the script in a transaction, again as often as it says that something must go first. Without `checkpoint` the caller
+        calls `tidy` afterwards."""
         self._acquire()
         try:
             ran = self._transact(self._ready(), make)
             while ran.outcomes is None:
                 ran = self._transact(self._ready(), make)
-            if self.checkpoints.due():
+            if checkpoint and self.checkpoints.due():
                 with suppress(sqlite3.Error, HoldkitError):  # it will be due again; the batch is committed
                     self._checkpoint()
             return ran
@@ -92,25 +89,29 @@ class Writer:
         assert self._driver is not None
         return self._driver
 
-    def tidy(self, *, opening: bool = False) -> None:
-        """Checkpoint if it is due: for callers whose writes we do not see.
+    def tidy(self, *, opening: bool = False, pages: int | None = None) -> float:
+        """Checkpoint if it is due: for callers whose writes we do not see, and for those who want it earlier than at the usual length of
+        the WAL. Returns the seconds for which others could not write.
 
         On opening always, if there is a WAL: a process that died of a failed sync may have left frames that are only in the page
         cache. The checkpoint copies them into the database file and syncs it. If the disk reports an error meanwhile, nobody can
         tell what is on it: the file cannot be opened.
         """
-        if self.checkpoints.due() or (opening and self.checkpoints.size()):
+        if self.checkpoints.due(pages) or (opening and self.checkpoints.size()):
             try:
                 self._acquire()
+                begun = time.monotonic()
                 try:
                     self._ready()
                     self._checkpoint()
                 finally:
                     self._release()
+                return time.monotonic() - begun
             except (HoldkitError, sqlite3.Error) as error:
                 code = getattr(error, "sqlite_errorcode", 0)
                 if opening and isinstance(error, sqlite3.Error) and code & 0xFF == sqlite3.SQLITE_IOERR:
                     raise error_from_sqlite(self.path, error) from error
+        return 0.0
 
     def settle(self) -> None:
         """After a failed commit: make sure that what can be seen is on disk, or raise."""
@@ -180,18 +181,36 @@ class Writer:
         with suppress(Overloaded):
             self._acquire()
             entered = True
-        for driver in (self._lock_holder, self._driver):
-            if driver is not None:
-                with suppress(sqlite3.Error):
-                    driver.connection.close()
-        self._lock_holder = self._driver = None
+        with self._activity.entered():
+            self.drop_connections()
         if entered:
             self._release()
         self._write_lock.close()
 
+    def drop_connections(self) -> None:
+        """Close the connections; the next transaction opens others."""
+        drivers = (self._lock_holder, self._driver)
+        self._lock_holder = self._driver = None
+        for driver in drivers:
+            if driver is not None:
+                driver.let_go()
+
+    def connections(self) -> list[sqlite3.Connection]:
+        """Those that are open, in a child that was just forked."""
+        return [driver.connection for driver in (self._lock_holder, self._driver) if driver is not None]
+
     def _acquire(self) -> None:
         seconds = within(self._seconds)
         deadline = time.monotonic() + seconds
+        thread = self._activity.enter()
+        try:
+            self._take_locks(seconds, deadline)
+        except BaseException:
+            self._activity.leave(thread)
+            raise
+        self._thread = thread
+
+    def _take_locks(self, seconds: float, deadline: float) -> None:
         if not self._lock.acquire(timeout=seconds):
             raise Overloaded(f"another thread kept the write lock for {seconds:.3g} s", retry_after=1.0)
         try:
@@ -201,10 +220,12 @@ class Writer:
             raise
 
     def _release(self) -> None:
+        thread = self._thread
         try:
             self._write_lock.release()
         finally:
             self._lock.release()
+            self._activity.leave(thread)
 
     def _ready(self) -> Driver:
         """A connection to the right file, with nothing in doubt."""
@@ -271,7 +292,7 @@ class Writer:
     def _drop(self) -> None:
         driver, self._driver = self._driver, None
         if driver is not None:
-            _let_go(driver)
+            driver.let_go()
 
     def _resolve(
         self, ran: ScriptResult, make: Callable[[bool], Script[ScriptResult]], error: sqlite3.Error
@@ -318,12 +339,5 @@ class Writer:
         except BaseException:
             lock_holder, self._lock_holder = self._lock_holder, None
             if lock_holder is not None:  # it may have the write lock still, and then nobody would ever write again
-                _let_go(lock_holder)
+                lock_holder.let_go()
             raise
-
-
-def _let_go(driver: Driver) -> None:
-    """Closing alone would keep the locks until the last statement, cached or in the cursor, is collected."""
-    for step in (driver.cursor.close, driver.connection.rollback, driver.connection.close):
-        with suppress(sqlite3.Error):
-            step()

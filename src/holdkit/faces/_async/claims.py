@@ -19,7 +19,7 @@ from ...core.keyed import CLAIMS, claim_id
 from ...core.ladders.finding import missing
 from ...core.model import DAY, SECOND, Leg, Pool, Slot, State, StoredHold
 from ...core.outcomes import Reason, Receipt, Refusal
-from ...core.reading import FindHold, FindPool
+from ...core.reading import FindHold
 from ...core.validation import invalid, text
 from ...errors import (
     AlreadyClaimed,
@@ -130,6 +130,7 @@ class AsyncClaims(AsyncClaimReads):
             else claim
         )
         id, token, name = await self._resolve(named, owner, tx)
+        name = claim if isinstance(named, Claim) and isinstance(claim, str) else name
         given, pool_id = ReturnUnits(id=id, owner=token, force=force, **fields), claim_pool(name)
         try:
             if found is not None and found[0].holder == id and found[1] is None and state_of(*found) is State.CONFIRMED:
@@ -174,7 +175,7 @@ class AsyncClaims(AsyncClaimReads):
         tx = call.get("tx")
         original = replace(original or command, id=name)
         # Read before the commit: a read after it that fails would hide that the command is done.
-        before = await self._executor.read(FindPool((self._tenant, claim_pool(name))), tx)
+        before = await self._find_pool(claim_pool(name), tx)
         label = None if before is None else before.label
         done = await self._executor.execute(command, tx, faces=True, original=original)
         if done.hold is None:
@@ -186,7 +187,7 @@ class AsyncClaims(AsyncClaimReads):
         """Free a key whose hold is missing, unless the key was granted again since. The refusal that said that it is
         missing is recorded under the operation id, so this has an id of its own: a retry takes the same two steps
         with the same result."""
-        pool = await self._executor.read(FindPool((self._tenant, claim_pool(name))), call.get("tx"), durable=True)
+        pool = await self._find_pool(claim_pool(name), call.get("tx"), durable=True)
         if pool is None or pool.holder != original.id:
             raise await self._not_confirmed(claim_pool(name), call.get("tx"))
         op = (
@@ -198,7 +199,7 @@ class AsyncClaims(AsyncClaimReads):
         return await self._change(command, name, call, replace(original, op=op))
 
     async def _not_confirmed(self, pool_id: str, tx: Any, *, replayed: bool = False) -> NotConfirmed:
-        pool = await self._executor.read(FindPool((self._tenant, pool_id)), tx)
+        pool = await self._find_pool(pool_id, tx)
         name = pool_id.removeprefix(CLAIMS) if pool is None or pool.label is None else pool.label
         return NotConfirmed(
             f"{name!r} is not confirmed, so there is nothing to forget", replayed=replayed, subject=name
@@ -236,7 +237,8 @@ class AsyncClaims(AsyncClaimReads):
         found = await self._read_key(claim_pool(claim), tx, durable=durable)
         if found is None or found[0].holder is None:
             raise refusal_of(Refusal(Reason.HOLD_NOT_FOUND, claim))
-        return await self._resolve_once(self._claim_from(*found), owner, tx)
+        id, token, _ = await self._resolve_once(self._claim_from(*found), owner, tx)
+        return id, token, claim  # as the caller names it: a retry does the same
 
     def _already_claimed(self, claim: Claim, *, replayed: bool) -> AlreadyClaimed:
         confirmed, remaining = claim.state is State.CONFIRMED, self.remaining_ttl(claim)

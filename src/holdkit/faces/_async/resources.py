@@ -102,6 +102,7 @@ class AsyncResourceKernel(Generic[Key, Window]):
         prepared = self._executor.mint.prepare(command)
         assert isinstance(prepared, PlaceHold | Consume)
         query = CapacityQuery(self._resource, key, window, name, prepared, checked, minted=command.id is None)
+        tx = self._executor.ambient() if tx is None else tx
         outcome = (
             await self._capacity.in_own_transaction(query)
             if tx is None
@@ -196,6 +197,7 @@ class AsyncResourceKernel(Generic[Key, Window]):
         """The counters, with the capacity as last answered. If nothing was held yet, or the pool was removed, your
         `capacity` is asked; nothing is held or written (`version` is 0)."""
         name = self._names.name(key, window)
+        tx = self._executor.ambient() if tx is None else tx
         try:
             return await self._kernel.pool(name.pool, tx=tx)
         except PoolNotFound:

@@ -76,6 +76,16 @@ async def write_step(
     return written(record, await executor.execute_together(step_commands(record, before, after, *beside), tx))
 
 
+async def may_consume(executor: AsyncExecutor, tenant: str, body: SagaBody, hold: StoredHold | None) -> bool:
+    """Whether units of the last attempt's hold are consumed before the point of no return, or may be. If the hold is no longer kept, its
+    last entry tells: only a hold whose units stay consumed is retired by an entry. If its entries are archived too, nothing tells."""
+    if hold is not None or body.hold is None or body.phase is not Phase.RESERVING:
+        return hold is not None and hold.consumes
+    rows = await executor.read(ReadHistory(tenant, body.hold))
+    story = [entry for entry in map(entry_of, rows) if entry.refused is None]
+    return not story or story[-1].action is Action.HOLD_RETIRED
+
+
 class AsyncSagaDriver:
     """Drives one saga to its end, or to its next failure."""
 
@@ -92,7 +102,8 @@ class AsyncSagaDriver:
         while True:
             hold = await self._read_hold()
             state = None if hold is None else hold.state
-            step = next_step(self.body.phase, state, consumes=await self._consumes(hold))
+            consumes = await may_consume(self._executor, self.record.tenant, self.body, hold)
+            step = next_step(self.body.phase, state, consumes=consumes)
             if step is Step.RESERVE:
                 await self._reserve(hold)
             elif step is Step.ROLL_FORWARD:
@@ -110,15 +121,6 @@ class AsyncSagaDriver:
         if self.body.hold is None:
             return None
         return await self._executor.read(FindHold((self.record.tenant, self.body.hold)))
-
-    async def _consumes(self, hold: StoredHold | None) -> bool:
-        """Whether units of the last attempt's hold are consumed before the point of no return. If the hold is no longer kept, its
-        last entry tells: a hold is retired by an entry only if its units stay consumed."""
-        if hold is not None or self.body.hold is None or self.body.phase is not Phase.RESERVING:
-            return hold is not None and hold.consumes
-        rows = await self._executor.read(ReadHistory(self.record.tenant, self.body.hold))
-        story = [entry for entry in map(entry_of, rows) if entry.refused is None]
-        return bool(story) and story[-1].action is Action.HOLD_RETIRED
 
     def _call_fields(self) -> dict[str, Any]:
         """The fields of every command of this saga: actor and correlation id are those of the call that began it."""
@@ -247,7 +249,7 @@ class AsyncSagaDriver:
 
     async def _park_if_consumed(self) -> bool:
         hold = await self._read_hold()
-        if not await self._consumes(hold):
+        if not await may_consume(self._executor, self.record.tenant, self.body, hold):
             return False
         await self._park_with(hold)
         return True
@@ -306,7 +308,7 @@ class AsyncSagaDriver:
             except HoldkitError as failed:
                 if self._executor.closed:
                     return
-                log.warning("the lease of saga %s could not be renewed, will try again: %s", self.record.id, failed)
+                log.warning("the lease of saga %s is not renewed, will try again: %s", self.record.id, failed, extra={"event": "saga_lease_unrenewed", "saga": self.record.id})  # fmt: skip
 
     async def _still_ours(self) -> bool:
         """Whether our own renewal, whose outcome was unknown, changed the record."""
@@ -329,6 +331,8 @@ class AsyncSagaDriver:
     async def _park_with(self, hold: StoredHold | None) -> None:
         """Park the saga because of the state of its hold."""
         said = "is missing"
+        if self.body.phase is Phase.RESERVING:
+            said = "is no longer kept, and units of it may still be consumed"
         if hold is not None:
             word = "confirmed in part" if hold.consumes and hold.state is not State.CONFIRMED else hold.state
             said = f"was {word}, and not by this saga"

@@ -33,6 +33,7 @@ from ..saga_records import (
     Unreadable,
     checked_id,
     decode,
+    erased,
     is_news,
     next_body,
     saga_event,
@@ -57,9 +58,9 @@ class AsyncSagaReads:
         self._watch = LeaseWatch()
 
     async def get(self, id: str) -> SagaRecord | None:
-        """One saga, or None. A saga that ended longer ago than the retention has been deleted."""
+        """One saga, or None. A saga that ended longer ago than the retention has been deleted; one that was erased is not shown."""
         record = await self._find(checked_id(id))
-        return None if record is None else to_saga_record(record, read_body(record))
+        return None if record is None or erased(record) else to_saga_record(record, read_body(record))
 
     async def list(self, *, phase: Phase | str | None = None, after: str = "", limit: int = 100) -> Listed:
         """Sagas in order of id, all or those in one phase; for the next page pass the last id as `after`."""
@@ -136,7 +137,7 @@ class AsyncSagaReads:
             page = await self._executor.read(ListRecords(self._tenant, kind, after, PAGE, self._executor.page_bytes))
             for row in page:
                 record = row if kind == KIND else await self._find(row.id)
-                if record is not None:
+                if record is not None and not erased(record):
                     yield record
             if not page.more:
                 return
@@ -182,6 +183,8 @@ class AsyncSagaStore(AsyncSagaReads):
         """The record of a saga that was begun before, read durably, since an answer rests on it; None if there is
         none."""
         record = await self._find(id, tx)
+        if record is not None and erased(record):
+            raise OperationConflict(f"saga {id!r} has ended, and its data was erased: use a new id", subject=id)
         return None if record is None else await self._find(id, tx, durable=True)
 
     async def _create(
@@ -224,8 +227,9 @@ class AsyncSagaStore(AsyncSagaReads):
     async def lease(self, options: SagaOptions, record: Record, body: SagaBody) -> AsyncSagaDriver:
         """Take the lease if it is free; a former driver can then write nothing more."""
         await self._check_free(record, body)
-        phase = Phase.RESERVING if body.phase is Phase.ABORTED else body.phase
-        ours = next_body(record, body, phase=phase, epoch=body.epoch + 1, lease=options.lease)
+        ours = next_body(record, body, epoch=body.epoch + 1, lease=options.lease)
+        if body.phase is Phase.ABORTED:  # it was aborted because nothing of its last hold is held or consumed
+            ours = next_body(record, ours, phase=Phase.RESERVING, hold=None)
         try:
             return AsyncSagaDriver(self._executor, options, await write_step(self._executor, record, body, ours), ours)
         except LeaseLost:
@@ -269,4 +273,9 @@ async def note_failure(driver: AsyncSagaDriver, error: Exception) -> None:
     try:
         await driver.record_failure(error)
     except (HoldkitError, LeaseLost) as also:
-        log.warning("saga %s failed, and that could not be written: %s", driver.record.id, also)
+        log.warning(
+            "saga %s failed, and that could not be written: %s",
+            driver.record.id,
+            also,
+            extra={"event": "saga_failure_unwritten", "saga": driver.record.id},
+        )

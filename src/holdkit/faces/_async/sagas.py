@@ -37,12 +37,13 @@ from ..saga_records import (
     checked_intent,
     decode,
     ended_saga,
+    erased,
     next_body,
     step_commands,
     to_saga_record,
 )
 from ..saga_steps import ENDED, UNFINISHED, Phase, Step, next_step
-from .saga_driving import Aborted, AsyncSagaDriver
+from .saga_driving import Aborted, AsyncSagaDriver, may_consume
 from .saga_store import AsyncSagaReads, AsyncSagaStore, note_failure, read_body
 
 log = logging.getLogger("holdkit")
@@ -129,7 +130,7 @@ class AsyncSagas(AsyncSagaReads):
             raise invalid("how", "how_unknown", "must be done or cancelled")
         text(reason, "reason", 1_024)
         record = await self._find(checked_id(id), durable=True)
-        if record is None:
+        if record is None or erased(record):
             raise invalid("id", "saga_not_found", f"there is no saga {id!r}")
         body = read_body(record)
         phase = Phase.DONE if how == "done" else Phase.ABORTED
@@ -160,7 +161,7 @@ class AsyncSagas(AsyncSagaReads):
         """
         text(reason, "reason", 1_024)
         record = await self._find(checked_id(id), durable=True)
-        if record is None:
+        if record is None or erased(record):
             raise invalid("id", "saga_not_found", f"there is no saga {id!r}")
         body = read_body(record)
         if body.phase in UNFINISHED:
@@ -169,7 +170,7 @@ class AsyncSagas(AsyncSagaReads):
             raise invalid("id", "saga_ended", f"saga {id!r} is {body.phase} already")
         phase = await self._phase_to_retry(body)
         if phase is None:
-            said = f"saga {id!r} cannot go on: it cannot be read, or its hold was changed, and not by the saga. End it by hand"
+            said = f"saga {id!r} cannot go on: it cannot be read, or its hold is gone or was changed by others. End it by hand"
             raise invalid("id", "saga_not_retriable", said)
         after = next_body(record, body, phase=phase, epoch=body.epoch + 1, lease=0, failures=0, parked_in=None)
         return await self._write_by_hand(record, step_commands(record, body, after), after, reason, op)
@@ -187,7 +188,7 @@ class AsyncSagas(AsyncSagaReads):
                 phase = Phase.FINALIZING
         if phase is None:
             return None
-        consumes = hold is not None and hold.consumes
+        consumes = await may_consume(self._executor, self._tenant, replace(body, phase=phase), hold)
         step = next_step(phase, None if hold is None else hold.state, consumes=consumes)
         return None if step is Step.PARK else phase
 
@@ -222,14 +223,24 @@ class AsyncSagas(AsyncSagaReads):
         except Aborted:
             return "aborted"
         except Exception as error:  # noqa: BLE001 - its errors must not stop the others
-            log.warning("saga %s failed, will be tried again: %s", record.id, error)
+            log.warning(
+                "saga %s failed, will be tried again: %s",
+                record.id,
+                error,
+                extra={"event": "saga_failed", "saga": record.id},
+            )
             if driver is not None:
                 await note_failure(driver, error)
         return "failed" if driver is None or driver.body.phase in UNFINISHED else str(driver.body.phase)
 
     async def _park_unreadable(self, record: Record, why: Unreadable) -> str:
         """Take an unreadable record out of recovery; its text stays as it is."""
-        log.warning("saga %s cannot be read, and is parked: %s", record.id, why)
+        log.warning(
+            "saga %s cannot be read, and is parked: %s",
+            record.id,
+            why,
+            extra={"event": "saga_parked", "saga": record.id},
+        )
         index = PutRecord(kind=OPEN, id=record.id, body=None, tenant=self._tenant)
         await self._executor.execute_together([index, replace(index, kind=PARKED, body="{}")])
         return "parked"

@@ -91,7 +91,7 @@ class ClaimReads:
 
     def is_reserved(self, type: str, value: str, *, tx: Any = None) -> bool:
         """Whether somebody has this key now: claimed and alive, or confirmed."""
-        pool = self._executor.read(FindPool((self._tenant, CLAIMS + claim_id(key_of(type, value)))), tx)
+        pool = self._find_pool(CLAIMS + claim_id(key_of(type, value)), tx)
         return pool is not None and not pool.available
 
     def is_active(self, claim: Claim) -> bool:
@@ -124,10 +124,23 @@ class ClaimReads:
             return None
         return self._executor.read(FindHold((pool.tenant, pool.holder)), tx, durable=durable)
 
+    def _find_pool(self, id: str, tx: Any, *, durable: bool = False) -> Pool | None:
+        """The pool of a key; if the key was erased while it was taken, and still is taken or has not been claimed since, the pool that it has
+        been since then. First the one, then the other: an erasure between the two is seen."""
+        pool = self._executor.read(FindPool((self._tenant, id)), tx, durable=durable)
+        if pool is not None and not pool.available:
+            return pool
+        names = self._executor.erased_names(tx)
+        erased = None if names is None else names.claim(self._tenant, id)
+        if erased is None:
+            return pool
+        other = self._executor.read(FindPool((self._tenant, erased)), tx, durable=durable)
+        return other if pool is None or (other is not None and not other.available) else pool
+
     def _read_key(self, pool_id: str, tx: Any, *, durable: bool = False) -> tuple[Pool, StoredHold | None] | None:
         """A key's pool and the hold of its present or last life, both of the same moment."""
         for _ in range(ATTEMPTS):
-            pool = self._executor.read(FindPool((self._tenant, pool_id)), tx, durable=durable)
+            pool = self._find_pool(pool_id, tx, durable=durable)
             if pool is None:
                 return None
             hold = self._hold_of(pool, tx, durable=durable)

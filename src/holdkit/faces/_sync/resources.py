@@ -103,6 +103,7 @@ class ResourceKernel(Generic[Key, Window]):
         prepared = self._executor.mint.prepare(command)
         assert isinstance(prepared, PlaceHold | Consume)
         query = CapacityQuery(self._resource, key, window, name, prepared, checked, minted=command.id is None)
+        tx = self._executor.ambient() if tx is None else tx
         outcome = (
             self._capacity.in_own_transaction(query) if tx is None else self._capacity.in_caller_transaction(tx, query)
         )[0]
@@ -195,6 +196,7 @@ class ResourceKernel(Generic[Key, Window]):
         """The counters, with the capacity as last answered. If nothing was held yet, or the pool was removed, your
         `capacity` is asked; nothing is held or written (`version` is 0)."""
         name = self._names.name(key, window)
+        tx = self._executor.ambient() if tx is None else tx
         try:
             return self._kernel.pool(name.pool, tx=tx)
         except PoolNotFound:

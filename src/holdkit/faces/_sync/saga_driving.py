@@ -76,6 +76,16 @@ def write_step(
     return written(record, executor.execute_together(step_commands(record, before, after, *beside), tx))
 
 
+def may_consume(executor: Executor, tenant: str, body: SagaBody, hold: StoredHold | None) -> bool:
+    """Whether units of the last attempt's hold are consumed before the point of no return, or may be. If the hold is no longer kept, its
+    last entry tells: only a hold whose units stay consumed is retired by an entry. If its entries are archived too, nothing tells."""
+    if hold is not None or body.hold is None or body.phase is not Phase.RESERVING:
+        return hold is not None and hold.consumes
+    rows = executor.read(ReadHistory(tenant, body.hold))
+    story = [entry for entry in map(entry_of, rows) if entry.refused is None]
+    return not story or story[-1].action is Action.HOLD_RETIRED
+
+
 class SagaDriver:
     """Drives one saga to its end, or to its next failure."""
 
@@ -92,7 +102,8 @@ class SagaDriver:
         while True:
             hold = self._read_hold()
             state = None if hold is None else hold.state
-            step = next_step(self.body.phase, state, consumes=self._consumes(hold))
+            consumes = may_consume(self._executor, self.record.tenant, self.body, hold)
+            step = next_step(self.body.phase, state, consumes=consumes)
             if step is Step.RESERVE:
                 self._reserve(hold)
             elif step is Step.ROLL_FORWARD:
@@ -110,15 +121,6 @@ class SagaDriver:
         if self.body.hold is None:
             return None
         return self._executor.read(FindHold((self.record.tenant, self.body.hold)))
-
-    def _consumes(self, hold: StoredHold | None) -> bool:
-        """Whether units of the last attempt's hold are consumed before the point of no return. If the hold is no longer kept, its
-        last entry tells: a hold is retired by an entry only if its units stay consumed."""
-        if hold is not None or self.body.hold is None or self.body.phase is not Phase.RESERVING:
-            return hold is not None and hold.consumes
-        rows = self._executor.read(ReadHistory(self.record.tenant, self.body.hold))
-        story = [entry for entry in map(entry_of, rows) if entry.refused is None]
-        return bool(story) and story[-1].action is Action.HOLD_RETIRED
 
     def _call_fields(self) -> dict[str, Any]:
         """The fields of every command of this saga: actor and correlation id are those of the call that began it."""
@@ -246,7 +248,7 @@ class SagaDriver:
 
     def _park_if_consumed(self) -> bool:
         hold = self._read_hold()
-        if not self._consumes(hold):
+        if not may_consume(self._executor, self.record.tenant, self.body, hold):
             return False
         self._park_with(hold)
         return True
@@ -305,7 +307,7 @@ class SagaDriver:
             except HoldkitError as failed:
                 if self._executor.closed:
                     return
-                log.warning("the lease of saga %s could not be renewed, will try again: %s", self.record.id, failed)
+                log.warning("the lease of saga %s is not renewed, will try again: %s", self.record.id, failed, extra={"event": "saga_lease_unrenewed", "saga": self.record.id})  # fmt: skip
 
     def _still_ours(self) -> bool:
         """Whether our own renewal, whose outcome was unknown, changed the record."""
@@ -328,6 +330,8 @@ class SagaDriver:
     def _park_with(self, hold: StoredHold | None) -> None:
         """Park the saga because of the state of its hold."""
         said = "is missing"
+        if self.body.phase is Phase.RESERVING:
+            said = "is no longer kept, and units of it may still be consumed"
         if hold is not None:
             word = "confirmed in part" if hold.consumes and hold.state is not State.CONFIRMED else hold.state
             said = f"was {word}, and not by this saga"

@@ -34,6 +34,7 @@ from ..saga_records import (
     Unreadable,
     checked_id,
     decode,
+    erased,
     is_news,
     next_body,
     saga_event,
@@ -58,9 +59,9 @@ class SagaReads:
         self._watch = LeaseWatch()
 
     def get(self, id: str) -> SagaRecord | None:
-        """One saga, or None. A saga that ended longer ago than the retention has been deleted."""
+        """One saga, or None. A saga that ended longer ago than the retention has been deleted; one that was erased is not shown."""
         record = self._find(checked_id(id))
-        return None if record is None else to_saga_record(record, read_body(record))
+        return None if record is None or erased(record) else to_saga_record(record, read_body(record))
 
     def list(self, *, phase: Phase | str | None = None, after: str = "", limit: int = 100) -> Listed:
         """Sagas in order of id, all or those in one phase; for the next page pass the last id as `after`."""
@@ -137,7 +138,7 @@ class SagaReads:
             page = self._executor.read(ListRecords(self._tenant, kind, after, PAGE, self._executor.page_bytes))
             for row in page:
                 record = row if kind == KIND else self._find(row.id)
-                if record is not None:
+                if record is not None and not erased(record):
                     yield record
             if not page.more:
                 return
@@ -183,6 +184,8 @@ class SagaStore(SagaReads):
         """The record of a saga that was begun before, read durably, since an answer rests on it; None if there is
         none."""
         record = self._find(id, tx)
+        if record is not None and erased(record):
+            raise OperationConflict(f"saga {id!r} has ended, and its data was erased: use a new id", subject=id)
         return None if record is None else self._find(id, tx, durable=True)
 
     def _create(
@@ -225,8 +228,9 @@ class SagaStore(SagaReads):
     def lease(self, options: SagaOptions, record: Record, body: SagaBody) -> SagaDriver:
         """Take the lease if it is free; a former driver can then write nothing more."""
         self._check_free(record, body)
-        phase = Phase.RESERVING if body.phase is Phase.ABORTED else body.phase
-        ours = next_body(record, body, phase=phase, epoch=body.epoch + 1, lease=options.lease)
+        ours = next_body(record, body, epoch=body.epoch + 1, lease=options.lease)
+        if body.phase is Phase.ABORTED:  # it was aborted because nothing of its last hold is held or consumed
+            ours = next_body(record, ours, phase=Phase.RESERVING, hold=None)
         try:
             return SagaDriver(self._executor, options, write_step(self._executor, record, body, ours), ours)
         except LeaseLost:
@@ -270,4 +274,9 @@ def note_failure(driver: SagaDriver, error: Exception) -> None:
     try:
         driver.record_failure(error)
     except (HoldkitError, LeaseLost) as also:
-        log.warning("saga %s failed, and that could not be written: %s", driver.record.id, also)
+        log.warning(
+            "saga %s failed, and that could not be written: %s",
+            driver.record.id,
+            also,
+            extra={"event": "saga_failure_unwritten", "saga": driver.record.id},
+        )

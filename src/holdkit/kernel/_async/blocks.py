@@ -185,12 +185,22 @@ class AsyncLease(AsyncBlock):
                 if not self._stop.closed:
                     await self.renew()
             except Refused as refused:
-                log.warning("lease %s will not be renewed: %s", self.hold.id, refused)
+                log.warning(
+                    "lease %s will not be renewed: %s",
+                    self.hold.id,
+                    refused,
+                    extra={"event": "lease_lost", "hold": self.hold.id},
+                )
                 return
             except HoldkitError as failed:
                 if self._executor.closed:
                     return  # the kernel was closed on purpose
-                log.warning("lease %s could not be renewed, will try again: %s", self.hold.id, failed)
+                log.warning(
+                    "lease %s could not be renewed, will try again: %s",
+                    self.hold.id,
+                    failed,
+                    extra={"event": "lease_unrenewed", "hold": self.hold.id},
+                )
 
     def stop_waiting(self) -> None:
         """Let a call that waits to enter this block give up: it leaves the line, and raises `WaitGivenUp`. (For a thread that waits;
@@ -221,6 +231,11 @@ class AsyncLease(AsyncBlock):
             if error is not None:
                 error.add_note(f"the lease's hold {self.hold.id} could not be released: {failed}")
             elif not isinstance(failed, Refused) and not self._executor.closed:
-                log.warning("lease %s could not be released and expires at its deadline: %s", self.hold.id, failed)
+                log.warning(
+                    "lease %s could not be released and expires at its deadline: %s",
+                    self.hold.id,
+                    failed,
+                    extra={"event": "lease_unreleased", "hold": self.hold.id},
+                )
         assert self._worker is not None
         await self._worker.end()

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from ...core.bounds import Limits
 from ...core.commands import AnyCommand, Group
-from ...core.limits import LIMITS_KEY
+from ...core.erased_names import ErasedNames, names_of
+from ...core.limits import LIMITS_KEY, in_force
 from ...core.model import Key, Pool, Slot, StoredHold
 from ...core.outcomes import Invalid, Receipt, Refusal, Reply, Survives
 from ...core.reading import FindHold, FindPools, FindRecord, Query, ReadHistory, entry_of
@@ -25,9 +26,11 @@ from ..async_group_commit import AsyncGroupCommit  # async-only
 # sync-only: from ..group_commit import GroupCommit
 from ..follower_state import Shown
 from ..group_commit import Stats
+from ..journal import JournalEntry
 from ..normalise import combined
 from ..prepare import Mint, Randomness, guarded
 from ..queued_calls import Undo
+from ..tracing import Tracer
 from ..workers import AsyncSignal, AsyncWork, AsyncWorker
 from .feeding import AsyncFeeder
 from .line_watch import AsyncLineWatch
@@ -98,10 +101,12 @@ class AsyncExecutor:
 
     page_bytes: int | None = None
     """About how many bytes of rows a page has at most; None: as many as its limit allows."""
+    tracer: Tracer | None = None
+    """Where the spans of a traced kernel go."""
 
     def __init__(self, engine: Engine, randomness: Randomness = os.urandom) -> None:
         self.engine = engine
-        self.group_commit = AsyncGroupCommit(engine, self._lines_moved)
+        self.group_commit = self.open_group_commit(engine)
         self.committed = self.group_commit.committed
         """Notified after every commit."""
         self._feeder = AsyncFeeder(self)
@@ -112,6 +117,14 @@ class AsyncExecutor:
         """What faces have computed from records and keep, by face: for all tenants and clients."""
         self.shown = Shown()
         """What named followers of this process were shown last."""
+
+    def open_group_commit(self, engine: Engine) -> AsyncGroupCommit:
+        """The group commit of this executor."""
+        return AsyncGroupCommit(engine, self._lines_moved)
+
+    def ambient(self) -> Any:
+        """The transaction that a framework has open, which a call without `tx=` joins; None, unless this executor joins any."""
+        return None
 
     def _lines_moved(self, applied: Applied) -> None:
         """After a commit: feed what it could not feed to the end, and wake whoever waits no longer. A transaction that wrote nothing has
@@ -266,6 +279,14 @@ class AsyncExecutor:
         """Pools as they are now, in the order asked."""
         return await self.read(FindPools(tuple(keys)), tx, durable=durable)
 
+    async def erased_names(self, tx: Any = None) -> ErasedNames | None:
+        """What recognises erased names, as it is stored now; None: there are none."""
+        erasing = self.engine.capabilities.erasure
+        record = None if erasing is None else await self.read(FindRecord(LIMITS_KEY), tx)
+        if erasing is None or record is None:
+            return None
+        return names_of(in_force(Limits(), record), erasing.secret, self.engine.lanes)
+
     async def find_hold(self, key: Key, tx: Any = None) -> StoredHold | None:
         """A hold as it is now."""
         return await self.read(FindHold(key), tx)
@@ -292,6 +313,11 @@ class AsyncExecutor:
     async def watch_line(self, hold: StoredHold) -> AsyncLineWaiter:
         """Tell a blocked call what becomes of its hold."""
         return self.line_watch.add(hold)
+
+    async def trace_of(self, entry: JournalEntry) -> str | None:
+        """The trace context of the call that an entry tells of, if it was recorded, and this kernel is traced."""
+        del entry
+        return None
 
     # The kernel's life
 

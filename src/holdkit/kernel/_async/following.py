@@ -7,9 +7,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping
 from functools import partial
 
 from ...core.archived import FindArchived
-from ...core.baseline import FLOOR_ID
 from ...core.commands import PutRecord
-from ...core.entries import Action
 from ...core.model import Key, RecordKey
 from ...core.pages import Page
 from ...core.personal import text_digest
@@ -50,6 +48,7 @@ from ..journal import (
     generation_of,
     journal_entries,
     rows_behind,
+    visible,
 )
 from ..workers import AsyncSignal
 from .baselines import AsyncBaselineReading, another_entry, archived_there
@@ -71,8 +70,10 @@ class AsyncFollower:
         pool: Key | None = None,
         store: CursorStore | None = None,
         on_generation: OnGeneration | None = None,
+        include_reserved: bool = False,
     ) -> None:
         self._executor, self._tenant, self._pool = executor, tenant, pool
+        self._include_reserved = include_reserved
         self._named = None if name is None else AsyncNamedFollower(executor, tenant, name, store, on_generation)
         self._positions: Positions = {}
         self.generation = ""
@@ -120,7 +121,7 @@ class AsyncFollower:
         ):  # none of our entries is missing in the page: up to the ends from before the read, the rest is hidden
             behind = (end for end in ends if end.seq > self._positions.get(end.lane, (0, ""))[0])
             self._positions = {**self._positions, **{end.lane: (end.seq, text_digest(end.text)) for end in behind}}
-        shown = Page((entry for entry in entries if not is_own(entry)), more=rows.more, size=rows.size)
+        shown = Page(visible(entries, self._include_reserved), more=rows.more, size=rows.size)
         if shown and self._named is not None:
             await self._named.remember(self._cursor())
         return shown
@@ -147,7 +148,7 @@ class AsyncFollower:
             del self._baselines[0]
             self._positions = {**before, **reading.finished}
         self.at_end = False
-        shown = Page((entry for entry in entries if not is_own(entry)), more=True)
+        shown = Page(visible(entries, self._include_reserved), more=True)
         if shown and self._named is not None:
             await self._named.remember(self._cursor())
         return shown
@@ -231,12 +232,6 @@ async def end_of_journal(executor: AsyncExecutor, back: int = 0) -> str:
         rows = await executor.read(FindEntries(earlier)) if earlier else []
     generation = await executor.read(ReadGeneration())
     return encode_cursor({**first, **{row.lane: (row.seq, text_digest(row.text)) for row in rows}}, generation)
-
-
-def is_own(entry: JournalEntry) -> bool:
-    """Our own bookkeeping. A follower that was shown the move of its own cursor would move it again, for ever."""
-    record = entry.entry.record if entry.action in (Action.RECORD_PUT, Action.JOURNAL_BASELINE) else None
-    return entry.subject == FLOOR_ID or (record is not None and record.kind.startswith("~"))
 
 
 class AsyncNamedFollower:

@@ -20,12 +20,14 @@ from ..limits import LimitsInForce, changes_of, limits_of
 from ..normalise import What
 from ..prepare import guarded, prepared
 from ..seals import Sealing
+from ..tracing import Tracer
 from .background import AsyncJournalSource, AsyncSubscription, AsyncSweeper
 from .blocking import waiting_time
 from .blocks import AsyncHolding, AsyncLease
 from .erasure import AsyncEraser
 from .executor import AsyncExecutor
 from .reads import AsyncReads
+from .tracing import AsyncTracedExecutor, traced_listener
 from .verbs import AsyncVerbs
 
 
@@ -42,6 +44,11 @@ class AsyncHolds(AsyncReads, AsyncVerbs, AsyncEraser):
         """The same kernel, bound to a tenant: its pools, holds, operation ids, reads and journal are its own. (Queue and
         engine are shared: closing one closes all.)"""
         return type(self)(self._executor, text(name, "tenant", 64))
+
+    def traced(self, tracer: Tracer) -> Self:
+        """The same kernel, traced: it shares queue and engine, and has spans around the calls that somebody records. Use
+        `holdkit.contrib.opentelemetry.instrument`, which has a tracer."""
+        return type(self)(AsyncTracedExecutor.of(self._executor, tracer), self._tenant)
 
     @property
     def limits(self) -> LimitsInForce:
@@ -190,7 +197,8 @@ class AsyncHolds(AsyncReads, AsyncVerbs, AsyncEraser):
         """
         check_listener(action, callback)
         source = AsyncJournalSource(self._executor, whose(tenant, self._tenant), await self.cursor())
-        return AsyncSubscription(source, self._executor.start_worker, action, callback)
+        called = callback if self._executor.tracer is None else traced_listener(self._executor, callback)
+        return AsyncSubscription(source, self._executor.start_worker, action, called)
 
     async def aclose(self) -> None:
         """Finish what runs, end followers and listeners, close the engine. Closing twice is quiet."""

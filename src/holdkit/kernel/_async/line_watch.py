@@ -185,7 +185,11 @@ class AsyncLineWatch:
                     pause = await self._look()
                 except HoldkitError as failed:
                     if not executor.closed:
-                        log.warning("cannot see who is next in line, will look again: %s", failed)
+                        log.warning(
+                            "cannot see who is next in line, will look again: %s",
+                            failed,
+                            extra={"event": "line_unread"},
+                        )
                 await self._news.wait(count, pause)
         finally:
             self._running = False

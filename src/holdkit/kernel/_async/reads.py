@@ -18,7 +18,6 @@ from ...core.model import MAX_SLOT, Pool, Record
 from ...core.outcomes import Reason, Refusal
 from ...core.pages import Page
 from ...core.reading import (
-    AccountUsage,
     CountAhead,
     FindHold,
     FindPool,
@@ -26,7 +25,6 @@ from ...core.reading import (
     ListPools,
     ListRecords,
     ListTenants,
-    ListUsage,
     ReadClock,
     ReadGeneration,
     ReadHistory,
@@ -49,7 +47,7 @@ from ..normalise import hold_id as normal_id
 from ..normalise import reference, span
 from ..results import Hold, RepairReport, StorageUsage, VerifyReport
 from ..verification import sealed_through, verify_whole
-from .executor import AsyncExecutor
+from .accounts import AsyncAccount
 from .following import AsyncFollower, end_of_journal
 from .searching import AsyncSearches, check_after, read_page
 from .usage import AsyncUsageCounter
@@ -183,14 +181,17 @@ class AsyncReads(AsyncSearches):
         """Move journal entries of all tenants that are older than `before` ("90d") to files in the directory `to`, which is created
         if need be. A baseline stands for them from then on. On a kernel without a tenant only.
 
-        Writers go on meanwhile. May be interrupted at any point: the next run, to the same directory, goes on. Entries that a kept
-        operation record refers to stay, and so does the newest of each lane. Raises `EngineError` if another process archives.
+        Writers go on meanwhile: while others write, the run rests most of the time. It may be interrupted at any point: the next run, to
+        the same directory, goes on. Entries that a kept operation record refers to stay, and so does the newest of each lane. Raises
+        `EngineError` if another process archives.
         """
         unbound(self._tenant)
         age = span(before, "before")
-        engine = self._executor.engine
-        now = await self._executor.read(ReadClock())
-        return await self._executor.run_blocking(lambda: archive_journal(engine, now - age, to, progress))
+        executor = self._executor
+        now = await executor.read(ReadClock())
+        return await executor.run_blocking(
+            lambda: archive_journal(executor.engine, now - age, to, progress, lambda: executor.stats.commands)
+        )
 
     async def repair(
         self, *, dry_run: bool = True, progress: Progress | None = None, **call: Unpack[Call]
@@ -311,17 +312,3 @@ class AsyncReads(AsyncSearches):
         await follower.begin(after)
         async for entry in follower.follow(None, wait, poll):
             yield entry
-
-
-class AsyncAccount:
-    """What one account uses of the pools: a customer, or whoever else `account=` names."""
-
-    def __init__(self, executor: AsyncExecutor, tenant: str, name: str) -> None:
-        self._executor, self._tenant, self.name = executor, tenant, name
-
-    async def usage(self, *, after: str = "", limit: int = 100, tx: Any = None) -> list[AccountUsage]:
-        """What it waits for, holds and has confirmed, by pool, in order of id; give the last pool as `after` for the next page.
-        Units below a pool are counted in the pool too."""
-        whole(limit, "limit", 1, 1_000)
-        check_after(after, "after")
-        return await self._executor.read(ListUsage(self._tenant, self.name, after, limit), tx)

@@ -66,7 +66,7 @@ class Sweeper:
             except HoldkitError as failed:
                 if self._kernel.closed:
                     return
-                log.warning("sweep failed, will try again: %s", failed)
+                log.warning("sweep failed, will try again: %s", failed, extra={"event": "sweep_failed"})
             self._stop.wait(0, self._every)
 
     def stop(self) -> None:
@@ -175,11 +175,19 @@ class Subscription(Generic[E]):
                     if self._action in (None, entry.action) and not self._ended():
                         self._call(entry)
             except CursorLost as lost:
-                log.warning("listener missed entries, goes on with what comes: %s", lost)
+                log.warning(
+                    "listener missed entries, goes on with what comes: %s",
+                    lost,
+                    extra={"event": "listener_cursor_lost"},
+                )
                 self._source.skip()
             except HoldkitError as failed:
                 if not self._ended():
-                    log.warning("listener could not read the journal, will try again: %s", failed)
+                    log.warning(
+                        "listener could not read the journal, will try again: %s",
+                        failed,
+                        extra={"event": "listener_unread"},
+                    )
                     self._source.stop.wait(0, PAUSE)
 
     def _ended(self) -> bool:
@@ -189,7 +197,12 @@ class Subscription(Generic[E]):
         try:
             self._callback(entry)
         except Exception:
-            log.exception("listener failed on %s of %s; going on", entry.action, entry.subject)
+            log.exception(
+                "listener failed on %s of %s; going on",
+                entry.action,
+                entry.subject,
+                extra={"event": "listener_failed", "action": entry.action, "subject": entry.subject},
+            )
 
     def cancel(self) -> None:
         """Call it no more. (A call that runs is not interrupted.)"""

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from os import PathLike
 from typing import Unpack
 
 import msgspec
@@ -15,7 +16,7 @@ from ..context import Call, call_fields
 from ..erasing import begun, check_call, check_reason, erase_alone, selector_of
 from .executor import Executor
 
-NO_ERASURE = "this engine cannot erase yet: PostgreSQL, SQLite and memory can"
+NO_ERASURE = "this engine cannot erase"
 
 
 class Eraser:
@@ -25,14 +26,22 @@ class Eraser:
     _tenant: str
 
     def erase(
-        self, by: By, value: str, *, dry_run: bool = False, progress: Progress | None = None, **call: Unpack[Call]
+        self,
+        by: By,
+        value: str,
+        *,
+        dry_run: bool = False,
+        progress: Progress | None = None,
+        archive: str | PathLike[str] | None = None,
+        **call: Unpack[Call],
     ) -> Erased:
         """Erase what is stored about one person: ``hk.erase("entity", "user:7", reason="request 12")``, or by "account", "claim"
         (`type:value`) or "actor".
 
-        The holds of an entity, account or claim lose every personal field, in rows, journal and recorded answers: `erased:` and 16
-        hex digits take their place. An actor is only replaced where it is named. Counters, limits and claims stay as they are; the
-        journal still verifies, and followers go on. Entry `journal.erased` tells of it. Interrupted, the same call does the rest.
+        The holds of an entity, account or claim lose every personal field, in rows, journal and recorded answers: `erased:` and hex
+        digits take their place. An actor is only replaced where it is named. Counters and limits stay as they are, a claim that is taken
+        stays taken, and an account that uses units is still counted when its name is used again. The journal still verifies, and followers go on. Entry `journal.erased` tells of it. Interrupted, the same call does the rest.
+        If entries were archived, `archive` is the directory of their files, which are rewritten too.
         With `dry_run` it only counts. `Erased.accounts` lists accounts that must be erased by their own names.
         """
         selector = selector_of(by, value, self._tenant)
@@ -44,8 +53,9 @@ class Eraser:
         erasing = self._executor.engine.capabilities.erasure
         if erasing is None:
             raise invalid("url", "erasure_unsupported", NO_ERASURE)
-        erasure, engine = begun(erasing, selector), self._executor.engine
-        erased = self._executor.run_blocking(lambda: erase_alone(engine, erasing, erasure, dry_run, progress))
+        engine = self._executor.engine
+        erasure = self._executor.run_blocking(lambda: begun(engine, erasing, selector, fields))
+        erased = self._executor.run_blocking(lambda: erase_alone(engine, erasing, erasure, dry_run, progress, archive))
         if dry_run or not (erased.found or erased.resumed):
             return erased
         body = {"by": selector.by, "holds": erased.holds, "entries": erased.entries, "pools": erased.pools}

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from ...core.bounds import Limits
 from ...core.commands import AnyCommand, Group
-from ...core.limits import LIMITS_KEY
+from ...core.erased_names import ErasedNames, names_of
+from ...core.limits import LIMITS_KEY, in_force
 from ...core.model import Key, Pool, Slot, StoredHold
 from ...core.outcomes import Invalid, Receipt, Refusal, Reply, Survives
 from ...core.reading import FindHold, FindPools, FindRecord, Query, ReadHistory, entry_of
@@ -23,9 +24,11 @@ from ...errors import InvalidRequest
 from ..answers import Answer, answer_of, in_own_words, refusal_of, settled
 from ..follower_state import Shown
 from ..group_commit import GroupCommit, Stats
+from ..journal import JournalEntry
 from ..normalise import combined
 from ..prepare import Mint, Randomness, guarded
 from ..queued_calls import Undo
+from ..tracing import Tracer
 from ..workers import Signal, Work, Worker
 from .feeding import Feeder
 from .line_watch import LineWatch
@@ -96,10 +99,12 @@ class Executor:
 
     page_bytes: int | None = None
     """About how many bytes of rows a page has at most; None: as many as its limit allows."""
+    tracer: Tracer | None = None
+    """Where the spans of a traced kernel go."""
 
     def __init__(self, engine: Engine, randomness: Randomness = os.urandom) -> None:
         self.engine = engine
-        self.group_commit = GroupCommit(engine, self._lines_moved)
+        self.group_commit = self.open_group_commit(engine)
         self.committed = self.group_commit.committed
         """Notified after every commit."""
         self._feeder = Feeder(self)
@@ -110,6 +115,14 @@ class Executor:
         """What faces have computed from records and keep, by face: for all tenants and clients."""
         self.shown = Shown()
         """What named followers of this process were shown last."""
+
+    def open_group_commit(self, engine: Engine) -> GroupCommit:
+        """The group commit of this executor."""
+        return GroupCommit(engine, self._lines_moved)
+
+    def ambient(self) -> Any:
+        """The transaction that a framework has open, which a call without `tx=` joins; None, unless this executor joins any."""
+        return None
 
     def _lines_moved(self, applied: Applied) -> None:
         """After a commit: feed what it could not feed to the end, and wake whoever waits no longer. A transaction that wrote nothing has
@@ -264,6 +277,14 @@ class Executor:
         """Pools as they are now, in the order asked."""
         return self.read(FindPools(tuple(keys)), tx, durable=durable)
 
+    def erased_names(self, tx: Any = None) -> ErasedNames | None:
+        """What recognises erased names, as it is stored now; None: there are none."""
+        erasing = self.engine.capabilities.erasure
+        record = None if erasing is None else self.read(FindRecord(LIMITS_KEY), tx)
+        if erasing is None or record is None:
+            return None
+        return names_of(in_force(Limits(), record), erasing.secret, self.engine.lanes)
+
     def find_hold(self, key: Key, tx: Any = None) -> StoredHold | None:
         """A hold as it is now."""
         return self.read(FindHold(key), tx)
@@ -288,6 +309,11 @@ class Executor:
     def watch_line(self, hold: StoredHold) -> LineWaiter:
         """Tell a blocked call what becomes of its hold."""
         return self.line_watch.add(hold)
+
+    def trace_of(self, entry: JournalEntry) -> str | None:
+        """The trace context of the call that an entry tells of, if it was recorded, and this kernel is traced."""
+        del entry
+        return None
 
     # The kernel's life
 

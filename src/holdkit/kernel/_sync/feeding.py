@@ -58,7 +58,11 @@ class Feeder:
             self._executor.start_worker(self._run, "holdkit-feeder", self._stop)
         except Exception:
             self._running = False  # the next one that is added tries again
-            log.exception("no worker to feed the lines of %d pools", len(self._pools))
+            log.exception(
+                "no worker to feed the lines of %d pools",
+                len(self._pools),
+                extra={"event": "line_worker_missing", "count": len(self._pools)},
+            )
 
     def _run(self) -> None:
         while self._pools and not self._stop.closed:
@@ -75,6 +79,11 @@ class Feeder:
         except HoldkitError as failed:
             if self._executor.closed:
                 return
-            log.warning("the line of pool %r could not be fed, will try again: %s", id, failed)
+            log.warning(
+                "the line of pool %r could not be fed, will try again: %s",
+                id,
+                failed,
+                extra={"event": "line_unfed", "pool": id},
+            )
             self._pools[pool] = None
             self._stop.wait(0, PAUSE)

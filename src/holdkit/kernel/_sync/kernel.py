@@ -21,12 +21,14 @@ from ..limits import LimitsInForce, changes_of, limits_of
 from ..normalise import What
 from ..prepare import guarded, prepared
 from ..seals import Sealing
+from ..tracing import Tracer
 from .background import JournalSource, Subscription, Sweeper
 from .blocking import waiting_time
 from .blocks import Holding, Lease
 from .erasure import Eraser
 from .executor import Executor
 from .reads import Reads
+from .tracing import TracedExecutor, traced_listener
 from .verbs import Verbs
 
 
@@ -43,6 +45,11 @@ class Holds(Reads, Verbs, Eraser):
         """The same kernel, bound to a tenant: its pools, holds, operation ids, reads and journal are its own. (Queue and
         engine are shared: closing one closes all.)"""
         return type(self)(self._executor, text(name, "tenant", 64))
+
+    def traced(self, tracer: Tracer) -> Self:
+        """The same kernel, traced: it shares queue and engine, and has spans around the calls that somebody records. Use
+        `holdkit.contrib.opentelemetry.instrument`, which has a tracer."""
+        return type(self)(TracedExecutor.of(self._executor, tracer), self._tenant)
 
     @property
     def limits(self) -> LimitsInForce:
@@ -191,7 +198,8 @@ class Holds(Reads, Verbs, Eraser):
         """
         check_listener(action, callback)
         source = JournalSource(self._executor, whose(tenant, self._tenant), self.cursor())
-        return Subscription(source, self._executor.start_worker, action, callback)
+        called = callback if self._executor.tracer is None else traced_listener(self._executor, callback)
+        return Subscription(source, self._executor.start_worker, action, called)
 
     def close(self) -> None:
         """Finish what runs, end followers and listeners, close the engine. Closing twice is quiet."""

@@ -19,11 +19,11 @@ from ...core.reading import FindEntries, ListHolds, ReadGeneration
 from ...core.searching import FoundEntries, ListAccounts, ListEntities, SearchJournal
 from ...core.validation import flag, invalid, text, whole
 from ...core.values import MAX_ENTITY
-from ..journal import JournalEntry, Positions, Tenants, decode_cursor, encode_cursor, journal_entries, whose
+from ..journal import JournalEntry, Positions, Tenants, decode_cursor, encode_cursor, journal_entries, visible, whose
 from ..normalise import moment
 from ..results import Hold
 from .executor import Executor
-from .following import Follower, is_own
+from .following import Follower
 
 
 class Searches:
@@ -87,14 +87,24 @@ class Searches:
         _names(prefix, after, limit)
         return self._executor.read(ListAccounts(self._tenant, prefix, after, limit), tx)
 
-    def journal(self, *, after: str | None = None, limit: int = 1_000, tenant: Tenants = None) -> Page[JournalEntry]:
+    def journal(
+        self,
+        *,
+        after: str | None = None,
+        limit: int = 1_000,
+        tenant: Tenants = None,
+        include_reserved: bool = False,
+    ) -> Page[JournalEntry]:
         """Up to `limit` entries in order, behind a cursor (the `cursor` of an entry); none only at the end. `tenant=ALL`:
-        of all tenants.
+        of all tenants. `include_reserved`: with the changes of a server's API keys, tenants and webhooks, but not what their
+        records say.
 
         Raises `CursorLost` if the journal was cut back.
         """
         whole(limit, "limit", 1, 10_000)
-        return read_page(Follower(self._executor, whose(tenant, self._tenant)), after, limit)
+        flag(include_reserved, "include_reserved")
+        follower = Follower(self._executor, whose(tenant, self._tenant), include_reserved=include_reserved)
+        return read_page(follower, after, limit)
 
     def search_journal(
         self,
@@ -107,6 +117,7 @@ class Searches:
         after: str | None = None,
         limit: int = 100,
         tenant: Tenants = None,
+        include_reserved: bool = False,
     ) -> Page[JournalEntry]:
         """Entries that fit, newest first, back from the end of the journal or from a cursor (`before`); or oldest first, behind a
         cursor (`after`).
@@ -114,9 +125,10 @@ class Searches:
         A cursor is a place between entries, so the same one leads in both directions. For the next page give `reached` of this one,
         in the same direction, as long as it has `more`: one call searches a bounded part of the journal, so a page may be empty
         although more follow. Entries of different lanes are in order of time as far as one call has searched. Raises `CursorLost` if
-        the journal was cut back.
+        the journal was cut back. `include_reserved` as in `journal`.
         """
         whole(limit, "limit", 1, 1_000)
+        flag(include_reserved, "include_reserved")
         if action is not None and action not in list(Action):
             raise invalid("action", "action_unknown", f"must be one of {', '.join(Action)}")
         for field, value, most in (
@@ -136,16 +148,18 @@ class Searches:
         query = SearchJournal(
             owner, start, after is None, wanted, subject, actor, correlation_id, limit, self._executor.page_bytes
         )
-        return self._found(query, self._executor.read(query), cursor)
+        return self._found(query, self._executor.read(query), cursor, include_reserved)
 
-    def _found(self, query: SearchJournal, found: FoundEntries, cursor: str | None) -> Page[JournalEntry]:
+    def _found(
+        self, query: SearchJournal, found: FoundEntries, cursor: str | None, include_reserved: bool
+    ) -> Page[JournalEntry]:
         """The entries of a search, each with the cursor behind it, in the order of the query."""
         generation = self._executor.read(ReadGeneration())
         reached = self._positions(found.reached)
         begins: Positions = reached if query.newest_first or cursor is None else decode_cursor(cursor)
         rows = found.rows[::-1] if query.newest_first else found.rows
         entries, _ = journal_entries(rows, begins, self._executor.now(), generation)
-        shown = [entry for entry in entries if not is_own(entry)]
+        shown = [*visible(entries, include_reserved)]
         return Page(
             reversed(shown) if query.newest_first else shown,
             more=found.rows.more, size=found.rows.size, reached=encode_cursor(reached, generation),

@@ -20,6 +20,20 @@ select s.name, s.value from holdkit.settings s where starts_with(s.name, 'erasin
 -- One of them has ended.
 delete from holdkit.settings s where s.name = $1::text
 
+-- name: find_pool_users
+-- The other transactions that have locked pools, or tried to: as a text that no later transaction has.
+select l.virtualtransaction
+from pg_locks l
+where l.locktype = 'relation' and l.relation = 'holdkit.pools'::regclass and l.mode in ('RowShareLock', 'RowExclusiveLock')
+  and l.database = (select d.oid from pg_database d where d.datname = current_database()) and l.pid <> pg_backend_pid()
+
+-- name: check_erased_claims
+-- Behind the insert of these claims' pools: no claim that was erased is taken under the key of one of them.
+select 1 / (count(*) = $4::int or not $5::bool)::int, count(*)
+from unnest($1::int[], $2::text[], $3::text[]) k(lane, tenant, id)
+join holdkit.pools p on p.lane = k.lane and p.tenant = k.tenant and p.id = k.id
+where p.held + p.consumed > 0
+
 -- name: find_texts
 -- A tenant's entries in a span of a lane that contain any of these texts; of compact ones a column may have the value.
 select {entry}
@@ -81,25 +95,27 @@ for no key update of o
 -- Entries without what was erased, compact or whole.
 with changed as (
     update holdkit.journal j
-    set body = k.body, crc = k.crc, units = k.units, slot = k.slot, total = k.total, held = k.held, consumed = k.consumed,
+    set subject = k.subject, body = k.body, crc = k.crc, units = k.units, slot = k.slot, total = k.total, held = k.held, consumed = k.consumed,
         loose = k.loose, floor = k.floor, last_number = k.last_number, fence = k.fence, version = k.version, deadline = k.deadline,
         revision = k.revision, pool = k.pool, entity = k.entity, correlation_id = k.correlation_id
     from unnest($1::int[], $2::bigint[], $3::text[], $4::int[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[],
                 $9::bigint[], $10::bigint[], $11::bigint[], $12::bigint[], $13::bigint[], $14::bigint[], $15::bigint[],
-                $16::bigint[], $17::text[], $18::text[], $19::text[])
+                $16::bigint[], $17::text[], $18::text[], $19::text[], $20::text[])
          k(lane, seq, body, crc, units, slot, total, held, consumed, loose, floor, last_number, fence, version, deadline, revision,
-           pool, entity, correlation_id)
+           pool, entity, correlation_id, subject)
     where j.lane = k.lane and j.seq = k.seq
     returning 1
 )
-select 1 / (count(*) = $20::int or not $21::bool)::int, count(*) from changed
+select 1 / (count(*) = $21::int or not $22::bool)::int, count(*) from changed
 
 -- name: rewrite_holds
 -- Holds without what was erased.
 update holdkit.holds h
-set entity = k.entity, reason = k.reason, actor = k.actor, metadata = k.metadata, last_op = k.last_op, account = k.account
-from unnest($1::int[], $2::text[], $3::uuid[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[])
-     k(lane, tenant, id, entity, reason, actor, metadata, last_op, account)
+set entity = k.entity, reason = k.reason, actor = k.actor, metadata = k.metadata, last_op = k.last_op, account = k.account,
+    legs = k.legs, pools = string_to_array(k.pools, e'\x1f')
+from unnest($1::int[], $2::text[], $3::uuid[], $4::text[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[], $10::text[],
+            $11::text[])
+     k(lane, tenant, id, entity, reason, actor, metadata, last_op, account, legs, pools)
 where h.lane = k.lane and h.tenant = k.tenant and h.id = k.id
 
 -- name: rewrite_pools
@@ -115,6 +131,20 @@ update holdkit.legs l
 set account = k.account
 from unnest($1::int[], $2::text[], $3::text[], $4::bigint[], $5::uuid[], $6::text[]) k(lane, tenant, pool, deadline, hold, account)
 where l.lane = k.lane and l.tenant = k.tenant and l.pool = k.pool and l.deadline = k.deadline and l.hold = k.hold
+
+-- name: rename_pools
+-- Pools under other ids, in the same lanes.
+update holdkit.pools p
+set id = k.new, label = k.label, entity = k.entity
+from unnest($1::int[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[]) k(lane, tenant, id, new, label, entity)
+where p.lane = k.lane and p.tenant = k.tenant and p.id = k.id
+
+-- name: rename_legs
+-- Their outstanding legs.
+update holdkit.legs l
+set pool = k.new
+from unnest($1::int[], $2::text[], $3::text[], $4::text[]) k(lane, tenant, pool, new)
+where l.lane = k.lane and l.tenant = k.tenant and l.pool = k.pool
 
 -- name: rewrite_operations
 -- Recorded answers without what was erased.

@@ -74,5 +74,5 @@ order by b.tenant, b.id
 limit ?
 
 -- name: count_baseline
--- how many rows the baseline has
-select count(*) from holdkit_baseline
+-- how many rows the baseline has, without the entries that an erasure has rewritten
+select count(*) from holdkit_baseline where kind <> 'entry'

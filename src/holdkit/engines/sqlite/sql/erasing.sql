@@ -31,15 +31,23 @@ where tenant = ? and id > ? and substr(outcome, 1, 1) = '{' order by id limit ?
 
 -- name: rewrite_entries
 -- an entry without what was erased
-update holdkit_journal set body = ?, crc = ? where seq = ?
+update holdkit_journal set subject = ?, body = ?, crc = ? where seq = ?
 
 -- name: rewrite_holds
 -- a hold without what was erased
-update holdkit_holds set entity = ?, reason = ?, actor = ?, metadata = ?, last_op = ?, account = ? where tenant = ? and id = ?
+update holdkit_holds set legs = ?, entity = ?, reason = ?, actor = ?, metadata = ?, last_op = ?, account = ? where tenant = ? and id = ?
 
 -- name: rewrite_pools
 -- a pool without what was erased
 update holdkit_pools set label = ?, entity = ? where tenant = ? and id = ?
+
+-- name: rename_pools
+-- a pool under another id
+update holdkit_pools set id = ?3, label = ?4, entity = ?5 where tenant = ?1 and id = ?2
+
+-- name: rename_legs
+-- its outstanding legs
+update holdkit_legs set pool = ?3 where tenant = ?1 and pool = ?2
 
 -- name: rewrite_operations
 -- a recorded answer without what was erased
@@ -54,6 +62,10 @@ update holdkit_legs set account = ?3 where tenant = ?1 and account = ?2
 insert into holdkit_tallies (tenant, pool, account, used, loose)
 select tenant, pool, ?3, used, loose from holdkit_tallies where tenant = ?1 and account = ?2
 on conflict (tenant, pool, account) do update set used = used + excluded.used, loose = loose + excluded.loose
+
+-- name: find_account_tally
+-- one of an account's tallies
+select pool from holdkit_tallies where tenant = ? and account = ? limit 1
 
 -- name: drop_account_tallies
 -- the tallies under its name

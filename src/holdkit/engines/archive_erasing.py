@@ -1,0 +1,187 @@
+"""Erasure in archive files: what they tell of a person is found, and rewritten.
+
+Theory of operation. Files and database cannot change in one moment. So a transaction that rewrites a hold, with its row in the baseline and
+those of its entries that are kept, also stores the text that its archived entries have from then on (`core.baseline.ENTRY`). Whoever
+compares files with the database (`verify`, `export`) reads these texts in place of those in the files, so that both agree at every
+moment. At the end each file is written anew with them, under its own name (temp, sync, rename, sync directory), with new checksums and
+with new salts in the seals behind the runs; only then are the stored texts removed. *Killed anywhere*, the same command finds the stored
+texts, and goes on. They contain nothing of what is erased.
+
+A file may go beyond the last archived entry, if an archive run was killed: what is rewritten in the journal is stored for it too, because
+the next run compares both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Final, TypeAlias
+
+import msgspec
+from msgspec import Struct
+
+from ..core.baseline import ArchivedLane
+from ..core.codec import decode_entry
+from ..core.entries import Entry
+from ..core.personal import Path, replaced, text_digest
+from ..core.reading import JournalRow
+from ..core.seals import decode_seal, encode_seal, erased
+from ..errors import EngineError
+from .archive_files import (
+    ArchivedEntry,
+    ArchiveDirectory,
+    ArchivedLine,
+    ArchivedSeal,
+    ArchiveFile,
+    archived_entry,
+    read_archive_file,
+    read_head,
+    rows_of,
+    write_archive_file,
+)
+from .whole_journal import Progress
+
+Texts: TypeAlias = Mapping[int, str]
+"""Of a lane: the texts of entries that were rewritten, by number."""
+
+
+class Whose(Struct, frozen=True, gc=False):
+    """Of an entry's text: whose it is, and what it is about."""
+
+    subject: str
+    tenant: str = ""
+
+
+_whose: Final = msgspec.json.Decoder(Whose)
+
+
+class ErasableArchive:
+    """The files of one archive, as an erasure sees them. Nobody else writes there, or archives, meanwhile."""
+
+    def __init__(
+        self,
+        directory: ArchiveDirectory,
+        lanes: Iterable[ArchivedLane],
+        rewritten: Callable[[int], Texts],
+        progress: Progress | None = None,
+    ) -> None:
+        self._directory, self._progress = directory, progress
+        self.lanes = {one.lane: one for one in lanes}
+        self._files = directory.files()
+        self._reach = {file.lane: file.last for file in self._files}
+        self.rewritten: dict[int, dict[int, str]] = {
+            lane: dict(rewritten(lane)) for lane in sorted({*self.lanes, *(file.lane for file in self._files)})
+        }
+        """By lane: what is rewritten, and not in its file yet."""
+        self._naming: dict[tuple[str, ...], dict[int, list[JournalRow]]] = {}
+        self._about: dict[str, list[JournalRow]] = {}
+        self._check()
+
+    def _check(self) -> None:
+        """Read everything: a file that is missing, damaged or of another database is named before anything is changed."""
+        done, total = 0, sum(file.entries for file in self._files)
+        for file in self._files:
+            for row in rows_of(file):
+                archived = self.lanes.get(row.lane)
+                if archived is not None and row.seq == archived.through and text_digest(row.text) != archived.digest:
+                    raise EngineError(
+                        f"{file.path} has another entry {row.seq} of lane {row.lane} than was archived: the directory is of another "
+                        "database, or of this one before it was restored; nothing was erased"
+                    )
+            done += file.entries
+            self._report(done, total)
+        for archived in self.lanes.values():
+            reached = 0
+            for file in self._files:
+                if file.lane == archived.lane and file.first <= reached + 1:
+                    reached = max(reached, file.last)
+            if reached < archived.through:
+                raise EngineError(
+                    f"the archive {self._directory.path} has no file with entry {reached + 1} of lane {archived.lane}: the files are "
+                    "incomplete, or of another database; nothing was erased"
+                )
+
+    def _report(self, done: int, total: int) -> None:
+        if self._progress is not None:
+            self._progress(done, total)
+
+    def through(self, lane: int) -> int:
+        """The last entry of a lane that has left the journal."""
+        return self.lanes[lane].through if lane in self.lanes else 0
+
+    def has(self, lane: int, seq: int) -> bool:
+        """Whether a file has this entry, archived or about to be."""
+        return seq <= self._reach.get(lane, 0)
+
+    # Finding
+
+    def rows(self) -> Iterator[JournalRow]:
+        """Every entry that has left the journal, as it is now, in order of lane and number."""
+        for file in self._files:
+            through, texts = self.through(file.lane), self.rewritten[file.lane]
+            for row in rows_of(file) if file.first <= through else ():
+                if row.seq <= through:
+                    yield JournalRow(row.seq, texts.get(row.seq, row.text), row.lane)
+
+    def naming(self, tenant: str, texts: Sequence[str], lane: int, after: int, upto: int) -> list[JournalRow]:
+        """A tenant's archived entries in a span of numbers that contain any of these texts. The files are read once for all spans."""
+        key = (tenant, *texts)
+        if key not in self._naming:
+            found: dict[int, list[JournalRow]] = {}
+            self._naming[key] = found
+            for row in self.rows():
+                if any(text in row.text for text in texts) and _whose.decode(row.text).tenant == tenant:
+                    found.setdefault(row.lane, []).append(row)
+        return [self.now(row) for row in self._naming[key].get(lane, ()) if after < row.seq <= upto]
+
+    def collect(self, tenant: str, subjects: Collection[str]) -> None:
+        """Read the files once, for the entries about these subjects."""
+        new = {subject for subject in subjects if subject not in self._about}
+        if not new:
+            return
+        self._about.update({subject: [] for subject in new})
+        for row in self.rows():
+            whose = _whose.decode(row.text)
+            if whose.tenant == tenant and whose.subject in new:
+                self._about[whose.subject].append(row)
+
+    def about(self, tenant: str, subjects: Sequence[str]) -> list[JournalRow]:
+        """The archived entries about these subjects."""
+        self.collect(tenant, subjects)
+        return [self.now(row) for subject in dict.fromkeys(subjects) for row in self._about[subject]]
+
+    def now(self, row: JournalRow) -> JournalRow:
+        """The same entry as it is now."""
+        return JournalRow(row.seq, self.rewritten[row.lane].get(row.seq, row.text), row.lane)
+
+    # Rewriting
+
+    def write(self, forget: Callable[[int, Sequence[int]], None]) -> None:
+        """Write each file anew that does not have what is rewritten; `forget` then removes the stored texts of its entries."""
+        for lane, texts in self.rewritten.items():
+            for file in self._files:
+                numbers = [seq for seq in texts if file.lane == lane and file.first <= seq <= file.last]
+                if numbers:
+                    write_archive_file(self._directory.path, read_head(file), _rewritten(file, texts))
+                    forget(lane, sorted(numbers))
+                    for seq in numbers:
+                        del texts[seq]
+                    self._report(0, 0)
+
+
+def _rewritten(file: ArchiveFile, texts: Texts) -> Iterator[ArchivedLine]:
+    """The lines of a file, with these texts, and with the seals over them."""
+    changed: list[tuple[int, Entry, list[Path]]] = []
+    for line in read_archive_file(file):
+        if isinstance(line, ArchivedEntry):
+            text = texts.get(line.seq, line.text)
+            if text != line.text:
+                before = decode_entry(line.text)
+                changed.append((line.seq, before, replaced(before, decode_entry(text))))
+            yield line if text == line.text else archived_entry(JournalRow(line.seq, text, line.lane))
+            continue
+        if changed:
+            seal = decode_seal(line.seal)
+            for seq, entry, which in changed:
+                seal = erased(seal, seq, entry, which)
+            line, changed = ArchivedSeal(msgspec.Raw(encode_seal(seal))), []
+        yield line

@@ -1,0 +1,56 @@
+"""What an erasure has found in a log: every entry and recorded answer that may change."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from ...core.codec import encode_entry, encode_outcome
+from ...core.entries import Entry
+from ...core.erased_names import is_claim
+from ...core.erasure import Erasure, texts_of
+from ...core.keyed import CLAIMS
+from ...core.outcomes import Operation
+
+
+class Trace(Struct):
+    """What was found so far."""
+
+    entries: dict[int, Entry] = {}
+    """By number: every entry that may change."""
+    answers: dict[tuple[int, int], Operation] = {}
+    """Recorded answers that may change, by frame and place."""
+    claims: set[str] = set()
+    """The pools of the claims of erased holds, and the ids that such pools got in an earlier erasure."""
+    reached: int = 0
+    """The last frame that was read."""
+
+    def look_at(self, erasure: Erasure, number: int, entry: Entry) -> None:
+        """An entry may show that its hold is concerned, and which claims that has; or it names somebody."""
+        if entry.tenant != erasure.selector.tenant:
+            return
+        erasure.learn(entry)
+        mine = entry.subject in erasure.holds
+        if not mine and not self._names(erasure, encode_entry(entry)):
+            return
+        self.entries[number] = entry
+        legs = entry.hold.legs if entry.hold is not None else entry.change.legs if entry.change is not None else ()
+        for pool in (*(leg.pool for leg in legs), *(one.pool.id for one in entry.effects)) if mine else ():
+            if is_claim(pool):
+                self.claims |= {pool, erasure.new.taken_id(pool)}
+
+    def look_at_answer(self, erasure: Erasure, frame: int, at: int, operation: Operation) -> None:
+        """A recorded answer of a frame."""
+        hold = getattr(operation.outcome, "hold", None)
+        if operation.tenant == erasure.selector.tenant and (
+            (hold is not None and hold.id in erasure.holds) or self._names(erasure, encode_outcome(operation.outcome))
+        ):
+            self.answers[frame, at] = operation
+
+    def _names(self, erasure: Erasure, text: str) -> bool:
+        """Whether a text names the person, one of the claims, or what an erasure has made of the account before."""
+        selector, new = erasure.selector, erasure.new
+        if any(one in text for one in texts_of(selector.value)) or erasure.stub in text:
+            return True
+        if selector.by == "account" and new.stored.accounts and new.first_stub in text:
+            return True
+        return CLAIMS in text and any(claim in text for claim in self.claims)

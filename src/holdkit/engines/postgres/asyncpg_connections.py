@@ -1,0 +1,219 @@
+"""A caller's connection of asyncpg: the same calls in savepoints, one statement at a time, in asyncpg's own encoding.
+
+Theory of operation. asyncpg speaks the protocol itself, so there is no libpq connection to pipeline statements on. `AsyncpgPipeline` gives
+`SavepointCall` the same exchange as `CallerPipeline` does: a generator. Where that one yields what it waits for on its socket, this one
+yields an awaitable, and `run_on_asyncpg` awaits it and sends back what it came to; so savepoints, guards, retries and their undoing are
+written once (`caller_transaction`, `savepoints`).
+
+- *Nothing is prepared by name.* Every statement is parsed under the empty name (`prepare(…, name="")`), so it enters neither the server's
+  list of prepared statements nor asyncpg's cache, from which it would drop the caller's own.
+- *Values.* The server tells asyncpg the type of every parameter, which each statement casts; text that is encoded already is decoded for it.
+  Rows come back as Python values: numbers of type numeric become `int`, uuids their text, as libpq's answers are read.
+- *Interrupts.* If the time is over or the task is cancelled, asyncpg asks the server to cancel the statement, and awaits that before the next
+  one. The call is then rolled back to its savepoint in the same task; only the first cancellation counts (`cancelled_once`). The statements
+  that make, release and roll back to the savepoint are never interrupted: they wait for nothing, and afterwards it is known whether there is
+  a savepoint.
+- *An aborted transaction* cannot be told from an open one beforehand, but the savepoint cannot be made in it; nothing was done then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Generator, Mapping, Sequence
+from decimal import Decimal
+from typing import Any, Final, TypeVar
+from uuid import UUID
+
+from ...core.validation import invalid
+from ...errors import EngineError, HoldkitError
+from ..driver_connections import transaction_ended
+from .driver import OnStatement, Row, Sql, Statement, Steps
+from .failures import ConnectionFailed, StatementFailed
+from .waiting import GRACE, cancelled_once
+
+T = TypeVar("T")
+
+_CONTROL: Final = frozenset({"make_savepoint", "release_savepoint", "roll_back_to_savepoint"})
+"""Statements that say where the savepoint is: never interrupted."""
+_LOST: Final = "08"
+"""The class of SQLSTATEs of a lost connection."""
+
+
+def is_asyncpg(tx: object) -> bool:
+    """Whether it comes from asyncpg: a connection, or something else."""
+    return not isinstance(tx, type) and any(base.__module__.partition(".")[0] == "asyncpg" for base in type(tx).__mro__)
+
+
+def check_asyncpg(tx: Any) -> Any:
+    """An open connection of asyncpg, or of its pool, inside a transaction."""
+    if not hasattr(tx, "is_in_transaction"):
+        raise invalid(
+            "tx",
+            "tx_unsupported",
+            f"must be a connection of asyncpg, not its {type(tx).__name__}: use `async with pool.acquire() as tx`",
+        )
+    try:
+        closed = tx.is_closed()
+    except Exception as error:  # a connection that went back to its pool
+        raise invalid("tx", "tx_unusable", f"the connection cannot be used: {error}") from error
+    if closed:
+        raise invalid("tx", "tx_unusable", "the connection is closed")
+    if not tx.is_in_transaction():
+        raise invalid(
+            "tx", "tx_autocommit", "there is no open transaction: begin one, with `async with connection.transaction()`"
+        )
+    return tx
+
+
+async def run_on_asyncpg(steps: Steps[T]) -> T:
+    """Run a call to its end, in a task of its own; the first cancellation undoes it."""
+    return await cancelled_once(_drive(steps))
+
+
+async def _drive(steps: Generator[Any, Any, T]) -> T:
+    try:
+        awaited: Awaitable[Any] = next(steps)
+        while True:
+            try:
+                answer = await awaited
+            except BaseException as error:  # noqa: BLE001 - thrown into the call, which raises it again at its end
+                awaited = steps.throw(error)
+            else:
+                awaited = steps.send(answer)
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+
+
+def _awaited(work: Awaitable[T]) -> Generator[Any, Any, T]:
+    """What it comes to, from whoever runs the steps."""
+    result: T = yield work
+    return result
+
+
+class AsyncpgPipeline:
+    """A caller's connection, for one call."""
+
+    busy = False
+    unbegun = False
+
+    def __init__(
+        self, connection: Any, statements: Mapping[str, Sql], on_statement: OnStatement | None, seconds: float
+    ) -> None:
+        self._connection, self._statements, self._hook = connection, statements, on_statement
+        self._deadline = asyncio.get_running_loop().time() + seconds
+        self.begun = 0
+        self.aborted = False
+        """A statement behind our savepoint has failed, or was interrupted."""
+
+    def exchange(self, statements: Sequence[Statement]) -> Steps[list[list[Row]]]:
+        """One after the other, up to the first that fails."""
+        self.begun = 0
+        return (yield from _awaited(self._run(statements)))
+
+    def drain(self) -> Steps[None]:
+        """asyncpg itself awaits what is outstanding."""
+        yield from ()
+
+    async def _run(self, statements: Sequence[Statement]) -> list[list[Row]]:
+        answers: list[list[Row]] = []
+        for name, parameters in statements:
+            if self._hook is not None:
+                self._hook(name)
+            self.begun += 1
+            try:
+                if name in _CONTROL:
+                    await _uninterrupted(self._connection.execute(self._statements[name].text, timeout=GRACE))
+                    answers.append([])
+                else:
+                    answers.append(await self._fetch(name, parameters))
+            except BaseException as error:
+                self.aborted = name != "make_savepoint"
+                raise self._meaning(name, error) from error
+            if name == "roll_back_to_savepoint":
+                self.aborted = False
+        return answers
+
+    async def _fetch(self, name: str, parameters: Sequence[Any]) -> list[Row]:
+        sql = self._statements[name]
+        if sql.one is not None and (row := sql.one.row(parameters)) is not None:
+            sql, parameters = sql.one.sql, row
+        left = max(0.001, self._deadline - asyncio.get_running_loop().time())
+        values = [_encoded(value) for value in parameters]
+        statement = await self._connection.prepare(sql.text, name="", timeout=left)
+        rows = await statement.fetch(*values, timeout=left)
+        return [tuple([_decoded(value) for value in row.values()]) for row in rows]
+
+    def _meaning(self, name: str, error: BaseException) -> BaseException:
+        """The error as `SavepointCall` knows it. An interrupt, and an error of ours, stay what they are."""
+        state = getattr(error, "sqlstate", None)
+        if isinstance(error, TimeoutError):
+            return StatementFailed(name, "57014", "no answer in time")
+        if name == "make_savepoint" and state == "25P02":
+            return invalid("tx", "tx_aborted", "the transaction is aborted: roll it back first")
+        if state is not None and not state.startswith(_LOST):
+            return StatementFailed(name, state, str(error))
+        if isinstance(error, OSError) or state is not None or self._connection.is_closed():
+            return ConnectionFailed(str(error), sent_commit=False)
+        if isinstance(error, HoldkitError) or not is_asyncpg(error):
+            return error
+        return invalid("tx", "tx_busy", f"the connection cannot be used now: {error}")
+
+
+async def _uninterrupted(statement: Awaitable[T]) -> T:
+    """Its result; a cancellation that comes meanwhile is raised when it has ended."""
+    running = asyncio.ensure_future(statement)
+    try:
+        return await asyncio.shield(running)
+    except asyncio.CancelledError:
+        await asyncio.wait([running])
+        raise
+
+
+def _encoded(value: Any) -> Any:
+    """Text may be encoded already, alone or in an array."""
+    if type(value) is bytes:
+        return value.decode()
+    if type(value) is list and any(type(item) is bytes for item in value):
+        return [item.decode() if type(item) is bytes else item for item in value]
+    return value
+
+
+def _decoded(value: Any) -> Any:
+    if isinstance(value, Decimal):
+        return int(value)
+    return str(value) if isinstance(value, UUID) else value
+
+
+class AsyncpgMark:
+    """A mark in an open transaction, as `SavepointMark` is one."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+        self._name = f"holdkit_{secrets.token_hex(8)}"
+
+    async def make(self) -> AsyncpgMark:
+        """Set the mark."""
+        await self._execute("savepoint")
+        return self
+
+    def check(self) -> None:
+        """There is no sync connection of asyncpg."""
+        raise AssertionError("asyncpg is async")
+
+    async def check_async(self) -> None:
+        """Remove the mark; `InvalidRequest` if it is gone."""
+        if not self._connection.is_in_transaction():
+            raise transaction_ended()
+        await self._execute("release savepoint")
+
+    async def _execute(self, command: str) -> None:
+        try:
+            await self._connection.execute(f"{command} {self._name}", timeout=GRACE)
+        except Exception as error:
+            state = getattr(error, "sqlstate", None)
+            if state == "3B001":  # there is no such savepoint
+                raise transaction_ended() from error
+            if state != "25P02":  # aborted: whatever is sent next finds that
+                raise EngineError(f"tx cannot be used: {error}") from error

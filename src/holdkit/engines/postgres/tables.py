@@ -1,0 +1,73 @@
+"""Our tables behind somebody else's connection: frameworks migrate them in their own migrations, and empty them between tests.
+
+`run` executes one statement, without parameters, in the transaction that the framework has open, and returns its rows. Nothing here
+commits.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import Final
+
+import msgspec
+
+from ...core.bounds import Limits
+from ...errors import EngineError
+from .database import check_schema_name
+from .migrating import LANES, Run, migrate_through, migration_statements
+from .statements import SCHEMA, identifier, in_schema, load, migrations
+
+KEPT: Final = frozenset({"settings", "migrations", "heads"})
+"""Tables that are not empty when they are made."""
+
+
+class PostgresTables:
+    """The tables of one schema."""
+
+    def __init__(self, run: Run, schema: str | None = None) -> None:
+        self._run = run
+        self.schema = check_schema_name(SCHEMA if schema is None else schema)
+        self.shown = f"the PostgreSQL schema {self.schema}"
+
+    @property
+    def newest(self) -> int:
+        """The version that this release needs."""
+        return migrations()[-1][0]
+
+    def version(self) -> int:
+        """The version that is there; 0: none."""
+        found = self._run(f"select to_regclass('{identifier(self.schema)}.migrations') is not null")
+        return int(self._run(load(self.schema)["schema_version"].text)[0][0]) if found[0][0] else 0
+
+    def migrate(self, limits: Limits | None = None, lanes: int = LANES) -> int:
+        """Create the tables, or bring them up to date. Waits at most 10 seconds for each lock."""
+        before = self._run("select current_setting('lock_timeout')")[0][0]
+        self._run("set local lock_timeout = '10s'")
+        version = migrate_through(self._run, self.shown, lanes, limits or Limits(), "one server", self.schema)
+        self._run(f"select set_config('lock_timeout', '{before}', true)")
+        return version
+
+    def statements(self, limits: Limits | None = None, lanes: int = LANES) -> list[str]:
+        """What `migrate` executes in an empty database, for those who run it by hand."""
+        return migration_statements(lanes, limits or Limits(), self.schema)
+
+    def empty(self) -> None:
+        """Remove every pool, hold and entry. Followers find another journal."""
+        names = [row[0] for row in self._run(f"select tablename from pg_tables where schemaname = '{self.schema}'")]
+        if not KEPT.issubset(names):
+            raise EngineError(f"{self.shown} has no tables of ours")
+        rows = ", ".join(f"{identifier(self.schema)}.{name}" for name in sorted({*names} - KEPT))
+        lanes = self._run(in_schema("select count(*) from holdkit.heads", self.schema))[0][0]
+        generation = msgspec.json.encode(secrets.token_hex(8)).decode()
+        self._run(f"truncate {rows}")
+        for statement in (
+            "delete from holdkit.heads",
+            f"insert into holdkit.heads (lane) select generate_series(0, {int(lanes) - 1})",
+            f"update holdkit.settings set value = '{generation}' where name = 'generation'",
+        ):
+            self._run(in_schema(statement, self.schema))
+
+    def drop(self) -> None:
+        """Remove the tables, and all that was in them."""
+        if self.version():
+            self._run(f"drop schema {identifier(self.schema)} cascade")

@@ -1,0 +1,2 @@
+-- Entries may have the trace context of the call that asked, in their JSON text. Earlier releases, which would read entries without it,
+-- are refused by this version of the schema.

@@ -1,0 +1,143 @@
+"""The executor of a traced kernel: a span around each call that somebody records, and none around others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Self, TypeVar
+
+from ...core.commands import AnyCommand, Group, Sweep
+from ...core.model import Key
+from ...core.outcomes import Receipt, Refusal, Reply
+from ...core.reading import Query, ReadHistory
+from ...engines.port import Engine
+from ...errors import HoldkitError
+from ..answers import Answer
+from ..journal import JournalEntry
+from ..queued_calls import Undo
+from ..tracing import MAX_LINKS, Tracer, about, is_recorded, linked, name_of, name_of_read, origin_of
+from ..workers import (
+    AsyncSignal,
+    AsyncWork,
+    AsyncWorker,
+    call_listener,  # async-only
+)
+from .executor import AsyncExecutor
+
+T = TypeVar("T")
+
+
+class AsyncTracedExecutor(AsyncExecutor):
+    """Executes as the executor does that it was made of, whose queue and engine it shares."""
+
+    tracer: Tracer
+
+    @classmethod
+    def of(cls, executor: AsyncExecutor, tracer: Tracer) -> Self:
+        """The same executor, traced."""
+        traced = cls.__new__(cls)
+        traced.__dict__.update(executor.__dict__)
+        traced.tracer = tracer
+        traced.mint = executor.mint.traced(tracer.trace)
+        return traced
+
+    async def execute(
+        self,
+        command: AnyCommand,
+        tx: Any = None,
+        *,
+        faces: bool = False,
+        original: AnyCommand | None = None,
+        undo: Undo | None = None,
+        shielded: bool = False,
+    ) -> Receipt:
+        """Execute one command."""
+        more: dict[str, Any] = {"faces": faces, "original": original, "undo": undo, "shielded": shielded}
+        if isinstance(command, Sweep):
+            return await self._sweep(command)
+        if self.tracer.trace() is None:
+            return await super().execute(command, tx, **more)
+        with self.tracer.call(name_of(command), about((command,))) as span:
+            receipt = await super().execute(command, tx, **more)
+            if receipt.hold is not None:
+                span.tell("holdkit.hold", receipt.hold.id)
+            if receipt.replayed:
+                span.tell("holdkit.replayed", True)
+            return receipt
+
+    async def _sweep(self, command: Sweep) -> Receipt:
+        """Sweep. If any of the calls that placed what it expired was recorded, a span is linked to them."""
+        receipt = await super().execute(command)
+        found = [await self._origin(key) for key in receipt.swept[:MAX_LINKS]]
+        traces = [trace for trace in found if trace is not None]
+        if traces:
+            with self.tracer.linked("sweep", traces, {"holdkit.expired": receipt.expired}):
+                pass
+        return receipt
+
+    async def execute_prepared(self, commands: list[AnyCommand], *, atomic: bool, op: str | None) -> list[Answer]:
+        """Execute a batch of a server's client."""
+        if self.tracer.trace() is None:
+            return await super().execute_prepared(commands, atomic=atomic, op=op)
+        with self.tracer.call("batch", about(commands)):
+            return await super().execute_prepared(commands, atomic=atomic, op=op)
+
+    async def submit(self, group: Group, tx: Any = None) -> list[Reply]:
+        """Have a batch written, or commands of a face."""
+        if self.tracer.trace() is None:
+            return await super().submit(group, tx)
+        with self.tracer.call("batch", about(group.commands)) as span:
+            replies = await super().submit(group, tx)
+            span.tell("holdkit.refused", sum(isinstance(reply, Refusal) for reply in replies))
+            return replies
+
+    async def read(self, query: Query[T], tx: Any = None, *, durable: bool = False) -> T:
+        """Ask the engine."""
+        if self.tracer.trace() is None:
+            return await super().read(query, tx, durable=durable)
+        with self.tracer.call("read", {"holdkit.read": name_of_read(query)}):
+            return await super().read(query, tx, durable=durable)
+
+    async def borrow(self, job: Callable[[Engine], T]) -> T:
+        """Run a job that uses a transaction of the engine's own."""
+        if self.tracer.trace() is None:
+            return await super().borrow(job)
+        with self.tracer.call("transaction", {}):
+            return await super().borrow(job)
+
+    def start_worker(self, work: AsyncWork, name: str, stop: AsyncSignal) -> AsyncWorker:
+        """Start background work, which is no part of the call that starts it."""
+
+        async def detached() -> None:
+            with self.tracer.detached():
+                await work()
+
+        return super().start_worker(detached, name, stop)
+
+    # What happens later, and to whom it is linked
+
+    async def trace_of(self, entry: JournalEntry) -> str | None:
+        """The trace context that an entry tells of: its own, or that of the call that placed the hold, if it is nobody's call. None if
+        nobody recorded it, or if it cannot be read now."""
+        if entry.trace is not None:
+            return entry.trace if is_recorded(entry.trace) else None
+        if entry.entry.change is None:
+            return None
+        return await self._origin((entry.tenant, entry.subject))
+
+    async def _origin(self, hold: Key) -> str | None:
+        try:
+            return origin_of(await super().read(ReadHistory(*hold, limit=1)))
+        except HoldkitError:  # a span without its link is better than a failed delivery
+            return None
+
+
+def traced_listener(executor: AsyncExecutor, callback: Callable[[JournalEntry], Any]) -> Callable[[JournalEntry], Any]:
+    """A listener with a span around each call, linked to the call that the entry tells of, if that was recorded."""
+
+    async def listen(entry: JournalEntry) -> None:
+        trace = await executor.trace_of(entry)
+        with linked(executor.tracer, trace, "listener", {"holdkit.action": entry.action.value}):
+            await call_listener(callback, entry)  # async-only
+            # sync-only: callback(entry)
+
+    return listen
