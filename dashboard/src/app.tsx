@@ -41,14 +41,14 @@ async function signIn(): Promise<void> {
     void readRoutes();
   } catch (error) {
     refused.value = error instanceof Problem ? error : new Problem(0, "unexpected", String(error));
-    if (refused.value.status === 401 && takeOffered()) return signIn();
     if (refused.value.status === 0 || refused.value.status >= 500) timer = setTimeout(() => void signIn(), 2_000);
   }
 }
 
-/** A link offered another key while this tab uses one: say so, and let the user choose. */
+/** A link offered another key than this tab uses: say so, and let the user choose; if that is refused, or there is none, take it. */
 function askAboutLink(): void {
   const found = offered.value;
+  if (me.value === null && refused.value?.status === 401 && takeOffered()) void signIn();
   if (found === null || me.value === null || me.value.open) return;
   if (found === "malformed") {
     offered.value = null;
@@ -121,7 +121,7 @@ function View() {
     case "items":
       return <Items key={query.q} />;
     case "sagas":
-      return <Sagas />;
+      return <Sagas key={query.show} />;
     case "health":
       return <Health />;
     case "webhooks":
@@ -129,6 +129,6 @@ function View() {
     case "keys":
       return <Keys />;
     default:
-      return faceView(view, id) ?? <Pools />;
+      return faceView(view, id) ?? <Pools key={JSON.stringify(query)} />;
   }
 }

@@ -1,7 +1,7 @@
 /** What needs a person: parked sagas, failing webhooks, a sweeper that is behind, and differences that verifying found. */
 import { computed, signal } from "@preact/signals";
 import { ask, segment } from "./api";
-import { link } from "./route";
+import { link, linkWith } from "./route";
 import { may, me } from "./store";
 import type { HookPage, JobPage, SagaPage, Stats, VerifyJob } from "./types";
 
@@ -50,7 +50,8 @@ const counted = (count: number, one: string, more: string): string => `${count} 
 async function parkedSagas(): Promise<Concern[]> {
   const page: SagaPage = await ask("v1/sagas", { query: { phase: "parked", limit: 100 } });
   const count = page.items.length;
-  return count ? [{ text: counted(count, "saga is parked", "sagas are parked"), href: link("sagas") }] : [];
+  const text = `${page.next === null ? "" : "More than "}${counted(count, "saga is parked", "sagas are parked")}`;
+  return count ? [{ text, href: linkWith("sagas", { show: "parked" }) }] : [];
 }
 
 async function failingHooks(): Promise<Concern[]> {

@@ -1,9 +1,8 @@
 /** What faces have: which of them there is anything of, and how the pools behind them are named for people. */
-import { signal } from "@preact/signals";
 import { ask } from "./api";
 import { link } from "./route";
 import { revision } from "./store";
-import type { FacesAnswer, HoldAnswer } from "./types";
+import type { FacesAnswer } from "./types";
 import { useFetched, type Reading } from "./useFetched";
 
 export type Face =
@@ -37,17 +36,6 @@ export const useFaces = (): Reading<FacesAnswer> =>
 
 export const present = (found: FacesAnswer): Face[] => (Object.keys(FACES) as Face[]).filter((face) => found[face]);
 
-/** Keys of claims by the pool behind them, whose id is a hash: learnt from holds that were read. */
-const labels = signal<ReadonlyMap<string, string>>(new Map());
-const MOST_LABELS = 5_000;
-
-export function learnLabels(hold: HoldAnswer): void {
-  const fresh = hold.legs.filter((leg) => leg.label && labels.peek().get(leg.pool) !== leg.label);
-  if (fresh.length === 0) return;
-  const known = labels.peek().size > MOST_LABELS ? [] : [...labels.peek()];
-  labels.value = new Map([...known, ...fresh.map((leg): [string, string] => [leg.pool, leg.label ?? ""])]);
-}
-
 const plain = (part: string): string => {
   if (part.startsWith("#")) return `${part.slice(0, 9)}…`;
   try {
@@ -57,15 +45,39 @@ const plain = (part: string): string => {
   }
 };
 
-/** A pool's name for people: `~calendar/inn/double/2026-07-01` is "inn · double · 2026-07-01". */
-export function poolName(id: string): string {
+/** A pool's name for people: `~calendar/inn/double/2026-07-01` is "inn · double · 2026-07-01"; that of a claim is its label, the
+ * key: its id is a hash. */
+export function poolName(id: string, label?: string | null): string {
   if (!id.startsWith("~")) return id;
   const [face = "", ...parts] = id.slice(1).split("/");
   if (face === "item") return parts.join("/");
-  if (face === "r") return parts.join("/").replace(/\/null$/, "");
-  if (face === "claim") return labels.value.get(id) ?? parts.join("/");
+  if (face === "r") return resourceName(parts);
+  if (face === "claim") return label ?? parts.join("/");
   if (!["calendar", "budgets", "rates"].includes(face)) return id.slice(1);
   return parts.map((part, index) => (index === parts.length - 1 ? windowName(part) : plain(part))).join(" · ");
+}
+
+/** Kind, key and window of a resource; the latter two are JSON. */
+function resourceName([kind = "", ...rest]: string[]): string {
+  const name = rest.join("/").replace(/\/null$/, "");
+  const texts = /^"([^"\\]*)"(?:\/"([^"\\]*)")?$/.exec(name);
+  return [kind, ...(texts ? texts.slice(1).filter(Boolean) : [name])].join(" · ");
+}
+
+const UNITS: [number, string][] = [
+  [86_400, "days"],
+  [3_600, "hours"],
+  [60, "minutes"],
+  [1, "seconds"],
+];
+
+/** The length of a window as people say it: `3600s` is "hour", `900s` "15 minutes"; `day` and `month` stay as they are. */
+export function perName(per: string): string {
+  const seconds = /^(\d+)s$/.exec(per)?.[1];
+  if (seconds === undefined) return per;
+  const [size, unit] = UNITS.find(([size]) => Number(seconds) % size === 0) ?? [1, "seconds"];
+  const count = Number(seconds) / size;
+  return count === 1 ? unit.slice(0, -1) : `${count} ${unit}`;
 }
 
 /** `day@1700000000` is "day from 2023-11-14 22:13". */
@@ -73,7 +85,7 @@ export function windowName(part: string): string {
   const [per = "", second] = part.split("@");
   if (second === undefined || !/^-?\d+$/.test(second)) return plain(part);
   const at = new Date(Number(second) * 1_000);
-  return Number.isNaN(at.getTime()) ? part : `${per} from ${at.toISOString().slice(0, 16).replace("T", " ")}`;
+  return Number.isNaN(at.getTime()) ? part : `${perName(per)} from ${at.toISOString().slice(0, 16).replace("T", " ")}`;
 }
 
 /** The view that shows a pool of a face; null if there is none. */

@@ -10,6 +10,8 @@ import type { EntryAnswer, EntryPage, HoldAnswer, HoldPage } from "./types";
 
 /** Rows on a page. */
 export const PAGE = 100;
+/** Entries that are asked for: what the servers note about themselves is among them, and not shown. */
+const ASKED = 2 * PAGE;
 /** Requests for one page; the server looks at 20,000 rows for each. */
 const ROUND = 5;
 
@@ -24,32 +26,79 @@ export interface Found<T> {
   costly: boolean;
 }
 
+/**
+ * A place in the list of holds. The server lists holds by id. Generated ids begin with the time of placing; those that an
+ * application chose, as sagas do, carry none, and nearly all of them are larger. So newest first has two parts: the ids with
+ * a time, then the others; otherwise a month of old sagas would stand in front of the hold that was placed now.
+ */
+interface Place {
+  timeless: boolean;
+  /** The server's position; null: where the part begins. */
+  at: string | null;
+}
+
+const FIRST_ID = "0".repeat(32);
+const TIMELESS = "~";
+
+/** No id with a time is as large as this one. */
+const bound = (): string => (Math.floor(serverNow() / 2 ** 40) + 1).toString(16).padStart(2, "0").padEnd(32, "0");
+const placeOf = (text: string): Place =>
+  text.startsWith(TIMELESS) ? { timeless: true, at: text.slice(1) || null } : { timeless: false, at: text };
+const textOf = ({ timeless, at }: Place): string => `${timeless ? TIMELESS : ""}${at ?? ""}`;
+
+interface Step {
+  items: HoldAnswer[];
+  next: Place | null;
+}
+
+/** The rows that follow a place in one direction, as far as one request finds them. */
+async function stepOf({ timeless, at }: Place, back: boolean, query: Filters, signal: AbortSignal): Promise<Step> {
+  const begin = at ?? (timeless || query.order === "oldest" ? undefined : back ? FIRST_ID : bound());
+  const page: HoldPage = await ask("v1/holds", {
+    query: { ...query, ...(back ? { before: begin } : { after: begin }) },
+    signal,
+  });
+  if (query.order === "oldest")
+    return { items: page.items, next: page.next === null ? null : { timeless, at: page.next } };
+  const items = page.items.filter(({ id }) => id >= bound() === timeless);
+  if (page.next !== null && items.length === page.items.length) return { items, next: { timeless, at: page.next } };
+  return { items, next: timeless === back ? { timeless: !timeless, at: null } : null };
+}
+
+type Filters = Record<string, string | number | undefined>;
+
 export async function findHolds(asked: Query, signal: AbortSignal): Promise<Found<HoldAnswer>> {
   const { pool, state, entity, actor, account, after, before, order = "newest" } = asked;
-  const filters = { pool, state, entity, actor, account, order };
   const times = { placed_from: momentOf(asked.from), placed_to: momentOf(asked.to) };
+  const query = { pool, state, entity, actor, account, order, ...times, limit: PAGE + 1 }; // one more: is there another page?
   const back = before !== undefined;
   let items: HoldAnswer[] = [];
-  let [reached, rounds]: [string | null | undefined, number] = [back ? before : after, 0];
+  let [reached, rounds]: [Place | null, number] = [placeOf(before ?? after ?? ""), 0];
+  if (reached.at === "") reached = { timeless: false, at: null };
   do {
-    const place = back ? { before: reached ?? undefined } : { after: reached ?? undefined };
-    const limit = PAGE + 1 - items.length; // one more than is shown: then it is known whether there is another page
-    const page: HoldPage = await ask("v1/holds", { query: { ...filters, ...times, ...place, limit }, signal });
-    items = back ? [...page.items, ...items] : [...items, ...page.items];
-    reached = page.next;
-    rounds += 1;
+    const part: boolean = reached.timeless;
+    const step: Step = await stepOf(reached, back, query, signal);
+    items = back ? [...step.items, ...items] : [...items, ...step.items];
+    reached = step.next;
+    if (reached?.timeless === part) rounds += 1;
   } while (reached !== null && items.length <= PAGE && rounds < ROUND);
+  const place = ({ id }: HoldAnswer): Place => ({ timeless: order === "newest" && id >= bound(), at: id });
   if (items.length > PAGE) {
     items = back ? items.slice(-PAGE) : items.slice(0, PAGE);
-    reached = (back ? items[0] : items.at(-1))?.id ?? null;
+    const edge = back ? items[0] : items.at(-1);
+    reached = edge ? place(edge) : null;
   }
   if (back && reached === null && items.length < PAGE) return findHolds(without(asked, "before"), signal);
-  const first = items[0]?.id ?? after;
-  const last = items.at(-1)?.id ?? before;
+  const [first, last] = [items[0], items.at(-1)];
+  const further = reached && textOf(reached);
   return {
     items,
-    previous: back ? position("before", reached) : after === undefined ? null : position("before", first),
-    next: back ? position("after", last) : position("after", reached),
+    previous: back
+      ? position("before", further)
+      : after === undefined
+        ? null
+        : position("before", first ? textOf(place(first)) : after),
+    next: back ? position("after", last ? textOf(place(last)) : before) : position("after", further),
     partial: reached !== null && items.length < PAGE,
     costly: rounds > 1,
   };
@@ -59,23 +108,24 @@ export async function findHolds(asked: Query, signal: AbortSignal): Promise<Foun
 export async function findEntries(asked: Query, signal: AbortSignal): Promise<Found<EntryAnswer>> {
   const { action, subject, actor, correlation_id, before, after } = asked;
   const forth = after !== undefined && before === undefined;
-  const most = forth ? PAGE + 1 : PAGE; // forth: one more than is shown, so that the first page is known as such
   const filters = { action, subject, actor, correlation_id, order: forth ? "oldest" : "newest" };
   const items: EntryAnswer[] = [];
   let reached = forth ? after : before;
   let [more, rounds] = [true, 0];
   do {
     const place = forth ? { after: reached } : { before: reached };
-    const query = { ...filters, ...place, limit: most - items.length };
+    const query = { ...filters, ...place, limit: ASKED };
     const page: EntryPage = await ask("v1/journal", { query, signal });
     items.push(...page.items);
     reached = page.next ?? reached;
     more = page.more;
     rounds += 1;
-  } while (more && items.length < most && rounds < ROUND);
+  } while (more && items.length <= PAGE && rounds < ROUND);
   if (items.length > PAGE) {
+    // the place between the last entry that is shown and the next one: a cursor is behind its entry, in the order of time
+    const place = items[forth ? PAGE - 1 : PAGE]?.cursor;
     items.length = PAGE;
-    [more, reached] = [true, items.at(-1)?.cursor ?? reached];
+    [more, reached] = [true, place ?? reached];
   }
   if (forth && !more && items.length < PAGE) return findEntries(without(asked, "after"), signal);
   const further = more ? reached : null;

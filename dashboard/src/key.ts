@@ -11,14 +11,15 @@ export const key = signal<string | null>(null);
 /** What a link offered and was not taken: another key than the one in use, or something that is not a key. */
 export const offered = signal<{ key: string } | "malformed" | null>(null);
 
-/** Takes the key from the address, unless this tab already uses another one: then it is only offered. */
-export function readKey(): void {
+/** Takes the key from the address, unless this tab already uses another one, or has asked for one (`later`): then it is only
+ * offered. */
+export function readKey(later = false): void {
   key.value ??= sessionStorage.getItem(NAME);
   if (!location.hash.startsWith("#key=")) return;
   const text = decoded(location.hash.slice("#key=".length));
   history.replaceState(null, "", `${location.pathname}${location.search}#/pools`);
   if (text === null) offered.value = "malformed";
-  else if (key.value === null || key.value === text) setKey(text);
+  else if ((key.value === null && !later) || key.value === text) setKey(text);
   else offered.value = { key: text };
 }
 

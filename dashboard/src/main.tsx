@@ -9,7 +9,7 @@ import { startTheme } from "./theme";
 import "./style.css";
 
 readKey();
-addEventListener("hashchange", readKey);
+addEventListener("hashchange", () => readKey(true));
 startRouting();
 startTheme();
 startClock();

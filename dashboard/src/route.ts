@@ -10,9 +10,13 @@ export interface Route {
   query: Query;
 }
 
+/** The fragment that the route was read from. While the address has another one, the browser goes to it and has not said so yet. */
+let seen = "";
+
 export const route = signal<Route>(read());
 
 function read(): Route {
+  seen = location.hash;
   const asked = /^#\/?([^/?]+)\?(.*)$/.exec(location.hash);
   if (asked) return { view: asked[1] ?? "", id: "", query: queryOf(asked[2] ?? "") };
   const [view = "", ...rest] = location.hash.replace(/^#\/?/, "").split("/");
@@ -43,8 +47,24 @@ export function linkWith(view: string, query: Query): string {
   return asked.size === 0 ? link(view) : `${link(view)}?${asked.toString()}`;
 }
 
+/** Writes what is typed or chosen in a view into its address, so that it can be shared; it adds no step to the browser's history.
+ * An address that the browser is on its way to is left alone. */
+export function noteInAddress(view: string, query: Query): void {
+  const address = linkWith(view, query);
+  if (location.hash !== seen || route.peek().view !== view) return;
+  if (location.hash === address || (location.hash === "" && address === link(view))) return;
+  history.replaceState(history.state, "", address);
+  seen = location.hash;
+}
+
 export function go(view: string, id?: string): void {
-  location.hash = link(view, id);
+  goTo(link(view, id));
+}
+
+/** The browser tells of a new address later; what is typed in the meantime would belong to the view before. */
+export function goTo(address: string): void {
+  location.hash = address;
+  route.value = read();
 }
 
 export function startRouting(): void {

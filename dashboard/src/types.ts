@@ -232,6 +232,8 @@ export interface Effect {
   used?: number;
   /** what the account uses after the entry; with 0 used, it is gone */
   tally?: TallyAnswer | null;
+  /** of a claim, its key: the pool is named by a hash; not in webhooks */
+  label?: string | null;
 }
 
 /** A journal entry. */
@@ -282,6 +284,8 @@ export interface EntryAnswer {
   after: Record<string, unknown>;
   /** of `command.refused` */
   refused?: RefusedAnswer | null;
+  /** the W3C trace context (`traceparent`) of the call that asked, if it was recorded */
+  trace?: string | null;
   /** the tenant, empty for the default one; only where several tenants are shown */
   tenant?: string | null;
 }
@@ -326,8 +330,12 @@ export interface Erased {
   pools: number;
   /** Recorded answers that were rewritten. */
   operations: number;
+  /** Records that were replaced. */
+  records: number;
   /** Accounts that erased holds still name, because pools count them: erase them by name. */
   accounts: string[];
+  /** Records, as kind/id, that still tell of the person because they are in use: up to 100 of them. End or change them, and erase again. */
+  in_use: string[];
   dry_run: boolean;
   /** Whether an earlier run had begun it and was interrupted; the numbers are those of this run. */
   resumed: boolean;
@@ -638,7 +646,7 @@ export interface LegAnswer {
   held: number;
   confirmed: number;
   returned: number;
-  /** of a claim, its key: the pool is named by a hash; only where one hold is read */
+  /** of a claim, its key: the pool is named by a hash; only where holds are read or listed */
   label?: string | null;
 }
 

@@ -1,5 +1,6 @@
 /** What a person can do with the whole system: sweep and verify. Neither changes anything that would need a reason. */
 import { ask, segment } from "../api";
+import { look } from "../attention";
 import { number } from "../format";
 import { confirmAction } from "../components/Dialog";
 import type { VerifyAnswer, VerifyJob } from "../types";
@@ -51,5 +52,6 @@ export function verify(): void {
       if (report.ok) return "Every row matches the journal.";
       return `${number(report.differences.length)} ${report.differences.length === 1 ? "difference" : "differences"} found. The first: ${report.differences[0] ?? ""}`;
     },
+    after: () => void look(), // what it found needs a person
   });
 }

@@ -57,7 +57,7 @@ export function Effects({ entry, most = 2 }: { entry: EntryAnswer; most?: number
       <Refusal entry={entry} most={most} />
       {shown.map((effect) => (
         <span key={effect.pool.id} class="effect">
-          <span class="effect-pool">{poolName(effect.pool.id)}</span>
+          <span class="effect-pool">{poolName(effect.pool.id, effect.label)}</span>
           {effect.total !== 0 && <b>{signed(effect.total)} total</b>}
           {effect.held !== 0 && <b class="figure-held">{signed(effect.held)} held</b>}
           {!!effect.waiting && <b>{signed(effect.waiting)} waiting</b>}
@@ -82,13 +82,25 @@ function targetOf({ action, subject }: EntryAnswer): string {
   return linkWith("past", { subject });
 }
 
+/** How many pools a row has room for: two, if one counter of each has changed. */
+const roomFor = ({ pools }: EntryAnswer): number =>
+  pools
+    .slice(0, 2)
+    .every(({ held, consumed, total, waiting }) => [held, consumed, total, waiting].filter(Boolean).length < 2)
+    ? 2
+    : 1;
+
+/** A hold by the end of its id; a pool by its name, which the row has already if it is one of a face. */
+const subjectOf = ({ subject, pools: [first] }: EntryAnswer): string =>
+  first && first.pool.id === subject && subject.startsWith("~") ? "" : shortId(subject);
+
 export function EntryRow({ entry, dated = false }: { entry: EntryAnswer; dated?: boolean }) {
   return (
     <a class={dated ? "row entry dated" : "row entry"} href={targetOf(entry)} tabIndex={-1}>
       <time>{dated ? stamp(entry.at) : clock(entry.at, true)}</time>
       <Action action={entry.action} />
-      <span class="id entry-subject">{shortId(entry.subject)}</span>
-      <Effects entry={entry} most={phone.value ? 1 : 2} />
+      <span class="id entry-subject">{subjectOf(entry)}</span>
+      <Effects entry={entry} most={phone.value ? 1 : roomFor(entry)} />
       <span class="muted entry-who">
         {[entry.actor, entry.forced ? "forced" : null, entry.reason].filter(Boolean).join(" · ")}
       </span>

@@ -7,7 +7,7 @@ import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { ask, Problem } from "../api";
 import { shortId } from "../format";
 import { finderShown } from "../keyboard";
-import { link, linkWith } from "../route";
+import { goTo, link, linkWith } from "../route";
 import type { SearchAnswer } from "../types";
 import { Icon } from "./Icon";
 import { adviceOf, reasonOf } from "./Notice";
@@ -118,7 +118,7 @@ function FinderDialog() {
   const close = (): void => void (finderShown.value = false);
   const open = ({ href }: Choice): void => {
     close();
-    location.hash = href;
+    goTo(href);
   };
   const enter = (): void => {
     if (current && error !== null) lookup.ask(wanted); // try again

@@ -7,12 +7,13 @@ import type { ComponentChildren } from "preact";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { Found } from "../finding";
 import { number } from "../format";
-import { linkWith, route, type Query } from "../route";
+import { goTo, linkWith, route, type Query } from "../route";
 import { phone } from "../screen";
+import { Icon } from "./Icon";
 import { revision } from "../store";
 import { useFetched, type Reading } from "../useFetched";
 import { Notice } from "./Notice";
-import { ReadState } from "./ReadState";
+import { ReadState, staleSince } from "./ReadState";
 import { Head } from "./Shell";
 import { VirtualList } from "./VirtualList";
 
@@ -50,7 +51,7 @@ export function PagedView<T>(props: Props<T>) {
   return (
     <>
       <Head title={props.title}>{props.actions}</Head>
-      <Filters filters={filters} chosen={chosen} apply={(query) => (location.hash = linkWith(view, query))} />
+      <Filters filters={filters} chosen={chosen} apply={(query) => goTo(linkWith(view, query))} />
       <ReadState
         read={page}
         what={what}
@@ -65,7 +66,7 @@ export function PagedView<T>(props: Props<T>) {
       >
         {(found) => <Rows {...props} list={found.items} />}
       </ReadState>
-      <Pager view={view} one={props.one} what={what} chosen={chosen} positioned={positioned} found={page.value} />
+      <Pager view={view} one={props.one} what={what} chosen={chosen} positioned={positioned} page={page} />
     </>
   );
 }
@@ -122,8 +123,31 @@ interface FiltersProps {
   apply: (query: Query) => void;
 }
 
+/** On a phone they would fill the screen: there they are behind a button that says how many are in use. */
+function Filters(props: FiltersProps) {
+  const open = useSignal(false);
+  const used = Object.keys(props.chosen).length;
+  if (!phone.value) return <FilterForm {...props} />;
+  return (
+    <>
+      <p class="filter-toggle">
+        <button
+          type="button"
+          class="button"
+          aria-expanded={open.value}
+          aria-controls="filters"
+          onClick={() => (open.value = !open.value)}
+        >
+          <Icon name="search" /> Filters{used > 0 && ` (${used})`}
+        </button>
+      </p>
+      {open.value && <FilterForm {...props} />}
+    </>
+  );
+}
+
 /** Filters take effect with Enter or the button, so that half a name is not searched for; what is chosen from a list, at once. */
-function Filters({ filters, chosen, apply }: FiltersProps) {
+function FilterForm({ filters, chosen, apply }: FiltersProps) {
   const [draft, setDraft] = useState(chosen);
   useLayoutEffect(() => setDraft(chosen), [JSON.stringify(chosen)]);
   const write = (name: string, text: string): Query => {
@@ -136,6 +160,7 @@ function Filters({ filters, chosen, apply }: FiltersProps) {
   return (
     <form
       class="filters"
+      id="filters"
       role="search"
       onSubmit={(event) => {
         event.preventDefault();
@@ -201,11 +226,12 @@ interface PagerProps {
   what: string;
   chosen: Query;
   positioned: boolean;
-  found: Found<unknown> | null;
+  page: Reading<Found<unknown>>;
 }
 
 /** The buttons stay where they are while a page is read: the focus must not be lost. */
-function Pager({ view, one, what, chosen, positioned, found }: PagerProps) {
+function Pager({ view, one, what, chosen, positioned, page }: PagerProps) {
+  const found = page.value;
   const count = found?.items.length ?? 0;
   const said = `${number(count)} ${count === 1 ? one : what}`;
   const turn = (name: string, text: string, to: Query | null) => (
@@ -214,7 +240,7 @@ function Pager({ view, one, what, chosen, positioned, found }: PagerProps) {
       class="button small"
       data-page={name}
       aria-disabled={to === null}
-      onClick={() => to && (location.hash = linkWith(view, { ...chosen, ...to }))}
+      onClick={() => to && goTo(linkWith(view, { ...chosen, ...to }))}
     >
       {text}
     </button>
@@ -222,7 +248,7 @@ function Pager({ view, one, what, chosen, positioned, found }: PagerProps) {
   return (
     <nav class="pager" aria-label="Pages">
       <span class="muted" role="status">
-        {found === null
+        {found === null || staleSince(page) !== null
           ? ""
           : found.partial
             ? `${said} so far; there is more to search`

@@ -9,6 +9,7 @@
  *   was not there then may be there now.
  */
 import type { ComponentChildren } from "preact";
+import { Problem } from "../api";
 import { now } from "../clock";
 import { clock, moment, span } from "../format";
 import { stream } from "../store";
@@ -30,7 +31,7 @@ interface Props<T> {
 export function ReadState<T>({ read, what, isEmpty, empty, part = false, children }: Props<T>) {
   const { value } = read;
   if (value === null)
-    return read.error ? <ErrorNotice error={read.error} retry={() => void read.refresh()} /> : <Loading what={what} />;
+    return read.error ? <Failed error={read.error} retry={() => void read.refresh()} /> : <Loading what={what} />;
   const since = staleSince(read);
   const none = isEmpty?.(value) ?? false;
   if (since === null) return <>{none ? empty : children(value)}</>;
@@ -38,6 +39,17 @@ export function ReadState<T>({ read, what, isEmpty, empty, part = false, childre
     <>
       {(!part || read.error !== null) && <Stale since={since} error={read.error} />}
       {none ? <WasEmpty since={since} /> : children(value)}
+    </>
+  );
+}
+
+/** A refusal, such as "not found", may be out of date like any other answer. */
+function Failed({ error, retry }: { error: unknown; retry: () => void }) {
+  const old = stream.down.value && error instanceof Problem && error.status !== 0;
+  return (
+    <>
+      {old && <Stale since={stream.heard.value} />}
+      <ErrorNotice error={error} retry={retry} />
     </>
   );
 }

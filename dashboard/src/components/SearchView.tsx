@@ -1,9 +1,10 @@
 /** The frame of a view with a search field and its results, and the notice for a view that the server does not support. */
-import { type Signal } from "@preact/signals";
+import { useSignalEffect, type Signal } from "@preact/signals";
 import type { ComponentChildren } from "preact";
 import { Icon } from "./Icon";
 import { Notice } from "./Notice";
 import { Head } from "./Shell";
+import { noteInAddress } from "../route";
 
 interface Props {
   title: string;
@@ -14,6 +15,7 @@ interface Props {
 }
 
 export function SearchView({ title, placeholder, searchText, more, children }: Props) {
+  useSignalEffect(() => noteInAddress(title.toLowerCase(), { q: searchText.value }));
   return (
     <>
       <Head title={title} />

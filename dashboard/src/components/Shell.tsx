@@ -1,33 +1,16 @@
-/** The frame around every view: navigation, connection state, theme switch. Screen readers announce changes of state only,
- * not the rate and not the seconds of the countdown. */
+/** The frame around every view: connection state, theme switch. Screen readers announce changes of state only, not the rate and
+ * not the seconds of the countdown. */
 import type { ComponentChildren } from "preact";
-import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
-import { manages } from "../acting/permits";
-import { concerns, watchConcerns } from "../attention";
+import { useLayoutEffect, useRef } from "preact/hooks";
 import { now } from "../clock";
 import { compact } from "../format";
 import { signOut } from "../key";
 import { finderShown, helpShown } from "../keyboard";
-import { FACE_NAV, link, route } from "../route";
+import { link, route } from "../route";
 import { me, perSecond, stream } from "../store";
 import { setTheme, theme, type Theme } from "../theme";
-import { Icon, type IconName } from "./Icon";
-
-const VIEWS: [string, string, IconName][] = [
-  ["pools", "Pools", "pools"],
-  ["holds", "Holds", "holds"],
-  ["journal", "Journal", "journal"],
-  ["claims", "Claims", "claims"],
-  ["items", "Items", "items"],
-  ["faces", "Faces", "faces"],
-  ["sagas", "Sagas", "sagas"],
-  ["health", "Health", "health"],
-  ["webhooks", "Webhooks", "webhooks"],
-  ["keys", "Keys", "keys"],
-];
-/** Views of what only an admin manages: others are not led there. */
-const MANAGED = ["webhooks", "keys"];
-const NAV_ITEM: Record<string, string> = { pool: "pools", hold: "holds", past: "journal", ...FACE_NAV };
+import { Icon } from "./Icon";
+import { NAV_ITEM, Navigation, VIEWS } from "./Navigation";
 
 export function Shell({ children }: { children: ComponentChildren }) {
   const { view, id } = route.value;
@@ -55,15 +38,7 @@ export function Shell({ children }: { children: ComponentChildren }) {
           <Logo />
           <span>Holdkit</span>
         </a>
-        <nav class="nav" aria-label="Views">
-          {VIEWS.filter(([view]) => !MANAGED.includes(view) || manages()).map(([view, name, icon]) => (
-            <a key={view} href={link(view)} aria-current={here === view ? "page" : undefined}>
-              <Icon name={icon} />
-              <span>{name}</span>
-              {view === "health" && <Badge />}
-            </a>
-          ))}
-        </nav>
+        <Navigation here={here} />
         <div class="side-foot">
           <ConnectionState />
           <div class="switches">
@@ -99,19 +74,6 @@ export function Shell({ children }: { children: ComponentChildren }) {
         {children}
       </main>
     </div>
-  );
-}
-
-/** How many things need a person. */
-function Badge() {
-  useEffect(watchConcerns, []);
-  const count = concerns.value.length;
-  if (count === 0) return null;
-  const said = `${count} ${count === 1 ? "thing needs" : "things need"} attention`;
-  return (
-    <b class="attention" title={said} aria-label={said} role="img">
-      {count}
-    </b>
   );
 }
 

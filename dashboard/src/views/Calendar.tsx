@@ -5,9 +5,9 @@ import { now, serverNow } from "../clock";
 import { number, percent } from "../format";
 import { Notice } from "../components/Notice";
 import { ReadState } from "../components/ReadState";
-import { Head } from "../components/Shell";
 import { ShowMore } from "../components/ShowMore";
-import { link } from "../route";
+import { NamedHead } from "../components/UseTable";
+import { linkWith } from "../route";
 import { phone } from "../screen";
 import { revision } from "../store";
 import type { CalendarPage, CellAnswer, RoomAnswer } from "../types";
@@ -26,14 +26,7 @@ export function CalendarView({ id }: { id: string }) {
   const move = (by: number): void => void (begin.value = dateOf(Date.parse(begin.peek()) + by * DAY));
   return (
     <>
-      <Head
-        over={<a href={link("faces")}>Calendars</a>}
-        title={
-          <span class="id">
-            <bdi>{id}</bdi>
-          </span>
-        }
-      />
+      <NamedHead face="Calendars" name={id} />
       <div class="tools">
         <button type="button" class="button small" onClick={() => move(-days)}>
           Earlier
@@ -169,8 +162,8 @@ function Cells({ cells }: { cells: CellAnswer[] }) {
     </>
   );
   return (
-    <span class="cell" data-kind={kind} title={said}>
+    <a class="cell" data-kind={kind} title={said} href={linkWith("holds", { pool: least.pool })}>
       {text}
-    </span>
+    </a>
   );
 }

@@ -23,8 +23,8 @@ const RATES: Curve[] = [
 const LATENCIES: Curve[] = [
   { label: "p50", colour: "--held" },
   { label: "p99", colour: "--consumed" },
-  { label: "queue", colour: "--muted", dashed: true },
 ];
+const QUEUE: Curve[] = [{ label: "commands", colour: "--held" }];
 
 export function Health() {
   useEffect(() => {
@@ -106,8 +106,16 @@ function Rates() {
             <Plot
               label="Latency of requests in milliseconds"
               curves={LATENCIES}
-              data={[times, inMilliseconds(value.p50), inMilliseconds(value.p99), value.queue]}
+              data={[times, inMilliseconds(value.p50), inMilliseconds(value.p99)]}
               height={140}
+              stepped
+            />
+            <h3>Commands waiting in the queue</h3>
+            <Plot
+              label="Commands waiting in the queue"
+              curves={QUEUE}
+              data={[times, value.queue]}
+              height={90}
               stepped
             />
           </>

@@ -1,14 +1,14 @@
 /** One hold: its pools, deadline and metadata, and its history. */
-import type { ComponentChildren } from "preact";
 import { useComputed, useSignal } from "@preact/signals";
 import { ask, segment } from "../api";
 import { now } from "../clock";
 import { useFetched } from "../useFetched";
-import { learnLabels, poolLink, poolName } from "../faces";
+import { poolLink, poolName } from "../faces";
 import { compact, moment, number } from "../format";
 import { HoldActions } from "../components/ActionButtons";
 import { Countdown, isLive, lifeLeft, State } from "../components/Countdown";
 import { Timeline } from "../components/Entries";
+import { Facts, type Fact } from "../components/ManagedList";
 import { ReadState } from "../components/ReadState";
 import { Head } from "../components/Shell";
 import { membership, pools, revision } from "../store";
@@ -26,7 +26,6 @@ export function HoldView({ id }: { id: string }) {
     path,
     async (signal) => {
       known.value = await ask<HoldAnswer>(path, { signal });
-      learnLabels(known.value);
       return [known.value, await ask<EntryPage>(`${path}/history`, { query: { limit: 1000 }, signal })];
     },
     () => {
@@ -85,47 +84,49 @@ function LegsCard({ hold }: { hold: HoldAnswer }) {
   return (
     <section class="card">
       <h2>{hold.legs.length === 1 ? "Pool" : `${hold.legs.length} pools, held together`}</h2>
-      <table class="plain">
-        <thead>
-          <tr>
-            <th scope="col">pool</th>
-            <th scope="col" class="figure">
-              quantity
-            </th>
-            <th scope="col" class="figure">
-              held
-            </th>
-            <th scope="col" class="figure">
-              confirmed
-            </th>
-            <th scope="col" class="figure">
-              returned
-            </th>
-          </tr>
-        </thead>
-        <tbody>
-          {hold.legs.slice(0, 200).map((leg) => (
-            <tr key={leg.pool}>
-              <td>
-                <PoolName id={leg.pool} />
-              </td>
-              <td class="figure">{compact(leg.quantity)}</td>
-              <td class="figure figure-held">{compact(leg.held)}</td>
-              <td class="figure figure-consumed">{compact(leg.confirmed)}</td>
-              <td class="figure">{compact(leg.returned)}</td>
+      <div class="scroll" tabIndex={0} role="region" aria-label="Pools of the hold">
+        <table class="plain">
+          <thead>
+            <tr>
+              <th scope="col">pool</th>
+              <th scope="col" class="figure">
+                quantity
+              </th>
+              <th scope="col" class="figure">
+                held
+              </th>
+              <th scope="col" class="figure">
+                confirmed
+              </th>
+              <th scope="col" class="figure">
+                returned
+              </th>
             </tr>
-          ))}
-        </tbody>
-      </table>
+          </thead>
+          <tbody>
+            {hold.legs.slice(0, 200).map((leg) => (
+              <tr key={leg.pool}>
+                <td>
+                  <PoolName id={leg.pool} label={leg.label} />
+                </td>
+                <td class="figure">{compact(leg.quantity)}</td>
+                <td class="figure figure-held">{compact(leg.held)}</td>
+                <td class="figure figure-consumed">{compact(leg.confirmed)}</td>
+                <td class="figure">{compact(leg.returned)}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </div>
       {hold.legs.length > 200 && <p class="muted">and {number(hold.legs.length - 200)} more</p>}
     </section>
   );
 }
 
 /** Pools that begin with ~ belong to faces: they are named, and linked to, as their face knows them. */
-function PoolName({ id }: { id: string }) {
+function PoolName({ id, label }: { id: string; label: string | null | undefined }) {
   const target = poolLink(id);
-  const name = <bdi>{poolName(id)}</bdi>;
+  const name = <bdi>{poolName(id, label)}</bdi>;
   if (target === null) return <span class="id">{name}</span>;
   return (
     <a class="id" href={target}>
@@ -135,7 +136,7 @@ function PoolName({ id }: { id: string }) {
 }
 
 function Details({ hold }: { hold: HoldAnswer }) {
-  const facts: [string, ComponentChildren][] = [
+  const facts: Fact[] = [
     ["joined at", hold.joined_at ? moment(hold.joined_at) : null],
     ["number in line", hold.number ? number(hold.number) : null],
     ["held at", hold.held_at && moment(hold.held_at)],
@@ -151,16 +152,7 @@ function Details({ hold }: { hold: HoldAnswer }) {
   return (
     <section class="card">
       <h2>Details</h2>
-      <dl class="facts">
-        {facts.map(([name, value]) =>
-          value ? (
-            <div key={name}>
-              <dt>{name}</dt>
-              <dd>{value}</dd>
-            </div>
-          ) : null,
-        )}
-      </dl>
+      <Facts facts={facts} />
       {Object.keys(hold.metadata).length > 0 && (
         <>
           <h3>Metadata</h3>

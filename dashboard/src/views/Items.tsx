@@ -56,6 +56,12 @@ function Found({ text }: { text: string }) {
   );
 }
 
+/** Characters that nine of ten names have at most, within reason: all cells are as wide as that. */
+function widest(list: Item[]): number {
+  const lengths = list.map((item) => item.id.length).sort((one, other) => one - other);
+  return Math.min(40, Math.max(8, lengths[Math.floor(lengths.length * 0.9)] ?? 0));
+}
+
 function List({ list }: { list: Item[] }) {
   const count = (state: string): string => number(list.filter((item) => item.state === state).length);
   return (
@@ -70,7 +76,7 @@ function List({ list }: { list: Item[] }) {
           </div>
         ))}
       </dl>
-      <ul class="items" aria-label="Items">
+      <ul class="items" aria-label="Items" style={{ "--widest": `${widest(list)}ch` }}>
         {list.map((item) => (
           <li key={item.id} data-state={item.state}>
             {item.hold === null ? (

@@ -3,6 +3,7 @@ import { computed, signal } from "@preact/signals";
 import { useEffect } from "preact/hooks";
 import { ask, Problem } from "../api";
 import { serverNow } from "../clock";
+import { poolName } from "../faces";
 import { number } from "../format";
 import { Stream, type ServerEvent } from "../live";
 import { EntryRow, kindOf } from "../components/Entries";
@@ -46,13 +47,16 @@ const kind = signal<Kind>("all");
 const searchText = signal("");
 let frozen: EntryAnswer[] = [];
 
-const shown = computed(() => {
+const from = computed<EntryAnswer[]>(() => {
   void drawn.value;
-  const from = paused.value ? frozen : ring.items;
+  return paused.value ? frozen : [...ring.items];
+});
+const shown = computed(() => {
+  const entries = from.value;
   const wanted = searchText.value.toLowerCase();
   const found: EntryAnswer[] = [];
-  for (let index = from.length - 1; index >= 0; index -= 1) {
-    const entry = from[index];
+  for (let index = entries.length - 1; index >= 0; index -= 1) {
+    const entry = entries[index];
     if (entry && fits(entry, wanted)) found.push(entry);
   }
   return found;
@@ -65,7 +69,7 @@ function fits(entry: EntryAnswer, wanted: string): boolean {
   const texts = [entry.action, entry.subject, entry.actor, entry.reason, entry.correlation_id, entry.op];
   return (
     texts.some((text) => text?.toLowerCase().includes(wanted)) ||
-    entry.pools.some((effect) => effect.pool.id.toLowerCase().includes(wanted))
+    entry.pools.some(({ pool, label }) => `${pool.id} ${poolName(pool.id, label)}`.toLowerCase().includes(wanted))
   );
 }
 
@@ -182,7 +186,7 @@ export function Journal() {
         </label>
         <Chips names={KINDS} chosen={kind} />
         <span class="muted count">
-          {number(list.length)} of the last {number(ring.items.length)}
+          {list.length < from.value.length && `${number(list.length)} of `}the last {number(from.value.length)}
         </span>
       </div>
       <ReadState read={journalRead.value} what="the journal" isEmpty={() => list.length === 0} empty={<NoEntries />}>

@@ -3,7 +3,7 @@ import { useComputed, useSignal } from "@preact/signals";
 import { ask, segment } from "../api";
 import { now as clockNow, serverNow } from "../clock";
 import { useFetched } from "../useFetched";
-import { number, shortId } from "../format";
+import { moment, number, shortId } from "../format";
 import { PoolActions } from "../components/ActionButtons";
 import { Bar } from "../components/Bar";
 import { Countdown, lifeLeft, State } from "../components/Countdown";
@@ -173,7 +173,9 @@ function PoolPlots({ pool, history, times }: { pool: PoolAnswer; history: PoolHi
       />
       <p class="muted small" data-refused>
         {reasons.length === 0
-          ? "No refused request was recorded in this time."
+          ? live
+            ? "No refused request was recorded in this time."
+            : "Whether requests were refused is not known until the server answers."
           : `Refused in this time: ${reasons.map(([reason, count]) => `${number(count)} ${reason}`).join(", ")}.`}{" "}
         Refusals are those of requests to servers; processes that embed Holdkit do not report theirs.
       </p>
@@ -182,6 +184,8 @@ function PoolPlots({ pool, history, times }: { pool: PoolAnswer; history: PoolHi
 }
 
 const MOST = 1_000;
+/** Entries about the pool itself that are shown. */
+const CHANGES = 20;
 
 function Holds({ pool }: { pool: string }) {
   const state = useSignal<Shown>("held");
@@ -250,11 +254,18 @@ function NoHolds({ state }: { state: Shown }) {
   );
 }
 
+/** Since when, and until when. */
+function lifetime({ held_at, joined_at, deadline_at, ended_at }: HoldAnswer): string {
+  const since = held_at ?? joined_at;
+  const until = ended_at ?? deadline_at;
+  return [since && `since ${moment(since)}`, until && `until ${moment(until)}`].filter(Boolean).join(", ");
+}
+
 function HoldRow({ hold, pool }: { hold: HoldAnswer; pool: string }) {
   const leg = hold.legs.find((one) => one.pool === pool);
   const left = lifeLeft(hold, clockNow.value);
   return (
-    <a class="row hold-row" href={link("hold", hold.id)} tabIndex={-1}>
+    <a class="row hold-row" href={link("hold", hold.id)} title={lifetime(hold)} tabIndex={-1}>
       <span class="id">{shortId(hold.id)}</span>
       <span class="hold-units">
         <b>{number((hold.state === "held" ? leg?.held : leg?.quantity) ?? 0)}</b>{" "}
@@ -273,15 +284,15 @@ function HoldRow({ hold, pool }: { hold: HoldAnswer; pool: string }) {
   );
 }
 
-/** When the pool was created, resized and archived. */
+/** When the pool was created, resized and archived: the newest entries about it, as far back as one request searches. */
 function Changes({ id }: { id: string }) {
-  const path = `v1/pools/${segment(id)}/history`;
   const total = useComputed(() => (void membership.value, pools.get(id)?.value.total));
   const history = useFetched<EntryPage>(
-    path,
-    (signal) => ask(path, { signal }),
+    `changes ${id}`,
+    (signal) => ask("v1/journal", { query: { order: "newest", subject: id, limit: CHANGES }, signal }),
     () => void [membership.value, total.value],
   );
+  const past = <a href={linkWith("past", { subject: id })}>past journal</a>;
   return (
     <section class="card">
       <h2>Pool history</h2>
@@ -290,9 +301,19 @@ function Changes({ id }: { id: string }) {
         read={history}
         what="the pool's history"
         isEmpty={(page) => page.items.length === 0}
-        empty={<p class="muted">The journal has no entry about this pool itself.</p>}
+        empty={
+          <p class="muted">
+            {history.value?.more ? "No recent entry" : "The journal has no entry"} about this pool itself.
+            {history.value?.more && <> The {past} goes further back.</>}
+          </p>
+        }
       >
-        {(page) => <Timeline entries={page.items.slice(-50)} />}
+        {(page) => (
+          <>
+            <Timeline entries={[...page.items].reverse()} />
+            {page.more && <p class="muted small">Only the newest; the {past} goes further back.</p>}
+          </>
+        )}
       </ReadState>
     </section>
   );

@@ -14,7 +14,7 @@ import { ReadState } from "../components/ReadState";
 import { Head } from "../components/Shell";
 import { Sparkline } from "../components/Sparkline";
 import { VirtualList } from "../components/VirtualList";
-import { link } from "../route";
+import { link, noteInAddress, route } from "../route";
 import { Search } from "../search";
 import type { PoolAnswer, PoolPage } from "../types";
 import { WhatThereIs } from "./Faces";
@@ -59,13 +59,30 @@ const TYPING = 250;
 // Kept while the user opens a pool and comes back.
 const kept = { searchText: "", order: "name" as Order, only: "all" as Only };
 
+/** What the address says, if it says anything; else what was chosen when the list was left. */
+function begin(): void {
+  const { q, only, order } = route.peek().query;
+  if (q === undefined && only === undefined && order === undefined) return;
+  const chosen = <T extends string>(names: [T, string][], text: string | undefined, otherwise: T): T =>
+    names.find(([name]) => name === text)?.[0] ?? otherwise;
+  kept.searchText = q ?? "";
+  kept.only = chosen(ONLY_NAMES, only, "all");
+  kept.order = chosen(ORDER_NAMES, order, "name");
+}
+
 export function Pools() {
+  useMemo(begin, []);
   const searchText = useSignal(kept.searchText);
   const order = useSignal<Order>(kept.order);
   const only = useSignal<Only>(kept.only);
   const settled = useSignal(0);
   useSignalEffect(() => {
     Object.assign(kept, { searchText: searchText.value, order: order.value, only: only.value });
+    noteInAddress("pools", {
+      q: searchText.value,
+      only: only.value === "all" ? "" : only.value,
+      order: order.value === "name" ? "" : order.value,
+    });
   });
   useSignalEffect(() => {
     void revision.value;

@@ -1,5 +1,5 @@
 /** Sagas: multi-step operations that survive crashes. Stuck ones come first. */
-import { useSignal } from "@preact/signals";
+import { useSignal, useSignalEffect } from "@preact/signals";
 import { manages } from "../acting/permits";
 import { resolveSaga, retrySaga } from "../acting/sagas";
 import { ask } from "../api";
@@ -11,7 +11,7 @@ import { Notice } from "../components/Notice";
 import { ReadState } from "../components/ReadState";
 import { SagaTimeline } from "../components/SagaTimeline";
 import { Head } from "../components/Shell";
-import { link } from "../route";
+import { link, noteInAddress, route } from "../route";
 import { revision } from "../store";
 import type { SagaAnswer, SagaPage } from "../types";
 import { Chips } from "./Pools";
@@ -40,7 +40,9 @@ function find(shown: Shown, signal: AbortSignal): Promise<SagaPage> {
 }
 
 export function Sagas() {
-  const shown = useSignal<Shown>("all");
+  const asked = route.peek().query.show;
+  const shown = useSignal<Shown>(SHOWN.find(([name]) => name === asked)?.[0] ?? "all");
+  useSignalEffect(() => noteInAddress("sagas", { show: shown.value === "all" ? "" : shown.value }));
   if (hasRoute("get", "/v1/sagas") === false) return <NotSupported title="Sagas" what={WHAT} />;
   return (
     <>

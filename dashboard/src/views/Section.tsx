@@ -3,8 +3,8 @@ import { ask } from "../api";
 import { number } from "../format";
 import { Notice } from "../components/Notice";
 import { ReadState } from "../components/ReadState";
-import { Head } from "../components/Shell";
 import { ShowMore } from "../components/ShowMore";
+import { NamedHead } from "../components/UseTable";
 import { link } from "../route";
 import { revision } from "../store";
 import type { Item, ItemList, Seat, SeatPage } from "../types";
@@ -42,14 +42,7 @@ export function SectionView({ id }: { id: string }) {
   );
   return (
     <>
-      <Head
-        over={<a href={link("faces")}>Seats</a>}
-        title={
-          <span class="id">
-            <bdi>{id}</bdi>
-          </span>
-        }
-      />
+      <NamedHead face="Seats" name={id} />
       <ReadState
         read={pages.read}
         what="the seats"
@@ -64,6 +57,7 @@ export function SectionView({ id }: { id: string }) {
           <>
             <Counts places={page.items} partial={page.next !== null} />
             <section class="card">
+              <Legend places={page.items} />
               <p class="front muted small" aria-hidden="true">
                 front
               </p>
@@ -98,6 +92,22 @@ function Counts({ places, partial }: { places: Place[]; partial: boolean }) {
       </dl>
       {partial && <p class="muted small">Of the first {number(places.length)} seats, from the front.</p>}
     </>
+  );
+}
+
+/** What the colours and borders of the map mean. */
+function Legend({ places }: { places: Place[] }) {
+  const kinds = [...new Set(places.map(({ seat }) => seat.kind).filter(Boolean))];
+  return (
+    <p class="muted small seat-legend">
+      <i class="key" /> available <i class="key key-held" /> held <i class="key key-consumed" /> spent
+      {kinds.length > 0 && (
+        <>
+          {" "}
+          <i class="key key-kind" /> {kinds.slice(0, 4).join(", ")}
+        </>
+      )}
+    </p>
   );
 }
 

@@ -2,13 +2,10 @@
 import { useSignal } from "@preact/signals";
 import { ask } from "../api";
 import { now } from "../clock";
-import { moment, number, percent, span } from "../format";
 import { Icon } from "../components/Icon";
-import { Notice } from "../components/Notice";
-import { ReadState } from "../components/ReadState";
-import { Head } from "../components/Shell";
-import { ShowMore } from "../components/ShowMore";
-import { link } from "../route";
+import { holdsColumn, NamedHead, UseBar, UseTable, type Column } from "../components/UseTable";
+import { perName } from "../faces";
+import { moment, number, span } from "../format";
 import { revision } from "../store";
 import type { StoredWindowAnswer, StoredWindowPage } from "../types";
 import { usePages } from "../usePages";
@@ -19,14 +16,7 @@ export function WindowsView({ face, id }: { face: "budgets" | "rates"; id: strin
   const client = useSignal("");
   return (
     <>
-      <Head
-        over={<a href={link("faces")}>{face === "budgets" ? "Budgets" : "Rates"}</a>}
-        title={
-          <span class="id">
-            <bdi>{id}</bdi>
-          </span>
-        }
-      />
+      <NamedHead face={face === "budgets" ? "Budgets" : "Rates"} name={id} />
       <div class="tools">
         <label class="search wide">
           <Icon name="search" />
@@ -38,7 +28,7 @@ export function WindowsView({ face, id }: { face: "budgets" | "rates"; id: strin
             maxLength={512}
             onInput={(event) => (client.value = event.currentTarget.value)}
           />
-          <kbd>/</kbd>
+          <kbd>f</kbd>
         </label>
       </div>
       <Windows key={client.value} face={face} name={id} client={client.value.trim()} />
@@ -46,8 +36,57 @@ export function WindowsView({ face, id }: { face: "budgets" | "rates"; id: strin
   );
 }
 
+type One = StoredWindowAnswer;
+
+const left = ({ closes }: One): number | null => (closes === null ? null : Date.parse(closes) - now.value);
+const isOver = (one: One): boolean => (left(one) ?? 1) <= 0;
+
+function When({ one }: { one: One }) {
+  const time = left(one);
+  return (
+    <>
+      {perName(one.per)} <span class="muted">{time === null ? "" : time > 0 ? `ends in ${span(time)}` : "over"}</span>
+    </>
+  );
+}
+
+const CLIENT: Column<One> = {
+  name: "client",
+  class: "id who",
+  title: ({ client }) => client,
+  cell: ({ client }) => <bdi>{client}</bdi>,
+};
+const WINDOW: Column<One> = {
+  name: "window",
+  title: ({ opens, closes }) => `from ${moment(opens)}${closes === null ? "" : ` until ${moment(closes)}`}`,
+  cell: (one) => <When one={one} />,
+};
+const LEFT: Column<One>[] = [
+  { name: "left", figure: true, cell: ({ available }) => number(available) },
+  { name: "total", figure: true, cell: ({ total }) => number(total) },
+  { name: "use", unseen: true, class: "use-bar", cell: (one) => <UseBar {...one} /> },
+  holdsColumn(),
+];
+const spent = (name: string): Column<One> => ({
+  name,
+  figure: true,
+  class: "figure-consumed",
+  cell: ({ consumed }) => number(consumed),
+});
+const COLUMNS: Record<"budgets" | "rates", Column<One>[]> = {
+  budgets: [
+    CLIENT,
+    { name: "budget", class: "id", cell: ({ budget }) => <bdi>{budget}</bdi> },
+    WINDOW,
+    { name: "estimated", figure: true, class: "figure-held", cell: ({ held }) => number(held) },
+    spent("actual"),
+    ...LEFT,
+  ],
+  rates: [CLIENT, WINDOW, spent("taken"), ...LEFT],
+};
+
 function Windows({ face, name, client }: { face: "budgets" | "rates"; name: string; client: string }) {
-  const pages = usePages<StoredWindowAnswer>(
+  const pages = usePages<One>(
     `${face} ${name} ${client}`,
     (after, signal) =>
       ask<StoredWindowPage>("v1/windows", {
@@ -56,87 +95,18 @@ function Windows({ face, name, client }: { face: "budgets" | "rates"; name: stri
       }),
     () => void revision.value,
   );
-  const budgets = face === "budgets";
   return (
-    <ReadState
-      read={pages.read}
+    <UseTable
+      pages={pages}
       what="the windows"
-      isEmpty={(page) => page.items.length === 0}
-      empty={
-        <Notice title={client === "" ? "No window is in use" : "No window of this client is in use"}>
-          <p class="muted">A window appears here when it is first used, and is swept away after it is over.</p>
-        </Notice>
-      }
-    >
-      {(page) => (
-        <section class="card">
-          <div class="scroll" tabIndex={0} role="region" aria-label="Windows">
-            <table class="plain windows">
-              <thead>
-                <tr>
-                  <th scope="col">client</th>
-                  {budgets && <th scope="col">budget</th>}
-                  <th scope="col">window</th>
-                  {budgets && (
-                    <th scope="col" class="figure">
-                      estimated
-                    </th>
-                  )}
-                  <th scope="col" class="figure">
-                    {budgets ? "actual" : "taken"}
-                  </th>
-                  <th scope="col" class="figure">
-                    left
-                  </th>
-                  <th scope="col" class="figure">
-                    total
-                  </th>
-                  <th scope="col">
-                    <span class="unseen">use</span>
-                  </th>
-                </tr>
-              </thead>
-              <tbody>
-                {page.items.map((one) => (
-                  <Row key={one.pool} one={one} budgets={budgets} />
-                ))}
-              </tbody>
-            </table>
-          </div>
-          <ShowMore pages={pages} />
-        </section>
-      )}
-    </ReadState>
-  );
-}
-
-function Row({ one, budgets }: { one: StoredWindowAnswer; budgets: boolean }) {
-  const left = one.closes === null ? null : Date.parse(one.closes) - now.value;
-  const when = left === null ? "" : left > 0 ? `ends in ${span(left)}` : "over";
-  const said = `${number(one.consumed)} spent and ${number(one.held)} estimated of ${number(one.total)}`;
-  return (
-    <tr data-over={left !== null && left <= 0 ? "" : undefined}>
-      <td class="id who" title={one.client}>
-        <bdi>{one.client}</bdi>
-      </td>
-      {budgets && (
-        <td class="id">
-          <bdi>{one.budget}</bdi>
-        </td>
-      )}
-      <td title={`from ${moment(one.opens)}${one.closes === null ? "" : ` until ${moment(one.closes)}`}`}>
-        {one.per} <span class="muted">{when}</span>
-      </td>
-      {budgets && <td class="figure figure-held">{number(one.held)}</td>}
-      <td class="figure figure-consumed">{number(one.consumed)}</td>
-      <td class="figure">{number(one.available)}</td>
-      <td class="figure">{number(one.total)}</td>
-      <td class="use-bar">
-        <span class="bar" role="img" aria-label={said}>
-          <span class="bar-consumed" style={{ width: `${percent(one.consumed, one.total)}%` }} />
-          <span class="bar-held" style={{ width: `${percent(one.held, one.total)}%` }} />
-        </span>
-      </td>
-    </tr>
+      label="Windows"
+      empty={{
+        title: client === "" ? "No window is in use" : "No window of this client is in use",
+        about: "A window appears here when it is first used, and is swept away after it is over.",
+      }}
+      columns={COLUMNS[face]}
+      keyOf={({ pool }) => pool}
+      over={isOver}
+    />
   );
 }

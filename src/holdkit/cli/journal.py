@@ -44,8 +44,11 @@ def journal() -> None:
 @journal.command("list")
 @click.option("--after", metavar="CURSOR", help="start after this entry: its `cursor` in the JSON output")
 @click.option("--limit", type=click.IntRange(1, 10_000), default=1_000, show_default=True)
+@click.option("--include-reserved", is_flag=True, help="with the changes of API keys, tenants and webhooks")
 @tenant_options
-def list_entries(url: str | None, tenant: str, in_json: bool, after: str | None, limit: int) -> int:
+def list_entries(
+    url: str | None, tenant: str, in_json: bool, after: str | None, limit: int, include_reserved: bool
+) -> int:
     """List entries from the beginning, or after a cursor.
 
     \b
@@ -53,7 +56,7 @@ def list_entries(url: str | None, tenant: str, in_json: bool, after: str | None,
       holdkit journal list --limit 100 --json
     """
     with open_kernel(url, tenant) as hk:
-        _print(hk.journal(after=after, limit=limit), in_json)
+        _print(hk.journal(after=after, limit=limit, include_reserved=include_reserved), in_json)
     return OK
 
 
@@ -64,6 +67,7 @@ def list_entries(url: str | None, tenant: str, in_json: bool, after: str | None,
 @click.option("--correlation-id", help="only entries with this correlation id")
 @click.option("--before", metavar="CURSOR", help="go on in front of this cursor, which the search before has printed")
 @click.option("--limit", type=click.IntRange(1, 1_000), default=100, show_default=True)
+@click.option("--include-reserved", is_flag=True, help="with the changes of API keys, tenants and webhooks")
 @tenant_options
 def search(url: str | None, tenant: str, in_json: bool, **filters: Any) -> int:
     """Search the journal, newest entries first. One call searches a part of it, and says where to go on.

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from msgspec import structs
 
 from ..core.erasure import By, Erased
 from ..kernel.archive import verify as verify_journal
@@ -33,8 +34,9 @@ from .options import (
     schema_given,
     time_of,
 )
-from .output import FOUND, OK, Output, on_interrupt, progress_bar
+from .output import FOUND, OK, Output, on_interrupt, progress_bar, progress_made
 from .serve import server_settings
+from .words import typed
 
 FILE = click.Path(dir_okay=False, path_type=Path)
 
@@ -113,6 +115,9 @@ def _report(report: VerifyReport, now: Time, in_json: bool) -> int:
 @click.option("--key", type=FILE, help="Ed25519 private key that signs the seals, a PEM file")
 @click.option("--anchor", type=FILE, help="file to which the last seal of each lane is appended")
 @database_options
+@on_interrupt(
+    lambda _: (f"at least {progress_made()[0]} runs were sealed, and stay sealed; run it again to go on", "unknown")
+)
 def seal(
     target: str | None, url: str | None, after: str | None, key: Path | None, anchor: Path | None, in_json: bool
 ) -> int:
@@ -182,19 +187,34 @@ def repair(target: str | None, url: str | None, dry_run: bool, yes: bool, in_jso
 @click.option("--actor-named", metavar="ACTOR", help="who acted, such as user:7; only this name is replaced")
 @click.option("--tenant", default="", help="whose data is searched  [default: the default tenant]")
 @click.option("--dry-run", is_flag=True, help="only count what would be replaced")
+@click.option(
+    "--archive",
+    type=click.Path(file_okay=False),
+    metavar="DIR",
+    help="rewrite the entries that were archived to DIR, too",
+)
 @call_options
+@key_option
 @database_options
+@on_interrupt(
+    lambda given: (
+        ("nothing was changed", "none")
+        if given["dry_run"]
+        else ("a part may have been replaced; run the same command again to replace the rest", "unknown")
+    )
+)
 def erase(
-    target: str | None, url: str | None, tenant: str, dry_run: bool, in_json: bool,
+    target: str | None, url: str | None, tenant: str, dry_run: bool, in_json: bool, archive: str | None,
     entity: str | None, account: str | None, claim: str | None, actor_named: str | None, **call: Any,
 ) -> int:  # fmt: skip
     """Replace what is stored about a person by a stub, in rows, journal and recorded answers; needs --reason. Recorded as
-    journal.erased. Interrupted, the same command does the rest.
+    journal.erased. Interrupted, the same command does the rest. Where entries were archived, it needs --archive DIR.
 
     \b
     Example:
       holdkit erase sqlite:///holds.db --entity user:7 --dry-run
       holdkit erase sqlite:///holds.db --entity user:7 --reason "request 2026-118"
+      holdkit erase http://127.0.0.1:8770 --entity user:7 --reason "request 2026-118"
     """
     if call["op"] is not None:
         raise click.UsageError("erase takes no --op: run the same command again if it was interrupted")
@@ -203,9 +223,19 @@ def erase(
     if len(named) != 1:
         raise click.UsageError("give exactly one of --entity, --account, --claim and --actor-named")
     by, value = named[0]
-    with open_database(url, target) as kernel, progress_bar("searching") as progress:
+    place = chosen_url(url, target)
+    if is_server(place) and tenant:
+        raise click.UsageError(
+            "on a server, erase works on the default tenant: for --tenant give the URL of the database"
+        )
+    if is_server(place) and archive is not None:
+        raise click.UsageError("the files of an archive are beside the data: start the server with --archive DIR")
+    with (
+        open_kernel(place) if is_server(place) else open_database(place) as kernel,
+        progress_bar("searching") as progress,
+    ):
         hk = kernel.tenant(tenant) if tenant else kernel
-        erased = hk.erase(by, value, dry_run=dry_run, progress=progress, **call_of(call))
+        erased = hk.erase(by, value, dry_run=dry_run, progress=progress, archive=archive, **call_of(call))
     Output(in_json).write(ErasedDocument(erased.found or erased.resumed, erased), *_erased_lines(erased))
     return OK if erased.found or erased.resumed else FOUND
 
@@ -214,13 +244,12 @@ def _erased_lines(erased: Erased) -> list[str]:
     if not erased.found and not erased.resumed:
         return ["nothing names it: nothing was changed"]
     verb = "would replace" if erased.dry_run else "replaced"
-    counts = f"{erased.holds} holds, {erased.entries} journal entries, {erased.pools} pools"
+    counts = f"{erased.holds} holds, {erased.entries} journal entries, {erased.pools} pools, {erased.records} records"
     lines = [f"{verb} in {counts} and {erased.operations} recorded answers"]
     if not erased.dry_run:
         lines.append(f"what was replaced reads {erased.stub} now; backups still contain it")
-    return lines + [
-        f"account {name} is still named: pools count it; erase it with --account" for name in erased.accounts
-    ]
+    lines += [f"account {name} is still named: pools count it; erase it with --account" for name in erased.accounts]
+    return lines + [f"{name} still tells: it is in use; end or change it, then erase again" for name in erased.in_use]
 
 
 @click.command()
@@ -278,7 +307,9 @@ def doctor(target: str | None, url: str | None, show_settings: bool, config: str
     url = database_url(url, target)
     must_exist(url)
     of_server, settings = server_settings(config)
-    findings = (*examine(url), *of_server)
+    findings = tuple(
+        structs.replace(one, says=typed(one.says), advice=typed(one.advice)) for one in (*examine(url), *of_server)
+    )
     failed = any(finding.level == "fail" for finding in findings)
     lines = []
     for finding in findings:

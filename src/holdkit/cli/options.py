@@ -49,6 +49,12 @@ def schema_given() -> str | None:
     return given
 
 
+def key_given() -> str | None:
+    """The value of --key or HOLDKIT_KEY."""
+    given: str | None = click.get_current_context().meta.get(_KEY)
+    return given or None
+
+
 key_option: Callable[[Any], Any] = click.option(
     "--key",
     "api_key",
@@ -209,8 +215,7 @@ def _open_client(url: str, tenant: str) -> RemoteKernel:
         raise click.UsageError("--tenant goes with a database: a server knows the tenant by the API key (--key)")
     from ..client import connect as connect_client
 
-    key: str | None = click.get_current_context().meta.get(_KEY)
-    return connect_client(url, key=key or None)
+    return connect_client(url, key=key_given())
 
 
 def _open_log(url: str) -> Engine:

@@ -1,4 +1,4 @@
-"""``holdkit pools`` (list, show, create, resize, limit, return, remove, archive, unarchive)."""
+"""``holdkit pools`` (list, children, show, create, resize, limit, return, remove, archive, unarchive)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import click
 
 from ..core.model import Line, Pool
 from ..wire.pools import pool_answer, pool_now
+from .arguments import limit_option
 from .options import Opened, call_of, call_options, is_local, open_kernel, tenant_options, time_of
 from .output import OK, Output
 
@@ -44,6 +45,26 @@ def list_pools(url: str | None, tenant: str, in_json: bool, prefix: str, archive
     Output(in_json).table(
         [pool_answer(pool, with_tenant=named) for pool in found], HEADS, [_row(pool) for pool in found]
     )
+    return OK
+
+
+@pools.command()
+@click.argument("pool")
+@click.option("--after", default="", help="start after this id")
+@limit_option
+@tenant_options
+def children(url: str | None, tenant: str, in_json: bool, pool: str, after: str, limit: int) -> int:
+    """List the pools directly below a pool, in order of id, archived ones too.
+
+    \b
+    Example:
+      holdkit pools children venue
+    """
+    with open_kernel(url, tenant) as hk:
+        found, named = hk.children(pool, after=after, limit=limit), is_local(hk)
+    Output(in_json).table([pool_answer(one, with_tenant=named) for one in found], HEADS, [_row(one) for one in found])
+    if found.more:
+        click.echo(f"more pools follow: go on with --after {found.reached}", err=True)
     return OK
 
 

@@ -11,6 +11,7 @@ from ..errors import HoldkitError
 from . import (
     bench,
     budgets,
+    catalog,
     claims,
     finding,
     holds,
@@ -20,6 +21,7 @@ from . import (
     limits,
     lines,
     maintenance,
+    mcp,
     pools,
     run_command,
     sagas,
@@ -107,6 +109,7 @@ for command in (
     items.seats,
     budgets.budgets,
     sagas.sagas,
+    catalog.catalog,
     finding.search,
     finding.stats,
     journal.journal,
@@ -128,6 +131,7 @@ for command in (
     transfer.archive_,
     serve.serve,
     serve.ready,
+    mcp.mcp,
     keys.keys,
     webhooks.webhooks,
     bench.bench,
@@ -138,12 +142,12 @@ for command in (
     root.add_command(command)
 
 
-def run(arguments: list[str]) -> int:
-    """Run a command and return its exit code. Errors never become a traceback."""
+def run(arguments: list[str], *, program: str = "holdkit") -> int:
+    """Run a command and return its exit code. Errors never become a traceback. `program` is what the user typed before them."""
     ours = arguments[: arguments.index("--")] if "--" in arguments else arguments
     in_json = "--json" in ours
     try:
-        code = root.main(arguments, prog_name="holdkit", standalone_mode=False)
+        code = root.main(arguments, prog_name=program, standalone_mode=False)
         return code if isinstance(code, int) else OK
     except click.exceptions.Exit as left:
         return left.exit_code

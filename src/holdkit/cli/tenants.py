@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from ..engines.whole_journal import Progress
+from ..errors import InvalidRequest
 from ..faces._sync.kernel import Kernel
 from ..kernel.context import Call
 from ..wire.tenants import DeletedAnswer, Quota, TenantAnswer
@@ -67,7 +68,12 @@ class _Store:
         return [self._answer(name, counted.get(name), active.get(name, 0)) for name in names]
 
     def get(self, name: str) -> TenantAnswer:
-        return self._answer(name, self._hk.tenant(name).usage())
+        tenant = self._hk.tenant(name)
+        known = self._keys.listed(tenant=name) or self._store.has_pools(name)
+        if not known and name not in [one.name for one in self._store.stored()]:
+            why = "there is no such tenant: it has no pool, no API key and no record"
+            raise InvalidRequest(why, field="tenant", code="tenant_not_found")
+        return self._answer(name, tenant.usage())
 
     def set_state(self, name: str, state: Literal["active", "disabled"], call: Call) -> TenantAnswer:
         self._store.set_state(name, state, **call)

@@ -73,7 +73,7 @@ def export_(url: str | None, file: str, force: bool, tenant: str | None, archive
         return _export_from_server(url, tenant, file, force, in_json)
     with open_existing(database_url(url)) as engine, progress_bar("exporting") as progress, _output_file(file) as out:
         lines = 0
-        files = None if archive is None else archived_entries(archive)
+        files = None if archive is None else archived_entries(engine, archive)
         for line in export_lines(engine, progress, tenant=tenant, archive=files):
             out.write(line)
             lines += 1
@@ -207,6 +207,7 @@ check_option = click.option(
 @check_option
 @url_option
 @as_json
+@on_interrupt(lambda given: (f"{given['file']} was not written; if it is there, it is complete", "none"))
 def backup(url: str | None, file: str, check: bool, in_json: bool) -> int:
     """Copy an SQLite file or a log directory, as of one moment, while it is in use. The copy is verified before it gets its name.
 
@@ -228,6 +229,13 @@ def backup(url: str | None, file: str, check: bool, in_json: bool) -> int:
 @check_option
 @url_option
 @as_json
+@on_interrupt(
+    lambda _: (
+        ("everything was restored, or nothing: run it again", "unknown")
+        if at_end()
+        else ("nothing was restored: run it again", "none")
+    )
+)
 def restore(url: str | None, file: str, force: bool, check: bool, in_json: bool) -> int:
     """Restore a backup to --url. Cursors that have seen more than the backup contains raise an error.
 

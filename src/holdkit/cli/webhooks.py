@@ -14,6 +14,7 @@ from ..wire.webhooks import DeliveryAnswer, HookAnswer
 from .arguments import interval, limit_option
 from .options import call_of, call_options, key_option, open_kernel, url_option
 from .output import FOUND, OK, Output, as_json
+from .words import OfParameter
 
 if TYPE_CHECKING:
     from ..client._sync.webhooks import RemoteWebhooks
@@ -65,7 +66,10 @@ def make(url: str | None, in_json: bool, target: str, actions: tuple[str, ...], 
       holdkit webhooks make https://example.com/hook --action hold.confirmed --action hold.expired
     """
     with _open(url) as hooks:
-        made = hooks.make(target, actions=actions, **call_of(call))
+        try:
+            made = hooks.make(target, actions=actions, **call_of(call))
+        except InvalidRequest as wrong:
+            raise (OfParameter(wrong, "target") if wrong.field == "url" else wrong) from None
     return _print_secret(made, in_json)
 
 

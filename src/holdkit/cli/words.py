@@ -15,7 +15,7 @@ NAMES: Final[dict[str, tuple[str, ...]]] = {
     "quantity": ("units", "legs", "amounts"),
     "estimate": ("amounts",),
     "actual": ("amounts",),
-    "id": ("hold_id", "claim_id", "hold", "saga", "hook", "key", "pool"),
+    "id": ("hold_id", "claim_id", "which", "hold", "saga", "hook", "key", "pool"),
     "key": ("api_key",),
     "items": ("ids",),
     "seats": ("file",),
@@ -27,6 +27,7 @@ NAMES: Final[dict[str, tuple[str, ...]]] = {
     "pools": ("pool", "legs", "pools"),
     "actions": ("actions",),
     "url": ("target", "url"),
+    "webhook": ("hook",),
 }
 """The parameters of commands that an argument may come from, where they have another name."""
 
@@ -34,8 +35,17 @@ HINTS: Final = (
     (r"use resize_pool to change its total", "change its total with holdkit pools resize"),
     (r"create it with create_pool", "create it with holdkit pools create"),
     (r"reopen this one with unarchive_pool", "reopen this one with holdkit pools unarchive"),
+    (r"a pool made by create_pool", "a pool made by holdkit pools create"),
     (r"use archive_pool", "use holdkit pools archive"),
     (r"place it with account=", "name one with --account"),
+    (r"those of an account with account=", "those of an account with --account"),
+    (r"give exactly one of by, ttl or until", "give exactly one of --by and --ttl"),
+    (r"give exactly one of id, key, type with value, or entity", "give TYPE and VALUE, or --id"),
+    (
+        r"an API key is required: send Authorization: Bearer hk_…",
+        "the server requires an API key: set HOLDKIT_KEY, or use --key",
+    ),
+    (r"sqlite:///file\.db and postgresql://…", "sqlite:///file.db, postgresql://… and a server's http://…"),
     (r"read it with history\(\)", "read it with holdkit history"),
     (
         r"pass the Hold that hold\(\) returned \(one that was read has no token\), its ticket, or owner=",
@@ -53,7 +63,8 @@ HINTS: Final = (
     (r"from the beginning or from cursor\(\)", "without a cursor, or after one that holdkit journal tail --json shows"),
     (r"takes no \?options: pass clock= and limits= to connect", "takes no ?options"),
     (r"join the line, or try later", "join the line with holdkit join, or try later"),
-    (r"run `(holdkit migrate[^`]*)`, or holdkit\.migrate\([^)]*\)", r"run \1"),
+    (r"run `(holdkit migrate[^`]*)` \(pip install [^)]*\), or holdkit\.migrate\([^)]*\)", r"run \1"),
+    (r"run `(holdkit sweep)` from cron, or hk\.sweeper\(\)", r"run \1 from cron"),
     (r"run `(holdkit [^`]+)`", r"run \1"),
     (r"pip install 'holdkit\[postgres\]'", "pip install 'holdkit[cli,postgres]'"),
 )
@@ -64,16 +75,38 @@ def worded(error: HoldkitError, command: click.Command, arguments: Sequence[str]
     """The message of an error, for somebody who typed this command."""
     message = str(error)
     if isinstance(error, InvalidRequest):
+        about = _about(error)
         message = re.sub(
             rf"^holdkit: {re.escape(error.field)}: ",
-            lambda _: f"holdkit: {_typed(command, error.field, arguments)}: ",
+            lambda _: f"holdkit: {_typed(command, about, arguments)}: ",
             message,
         )
-    for said, typed in HINTS:
-        message = re.sub(said, typed, message)
+    message = typed(message)
     if isinstance(error, OutcomeUnknown) and any(option.name == "op" for option in command.params):
         message = f"{message}: {unknown_advice(arguments)}"
     return message
+
+
+def typed(text: str) -> str:
+    """What Python callers are told to do, as something to type."""
+    for said, instead in HINTS:
+        text = re.sub(said, instead, text)
+    return text
+
+
+class OfParameter(InvalidRequest):
+    """An error about a parameter of the command whose name belongs to another parameter too."""
+
+    def __init__(self, error: InvalidRequest, parameter: str) -> None:
+        super().__init__(str(error).removeprefix(f"holdkit: {error.field}: "), field=error.field, code=error.code)
+        self.parameter = parameter
+
+
+def _about(error: InvalidRequest) -> str:
+    """What an error is about: a server says of what is missing only what it is."""
+    if isinstance(error, OfParameter):
+        return error.parameter
+    return error.code.removesuffix("_not_found") if error.field == "request" else error.field
 
 
 def unknown_advice(arguments: Sequence[str]) -> str:
@@ -90,10 +123,11 @@ def _typed(command: click.Command, field: str, arguments: Sequence[str]) -> str:
     found = [names[name] for name in (field, *NAMES.get(field, ())) if name in names]
     if not found:
         return field
-    typed = next((one for one in found if set(one.opts) & {text.partition("=")[0] for text in arguments}), found[0])
-    if isinstance(typed, click.Option):
-        return max(typed.opts, key=len)
-    return (typed.metavar or typed.name or field).upper().strip("[].")
+    given = {text.partition("=")[0] for text in arguments}
+    parameter = next((one for one in found if set(one.opts) & given), found[0])
+    if isinstance(parameter, click.Option):
+        return max(parameter.opts, key=len)
+    return (parameter.metavar or (parameter.name or field).upper()).strip("[].")
 
 
 def chosen(command: click.Command, arguments: Sequence[str]) -> click.Command:

@@ -10,11 +10,16 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from ..core.validation import invalid
+from ..errors import MissingExtra
 from ..wire.journal import EntryAnswer
-from ._async.remote import AsyncRemoteKernel
-from ._sync.remote import RemoteKernel
-from .problems import NotAdmitted, Policy
-from .unsupported import NotRemote
+
+try:
+    from ._async.remote import AsyncRemoteKernel
+    from ._sync.remote import RemoteKernel
+    from .problems import NotAdmitted, Policy
+    from .unsupported import NotRemote
+except ModuleNotFoundError as missing:
+    raise MissingExtra("client", missing) from missing
 
 
 def connect(url: str, *, key: str | None = None, policy: Policy | None = None, http: Any = None) -> RemoteKernel:

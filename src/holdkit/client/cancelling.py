@@ -55,4 +55,8 @@ class AsyncFinisher:
             for command in () if group is None else group.commands:
                 await self._execute(command)
         except HoldkitError as failed:
-            log.warning("a cancelled call could not be finished; what it holds expires at its deadline: %s", failed)
+            log.warning(
+                "a cancelled call could not be finished; what it holds expires at its deadline: %s",
+                failed,
+                extra={"event": "cancelled_call_unfinished"},
+            )

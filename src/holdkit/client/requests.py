@@ -61,7 +61,7 @@ _DOCUMENTS: Final[dict[type[Any], type[BatchCommand]]] = {
 USE_THE_BUDGET: Final = "use hold and consume of the budget itself"
 _NOT_SENT: Final = frozenset(
     (
-        "tenant", "fingerprint", "client_id", "ttl_slots", "by_slots", "offer_slots", "wait_slots", "if_version", "late_overage"
+        "tenant", "fingerprint", "client_id", "trace", "ttl_slots", "by_slots", "offer_slots", "wait_slots", "if_version", "late_overage"
     )
 )  # fmt: skip
 

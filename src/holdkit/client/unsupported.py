@@ -49,6 +49,9 @@ class UnsupportedOfKernel:
     limits = Unsupported("the server has its own and checks them; limits_in_force() reads them")
     sweeper = Unsupported("the server sweeps by itself; sweep() asks it to do so now")
     archive = Unsupported("the files are written beside the data; run `holdkit archive` there")
+    traced = Unsupported(
+        "the server has spans of its own; holdkit.contrib.opentelemetry.instrument_client(…) sends it the trace"
+    )
     repair = Unsupported("all writers have to wait for it; run `holdkit repair` where the data is")
 
 

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from ..faces._async.kernel import AsyncKernel
+from ..errors import MissingExtra
 from ..wire.keys import KeyInfo
-from ._async.keystore import AsyncKeys
-from ._sync.keystore import Keys
-from .application import Application
-from .keys import NewKey
-from .settings import Settings
-from .uvicorn_server import serve, server
+
+try:
+    from ._async.keystore import AsyncKeys
+    from ._sync.keystore import Keys
+    from .application import Application, Source
+    from .keys import NewKey
+    from .settings import Settings
+    from .uvicorn_server import serve, server
+except ModuleNotFoundError as missing:
+    raise MissingExtra("server", missing) from missing
 
 
-def app(source: AsyncKernel | str, *, settings: Settings | None = None, pepper: bytes | None = None) -> Application:
-    """An ASGI application for a kernel or a URL. Run it by itself, or mount it in another application. When mounted, enter
-    `app.lifespan()` in the host's own lifespan, because hosts do not forward theirs."""
+def app(source: Source, *, settings: Settings | None = None, pepper: bytes | None = None) -> Application:
+    """An ASGI application for a kernel, a URL, or a function that has the kernel when the application starts. Run it by itself, or
+    mount it in another application. When mounted, enter `app.lifespan()` in the host's own lifespan, because hosts do not forward
+    theirs."""
     return Application(source, settings=settings, pepper=pepper)
 
 

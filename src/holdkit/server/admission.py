@@ -16,6 +16,7 @@ from typing import Final
 from ..core.validation import invalid
 from ..errors import HoldkitError
 from ..faces._async.kernel import AsyncKernel
+from ..wire.problems import Problem
 from ._async.keystore import AsyncKeys
 from ._async.tenants import AsyncTenants
 from .directory import Directory
@@ -23,7 +24,6 @@ from .key_limits import KeyLimit
 from .key_use import KeyUse
 from .keys import StoredKey, admits, allows, hash_secret, read_key
 from .positions import PlainPositions, SealedPositions
-from .problems import Problem
 from .rates import Rates
 from .request import Caller, Scope
 from .routing import Route
@@ -83,7 +83,7 @@ class Admission:
             try:
                 await self.refresh()
             except HoldkitError as failed:
-                log.warning("cannot read the API keys, will retry: %s", failed)
+                log.warning("cannot read the API keys, will retry: %s", failed, extra={"event": "keys_unread"})
                 self.on_refresh()  # a key expires all the same
 
     @property

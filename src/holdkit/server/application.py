@@ -10,16 +10,18 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 from ..engines.clocks import Clock
 from ..errors import HoldkitError
 from ..faces._async.kernel import AsyncKernel
 from ..faces.opening import connect_async
 from ..kernel._async.background import AsyncSweeper
+from ..kernel.measures import Measure, allowed_pools, read_pool_measures
 from ..kernel.seals import Sealing
+from ..kernel.tracing import Tracer
 from ..wire.fields import at
 from ._async.keystore import AsyncKeys
 from ._async.tenants import AsyncTenants
@@ -29,7 +31,7 @@ from .dispatch import dispatch
 from .feed import Feeds
 from .jobs import Jobs
 from .large_answers import LargeAnswers
-from .metrics import Metrics
+from .metrics import Metrics, server_measures
 from .openapi import openapi_json
 from .pacing import Pacing
 from .places import PlaceWatch
@@ -42,12 +44,17 @@ from .settings import Settings, secret_from_environment
 from .static import Static
 from .streams import Streams
 from .timeouts import Timeouts
+from .tracing import dispatch_traced
 from .webhooks.sender import WebhookSender
 
 log = logging.getLogger("holdkit.server")
 
 MAINTAIN_EVERY: Final = 10.0
 """Seconds between two rounds of background maintenance."""
+
+
+Source: TypeAlias = AsyncKernel | str | Callable[[], AsyncKernel]
+"""A kernel, a URL to open, or a function that has the kernel once the application starts."""
 
 
 class Running:
@@ -68,6 +75,7 @@ class Running:
             positions=self.admission.positions,
         )
         self.metrics = Metrics()
+        self.metric_pools = allowed_pools(settings.metric_pools)
         self.pacing = Pacing(settings)
         self.timeouts = Timeouts()
         self.sweeper: AsyncSweeper | None = None
@@ -143,6 +151,10 @@ class Running:
             "connections": None if self.connections is None else self.connections(),
         }
 
+    def measures(self) -> Iterable[Measure]:
+        """What `/metrics` shows, without pools, which must be read."""
+        return server_measures(self.metrics, self.numbers(), self.kernel.stats)
+
     def plain_headers(self, request: Request) -> list[tuple[str, str]]:
         """The headers that every answer carries, for streams."""
         return [("X-Request-Id", request.id), ("X-Content-Type-Options", "nosniff")]
@@ -158,7 +170,7 @@ class Application:
 
     def __init__(
         self,
-        source: AsyncKernel | str,
+        source: Source,
         *,
         settings: Settings | None = None,
         pepper: bytes | None = None,
@@ -173,6 +185,7 @@ class Application:
         self.running: Running | None = None
         self.failed: HoldkitError | None = None
         """Why the application did not start, or did not stop cleanly."""
+        self._tracer: Tracer | None = None
 
     async def _open(self, url: str) -> AsyncKernel:
         settings = self.settings
@@ -184,8 +197,14 @@ class Application:
     @asynccontextmanager
     async def lifespan(self) -> AsyncIterator[Running]:
         """Open, run and close the application. A host that mounts it enters this in its own lifespan."""
-        ours = isinstance(self._source, str)
-        kernel = await self._open(self._source) if isinstance(self._source, str) else self._source
+        source, ours = self._source, isinstance(self._source, str)
+        if isinstance(source, str):
+            kernel = await self._open(source)
+        else:
+            kernel = source if isinstance(source, AsyncKernel) else source()
+        if self.settings.opentelemetry and kernel.executor.tracer is None:
+            kernel = _instrumented(kernel)
+        self._tracer = kernel.executor.tracer
         running = Running(kernel, self.settings, self._pepper, self.table)
         tasks: list[asyncio.Task[None]] = []
         try:
@@ -202,11 +221,13 @@ class Application:
             if running.rollups is not None:
                 tasks.append(asyncio.create_task(running.rollups.run(self.settings.rollup_every)))
             self.running = running
+            if self.settings.opentelemetry:
+                _report(running)
             yield running
         finally:
             running.stop()
             await self._finish(running, tasks)
-            self.running = None
+            self.running = self._tracer = None
             if ours:
                 await kernel.aclose()
 
@@ -216,7 +237,11 @@ class Application:
             async with asyncio.timeout(self.settings.stop_timeout):
                 await running.idle.wait()
         except TimeoutError:
-            log.warning("%d requests were still running when the server stopped", running.in_work)
+            log.warning(
+                "%d requests were still running when the server stopped",
+                running.in_work,
+                extra={"event": "requests_cut_off", "count": running.in_work},
+            )
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -231,7 +256,10 @@ class Application:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """ASGI."""
         if scope["type"] == "http":
-            await dispatch(self, scope, receive, send)
+            if self._tracer is None:
+                await dispatch(self, scope, receive, send)
+            else:
+                await dispatch_traced(self, self._tracer, scope, receive, send)
         elif scope["type"] == "lifespan":
             await self._live(receive, send)
         elif scope["type"] == "websocket":
@@ -254,6 +282,21 @@ class Application:
         await send({"type": "lifespan.shutdown.complete"})
 
 
+def _instrumented(kernel: AsyncKernel) -> AsyncKernel:
+    from ..contrib.opentelemetry import instrument  # without the package: an EngineError that names the extra
+
+    return instrument(kernel)
+
+
+def _report(running: Running) -> None:
+    from ..contrib.opentelemetry.instruments import Recent, measure_source
+
+    measure_source(lambda: () if running.stopping.is_set() else running.measures())
+    executor, allowed = running.kernel.executor, running.metric_pools
+    recent = Recent(lambda: read_pool_measures(executor, allowed))
+    measure_source(lambda: () if running.stopping.is_set() else recent())
+
+
 def _sealing(settings: Settings) -> Sealing | None:
     if settings.seal_after is None:
         return None
@@ -268,6 +311,6 @@ async def _maintain(running: Running) -> None:
             await running.admission.directory.maintain()
             await running.admission.use.maintain(running.admission.directory.keys)
         except HoldkitError as failed:
-            log.warning("background maintenance failed, will retry: %s", failed)
+            log.warning("background maintenance failed, will retry: %s", failed, extra={"event": "maintenance_failed"})
         await asyncio.sleep(MAINTAIN_EVERY)
         await running.feeds.close_idle()

@@ -36,9 +36,18 @@ class Certificate:
         try:
             self.context = self._read()
         except OSError as failed:
-            log.warning("cannot use the new certificate in %s, keeping the old one: %s", self._certificate, failed)
+            log.warning(
+                "cannot use the new certificate in %s, keeping the old one: %s",
+                self._certificate,
+                failed,
+                extra={"event": "certificate_unusable", "path": str(self._certificate)},
+            )
             return False
-        log.warning("read the certificate in %s anew", self._certificate)
+        log.warning(
+            "read the certificate in %s anew",
+            self._certificate,
+            extra={"event": "certificate_read", "path": str(self._certificate)},
+        )
         return True
 
     def _read(self) -> ssl.SSLContext:

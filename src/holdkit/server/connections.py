@@ -49,9 +49,9 @@ from typing import Final
 import uvicorn
 from uvicorn.server import ServerState
 
+from ..wire.problems import Problem
 from .bounds import bounds_of
-from .problems import Problem, raw_problem
-from .protocol import PIECE, Connection
+from .protocol import PIECE, Connection, raw_problem
 from .settings import Settings
 
 log = logging.getLogger("holdkit.server")
@@ -208,7 +208,7 @@ class Listener:
 
     def _pause(self, listening: socket.socket, why: OSError) -> None:
         """The process has no descriptors left: accept nothing for a second, and free some."""
-        log.error("the server accepts no connections for a second: %s", why.strerror)
+        log.error("the server accepts no connections for a second: %s", why.strerror, extra={"event": "accept_failed"})
         self.loop.remove_reader(listening)
         self.loop.call_later(1.0, self._resume, listening)
         for one in list(self.idle)[:ACCEPTS]:
@@ -271,6 +271,12 @@ class Listener:
                 self.refused,
                 self.dropped,
                 self.open,
+                extra={
+                    "event": "connections_ended",
+                    "refused": self.refused,
+                    "dropped": self.dropped,
+                    "open": self.open,
+                },
             )
             self._reported, self._report_at = (self.refused, self.dropped), now + REPORT_EVERY
 

@@ -13,7 +13,7 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
-from .problems import Problem
+from ..wire.problems import Problem
 from .request import Receive
 from .settings import Settings
 from .timeouts import Timeouts

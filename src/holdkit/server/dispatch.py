@@ -8,20 +8,19 @@ import re
 import secrets
 import time
 from itertools import count
-from math import ceil
 from typing import TYPE_CHECKING, Any, Final
 
 from ..errors import HoldkitError, Refused
 from ..wire.fields import at
+from ..wire.headers import given_id
+from ..wire.problems import Problem, problem_body, problem_headers, problem_of
 from .admission import operators_only
 from .decoding import decode_body, read_body, read_query
 from .exports import export_tenant
 from .large_answers import LARGE
 from .places import place_events
-from .problems import Problem, problem_body, problem_of
 from .request import (
     DURABILITY,
-    REPLAYED,
     WRITE_ANSWER,
     Answer,
     Receive,
@@ -43,18 +42,16 @@ STRANGERS: Final = "\0"
 """Callers of routes that need no API key: together they have one tenant's share. No tenant can have this name."""
 STREAMED: Final = {"events": events, "place_events": place_events, "export_tenant": export_tenant}
 """Routes that send their answer themselves, part by part."""
-PROBLEM: Final = (b"content-type", b"application/problem+json")
 _NO_SNIFFING: Final = (b"x-content-type-options", b"nosniff")
 _NO_STORE: Final = (b"cache-control", b"no-store")
 _PROCESS: Final = secrets.token_hex(5)
 _numbers: Final = count()
 """Request ids are those of the process and a number: random ones would cost a system call each."""
-_given_id: Final = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _LOOPBACK: Final = re.compile(rb"(localhost|127\.0\.0\.1|\[::1\]|testserver)(:\d{1,5})?", re.IGNORECASE)
 
 
-async def dispatch(application: Application, scope: Scope, receive: Receive, send: Send) -> None:
-    """Answer one request."""
+async def dispatch(application: Application, scope: Scope, receive: Receive, send: Send) -> tuple[Request, str, int]:
+    """Answer one request. Returns it with its outcome and the status of its answer."""
     began = time.monotonic()
     request = Request(scope, receive, {}, f"{_PROCESS}{next(_numbers):06x}")
     running, outcome = application.running, "done"
@@ -67,7 +64,11 @@ async def dispatch(application: Application, scope: Scope, receive: Receive, sen
             waited = request.kind == "leave"  # the journal has that the hold left its line
             running.rollups.refused(request.caller.tenant, error, _pools_named(request), journaled=not waited)
         if problem.status == 500:
-            log.exception("request %s failed", request.id)
+            log.exception(
+                "request %s failed",
+                request.id,
+                extra={"event": "request_failed", "request_id": request.id, "kind": request.kind},
+            )
         if (
             problem.status == 429
         ):  # a client that resends at once would take more time by being refused than by being served
@@ -75,9 +76,10 @@ async def dispatch(application: Application, scope: Scope, receive: Receive, sen
         answer = _problem_answer(problem, request, running)
     if answer is not None:
         await _send(answer, request, running, send)
+    status = 200 if answer is None else answer.status
     if running is not None:
-        status = 200 if answer is None else answer.status
         running.metrics.count(request.kind, outcome, status, time.monotonic() - began)
+    return request, outcome, status
 
 
 def _pools_named(request: Request) -> list[str]:
@@ -96,9 +98,7 @@ async def _handle(application: Application, request: Request, send: Send) -> Ans
     """Find the route, then admit the caller and answer."""
     scope = request.scope
     request.headers = read_headers(scope["headers"], application.settings.max_headers)
-    given = request.headers.get(b"x-request-id")
-    if given is not None and _given_id.fullmatch(given):
-        request.id = given.decode()
+    request.id = given_id(request.headers.get(b"x-request-id")) or request.id
     segments = segments_of(scope)
     if segments is None:
         raise Problem(400, "path_malformed", "the path must be percent-encoded UTF-8")
@@ -258,18 +258,9 @@ def _check_host(request: Request) -> None:
 
 
 def _problem_answer(problem: Problem, request: Request, running: Running | None) -> Answer:
-    headers: list[tuple[bytes, bytes]] = [PROBLEM]
-    if problem.retry_after is not None:
-        headers.append((b"retry-after", str(max(1, ceil(problem.retry_after))).encode()))
-        problem.more.setdefault("retry_after", round(problem.retry_after, 3))
-    if problem.status == 401:
-        headers.append((b"www-authenticate", b'Bearer realm="holdkit"'))
-    if problem.more.get("replayed"):
-        headers.append(REPLAYED)
+    headers = problem_headers(problem)
     if problem.status in (408, 413):  # the server does not read the rest of the body
         headers.append((b"connection", b"close"))
-    if "allow" in problem.more:
-        headers.append((b"allow", problem.more["allow"].encode()))
     body = problem_body(problem, request.id, _server_time(running))
     return Answer(body, problem.status, headers)
 

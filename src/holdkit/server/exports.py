@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from ..kernel.export import export
-from .problems import Problem
+from ..wire.problems import Problem
 from .request import CLOSE_CONNECTION, Request, Send
 from .tenants import check_tenant
 
@@ -45,7 +45,7 @@ async def export_tenant(request: Request, send: Send) -> None:
                     await send({"type": "http.response.body", "body": part, "more_body": True})
                 part = await loop.run_in_executor(thread, _part, lines)
         except Exception:  # the answer has started: the error can only be logged, and the connection closed
-            log.exception("export %s failed", request.id)
+            log.exception("export %s failed", request.id, extra={"event": "export_failed", "request_id": request.id})
         if part:
             _close_connection(request)
         else:

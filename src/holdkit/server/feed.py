@@ -21,8 +21,8 @@ from ..errors import CursorLost, HoldkitError
 from ..faces._async.kernel import AsyncKernel
 from ..kernel._async.following import AsyncFollower
 from ..kernel.results import JournalEntry
+from ..wire.problems import Problem
 from ..wire.stats import Sums as SumsDocument
-from .problems import Problem
 
 log = logging.getLogger("holdkit.server")
 
@@ -87,11 +87,11 @@ class Feed:
                 await self._follow()
                 return
             except CursorLost:
-                log.warning("the journal was truncated: the feed reloads")
+                log.warning("the journal was truncated: the feed reloads", extra={"event": "feed_reloads"})
             except HoldkitError as failed:
                 if self._kernel.closed:
                     return
-                log.warning("the feed cannot read the journal, will retry: %s", failed)
+                log.warning("the feed cannot read the journal, will retry: %s", failed, extra={"event": "feed_unread"})
                 await asyncio.sleep(PAUSE)
 
     async def _follow(self) -> None:

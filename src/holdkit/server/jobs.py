@@ -30,8 +30,8 @@ from typing import Any, TypeAlias, TypeVar
 
 from ..core.model import Slot
 from ..errors import HoldkitError
+from ..wire.problems import Problem, problem_of
 from ..wire.system import JobState
-from .problems import Problem, problem_of
 from .settings import Settings
 
 log = logging.getLogger("holdkit.server")
@@ -95,7 +95,12 @@ class Job:
         except Exception as error:
             self.problem = problem_of(error)
             if not isinstance(error, HoldkitError | Problem):
-                log.exception("job %s (%s) failed", self.id, self.kind)
+                log.exception(
+                    "job %s (%s) failed",
+                    self.id,
+                    self.kind,
+                    extra={"event": "job_failed", "job": self.id, "kind": self.kind},
+                )
         finally:
             self.state, self.ended, self.ended_at = state, now(), time.monotonic()
 
@@ -189,5 +194,10 @@ class Jobs:
         if tasks:
             _, late = await asyncio.wait(tasks, timeout=seconds)
             for task in late:
-                log.warning("%s did not stop within %g s", task.get_name(), seconds)
+                log.warning(
+                    "%s did not stop within %g s",
+                    task.get_name(),
+                    seconds,
+                    extra={"event": "task_unstopped", "task": task.get_name(), "seconds": seconds},
+                )
                 task.cancel()

@@ -129,7 +129,10 @@ class JournalCounter:
                 await self._begin(position.version, head)
             await self._count()
         except CursorLost:
-            log.warning("the journal was cut back or archived: statistics go on from its end, with a gap")
+            log.warning(
+                "the journal was cut back or archived: statistics go on from its end, with a gap",
+                extra={"event": "statistics_gap"},
+            )
             await self._begin(position.version, None)
         except PositionMoved:
             self._follower = (

@@ -41,7 +41,12 @@ class JournalWatch:
             except HoldkitError as failed:
                 if self._executor.closed:
                     return
-                log.warning("cannot read the journal for %s, will retry: %s", self._what, failed)
+                log.warning(
+                    "cannot read the journal for %s, will retry: %s",
+                    self._what,
+                    failed,
+                    extra={"event": "journal_unread", "reader": self._what},
+                )
                 await asyncio.sleep(PAUSE)
                 continue
             if not more:

@@ -25,8 +25,8 @@ from ..errors import HoldNotFound
 from ..kernel.normalise import hold_id, reference
 from ..wire.batches import Batch, BatchJoin
 from ..wire.holds import LegBody
+from ..wire.problems import Problem
 from .keys import VERBS, StoredKey
-from .problems import Problem
 from .request import Request
 
 

@@ -18,7 +18,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Final, TypeVar
 
 from ..wire.fields import encode
-from .problems import Problem
+from ..wire.problems import Problem
 from .request import JSON, Answer, Headers, Message, Request, Send, answer
 from .settings import KIB, Settings
 from .shares import Shares

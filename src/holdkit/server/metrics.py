@@ -1,20 +1,21 @@
-"""The server's counters, and their form for Prometheus. No label contains text from a caller."""
+"""The server's counters, and their form for Prometheus. No label contains text from a caller, except the ids of pools that the setting
+`metric_pools` names."""
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from itertools import accumulate
+from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.openmetrics import exposition as openmetrics
 from prometheus_client.registry import Collector
 
-from ..engines.durability import LEVELS
+from ..contrib.prometheus import family_of
+from ..kernel.group_commit import Stats
+from ..kernel.measures import Measure, by_label, counter, gauge, histogram, kernel_measures
 
 BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 """Seconds."""
@@ -49,110 +50,61 @@ class Metrics:
         return 0.0
 
 
-class NumbersCollector(Collector):
-    """Hands the counters and the statistics of one moment to `prometheus_client`."""
-
-    def __init__(self, metrics: Metrics, numbers: dict[str, Any]) -> None:
-        self._metrics, self._numbers = metrics, numbers
-
-    def collect(self) -> Iterator[Metric]:
-        """All metrics, in a stable order."""
-        metrics, numbers = self._metrics, self._numbers
-        requests = CounterMetricFamily("holdkit_requests", "Requests by kind and outcome.", labels=("kind", "outcome"))
-        for labels, count in sorted(metrics.commands.items()):
-            requests.add_metric(labels, count)
-        yield requests
-        yield HistogramMetricFamily(
-            "holdkit_request_seconds",
-            "Seconds from a request to its answer.",
-            buckets=_cumulative([f"{bound:g}" for bound in BUCKETS], metrics.latencies),
-            sum_value=round(metrics.seconds, 6),
-        )
-        batches = numbers["batches"]
-        yield HistogramMetricFamily(
-            "holdkit_batch_commands",
-            "Commands per transaction of the group commit.",
-            buckets=_cumulative([str(2 ** (power + 1) - 1) for power in range(len(batches["sizes"]) - 1)], batches["sizes"]),
-            sum_value=batches["commands"],
-        )  # fmt: skip
-        locked = numbers["lock_times"]
-        yield HistogramMetricFamily(
-            "holdkit_lock_seconds",
-            "Seconds from lock to commit, of transactions on PostgreSQL.",
-            buckets=_cumulative([f"{bound:g}" for bound in locked.bounds], locked.counts),
-            sum_value=round(locked.seconds, 6),
-        )
-        yield from _guards(numbers["guards"])
-        yield from _gauges(numbers)
-        yield from _connections(numbers["connections"])
-        sweeper, webhooks = numbers["sweeper"], numbers["webhooks"]
-        yield CounterMetricFamily("holdkit_sweeper_expired", "Holds that the sweeper expired.", sweeper["expired"])
-        attempts = CounterMetricFamily("holdkit_webhook_attempts", "Webhook attempts by outcome.", labels=("outcome",))
-        for outcome, count in {"delivered": 0, **webhooks["outcomes"]}.items():
-            attempts.add_metric((outcome,), count)
-        yield attempts
-        yield CounterMetricFamily("holdkit_webhook_parked", "Webhook deliveries that were parked.", webhooks["parked"])
-        durability = GaugeMetricFamily(
-            "holdkit_durability", "Durability of committed answers: 1 at the current level.", labels=("level",)
-        )
-        for level in LEVELS:
-            durability.add_metric((level,), level == numbers["durability"].level)
-        yield durability
+def server_measures(metrics: Metrics, numbers: dict[str, Any], stats: Stats) -> Iterator[Measure]:
+    """All that a server measures, in a stable order: what it counts itself, and what its kernel counts."""
+    requests = tuple((labels, float(count)) for labels, count in sorted(metrics.commands.items()))
+    yield Measure("holdkit_requests", "Requests by kind and outcome.", "counter", ("kind", "outcome"), requests)
+    yield histogram("holdkit_request_seconds", "Seconds from a request to its answer.", [f"{bound:g}" for bound in BUCKETS],
+                    metrics.latencies, round(metrics.seconds, 6))  # fmt: skip
+    yield from kernel_measures(stats)
+    for name, says, value in _gauges(numbers):
+        yield gauge(f"holdkit_{name}", says, value)
+    yield from _connections(numbers["connections"])
+    sweeper, webhooks = numbers["sweeper"], numbers["webhooks"]
+    yield counter("holdkit_sweeper_expired", "Holds that the sweeper expired.", sweeper["expired"])
+    attempts = {"delivered": 0, **webhooks["outcomes"]}.items()
+    yield by_label("counter", "holdkit_webhook_attempts", "Webhook attempts by outcome.", "outcome", attempts)
+    yield counter("holdkit_webhook_parked", "Webhook deliveries that were parked.", webhooks["parked"])
 
 
-def _guards(numbers: dict[str, Any]) -> Iterator[Metric]:
-    yield CounterMetricFamily(
-        "holdkit_guarded_batches", "Batches that the database decided by a guard.", numbers["batches"]
-    )
-    yield CounterMetricFamily("holdkit_guarded_passed", "Commands that passed the guard.", numbers["passed"])
-    misses = CounterMetricFamily(
-        "holdkit_guarded_misses", "Commands that did not pass the guard, by cause.", labels=("cause",)
-    )
-    for cause, count in numbers["misses"].items():
-        misses.add_metric((cause,), count)
-    yield misses
+def _gauges(numbers: dict[str, Any]) -> Iterator[tuple[str, str, float]]:
+    sweeper, webhooks = numbers["sweeper"], numbers["webhooks"]
+    yield "sweeper_lag_seconds", "Seconds since the last sweep that left no due hold.", sweeper["lag"]
+    yield "streams", "Open event streams.", numbers["streams"]
+    yield "requests_in_work", "Requests being processed.", numbers["in_work"]
+    yield "full_quotas", "Tenants whose storage quota is full, as far as this process knows.", numbers["full_quotas"]
+    yield "webhook_attempts_in_work", "Webhook attempts being made.", webhooks["attempts"]
+    yield "webhook_attempts_waiting", "Webhook attempts that wait for a slot.", webhooks["waiting"]
+    yield "webhook_lookups", "Host names of webhooks being resolved.", webhooks["lookups"]
 
 
-def _gauges(numbers: dict[str, Any]) -> Iterator[Metric]:
-    for name, says, value in (
-        ("queue_depth", "Commands that wait for the group commit.", numbers["queue"]),
-        ("sweeper_lag_seconds", "Seconds since the last sweep that left no due hold.", numbers["sweeper"]["lag"]),
-        ("streams", "Open event streams.", numbers["streams"]),
-        (
-            "clock_lag_seconds",
-            "Seconds by which the engine's clock is ahead of this machine's.",
-            numbers["clock_lag"],
-        ),
-        ("requests_in_work", "Requests being processed.", numbers["in_work"]),
-        ("full_quotas", "Tenants whose storage quota is full, as far as this process knows.", numbers["full_quotas"]),
-        ("webhook_attempts_in_work", "Webhook attempts being made.", numbers["webhooks"]["attempts"]),
-        ("webhook_attempts_waiting", "Webhook attempts that wait for a slot.", numbers["webhooks"]["waiting"]),
-        ("webhook_lookups", "Host names of webhooks being resolved.", numbers["webhooks"]["lookups"]),
-    ):
-        yield GaugeMetricFamily(f"holdkit_{name}", says, value)
-
-
-def _connections(numbers: dict[str, int] | None) -> Iterator[Metric]:
+def _connections(numbers: dict[str, int] | None) -> Iterator[Measure]:
     if numbers is not None:
-        yield GaugeMetricFamily("holdkit_connections", "Open connections.", numbers["open"])
-        yield GaugeMetricFamily("holdkit_connections_limit", "Most open connections.", numbers["limit"])
-        ended = CounterMetricFamily(
+        yield gauge("holdkit_connections", "Open connections.", numbers["open"])
+        yield gauge("holdkit_connections_limit", "Most open connections.", numbers["limit"])
+        yield by_label(
+            "counter",
             "holdkit_connections_ended",
             "Connections that the server refused, closed to make room for another, or dropped because their client read nothing.",
-            labels=("why",),
+            "why",
+            [(why, numbers[why]) for why in ("refused", "evicted", "dropped")],
         )
-        for why in ("refused", "evicted", "dropped"):
-            ended.add_metric((why,), numbers[why])
-        yield ended
 
 
-def _cumulative(bounds: Sequence[str], counts: Sequence[int]) -> list[tuple[str, float]]:
-    return list(zip((*bounds, "+Inf"), map(float, accumulate(counts)), strict=True))
+class _Measures(Collector):
+    """Hands the measures of one moment to `prometheus_client`."""
+
+    def __init__(self, measures: Iterable[Measure]) -> None:
+        self._measures = measures
+
+    def collect(self) -> Iterator[Metric]:
+        """All metrics."""
+        return map(family_of, self._measures)
 
 
-def exposition(metrics: Metrics, numbers: dict[str, Any], accept: bytes = b"") -> tuple[bytes, str]:
+def exposition(measures: Iterable[Measure], accept: bytes = b"") -> tuple[bytes, str]:
     """The metrics and their content type: OpenMetrics if the scraper accepts it, else Prometheus's text format."""
-    collector = NumbersCollector(metrics, numbers)
+    collector = _Measures(measures)
     if b"application/openmetrics-text" in accept:
         found: bytes = openmetrics.generate_latest(collector)  # type: ignore[no-untyped-call]
         return found, openmetrics.CONTENT_TYPE_LATEST

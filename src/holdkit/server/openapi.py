@@ -13,9 +13,8 @@ from ..engines.durability import LEVELS
 from ..wire.holds import HoldNow
 from ..wire.journal import EntryAnswer
 from ..wire.pools import PoolNow
-from ..wire.problems import ProblemAnswer
+from ..wire.problems import TITLES, ProblemAnswer
 from ..wire.stats import Bye, Hello, Summary
-from .problems import TITLES
 from .reasons import REASONS, UNKNOWN, meaning_of, reasons_of, status_of, takes_ticket
 from .routing import Route
 from .schemas import REF, hook, schemas_of

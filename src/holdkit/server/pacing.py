@@ -27,7 +27,7 @@ import time
 from collections import deque
 from typing import Final
 
-from .problems import Problem
+from ..wire.problems import Problem
 from .settings import Settings
 
 ACTIVE: Final = 1.0

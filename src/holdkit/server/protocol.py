@@ -25,14 +25,18 @@ said about the malformed one: an answer to it would end up in the middle of thei
 from __future__ import annotations
 
 import asyncio
+import secrets
 from collections.abc import Callable
+from datetime import UTC, datetime
+from email.utils import format_datetime
 from functools import partial
+from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, Final
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
 
-from .problems import Problem, raw_problem
+from ..wire.problems import Problem, problem_body
 from .request import CLOSE_CONNECTION, WRITE_ANSWER, Headers
 
 if TYPE_CHECKING:
@@ -309,3 +313,20 @@ def write_answer(
         end()
     cycle.on_response()
     return True
+
+
+def raw_problem(problem: Problem) -> bytes:
+    """The bytes of an answer that the connection itself sends, before there is a request; it is closed afterwards."""
+    moment = datetime.now(UTC)
+    body = problem_body(problem, secrets.token_hex(8), moment)
+    head = [
+        f"HTTP/1.1 {problem.status} {HTTPStatus(problem.status).phrase}",
+        f"date: {format_datetime(moment, usegmt=True)}",
+        "content-type: application/problem+json",
+        f"content-length: {len(body)}",
+        "cache-control: no-store",
+        "connection: close",
+    ]
+    if problem.retry_after is not None:
+        head.append(f"retry-after: {max(1, round(problem.retry_after))}")
+    return "\r\n".join((*head, "", "")).encode() + body

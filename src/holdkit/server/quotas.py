@@ -35,12 +35,12 @@ from ..wire.holds import Join, NewConsume, NewHold
 from ..wire.items import AddItems, BestItems, ReserveItems
 from ..wire.journal import MoveCursor
 from ..wire.pools import NewPool
+from ..wire.problems import Problem
 from ..wire.records import PutRecordBody
 from ..wire.tenants import Quota
 from ..wire.windows import WindowConsume, Windowed, WindowHold
 from .checkpoints import CheckpointedCounter
 from .directory import Directory
-from .problems import Problem
 from .rates import weight
 from .settings import Settings
 from .tenants import StoredTenant
@@ -297,7 +297,11 @@ class Quotas:
             try:
                 await self._count_all(due=due)
             except HoldkitError as failed:
-                log.warning("cannot count what tenants have stored, will retry: %s", failed)
+                log.warning(
+                    "cannot count what tenants have stored, will retry: %s",
+                    failed,
+                    extra={"event": "storage_uncounted"},
+                )
                 await asyncio.sleep(1.0)
 
     async def _count_all(self, *, due: bool) -> None:

@@ -19,8 +19,8 @@ from typing import Any, Final
 from ..wire.batches import Batch, BatchConsume, BatchHold
 from ..wire.holds import NewConsume, NewHoldInLine
 from ..wire.items import AddItems, BestItems, ReadItems, ReopenItems, ReserveItems
+from ..wire.problems import Problem
 from ..wire.windows import ReadWindows, WindowConsume, Windowed, WindowHold
-from .problems import Problem
 from .settings import Settings
 
 MOST_BUCKETS: Final = 10_000

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from ..errors import REFUSALS
-from .problems import STATUSES
+from ..wire.problems import STATUSES
 from .routing import Route
 
 

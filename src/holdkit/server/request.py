@@ -10,9 +10,10 @@ from ..core.codec import is_ticket, read_ticket
 from ..core.model import Slot
 from ..faces._async.kernel import AsyncKernel
 from ..wire.fields import at, encode
+from ..wire.headers import retry_key
 from ..wire.keys import Scope as KeyScope
+from ..wire.problems import Problem
 from .positions import PlainPositions
-from .problems import Problem
 
 if TYPE_CHECKING:
     from .application import Running
@@ -31,7 +32,6 @@ WRITE_ANSWER: Final = "holdkit.write_answer"
 JSON: Final = (b"content-type", b"application/json")
 DURABILITY: Final = b"holdkit-durability"
 """The durability of the change that this answers: one of `Survives`."""
-REPLAYED: Final = (b"idempotency-replayed", b"true")
 _ONCE: Final = frozenset(
     (
         b"authorization",
@@ -164,21 +164,8 @@ class Request:
     def op(self) -> str | None:
         """The operation id, from Idempotency-Key."""
         if self._op is None:
-            self._op = self._read_op()
+            self._op = retry_key(self.headers.get(b"idempotency-key")) or ""
         return self._op or None
-
-    def _read_op(self) -> str:
-        raw = self.headers.get(b"idempotency-key")
-        if raw is None:
-            return ""
-        key = raw.decode("latin-1").strip()
-        if len(key) > 1 and key[0] == key[-1] == '"':
-            key = key[1:-1]
-        if not 0 < len(key) <= 200 or not key.isascii() or not key.isprintable() or key.isspace():
-            raise Problem(
-                400, "idempotency_key_malformed", "Idempotency-Key must be 1 to 200 printable ASCII characters"
-            )
-        return key
 
 
 def refuse_tickets(names: tuple[str, ...]) -> None:

@@ -89,6 +89,7 @@ class ClockWatch:
                 "the clock is %d s from where it was expected (it was set, or nobody recorded meanwhile): old statistics are kept "
                 "for another hour",
                 (now - expected) // SECOND,
+                extra={"event": "clock_jumped", "seconds": (now - expected) // SECOND},
             )
             self._trusted_from = moment + SETTLE
         self._last = now, moment
@@ -137,7 +138,9 @@ class Rollups:
             try:
                 await self.round()
             except HoldkitError as failed:
-                log.warning("statistics could not be recorded, will retry: %s", failed)
+                log.warning(
+                    "statistics could not be recorded, will retry: %s", failed, extra={"event": "statistics_unwritten"}
+                )
 
     async def round(self) -> None:
         """Store what happened since the last round."""

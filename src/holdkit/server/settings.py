@@ -242,8 +242,29 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     seal_anchor: Annotated[
         str | None, Meta(description="file to which the last seal of each lane is appended, outside the database")
     ] = None
+    archive: Annotated[
+        str | None,
+        Meta(
+            description="directory of the archive files, in which an erasure rewrites entries too; if not set, the server refuses to "
+            "erase where entries were archived"
+        ),
+    ] = None
     audit_refusals: Annotated[
         bool, Meta(description="whether refused commands get an entry in the journal too, `command.refused`")
+    ] = False
+    metric_pools: Annotated[
+        tuple[str, ...],
+        Meta(
+            description="pools that `GET /metrics` has gauges of: ids, or beginnings of ids before a `*`; of a tenant `TENANT::POOL`; at "
+            "most 100 entries and 500 pools, whose ids become labels"
+        ),
+    ] = ()
+    opentelemetry: Annotated[
+        bool,
+        Meta(
+            description="spans and instruments of OpenTelemetry, for the providers that the process has; needs "
+            "`holdkit[opentelemetry]`"
+        ),
     ] = False
     rollup_every: Annotated[
         Seconds,

@@ -9,7 +9,7 @@ import hashlib
 from pathlib import Path
 from typing import Final
 
-from .problems import Problem
+from ..wire.problems import Problem
 from .request import Answer, Headers
 
 FOLDER: Final = Path(__file__).parent / "static"

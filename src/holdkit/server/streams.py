@@ -29,10 +29,10 @@ from ..kernel.results import JournalEntry
 from ..wire.fields import ShowPosition, encode
 from ..wire.journal import EventsQuery, entry_answer
 from ..wire.pools import pool_answer
+from ..wire.problems import Problem
 from ..wire.stats import Bye, Hello, Summary
 from .feed import Feed
 from .large_answers import LARGE
-from .problems import Problem
 from .request import CLOSE_CONNECTION, Message, Request, Send
 from .settings import KIB
 from .shares import Shares
@@ -141,7 +141,11 @@ async def stream_events(
         except TimeoutError:
             if not stream.cut_off.expired():
                 raise
-            log.warning("stream %s cut off: its API key no longer counts, and its client reads nothing", request.id)
+            log.warning(
+                "stream %s cut off: its API key no longer counts, and its client reads nothing",
+                request.id,
+                extra={"event": "stream_cut_off", "request_id": request.id},
+            )
             await _close_connection(request)
 
 
@@ -176,12 +180,17 @@ async def _send(request: Request, content: AsyncGenerator[bytes, None], send: Se
         if open_still:  # the server stopped in the middle of the stream
             await send({"type": "http.response.body", "body": b""})
     except SendTimeoutError:
-        log.warning("stream %s dropped: its client read nothing for %g s", request.id, settings.stream_timeout)
+        log.warning(
+            "stream %s dropped: its client read nothing for %g s",
+            request.id,
+            settings.stream_timeout,
+            extra={"event": "stream_dropped", "request_id": request.id, "seconds": settings.stream_timeout},
+        )
         await _close_connection(request)
     except OSError:
         pass  # the client is gone
     except Exception:  # the answer has started: the error can only be logged
-        log.exception("stream %s failed", request.id)
+        log.exception("stream %s failed", request.id, extra={"event": "stream_failed", "request_id": request.id})
 
 
 async def _close_connection(request: Request) -> None:

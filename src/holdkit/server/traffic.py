@@ -108,6 +108,7 @@ class Shopper:
             "legs": legs,
             "ttl": ttl,
             "actor": who,
+            "account": f"customer:{self._dice.randint(1, 60)}",
             "metadata": {"channel": self._dice.choice(("web", "app", "phone"))},
         }
         status, hold = self._call("POST", "/v1/holds", body)

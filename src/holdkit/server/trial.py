@@ -1,28 +1,30 @@
 """`make run`: a server with sweeper and dashboard on a new SQLite file, with sample traffic.
 
-It prints an address with an API key in the fragment, which a browser never sends. Ctrl-C stops everything; the file is kept
-only if a folder was given.
+It prints an address with an API key in the fragment, which a browser never sends. Ctrl-C stops everything; the database and
+the server's log are kept only if a folder was given.
 """
 
 from __future__ import annotations
 
 import argparse
+import logging
 import secrets
 import signal
 import socket
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Protocol
 
 from ..errors import HoldkitError
-from ..faces._sync.kernel import Kernel
 from ..faces.opening import connect
-from ..faces.saga import Saga, SagaStep
 from ._sync.keystore import Keys
+from .sample_faces import FaceTraffic, Receiver
+from .samples import add_keys, fill
+from .settings import Delivery, Settings
 from .traffic import POOLS, SEATS, SOLD, Traffic
 from .uvicorn_server import server
 
@@ -40,7 +42,7 @@ def main(arguments: list[str] | None = None) -> int:
     chosen = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, _interrupt)
     try:
-        with _folder(chosen.folder) as folder:
+        with _folder(chosen.folder) as folder, _logged(folder):
             _serve(folder, _free(PORT) if chosen.port is None else chosen.port, traffic=not chosen.no_traffic,
                    kept=chosen.folder is not None)  # fmt: skip
     except HoldkitError as failed:
@@ -54,11 +56,18 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
+class Stopped(Protocol):
+    """Something that runs until it is stopped."""
+
+    def stop(self) -> None:
+        """End it."""
+
+
 def _serve(folder: Path, port: int, *, traffic: bool, kept: bool) -> None:
     url = f"sqlite:///{folder}/holds.db"
     pepper = secrets.token_bytes(32)
     key = _prepare(url, pepper, sold=traffic)
-    started_traffic: list[Traffic] = []
+    samples: list[Stopped] = []
 
     def started(address: str) -> None:
         _print(
@@ -66,18 +75,23 @@ def _serve(folder: Path, port: int, *, traffic: bool, kept: bool) -> None:
             f"  dashboard   {address}/#key={key}\n"
             f"  reference   {address}/docs\n"
             f"  API key     {key}\n"
-            f"  API         curl -H 'Authorization: Bearer {key}' {address}/v1/pools\n\n"
+            f"  API         curl -H 'Authorization: Bearer {key}' {address}/v1/pools\n"
+            f"  log         {folder}/server.log\n\n"
             f"Press Ctrl-C to stop. {'The file is kept.' if kept else 'The file is then deleted.'}"
         )
         if traffic:
-            started_traffic.append(Traffic(address, key))
-            started_traffic[0].start()
+            shoppers, receiver, faces = Traffic(address, key), Receiver(), FaceTraffic(url)
+            samples.extend((shoppers, receiver, faces))
+            shoppers.start()
+            receiver.start(address, key)
+            faces.start()
 
-    made = server(url, port=port, pepper=pepper, started=started)
+    settings = Settings(webhooks=Delivery(allowed=frozenset(["127.0.0.1"] if traffic else [])))
+    made = server(url, port=port, pepper=pepper, settings=settings, started=started)
     try:
         made.run()
     finally:
-        for one in started_traffic:
+        for one in samples:
             one.stop()
         _print("Stopped.")
     if made.application.failed is not None:
@@ -92,34 +106,12 @@ def _prepare(url: str, pepper: bytes, *, sold: bool) -> str:
             units = int(total * SOLD[index % len(SOLD)])
             if sold and units and not pool.consumed:
                 hk.consume(name, units, entity="presale")
+        keys = Keys(hk, pepper=pepper)
         if sold:
             hk.items.add(SEATS)
-            _run_sagas(hk)
-        return Keys(hk, pepper=pepper).make("make run", scope="admin").text
-
-
-class DeliverySaga(Saga):
-    """A sample saga that books a delivery; one of them fails and is parked for an operator."""
-
-    name = "courier"
-    max_attempts = 1
-
-    def reserve(self, intent: Any, step: SagaStep) -> Any:  # noqa: ARG002 - the shape of a saga
-        """Reserve one delivery slot."""
-        return "courier/slots/today"
-
-    def effect(self, intent: Any, step: SagaStep) -> Any:  # noqa: ARG002 - the shape of a saga
-        """Return a result, or fail."""
-        if intent["to"] == "Lyon":
-            raise ConnectionError("the depot in Lyon does not answer")
-        return {"collected": True}
-
-
-def _run_sagas(hk: Kernel) -> None:
-    sagas = hk.sagas.register(DeliverySaga)
-    for number, town in enumerate(("Berlin", "Porto", "Lyon", "Ghent")):
-        with suppress(HoldkitError):  # the one to Lyon is parked
-            sagas.run(f"delivery-{number + 1}", {"to": town})
+            fill(hk)
+            add_keys(keys)
+        return keys.make("make run", scope="admin").text
 
 
 @contextmanager
@@ -130,6 +122,19 @@ def _folder(named: Path | None) -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory(prefix="holdkit-") as made:
         yield Path(made)
+
+
+@contextmanager
+def _logged(folder: Path) -> Iterator[None]:
+    """The server's log goes to a file: one of the sample webhooks fails all the time, and would fill the terminal."""
+    log, handler = logging.getLogger("holdkit"), logging.FileHandler(folder / "server.log")
+    handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
+    log.addHandler(handler)
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        handler.close()
 
 
 def _free(port: int) -> int:

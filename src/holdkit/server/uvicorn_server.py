@@ -103,7 +103,13 @@ class Server(uvicorn.Server):
         try:
             listening = sockets or await _bind(self.config)
         except OSError as failed:
-            log.warning("cannot listen on %s:%d: %s", self.config.host, self.config.port, failed.strerror)
+            log.warning(
+                "cannot listen on %s:%d: %s",
+                self.config.host,
+                self.config.port,
+                failed.strerror,
+                extra={"event": "listen_failed", "port": self.config.port},
+            )
             await self.lifespan.shutdown()
             sys.exit(STARTUP_FAILURE)
         settings = self.application.settings

@@ -23,8 +23,6 @@ from ..requests import path_of
 from ..stream import LocalState, StreamCursor, StreamHandle
 from .transport import AsyncRemoteCalls, AsyncTransport, retry_key
 
-# sync-only: from time import sleep
-
 PAGE = 500
 
 log = logging.getLogger("holdkit")
@@ -174,9 +172,7 @@ class AsyncRemoteFollower(AsyncRemoteCalls):
             if begun:
                 raise
             yield _nothing()
-            wait = min(full.retry_after, LONGEST_PAUSE)
-            await asyncio.sleep(wait)  # async-only
-            # sync-only: sleep(wait)
+            await self._transport.rest(min(full.retry_after, LONGEST_PAUSE))
         if not self._is_closed():
             await self._get("/readyz")
 
@@ -261,7 +257,11 @@ class AsyncRemoteSource:
             async for entry in self._follower.follow(wait=True, from_now=self._follower.cursor.cursor is None):
                 yield entry
         except NotAdmitted as refused:
-            log.warning("listener ends: the server no longer admits this client (%s)", refused.reason)
+            log.warning(
+                "listener ends: the server no longer admits this client (%s)",
+                refused.reason,
+                extra={"event": "listener_ended", "reason": refused.reason},
+            )
             self.end()
 
     def skip(self) -> None:

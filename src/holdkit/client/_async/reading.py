@@ -138,12 +138,20 @@ class AsyncRemoteReads(AsyncRemoteSearches):
         return await self._pages(path, read_more_entries, limit, after=after)
 
     async def journal(
-        self, *, after: str | None = None, limit: int = 1_000, tenant: Tenants = None
+        self,
+        *,
+        after: str | None = None,
+        limit: int = 1_000,
+        tenant: Tenants = None,
+        include_reserved: bool = False,
     ) -> list[EntryAnswer]:
         """Up to `limit` entries in order, after a cursor. Raises `CursorLost`. `tenant=ALL`, with a key of the
-        default tenant: those of all tenants."""
-        of_everybody = True if of_all(tenant) else None
-        return await self._pages("/v1/journal", read_more_entries, limit, after=after, all_tenants=of_everybody)
+        default tenant: those of all tenants. `include_reserved`, with a key of scope admin of the default tenant: also the
+        changes of API keys, tenants and webhooks."""
+        return await self._pages(
+            "/v1/journal", read_more_entries, limit, after=after, all_tenants=True if of_all(tenant) else None,
+            include_reserved=include_reserved or None,
+        )  # fmt: skip
 
     async def cursor(self, *, back: int = 0) -> str:
         """A cursor after everything that is in the journal now, or with `back` that many entries earlier in each
@@ -284,13 +292,23 @@ class AsyncRemoteReads(AsyncRemoteSearches):
         )
 
     async def erase(
-        self, by: By, value: str, *, dry_run: bool = False, progress: Progress | None = None, **call: Unpack[Call]
+        self,
+        by: By,
+        value: str,
+        *,
+        dry_run: bool = False,
+        progress: Progress | None = None,
+        archive: object = None,
+        **call: Unpack[Call],
     ) -> Erased:
         """Erase what is stored about one person, in the data of the default tenant: for admins of it. As `Kernel.erase`.
 
         The server does it as a job, and this waits for the job. If the wait is interrupted, or `progress` raises, the job is
-        cancelled: the same call does the rest.
+        cancelled: the same call does the rest. Where entries were archived, the server must know the directory of their files
+        (`holdkit serve --archive DIR`).
         """
+        if archive is not None:
+            raise NotRemote("archive", "the files are beside the data: start the server with --archive DIR")
         selector_of(by, value, "")
         check_call(call)
         said = context_of(call)

@@ -211,7 +211,11 @@ class AsyncRemoteKernel(AsyncRemoteVerbs, UnsupportedOfKernel):
 
     async def aclose(self) -> None:
         """End leases, listeners and followers, and close every connection. Closing twice does nothing."""
-        for worker in list(self._executor.workers):
+        workers = list(self._executor.workers)
+        for worker in workers:
+            worker.stop.close()
+        self._transport.end_reads()
+        for worker in workers:
             await worker.end(GRACE)
         await self._transport.aclose()
 

@@ -31,7 +31,6 @@ from ..stream import StreamHandle
 
 # sync-only: from time import sleep
 
-
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
 J = TypeVar("J", bound=Job[Any])
@@ -65,6 +64,7 @@ class AsyncTransport:
         self._handles: set[StreamHandle] = set()
         self._in_progress: set[Attempts] = set()
         self._finished = AsyncSignal()
+        self._no_more_reads = AsyncSignal()
 
     async def ask(
         self, method: str, path: str, body: Any = None, *, op: str | None = None, **more: Any
@@ -91,7 +91,7 @@ class AsyncTransport:
     ) -> httpx.Response:
         while True:
             error: HoldkitError
-            if self._is_closed():
+            if self._is_closed() or (method == "GET" and self._no_more_reads.closed):
                 raise attempts.settled(EngineError("this client is closed"))
             began = steady()
             try:
@@ -112,8 +112,19 @@ class AsyncTransport:
                     return with_send_time(answer, began)
                 error = _problem(answer)
             wait = attempts.pause(error, time.monotonic())
+            if method == "GET":
+                await self.rest(wait)
+                continue
             await asyncio.sleep(wait)  # async-only
             # sync-only: sleep(wait)
+
+    async def rest(self, seconds: float) -> None:
+        """Wait between two reads: so long, or until there are no more."""
+        await self._no_more_reads.wait(0, seconds)
+
+    def end_reads(self) -> None:
+        """The client is about to be closed. Who waits to read again ends now; leases still end their holds."""
+        self._no_more_reads.close()
 
     @asynccontextmanager
     async def stream(
@@ -145,6 +156,7 @@ class AsyncTransport:
     async def aclose(self) -> None:
         """Close all streams, let requests in progress finish, and close every connection."""
         self.closed = True
+        self.end_reads()
         for handle in list(self._handles):
             handle.close()
         until = time.monotonic() + GRACE
@@ -239,8 +251,7 @@ class AsyncRemoteCalls:
         """A job of the server, once it has ended."""
         pause = FIRST_LOOK
         while job.ended_at is None:
-            await asyncio.sleep(pause)  # async-only
-            # sync-only: sleep(pause)
+            await self._transport.rest(pause)
             pause = min(2 * pause, LAST_LOOK)
             job = read((await self._get(path_of("jobs", job.id))).content)
             if progress is not None and job.total:

@@ -8,7 +8,6 @@ import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from time import sleep
 from typing import TypeVar
 
 import httpx
@@ -172,8 +171,7 @@ class RemoteFollower(RemoteCalls):
             if begun:
                 raise
             yield _nothing()
-            wait = min(full.retry_after, LONGEST_PAUSE)
-            sleep(wait)
+            self._transport.rest(min(full.retry_after, LONGEST_PAUSE))
         if not self._is_closed():
             self._get("/readyz")
 
@@ -258,7 +256,11 @@ class RemoteSource:
             for entry in self._follower.follow(wait=True, from_now=self._follower.cursor.cursor is None):
                 yield entry
         except NotAdmitted as refused:
-            log.warning("listener ends: the server no longer admits this client (%s)", refused.reason)
+            log.warning(
+                "listener ends: the server no longer admits this client (%s)",
+                refused.reason,
+                extra={"event": "listener_ended", "reason": refused.reason},
+            )
             self.end()
 
     def skip(self) -> None:

@@ -210,7 +210,11 @@ class RemoteKernel(RemoteVerbs, UnsupportedOfKernel):
 
     def close(self) -> None:
         """End leases, listeners and followers, and close every connection. Closing twice does nothing."""
-        for worker in list(self._executor.workers):
+        workers = list(self._executor.workers)
+        for worker in workers:
+            worker.stop.close()
+        self._transport.end_reads()
+        for worker in workers:
             worker.end(GRACE)
         self._transport.close()
 

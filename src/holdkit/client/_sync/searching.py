@@ -131,13 +131,14 @@ class RemoteSearches(RemoteCalls):
         after: str | None = None,
         limit: int = 100,
         tenant: Tenants = None,
+        include_reserved: bool = False,
     ) -> Page[EntryAnswer]:
         """Entries that fit, newest first, or oldest first after a cursor; for the next page pass `reached` in the same direction, as
-        long as there are `more`. Raises `CursorLost`."""
+        long as there are `more`. Raises `CursorLost`. `include_reserved` as in `journal`."""
         page = read_entries((self._get(
             "/v1/journal", action=action, subject=subject, actor=actor, correlation_id=correlation_id, before=before,
             after=after, limit=limit, all_tenants=True if of_all(tenant) else None,
-            order="newest" if after is None else None,
+            order="newest" if after is None else None, include_reserved=include_reserved or None,
         )).content)  # fmt: skip
         return Page(page.items, more=page.more, reached=page.next)
 

@@ -63,6 +63,7 @@ class Transport:
         self._handles: set[StreamHandle] = set()
         self._in_progress: set[Attempts] = set()
         self._finished = Signal()
+        self._no_more_reads = Signal()
 
     def ask(self, method: str, path: str, body: Any = None, *, op: str | None = None, **more: Any) -> httpx.Response:
         """The answer, or the exception of its problem; within the time of one call."""
@@ -87,7 +88,7 @@ class Transport:
     ) -> httpx.Response:
         while True:
             error: HoldkitError
-            if self._is_closed():
+            if self._is_closed() or (method == "GET" and self._no_more_reads.closed):
                 raise attempts.settled(EngineError("this client is closed"))
             began = steady()
             try:
@@ -108,7 +109,18 @@ class Transport:
                     return with_send_time(answer, began)
                 error = _problem(answer)
             wait = attempts.pause(error, time.monotonic())
+            if method == "GET":
+                self.rest(wait)
+                continue
             sleep(wait)
+
+    def rest(self, seconds: float) -> None:
+        """Wait between two reads: so long, or until there are no more."""
+        self._no_more_reads.wait(0, seconds)
+
+    def end_reads(self) -> None:
+        """The client is about to be closed. Who waits to read again ends now; leases still end their holds."""
+        self._no_more_reads.close()
 
     @contextmanager
     def stream(
@@ -138,6 +150,7 @@ class Transport:
     def close(self) -> None:
         """Close all streams, let requests in progress finish, and close every connection."""
         self.closed = True
+        self.end_reads()
         for handle in list(self._handles):
             handle.close()
         until = time.monotonic() + GRACE
@@ -232,7 +245,7 @@ class RemoteCalls:
         """A job of the server, once it has ended."""
         pause = FIRST_LOOK
         while job.ended_at is None:
-            sleep(pause)
+            self._transport.rest(pause)
             pause = min(2 * pause, LAST_LOOK)
             job = read((self._get(path_of("jobs", job.id))).content)
             if progress is not None and job.total:

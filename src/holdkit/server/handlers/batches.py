@@ -22,9 +22,8 @@ from ...wire import batches as bodies
 from ...wire.batches import BatchAnswer, CommandAnswer
 from ...wire.holds import hold_now
 from ...wire.pools import pool_now
-from ...wire.problems import Facts
-from ..problems import Problem, facts, plain
-from ..request import REPLAYED, Answer, Caller, Request
+from ...wire.problems import REPLAYED, Facts, Problem, facts, plain
+from ..request import Answer, Caller, Request
 from .calls import legs_of, need_admin, passing_limits
 
 SLICE: Final = 100

@@ -18,8 +18,9 @@ from ...wire.budgets import (
 from ...wire.fields import PageQuery, at
 from ...wire.holds import hold_now
 from ...wire.pools import pool_now
+from ...wire.problems import REPLAYED
 from .._async.budget_sets import AsyncBudgetSets
-from ..request import REPLAYED, Answer, Request, answer
+from ..request import Answer, Request, answer
 from .calls import call_fields
 from .holds import hold_tag
 from .pools import pool_tag

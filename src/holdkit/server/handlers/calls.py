@@ -9,8 +9,8 @@ from ...core.validation import invalid
 from ...faces.keys import items, key, split_key
 from ...wire.fields import Body
 from ...wire.holds import LegBody, Placing, Taking
+from ...wire.problems import Problem
 from ..keys import allows
-from ..problems import Problem
 from ..request import Caller, Request
 
 

@@ -38,8 +38,8 @@ from ...wire.items import (
     SeatsQuery,
     SeatsRemoved,
 )
-from ..problems import Problem
-from ..request import REPLAYED, Answer, Request, answer
+from ...wire.problems import REPLAYED, Problem
+from ..request import Answer, Request, answer
 from .calls import call_fields, need_admin
 from .holds import hold_tag
 

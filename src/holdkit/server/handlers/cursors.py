@@ -14,9 +14,9 @@ from ...kernel.follower_state import MAX_FOLLOWER, SavedCursor
 from ...kernel.journal import ALL, JournalEntry, decode_cursor, encode_cursor, generation_of
 from ...wire.fields import at
 from ...wire.journal import CursorAnswer, CursorQuery, FollowerQuery, KeptCursor, MoveCursor
+from ...wire.problems import REPLAYED, Problem
 from ...wire.records import PutRecordBody, RecordAnswer, RecordNow, RecordPage, RecordsQuery
-from ..problems import Problem
-from ..request import REPLAYED, Answer, Request, answer
+from ..request import Answer, Request, answer
 from ..webhooks.hooks import FOLLOWER_PREFIX
 from .calls import call_fields
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable, Mapping
+from itertools import islice
+from typing import Any, Final
 
 from ...core.commands import LeaveLine, PlaceHold
 from ...core.keyed import CLAIMS
@@ -17,6 +19,7 @@ from ...wire.holds import (
     Confirm,
     Expire,
     Extend,
+    HoldAnswer,
     HoldPage,
     HoldsQuery,
     Join,
@@ -32,8 +35,12 @@ from ...wire.holds import (
     place_answer,
 )
 from ...wire.journal import SEALED
-from ..request import JSON, REPLAYED, Answer, Headers, Request, answer
+from ...wire.problems import REPLAYED
+from ..request import JSON, Answer, Headers, Request, answer
 from .calls import call_fields, legs_of, need_admin, passing_limits
+
+MOST_LABELS: Final = 1_000
+"""Claims whose keys are read for one answer."""
 
 
 def hold_tag(hold: Hold) -> bytes:
@@ -212,21 +219,27 @@ async def show_hold(request: Request) -> Answer:
     hold = await request.kernel.get(request.names[0])
     if request.headers.get(b"if-none-match") == hold_tag(hold):
         return Answer(status=304, headers=((b"etag", hold_tag(hold)),))
-    labels = await _labels(request, hold)
+    labels = await _labels(request, [hold])
     if not labels:
         return _hold_answer(request, hold)
     request.charge_legs(len(hold.row.legs) - 1)
     shown = hold_now(hold, request.now(hold.held_slot, hold.row.joined_at), request.caller.show, secret=False)
-    for leg in shown.legs:
-        leg.label = labels.get(leg.pool)
+    _label(shown, labels)
     return Answer(encode(shown), 200, (JSON, (b"etag", hold_tag(hold))))
 
 
-async def _labels(request: Request, hold: Hold) -> dict[str, str | None]:
-    """The keys of the claims that a hold has: their pools are named by a hash."""
-    claims = [(request.caller.tenant, leg.pool) for leg in hold.legs if leg.pool.startswith(CLAIMS)]
-    pools = await request.kernel.executor.find_pools(claims) if claims else []
+async def _labels(request: Request, holds: Iterable[Hold]) -> dict[str, str | None]:
+    """The keys of the claims that holds have, of so many at most: their pools are named by a hash."""
+    claims = (leg.pool for hold in holds for leg in hold.legs if leg.pool.startswith(CLAIMS))
+    keys = [(request.caller.tenant, id) for id in dict.fromkeys(islice(claims, MOST_LABELS))]
+    pools = await request.kernel.executor.find_pools(keys) if keys else []
     return {pool.id: pool.label for pool in pools if pool is not None}
+
+
+def _label(shown: HoldAnswer, labels: Mapping[str, str | None]) -> HoldAnswer:
+    for leg in shown.legs:
+        leg.label = labels.get(leg.pool)
+    return shown
 
 
 async def show_place(request: Request) -> Answer:
@@ -264,10 +277,10 @@ async def list_holds(request: Request) -> Answer:
     reached = holds.reached if holds.more else None
     hidden = reached is not None and caller.limit is not None
     after, now, limit = caller.positions.hide(reached) if hidden and reached else reached, request.now(), caller.limit
+    seen = [hold for hold in holds if limit is None or limit.covers(hold.legs)]
+    labels = await _labels(request, seen)
 
     def page() -> HoldPage:
-        return HoldPage(
-            [hold_answer(hold.row) for hold in holds if limit is None or limit.covers(hold.legs)], after, now
-        )
+        return HoldPage([_label(hold_answer(hold.row), labels) for hold in seen], after, now)
 
     return await request.running.large_answers.page(request, holds.size, page)

@@ -11,8 +11,10 @@ from ...kernel.journal import ALL
 from ...kernel.normalise import hold_id
 from ...kernel.results import JournalEntry
 from ...wire.journal import EntryAnswer, EntryPage, HistoryQuery, JournalQuery, entry_answer
+from ..admission import operators_only
 from ..positions import BEGINNING
 from ..request import Answer, Request
+from .calls import need_admin
 from .cursors import read_tail
 
 CURSOR_OF_LANE: Final = 60
@@ -22,13 +24,18 @@ CURSOR_OF_LANE: Final = 60
 async def read_journal(request: Request) -> Answer:
     """A page of entries after a cursor. `next` stays the same while there are no new entries."""
     query: JournalQuery = request.query
+    if query.include_reserved:
+        operators_only(request.caller)
+        need_admin(request.caller, "include_reserved")
     if query.last is not None:
         return await _tail(request, query)
     if query.searches:
         return await _search(request, query)
     tenant = ALL if query.all_tenants else None
     after = request.caller.cursor(query.after)
-    entries = await request.kernel.journal(after=after, limit=query.limit, tenant=tenant)
+    entries = await request.kernel.journal(
+        after=after, limit=query.limit, tenant=tenant, include_reserved=query.include_reserved
+    )
     return await _entries(request, entries, query.after, with_tenant=query.all_tenants)
 
 
@@ -43,6 +50,7 @@ async def _search(request: Request, query: JournalQuery) -> Answer:
     entries = await request.kernel.search_journal(
         action=query.action, subject=query.subject, actor=query.actor, correlation_id=query.correlation_id,
         before=caller.cursor(query.before), after=after, limit=query.limit, tenant=ALL if query.all_tenants else None,
+        include_reserved=query.include_reserved,
     )  # fmt: skip
     now, reached = request.now(), entries.reached
 
@@ -80,7 +88,7 @@ async def _tail(request: Request, query: JournalQuery) -> Answer:
     """The last entries. Entries of different lanes are ordered by time only."""
     wanted = query.last
     assert wanted is not None
-    if query.after is not None or query.searches:
+    if query.after is not None or query.searches or query.include_reserved:
         raise invalid("last", "last_ambiguous", "give either `after` or `last`, not both, and no filter beside `last`")
     tail = await read_tail(request, wanted, of_all=query.all_tenants)
     now = request.now()

@@ -22,8 +22,8 @@ from ...wire.pools import (
     pool_answer,
     pool_now,
 )
-from ..problems import Problem
-from ..request import REPLAYED, Answer, Headers, Request, answer
+from ...wire.problems import REPLAYED, Problem
+from ..request import Answer, Headers, Request, answer
 from .calls import call_fields
 
 _tag: Final = re.compile(rb'"([0-9]{1,15})\.[0-9]{1,16}"')

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...kernel.context import context
+from ...wire.problems import Problem
 from ...wire.sagas import (
     ResolveSaga,
     RetrySaga,
@@ -13,7 +14,6 @@ from ...wire.sagas import (
     saga_answer,
     saga_event_answer,
 )
-from ..problems import Problem
 from ..request import Answer, Request, answer
 from .calls import call_fields
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 from contextlib import closing
 from itertools import islice
-from typing import Any, Final
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
 
 from ...core.audit_rows import Difference
 from ...engines.port import Engine
@@ -13,20 +14,25 @@ from ...engines.whole_journal import Progress
 from ...errors import HoldkitError
 from ...kernel.erasing import check_reason, selector_of
 from ...kernel.limits import changes_of, in_seconds
+from ...kernel.measures import Measure, pool_measures, pool_queries
 from ...kernel.verification import sealed_through, verify_whole
 from ...wire.fields import at, encode
 from ...wire.keys import KeyAnswer, KeyPage, NewKeyBody, RevokeKeyBody, RotateKeyBody, WhoAmI
 from ...wire.pools import pool_answer
+from ...wire.problems import REPLAYED, Problem
 from ...wire.stats import Live, Overview, Ready
 from ...wire.system import ChangeLimitsBody, EraseBody, ErasedAnswer, LimitsAnswer, SweepAnswer, SweepBody, VerifyAnswer
 from ..jobs import Job
 from ..keys import NewKey, shown
 from ..metrics import exposition
-from ..problems import Problem
-from ..request import JSON, REPLAYED, Answer, Request, answer
+from ..request import JSON, Answer, Request, answer
+from ..settings import Settings
 from ..tenants import check_tenant
 from .calls import call_fields
 from .jobs import started
+
+if TYPE_CHECKING:
+    from ..application import Running
 
 MAX_DIFFERENCES: Final = 1_000
 MAX_DIFFERENCE_TEXT: Final = 1_000_000
@@ -57,8 +63,18 @@ async def metrics(request: Request) -> Answer:
     """Metrics for Prometheus; needs an API key."""
     running = request.running
     accept = request.headers.get(b"accept", b"")
-    body, kind = exposition(running.metrics, running.numbers(), accept)
+    measures = [*running.measures(), *(await _pools(running) if running.metric_pools else ())]
+    body, kind = exposition(measures, accept)
     return Answer(body, headers=((b"content-type", kind.encode()),))
+
+
+async def _pools(running: Running) -> list[Measure]:
+    """Gauges of the pools that the settings name. Metrics come without them rather than not at all."""
+    try:
+        answers = [await running.kernel.executor.read(query) for query in pool_queries(running.metric_pools)]
+    except HoldkitError:
+        answers = None
+    return [*pool_measures(answers)]
 
 
 async def openapi(request: Request) -> Answer:
@@ -149,11 +165,22 @@ async def erase(request: Request) -> Answer:
     kernel = running.kernel.tenant(body.tenant) if body.tenant else running.kernel
     fields = {name: value for name, value in call_fields(request, body).items() if name != "op"}
 
+    archive = _archive_of(running.settings, kernel.executor.engine)
+
     async def work(job: Job) -> bytes:
-        erased = await kernel.erase(body.by, body.value, dry_run=body.dry_run, progress=job.report, **fields)
+        erased = await kernel.erase(
+            body.by, body.value, dry_run=body.dry_run, progress=job.report, archive=archive, **fields
+        )
         return encode(ErasedAnswer(erased.found or erased.resumed, erased, at(kernel.executor.now())))
 
     return started(request, running.jobs.start("erase", caller.tenant, work))
+
+
+def _archive_of(settings: Settings, engine: Engine) -> str | None:
+    """The directory of the archive files, which may be set before anything is archived."""
+    place = settings.archive
+    there = place is not None and engine.capabilities.archive is not None and Path(place).is_dir()
+    return place if there else None
 
 
 def first_differences(engine: Engine, progress: Progress) -> list[Difference]:

@@ -8,6 +8,7 @@ from typing import Final
 from ...kernel.context import Call
 from ...kernel.results import StorageUsage
 from ...wire.fields import encode
+from ...wire.problems import Problem
 from ...wire.tenants import (
     ChangeQuota,
     ChangeTenant,
@@ -22,7 +23,6 @@ from ...wire.tenants import (
 from .._async.deletion import AsyncDeletion
 from .._async.tenants import AsyncTenants
 from ..jobs import Job
-from ..problems import Problem
 from ..request import Answer, Request, answer
 from ..tenants import StoredTenant, check_tenant, tenant_answer
 from .calls import call_fields

@@ -14,6 +14,7 @@ from ...core.validation import invalid
 from ...errors import EngineError, OperationConflict
 from ...kernel.normalise import span
 from ...wire.fields import at
+from ...wire.problems import REPLAYED, Problem
 from ...wire.webhooks import (
     DeliveryAnswer,
     DeliveryPage,
@@ -29,8 +30,7 @@ from ...wire.webhooks import (
     RotateWebhook,
     TestAnswer,
 )
-from ..problems import Problem
-from ..request import REPLAYED, Answer, Request, answer
+from ..request import Answer, Request, answer
 from ..webhooks.addresses import TargetRefused, check_url
 from ..webhooks.events import new_secret
 from ..webhooks.hooks import Hook, Hooks, Parked
@@ -161,7 +161,9 @@ async def remove_hook(request: Request) -> Answer:
     try:
         await sender.forget(tenant, hook.id)
     except EngineError as left:  # the webhook is removed all the same
-        log.warning("webhook %s is removed: %s", hook.id, left)
+        log.warning(
+            "webhook %s is removed: %s", hook.id, left, extra={"event": "webhook_removed_with_rest", "webhook": hook.id}
+        )
     return answer(_shown(request, hook, status))
 
 

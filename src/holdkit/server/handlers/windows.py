@@ -18,6 +18,7 @@ from ...kernel.normalise import amounts_of, moment, span
 from ...wire.fields import at
 from ...wire.holds import hold_now
 from ...wire.pools import pool_answer, pool_now
+from ...wire.problems import REPLAYED, Problem
 from ...wire.windows import (
     ReadWindows,
     WindowAnswer,
@@ -30,8 +31,7 @@ from ...wire.windows import (
     WindowRelease,
     WindowResize,
 )
-from ..problems import Problem
-from ..request import REPLAYED, Answer, Request, answer
+from ..request import Answer, Request, answer
 from .calls import call_fields, need_admin
 
 

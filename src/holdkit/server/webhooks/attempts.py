@@ -75,14 +75,17 @@ class Attempts:
         async with self.slots[kind].slot(tenant, f"{host}:{port}"):
             yield
 
-    async def send(self, kind: Kind, hooks: Hooks, hook: Hook, event: str, body: bytes) -> Attempt:
-        """Make one attempt, in a slot that the caller has. The body of the answer is not read: it is untrusted."""
+    async def send(
+        self, kind: Kind, hooks: Hooks, hook: Hook, event: str, body: bytes, trace: str | None = None
+    ) -> Attempt:
+        """Make one attempt, in a slot that the caller has. The body of the answer is not read: it is untrusted. If the attempt is
+        recorded, the receiver gets its trace context."""
         began, at = time.monotonic(), self._clock()
         status: int | None = None
         outcome: Outcome
         why: str | None = None
         try:
-            status = await self._exchange(hooks, hook, event, body)
+            status = await self._exchange(hooks, hook, event, body, trace)
         except ExchangeFailed as failed:
             outcome, why = failed.outcome, str(failed)
         else:
@@ -94,10 +97,12 @@ class Attempts:
         seconds = round(time.monotonic() - began, 3)
         return Attempt(at=at, event=event, kind=kind, outcome=outcome, status=status, seconds=seconds, why=why)
 
-    async def _exchange(self, hooks: Hooks, hook: Hook, event: str, body: bytes) -> int:
+    async def _exchange(self, hooks: Hooks, hook: Hook, event: str, body: bytes, trace: str | None) -> int:
         limits = self._delivery
         now = self._clock()
         headers = signed_headers(event, now // SECOND, body, hooks.secrets(hook, now))
+        if trace is not None:
+            headers["traceparent"] = trace
         ends = asyncio.get_running_loop().time() + limits.seconds
         addresses = await self.addresses(hooks.tenant, hook.url, ends)
         try:
@@ -134,7 +139,14 @@ class Warnings:
             self._tenants[tenant] = (last, silent + 1)
             return
         more = f" ({silent} more warnings about webhooks of this tenant were not logged)" if silent else ""
-        log.warning("webhook %s of tenant %r: %s%s", hook, tenant, what, more)
+        log.warning(
+            "webhook %s of tenant %r: %s%s",
+            hook,
+            tenant,
+            what,
+            more,
+            extra={"event": "webhook_failing", "webhook": hook, "tenant": tenant},
+        )
         self._tenants[tenant] = (now, 0)
         self._tenants.move_to_end(tenant)
         if len(self._tenants) > MAX_LOGGED:

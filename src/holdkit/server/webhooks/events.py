@@ -45,7 +45,7 @@ def envelope(source: str, id: str, entry: JournalEntry, positions: PlainPosition
         "time": at(entry.slot),
         "datacontenttype": "application/json",
         "generation": entry.generation,
-        "data": entry_answer(entry, positions.position, positions.cursor_behind(entry)),
+        "data": entry_answer(entry, positions.position, positions.cursor_behind(entry), labels=False),
     }
     return encode(event)
 

@@ -13,7 +13,8 @@ from msgspec.structs import replace
 
 from ...core.commands import PutRecord
 from ...core.entries import Action
-from ...core.model import Slot
+from ...core.model import Record, Slot
+from ...core.personal import ERASED_DOCUMENT
 from ...core.reading import FindEntries, FindRecord, ListRecords, ReadGeneration
 from ...core.validation import invalid, text
 from ...core.values import MAX_BODY
@@ -37,6 +38,7 @@ FOLLOWER_PREFIX: Final = "webhook:"
 """The prefix of the follower names of webhooks."""
 TOO_LARGE: Final = "null"
 """The body of a parked event that is too large for a record: the journal still has it."""
+ERASED_SINCE: Final = "the stored event was erased; a replay sends what the journal has of it"
 _PAGE: Final = 1_000
 _AT_ONCE: Final = 100
 """Records that are removed in one transaction."""
@@ -223,18 +225,34 @@ class Hooks:
 
     async def entry(self, hook: Hook, parked: Parked) -> JournalEntry | None:
         """The entry of a parked event, if the journal still has it."""
+        entry = await self._entry_at(parked)
+        same = entry is not None and event_id(hook.id, hook.event_key, entry) == parked.event
+        return entry if same else None
+
+    async def _entry_at(self, parked: Parked) -> JournalEntry | None:
         rows = await self.executor.read(FindEntries(((parked.lane, parked.seq),)))
         generation = await self.executor.read(ReadGeneration())
-        for row in rows:
-            entry = JournalEntry(row, {}, generation=generation)
-            if event_id(hook.id, hook.event_key, entry) == parked.event and entry.tenant == self.tenant:
-                return entry
-        return None
+        entries = [JournalEntry(row, {}, generation=generation) for row in rows]
+        return next((entry for entry in entries if entry.tenant == self.tenant), None)
 
     async def parked(self, hook: str, after: str = "", limit: int = _PAGE) -> list[Parked]:
         """The parked deliveries of a webhook in order of their positions, after a given one."""
         rows = await self.executor.read(ListRecords(self.tenant, PARKED, after or f"{hook}.", limit))
-        return [_parked.decode(row.body) for row in rows if row.id.startswith(f"{hook}.")]
+        return [await self._read_parked(row) for row in rows if row.id.startswith(f"{hook}.")]
+
+    async def _read_parked(self, row: Record) -> Parked:
+        """A parked delivery. Of one that an erasure has replaced, its place is left: the journal has the event without what is erased."""
+        if row.body != ERASED_DOCUMENT:
+            return _parked.decode(row.body)
+        hook_id, lane, seq = row.id.rsplit(".", 2)
+        parked = Parked(
+            id=row.id, event="", lane=int(lane), seq=int(seq), body=TOO_LARGE, why=ERASED_SINCE, at=row.slot
+        )
+        hook = await self.find(hook_id)
+        entry = None if hook is None else await self._entry_at(parked)
+        if hook is None or entry is None:
+            return parked
+        return replace(parked, event=event_id(hook.id, hook.event_key, entry))
 
     async def count_parked(self, hook: str) -> int:
         """How many deliveries of a webhook are parked. The status counts them; this is exact, and reads all of them."""

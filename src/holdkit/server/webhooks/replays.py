@@ -88,7 +88,12 @@ class Replays:
                 stored = (await self._statuses.find(hooks.tenant, id)).replay
                 running.began.set_result(stored or Replay(began=hooks.executor.now(), total=0))
         except (HoldkitError, SecretUnreadable) as failed:
-            log.warning("the replay of webhook %s is interrupted: %s", id, failed)
+            log.warning(
+                "the replay of webhook %s is interrupted: %s",
+                id,
+                failed,
+                extra={"event": "replay_interrupted", "webhook": id},
+            )
             if not running.began.done():
                 running.began.set_exception(failed)
         finally:

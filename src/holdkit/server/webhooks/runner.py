@@ -37,13 +37,14 @@ from ...kernel._async.following import AsyncFollower
 from ...kernel.follower_state import CursorFile
 from ...kernel.record_lease import LeaseLost, RecordLease
 from ...kernel.results import JournalEntry
+from ...kernel.tracing import linked
 from ..settings import Delivery
 from .attempts import Attempts
 from .events import envelope, event_id
 from .hooks import LEASES, Hook, Hooks, follower_name
 from .sealing import SecretUnreadable
 from .slots import FairSlots
-from .status import Attempt, Failing, HookStatus, Statuses
+from .status import Attempt, Failing, HookStatus, Kind, Statuses
 
 log = logging.getLogger("holdkit.server")
 
@@ -109,7 +110,12 @@ class Runner:
             try:
                 await self._lease.release()
             except HoldkitError as failed:  # it runs out by itself
-                log.warning("webhook %s: its lease is not released: %s", self._id, failed)
+                log.warning(
+                    "webhook %s: its lease is not released: %s",
+                    self._id,
+                    failed,
+                    extra={"event": "webhook_lease_unreleased", "webhook": self._id},
+                )
 
     async def _run(self) -> None:
         while not self._executor.closed:
@@ -126,7 +132,9 @@ class Runner:
                     break
                 continue
             except Exception:
-                log.exception("webhook %s failed", self._id)
+                log.exception(
+                    "webhook %s failed", self._id, extra={"event": "webhook_runner_failed", "webhook": self._id}
+                )
                 await asyncio.sleep(LOST)
                 continue
             break
@@ -138,7 +146,9 @@ class Runner:
             return False
         if isinstance(failed, CursorLost) and failed.missing:
             # delivered entries are gone: an operator must know before more is sent
-            log.warning("webhook %s is stopped: %s", self._id, failed)
+            log.warning(
+                "webhook %s is stopped: %s", self._id, failed, extra={"event": "webhook_stopped", "webhook": self._id}
+            )
             gone = (
                 f"at least {failed.missing} of the" if not self._hooks.tenant else "some"
             )  # it counts those of all tenants
@@ -248,7 +258,7 @@ class Runner:
         body = envelope(self._delivery.source, event, entry, self._hooks.positions)
         again = failing is not None and failing.event == event
         await self._lease.keep()
-        attempt = await self._attempts.send("retry" if again else "first", self._hooks, hook, event, body)
+        attempt = await self._attempt("retry" if again else "first", hook, entry, event, body)
         self._statuses.add(self._hooks.tenant, hook.id, attempt)
         if attempt.outcome == "delivered":
             if failing is not None:
@@ -260,6 +270,20 @@ class Runner:
             raise Stopped
         made = failing.attempts + 1 if failing is not None and again else 1
         await self._failed(hook, entry, body, attempt, made)
+
+    async def _attempt(self, kind: Kind, hook: Hook, entry: JournalEntry, event: str, body: bytes) -> Attempt:
+        """Make an attempt, in a span that is linked to the call that the entry tells of, if somebody recorded that."""
+        tracer = self._executor.tracer
+        if tracer is None:
+            return await self._attempts.send(kind, self._hooks, hook, event, body)
+        trace = await self._executor.trace_of(entry)
+        with linked(
+            tracer, trace, "webhook", {"holdkit.webhook": hook.id, "holdkit.action": entry.action.value}
+        ) as span:
+            attempt = await self._attempts.send(kind, self._hooks, hook, event, body, tracer.trace())
+            if span is not None:
+                span.tell("holdkit.outcome", attempt.outcome)
+            return attempt
 
     async def _failed(self, hook: Hook, entry: JournalEntry, body: bytes, attempt: Attempt, made: int) -> None:
         """Plan the next attempt, or park the delivery after the last one."""

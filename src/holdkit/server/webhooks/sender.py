@@ -226,4 +226,6 @@ class WebhookSender:
                 async with asyncio.timeout(LAST_FLUSH):
                     await self.statuses.flush_all(now=True)
             except (HoldkitError, TimeoutError):  # the last successful attempts are missing in the log, nothing else
-                log.warning("the last attempts of webhooks are not in their logs")
+                log.warning(
+                    "the last attempts of webhooks are not in their logs", extra={"event": "webhook_log_unwritten"}
+                )
