@@ -1,0 +1,313 @@
+"""The admin: pools, holds and the journal, read through the kernel; and what an operator may do with a hold, each time with a reason.
+
+The lists are not querysets. They show what the kernel answers, so a hold that is due shows as expired although nobody has swept, on every
+engine; they come in pages of `PAGE`. Whoever may *view* a model sees its list; whoever may *change* holds can release, extend, expire and return
+them. Each of these is journaled as forced, with the user as its actor, and in Django's own log.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from datetime import datetime
+from typing import Any, Final, NamedTuple
+from urllib.parse import urlencode
+
+from django.contrib import admin, messages
+from django.core.exceptions import PermissionDenied
+from django.http import Http404, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import reverse
+from django.utils import timezone
+
+from ...core.entries import Action
+from ...core.model import State
+from ...errors import HoldkitError
+from ...kernel.context import Actor
+from ...kernel.results import Hold as KernelHold
+from . import models
+from .kernels import hk
+from .templatetags.holdkit import remaining_time
+
+PAGE: Final = 50
+"""Rows of a page."""
+MOST: Final = 100
+"""Holds that one action changes at most."""
+
+
+class Cell(NamedTuple):
+    """What stands in a column of a row."""
+
+    text: Any
+    link: str = ""
+
+
+class Row(NamedTuple):
+    """One row: what it is known by, and its cells."""
+
+    id: str
+    cells: list[Cell]
+
+
+class Filter(NamedTuple):
+    """A field above the list."""
+
+    name: str
+    label: str
+    value: str
+    choices: tuple[str, ...] = ()
+
+
+def _link(model: str, **query: str) -> str:
+    return f"{reverse(f'admin:holdkit_{model}_changelist')}?{urlencode(query)}"
+
+
+def _hold_link(hold_id: str) -> str:
+    return str(reverse("admin:holdkit_hold_change", args=[hold_id]))
+
+
+def _moment(at: datetime | None) -> str:
+    """In the project's time zone, with seconds: what happened first must be visible."""
+    return "" if at is None else timezone.localtime(at).strftime("%Y-%m-%d %H:%M:%S")
+
+
+class KernelAdmin(admin.ModelAdmin):
+    """A list that the kernel answers. Nothing is added or deleted here."""
+
+    columns: tuple[str, ...] = ()
+    filters: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
+
+    def has_add_permission(self, request: Any) -> bool:  # noqa: ARG002
+        """Never."""
+        return False
+
+    def has_delete_permission(self, request: Any, obj: Any = None) -> bool:  # noqa: ARG002
+        """Never: what has happened stays in the journal."""
+        return False
+
+    def has_change_permission(self, request: Any, obj: Any = None) -> bool:  # noqa: ARG002
+        """Never, unless a class says otherwise: pools and the journal are for reading."""
+        return False
+
+    def rows(self, chosen: dict[str, str], after: str) -> tuple[list[Row], str]:
+        """A page of the list, and what the next one begins after; empty: there is none."""
+        raise NotImplementedError
+
+    def changelist_view(self, request: Any, extra_context: Any = None) -> Any:
+        """The list."""
+        if not self.has_view_or_change_permission(request):
+            raise PermissionDenied
+        if request.method == "POST":
+            return self.act(request, request.POST.getlist("hold"))
+        chosen = {name: request.GET.get(name, "").strip() for name, _, _ in self.filters}
+        try:
+            rows, following = self.rows(chosen, request.GET.get("after", ""))
+        except HoldkitError as error:
+            messages.error(request, str(error))
+            rows, following = [], ""
+        given = {name: value for name, value in chosen.items() if value}
+        return self.answer(
+            request,
+            "list",
+            title=str(self.model._meta.verbose_name_plural).capitalize(),  # noqa: SLF001 - Django's documented name
+            columns=self.columns,
+            rows=rows,
+            filters=[Filter(name, label, chosen[name], choices) for name, label, choices in self.filters],
+            first=f"?{urlencode(given)}" if request.GET.get("after") else "",
+            following=f"?{urlencode({**given, 'after': following})}" if following else "",
+            **(extra_context or {}),
+        )
+
+    def answer(self, request: Any, template: str, **values: Any) -> Any:
+        """A page of the admin."""
+        context = {**self.admin_site.each_context(request), "opts": self.model._meta, **values}  # noqa: SLF001
+        context["actions"] = ACTIONS if self.may_act(request) else ()
+        request.current_app = self.admin_site.name
+        return TemplateResponse(request, f"holdkit/admin/{template}.html", context)
+
+    def may_act(self, request: Any) -> bool:  # noqa: ARG002
+        """Whether this user may change holds here."""
+        return False
+
+    def act(self, request: Any, ids: list[str]) -> Any:  # noqa: ARG002
+        """Nothing can be done with most things."""
+        raise PermissionDenied
+
+    def change_view(self, request: Any, object_id: str, form_url: str = "", extra_context: Any = None) -> Any:  # noqa: ARG002
+        """Most things have no page of their own."""
+        raise Http404
+
+
+@admin.register(models.Pool)
+class PoolAdmin(KernelAdmin):
+    """Pools and their counters."""
+
+    columns = ("Pool", "Total", "Held", "Consumed", "Available", "Waiting", "")
+    filters = (("prefix", "Begins with", ()),)
+
+    def rows(self, chosen: dict[str, str], after: str) -> tuple[list[Row], str]:
+        """In order of id."""
+        found = hk.pools(chosen["prefix"], after=after, archived=True, limit=PAGE + 1)
+        rows = [
+            Row(
+                pool.id,
+                [
+                    Cell(pool.id, _link("hold", pool=pool.id)),
+                    *map(Cell, (pool.total, pool.held, pool.consumed, pool.available, pool.waiting or "")),
+                    Cell("archived" if pool.archived else ""),
+                ],
+            )
+            for pool in found[:PAGE]
+        ]
+        return rows, found[PAGE - 1].id if len(found) > PAGE else ""
+
+
+class HoldAction(NamedTuple):
+    """What an operator may do with a hold."""
+
+    name: str
+    label: str
+    done: str
+    run: Callable[[str, dict[str, Any], str], Any]
+    """Called with the hold's id, what every call takes, and the time of the form."""
+
+
+ACTIONS: Final = (
+    HoldAction("release", "Release", "released", lambda hold, call, _: hk.release(hold, force=True, **call)),
+    HoldAction("extend", "Extend by", "extended", lambda hold, call, by: hk.extend(hold, by=by, force=True, **call)),
+    HoldAction("expire", "Expire, if it is due", "expired", lambda hold, call, _: hk.expire(hold, **call)),
+    HoldAction(
+        "return", "Return the units", "returned", lambda hold, call, _: hk.return_units(hold, force=True, **call)
+    ),
+)
+
+
+@admin.register(models.Hold)
+class HoldAdmin(KernelAdmin):
+    """Holds, and what may be done with them."""
+
+    columns = ("Hold", "Units", "State", "Left", "Entity", "Actor", "Held at")
+    filters = (
+        ("pool", "Pool", ()),
+        ("state", "State", tuple(State)),
+        ("entity", "Entity", ()),
+        ("account", "Account", ()),
+    )
+
+    def rows(self, chosen: dict[str, str], after: str) -> tuple[list[Row], str]:
+        """The newest first."""
+        wanted: dict[str, Any] = {name: value for name, value in chosen.items() if value}
+        found = hk.holds(**wanted, newest_first=True, after=after, limit=PAGE)
+        return [Row(hold.id, _cells(hold)) for hold in found], (found.reached or "") if found.more else ""
+
+    def has_change_permission(self, request: Any, obj: Any = None) -> bool:
+        """As Django's permissions say."""
+        return bool(admin.ModelAdmin.has_change_permission(self, request, obj))
+
+    def may_act(self, request: Any) -> bool:
+        """Whoever may change holds."""
+        return bool(self.has_change_permission(request))
+
+    def change_view(self, request: Any, object_id: str, form_url: str = "", extra_context: Any = None) -> Any:  # noqa: ARG002
+        """One hold, and its history."""
+        if not self.has_view_or_change_permission(request):
+            raise PermissionDenied
+        if request.method == "POST":
+            return self.act(request, [object_id])
+        try:
+            hold, history = hk.get(object_id), hk.history(object_id, limit=200)
+        except HoldkitError as error:
+            raise Http404(str(error)) from error
+        entries = [
+            Row("", [Cell(_moment(entry.at)), Cell(entry.action), Cell(entry.actor or ""), Cell(entry.reason or "")])
+            for entry in history
+        ]
+        facts = [(name, value) for name, value in _facts(hold) if value not in (None, "", {})]
+        return self.answer(request, "hold", title=f"Hold {hold.id}", hold=hold, facts=facts, entries=entries)
+
+    def act(self, request: Any, ids: list[str]) -> Any:
+        """Do it to each, and tell what came of it."""
+        if not self.may_act(request):
+            raise PermissionDenied
+        chosen = next((action for action in ACTIONS if action.name == request.POST.get("action")), None)
+        reason = request.POST.get("reason", "").strip()
+        problem = _problem(chosen, reason, ids)
+        if problem or chosen is None:
+            messages.error(request, problem)
+        else:
+            call = {"actor": Actor.user(str(request.user.pk)), "reason": reason}
+            done = []
+            for hold in ids:
+                try:
+                    chosen.run(hold, call, request.POST.get("by", "").strip())
+                except HoldkitError as error:
+                    messages.error(request, f"{hold}: {str(error).removeprefix('holdkit: ')}")
+                else:
+                    done.append(hold)
+                    self.log_change(request, models.Hold(id=hold), f"{chosen.done}: {reason}")
+            if done:
+                messages.success(request, f"{len(done)} hold{'s' if len(done) > 1 else ''} {chosen.done}.")
+        return HttpResponseRedirect(request.get_full_path())
+
+
+def _problem(action: HoldAction | None, reason: str, ids: Iterable[str]) -> str:
+    """Why nothing is done; empty: nothing is wrong."""
+    if action is None:
+        return "Choose what to do."
+    if not reason:
+        return "Give a reason: it is written to the journal."
+    count = len(list(ids))
+    if not count:
+        return "Choose at least one hold."
+    return f"Choose at most {MOST} holds." if count > MOST else ""
+
+
+def _cells(hold: KernelHold) -> list[Cell]:
+    units = ", ".join(f"{leg.quantity} × {leg.pool}" for leg in hold.legs)
+    left = remaining_time(hold) if hold.state in (State.HELD, State.WAITING) else ""
+    return [
+        Cell(hold.id, _hold_link(hold.id)),
+        *map(Cell, (units, hold.state, left, hold.entity or "", hold.actor or "", _moment(hold.held_at))),
+    ]
+
+
+def _facts(hold: KernelHold) -> list[tuple[str, Any]]:
+    return [
+        ("State", hold.state),
+        ("Units", ", ".join(f"{leg.quantity} × {leg.pool}" for leg in hold.legs)),
+        ("Held at", _moment(hold.held_at)),
+        ("Deadline", _moment(hold.deadline_at)),
+        ("Ended at", _moment(hold.ended_at)),
+        ("Entity", hold.entity),
+        ("Account", hold.account),
+        ("Actor", hold.actor),
+        ("Correlation id", hold.correlation_id),
+        ("Reason", hold.reason),
+        ("Fence", hold.fence),
+        ("Metadata", hold.metadata),
+    ]
+
+
+@admin.register(models.JournalEntry)
+class JournalAdmin(KernelAdmin):
+    """The journal, the newest entries first."""
+
+    columns = ("At", "Action", "Subject", "Actor", "Reason", "Forced")
+    filters = (("action", "Action", tuple(Action)), ("subject", "Subject", ()), ("actor", "Actor", ()))
+
+    def rows(self, chosen: dict[str, str], after: str) -> tuple[list[Row], str]:
+        """Back from the end."""
+        wanted: dict[str, Any] = {name: value for name, value in chosen.items() if value}
+        found = hk.search_journal(**wanted, before=after or None, limit=PAGE)
+        rows = [
+            Row(
+                "",
+                [
+                    Cell(_moment(entry.at)),
+                    Cell(entry.action),
+                    Cell(entry.subject, _hold_link(entry.subject) if entry.action.startswith("hold.") else ""),
+                    *map(Cell, (entry.actor or "", entry.reason or "", "yes" if entry.forced else "")),
+                ],
+            )
+            for entry in found
+        ]
+        return rows, (found.reached or "") if found.more else ""

@@ -1,0 +1,93 @@
+"""The setting ``HOLDKIT``: what it may contain, and where its database is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import quote, urlencode
+
+import msgspec
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+from django.db import connections
+
+from ...kernel.limits import Limits
+
+
+class Configuration(msgspec.Struct, frozen=True, forbid_unknown_fields=True, rename="upper"):
+    """``HOLDKIT`` in the project's settings; every key may be left out."""
+
+    database: str = "default"
+    """The alias in ``DATABASES`` of the database that has Holdkit's tables."""
+    schema: str | None = None
+    """On PostgreSQL: where the tables are, if not in the schema ``holdkit``."""
+    pool_size: int | None = None
+    """On PostgreSQL: how many connections of its own each process may open, beside Django's."""
+    pooler: bool = False
+    """On PostgreSQL: whether a pooler in transaction mode stands between."""
+    allow_unsafe: tuple[str, ...] = ()
+    """On PostgreSQL: settings of the server that may be unsafe, such as ``fsync`` on a test server."""
+    limits: dict[str, Any] = {}
+    """Bounds, by the names of `holdkit.Limits`."""
+    audit_refusals: bool = False
+    """Whether refused calls get an entry in the journal too."""
+
+
+def configuration() -> Configuration:
+    """The setting as it is now. Raises `ImproperlyConfigured` if it cannot be."""
+    given = getattr(settings, "HOLDKIT", {})
+    if not isinstance(given, Mapping):
+        raise ImproperlyConfigured(f"HOLDKIT must be a dictionary, not {type(given).__name__}")
+    try:
+        read = msgspec.convert(dict(given), Configuration)
+        limits_of(read)
+    except (msgspec.ValidationError, TypeError) as error:
+        known = ", ".join(sorted(Configuration.__struct_encode_fields__))
+        raise ImproperlyConfigured(f"HOLDKIT: {error}. Known keys: {known}") from error
+    return read
+
+
+def limits_of(read: Configuration) -> Limits | None:
+    """The bounds that are asked for."""
+    return Limits(**read.limits) if read.limits else None
+
+
+def connection_of(read: Configuration) -> Any:
+    """This thread's connection to the database. Raises `ImproperlyConfigured` if it is not configured."""
+    if read.database not in connections.settings:
+        named = ", ".join(sorted(connections.settings))
+        raise ImproperlyConfigured(f"HOLDKIT names the database {read.database!r}, DATABASES has {named}")
+    return connections[read.database]
+
+
+def in_memory(connection: Any) -> bool:
+    """Whether it is Django's own test database on SQLite, which only Django's connections reach."""
+    return connection.vendor == "sqlite" and bool(connection.is_in_memory_db())
+
+
+def url_of(connection: Any, read: Configuration) -> str:
+    """The database as a URL, password included."""
+    if connection.vendor == "sqlite":
+        return f"sqlite:///{quote(str(connection.settings_dict['NAME']))}"
+    return _postgres_url(connection, read)
+
+
+def _postgres_url(connection: Any, read: Configuration) -> str:
+    """What Django gives to libpq, and our own parameters."""
+    from psycopg import pq
+
+    known = {option.keyword.decode() for option in pq.Conninfo.get_defaults()}
+    given = {
+        name: str(value)
+        for name, value in connection.get_connection_params().items()
+        if name in known and value is not None
+    }
+    given.pop("client_encoding", None)
+    role = connection.settings_dict.get("OPTIONS", {}).get("assume_role")
+    if role:
+        given["options"] = f"{given.get('options', '')} -c role={role}".strip()
+    if read.allow_unsafe:
+        given["allow_unsafe"] = ",".join(read.allow_unsafe)
+    if read.pooler:
+        given["pooler"] = "transaction"
+    return f"postgresql://?{urlencode(given, quote_via=quote)}"

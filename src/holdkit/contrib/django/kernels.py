@@ -1,0 +1,210 @@
+"""The kernel of this process: opened by the first call, on the database that the settings name.
+
+Theory of operation. `hk` stands for the kernel of the moment. It is opened when it is first used, never on import, because a web server may fork
+after that; and it is opened anew after a fork, and when Django's connection leads to another database than before, which is how Django's test
+runner works. A call inside `transaction.atomic()` on that database joins it (`holdkit.kernel.joining`).
+
+Django's own test database on SQLite is in memory, where only Django's connections reach it: the kernel then does everything on these. Before
+the test runner drops a test database, the kernel's connections to it are closed, or PostgreSQL would refuse.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import Any, Unpack, cast
+
+from django.db import transaction
+
+from ...core.commands import Ttl
+from ...engines.port import Engine
+from ...errors import EngineError
+from ...faces._async.kernel import AsyncKernel
+from ...faces._sync.kernel import Kernel
+from ...kernel._sync.blocks import Lease
+from ...kernel.context import Call
+from ...kernel.joining import JoiningExecutor
+from ...kernel.limits import asked_slots
+from ...kernel.normalise import What
+from ...kernel.opening import open_engine
+from ...kernel.tables import tables_in
+from .async_calls import AsyncCalls
+from .configuration import Configuration, configuration, connection_of, in_memory, limits_of, url_of
+
+
+class DjangoTransaction:
+    """The transaction that Django has open on this thread."""
+
+    def __init__(self, read: Configuration) -> None:
+        self._read = read
+
+    def current(self) -> Any:
+        """Django's connection, inside `atomic()` or with autocommit switched off."""
+        connection = connection_of(self._read)
+        if connection.in_atomic_block or (connection.connection is not None and not connection.autocommit):
+            return connection
+        return None
+
+    def must_not_commit(self) -> bool:
+        """Whether every open block is that of a `TestCase`."""
+        blocks = connection_of(self._read).atomic_blocks
+        return bool(blocks) and all(getattr(block, "_from_testcase", False) for block in blocks)
+
+    def after_commit(self, work: Callable[[], None]) -> None:
+        """Django's `on_commit`."""
+        transaction.on_commit(work, using=self._read.database, robust=True)
+
+
+class DjangoKernel(Kernel):
+    """A kernel whose calls join `transaction.atomic()`."""
+
+    def lease(self, what: What, quantity: int | None = None, *, ttl: Ttl, **call: Unpack[Call]) -> Lease:  # type: ignore[override]
+        """As ever, but not inside `atomic()`: a lease is renewed by another thread, which cannot see what is not committed."""
+        executor = self._executor
+        assert isinstance(executor, JoiningExecutor)
+        executor.refuse_inside_transaction("a lease is renewed from outside")
+        return super().lease(what, quantity, ttl=ttl, **call)
+
+
+class _Opened:
+    def __init__(self, kernel: DjangoKernel, database: str, name: str) -> None:
+        self.kernel, self.database, self.name, self.pid = kernel, database, name, os.getpid()
+
+
+_lock = threading.Lock()
+_opened: _Opened | None = None
+
+
+def kernel() -> DjangoKernel:
+    """The kernel of the database as it is configured now."""
+    read = configuration()
+    connection = connection_of(read)
+    name = str(connection.settings_dict["NAME"])
+    found = _opened
+    if found is not None and found.name == name and found.database == read.database and found.pid == os.getpid():
+        return found.kernel
+    return _open(read, connection, name)
+
+
+def close() -> None:
+    """Close the kernel of this process, if it is open; the next call opens it anew."""
+    global _opened
+    with _lock:
+        found, _opened = _opened, None
+    if found is not None and found.pid == os.getpid():
+        found.kernel.close()
+
+
+def _open(read: Configuration, connection: Any, name: str) -> DjangoKernel:
+    global _opened  # noqa: PLW0603 - the one kernel of the process
+    with _lock:
+        before = _opened
+        if (
+            before is not None
+            and before.name == name
+            and before.database == read.database
+            and before.pid == os.getpid()
+        ):
+            return before.kernel  # another thread was faster
+        if before is not None and before.pid == os.getpid():
+            before.kernel.close()
+        _opened = None
+        engine = _engine(read, connection)
+        engine.stored.bound(audit_refusals=read.audit_refusals)
+        opened = _Opened(DjangoKernel(JoiningExecutor(engine, DjangoTransaction(read))), read.database, name)
+        _close_before_dropping(connection)
+        _opened = opened
+    return opened.kernel
+
+
+def _engine(read: Configuration, connection: Any) -> Engine:
+    check_tables(connection, read)
+    limits = asked_slots(limits_of(read))
+    if in_memory(connection):
+        from ...engines.sqlite.borrowed import BorrowedSqliteEngine
+
+        return BorrowedSqliteEngine(lambda: _borrowed(read), "Django's test database", limits=limits)
+    if connection.vendor == "sqlite":
+        return open_engine(url_of(connection, read), limits=limits)
+    return open_engine(url_of(connection, read), limits=limits, schema=read.schema, pool_size=read.pool_size)
+
+
+@contextmanager
+def _borrowed(read: Configuration) -> Iterator[Any]:
+    """The connection of this thread. One that was opened for this call only is closed again: nobody else would."""
+    connection = connection_of(read)
+    had = connection.connection is not None
+    connection.ensure_connection()
+    try:
+        yield connection.connection
+    finally:
+        if not had and not connection.in_atomic_block and threading.current_thread() is not threading.main_thread():
+            connection.close()
+
+
+def check_tables(connection: Any, read: Configuration) -> None:
+    """The tables must be there, and of this release. Raises `EngineError`."""
+    tables = tables_in(connection, schema=None if connection.vendor == "sqlite" else read.schema)
+    version = tables.version()
+    if version < tables.newest:
+        what = f"has version {version} of Holdkit's tables" if version else "has no tables of Holdkit's"
+        raise EngineError(f"the database {read.database!r} {what}: run `python manage.py migrate`")
+
+
+def _close_before_dropping(connection: Any) -> None:
+    """When the test runner drops this test database, the kernel's own connections go first."""
+    creation = connection.creation
+    if "destroy_test_db" in vars(creation):
+        return
+    destroy = creation.destroy_test_db
+
+    def destroy_test_db(*arguments: Any, **options: Any) -> Any:
+        close()
+        return destroy(*arguments, **options)
+
+    creation.destroy_test_db = destroy_test_db
+
+
+def _close_before_fork() -> None:
+    """On SQLite, a child must not inherit an open connection to the file. Django opens another one when it needs it."""
+    with suppress(Exception):  # not configured, or no Django project
+        connection = connection_of(configuration())
+        if connection.vendor == "sqlite" and not in_memory(connection) and not connection.in_atomic_block:
+            connection.close()
+
+
+def _renew_lock() -> None:
+    """In a forked child: the lock may have been held by a thread that is not there."""
+    global _lock  # noqa: PLW0603 - another lock for another process
+    _lock = threading.Lock()
+
+
+@atexit.register
+def _close_at_exit() -> None:
+    with suppress(Exception):
+        close()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=_close_before_fork, after_in_child=_renew_lock)
+
+
+class _Current:
+    """Stands for the kernel of the moment."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(kernel(), name)
+
+    def __repr__(self) -> str:
+        return "<holdkit.contrib.django.hk>"
+
+
+hk: Kernel = cast(Kernel, _Current())
+"""The kernel, for sync code."""
+ahk: AsyncKernel = cast(AsyncKernel, AsyncCalls(kernel))
+"""The same kernel, for async code: each call runs on the thread that Django runs sync code on."""

@@ -1,0 +1,1 @@
+"""Migrations, which wrap the SQL files of the engines."""
