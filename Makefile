@@ -11,6 +11,7 @@ READY := .venv/ready
 # Only folders that exist: a missing one would stop ruff and mypy.
 CODE := $(wildcard src tests tools bench examples)
 TYPED := $(wildcard src tests tools bench examples)
+PROGRAMS := tests/integration/bench tests/integration/examples
 QUICK := tests/unit/core tests/unit/kernel tests/unit/faces tests/engines/memory tests/stories
 COMPILE = $(BIN)/uv pip compile $(UPGRADE) --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-header --no-annotate
@@ -18,10 +19,10 @@ COMPILE = $(BIN)/uv pip compile $(UPGRADE) --quiet --universal --python-version 
 LOCKS := requirements.lock requirements-runtime.lock tools/requirements-uv.lock tools/requirements-build.lock
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo quick test fmt fmt-check lint types layers gen gen-check dashboard shots sim prove faults bench cover mutate lock image-check sbom changelog check clean
+.PHONY: help setup run demo example quick test test-programs fmt fmt-check lint types layers gen gen-check dashboard docs docs-serve shots sim prove faults bench cover mutate lock image-check package-check django-newest sbom changelog release check clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(READY) ## build .venv exactly as locked
 
@@ -37,13 +38,22 @@ run: $(READY) ## start server, sweeper, dashboard and sample traffic on SQLite (
 demo: $(READY) ## play a flash sale in the terminal
 	@$(BIN)/python -m holdkit.demo $(ARGS)
 
+example: $(READY) ## start an example application: APP=ticket_shop, hotel_nights, llm_gateway or money_transfer
+	@$(BIN)/python -m examples.$(or $(APP),ticket_shop)
+
 quick: $(READY) ## test core, kernel, faces and stories on memory and SQLite, in under a minute
 	@HOLDKIT_EXAMPLES=$${HOLDKIT_EXAMPLES:-40} $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -q --quick $(QUICK) $(ARGS)
 
-test: $(READY) ## run every test; says what was skipped and why
+test: $(READY) ## run every test of the library; says what was skipped and why
 	@mkdir -p .build
 	@$(BIN)/python tools/ensure_programs.py
-	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -rs --junitxml=.build/junit.xml $(ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -rs --junitxml=.build/junit.xml \
+		$(foreach part,$(PROGRAMS),$(if $(findstring $(part),$(ARGS)),,--ignore=$(part))) $(ARGS)
+
+test-programs: $(READY) ## test the example applications in a browser, and the benchmarks
+	@mkdir -p .build
+	@$(BIN)/python tools/ensure_programs.py
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -rs --junitxml=.build/junit-programs.xml $(PROGRAMS) $(ARGS)
 
 fmt: $(READY) ## format, and fix what ruff can fix
 	$(BIN)/ruff check --fix-only --quiet $(CODE)
@@ -62,29 +72,41 @@ types: $(READY) ## check types: mypy --strict
 layers: $(READY) ## check that imports go down only
 	$(BIN)/lint-imports
 
-gen: $(READY) ## generate the _sync folders, the dashboard's types, and the table of settings in docs/operating.md
+gen: $(READY) ## generate the _sync folders, the dashboard's types, the table of settings in docs/operating.md, and the diagrams
 	$(BIN)/python -m tools.gen_sync
 	$(BIN)/python -m tools.gen_types
 	$(BIN)/python -m tools.gen_settings
+	$(BIN)/python -m tools.gen_api
+	$(BIN)/python -m tools.gen_diagrams
 
 gen-check: $(READY) ## check that the generated code is current
 	$(BIN)/python -m tools.gen_sync --check
 	$(BIN)/python -m tools.gen_types --check
 	$(BIN)/python -m tools.gen_settings --check
+	$(BIN)/python -m tools.gen_api --check
+	$(BIN)/python -m tools.gen_diagrams --check
 
 dashboard: ## build the dashboard into the package (needs node 20 and npm; no other target does)
 	cd dashboard && npm ci --no-audit --no-fund && npm run build
 
+docs: $(READY) ## build the documentation site into .build/site, without warnings
+	NO_MKDOCS_2_WARNING=1 PYTHONPATH=src:. $(BIN)/mkdocs build --strict --quiet
+	@echo 'built: .build/site (serve it: its search needs a web server; make docs-serve does both)'
+
+docs-serve: $(READY) ## show the documentation site, and build it again at each change
+	NO_MKDOCS_2_WARNING=1 PYTHONPATH=src:. $(BIN)/mkdocs serve
+
 shots: $(READY) ## take the screenshots in docs/images again
-	HOLDKIT_SHOTS=docs/images $(BIN)/python -m pytest -q -n 0 tests/integration/dashboard/test_make_run.py
+	HOLDKIT_SHOTS=docs/images $(BIN)/python -m pytest -q -n 0 tests/integration/dashboard/test_make_run.py tests/integration/examples
 
 sim: $(READY) ## simulate the log engine: 2,000 seeds, or one (SEED=7)
 	$(BIN)/python -m holdkit.sim $(if $(SEED),--seed $(SEED)) $(ARGS)
 
-prove: $(READY) ## run in full what `make test` samples: 2,000 simulated runs, a fault at every statement (about 4 minutes)
+prove: $(READY) ## run in full what `make test` samples: 2,000 simulated runs, a fault at every statement, a cut at every byte of a commit, a kill at every step of an erasure (about 8 minutes)
 	$(BIN)/python -m holdkit.sim --jobs $(JOBS)
 	@mkdir -p .build
-	HOLDKIT_FAULTS=every $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal tests/faults/test_statements.py
+	HOLDKIT_FAULTS=every $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal tests/faults/test_statements.py \
+		tests/faults/postgres/test_cuts.py::test_cut_at_every_byte_of_the_commit_exchange tests/engines/test_erasure_kills.py
 
 faults: $(READY) ## inject failovers, power cuts, crashes and full disks, with ledgers and canaries (ARGS='--only failovers --rounds 8')
 	@$(BIN)/python tools/ensure_programs.py
@@ -98,7 +120,7 @@ cover: $(READY) ## check that the core's tests reach every branch of the core
 	$(BIN)/coverage run -m pytest -q tests/unit/core
 	$(BIN)/coverage report --include='src/holdkit/core/*' --fail-under=100
 
-mutate: $(READY) ## check that the core's tests notice changed rules: a third of the mutants, by the commit (SCORE=90, ARGS='--part 1/1 --minutes 90': all)
+mutate: $(READY) ## check that the core's tests notice changed rules: a sixth of the mutants, by the commit (SCORE=90, ARGS='--part 1/1 --minutes 90': all)
 	$(BIN)/python -m tools.mutation_score $(SCORE) --jobs $(JOBS) $(ARGS)
 
 lock: $(READY) ## resolve the locked versions again (UPGRADE=--upgrade takes the newest)
@@ -111,12 +133,22 @@ lock: $(READY) ## resolve the locked versions again (UPGRADE=--upgrade takes the
 image-check: $(READY) ## run the steps of the Dockerfile here, without Docker, and its health check with and without TLS
 	$(BIN)/python -m tools.image_steps
 
+django-newest: $(READY) ## run the Django example on Django 6, on Python 3.12 or later, where that is found
+	@$(BIN)/python -m tools.django_newest
+
+package-check: $(READY) ## build wheel and sdist, and try them in clean environments: each extra, oldest and newest versions, every Python found
+	$(BIN)/python -m tools.package_check $(ARGS)
+
 sbom: $(READY) ## write the SBOM of the server's image, CycloneDX, to .build/sbom.json
 	@mkdir -p .build
 	$(BIN)/cyclonedx-py requirements requirements-runtime.lock --pyproject pyproject.toml --output-reproducible --output-file .build/sbom.json
 
 changelog: $(READY) ## show the next release's notes
 	$(BIN)/towncrier build --draft --version next
+
+release: $(READY) ## prepare a release (VERSION=0.2.0) in a copy: version, changelog, packages, checks; WRITE=1 keeps it, and nothing is uploaded
+	@test -n "$(VERSION)" || { echo 'make release VERSION=0.2.0 [WRITE=1]'; exit 2; }
+	$(BIN)/python -m tools.release $(VERSION) $(if $(WRITE),--write)
 
 check: fmt-check lint gen-check layers types cover test ## run what CI runs, without the mutants
 

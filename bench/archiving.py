@@ -1,48 +1,37 @@
 """The archive of a long journal: its rate, what a caller notices of it, and the size of the database before and after.
 
-``python -m bench.archiving URL DIR`` archives everything that may leave, as `holdkit archive` from cron does: in a process of its own. It
-prints the number of entries and the seconds. Meanwhile one caller of another process places holds, as it does before and afterwards.
+One caller places holds, in windows with and without a run beside it (`archive_windows`): first of another process, as `holdkit archive`
+from cron is, then of a thread of its own process, which goes on where the first was ended. Once there are enough windows it goes on alone.
+
+``python -m bench.archiving [--entries 1000000] [--dir DIR]`` does it on SQLite only.
 """
 
 from __future__ import annotations
 
-import subprocess
-import sys
-from collections.abc import Callable
+import argparse
+import tempfile
 from pathlib import Path
-from statistics import quantiles
-from time import perf_counter
+from statistics import median
 
-import msgspec
 import psycopg
 from msgspec import Struct
 
 import holdkit
 
-from .callers import POOL, TOTAL, TTL
+from .archive_windows import PAIRS, Called, Windows, call_for, called, measure_windows
+from .callers import POOL, TOTAL
 from .figures import Figure
+from .journals import fill_sqlite
 from .rows import BenchFailed
 
 ENTRIES = 5_000_000
 QUICK = 20_000
 SECONDS = 5.0
 """For which a caller is measured before and afterwards."""
-
-
-class Archived(Struct, frozen=True):
-    """What the archiving process has done."""
-
-    entries: int
-    seconds: float
-    files: int
-
-
-class Called(Struct, frozen=True):
-    """One caller: calls, and seconds of the half and of the slowest hundredth."""
-
-    calls: int
-    p50: float
-    p99: float
+BEFORE = "2m"
+"""The generated entries are older, those of the caller younger."""
+MOST = 1.15
+"""What a run may cost a hold beside it, p50."""
 
 
 class Measured(Struct, frozen=True):
@@ -50,9 +39,10 @@ class Measured(Struct, frozen=True):
 
     engine: str
     entries: int
-    archived: Archived
     before: Called
-    beside: Called
+    other_process: Windows
+    same_process: Windows | None
+    """None if nothing was left for it."""
     after: Called
     bytes_before: int
     bytes_after: int
@@ -60,22 +50,10 @@ class Measured(Struct, frozen=True):
     """Behind the holds of `after`."""
     bytes_files: int
 
-
-def call_while(hk: holdkit.Kernel, going: Callable[[], bool]) -> Called:
-    """Place holds, one after the other."""
-    taken: list[float] = []
-    while going() or len(taken) < 2:
-        begin = perf_counter()
-        hk.hold(POOL, 1, ttl=TTL)
-        taken.append(perf_counter() - begin)
-    parts = quantiles(taken, n=100)
-    return Called(len(taken), parts[49], parts[98])
-
-
-def call_for(hk: holdkit.Kernel, seconds: float) -> Called:
-    """The same for some time."""
-    end = perf_counter() + seconds
-    return call_while(hk, lambda: perf_counter() < end)
+    @property
+    def archived(self) -> int:
+        """Entries that have left."""
+        return self.other_process.archived.entries + (self.same_process.archived.entries if self.same_process else 0)
 
 
 def size(url: str) -> int:
@@ -89,37 +67,36 @@ def size(url: str) -> int:
     return int(found[0])
 
 
-def measure(engine: str, url: str, entries: int, to: Path, seconds: float = SECONDS) -> Measured:
+def measure(
+    engine: str, url: str, entries: int, to: Path, seconds: float = SECONDS, *, window: float = 1.0, pairs: int = PAIRS
+) -> Measured:
     """Before, while and after its journal is archived."""
     with holdkit.connect(url) as hk:
         hk.create_pool(POOL, TOTAL)
-        before, bytes_before = call_for(hk, seconds), size(url)
-        command = [sys.executable, "-m", "bench.archiving", url, str(to)]
-        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
-            beside = call_while(hk, lambda: process.poll() is None)
-            assert process.stdout is not None
-            told = process.stdout.read()
-        if process.returncode:
-            raise BenchFailed(f"archive: the process ended with {process.returncode}")
-        archived, bytes_after = msgspec.json.decode(told, type=Archived), size(url)
-        if archived.entries < entries - entries // 10:
-            raise BenchFailed(f"only {archived.entries} of {entries} entries were archived")
-        after = call_for(hk, seconds)
-        bytes_later = size(url)
-    files = sum(file.stat().st_size for file in to.iterdir())
-    return Measured(
-        engine, entries, archived, before, beside, after, bytes_before, bytes_after, bytes_later, files
-    )  # fmt: skip
+        before, bytes_before = called(call_for(hk, seconds)), size(url)
+        other = measure_windows(hk, url, str(to), BEFORE, same_process=False, window=window, pairs=pairs, finish=False)
+        same = None
+        if other.archived.entries < entries - entries // 10:
+            same = measure_windows(hk, url, str(to), BEFORE, same_process=True, window=window, pairs=pairs)
+        bytes_after, after = size(url), called(call_for(hk, seconds))
+        found = Measured(
+            engine, entries, before, other, same, after, bytes_before, bytes_after, size(url),
+            sum(file.stat().st_size for file in to.iterdir()),
+        )  # fmt: skip
+    if found.archived < entries - entries // 10:
+        raise BenchFailed(f"only {found.archived} of {entries} entries were archived")
+    return found
 
 
 def figures(found: Measured) -> list[Figure]:
     """As rows of the table."""
-    name, archived, mib = f"archive of {found.entries:,} entries, {found.engine}", found.archived, 2**20
-    before, beside = found.before, found.beside
+    name, before, mib = f"archive of {found.entries:,} entries, {found.engine}", found.before, 2**20
+    rows: list[Figure] = []
+    for where, windows in (("another process", found.other_process), ("the same process", found.same_process)):
+        if windows is not None:
+            rows += _beside(f"{name}, {where}", windows)
     return [
-        Figure("archive", name, "entries/s", None, archived.entries / archived.seconds),
-        Figure("archive", f"{name}: a hold beside it, p50", "µs", before.p50 * 1e6, beside.p50 * 1e6, beside.p50 / before.p50),
-        Figure("archive", f"{name}: a hold beside it, p99", "µs", before.p99 * 1e6, beside.p99 * 1e6, beside.p99 / before.p99),
+        *rows,
         Figure("archive", f"{name}: a hold afterwards, p50", "µs", before.p50 * 1e6, found.after.p50 * 1e6,
                found.after.p50 / before.p50),
         Figure("archive", f"{name}: database afterwards", "MiB", found.bytes_before / mib, found.bytes_after / mib,
@@ -130,13 +107,29 @@ def figures(found: Measured) -> list[Figure]:
     ]  # fmt: skip
 
 
-def archive(url: str, to: str) -> Archived:
-    """Everything that may leave the journal."""
-    with holdkit.connect(url) as hk:
-        begin = perf_counter()
-        report = hk.archive(before="2m", to=to)
-        return Archived(report.entries, perf_counter() - begin, len(report.files))
+def _beside(name: str, windows: Windows) -> list[Figure]:
+    """Ratios are the median of those of all pairs of windows."""
+    one, two = windows.resting, windows.working
+    rows = [
+        Figure("archive", f"{name}: a hold beside it, p50", "µs", one.p50 * 1e6, two.p50 * 1e6, median(windows.p50),
+               at_most=MOST, ratios=windows.p50),
+        Figure("archive", f"{name}: a hold beside it, p99", "µs", one.p99 * 1e6, two.p99 * 1e6, median(windows.p99)),
+        Figure("archive", f"{name}: a hold beside it, mean", "µs", one.mean * 1e6, two.mean * 1e6, median(windows.mean)),
+        Figure("archive", f"{name}: beside a caller", "entries/s", None, windows.rate),
+    ]  # fmt: skip
+    if windows.rate_alone is not None:
+        rows.append(Figure("archive", f"{name}: alone", "entries/s", None, windows.rate_alone))
+    return rows
 
 
 if __name__ == "__main__":
-    print(msgspec.json.encode(archive(sys.argv[1], sys.argv[2])).decode())
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--entries", type=int, default=1_000_000)
+    parser.add_argument("--dir", type=Path)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=given.dir, prefix="bench-") as place:
+        fill_sqlite(Path(place) / "long.db", given.entries)
+        measured = measure("SQLite", f"sqlite:///{place}/long.db", given.entries, Path(place) / "archive")
+    for row in figures(measured):
+        ratio = "" if row.ratio is None else f"{row.ratio:.2f}×"
+        print(f"{row.name:75} {row.other or 0:10,.0f} {row.ours:10,.0f} {row.unit:9} {ratio}")

@@ -12,13 +12,15 @@ from itertools import count, islice
 from pathlib import Path
 from time import time_ns
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from holdkit.core.audit_rows import Folded
 from holdkit.core.audit_sums import outstanding
+from holdkit.core.baseline import may_leave
+from holdkit.core.bounds import Limits
 from holdkit.core.entries import Action, Change, Effect, Entry
 from holdkit.core.fold import fold
-from holdkit.core.model import SECOND, HeldLeg, Key, Pool, State, StoredHold
+from holdkit.core.model import DAY, SECOND, HeldLeg, Key, Pool, State, StoredHold
 from holdkit.core.repair import RepairedRows
 from holdkit.engines.postgres import PostgresEngine
 from holdkit.engines.postgres.database import Database, read_url
@@ -39,22 +41,43 @@ LATER = 1_000
 """Holds that begin before one ends, so that a hold's end is seldom next to its beginning."""
 
 
-def journal(entries: int, start: int) -> Iterator[Entry]:
-    """That many entries, a microsecond apart, beginning at `start`."""
-    return islice(_entries(entries, start), entries)
+class Past(Struct, frozen=True):
+    """A past of so many entries from a slot on."""
+
+    entries: int
+    start: int
+    every: int = 1
+    """Slots between two entries."""
+    pools: int = 0
+    """0: one for every 25 holds."""
+    all_released: bool = False
+    """Every hold is released, and retention has dropped its row since. Else a tenth of them never ends, and most consume."""
 
 
-def bulk(entries: int, step: Callable[[int], None]) -> Iterator[RepairedRows]:
+def of_days(days: int, entries: int, pools: int) -> Past:
+    """These entries, evenly until now, of a system that gives back what it holds."""
+    span = days * DAY
+    return Past(entries, time_ns() // 1_000 - span, span // entries, pools, all_released=True)
+
+
+def journal(past: Past) -> Iterator[Entry]:
+    """Its entries."""
+    return islice(_entries(past), past.entries)
+
+
+def bulk(past: Past, step: Callable[[int], None]) -> Iterator[RepairedRows]:
     """What is to be written, in chunks: the entries, then the rows that they fold to."""
-    told = journal(entries, recently())
+    told = journal(past)
+    dropped = time_ns() // 1_000 - Limits().retention
     with closing(Spill()) as spill:
-        folded = Folded(spill.table) if entries > SMALL else Folded()
+        folded = Folded(spill.table) if past.entries > SMALL else Folded()
         while chunk := list(islice(told, CHUNK)):
             for entry in chunk:
                 fold(folded, entry)
             yield RepairedRows({}, {}, {}, {}, {}, chunk)
             step(len(chunk))
-        pools, holds = folded.pools.items(), folded.holds.items()
+        pools = folded.pools.items()
+        holds = ((key, hold) for key, hold in folded.holds.items() if not _retired(hold, dropped))
         while some := dict[Key, Pool | None](islice(pools, CHUNK)):
             yield RepairedRows(some, {}, {}, {}, {}, [])
         while those := dict[Key, StoredHold | None](islice(holds, CHUNK)):
@@ -63,15 +86,16 @@ def bulk(entries: int, step: Callable[[int], None]) -> Iterator[RepairedRows]:
             )
 
 
-def fill_sqlite(path: Path, entries: int, step: Callable[[int], None] = lambda _: None) -> None:
-    """A file with such a journal."""
+def fill_sqlite(path: Path, past: Past | int, step: Callable[[int], None] = lambda _: None) -> None:
+    """A file with such a journal; of so many entries, some hours ago."""
+    past = Past(past, recently()) if isinstance(past, int) else past
     SqliteEngine(path).close()
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute("pragma synchronous = off")
         connection.execute("pragma cache_size = -100000")
         driver = Driver(connection)
         written = 0
-        for repaired in bulk(entries, step):
+        for repaired in bulk(past, step):
             connection.execute("begin immediate")
             driver.run(_script(tuple(rows_of(repaired, entry_rows(repaired.entries, written + 1)))))
             connection.execute("commit")
@@ -85,7 +109,7 @@ def fill_postgres(url: str, entries: int, step: Callable[[int], None] = lambda _
     engine.close()
     server = connect(Database(read_url(url), limits, None))
     try:
-        for repaired in bulk(entries, step):
+        for repaired in bulk(Past(entries, recently()), step):
             statements = repair_statements(repaired, limits, lanes, 1)
             new = [
                 one for one in statements if not one[0].startswith("drop_")
@@ -93,6 +117,10 @@ def fill_postgres(url: str, entries: int, step: Callable[[int], None] = lambda _
             server.execute((BEGIN, *new, COMMIT))
     finally:
         server.close()
+
+
+def _retired(hold: StoredHold, until: int) -> bool:
+    return may_leave(hold) and hold.ended_at is not None and hold.ended_at <= until
 
 
 def _script(statements: tuple[Statement, ...]) -> Script[None]:
@@ -104,25 +132,26 @@ def recently() -> int:
     return time_ns() // 1_000 - 10_000 * SECOND
 
 
-def _entries(entries: int, start: int) -> Iterator[Entry]:
-    pools: list[Pool] = []
-    for slot in range(start, start + max(1, entries // (2 * HOLDS_PER_POOL))):
-        pools.append(Pool("", f"pool:{len(pools)}", 1_000, slot=slot))
-        yield Entry(slot, Action.POOL_CREATED, pools[-1].id, effects=(Effect(pools[-1], total=1_000),))
+def _entries(past: Past) -> Iterator[Entry]:
+    start, every, pools = past.start, past.every, list[Pool]()
+    for number in range(past.pools or max(1, past.entries // (2 * HOLDS_PER_POOL))):
+        pools.append(Pool("", f"pool:{number}", 1_000, slot=start + number * every))
+        yield Entry(pools[-1].slot, Action.POOL_CREATED, pools[-1].id, effects=(Effect(pools[-1], total=1_000),))
     waiting: dict[int, StoredHold] = {}
     for number in count():
-        slot = start + len(pools) + 2 * number
+        slot = start + (len(pools) + 2 * number) * every
         place = number * 7_919 % len(pools)
         pools[place] = pool = _moved(pools[place], slot, held=1)
         waiting[number] = hold = StoredHold(
             "", f"{number * 0x9E3779B97F4A7C15 % 2**128:032x}", (HeldLeg(pool.id, 1, 1),), "owner", slot, pool.fence,
-            deadline=slot + 86_400 * SECOND, metadata=f'{{"order":{number}}}',
+            deadline=slot + DAY, metadata=f'{{"order":{number}}}',
         )  # fmt: skip
         yield Entry(slot, Action.HOLD_HELD, hold.id, effects=(Effect(pool, held=1),), hold=hold)
         earlier = waiting.pop(number - LATER, None)
-        if earlier is not None and number % 10:
+        if earlier is not None and (past.all_released or number % 10):
             at = (number - LATER) * 7_919 % len(pools)
-            yield _ended(pools, at, earlier, slot + 1, confirm=bool(number % 3))
+            confirm = not past.all_released and bool(number % 3)
+            yield _ended(pools, at, earlier, slot + every, confirm=confirm)
 
 
 def _ended(pools: list[Pool], place: int, hold: StoredHold, slot: int, *, confirm: bool) -> Entry:

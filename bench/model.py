@@ -21,11 +21,15 @@ others let go of the interpreter's lock. Several processes: their batches take t
 keeps for the engine's and the server's time, and the guarded batch for the server's alone; each process has a cycle of its own
 besides, and all share the processors. Processor time is stretched as in a queue with as many servers as there are processors,
 M/M/c, by the load that the result itself implies: a second fixed point.
+
+*Crowding.* The same work takes more processor time while the other processors are busy too: they share caches, memory and often a core.
+``crowded`` is by how much, with all of them busy; measured with the same batches beside neighbours. In between it grows with
+the number of other processors that are busy on average.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from statistics import median
 from typing import Final
 
@@ -76,6 +80,8 @@ class Service(Struct, frozen=True):
     """The share of the engine's time that falls between lock and commit: 1 in the ordinary way, 0 in a guarded batch."""
     whole_threads: int = 0
     """Up to so many threads are all in every batch: none, before leaders waited for them."""
+    crowded: float = 1.0
+    """The processor time of a batch while all processors are busy, relative to that of a batch alone."""
 
 
 class Prediction(Struct, frozen=True):
@@ -134,9 +140,26 @@ def predict(service: Service, scenario: Scenario) -> tuple[float, float]:
         return size, shared(service, scenario.processes, size, call)
     engine = engine_time(service, size) + service.call_batch["tasks" if tasks else "threads"]
     served = served_time(service, size)
-    if tasks and size < each:
-        return size, size / (engine + max(served + service.commit, call * size))
-    return size, size / (engine + served + service.commit + call * size)
+
+    def rate_at(_: float, crowd: float) -> float:
+        if tasks and size < each:
+            return size / (crowd * engine + max(crowd * served + service.commit, crowd * call * size))
+        return size / (crowd * (engine + served + call * size) + service.commit)
+
+    return size, settled(service, cpu_per_hold(service, size, call, "tasks" if tasks else "threads"), rate_at)
+
+
+def settled(service: Service, per_hold: float, rate_at: Callable[[float, float], float]) -> float:
+    """The rate that the load which it implies allows: `rate_at` is told the load of the processors, and by how much crowding stretches
+    their time."""
+    rate, crowd = 0.0, 1.0
+    for _ in range(200):  # each step goes half of the way, so that it settles
+        busy = rate * per_hold * crowd
+        load = min(0.95, busy / service.processors)
+        others = min(1.0, max(0.0, busy - 1) / max(1, service.processors - 1))
+        crowd = 1 + (service.crowded - 1) * others
+        rate += (rate_at(load, crowd) - rate) / 2
+    return min(rate, service.processors / (per_hold * crowd))
 
 
 def engine_time(service: Service, size: float) -> float:
@@ -149,24 +172,23 @@ def served_time(service: Service, size: float) -> float:
     return service.served_batch + service.served_hold * size
 
 
-def cpu_per_hold(service: Service, size: float, call: float) -> float:
+def cpu_per_hold(service: Service, size: float, call: float, kind: str) -> float:
     """Processor time of a process and of the server together."""
     server = service.server_cpu_batch + service.server_cpu_hold * size
-    return call + (service.call_batch["threads"] + engine_time(service, size) + server) / size
+    return call + (service.call_batch[kind] + engine_time(service, size) + server) / size
 
 
 def shared(service: Service, processes: int, size: float, call: float) -> float:
     """Several processes that take turns at one lock, on processors that they share: the rate that its own load allows."""
     engine, served = engine_time(service, size) + service.call_batch["threads"], served_time(service, size)
-    per_hold = cpu_per_hold(service, size, call)
-    rate = 0.0
-    for _ in range(200):  # each step goes half of the way, so that it settles
-        load = min(0.95, rate * per_hold / service.processors)
-        stretch = 1 / (1 - load**service.processors)
+
+    def rate_at(load: float, crowd: float) -> float:
+        stretch = crowd / (1 - load**service.processors)
         under_lock = (service.locked * engine + served) * stretch + service.commit
         own_cycle = (engine + served + call * size) * stretch + service.commit
-        rate += (min(size / under_lock, processes * size / own_cycle) - rate) / 2
-    return min(rate, service.processors / per_hold)
+        return min(size / under_lock, processes * size / own_cycle)
+
+    return settled(service, cpu_per_hold(service, size, call, "threads"), rate_at)
 
 
 class Cluster(Struct, frozen=True):

@@ -3,7 +3,7 @@
 A mutant that no test reaches counts as alive: untested is not the same as unneeded. One that runs for ever counts as
 killed, for the suite would not have passed. Without tests that fail on a changed rule, coverage says nothing.
 
-All of them take an hour, so one commit tries one third, the next commit another. Where the time does not suffice, those that were
+All of them take an hour, so one commit tries one sixth, the next commit another. Where the time does not suffice, those that were
 tried are judged, and the rest are counted.
 
 A line a minute tells how far it is, and the survivors are printed with what was changed, whatever the score. What mutmut
@@ -35,7 +35,7 @@ EVERY = 60.0
 """Seconds between two lines of progress."""
 LEFT = 2.0
 """How many mutants, as a share of those that were tried, may be left when the time is over."""
-PARTS = 3
+PARTS = 6
 """A commit tries one of so many parts."""
 SHOWN = 500
 """Survivors that are shown: each takes a third of a second."""
@@ -48,7 +48,7 @@ def verdicts(listing: str) -> dict[str, str]:
 
 
 def part_of_commit(parts: int) -> str:
-    """Which part this commit tries, as `2/3`: each commit another than the one before it."""
+    """Which part this commit tries, as `2/6`: each commit another than the one before it."""
     counted = subprocess.run(["git", "rev-list", "--count", "HEAD"], check=False, capture_output=True, text=True)
     commits = int(counted.stdout) if counted.returncode == 0 else 0
     return f"{commits % parts + 1}/{parts}"
@@ -149,10 +149,10 @@ def main() -> int:
     parser.add_argument("--read-only", action="store_true", help="judge the results of the last run")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument(
-        "--minutes", type=float, default=40.0, help="the run is stopped then; if too many are left, it has failed"
+        "--minutes", type=float, default=20.0, help="the run is stopped then; if too many are left, it has failed"
     )
     parser.add_argument(
-        "--part", help="try this part of the mutants, such as 2/3; 1/1 tries all (default: by the commit)"
+        "--part", help="try this part of the mutants, such as 2/6; 1/1 tries all (default: by the commit)"
     )
     options = parser.parse_args()
     part = options.part or part_of_commit(PARTS)

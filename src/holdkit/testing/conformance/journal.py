@@ -46,6 +46,7 @@ LIVED = frozenset(Action) - {
     Action.COMMAND_REFUSED,
 }
 """The actions of ordinary commands."""
+TRACE = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
 
 
 def exercise_everything(harness: Harness) -> list[Receipt]:
@@ -60,7 +61,7 @@ def _before() -> tuple[AnyCommand, ...]:
     own: dict[str, Any] = {"owner": TOKEN}
     return (
         CreatePool(id="a", total=50),
-        CreatePool(id="b", total=50, actor="user:1", correlation_id="c", reason="r"),
+        CreatePool(id="b", total=50, actor="user:1", correlation_id="c", reason="r", trace=TRACE),
         ResizePool(id="a", total=60),
         placing(1, [Leg("a", 9), Leg("b", 9)], ttl=90, metadata={"ü": [1, None, "\U0001f642"]}, entity="order:1"),
         ConfirmHold(id=hold_id(1), quantity={"a": 2}, keep_rest=True, force=True, reason="paid_by_transfer"),
@@ -68,7 +69,7 @@ def _before() -> tuple[AnyCommand, ...]:
         ExtendHold(id=hold_id(1), by_slots=20, force=True, reason="more_time"),
         placing(2, [Leg("a", 1), Leg("b", 2)], ttl=10),
         placing(3, [Leg("fleeting", 1, 4)], ttl=8),
-        placing(4, "b", 3, op="four"),
+        placing(4, "b", 3, op="four", trace=TRACE),
         ReleaseHold(id=hold_id(4), force=True, reason="admin_override"),
         Consume(id=hold_id(5), legs=(Leg("a", 4), Leg("b", 1)), entity="order:5", **own),
         ReturnUnits(id=hold_id(5), quantity={"a": 1}, **own),
@@ -146,6 +147,8 @@ def every_change_has_its_entry(harness: Harness) -> None:
     forced = [entry.reason for entry in harness.journal() if entry.forced and not entry.part]
     reasons = ["admin_override", "box_office", "more_time", "paid_by_transfer", "refund"]
     require_equal(sorted(map(str, forced)), reasons, "reasons of forced entries")
+    traced = sorted((entry.subject, entry.trace) for entry in harness.journal() if entry.trace and not entry.part)
+    require_equal(traced, sorted([("b", TRACE), (hold_id(4), TRACE)]), "entries of calls that had a trace context")
 
 
 def replay_is_state(harness: Harness) -> None:

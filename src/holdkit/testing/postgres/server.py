@@ -1,5 +1,5 @@
-"""A server to start, stop, kill and start again. Closing it removes everything; it is not for data that must
-be kept.
+"""A server to start, stop, kill and start again. Closing it removes everything, and so does the end of the process that owns it,
+however that ends (`watchdog.py`); it is not for data that must be kept.
 
 PostgreSQL refuses to run as root, and as a user without a name. If we are root, its programs run as `nobody`; no
 user is created. It is as durable as any (`fsync` is on) unless it is started with other settings: a test that prefers speed must choose them.
@@ -8,7 +8,6 @@ user is created. It is as durable as any (`fsync` is on) unless it is started wi
 from __future__ import annotations
 
 import atexit
-import ctypes
 import os
 import pwd
 import shutil
@@ -26,6 +25,7 @@ from typing import Any, Final, Literal, Self, TypeAlias
 from .address import USER, ServerAddress
 from .binaries import find, readable
 from .processes import alive, children, running
+from .watchdog import Watchdog, forget_shared_memory
 
 Stop: TypeAlias = Literal["smart", "fast", "immediate"]
 
@@ -71,12 +71,14 @@ class PostgresServer(ServerAddress):
         self._process: subprocess.Popen[bytes] | None = None
         self._orphans: list[int] = []
         self._folders: list[Path] = []
+        self._watchdog = Watchdog()
         self.home = self._folder(within)
         self.data, self.log_file = self.home / "data", self.home / "log"
         super().__init__(str(self.home if within is None else self._folder(None)), free_port() if tcp else 5432)
         self.settings |= {"listen_addresses": "127.0.0.1" if tcp else "", "port": str(self.port)}
         try:
             self._bin = readable(self.programs, self.home / "programs") if self._user else self.programs
+            self._watchdog.watch(self._bin, self._folders)
             check_socket(Path(self.host) / f".s.PGSQL.{self.port}")
         except BaseException:
             self.close()
@@ -229,6 +231,7 @@ class PostgresServer(ServerAddress):
             forget_shared_memory(self.data)
         while self._folders:
             shutil.rmtree(self._folders.pop(), ignore_errors=True)
+        self._watchdog.dismiss()
 
     def _running(self) -> subprocess.Popen[bytes]:
         if self._process is None:
@@ -238,6 +241,7 @@ class PostgresServer(ServerAddress):
     def _folder(self, within: Path | None) -> Path:
         folder = Path(tempfile.mkdtemp(prefix="hkpg-", dir=within)).resolve()
         self._folders.append(folder)
+        self._watchdog.watch(self.programs, self._folders)
         if self._user:
             os.chown(folder, self._user["user"], self._user["group"])
         return folder
@@ -294,10 +298,3 @@ def free_port() -> int:
             probe.bind(("127.0.0.1", port))
             return port
     raise ServerFailed("no port is free")
-
-
-def forget_shared_memory(data: Path) -> None:
-    """A killed server leaves a few bytes of System V memory, which only its next start would remove."""
-    with suppress(OSError, IndexError, ValueError):
-        _key, number = (data / "postmaster.pid").read_text().splitlines()[6].split()
-        ctypes.CDLL(None).shmctl(int(number), 0, None)

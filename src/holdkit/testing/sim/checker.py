@@ -9,11 +9,13 @@ agree too. It changes nothing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from hashlib import blake2b
+from typing import TYPE_CHECKING, TypeVar
 
-from ...core.archived import FindArchived
+from ...core.archived import FindArchived, ReadRewritten
 from ...core.bounds import Limits
+from ...core.commands import Group
 from ...core.limits import LIMITS_KEY
 from ...core.model import Slot
 from ...core.personal import text_digest
@@ -23,9 +25,13 @@ from ...engines.log.engine import LogEngine
 from ...engines.memory import MemoryEngine
 from ...engines.port import Applied
 from ...engines.resident.engine import ResidentEngine
-from .disk import Faults
+from ...engines.settings import StoredLimits
+from .faults import Faults
 from .lines import LineWatch
 from .plan import Apply
+
+if TYPE_CHECKING:
+    from .erasure_world import ErasureInFlight
 
 
 class Checker:
@@ -44,6 +50,8 @@ class Checker:
         """The whole journal: an archive file has what is archived."""
         self.archived = 0
         """The last entry that has left the journal for certain."""
+        self.erasing: ErasureInFlight | None = None
+        """An erasure that has begun, and of which is not known whether it has happened."""
         self.lines = LineWatch(reached)
 
     @property
@@ -80,6 +88,7 @@ class Checker:
 
     def forget_pending(self) -> None:
         """No outcome is unknown any more."""
+        self.erasing = None
         self.pending.clear()
         self._unknown_results.clear()
 
@@ -87,12 +96,63 @@ class Checker:
         """After a crash or an error: the engine has what was acknowledged, and of a batch of unknown outcome a part
         or nothing."""
         self._faults.paused = True
+        if self.erasing is not None and self._reconciled_erasure(why, engine):
+            return
         candidates = [*(after(self._reference, step) for step in self.pending), *self._unknown_results]
-        theirs = [*self.followed[: self.archived], *journal_of(engine)]
+        theirs = [*self._archive(engine), *journal_of(engine)]
         self._reference, fate = reconciled(why, self._reference, engine, theirs, candidates, self._clock)
         self._reached[f"in flight {fate}"] += bool(self.pending)
         self._faults.paused = False
         self.note(f"{why} {fate}")
+
+    def erased(self, engine: LogEngine) -> None:
+        """The erasure has happened: the engine says so."""
+        if self.erasing is not None:
+            self._faults.paused = True
+            self._reference = self._states(engine)[-1]
+            self._adopt_rewritten(engine)
+
+    def _reconciled_erasure(self, why: str, engine: LogEngine) -> bool:
+        """After a crash or an error: whether the engine is in one of the states that an erasure leaves; if so, the reference is."""
+        theirs = [*self._archive(engine), *journal_of(engine)]
+        unchanged = journal_of(self._reference) == theirs and difference(self._reference, engine) is None
+        states = [] if unchanged else self._states(engine)
+        for number, state in enumerate(states, 1):
+            if journal_of(state) == theirs and difference(state, engine) is None:
+                self._reference = copy_of(state, self._clock, theirs)
+                self._adopt_rewritten(engine)
+                whole = number == len(states)
+                self._reached["erasure: cut behind its plan" if whole else "erasure: cut behind a command"] += 1
+                self.note(f"{why} erasure {number}/{len(states)}")
+                return True
+        self._reached["erasure: cut before its plan"] += 1
+        if not (
+            engine._in_doubt or engine._log._doubtful
+        ):  # else the next opening may find it, if nothing is written before
+            self.erasing = None
+        return False
+
+    def _states(self, engine: LogEngine) -> list[MemoryEngine]:
+        assert self.erasing is not None
+        secret = engine._log.settings.get("secret")
+        empty = Witness(clock=self._clock, limits=self._reference.stored.created, journal=1_000_000)
+        witness = copied_into(empty, self._reference, journal_of(self._reference))
+        if secret is None:  # then it has not begun
+            return [witness]
+        know_secret(witness, bytes.fromhex(secret))
+        return self.erasing.states(witness)
+
+    def _adopt_rewritten(self, engine: LogEngine) -> None:
+        """The erasure has happened, or a part of it: what was followed is what it is now."""
+        self.forget_pending()
+        now = journal_of(engine)[: len(self.followed) - self.archived]
+        self.followed[self.archived :] = now
+        self._faults.paused = False
+
+    def _archive(self, engine: LogEngine) -> list[JournalRow]:
+        """What has left the journal: the files, and what an erasure has not written there yet."""
+        texts = engine.read(ReadRewritten(0))
+        return [JournalRow(row.seq, texts.get(row.seq, row.text), row.lane) for row in self.followed[: self.archived]]
 
     def acknowledge_archived(self, through: int) -> None:
         """The entries up to this one have left the journal."""
@@ -123,13 +183,14 @@ class Checker:
         self.followed += fresh
         if [row.seq for row in self.followed] != list(range(1, len(self.followed) + 1)):
             raise SimulationFailed(f"{where}: a follower saw a gap")
-        if journal_of(self._reference) != self.followed:
+        archive = self._archive(engine)
+        if journal_of(self._reference) != [*archive, *self.followed[self.archived :]]:
             raise SimulationFailed(f"{where}: a follower saw what is not in the journal")
         for row in fresh:
             self.lines.see(entry_of(row))
         for found in engine.verify() if fresh or opened else ():  # it reads all: only where that may differ
             raise SimulationFailed(f"{where}: {found}")
-        for found in engine.verify_with(lambda _, upto: iter(self.followed[:upto])) if opened and self.archived else ():
+        for found in engine.verify_with(lambda _, upto: iter(archive[:upto])) if opened and self.archived else ():
             raise SimulationFailed(f"{where}: with the archive: {found}")
         self._faults.paused = False
         return fresh
@@ -161,9 +222,37 @@ def difference(mine: ResidentEngine, theirs: ResidentEngine) -> str | None:
     return None
 
 
+class Witness(MemoryEngine):
+    """A reference that keeps a copy of itself behind each batch."""
+
+    def __init__(self, *, clock: Clock | None = None, limits: Limits | None = None, journal: int = 100_000) -> None:
+        super().__init__(clock=clock, limits=limits, journal=journal)
+        self.states: list[MemoryEngine] = []
+
+    def apply(self, groups: Sequence[Group], *, wait_for_locks: bool = False) -> Applied:
+        """Apply, and remember what that gave."""
+        applied = super().apply(groups, wait_for_locks=wait_for_locks)
+        self.states.append(copy_of(self, self.clock, journal_of(self)))
+        return applied
+
+
+def know_secret(engine: MemoryEngine, secret: bytes | None) -> None:
+    """Names that were erased are recognised under the secret of the log."""
+    if secret is not None:
+        engine.secret = secret
+    engine.stored = StoredLimits(engine.stored.created, engine._tables.records.get(LIMITS_KEY), secret=secret)
+
+
 def copy_of(engine: ResidentEngine, clock: Clock, journal: Iterable[JournalRow]) -> MemoryEngine:
     """A memory engine in the same state, with the same journal."""
-    candidate = MemoryEngine(clock=clock, limits=engine.stored.created, journal=1_000_000)
+    return copied_into(MemoryEngine(clock=clock, limits=engine.stored.created, journal=1_000_000), engine, journal)
+
+
+M = TypeVar("M", bound=MemoryEngine)
+
+
+def copied_into(candidate: M, engine: ResidentEngine, journal: Iterable[JournalRow]) -> M:
+    """Bring an empty engine into the same state."""
     mine, theirs = candidate._tables, engine._tables
     for pool in theirs.pools.values():
         mine.put_pool(pool.key, pool)
@@ -175,7 +264,7 @@ def copy_of(engine: ResidentEngine, clock: Clock, journal: Iterable[JournalRow])
         mine.operations.put(operation)
     for record in theirs.records.values():
         mine.put_record(record.key, record)
-    candidate.stored.adopt(mine.records.get(LIMITS_KEY))
+    know_secret(candidate, engine.stored._secret)
     mine.fence_floors, mine.last_slot = dict(theirs.fence_floors), theirs.last_slot
     candidate._journal.append([entry_of(row) for row in journal])
     return candidate

@@ -1,5 +1,4 @@
-"""A simulated disk under the real log engine, with a page cache that a crash can lose, and the faults that strike
-it.
+"""A simulated disk under the real log engine, with a page cache that a crash can lose.
 
 What was written and not synced survives a crash sector by sector or not at all, in any order. A failed sync leaves
 its data readable and never durable, as real kernels do. Changes of names survive as a prefix of those since the last
@@ -9,19 +8,12 @@ sync.
 from __future__ import annotations
 
 import errno
-from collections import Counter
 from collections.abc import Callable
 from random import Random
 
-from msgspec.structs import replace
-
-from .plan import Fault
+from .faults import PowerCut
 
 SECTOR = 512
-
-
-class PowerCut(BaseException):
-    """The machine stops here. It is not an Exception, so that no code handles it."""
 
 
 class Pages:
@@ -222,33 +214,3 @@ class SimFile:
 
     def close(self) -> None:
         """Nothing to do."""
-
-
-class Faults:
-    """At most one fault is armed; it strikes at its n-th disk call from then on."""
-
-    def __init__(self, reached: Counter[str]) -> None:
-        self._reached = reached
-        self.armed: Fault | None = None
-        self._countdown = 0
-        self.paused = False
-        """Nothing strikes while the checker reads."""
-
-    def arm(self, fault: Fault | None) -> None:
-        """Arm a fault instead of any other, or none."""
-        self.armed, self._countdown = fault, 0 if fault is None else fault.after
-
-    def before(self, call: str) -> None:
-        """Strike at this call, or let it pass."""
-        if self.armed is None or self.paused:
-            return
-        if self._countdown > 0:
-            self._countdown -= 1
-            return
-        if self.armed.kind == "cut":  # stays: its dice say what survives
-            self._reached[f"cut at {call}"] += 1
-            raise PowerCut
-        times = self.armed.times - 1
-        self.armed = replace(self.armed, times=times) if times else None
-        self._reached[f"error at {call}"] += 1
-        raise OSError(errno.EIO, "input/output error")

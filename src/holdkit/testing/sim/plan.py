@@ -32,6 +32,8 @@ from ...core.commands import (
     UnarchivePool,
 )
 from ...core.model import Leg, Slot
+from .erasure_plan import Erase, Persons
+from .faults import Fault
 from .lines import LineClients
 from .saga_plan import SagaClients, SagaStep
 
@@ -43,18 +45,6 @@ class Apply(Struct, frozen=True):
 
     slot: Slot
     groups: tuple[Group, ...]
-
-
-class Fault(Struct, frozen=True):
-    """Arms one fault: a power cut or a disk error at the n-th disk call from here."""
-
-    kind: str
-    """cut, error or rot."""
-    after: int
-    dice: int
-    """The seed of what survives."""
-    times: int = 1
-    """How many calls in a row fail."""
 
 
 class Reopen(Struct, frozen=True):
@@ -88,7 +78,7 @@ class Converge(Struct, frozen=True):
     slot: Slot
 
 
-Step: TypeAlias = Apply | Fault | Reopen | TakeSnapshot | ArchiveEntries | Space | Converge | SagaStep
+Step: TypeAlias = Apply | Fault | Reopen | TakeSnapshot | ArchiveEntries | Space | Converge | Erase | SagaStep
 
 
 class Plan(Struct, frozen=True):
@@ -110,19 +100,7 @@ def part(seed: int, name: str) -> Random:
 def draw_plan(seed: int, length: int = 40) -> Plan:
     """The plan of a seed."""
     shape = part(seed, "shape")
-    limits = Limits(
-        max_pools=shape.choice((3, 6, 1_000)),
-        max_holds=shape.choice((3, 8, 1_000)),
-        max_operations=shape.choice((4, 30, 1_000)),
-        retry_window=shape.choice((50, 500, 10_000)),
-        retention=shape.choice((1_500, 10_000, 100_000)),
-        retention_consumed=part(seed, "kept").choice((1_500, 3_000, 200_000)),
-        max_ttl=1_000,
-        max_lifetime=2_000,
-        max_due=shape.choice((1, 3, 1_000)),
-        max_offers=part(seed, "offers").choice((1, 2, 250)),
-        max_line=part(seed, "offers").choice((3, 100)),
-    )
+    limits = _draw_limits(seed, shape)
     mix = {
         "apply": 1.0,
         "cut": shape.choice((0.0, 0.1, 0.4)),
@@ -135,6 +113,7 @@ def draw_plan(seed: int, length: int = 40) -> Plan:
     clients, sagas = Clients(part(seed, "clients")), SagaClients(part(seed, "sagas"))
     operator, queued = Operator(part(seed, "operator")), LineClients(part(seed, "line clients"))
     order, dice, archives = part(seed, "order"), part(seed, "faults"), Archives(part(seed, "archives"))
+    persons = Persons(part(seed, "erased persons"))
     steps: list[Step] = [clients.first_batch()]
     for kind in order.choices(list(mix), list(mix.values()), k=shape.randrange(length // 2, length * 2)):
         match kind:
@@ -151,9 +130,26 @@ def draw_plan(seed: int, length: int = 40) -> Plan:
         steps += archives.between(clients.slot)
         steps += [*sagas.between(clients.slot), *operator.between(clients.slot)]
         steps += [Apply(slot, (group,)) for slot, group in queued.between(clients.slot)]
+        steps += [Apply(*one) if isinstance(one, tuple) else one for one in persons.between(clients.slot)]
     first_fault = Fault("cut", dice.randrange(5), dice.getrandbits(32)) if shape.random() < 0.2 else None
     steps += [Converge(clients.slot + 10_000), Reopen(clients.slot + 10_000), clients.batch()]
     return Plan(seed, limits, shape.choice((400, 3_000, 1 << 20)), tuple(steps), first_fault)
+
+
+def _draw_limits(seed: int, shape: Random) -> Limits:
+    return Limits(
+        max_pools=shape.choice((3, 6, 1_000)),
+        max_holds=shape.choice((3, 8, 1_000)),
+        max_operations=shape.choice((4, 30, 1_000)),
+        retry_window=shape.choice((50, 500, 10_000)),
+        retention=shape.choice((1_500, 10_000, 100_000)),
+        retention_consumed=part(seed, "kept").choice((1_500, 3_000, 200_000)),
+        max_ttl=1_000,
+        max_lifetime=2_000,
+        max_due=shape.choice((1, 3, 1_000)),
+        max_offers=part(seed, "offers").choice((1, 2, 250)),
+        max_line=part(seed, "offers").choice((3, 100)),
+    )
 
 
 class Clients:

@@ -65,13 +65,17 @@ class SagaJournalCheck:
         self.histories: dict[str, SagaHistory] = {}
         self._committed_holds: dict[str, str] = {}  # holds behind a point of no return, and whose
         self._holds: dict[str, str] = {}  # all holds of sagas, and whose
+        self._last: dict[str, int] = {}  # the last entry about each of them
+        self.archived = 0
+        """The entries up to this one have left the journal."""
 
-    def read(self, entry: Entry) -> None:
+    def read(self, seq: int, entry: Entry) -> None:
         """Check one more entry."""
         if entry.action is Action.RECORD_PUT:
             if entry.subject.startswith(f"{KIND}/"):
                 self._record(entry)
         elif entry.subject in self._holds:
+            self._last[entry.subject] = seq
             self._hold(entry)
 
     def _record(self, entry: Entry) -> None:
@@ -90,7 +94,8 @@ class SagaJournalCheck:
             raise SimulationFailed(f"saga {saga} went from {before} to {body.phase}")
         if history.body is not None and body.epoch < history.body.epoch:
             raise SimulationFailed(f"saga {saga} was written by a driver of an older epoch")
-        if body.phase is Phase.PARKED and body.failures < MOST_FAILURES and not history.forced:
+        excused = history.forced or (before is Phase.RESERVING and self._untold(body.hold))
+        if body.phase is Phase.PARKED and body.failures < MOST_FAILURES and not excused:
             raise SimulationFailed(f"saga {saga} was parked for no reason: {body.error}")
         history.by_hand |= before is Phase.PARKED
         history.body, history.last = body, body.phase
@@ -98,6 +103,10 @@ class SagaJournalCheck:
             self._holds[body.hold] = saga
             if body.phase is Phase.FINALIZING:
                 self._committed_holds[body.hold] = saga
+
+    def _untold(self, hold: str | None) -> bool:
+        """Whether everything about a hold has left the journal."""
+        return hold is not None and self._last.get(hold, 0) <= self.archived
 
     def _hold(self, entry: Entry) -> None:
         saga = self._holds[entry.subject]
@@ -163,13 +172,6 @@ class SagaWorld:
         self._tasks = SagaTasks(engine, randomness, self._send)
         self._journal_check = SagaJournalCheck(self._tasks.effects)
         self._any = self._at_rest = False
-
-    @property
-    def forced(self) -> bool:
-        """Whether an operator has changed the hold of a saga that has not ended: its last entry must stay in the journal, for it
-        tells the saga whether units stay consumed."""
-        histories = self._journal_check.histories.values()
-        return any(history.forced and history.last not in ENDED for history in histories)
 
     def crash(self) -> None:
         """All drivers end with the machine."""
@@ -238,8 +240,10 @@ class SagaWorld:
         """Check new entries of the journal."""
         if not self._any:
             return
+        archived = self._engine()._journal.archived
+        self._journal_check.archived = 0 if archived is None else archived.through
         for row in rows:
-            self._journal_check.read(entry_of(row))
+            self._journal_check.read(row.seq, entry_of(row))
         if self._at_rest:
             self._journal_check.close()
 

@@ -115,6 +115,8 @@ POINTS: Final = (
     "in flight lost", "in flight survived", "in flight survived in part", "left out", "unknown", "stayed up in doubt",
     "asked again", "open refused", "rot refused", "rot survived", "snapshot", "snapshot failed", "restored from a snapshot",
     "archived", "archive failed", "cut during archive", "segments archived", "part of a frame archived",
+    "cut during erasure", *(f"erasure: {what}" for what in ("account", "actor", "carried out by an opening", "claim", "entity", "failed",
+      "cut before its plan", "repeated", "resumed", "written beside", "written meanwhile")),
     "reopened", "several segments", "came to rest", "done", "replayed", "aborted", "hold_expired", "hold_retired",
     "hold retired", "limits changed", "past retention", "quantity_exceeds_consumed",
     "hold_table_full", "insufficient_capacity", "operation_conflict", "operation_table_full", "pool_table_full",

@@ -14,11 +14,15 @@ from ...core.model import Slot
 from ...core.outcomes import Done, Outcome
 from ...core.reading import ReadJournal
 from ...engines.log.engine import LogEngine
+from ...engines.log.erasure_plan import FILE as ERASURE
 from ...engines.port import Applied
 from ...errors import EngineError, OutcomeUnknown
 from .checker import Checker, SimulationFailed
-from .disk import Faults, PowerCut, SimDisk
-from .plan import START, Apply, ArchiveEntries, Converge, Fault, Plan, Reopen, Space, Step, TakeSnapshot, part
+from .disk import SimDisk
+from .erasure_plan import Erase
+from .erasure_world import ErasureWorld
+from .faults import Fault, Faults, PowerCut
+from .plan import START, Apply, ArchiveEntries, Converge, Plan, Reopen, Space, Step, TakeSnapshot, part
 from .saga_plan import Advance, Force, Recover, Run
 from .saga_world import SagaWorld
 
@@ -43,6 +47,10 @@ class World:
         self._engine: LogEngine | None = None
         self._checker = Checker(self._clock, plan.limits, self._faults, self.reached)
         self._sagas = SagaWorld(lambda: self.engine, part(plan.seed, "tokens").randbytes, self._submit, self.reached)
+        self._erasures = ErasureWorld(
+            lambda: self.engine, self._submit, self._checker, self.disk, self._faults,
+            part(plan.seed, "erasures").randbytes, self.reached,
+        )  # fmt: skip
         self._snapshot = 0  # the frame behind which the last acknowledged snapshot stands
 
     @property
@@ -87,6 +95,7 @@ class World:
         except PowerCut:
             self.reached["cut during snapshot"] += isinstance(step, TakeSnapshot)
             self.reached["cut during archive"] += isinstance(step, ArchiveEntries)
+            self.reached["cut during erasure"] += isinstance(step, Erase)
             self.reached["cut during birth"] += step is None
             self._recover_machine()
 
@@ -120,12 +129,17 @@ class World:
             self.reached["asked again"] += 1
             self._apply(self._checker.pending.pop())
         self._checker.forget_pending()
+        if self._erasures.unfinished and dice.random() < 0.3:
+            self._snapshot = 0  # snapshots go with them
+            self._erasures.again()
 
     # Steps
 
     def _open(self) -> None:
         self._sagas.crash()
         self._touched = self._opened = True
+        planned = any(name == ERASURE and b'"plan":{' in pages.cached for name, pages in self.disk.files.items())
+        self._snapshot = 0 if planned else self._snapshot
         self._engine = self._engine_type(
             self.disk,
             clock=self._clock,
@@ -135,6 +149,7 @@ class World:
         )
         if self._engine.restored_from < self._snapshot:
             raise SimulationFailed("a snapshot that was acknowledged is not there")
+        self.reached["erasure: carried out by an opening"] += planned
         self.reached["restored from a snapshot"] += self._engine.restored_from > 0
         self._checker.check_archived(self._engine)
 
@@ -155,6 +170,10 @@ class World:
                 self._take_snapshot()
             case ArchiveEntries():
                 self._archive(step)
+            case Erase():
+                self._slot, self._snapshot = step.slot, 0  # snapshots go with it
+                self._touched = self._opened = True
+                self._erasures.step(step)
             case Converge():
                 self._converge(step)
             case Run() | Recover() | Advance() | Force():
@@ -234,7 +253,7 @@ class World:
         self._open_retrying()
         self.reached["reopened"] += 1
         self.reached["several segments"] += segments > 1
-        if self._checker.pending:
+        if self._checker.pending or self._checker.erasing is not None:
             self._checker.reconcile("reopened in doubt", self.engine)
             self._checker.forget_pending()
         self._checker.note("reopened")
@@ -250,11 +269,11 @@ class World:
             self._snapshot = self.engine._log.next_frame - 1
 
     def _archive(self, step: ArchiveEntries) -> None:
-        """What has left the journal is in a file: the checker knows it. Entries younger than an open saga stay (docs/archive.md)."""
-        if self._sagas.forced:
-            self.reached["archive put off"] += 1
-            return
+        """What has left the journal is in a file: the checker knows it."""
         self._touched = self._opened = True
+        if self.engine.unfinished():  # the kernel refuses
+            self.reached["archive waits for an erasure"] += 1
+            return
         try:
             with self.engine.archiver() as archiver:
                 (lane,) = archiver.lanes()
@@ -282,7 +301,9 @@ class World:
         refused."""
         self._faults.arm(None)
         self.disk.capacity = UNLIMITED
-        if self._checker.pending:  # the log must be sealed: without the seal its last frame may pass for a torn tail
+        if (
+            self._checker.pending or self._checker.erasing is not None
+        ):  # the log must be sealed: without the seal its last frame may pass for a torn tail
             return
         self.engine.close()
         random = Random(fault.dice)
@@ -314,6 +335,8 @@ class World:
         """There are no more faults: nothing fails any more, and what is due is returned."""
         self._faults.arm(None)
         self.disk.capacity, self._faults_over = UNLIMITED, True
+        self._snapshot = 0 if self._erasures.unfinished else self._snapshot
+        self._erasures.again(faults_over=True)
         self._serve_lines()
         self._slot = step.slot
         self._sagas.converge()
@@ -344,5 +367,7 @@ class World:
 
     def _check(self, where: str) -> None:
         fresh = self._checker.check(where, self.engine, opened=self._opened)
+        if self._opened:
+            self._erasures.check()
         self._sagas.follow(fresh)
         self._touched = self._opened = False

@@ -1,0 +1,132 @@
+"""Removes what is left of a server whose owner was killed.
+
+Theory of operation. Each `PostgresServer` has a watchdog: a process in a session of its own, so that nothing that ends the owner ends it
+too. It reads from a pipe whose only writer is the owner; the operating system closes the pipe however the owner ends. While the owner
+lives it tells the watchdog which folders belong to the server, and where its programs are. At the end of the input the watchdog kills
+every process that runs one of these programs on one of these folders, with their children, and removes the folders. After an orderly
+`close` there is nothing left to remove; the owner then says so, because a child that the owner has forked may keep the pipe open.
+
+A process is known by its command line: the program is the server's own, and an argument names a folder that only this server has. So
+the number of a process that has ended, and was given to another one, does no harm.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from .processes import PROC, alive, all_processes, children
+
+PATIENCE: Final = 60.0
+START: Final = f"from {__name__} import main; main()"
+END: Final = "end\n"
+
+
+class Watchdog:
+    """The owner's side. The owner can do without: where no process can be started (another user's interpreter), there is none."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[str] | None = None
+        with suppress(OSError):
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", START],
+                stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, text=True,
+                start_new_session=True,
+            )  # fmt: skip
+
+    def watch(self, programs: Path, folders: Iterable[Path]) -> None:
+        """What belongs to the server from now on."""
+        self._say(json.dumps([str(programs), *map(str, folders)]) + "\n")
+
+    def dismiss(self) -> None:
+        """Everything is removed already."""
+        self._say(END)
+        process, self._process = self._process, None
+        if process is not None:
+            with suppress(OSError):
+                process.communicate()
+
+    def _say(self, line: str) -> None:
+        if self._process is not None and self._process.stdin is not None:
+            with suppress(OSError):  # it was killed
+                self._process.stdin.write(line)
+                self._process.stdin.flush()
+
+
+def main() -> None:
+    """The watchdog's side."""
+    said: list[str] = []
+    for line in sys.stdin:
+        if line == END:
+            return
+        said = json.loads(line)
+    if said:
+        remove(said[0], said[1:])
+
+
+def remove(programs: str, folders: Sequence[str]) -> None:
+    """Kill what runs there, and remove the folders; once more if something was just being started."""
+    deadline = time.monotonic() + PATIENCE
+    while any(Path(folder).exists() for folder in folders) and time.monotonic() < deadline:
+        first = running_on(programs, folders)
+        _signal(first, signal.SIGSTOP)  # or they would start others while they are counted
+        still = running_on(programs, folders)
+        _signal(set(first).difference(still), signal.SIGCONT)  # ended meanwhile, and its number given to another
+        first = [pid for pid in first if pid in still]
+        victims = [*first, *(child for pid in first for child in children(pid))]
+        _signal(victims, signal.SIGKILL)
+        while alive(victims) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        for folder in folders:
+            forget_shared_memory(Path(folder) / "data")
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def running_on(programs: str, folders: Sequence[str]) -> list[int]:
+    """The processes whose program is one of ours and whose arguments name one of the folders."""
+    found = []
+    for pid in all_processes():
+        program, *arguments = _command_line(pid) or [""]
+        ours = program.startswith(f"{programs}/")
+        if ours and any(_names(argument, folder) for folder in folders for argument in arguments):
+            found.append(pid)
+    return found
+
+
+def _names(argument: str, folder: str) -> bool:
+    """Whether an argument names the folder, or something in it; not one whose name only begins so."""
+    return re.search(f"{re.escape(folder)}(?![^/,:;'\"\\s])", argument) is not None
+
+
+def _command_line(pid: int) -> list[str]:
+    try:
+        if (PROC / "self").exists():
+            return (PROC / str(pid) / "cmdline").read_bytes().decode(errors="replace").split("\0")
+        listing = subprocess.run(["ps", "-o", "args=", "-p", str(pid)], capture_output=True, text=True, check=False)
+        return listing.stdout.split()
+    except OSError:
+        return []  # it has ended meanwhile
+
+
+def _signal(pids: Iterable[int], number: signal.Signals) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, number)
+
+
+def forget_shared_memory(data: Path) -> None:
+    """A killed server leaves a few bytes of System V memory, which only its next start would remove."""
+    with suppress(OSError, IndexError, ValueError):
+        _key, number = (data / "postmaster.pid").read_text().splitlines()[6].split()
+        ctypes.CDLL(None).shmctl(int(number), 0, None)
