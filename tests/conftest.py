@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
@@ -62,8 +63,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure() -> None:
     """Files in memory where there is room: thousands of small files are synced, and no test is about the disk's own speed.
 
-    Every sync is still asked for. TMPDIR decides otherwise.
+    Every sync is still asked for. TMPDIR decides otherwise. A shell starts jobs in the background with SIGINT ignored, which the programs
+    that tests interrupt would inherit.
     """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     place = memory()
     if place is not None and "TMPDIR" not in os.environ:
         os.environ["TMPDIR"] = tempfile.tempdir = str(place)

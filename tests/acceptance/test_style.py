@@ -27,6 +27,7 @@ LONGEST_FUNCTION = {"src/": 48, "tests/": 55, "": 48}
 
 LONG_FILES: dict[str, str] = {
     "src/holdkit/errors.py": "the exception tree in one place",
+    "src/holdkit/testing/sim/world.py": "every kind of step of a simulated run, one beside the other",
 }
 LONG_FUNCTIONS: dict[str, str] = {
     "tests/faults/script.py _steps": "a list of steps, one per line, that touches every kind of statement",
@@ -100,8 +101,8 @@ def test_a_hold_is_short_to_follow(tmp_path: Path) -> None:
     code = f"from pathlib import Path; from tools import walk; w = walk.walk_on_sqlite(Path({str(tmp_path)!r})); print(w.files, w.changes)"
     run = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     counted, changes = map(int, run.stdout.split())
-    assert counted <= 36
-    assert changes <= 64
+    assert counted <= 37
+    assert changes <= 66
 
 
 def test_functions_stay_short() -> None:

@@ -405,12 +405,3 @@ def test_of_an_archive_run_and_an_erasure_one_waits_for_the_other(tmp_path: Path
     assert world.hk.executor.engine.read(FindArchived())[0].through > 0
     assert world.hk.verify(archive=world.to).differences == ()
     world.hk.close()
-
-
-def test_nobody_is_erased_from_a_database_whose_archive_would_still_tell(world: World) -> None:
-    world.live(33)
-    world.archive()
-    with pytest.raises(holdkit.InvalidRequest) as refused:
-        world.hk.erase("entity", "user:1", reason="asked for it")
-    assert refused.value.code in ("erasure_archived", "erasure_unsupported")
-    assert (refused.value.code == "erasure_archived") == (not world.hk.url.startswith("log"))

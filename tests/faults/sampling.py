@@ -17,9 +17,9 @@ SHARDS: Final = 4
 """Each long test in so many parts, for several processes."""
 
 
-def sample(points: Sequence[T], at_most: int, of_everything: int | None = None) -> list[T]:
-    """Evenly spread, the first and the last included; if everything is asked for all of them, or that many."""
-    if EVERYTHING:
+def sample(points: Sequence[T], at_most: int, of_everything: int | None = None, *, at_every: bool = False) -> list[T]:
+    """Evenly spread, the first and the last included; if everything is asked for (`at_every`: or every point) all of them, or that many."""
+    if EVERYTHING or (at_every and STRIDE == 1):
         at_most = of_everything or len(points)
     if len(points) <= at_most:
         return list(points)

@@ -32,7 +32,7 @@ KINDS = frozenset(
         "create_table",
         "create_index",
         "list_our_tables",
-        "schema_version",
+        "has_version_table",
         "record_version",
         "load_settings",
         "put_setting",

@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+import asyncpg
 import psycopg
 import sqlalchemy
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, AsyncSession, create_async_engine
@@ -156,6 +157,34 @@ class PsycopgAsync(Asynchronous):
         return undo
 
 
+class Asyncpg(Asynchronous):
+    """A plain connection, and `async with connection.transaction()`."""
+
+    tx: Any
+
+    def open(self) -> None:
+        self.tx = self.loop.run(asyncpg.connect, self.url)
+        self.blocks: list[Any] = []
+
+    def begin(self) -> None:
+        self.blocks = [self.tx.transaction()]
+        self.loop.run(self.blocks[0].start)
+
+    def execute(self, statement: str) -> None:
+        self.loop.run(self.tx.execute, statement)
+
+    def commit(self) -> None:
+        self.loop.run(self.blocks[0].commit)
+
+    def roll_back(self) -> None:
+        self.loop.run(self.blocks[0].rollback)
+
+    def savepoint(self) -> Callable[[], None]:
+        block = self.tx.transaction()
+        self.loop.run(block.start)
+        return lambda: self.loop.run(block.rollback)
+
+
 def alchemy_url(url: str) -> str:
     return url.replace("postgresql://", "postgresql+psycopg://")
 
@@ -247,6 +276,14 @@ class AlchemyAsyncSession(AlchemyAsyncConnection):
     def savepoint(self) -> Callable[[], None]:
         block: Any = self.loop.run(lambda: self.tx.begin_nested().start())
         return lambda: self.loop.run(block.rollback)
+
+
+class AlchemyAsyncpgSession(AlchemyAsyncSession):
+    """`postgresql+asyncpg`, which begins on the server with the first statement."""
+
+    def open(self) -> None:
+        self.engine = create_async_engine(self.url.replace("postgresql://", "postgresql+asyncpg://"))
+        self.tx = AsyncSession(self.engine)
 
 
 class Django(Application):
@@ -348,6 +385,8 @@ ON_POSTGRES: list[type[Application]] = [
     AlchemyAsyncConnection,
     AlchemyAsyncConnectionUnbegun,
     AlchemyAsyncSession,
+    Asyncpg,
+    AlchemyAsyncpgSession,
     Django,
 ]
 ON_SQLITE: list[type[Application]] = [Sqlite, AlchemyConnection, AlchemyConnectionUnbegun, AlchemySession, Django]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import sys
 from contextlib import redirect_stdout
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytest
@@ -29,7 +31,9 @@ def test_examples_print_what_the_page_shows(page: Path, tmp_path: Path, monkeypa
     monkeypatch.chdir(tmp_path)
     text = page.read_text("utf-8")
     found = blocks(text)
-    namespace: dict[str, Any] = {"__name__": "example"}
+    module = ModuleType("example")  # one that can be found: frameworks look there for the names in annotations
+    monkeypatch.setitem(sys.modules, "example", module)
+    namespace: dict[str, Any] = vars(module)
     try:
         for index, block in enumerate(found):
             if block.language != "python":

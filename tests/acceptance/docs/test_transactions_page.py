@@ -56,7 +56,7 @@ def test_the_examples_on_a_server(url: str) -> None:
     finally:
         namespace["engine"].dispose()
         namespace["hk"].close()
-    assert ran == 4
+    assert ran == 5
 
 
 def test_the_example_for_django(url: str) -> None:

@@ -11,7 +11,9 @@ import pytest
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 
 SAYS = {
+    "apscheduler_jobs": "3 reports, at most 1 at a time\n",
     "checkout_slot": "sold out: 0 of 1\nreleased\nconfirmed\nconfirmed\n",
+    "dramatiq_jobs": "6 models trained, all evaluated on 2 GPUs\n2 GPUs free, 1 forgotten hold swept\n",
     "gpu_slots": "12 jobs wait for 4 GPUs\nan impatient job gave up: 0 of 4 free\n"
     "all 12 ran, never on more than 4 GPUs: True, fences differ: True\n4 GPUs free, 0 jobs waiting\n",
     "rate_limit": "[True, True, False] False\n[True, True, False]\n0 2 of 2\n1 2 of 2\n[1001]\n",

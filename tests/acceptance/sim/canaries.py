@@ -14,9 +14,11 @@ from holdkit.core.ladders import lines, placing
 from holdkit.core.model import State
 from holdkit.core.view import View
 from holdkit.engines.log import engine as engine_module
-from holdkit.engines.log import segments, snapshots
+from holdkit.engines.log import erasing, erasure_plan, segments, snapshots
 from holdkit.engines.log.engine import LogEngine
+from holdkit.engines.log.erasure_trace import Trace
 from holdkit.engines.log.log import Log
+from holdkit.engines.resident import erasing as resident_erasing
 from holdkit.faces import saga_records, saga_steps
 from holdkit.faces._async import saga_driving
 from holdkit.faces._async.saga_driving import AsyncSagaDriver
@@ -238,6 +240,36 @@ def phase_and_hold_apart(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(AsyncSagaDriver, "_write", separately)
 
 
+def plan_without_sync(patch: pytest.MonkeyPatch) -> None:
+    """Segments are rewritten before the plan of the erasure is on disk."""
+    create = SimDisk.create
+
+    def unsynced(self: SimDisk, name: str) -> SimFile:
+        file = create(self, name)
+        if name == "erasure.json.new":
+            file.sync = lambda: None  # type: ignore[method-assign]
+        return file
+
+    patch.setattr(SimDisk, "create", unsynced)
+
+
+def superfluous_files_kept(patch: pytest.MonkeyPatch) -> None:
+    """An erasure leaves snapshots, and what archiving could not remove."""
+    for module in (erasing, erasure_plan):
+        patch.setattr(module, "remove_superfluous", lambda *_: None)
+
+
+def recorded_answers_not_erased(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Trace, "look_at_answer", lambda *_: None)
+
+
+def accounts_forgotten(patch: pytest.MonkeyPatch) -> None:
+    """An account that is erased no longer uses what it used."""
+    patch.setattr(resident_erasing, "renamed_tallies", lambda tallies, erasure: {
+        key: tally for key, tally in tallies.items() if key[2] != erasure.selector.value
+    })  # fmt: skip
+
+
 LOST = r"an acknowledged entry is gone|crash made the log unreadable|neither what was acknowledged|not what was acknowledged"
 DIFFERENT = r"differ|gap|not in the journal|the journal says|" + LOST
 
@@ -282,6 +314,12 @@ CANARIES: Final[dict[str, Canary]] = {
     "deadline stays behind the point of no return": Canary(deadline_stays, "hold.expired behind|parked for no reason"),
     "effect before the phase": Canary(effect_first, "ran before its point of no return"),
     "effect taken for granted": Canary(effect_taken_for_granted, "done, and its effect has never happened"),
+    "plan without sync": Canary(plan_without_sync, r"made the log unreadable"),
+    "superfluous files kept": Canary(
+        superfluous_files_kept, r"was erased, and is left in .*snapshot|a snapshot that does not belong"
+    ),
+    "recorded answers not erased": Canary(recorded_answers_not_erased, r"was erased, and is left in|" + DIFFERENT),
+    "accounts forgotten": Canary(accounts_forgotten, r"changed what is used or taken|" + DIFFERENT),
     "line overtaken": Canary(line_overtaken, "overtakes those who wait"),
     "line backwards": Canary(line_backwards, "is served before"),
     "line forgotten": Canary(line_forgotten, "they wait, and their units are free"),

@@ -22,7 +22,8 @@ from holdkit.core.commands import (
     ReturnUnits,
 )
 from holdkit.core.model import Leg
-from holdkit.testing.sim.plan import Apply, Fault, Plan, Reopen, TakeSnapshot
+from holdkit.testing.sim.faults import Fault
+from holdkit.testing.sim.plan import Apply, Plan, Reopen, TakeSnapshot
 
 CORPUS: Final[dict[str, Plan]] = {
     "names not synced at opening": Plan(

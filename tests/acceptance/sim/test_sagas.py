@@ -78,12 +78,13 @@ BROKEN: dict[str, tuple[list[Entry], int]] = {
 }
 
 
-def judge(entries: list[Entry], effects: int) -> None:
+def judge(entries: list[Entry], effects: int, archived: int = 0) -> None:
     outside = Effects()
     outside.done["s"] = effects
     made = SagaJournalCheck(outside)
-    for entry in [RESERVING, *entries]:
-        made.read(entry)
+    made.archived = archived
+    for seq, entry in enumerate([RESERVING, *entries], 1):
+        made.read(seq, entry)
     made.close()
 
 
@@ -96,3 +97,12 @@ def test_what_the_judge_lets_pass(name: str) -> None:
 def test_what_the_judge_does_not_let_pass(says: str) -> None:
     with pytest.raises(SimulationFailed, match=says):
         judge(*BROKEN[says])
+
+
+def test_a_saga_may_be_parked_if_all_entries_about_its_hold_are_archived() -> None:
+    entries = [of_hold(Action.HOLD_HELD), put(Phase.PARKED, failures=1), put(Phase.ABORTED)]
+    judge(entries, 0, archived=2)
+    with pytest.raises(SimulationFailed, match="parked for no reason"):
+        judge(entries, 0, archived=1)
+    with pytest.raises(SimulationFailed, match="parked for no reason"):
+        judge([entries[0], FINALIZING, *entries[1:]], 0, archived=2)

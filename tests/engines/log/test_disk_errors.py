@@ -14,7 +14,8 @@ from holdkit.core.reading import FindPool
 from holdkit.engines.log import LogEngine
 from holdkit.errors import EngineError, OutcomeUnknown
 from holdkit.testing.sim import Plan, SimulationFailed, World
-from holdkit.testing.sim.plan import START, Apply, Fault, Reopen, Step, TakeSnapshot
+from holdkit.testing.sim.faults import Fault
+from holdkit.testing.sim.plan import START, Apply, Reopen, Step, TakeSnapshot
 from tests.acceptance.sim.canaries import CANARIES
 from tests.engines.commands import group_of
 from tests.engines.log.directories import SimulatedDirectory, live, open_log, place_hold, say, script, state

@@ -94,8 +94,8 @@ def last_segment_missing_behind_a_snapshot(directory: Directory) -> None:
 WRONG: Final[dict[Callable[[Directory], None], str]] = {
     foreign_name: "'notes.txt', which is not ours: give the log a directory of its own",
     foreign_content: "is not a segment of a Holdkit log",
-    renamed: "it was renamed, or another version of Holdkit wrote it",
-    doubled: "it was renamed, or another version of Holdkit wrote it",
+    renamed: "it was renamed; give it its name back",
+    doubled: "it was renamed; give it its name back",
     first_missing: "does not follow the segment before it",
     middle_missing: "does not follow the segment before it",
     all_segments_missing: "a snapshot but no segments",

@@ -180,3 +180,25 @@ def test_header_begins_where_the_format_says(directory: Directory) -> None:
     open_log(directory).close()
     assert directory.get(segment_name(1))[:8] == b"HOLDKIT\x01"
     assert directory.get(segment_name(1))[HEADER : HEADER + 4] == b"HKF1"
+
+
+def test_segments_of_the_format_before_are_read_and_new_entries_go_into_a_new_one(
+    directory: Directory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as earlier:
+        earlier.setattr("holdkit.engines.log.log.FORMAT", 3)
+        engine = open_log(directory)
+        live(engine)
+        before = state(engine)
+        engine.close()
+    engine = open_log(directory)
+    assert state(engine) == before
+    assert [segment.header.format for segment in engine._log.segments] == [3]
+    say(engine, place_hold(99, trace="00-1-2-01"))
+    assert [segment.header.format for segment in engine._log.segments] == [3, 4]
+    after = state(engine)
+    engine.close()
+    engine = open_log(directory)
+    assert state(engine) == after
+    assert list(engine.verify()) == []
+    engine.close()

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from holdkit.engines.postgres import PostgresEngine, migrate
+from holdkit.engines.postgres.notifications import Notifier
 from holdkit.testing.postgres import ServerAddress
 from tests.engines.postgres.engine_calls import LANES
 
@@ -30,6 +31,12 @@ def open_engine(postgres_url: str) -> Iterator[Open]:
     yield make
     for engine in opened:
         engine.close()
+
+
+@pytest.fixture
+def no_notifier(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The notifier takes an idle connection whenever it likes: batches on the event loop need one, and some tests count statements."""
+    monkeypatch.setattr(Notifier, "notify_soon", lambda _: None)
 
 
 @pytest.fixture

@@ -160,7 +160,7 @@ class Story:
     def _words(self) -> dict[str, Any]:
         """Who asks, and why."""
         pick = self.random.random
-        return {
+        words = {
             "tenant": self.tenant,
             "op": f"op{next(self._numbers)}" if pick() < 0.5 else None,
             "actor": "user:1" if pick() < 0.3 else None,
@@ -168,6 +168,7 @@ class Story:
             "reason": 'why "not"' if pick() < 0.2 else None,
             "client_id": "k1" if pick() < 0.2 else None,
         }
+        return words | {"trace": "t1" if words["actor"] else None}
 
     def place(self, **more: Any) -> PlaceHold:
         pick, pool = self.random.random, self.random.choices(self.pools, (4, 3, 3, 1))[0]

@@ -25,6 +25,7 @@ def looks(seen: list[str]) -> int:
 
 
 @pytest.mark.parametrize("given", [{"op": "x"}, {"id": ID}, {"op": "x", "id": ID}], ids=str)
+@pytest.mark.usefixtures("no_notifier")  # its statements would be counted
 def test_what_is_there_already_is_met_and_looked_for_for_a_while(open_engine: Open, given: dict[str, Any]) -> None:
     seen: list[str] = []
     engine = open_engine(on_statement=seen.append, guarded=False)

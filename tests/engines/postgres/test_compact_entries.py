@@ -64,7 +64,7 @@ def plain_entries() -> list[Entry]:
     played = World()
     played.slot = 100
     played.pool("p", 20)
-    who: dict[str, Any] = {"actor": "ann", "correlation_id": "c1", "reason": "why", "client_id": "k"}
+    who: dict[str, Any] = {"actor": "ann", "correlation_id": "c1", "reason": "why", "client_id": "k", "trace": "t"}
     full: dict[str, Any] = {"entity": "order:1", "metadata": {"a": "ä"}, "tenant": "acme", **who}
     played.pool("p", 20, tenant="acme")
     played.do(world.place("a", {"p": 2}, 50, op="o1", **full))

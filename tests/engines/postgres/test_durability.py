@@ -67,6 +67,7 @@ def test_what_settings_and_standbys_mean(
     assert (WAITS in found.says) == (found.level == "synchronous" and not {SYNC, HIDDEN} & {*standbys})
 
 
+@pytest.mark.usefixtures("no_notifier")  # its statements would be counted
 def test_it_is_read_with_every_new_connection_and_not_with_every_call(
     open_engine: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:

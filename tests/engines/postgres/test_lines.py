@@ -111,6 +111,7 @@ def test_a_release_offers_to_the_first_in_line(engine: PostgresEngine, postgres_
     engine_calls.sound(engine, postgres_url)
 
 
+@pytest.mark.usefixtures("no_notifier")  # its statements would be counted
 def test_a_line_is_loaded_only_where_somebody_waits(open_engine: Open) -> None:
     """And tallies only where there is an account: the usual batch takes two round trips and no statement more."""
     said: list[str] = []
@@ -236,6 +237,7 @@ def test_one_transaction_offers_no_more_than_it_may(open_engine: Open, postgres_
     engine_calls.sound(engine, postgres_url)
 
 
+@pytest.mark.usefixtures("no_notifier")
 def test_a_batch_that_grows_and_one_on_the_event_loop_offer_too(open_engine: Open, postgres_url: str) -> None:
     engine = open_engine(limits=Limits(max_offers=1))
     first, second, third = sold_out(engine, 3)

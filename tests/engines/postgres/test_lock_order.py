@@ -149,6 +149,7 @@ def test_heads_come_before_entries_that_wait_for_their_numbers(
 
 
 @pytest.mark.parametrize(("layout", "lock"), [("one server", "lock_heads"), ("as if", "lock_lane_heads")])
+@pytest.mark.usefixtures("no_notifier")  # its statements would be counted
 def test_a_floor_is_written_under_the_lock_of_its_head(layout: Layout, lock: str, migrated: Migrated) -> None:
     """So floors need no place of their own in the lock order. A batch that neither creates nor removes a pool sends nothing more."""
     said: list[str] = []

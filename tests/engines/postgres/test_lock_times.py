@@ -47,6 +47,7 @@ def test_buckets() -> None:
     assert LockTimes() == LockTimer().times
 
 
+@pytest.mark.usefixtures("no_notifier")
 def test_every_transaction_that_writes_is_counted_and_no_other(open_engine: Open) -> None:
     engine = open_engine(guarded=False)
     before = counted(engine)

@@ -12,18 +12,13 @@ from holdkit.core.commands import Group
 from holdkit.core.outcomes import Done, Reason
 from holdkit.engines.port import Applied, NeedsThread
 from holdkit.engines.postgres import PostgresEngine, driver
-from holdkit.engines.postgres.notifications import Notifier
 from holdkit.errors import OutcomeUnknown
 from tests.engines.commands import create, groups
 from tests.engines.postgres import engine_calls
 from tests.engines.postgres.conftest import Open
 from tests.engines.postgres.engine_calls import done, place
 
-
-@pytest.fixture(autouse=True)
-def _nobody_tells(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It would take the connection that lies at hand, whenever it likes."""
-    monkeypatch.setattr(Notifier, "notify_soon", lambda _: None)
+pytestmark = pytest.mark.usefixtures("no_notifier")
 
 
 def apply_on_loop(engine: PostgresEngine, wanted: list[Group], sent: Callable[[], None] = lambda: None) -> Applied:

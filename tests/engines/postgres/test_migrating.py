@@ -17,8 +17,6 @@ import psycopg
 import pytest
 
 from holdkit.core.commands import CreatePool, ReleaseHold, RemovePool, Sweep
-from holdkit.core.lanes import lane_of_pool
-from holdkit.core.reading import ListPools
 from holdkit.engines.named_sql import statements_of
 from holdkit.engines.postgres import PostgresEngine, migrate, migrating, migration_sql
 from holdkit.engines.postgres.migrating import ADDED, DISTRIBUTED
@@ -181,25 +179,6 @@ def dump(binaries: Path, url: str) -> list[str]:
     return [line for line in lines if not line.startswith(("\\restrict", "\\unrestrict"))]
 
 
-def test_what_the_first_release_wrote_is_migrated(urls: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tables with rows, from before pools had labels."""
-    url, steps = urls[0], migrations()
-    with monkeypatch.context() as patched:
-        patched.setattr(migrating, "migrations", lambda: steps[:1])
-        migrate(url, lanes=4)
-    ask(url, OLD_POOLS)
-    assert migrate(url) == NEWEST
-    assert ask(url, "select id, idle, label, closes, holder, entity, resting from holdkit.pools order by id") == [
-        ("gpu", False, None, None, None, None, None),
-        ("~empty", True, None, None, None, None, None),
-    ]
-    with closing(PostgresEngine(url)) as engine:
-        done(engine, engine_calls.place("gpu"))
-        done(engine, Sweep())
-        assert [pool.id for pool in engine.read(ListPools(""))] == ["gpu"]
-        assert engine.read(ListPools("", prefix="~")) == []
-
-
 def test_the_floors_of_an_older_schema_are_found_in_its_journal(urls: list[str]) -> None:
     """From before each tenant had its own: one number for all of a lane."""
     url = urls[0]
@@ -225,17 +204,6 @@ def test_the_floors_of_an_older_schema_are_found_in_its_journal(urls: list[str])
     assert ask(url, floors) == found
     with closing(PostgresEngine(url)) as engine:
         assert [*engine.verify()] == []
-
-
-OLD_POOLS = """
-insert into holdkit.pools (lane, tenant, id, total, held, consumed, fence, slot, version, on_demand, over, idle, stamp,
-                           due_after)
-values (LANE_OF_GPU, '', 'gpu', 10, 0, 0, 0, 1, 1, false, false, false, 1, 1),
-       (LANE_OF_EMPTY, '', '~empty', 1, 0, 0, 0, 1, 1, true, false, true, 1, 1)
-returning 1
-""".replace("LANE_OF_GPU", str(lane_of_pool(("", "gpu"), 4))).replace(
-    "LANE_OF_EMPTY", str(lane_of_pool(("", "~empty"), 4))
-)
 
 
 @pytest.mark.parametrize("citus", [True, False])

@@ -109,6 +109,7 @@ def test_every_write_counts_its_rows() -> None:
     }  # fmt: skip
     uncounted |= {  # of an erasure: behind the locks, and done again if it was interrupted
         "count_rewrite", "drop_setting", "rewrite_holds", "rewrite_pools", "rewrite_legs", "rewrite_operations", "rewrite_salts",
+        "rename_pools", "rename_legs",
     }  # fmt: skip
     uncounted |= {"prune_operations", "prune_holds", "record_version", "create_heads", "create_version_table"}
     uncounted |= {

@@ -196,7 +196,10 @@ def test_said_twice_it_must_be_the_same() -> None:
 
 
 def test_missing_tables_are_named_with_what_to_do(postgres_url: str) -> None:
-    with pytest.raises(EngineError, match=r"has no schema shop yet; then run `holdkit migrate --schema shop`"):
+    with pytest.raises(
+        EngineError,
+        match=r"has no schema shop yet; then run `holdkit migrate --schema shop` \(pip install 'holdkit\[cli,postgres\]'\)",
+    ):
         holdkit.connect(postgres_url, schema="shop")
     with pytest.raises(EngineError, match="it has a schema public that is not ours"):
         migrate(postgres_url, schema="public")
@@ -304,7 +307,9 @@ def test_the_command_line_and_the_server(postgres_url: str) -> None:
         "pools", "list", "--url", f"{postgres_url}&schema=shop", "--schema", "b", code=2).err  # fmt: skip
     assert "goes with a postgresql:// URL only" in run("doctor", "sqlite:///x.db", "--schema", "shop", code=2).err
     assert "schema=shop" in run("doctor", postgres_url, "--schema", "shop").out
-    assert "holdkit migrate --schema other" in run("doctor", postgres_url, "--schema", "other", code=6).out
+    advised = run("doctor", postgres_url, "--schema", "other", code=6).out
+    assert "run holdkit migrate --schema other\n" in advised, "in the words of the command line"
+    assert "holdkit.migrate(" not in advised
 
 
 def test_a_server_in_a_schema(postgres_url: str) -> None:

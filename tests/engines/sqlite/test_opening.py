@@ -11,8 +11,7 @@ import pytest
 
 from holdkit.core.bounds import Limits
 from holdkit.core.commands import CreatePool, PlaceHold, ReleaseHold, RemovePool, Sweep
-from holdkit.core.model import Leg, Pool
-from holdkit.core.reading import ListPools
+from holdkit.core.model import Leg
 from holdkit.engines.sqlite import SqliteEngine, open_engine, opening
 from holdkit.engines.sqlite.caller_transaction import open_application_connection
 from holdkit.engines.sqlite.driver import Driver, load, migrations
@@ -196,29 +195,6 @@ def test_a_later_migration_runs_once_and_in_order(open_one: Open, path: Path, mo
     open_one().close()
     assert rows(path, "select version, name from holdkit_migrations") == [step[:2] for step in steps]
     assert rows(path, "select count(*) from holdkit_pools") == [(1,)]
-
-
-def test_a_file_of_the_first_release_is_migrated(open_one: Open, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Tables with rows, from before pools had labels."""
-    with monkeypatch.context() as patched:
-        patched.setattr(opening, "migrations", lambda: migrations()[:1])
-        driver = Driver(sqlite3.connect(path, isolation_level=None))
-        opening.migrate(driver, str(path), Limits(), 1)
-        driver.connection.close()
-    with outside(path) as old:
-        old.execute("insert into holdkit_pools values ('', 'gpu', 10, 0, 0, 0, 1, 1, 0, 0)")
-        old.execute("insert into holdkit_pools values ('', '~empty', 1, 0, 0, 0, 1, 1, 1, 0)")
-    engine = open_one()
-    assert pool(engine) == Pool("", "gpu", 10, slot=1)
-    done(engine, place())
-    done(engine, Sweep())
-    assert engine.read(ListPools("", prefix="~")) == []
-    labelled = Leg("~key", 1, 1, label="email:a@b.c")
-    held = done(engine, PlaceHold(id="1" * 32, owner="me", legs=(labelled,), ttl_slots=5)).hold
-    assert held is not None
-    engine.close()
-    (found,) = open_one().read(ListPools("", prefix="~"))
-    assert (found.label, found.holder) == ("email:a@b.c", held.id)
 
 
 def test_the_floors_of_an_older_file_are_found_in_its_journal(open_one: Open, path: Path) -> None:

@@ -1,4 +1,4 @@
-"""A proxy that understands PostgreSQL's messages, and cuts the line before one of them. Changes nothing else."""
+"""A proxy that understands PostgreSQL's messages, and cuts the line before one of them, or inside of it. Changes nothing else."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from typing import Literal, Self, TypeAlias
 
 Side: TypeAlias = Literal["client", "server"]
 """Who speaks."""
+Cut: TypeAlias = tuple[Side, int, int]
+"""At the n-th message of a side, after so many of its bytes."""
 
 
 class Proxy:
@@ -20,10 +22,11 @@ class Proxy:
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._listener.getsockname()[1])
         self._lock = threading.Lock()
-        self._cut: tuple[Side, int] | None = None
+        self._cut: Cut | None = None
         self._stall = False
         self._armed = False
-        self.counts: dict[Side, int] = {"client": 0, "server": 0}
+        self.sizes: dict[Side, list[int]] = {"client": [], "server": []}
+        """Of the messages since it was armed."""
         self.fired = threading.Event()
         self._open: set[socket.socket] = set()
         threading.Thread(target=self._accept, daemon=True).start()
@@ -40,10 +43,10 @@ class Proxy:
         for each in tuple(self._open):
             hang_up(each)
 
-    def arm(self, cut: tuple[Side, int] | None = None, *, stall: bool = False) -> None:
-        """Count from now on; cut before the n-th message of a side, or (`stall`) let nothing through any more."""
+    def arm(self, cut: Cut | None = None, *, stall: bool = False) -> None:
+        """Count from now on; cut at a message, or (`stall`) let nothing through any more."""
         with self._lock:
-            self.counts = {"client": 0, "server": 0}
+            self.sizes = {"client": [], "server": []}
             self._cut, self._stall, self._armed = cut, stall, True
             self.fired.clear()
 
@@ -69,24 +72,29 @@ class Proxy:
             while True:
                 message = read_message(source, typed=not first)
                 first = False
-                if self._cuts_here(side):
-                    if self._stall:
-                        return  # both ends stay open, and hear nothing more
-                    break
-                sink.sendall(message)
+                passed = self._passes(side, len(message))
+                if passed is None:
+                    sink.sendall(message)
+                    continue
+                sink.sendall(message[:passed])
+                if self._stall:
+                    return  # both ends stay open, and hear nothing more
+                break
         hang_up(source)
         hang_up(sink)
 
-    def _cuts_here(self, side: Side) -> bool:
+    def _passes(self, side: Side, size: int) -> int | None:
+        """How many bytes of this message still pass, if the line ends here."""
         with self._lock:
             if not self._armed:
-                return False
-            self.counts[side] += 1
-            if self._cut != (side, self.counts[side]):
-                return self._stall and self.fired.is_set()
+                return None
+            self.sizes[side].append(size)
+            if self._cut is None or self._cut[:2] != (side, len(self.sizes[side])):
+                return 0 if self._stall and self.fired.is_set() else None
+            passed = self._cut[2]
             self.fired.set()
             self._cut = None
-            return True
+            return passed
 
 
 def read_message(source: socket.socket, *, typed: bool) -> bytes:

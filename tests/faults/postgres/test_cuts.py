@@ -32,7 +32,7 @@ from tests.engines.commands import create, groups, release
 from tests.engines.postgres import engine_calls
 from tests.engines.postgres.engine_calls import done, place
 from tests.engines.postgres.test_lines import join
-from tests.faults.postgres.proxy import Proxy, Side
+from tests.faults.postgres.proxy import Cut, Proxy, Side
 from tests.faults.sampling import sample
 
 LIMITS = Limits(lock_timeout=SECOND)
@@ -60,9 +60,7 @@ class Line:
             for way in (ask, apply_at_once, apply_on_loop):
                 assert isinstance(way(self.engine, place("seats", op=op and os.urandom(8).hex())), Done)
 
-    def trial(
-        self, cut: tuple[Side, int] | None, *, with_op: bool, cold: bool, way: Way | None = None
-    ) -> tuple[str, list[str]]:
+    def trial(self, cut: Cut | None, *, with_op: bool, cold: bool, way: Way | None = None) -> tuple[str, list[str]]:
         """One hold whose connection is cut: how it was answered, and what was wrong with that."""
         if cold:
             self.engine._connections.drop_idle()
@@ -148,11 +146,14 @@ def line(server: PostgresServer, monkeypatch: pytest.MonkeyPatch) -> Iterator[Li
         yield line
 
 
-def cuts(line: Line, *, with_op: bool, cold: bool, way: Way | None = None) -> list[tuple[Side, int]]:
-    """Before every message of an undisturbed call, and behind the last."""
+def cuts(line: Line, *, with_op: bool, cold: bool, way: Way | None = None) -> list[Cut]:
+    """Before every message of an undisturbed call."""
     line.trial(None, with_op=with_op, cold=cold, way=way)
-    counts = line.proxy.counts
-    return [(side, n) for side in counts for n in range(1, counts[side] + 1)]
+    return before_messages(line.proxy)
+
+
+def before_messages(proxy: Proxy) -> list[Cut]:
+    return [(side, n, 0) for side, sizes in proxy.sizes.items() for n in range(1, len(sizes) + 1)]
 
 
 @pytest.mark.slow
@@ -205,6 +206,30 @@ def test_cut_before_every_message_of_a_guarded_batch(line: Line, on_loop: bool, 
     engine_calls.sound(line.straight, line.url)
 
 
+EXCHANGE: tuple[tuple[Side, int], ...] = (("client", 8), ("server", 6))
+"""Messages at the end of an exchange: COMMIT with its Sync, and what is answered to both."""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("guarded_way", [True, False], ids=["guarded", "ordinary"])
+def test_cut_at_every_byte_of_the_commit_exchange(line: Line, guarded_way: bool) -> None:
+    """A sample of the bytes; all of them in `make prove`. Half a message is no message, on either side."""
+    way = apply_at_once if guarded_way else ask
+    line.trial(None, with_op=True, cold=False, way=way)
+    points: list[Cut] = []
+    for side, messages in EXCHANGE:
+        sizes = line.proxy.sizes[side]
+        first = max(1, len(sizes) - messages + 1)
+        points += [(side, n, at) for n in range(first, len(sizes) + 1) for at in range(1, sizes[n - 1])]
+    assert len(points) > 60
+    trials = [line.trial(cut, with_op=True, cold=False, way=way) for cut in sample(points, 24, at_every=True)]
+    assert [each for _, wrong in trials for each in wrong] == []
+    answers = Counter(answer for answer, _ in trials)
+    assert answers.keys() <= {"Done", "OutcomeUnknown"}
+    assert answers["OutcomeUnknown"] > len(trials) / 3
+    engine_calls.sound(line.straight, line.url)
+
+
 def test_a_guarded_batch_that_is_committed_after_its_client_hung_up(
     line: Line, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -232,8 +257,7 @@ def test_an_offer_is_made_once_wherever_the_connection_is_cut(line: Line) -> Non
     """A release, whose unit goes to the first of two who wait. COMMIT may be lost on its way, or the answer to it."""
     shows = (f"show-{number}" for number in count())
     hand_over(line, next(shows), None)
-    counts = line.proxy.counts
-    points: list[tuple[Side, int]] = [(side, n) for side in counts for n in range(1, counts[side] + 1)]
+    points = before_messages(line.proxy)
     assert len(points) > 30
     answers = Counter(hand_over(line, next(shows), cut) for cut in sample(points, 16))
     assert answers["Done"], "those cut before COMMIT was sent go again by themselves"
@@ -241,7 +265,7 @@ def test_an_offer_is_made_once_wherever_the_connection_is_cut(line: Line) -> Non
     engine_calls.sound(line.straight, line.url)
 
 
-def hand_over(line: Line, show: str, cut: tuple[Side, int] | None) -> str:
+def hand_over(line: Line, show: str, cut: Cut | None) -> str:
     """Release the only unit of a pool for which two wait: how that was answered. What is unknown is asked again."""
     straight = line.straight
     done(straight, create(show, 1))
@@ -271,12 +295,12 @@ def test_a_line_that_falls_silent_is_given_up(line: Line) -> None:
 def fall_silent(line: Line, patience: float) -> tuple[PlaceHold, Outcome | Exception] | None:
     """What was asked and answered; None if it was given up before it came to COMMIT."""
     line.trial(None, with_op=True, cold=False)
-    last = line.proxy.counts["server"]
+    last = len(line.proxy.sizes["server"])
     line.warm()
     for _, each in line.engine._connections.wait_for_locks._free:
         each.timeout = patience
     command = place("seats", op=f"silent for {patience}")
-    line.proxy.arm(("server", last - 1), stall=True)
+    line.proxy.arm(("server", last - 1, 0), stall=True)
     answer = ask(line.engine, command)
     line.proxy.disarm()
     return (command, answer) if line.proxy.fired.is_set() else None
@@ -315,7 +339,7 @@ def test_a_read_of_the_journal_is_answered_wherever_the_line_is_cut(line: Line) 
         with psycopg.connect(line.url) as tx:
             line.straight.apply_in(tx, groups(place("seats")))
         line.engine.read(FindEntries(()))  # on a line that is warm
-        line.proxy.arm(("server", number))
+        line.proxy.arm(("server", number, 0))
         try:
             line.engine.read(ReadJournal(None, {}, 1))
         except Exception as error:  # noqa: BLE001 - whatever it is, a read should have been asked again

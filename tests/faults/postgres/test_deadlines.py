@@ -48,8 +48,8 @@ def test_a_call_ends_at_its_deadline(
             for each in range(4):  # everything is prepared, on a line that is warm
                 proxy.arm()
                 call(hk, name, verb, f"{mode.name}-{number}-{each}")
-            at = 1 if behind is None else proxy.counts["server"] - behind
-            proxy.arm(("server", at), stall=True)
+            at = 1 if behind is None else len(proxy.sizes["server"]) - behind
+            proxy.arm(("server", at, 0), stall=True)
             unknown = f"{mode.name}-{number}-late"
             with holdkit.context(timeout="1s"), pytest.raises(expected):
                 call(hk, name, verb, unknown)

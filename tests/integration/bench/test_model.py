@@ -75,6 +75,15 @@ def test_a_lock_that_is_kept_for_less_serves_more_processes() -> None:
     assert rate(0.0) < busy, "never more than the processors give"
 
 
+def test_busy_processors_stretch_what_overlaps() -> None:
+    def slowed(scenario: Scenario) -> float:
+        alone = structs.replace(QUIET, locked=0.0)
+        return predict(structs.replace(alone, crowded=1.4), scenario)[1] / predict(alone, scenario)[1]
+
+    assert slowed(Scenario("tasks", 1)) == 1, "one after the other: the other processor is idle"
+    assert all(0.7 < slowed(one) < 1 for one in (Scenario("processes", 32), Scenario("tasks", 256)))
+
+
 def test_a_cluster_grows_with_the_rate() -> None:
     small, large = (cluster(QUIET, rate, 1_024, 2_000.0) for rate in (10_000.0, 1_000_000.0))
     assert large.wal == 2e9

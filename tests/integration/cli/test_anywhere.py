@@ -305,7 +305,7 @@ def test_webhooks_from_making_to_removal(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "command",
     [
-        ("repair",), ("erase", "--entity", "user:7"), ("seal",), ("migrate",), ("doctor",), ("serve",), ("bench",),
+        ("repair",), ("seal",), ("migrate",), ("doctor",), ("serve",), ("bench",),
         ("archive", "--before", "90d", "--to", "away"), ("export", "away"), ("import", "away"), ("backup", "away"),
         ("restore", "away"),
     ],

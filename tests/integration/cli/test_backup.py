@@ -57,25 +57,32 @@ def test_there_and_back(url: str, tmp_path: Path) -> None:
 
 
 def test_while_others_write(url: str, tmp_path: Path) -> None:
-    """Whatever moment it is of, it is one moment."""
+    """Whatever moment it is of, it is one moment, and not before the backup began: what was answered by then is in it."""
+    answered, wanted = 0, list[int]()
     with holdkit.connect(url) as hk:
         hk.create_pool("busy", total=10**9)
         stop, begun = threading.Event(), threading.Event()
 
         def write() -> None:
+            nonlocal answered
             while not stop.is_set():
-                hk.hold("busy", 1, ttl=60)
+                hk.hold("busy", 1, ttl=3600)
+                answered += 1
                 begun.set()
 
         writer = threading.Thread(target=write)
         writer.start()
         assert begun.wait(120)
         for number in range(3):
+            wanted.append(answered)
             run("backup", tmp_path / f"copy{number}")
         stop.set()
         writer.join()
-    for number in range(3):
-        assert held(f"{url.partition(':')[0]}:///{tmp_path}/copy{number}") == 2
+    for number, before in enumerate(wanted):
+        copy = f"{url.partition(':')[0]}:///{tmp_path}/copy{number}"
+        assert held(copy) == 2
+        with holdkit.connect(copy) as hk:
+            assert before <= hk.pool("busy").held <= answered
 
 
 def test_not_under_the_feet_of_those_who_have_it_open(url: str, tmp_path: Path) -> None:

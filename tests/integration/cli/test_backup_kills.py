@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -92,6 +93,44 @@ def test_a_backup_is_whole_or_not_there(url: str, tmp_path: Path) -> None:
         step += 1
     assert step > FEWEST
     assert not found[0], "killed before anything was done"
+
+
+WRITER = """
+import sys, holdkit
+with holdkit.connect(sys.argv[1]) as hk:
+    for line in sys.stdin:
+        for _ in range(20):
+            hk.release(hk.hold("gpu", 1, ttl=600))
+        hk.hold("gpu", 1, ttl=600)
+        print(hk.pool("gpu").held, flush=True)
+"""
+"""Holds one unit more for good at each line, among others that it releases."""
+
+
+def test_a_backup_that_is_killed_while_another_process_writes(url: str, tmp_path: Path) -> None:
+    copy, kind = tmp_path / "copy", url.partition(":")[0]
+    command = [sys.executable, "-c", WRITER, url]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as writer:
+        assert writer.stdin is not None
+        assert writer.stdout is not None
+        step, answered = 1, 2
+        while True:
+            writer.stdin.write("go\n")
+            writer.stdin.flush()  # it writes from here on, while the backup runs
+            killed = killed_at(step, lambda: back_up(url, copy, progress))
+            if copy.exists():
+                assert answered <= held(f"{kind}:///{copy}") <= answered + 1, "as of one moment"
+                for path in (copy, *tmp_path.glob("copy-*")):
+                    remove(path)
+            answered += 1
+            assert writer.stdout.readline() == f"{answered}\n", "the writer goes on, whoever is killed"
+            if not killed:
+                break
+            step += 4
+        writer.stdin.close()
+    assert writer.returncode == 0
+    assert step > FEWEST
+    assert held(url) == answered
 
 
 def test_a_restore_leaves_the_old_or_the_new(url: str, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from holdkit.cli import documents, output
 from holdkit.cli.root import root
 from holdkit.wire import (
     budgets,
+    catalog,
     claims,
     history,
     holds,
@@ -28,7 +29,7 @@ from tests.acceptance.docs.pages import ROOT, table_rows
 
 PAGE = ROOT / "docs/cli.md"
 SHARED = (
-    budgets, claims, history, holds, items, journal, keys, pools, sagas, search, system, tenants, webhooks
+    budgets, catalog, claims, history, holds, items, journal, keys, pools, sagas, search, system, tenants, webhooks
 )  # fmt: skip
 
 

@@ -14,6 +14,7 @@ import pytest
 
 import holdkit
 from holdkit.cli.documents import BenchDocument
+from holdkit.wire.journal import EntryAnswer
 from holdkit.wire.keys import KeyAnswer, KeyInfo
 from holdkit.wire.pools import PoolNow
 from tests.support.command_line import each, run, told
@@ -69,6 +70,10 @@ def test_keys_are_shown_once(url: str) -> None:
     rotated = told(KeyAnswer, "keys", "rotate", new.info.id, "--grace", "1m")
     assert rotated.key != new.key
     assert told(KeyInfo, "keys", "revoke", new.info.id).state == "revoked"
+    for verb in ("list", "search"):
+        changes = [one.subject for one in each(EntryAnswer, "journal", verb, "--include-reserved")]
+        assert changes.count(f"~key/{new.info.id}") == 3, "made, rotated, revoked"
+        assert "~key" not in run("journal", verb).out
     assert run("keys", "revoke", "nobody", code=2 if _named_badly() else 1).err
     limited = ("--pools", "show:", "--pools", "tour:", "--verbs", "hold, confirm")
     info = told(KeyAnswer, "keys", "make", "box-office", *limited).info

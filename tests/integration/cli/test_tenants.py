@@ -50,6 +50,7 @@ def test_a_tenant_is_disabled_enabled_and_given_a_quota(hk: holdkit.Kernel) -> N
     assert told(TenantAnswer, "tenants", "quota", "acme", "--default").quota is None
     run("tenants", "quota", "acme", "--default", "--rows", 5, code=2)
     run("tenants", "disable", "", code=2)
+    assert "TENANT: there is no such tenant" in run("tenants", "show", "acne", code=2).err
 
 
 def test_a_tenant_is_deleted(hk: holdkit.Kernel) -> None:

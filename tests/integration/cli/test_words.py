@@ -13,9 +13,11 @@ from holdkit.cli import output
 from holdkit.cli.root import root
 from holdkit.cli.words import HINTS, chosen, worded
 from holdkit.errors import HoldkitError, OutcomeUnknown
-from holdkit.kernel import answers
+from holdkit.kernel import answers, import_
+from holdkit.wire.pools import PoolNow
 from tests.integration.cli.test_verbs import refusal
-from tests.support.command_line import run
+from tests.support.command_line import run, told
+from tests.support.servers import live_server
 
 PYTHON = re.compile(r"\w+\(\)|\b\w+=(?![\w…])|\b\w+_pool\b|\bhk\.|\btx\b|=True|`")
 """What only callers in Python understand."""
@@ -64,6 +66,12 @@ def test_every_hint_is_of_a_message_that_exists() -> None:
         (("claim", "reserve", "e:mail", "x", "--ttl", "5m"), "holdkit: TYPE: "),
         (("journal", "list", "--after", "nonsense"), "holdkit: --after: "),
         (("pools", "list", "--prefx", "a"), "No such option"),
+        (("join", "gpu//left", "--ttl", "2h", "--offer-ttl", "5m"), "a pool made by holdkit pools create"),
+        (("pools", "limit", "gpu", 0), "holdkit: UNITS|none: "),
+        (("extend", "0" * 32), "give exactly one of --by and --ttl"),
+        (("claim", "confirm", "nonsense", "--entity", "user:7"), "holdkit: TICKET: "),
+        (("claim", "find"), "give TYPE and VALUE, or --id"),
+        (("pools", "list", "--url", "ftp://x"), "and a server's http://…"),
     ],
 )
 @pytest.mark.usefixtures("hk")
@@ -75,6 +83,30 @@ def test_bad_input_names_what_was_typed(command: tuple[object, ...], words: str)
 def test_a_refusal_names_the_command_that_helps(hk: holdkit.Kernel) -> None:
     assert "holdkit pools create" in refusal("hold", "nowhere", "--ttl", "5m").message
     assert "holdkit pools resize" in refusal("pools", "create", "gpu", 1).message
+
+
+def test_a_return_to_a_pool_names_the_option_for_an_account(hk: holdkit.Kernel) -> None:
+    hk = holdkit.connect(hk.url)
+    hk.consume("gpu", 1, account="customer:7")
+    hk.close()
+    said = refusal("pools", "return", "gpu", 1, "--reason", "refund").message
+    assert said.endswith("those of an account with --account")
+
+
+def test_what_a_server_says_names_what_was_typed(hk: holdkit.Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    with live_server(hk.url) as server:
+        monkeypatch.setenv("HOLDKIT_URL", server.url)
+        assert "set HOLDKIT_KEY, or use --key" in refusal("pools", "list", code=5).message
+        monkeypatch.setenv("HOLDKIT_KEY", server.admin)
+        assert "holdkit: WEBHOOK: there is no webhook" in refusal("webhooks", "show", "nowhere", code=2).message
+        assert "holdkit: WEBHOOK: there is no webhook" in refusal("webhooks", "replay", "nowhere", code=2).message
+        assert "holdkit: TENANT: there is no such tenant" in refusal("tenants", "show", "nowhere", code=2).message
+        for at_server in ((), ("--url", server.url)):
+            bad = refusal("webhooks", "make", "ftp://x", *at_server, code=2)
+            assert (bad.field, bad.code) == ("url", "url_malformed")
+            assert bad.message.startswith("holdkit: TARGET: must have the form")
+        elsewhere = refusal("webhooks", "make", "https://example.org/", "--url", hk.url, code=2).message
+        assert elsewhere.startswith("holdkit: --url: webhooks are sent by a server")
 
 
 def test_an_unknown_outcome_tells_how_to_find_out() -> None:
@@ -133,3 +165,50 @@ def test_ctrl_c_leaves_a_word_about_what_is_done(
     run("archive", url, "--before", "0s", "--to", away)
     run("verify", url, "--archive", away)
     assert before > 0
+
+
+def test_ctrl_c_during_an_erasure_tells_how_to_go_on(
+    hk: holdkit.Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with holdkit.connect(hk.url) as kernel:
+        kernel.hold("gpu", 1, ttl=600, entity="user:7")
+    asked = ("erase", hk.url, "--entity", "user:7")
+    assert interrupted(monkeypatch, *asked, "--dry-run").endswith("interrupted: nothing was changed")
+    said = interrupted(monkeypatch, *asked, "--reason", "request 118")
+    assert said.endswith("a part may have been replaced; run the same command again to replace the rest")
+    run(*asked, "--reason", "request 118")
+    run("verify", hk.url)
+    assert "user:7" not in run("journal", "list", "--url", hk.url, "--json").out
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "log"])
+def test_ctrl_c_during_a_backup_or_a_restore_leaves_what_was_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    url, copy = f"{kind}:///{tmp_path}/holds", tmp_path / "copy"
+    with holdkit.connect(url) as hk:
+        hk.create_pool("gpu", total=5)
+    assert f"{copy} was not written" in interrupted(monkeypatch, "backup", "--url", url, copy)
+    assert not copy.exists()
+    run("backup", "--url", url, copy)
+    with holdkit.connect(url) as hk:
+        hk.resize_pool("gpu", 6)
+    said = interrupted(monkeypatch, "restore", "--url", url, copy, "--force")
+    assert said.endswith(("everything was restored, or nothing: run it again", "nothing was restored: run it again"))
+    assert list(tmp_path.glob(".*")) == []
+    assert told(PoolNow, "pools", "show", "gpu", "--url", url).total == 6, "it is as it was"
+    monkeypatch.setattr(
+        import_, "sync_path", lambda _: signal.raise_signal(signal.SIGINT)
+    )  # before the copy gets its name
+    assert refusal("restore", "--url", url, copy, "--force", code=130).effect == "unknown"
+    monkeypatch.undo()
+    assert list(tmp_path.glob(".*")) == []
+    assert told(PoolNow, "pools", "show", "gpu", "--url", url).total == 6, "what was moved away is back"
+    run("restore", "--url", url, copy, "--force")
+    assert told(PoolNow, "pools", "show", "gpu", "--url", url).total == 5
+
+
+def test_ctrl_c_while_sealing_keeps_what_is_sealed(hk: holdkit.Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert re.search(r"at least \d+ runs were sealed, and stay sealed", interrupted(monkeypatch, "seal", hk.url))
+    run("seal", hk.url)
+    run("verify", hk.url, "--seals")

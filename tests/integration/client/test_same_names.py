@@ -24,8 +24,8 @@ from holdkit.faces._async.sagas import AsyncSagas
 from holdkit.faces._sync.claims import Claims
 from holdkit.faces._sync.items import Items
 from holdkit.faces._sync.sagas import Sagas
-from holdkit.kernel._async.reads import AsyncAccount
-from holdkit.kernel._sync.reads import Account
+from holdkit.kernel._async.accounts import AsyncAccount
+from holdkit.kernel._sync.accounts import Account
 
 PAIRS: list[tuple[type, type]] = [
     (AsyncRemoteKernel, holdkit.AsyncKernel),
@@ -74,12 +74,14 @@ def test_what_cannot_be_at_a_distance_is_listed_once_and_says_why() -> None:
         name for ours, _ in PAIRS for name in names(ours) if isinstance(inspect.getattr_static(ours, name), Unsupported)
     }
     driven = {"register", "recover"}
-    assert found == listed == {"resource", "lock", "tenant", "limits", "sweeper", "archive", "repair"} | driven
+    assert (
+        found == listed == {"resource", "lock", "tenant", "limits", "sweeper", "archive", "repair", "traced"} | driven
+    )
 
 
 def test_a_name_that_is_absent_tells_what_to_do() -> None:
     with connect("http://127.0.0.1:1") as hk:
-        for name in ("resource", "lock", "tenant", "limits", "sweeper", "archive", "repair"):
+        for name in ("resource", "lock", "tenant", "limits", "sweeper", "archive", "repair", "traced"):
             with pytest.raises(NotRemote, match=r"holdkit: \w+: is not available over HTTP: .+") as why:
                 getattr(hk, name)
             assert (why.value.field, why.value.code) == (name, "not_remote")

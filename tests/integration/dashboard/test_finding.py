@@ -42,6 +42,16 @@ def _fill(folder: Path) -> None:
             ])  # fmt: skip
             assert len(placed) == BATCH
         hk.create_pool("zebra", total=5)
+        hk.create_pool("lockers", total=999)
+        timed = [PlaceHold((Leg("lockers", 1),), entity=f"stay:{n}", account="mixed", ttl="1h") for n in range(150)]
+        hk.apply(timed)
+        own = [f"{255 - n:02x}{n:030x}" for n in range(60)]  # larger than any id that begins with a time
+        hk.apply(
+            [
+                PlaceHold((Leg("lockers", 1),), id=id, entity=f"saga:{n}", account="mixed", ttl="1h")
+                for n, id in enumerate(own)
+            ]
+        )
 
 
 def rows(page: Page, name: str = "Holds") -> Locator:
@@ -79,7 +89,7 @@ def test_holds_are_filtered_and_paged_by_keys_alone_and_the_address_is_shared(
 ) -> None:
     with watched(browser, server) as tab:
         page = tab.open()
-        expect(page.get_by_text("5,001 pools")).to_be_visible()
+        expect(page.get_by_text("5,002 pools")).to_be_visible()
         press(page, "g", "o")
         shows(page, "api_client:", 100)
         expect(page.get_by_role("status").filter(has_text="100 holds on this page")).to_be_visible()
@@ -112,6 +122,25 @@ def test_holds_are_filtered_and_paged_by_keys_alone_and_the_address_is_shared(
         expect(page.locator(".facts")).to_contain_text("order:14907")
         press(page, "Escape")
         shows(page, "order:14957 ", 100)
+
+
+def test_newest_first_begins_with_ids_that_carry_a_time(browser: Browser, server: LiveServer) -> None:
+    """Those that an application chose have none, whatever their size: they come last, and turning back passes them again."""
+    with watched(browser, server) as tab:
+        page = tab.open("holds?account=mixed")
+        turns = [("stay:149 ", 100), ("stay:49 ", 100), ("saga:50 ", 10)]
+        for first, of in turns:
+            shows(page, first, of)
+            press(page, "n")
+        expect(page.get_by_role("button", name="Next")).to_have_attribute("aria-disabled", "true")
+        for first, of in turns[-2::-1]:
+            press(page, "p")
+            shows(page, first, of)
+        expect(page.get_by_role("button", name="Previous")).to_have_attribute("aria-disabled", "true")
+        page.evaluate("location.hash = '#/holds?account=mixed&entity=saga%3A7'")
+        shows(page, "saga:7 ", 1)
+        page.evaluate("location.hash = '#/holds?account=mixed&order=oldest'")
+        shows(page, "stay:0 ", 100)
 
 
 def test_every_filter_of_holds_narrows_them(browser: Browser, server: LiveServer) -> None:
@@ -225,6 +254,55 @@ def test_a_text_finds_anything_from_anywhere_by_keys_alone(browser: Browser, ser
         expect(page.locator("h1")).to_have_text(id)
 
 
+def test_what_is_typed_and_chosen_is_in_the_address_of_every_list(browser: Browser, server: LiveServer) -> None:
+    with watched(browser, server) as tab:
+        page, box = tab.open(), tab.page.get_by_role("searchbox")
+        steps = page.evaluate("history.length")
+        box.fill("zeb")
+        page.get_by_label("Order").select_option("Fullest first")
+        expect(page).to_have_url(f"{server.url}/#/pools?q=zeb&order=fullest")
+        for view, text in (("claims", "email:ann@example.org"), ("items", "hall:a")):
+            page.evaluate("view => { location.hash = '#/' + view }", view)
+            expect(page.get_by_role("searchbox", name=f"Search {view}")).to_have_value("")
+            box.fill(text)
+            expect(page).to_have_url(re.compile(f"#/{view}\\?q="))
+            with shared(tab, browser) as other:
+                expect(other.get_by_role("searchbox")).to_have_value(text)
+        page.evaluate("location.hash = '#/sagas'")
+        page.get_by_role("button", name="Parked").click()
+        expect(page).to_have_url(f"{server.url}/#/sagas?show=parked")
+        page.reload()
+        expect(page.get_by_role("button", name="Parked")).to_have_attribute("aria-pressed", "true")
+        assert page.evaluate("history.length") == steps + 3, "typing adds no step to go back"
+        page.evaluate("history.go(-3)")
+        expect(box).to_have_value("zeb")
+        expect(page.get_by_label("Order")).to_have_value("fullest")
+        with shared(tab, browser) as other:
+            expect(rows(other, "Pools")).to_have_count(1)
+
+
+LATE = """() => addEventListener("hashchange", (event) => window.late && event.stopImmediatePropagation())"""
+"""While `late` is set, the page does not hear that the address has changed."""
+LEAVE = """async (button) => {
+  window.late = true;
+  location.hash = "#/health";
+  button.click();
+  await new Promise((done) => requestAnimationFrame(() => setTimeout(done)));
+  window.late = false;
+  dispatchEvent(new HashChangeEvent("hashchange"));
+}"""
+"""Goes to another view, and chooses something in this one before the page hears of it."""
+
+
+def test_a_list_does_not_take_back_the_address_that_one_goes_to(browser: Browser, server: LiveServer) -> None:
+    with watched(browser, server) as tab:
+        tab.page.add_init_script(f"({LATE})()")
+        page = tab.open()
+        page.get_by_role("button", name="With holds").evaluate(LEAVE)
+        expect(page.locator("main h1")).to_have_text("Health")
+        expect(page).to_have_url(f"{server.url}/#/health")
+
+
 DELAY = """() => {
   const fetched = window.fetch;
   window.late = [];
@@ -266,7 +344,7 @@ def test_a_search_is_opened_with_one_enter_and_giving_it_up_throws_nothing(
 ) -> None:
     with watched(browser, server) as tab:
         page = tab.open()
-        expect(page.get_by_text("5,001 pools")).to_be_visible()
+        expect(page.get_by_text("5,002 pools")).to_be_visible()
         press(page, "f")
         page.keyboard.type("zebra")
         press(page, "Enter")

@@ -110,13 +110,13 @@ def test_thousands_of_entries_are_kept_within_bounds(browser: Browser, tmp_path:
         api = Api(http)
         api.pool("gpu", 1_000_000)
         page = tab.open("journal")
-        expect(page.get_by_text("1 of the last 1")).to_be_visible()
+        expect(page.get_by_text("the last 1", exact=True)).to_be_visible()
         for batch in range(5):
             commands = [
                 {"type": "hold", "pool": "gpu", "quantity": 1, "ttl": 600, "op": f"{batch}-{n}"} for n in range(1_000)
             ]
             assert http.post("/v1/batch", json={"commands": commands}).status_code == 200
-        expect(page.get_by_text("3,000 of the last 3,000")).to_be_visible()
+        expect(page.get_by_text("the last 3,000", exact=True)).to_be_visible()
         expect(page.get_by_role("listitem").first).to_contain_text("+1 held")
         assert page.locator(".virtual-row").count() < 60
         page.evaluate("location.hash = '#/pool/gpu'")

@@ -20,6 +20,17 @@ from tests.support.servers import LiveServer
 
 ROOT = Path(__file__).resolve().parents[3]
 SHOTS = os.environ.get("HOLDKIT_SHOTS")
+GROWING = 300_000
+"""Milliseconds after which plots of 15 minutes show something."""
+LIGHT = {
+    "pool": "#/pool/gpu%2Fa100",
+    "holds": "#/holds?state=held",
+    "journal": "#/journal",
+    "calendar": "#/calendar/seaside-inn",
+    "seats": "#/section/hall%2Fstalls",
+    "line": "#/pool/clinic%2Fappointments",
+}
+DARK = {"pool-dark": "#/pool/gpu%2Fa100", "health-dark": "#/health"}
 
 
 @contextmanager
@@ -58,16 +69,24 @@ def test_it_opens_on_data_that_moves_and_stops_on_ctrl_c(browser: Browser, tmp_p
             held = page.locator("[data-sum=held]")
             first = held.text_content() or ""
             expect(held).not_to_have_text(first)
-            sit(page, "pools")
             page.evaluate("location.hash = '#/journal'")
             expect(page.get_by_role("listitem").filter(has_text="held").first).to_be_visible()
             page.evaluate("location.hash = '#/sagas'")
             expect(page.get_by_text("the depot in Lyon does not answer")).to_be_visible()
+            page.evaluate("location.hash = '#/faces'")
+            for name in ("Calendars", "Budgets", "Rates", "Resources", "Seats", "Accounts", "Claims", "Items", "Sagas"):
+                expect(page.get_by_role("heading", name=name)).to_be_visible()
+            page.evaluate("location.hash = '#/webhooks'")
+            expect(page.locator("[data-hook=active]")).to_have_count(1)
+            expect(page.locator("[data-hook=failing]")).to_contain_text("the receiver answered 503")
+            page.evaluate("location.hash = '#/pool/clinic%2Fappointments'")
+            expect(page.locator("[data-line] tbody tr").first).to_contain_text("next")
             if SHOTS:
-                tour(page, {"journal": "#/journal", "items": "#/items"})
+                page.wait_for_timeout(GROWING)
+                tour(page, {"pools": "#/pools", **LIGHT})
         if SHOTS:
             with watched(browser, server, color_scheme="dark", device_scale_factor=1.5) as tab:
-                tour(tab.open(), {"pool-dark": "#/pool/gpu%2Fa100", "health-dark": "#/health"})
+                tour(tab.open(), DARK)
             with watched(browser, server, viewport=PHONE, has_touch=True, device_scale_factor=2) as tab:
                 page = tab.open()
                 expect(page.get_by_role("link", name="gpu/a100")).to_be_visible()
@@ -88,7 +107,9 @@ def tour(page: Page, views: dict[str, str]) -> None:
     """A picture of each view, once there is some of a curve to be seen: this is no test."""
     for name, hash in views.items():
         page.evaluate("hash => { location.hash = hash }", hash)
-        page.wait_for_timeout(12_000)
+        page.wait_for_timeout(2_000)
+        for recent in page.get_by_role("button", name="15 min").all():
+            recent.click()
         sit(page, name)
 
 

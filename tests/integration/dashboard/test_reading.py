@@ -12,7 +12,8 @@ from playwright.sync_api import Browser, expect
 import holdkit
 from holdkit.core.model import DAY
 from tests.conftest import Migrated
-from tests.integration.dashboard.browser import PHONE, Api, served, watched
+from tests.integration.dashboard.browser import PHONE, Api, Delivery, served, watched
+from tests.integration.dashboard.test_accessibility import found as accessibility
 from tests.support.servers import live_server
 
 
@@ -104,6 +105,15 @@ def test_no_key_a_wrong_key_and_a_pasted_key(browser: Browser, tmp_path: Path) -
         expect(page.get_by_role("heading", name="Pools", exact=True)).to_be_visible()
         page.get_by_role("button", name="Sign out").click()
         expect(page.get_by_role("heading", name="Sign in")).to_be_visible()
+        page.evaluate("link => { location.hash = link }", f"#key={server.admin}")
+        expect(page.get_by_role("heading", name="Pools", exact=True)).to_be_visible()
+        page.get_by_role("button", name="Sign out").click()
+        page.get_by_label("API key").fill("hk_wrong")
+        page.get_by_role("button", name="Sign in").click()
+        expect(page.get_by_role("heading", name="API key not accepted")).to_be_visible()
+        page.evaluate("link => { location.hash = link }", f"#key={server.admin}")
+        expect(page.get_by_role("heading", name="Pools", exact=True)).to_be_visible()
+        assert server.admin not in page.url
         assert tab.complaints, "the browser itself tells of the wrong key"
         assert all("401" in said for said in tab.complaints), tab.complaints
 
@@ -126,6 +136,22 @@ def test_a_pool_its_holds_its_use_and_a_hold_with_its_history(browser: Browser, 
         story = page.locator(".timeline li")
         expect(story).to_have_count(1)
         expect(story).to_contain_text("+2 held")
+
+
+def test_the_newest_changes_of_a_pool_are_shown_however_many_holds_it_had(browser: Browser, tmp_path: Path) -> None:
+    with holdkit.connect(f"sqlite:///{tmp_path}/holds.db") as hk:
+        hk.create_pool("gpu", 900)
+        hk.apply([holdkit.PlaceHold((holdkit.Leg("gpu", 1),), ttl="1h") for _ in range(400)])
+        for total in range(901, 925):
+            hk.resize_pool("gpu", total, reason=f"to {total}")
+    with served(tmp_path) as (server, _), watched(browser, server) as tab:
+        story = tab.open("pool/gpu").locator(".timeline li")
+        expect(story).to_have_count(20)
+        expect(story.first).to_contain_text("to 905")
+        expect(story.last).to_contain_text("to 924")
+        tab.page.get_by_role("link", name="past journal").click()
+        entries = tab.page.get_by_role("list", name="Entries").get_by_role("listitem")
+        expect(entries.first).to_have_attribute("aria-setsize", "25")
 
 
 def test_a_hold_that_ends_elsewhere_is_shown_as_ended(browser: Browser, tmp_path: Path) -> None:
@@ -228,6 +254,7 @@ def test_nothing_scrolls_sideways_on_a_phone(browser: Browser, tmp_path: Path) -
         api.pool(long, 9_007_199_254_740_991)
         api.pool("gpu", 8)
         hold = api.hold(long, 123_456_789_012, actor="user:" + "x" * 80, metadata={"k": "v" * 500})
+        http.post("/v1/items", json={"ids": [f"shelf/{n}" for n in range(400)]}).raise_for_status()
         page = tab.open()
         for view in (
             "pools",
@@ -244,6 +271,53 @@ def test_nothing_scrolls_sideways_on_a_phone(browser: Browser, tmp_path: Path) -
             expect(page.locator("[aria-busy]")).to_have_count(0)
             for part in ("document.documentElement", "document.querySelector('main')"):
                 assert page.evaluate(f"{part}.scrollWidth - {part}.clientWidth") == 0, view
+            beyond = "document.documentElement.scrollHeight - document.documentElement.clientHeight"
+            assert page.evaluate(beyond) == 0, f"{view}: the page itself scrolls, not its content"
+
+
+def test_on_a_phone_four_views_and_the_badge_are_at_hand_and_the_others_behind_a_button(
+    browser: Browser, tmp_path: Path
+) -> None:
+    with holdkit.connect(f"sqlite:///{tmp_path}/holds.db") as hk:
+        hk.create_pool("seat", 1)
+        with pytest.raises(holdkit.SagaParked):
+            hk.sagas.register(Delivery()).run("order:1", {"fails": "the line went dead"})
+    with served(tmp_path) as (server, _), watched(browser, server, viewport=PHONE, has_touch=True) as tab:
+        page = tab.open()
+        views = page.get_by_role("navigation", name="Views")
+        expect(views.get_by_role("img", name="1 thing needs attention")).to_be_in_viewport(ratio=1)
+        expect(views.get_by_role("link")).to_have_count(4)
+        views.get_by_role("button", name="More").tap()
+        expect(views.get_by_role("link")).to_have_count(10)
+        for link in views.get_by_role("link").all():
+            expect(link).to_be_in_viewport(ratio=1)
+        assert accessibility(page) == []
+        page.keyboard.press("Escape")
+        expect(views.get_by_role("link")).to_have_count(4)
+        views.get_by_role("button", name="More").tap()
+        page.get_by_role("heading", name="Pools").tap()
+        expect(views.get_by_role("link")).to_have_count(4)
+        views.get_by_role("button", name="More").tap()
+        views.get_by_role("link", name="Keys").tap()
+        expect(page.locator("h1")).to_have_text("Keys")
+        expect(views.get_by_role("link")).to_have_count(4)
+        expect(views.get_by_role("button")).to_have_text("Keys")
+
+
+def test_on_a_phone_filters_are_behind_a_button_that_counts_them(browser: Browser, tmp_path: Path) -> None:
+    with served(tmp_path) as (server, http), watched(browser, server, viewport=PHONE, has_touch=True) as tab:
+        api = Api(http)
+        for pool in ("gpu", "cpu"):
+            api.pool(pool)
+            api.hold(pool)
+        page = tab.open("holds")
+        rows = page.get_by_role("list", name="Holds").get_by_role("listitem")
+        expect(rows).to_have_count(2)
+        page.get_by_role("button", name="Filters").tap()
+        page.get_by_label("Pool").fill("gpu")
+        page.get_by_role("button", name="Find", exact=True).tap()
+        expect(rows).to_have_count(1)
+        expect(page.get_by_role("button", name="Filters (1)")).to_be_visible()
 
 
 def test_loose_units_and_archived_pools_are_shown(browser: Browser, tmp_path: Path) -> None:

@@ -156,6 +156,14 @@ def test_the_hold_of_a_claim_is_shown_by_its_key(browser: Browser, everything: E
         expect(page.locator(".plain tbody")).to_contain_text("email:ann@example.org")
         expect(page.locator(".timeline")).to_contain_text("email:ann@example.org")
         assert "res_" not in page.locator("main").inner_text()
+        look(page, "past?action=hold.held")
+        expect(page.locator("h1")).to_have_text("Past journal")
+        entry = page.get_by_role("listitem").filter(has_text="email:ann@example.org")
+        expect(entry).to_have_count(1)
+        look(page, "holds?state=held")
+        expect(page.locator("h1")).to_have_text("Holds")
+        expect(page.get_by_role("listitem").filter(has_text="email:ann@example.org")).to_have_count(1)
+        assert "res_" not in page.locator("main").inner_text()
 
 
 def test_the_client_reads_the_same(everything: Everything) -> None:
@@ -184,6 +192,10 @@ def test_a_calendar_is_rooms_by_nights_and_nothing_is_drawn_for_what_was_never_h
         suite = page.get_by_role("row", name="suite").locator("td").nth(2)
         expect(suite).to_contain_text("0 free of 2, 1 held, 1 booked")
         expect(suite.locator("[data-kind=full]")).to_have_count(1)
+        suite.get_by_role("link").click()
+        expect(page.locator("h1")).to_have_text("Holds")
+        expect(page.get_by_role("listitem")).to_have_count(2)
+        page.go_back()
         expect(page.get_by_role("row").filter(has_text=HOSTILE[:64])).to_be_visible()
         page.get_by_role("button", name="Later").click()
         expect(row.locator(".cell[data-never]")).to_have_count(14)
@@ -244,6 +256,7 @@ VIEWS = (
     "rates/api",
     "resources/shop.shelf",
     "section/stalls",
+    "items",
     "account/customer:7",
     "pool/show",
     "pool/venue",
@@ -256,10 +269,13 @@ def test_axe_finds_nothing_on_any_view(browser: Browser, everything: Everything,
         page = tab.open()
         for view in VIEWS:
             look(page, view)
-            expect(page.locator("main .card").first).to_be_visible()
+            expect(page.locator("main .card, main .items").first).to_be_visible()
             expect(page.locator("main [aria-busy]")).to_have_count(0)
             assert found(page) == [], view
             wide = page.evaluate(
                 "document.querySelector('main').scrollWidth - document.querySelector('main').clientWidth"
             )
             assert wide <= 0, f"{view} is wider than the screen"
+            for side in ("Width", "Height"):
+                beyond = page.evaluate(f"document.documentElement.scroll{side} - document.documentElement.client{side}")
+                assert beyond <= 0, f"{view}: the page itself scrolls"

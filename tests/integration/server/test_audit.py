@@ -66,7 +66,7 @@ def test_every_entry_names_the_key_that_asked(engine: str, tmp_path: Any, reques
 
 
 def test_what_administrators_do_names_their_key_too() -> None:
-    """API keys, webhooks and tenants are records of the server's own, which no journal over HTTP shows; the database has them."""
+    """API keys, webhooks and tenants are records of the server's own, which the journal shows to operators if they ask for them."""
 
     async def main() -> None:
         async with in_process_app(settings=QUICK) as here:
@@ -84,6 +84,18 @@ def test_what_administrators_do_names_their_key_too() -> None:
             asked = {(one.record.kind, one.client_id) for one in told if one.record is not None}
             by = {"~key": ids["acme"], "~webhook": ids["acme"], "~tenant": ids[""]}
             assert {(kind, id) for kind, id in asked if kind in by} == set(by.items())
+            path = "/v1/journal?include_reserved=true&all_tenants=true&limit=1000"
+            shown = [
+                entry for entry in (await here.call("GET", path, key=operator)).json()["items"] if entry["client_id"]
+            ]
+            found = {(entry["subject"].partition("/")[0], entry["client_id"]) for entry in shown}
+            assert found == set(by.items())
+            assert {entry["reason"] for entry in shown if entry["subject"].startswith("~tenant/")} == {"unpaid"}
+            assert sum(entry["subject"] == f"~key/{made}" for entry in shown) == 3
+            everything = await here.running.kernel.journal(include_reserved=True)
+            assert {
+                one.entry.record.body for one in everything if one.subject == f"~key/{made}" and one.entry.record
+            } == {""}
 
     asyncio.run(main())
 
@@ -94,6 +106,14 @@ def test_a_caller_cannot_name_the_key() -> None:
         hk.apply([holdkit.CreatePool(id="p", total=5, client_id="somebody")])
         (told,) = hk.history("p")
         assert told.client_id is None
+
+
+def test_the_client_shows_what_administrators_did() -> None:
+    with live_server() as server, holdkit.client.connect(server.url, key=server.key("admin")) as hk:
+        for shown in (hk.journal(include_reserved=True), hk.search_journal(include_reserved=True)):
+            assert {entry.after["kind"] for entry in shown} == {"~key"}
+            assert "body" not in shown[0].after
+        assert hk.journal() == []
 
 
 def test_the_client_shows_the_key() -> None:

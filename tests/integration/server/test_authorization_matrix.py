@@ -270,6 +270,37 @@ def test_all_tenants_are_for_operators_only() -> None:
     play(work)
 
 
+def test_who_changed_keys_and_tenants_is_shown_to_administrators_only() -> None:
+    """With every other key the journal refuses, and without the parameter it has nothing of them."""
+
+    async def work(here: InProcessApp, ids: dict[str, str]) -> None:
+        made = (await here.call("POST", "/v1/keys", {"name": "till", "scope": "hold"}, tenant="rival")).json()
+        id, secret = made["info"]["id"], made["key"]
+        path = "/v1/journal?include_reserved=true&limit=1000"
+        for tenant, scope, reason in (
+            *(("rival", scope, "operator_only") for scope in ("read", "hold", "admin")),
+            *(("", scope, "scope_too_small") for scope in ("read", "hold")),
+        ):
+            for more in ("", "&order=newest", f"&subject=~key/{id}"):
+                answer = await here.call("GET", path + more, tenant=tenant, key=scope)
+                assert (answer.status_code, answer.json()["reason"]) == (403, reason), (tenant, scope)
+        for more in ("", "&order=newest", f"&subject=~key/{id}"):
+            shown = await here.call("GET", path + more, key="admin")
+            (told,) = [entry for entry in shown.json()["items"] if entry["subject"] == f"~key/{id}"]
+            assert (told["action"], told["after"]["kind"]) == ("record.put", "~key")
+            assert "body" not in told["after"]
+            assert secret not in shown.text
+            assert not {"~key.used", "~cursor", "~webhook.lease"} & {
+                e["after"].get("kind") for e in shown.json()["items"]
+            }
+            hidden = await here.call("GET", (path + more).replace("=true", "=false"), key="admin")
+            assert "~key" not in hidden.text
+        last = await here.call("GET", "/v1/journal?include_reserved=true&last=5", key="admin")
+        assert (last.status_code, last.json()["code"]) == (400, "last_ambiguous")
+
+    play(work)
+
+
 def test_streams_tell_a_tenant_of_its_own_things_only() -> None:
     async def work(here: InProcessApp, ids: dict[str, str]) -> None:
         from holdkit.server.request import Request

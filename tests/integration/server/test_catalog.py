@@ -11,6 +11,8 @@ import pytest
 import holdkit
 from holdkit import Allowance, Seat
 from holdkit.core.trees import LAST
+from holdkit.server.positions import PlainPositions
+from holdkit.server.webhooks.events import envelope
 from holdkit.testing import FakeClock
 from tests.support.servers import NOON, InProcessApp, in_process_app
 
@@ -259,8 +261,12 @@ def test_the_hold_of_a_claim_says_its_key() -> None:
         shown = await get(here, f"/v1/holds/{hold.id}")
         assert [leg.get("label") for leg in shown["legs"]] == [None, "email:<b>@b"]
         assert "label" not in shown["legs"][0]
-        listed = await get(here, "/v1/holds")
-        assert [one["id"] for one in listed["items"]] == [hold.id]
+        (listed,) = (await get(here, "/v1/holds"))["items"]
+        assert listed["legs"] == shown["legs"]
+        (entry,) = (await get(here, "/v1/journal", action="hold.held"))["items"]
+        assert [effect.get("label") for effect in entry["pools"]] == [None, "email:<b>@b"]
+        (stored,) = await hk.search_journal(action="hold.held")
+        assert b"email:" not in envelope("here", "1", stored, PlainPositions()), "webhooks have no keys of claims"
 
     play(work)
 

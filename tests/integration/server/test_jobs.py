@@ -6,17 +6,21 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
+import holdkit
 from holdkit.client import connect
 from holdkit.core.audit_rows import Difference
 from holdkit.engines import whole_journal
 from holdkit.server import Settings
 from holdkit.server.handlers.system import first_differences
 from holdkit.server.jobs import Job
-from holdkit.server.problems import Problem
+from holdkit.testing import FakeClock
+from holdkit.wire.problems import Problem
 from tests.support.servers import InProcessApp, in_process_app, live_server
 from tests.support.threads import PATIENCE, wait_until
 
@@ -304,3 +308,28 @@ def test_only_the_first_differences_are_kept() -> None:
     damaged = Damaged()
     assert len(first_differences(damaged, lambda *_: None)) == 1_000  # type: ignore[arg-type]
     assert damaged.closed
+
+
+def test_an_erasure_rewrites_the_archive_that_the_server_knows(tmp_path: Path) -> None:
+    url, to = f"sqlite:///{tmp_path}/holds.db", tmp_path / "archive"
+    clock = FakeClock(1_700_000_000_000_000)
+    with holdkit.connect(url, clock=clock) as hk:
+        hk.create_pool("show", 10)
+        hk.release(hk.hold("show", 1, ttl=600, entity="user:7"))
+        hk.resize_pool("show", 9)
+        clock.advance(9 * 86_400)
+        hk.archive(before="1d", to=to)
+    asked = {"by": "entity", "value": "user:7", "reason": "request 1"}
+
+    async def main() -> None:
+        async with in_process_app(url, settings=SHORT, clock=clock) as here:
+            failed = await ended(here, (await here.call("POST", "/v1/erase", asked)).json()["id"])
+            assert failed["state"] == "failed"
+            assert str(to) in failed["problem"]["detail"]
+        async with in_process_app(url, settings=structs.replace(SHORT, archive=str(to)), clock=clock) as here:
+            done = await ended(here, (await here.call("POST", "/v1/erase", asked)).json()["id"])
+            assert (done["state"], done["result"]["erased"]["entries"]) == ("done", 2)
+
+    asyncio.run(asyncio.wait_for(main(), PATIENCE))
+    with holdkit.connect(url, clock=clock) as hk:
+        assert hk.verify(archive=to).ok

@@ -14,12 +14,12 @@ import pytest
 from schemathesis.specs.openapi import definitions
 
 import holdkit.server
+import holdkit.wire
 from holdkit.errors import REFUSALS
 from holdkit.server.openapi import TAGS, document
-from holdkit.server.problems import STATUSES, STORED
 from holdkit.server.reasons import REASONS, RETRIED, status_of
 from holdkit.server.routes import ROUTES
-from holdkit.wire.problems import ProblemAnswer
+from holdkit.wire.problems import STATUSES, STORED, ProblemAnswer
 from holdkit.wire.stats import Stats
 from tests.acceptance.docs.pages import ROOT, table_rows
 from tests.support.servers import in_process_app
@@ -120,7 +120,7 @@ def test_every_example_is_a_problem() -> None:
 def given_in_code() -> set[tuple[int, str]]:
     """Every status and reason that the server's code gives by itself."""
     found: set[tuple[int, str]] = set()
-    for path in Path(holdkit.server.__file__).parent.rglob("*.py"):
+    for path in (*Path(holdkit.server.__file__).parent.rglob("*.py"), *Path(holdkit.wire.__file__).parent.glob("*.py")):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Call) and getattr(node.func, "id", None) == "Problem" and len(node.args) >= 2:
                 status, reason = node.args[:2]
@@ -134,7 +134,8 @@ def test_every_reason_of_the_server_is_in_the_table_and_no_other() -> None:
     assert len(given) > 40
     listed = {(meaning.status, reason) for reason, meaning in REASONS.items()}
     elsewhere = {(status_of(reason), reason) for reason in STORED} | {(503, "saga_busy")}
-    assert given - listed == set(), "add it to server/reasons.py and to docs/http.md"
+    of_applications = {(409, "saga_parked"), (409, "saga_cancelled")}  # the server runs no sagas
+    assert given - listed == of_applications, "add it to server/reasons.py and to docs/http.md"
     assert listed - given - elsewhere == set(), "nothing gives it"
     assert all(STATUSES[reason] == meaning.status for reason, meaning in REASONS.items() if reason in STATUSES)
 

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from holdkit.server import Settings, pacing
 from holdkit.server.pacing import ACTIVE, REMEMBERED, Pacing
-from holdkit.server.problems import Problem
+from holdkit.wire.problems import Problem
 from tests.support.servers import QUICK, InProcessApp, in_process_app
 
 COSTLY = 65

@@ -8,7 +8,7 @@ import pytest
 from holdkit import errors
 from holdkit.faces._async.kernel import AsyncKernel
 from holdkit.server import Settings
-from holdkit.server.problems import problem_of
+from holdkit.wire.problems import problem_of
 from tests.support.servers import InProcessApp, in_process_app
 
 HOLD = {"pool": "a", "ttl": 60}

@@ -32,8 +32,10 @@ def test_hangs(postgres_server):
 """
 
 
-def pytest_in(place: Path, tests: str, *arguments: str, **environment: str) -> subprocess.Popen[str]:
-    (place / "conftest.py").write_text(CONFTEST)
+def pytest_in(
+    place: Path, tests: str, *arguments: str, conftest: str = CONFTEST, **environment: str
+) -> subprocess.Popen[str]:
+    (place / "conftest.py").write_text(conftest)
     (place / "test_it.py").write_text(tests)
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
     return subprocess.Popen(

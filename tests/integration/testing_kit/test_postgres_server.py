@@ -7,6 +7,7 @@ import pwd
 import shutil
 import stat
 import subprocess
+import sys
 import tempfile
 import traceback
 from collections.abc import Iterator
@@ -18,8 +19,9 @@ from typing import Any
 import psycopg
 import pytest
 
-from holdkit.testing.postgres import NoPostgres, PostgresServer, ServerFailed, binaries
-from holdkit.testing.postgres.processes import alive, children
+from holdkit.testing.postgres import NoPostgres, PostgresServer, ServerFailed, binaries, watchdog
+from holdkit.testing.postgres.processes import alive, all_processes, children
+from holdkit.testing.postgres.server import wait_for
 from holdkit.testing.postgres.shared import memory
 
 FOLDERS = binaries.installed() or [Path("none")]
@@ -258,3 +260,57 @@ def test_a_smart_stop_waits_for_clients(server: PostgresServer) -> None:
     assert server._process is not None
     assert server._process.wait(60) == 0
     assert not server.is_running()
+
+
+OWNER = """
+import sys, time
+from holdkit.testing.postgres import PostgresServer
+server = PostgresServer()
+print(server.home, flush=True)
+server.start()
+print(server._process.pid, flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("moment", ["while it is created", "while it runs"])
+def test_nothing_is_left_when_the_owner_is_killed(postgres_binaries: Path, moment: str) -> None:
+    owner = subprocess.Popen([sys.executable, "-c", OWNER], stdout=subprocess.PIPE, text=True)
+    assert owner.stdout
+    home = Path(owner.stdout.readline().strip())
+    if moment == "while it runs":
+        postmaster = int(owner.stdout.readline())
+        backends = children(postmaster)
+        assert len(backends) >= 3
+    else:
+        wait_for((home / "data").exists, "initdb did not begin")
+        backends = []
+    owner.kill()
+    owner.communicate()
+    wait_for(lambda: not home.exists(), "its folder is still there")
+    assert alive(backends) == []
+    assert [pid for pid in all_processes() if str(home) in command_line(pid)] == []
+
+
+def command_line(pid: int) -> str:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+def test_a_watchdog_leaves_other_processes_alone(tmp_path: Path) -> None:
+    """A client of the server names its folder too."""
+    client = subprocess.Popen([sys.executable, "-c", "input()", str(tmp_path)], stdin=subprocess.PIPE)
+    try:
+        assert watchdog.running_on("/nowhere", [str(tmp_path)]) == []
+        assert client.pid in watchdog.running_on(str(Path(sys.executable).parent), [str(tmp_path)])
+        assert client.pid in watchdog.running_on(str(Path(sys.executable).parent), [str(tmp_path.parent)])
+        assert watchdog.running_on(str(Path(sys.executable).parent), [str(tmp_path)[:-1]]) == [], (
+            "a name that begins so"
+        )
+        watchdog.remove("/nowhere", [str(tmp_path)])
+        assert not tmp_path.exists()
+        assert client.poll() is None
+    finally:
+        client.communicate(b"\n")

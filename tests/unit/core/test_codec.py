@@ -87,7 +87,7 @@ def test_other_commands_too() -> None:
     consume = Consume(legs=(Leg("b", 2), Leg("a")))
     assert codec.fingerprint(consume) == codec.fingerprint(Consume(legs=(Leg("a"), Leg("b", 2)), op="o"))
     assert codec.fingerprint(consume) != codec.fingerprint(PlaceHold(legs=(Leg("b", 2), Leg("a"))))
-    first = ConfirmHold(id="1", quantity={"b": 1, "a": 2}, op="o", correlation_id="c", tenant="t")
+    first = ConfirmHold(id="1", quantity={"b": 1, "a": 2}, op="o", correlation_id="c", tenant="t", trace="x")
     assert codec.fingerprint(first) == codec.fingerprint(ConfirmHold(id="1", quantity={"a": 2, "b": 1}))
     assert codec.fingerprint(first) != codec.fingerprint(ConfirmHold(id="1", quantity={"a": 2, "b": 2}))
 

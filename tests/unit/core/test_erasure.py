@@ -135,7 +135,7 @@ def test_by_account_its_tallies_keep_their_sums_under_the_stub() -> None:
 def test_what_belongs_to_others_stays() -> None:
     erasure = learned("entity", "user:7", HELD)
     foreign = structs.replace(HELD, tenant="acme")
-    told = Entry(9, Action.JOURNAL_ERASED, "x", reason="user:7", actor="user:7")
+    told = Entry(9, Action.JOURNAL_ERASED, "x", reason="user:7", actor="user:officer")
     assert erasure.entry(foreign) is foreign
     assert erasure.entry(told) is told
     assert not erasure.learn(foreign)

@@ -104,6 +104,7 @@ def test_the_outcomes_are_those_of_the_ladders(ttl: int | None) -> None:
         "actor": "user:1",
         "correlation_id": "c",
         "client_id": "k",
+        "trace": "t",
         "reason": "r",
         "op": "o",
         "fingerprint": "f" * 32,

@@ -1,11 +1,11 @@
-"""The end of a wait: leaving the line, the end of a blocking call, the end of the pool."""
+"""The end of a wait: leaving the line, the end of a blocking call, the end of the pool, and the places that are given again."""
 
 from __future__ import annotations
 
 import pytest
 from msgspec import structs
 
-from holdkit.core.commands import ArchivePool, RemovePool, ResizePool
+from holdkit.core.commands import ArchivePool, Group, RemovePool, ResizePool
 from holdkit.core.model import HeldLeg, State, StoredHold
 from holdkit.core.outcomes import Reason, Refusal, Shortfall
 from tests.unit.core.world import (
@@ -231,3 +231,53 @@ def test_resizing_answers_with_the_pool_and_then_feeds_it(world: World) -> None:
     told = done(world.do(ResizePool(id="p", total=12)))
     assert told.pool is not None
     assert (told.pool.available, world.row("p").available) == (2, 0)
+
+
+# Places given again
+
+
+def test_an_id_that_is_used_again_does_not_get_back_its_old_place() -> None:
+    world = World(retention=0)
+    world.pool("p", 10)
+    done(world.do(place("full", {"p": 10}, 1000)))
+    for name in "abc":
+        done(world.do(join(name, {"p": 5})))
+    told = world.batch(release("b"), join("b", {"p": 5}), release("full", 5), release("full", 5))
+    assert [said(one) for one in told] == ["done"] * 4
+    assert (world.states("a", "b", "c"), world.held("b").number) == (["held", "waiting", "held"], 4)
+
+
+@pytest.mark.parametrize("pruned", [False, True])
+def test_an_id_that_is_used_again_waits_anew_whatever_its_number_was(pruned: bool) -> None:
+    """What `test_pruned_or_not_the_answers_are_the_same` meets now and then: number 1 in the line of p, later number 1 in the line of q."""
+    world = World(retry_window=30, retention=20, retention_consumed=40, max_lifetime=80)
+    world.pool("p", 6)
+    world.pool("q", 5, per_account=3)
+    done(world.do(join("a", "p", 5, 5)))
+    world.slot = 5
+    done(world.do(expire("a")))
+    world.slot = 30
+    if pruned:
+        world.prune()
+        assert world.holds == {}
+    hold = done(world.do(join("a", {"q": 3}, account="bob"))).hold
+    assert hold is not None
+    assert (hold.state.value, hold.number, world.row("q").held) == ("held", 1, 3)
+
+
+def test_a_group_that_is_undone_gives_nobody_another_place() -> None:
+    """Who joined in it joins behind those who came after it; who left in it has not."""
+    world = World(retention=0)
+    world.pool("p", 10)
+    done(world.do(place("full", {"p": 10}, 1000)))
+    for name in "ab":
+        done(world.do(join(name, {"p": 5})))
+    told = world.apply(
+        Group((release("a"), join("a", {"p": 5}), join("c", {"p": 5}), place("x", {"p": 11}, 60)), atomic=True),
+        Group((join("d", {"p": 5}), join("c", {"p": 5}))),
+        Group((release("full", 5), release("full", 5), release("a"))),
+    )
+    assert [said(one) for one in told[0]] == ["aborted"] * 3 + ["insufficient_capacity"]
+    assert [said(one) for group in told[1:] for one in group] == ["done"] * 5
+    assert world.states("a", "b", "c", "d") == ["released", "held", "waiting", "held"]
+    assert line(world) == [("c", 4)]

@@ -390,17 +390,6 @@ def test_a_group_that_is_undone_leaves_the_line_as_it_was(world: World) -> None:
     assert world.held("c").number == 2
 
 
-def test_an_id_that_is_used_again_does_not_get_back_its_old_place() -> None:
-    world = World(retention=0)
-    world.pool("p", 10)
-    done(world.do(place("full", {"p": 10}, 1000)))
-    for name in "abc":
-        done(world.do(join(name, {"p": 5})))
-    told = world.batch(release("b"), join("b", {"p": 5}), release("full", 5), release("full", 5))
-    assert [said(one) for one in told] == ["done"] * 4
-    assert (world.states("a", "b", "c"), world.held("b").number) == (["held", "waiting", "held"], 4)
-
-
 def test_one_batch_joins_is_served_and_leaves(world: World) -> None:
     told = world.batch(
         join("a", {"p": 5}),

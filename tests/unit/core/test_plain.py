@@ -39,7 +39,7 @@ CONTEXT: list[dict[str, Any]] = [
     {"op": "o2"},
     {"op": "o3"},
     {"tenant": "acme"},
-    {"actor": "user:7", "reason": "because", "correlation_id": "c", "client_id": "shop"},
+    {"actor": "user:7", "reason": "because", "correlation_id": "c", "client_id": "shop", "trace": "t"},
 ]
 BIRTH: list[dict[str, Any]] = [
     {"entity": "order:1", "metadata": {"b": 1, "a": 2}},

@@ -64,13 +64,14 @@ def test_who_asked_for_what_and_why_not(world: World) -> None:
     before = {name: value for name, value in world.state().items() if name not in ("entries", "operations")}
     world.slot = 7
     asked = place("a", (Leg("q", 3), Leg("p", 2)), 60, actor="user:7", correlation_id="c", reason="why", op="op", entity="order:1",
-                  account="ann", force=True, client_id="key")  # fmt: skip
+                  account="ann", force=True, client_id="key", trace="t")  # fmt: skip
     assert said(world.do(asked)) == "insufficient_capacity"
     refused = RefusedCommand(
         "hold", Reason.INSUFFICIENT_CAPACITY, None, (AskedLeg("q", 3, None, 1, 1), AskedLeg("p", 2)), None, "order:1", "ann", "op"
     )  # fmt: skip
     assert last(world) == Entry(
-        7, Action.COMMAND_REFUSED, "q", actor="user:7", correlation_id="c", reason="why", forced=True, client_id="key", refused=refused
+        7, Action.COMMAND_REFUSED, "q", actor="user:7", correlation_id="c", reason="why", forced=True, client_id="key", refused=refused,
+        trace="t",
     )  # fmt: skip
     assert {name: value for name, value in world.state().items() if name not in ("entries", "operations")} == before
     assert world.numbers == [0], "an answer that did nothing has no position"

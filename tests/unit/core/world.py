@@ -31,6 +31,7 @@ from holdkit.core.commands import (
 )
 from holdkit.core.decide import SweepList, decide_groups
 from holdkit.core.entries import Action, Effect, Entry
+from holdkit.core.erased_names import ErasedNames, names_of
 from holdkit.core.ladders.finding import prunable
 from holdkit.core.ladders.lines import served
 from holdkit.core.ladders.retiring import Keeping, keeping, kept_for
@@ -42,6 +43,7 @@ from holdkit.core.trees import path_of
 from holdkit.core.view import Counts, DueLeg, FrontOfLine, Loaded, View
 from holdkit.kernel.prepare import guarded
 
+SECRET = b"0123456789abcdef0123456789abcdef"
 What: TypeAlias = str | Mapping[str, int] | tuple[Leg, ...]
 
 
@@ -101,7 +103,7 @@ class World:
         """Load, decide, write, check everything."""
         groups = tuple(structs.replace(group, commands=tuple(map(signed, group.commands))) for group in groups)
         view = View(self.loaded())
-        outcomes = decide_groups(view, groups, self.sweep_list(needs(groups).sweep))
+        outcomes = decide_groups(view, groups, self.sweep_list(needs(groups, self.names).sweep))
         self.numbers, self.unfed = view.numbers, set(view.unfed)
         self.served = [hold.id for hold in served(view)]
         assert len(self.numbers) == sum(map(len, outcomes))
@@ -143,7 +145,13 @@ class World:
             tallies=self.tallies,
             line=self.line if any(pool.waiting for pool in self.pools.values()) else None,
             may_offer=self.may_offer,
+            names=self.names,
         )
+
+    @property
+    def names(self) -> ErasedNames | None:
+        """What recognises erased names."""
+        return names_of(self.limits, SECRET, 1)
 
     def line(self, pool: Key) -> FrontOfLine:
         """Everybody who waits at a pool."""

@@ -314,6 +314,11 @@ def test_metadata_nested_too_deep(world: tuple[Any, WatchedEngine]) -> None:
     assert refused.value.code == "metadata_too_deep"
 
 
+def test_the_address_of_a_server_is_refused_with_a_pointer_to_the_client() -> None:
+    with pytest.raises(InvalidRequest, match=r"url: is the address of a server: open it with holdkit\.client\.connect"):
+        holdkit.connect("https://holds.example")
+
+
 def test_an_endless_list_of_legs_ends(world: tuple[Any, WatchedEngine]) -> None:
     hk, _ = world
     with pytest.raises(InvalidRequest) as refused:

@@ -372,6 +372,7 @@ def test_the_table_knows_every_method() -> None:
         "budgets",
         "calendar",
         "sagas",
+        "traced",
     }
     public = {name for name in dir(Kernel) if not name.startswith("_")}
     assert public == {name.partition(".")[0] for name in METHODS} | elsewhere

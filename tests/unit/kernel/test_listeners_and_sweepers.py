@@ -208,7 +208,8 @@ def test_a_listener_may_close_the_kernel(mode: Sync | Async) -> None:
 def test_closing_does_not_wait_for_ever_for_a_stuck_listener(
     mode: Sync | Async, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("holdkit.kernel.group_commit.GRACE", 0.01)
+    kind = "async_group_commit" if isinstance(mode, Async) else "group_commit"
+    monkeypatch.setattr(f"holdkit.kernel.{kind}.GRACE", 0.01)
     hk = mode.open(WatchedEngine())
     stuck, free = threading.Event(), threading.Event()
     if isinstance(mode, Async):

@@ -6,6 +6,7 @@ import ast
 from pathlib import Path
 
 import holdkit.server
+import holdkit.wire
 from holdkit import errors
 from holdkit.wire.problems import Facts, ProblemAnswer
 
@@ -22,7 +23,7 @@ def test_every_fact_of_a_refusal_is_in_the_document() -> None:
 def test_every_fact_that_the_server_adds_is_in_the_document() -> None:
     own = {"effect", "retry_after"}
     given: set[str] = set()
-    for path in Path(holdkit.server.__file__).parent.rglob("*.py"):
+    for path in (*Path(holdkit.server.__file__).parent.rglob("*.py"), *Path(holdkit.wire.__file__).parent.glob("*.py")):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Problem":
                 given |= {word.arg for word in node.keywords if word.arg is not None}

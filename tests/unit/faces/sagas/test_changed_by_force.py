@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import holdkit
+from holdkit.testing import FakeClock
 from tests.unit.faces.sagas.scripted_saga import ScriptedSaga
 
 FORCE: dict[str, Any] = {"force": True, "reason": "admin_override"}
@@ -100,3 +101,83 @@ def test_an_attempt_is_not_abandoned_once_a_part_of_it_is_confirmed(hk: holdkit.
     with pytest.raises(holdkit.SagaParked):
         registered.run("a", INTENT)
     assert (hk.pool("p").held, hk.pool("p").consumed) == (1, 1)
+
+
+class Gone(BaseException):
+    """The process is gone."""
+
+
+@pytest.fixture(params=["sqlite", "log"])
+def old(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[tuple[holdkit.Kernel, FakeClock]]:
+    """A kernel whose journal can be archived, with its clock."""
+    clock, data = FakeClock(1_700_000_000_000_000), tmp_path / "holds"
+    with holdkit.connect(f"{request.param}:///{data}", clock=clock) as kernel:
+        kernel.create_pool("p", 9)
+        yield kernel, clock
+        assert kernel.verify().ok
+
+
+def left_behind(hk: holdkit.Kernel, saga: ScriptedSaga, within: str = "validate") -> str:
+    """Drive a saga until its process is gone; returns its hold."""
+
+    def vanish(*_: Any) -> None:
+        raise Gone
+
+    saga.script[within] = vanish
+    with pytest.raises(Gone):
+        hk.sagas.register(saga).run("a", INTENT)
+    del saga.script[within]
+    record = hk.sagas.get("a")
+    assert record is not None
+    assert record.hold is not None
+    return record.hold
+
+
+def archive_all(hk: holdkit.Kernel, clock: FakeClock, to: Path) -> None:
+    """Two years later the hold is dropped, and every entry about it is archived."""
+    for _ in range(4):  # dropping it is an entry itself
+        clock.advance(201 * 86_400)
+        hk.sweep()
+        hk.sweep()
+    hk.create_pool("q", 1)  # the newest entry always stays
+    hk.archive(before="1d", to=to)
+
+
+@pytest.mark.parametrize("forced", [True, False])
+def test_a_saga_whose_hold_nothing_tells_of_any_more_is_parked(
+    old: tuple[holdkit.Kernel, FakeClock], tmp_path: Path, forced: bool
+) -> None:
+    """Retention has dropped the hold, and its entries are archived: units of it may still be consumed, or not."""
+    hk, clock = old
+    saga = ScriptedSaga()
+    hold = left_behind(hk, saga)
+    if forced:
+        hk.confirm(hold, **FORCE)
+    archive_all(hk, clock, tmp_path / "archive")
+    assert hk.history(hold) == []
+    assert hk.sagas.recover() == holdkit.RecoveryReport(parked=1)
+    parked = hk.sagas.get("a")
+    assert parked is not None
+    assert parked.error is not None
+    assert parked.error.message == f"its hold {hold} is no longer kept, and units of it may still be consumed"
+    assert saga.calls == ["reserve", "validate"]
+    assert hk.pool("p").consumed == forced
+    with pytest.raises(holdkit.InvalidRequest, match="End it by hand"):
+        hk.sagas.retry("a", reason="once more")
+    assert hk.sagas.resolve("a", "cancelled", reason="I looked").phase == "aborted"
+
+
+def test_an_aborted_saga_is_run_again_however_old_it_is(old: tuple[holdkit.Kernel, FakeClock], tmp_path: Path) -> None:
+    hk, clock = old
+
+    def refuse(*_: Any) -> None:
+        raise LookupError("the account is closed")
+
+    saga = ScriptedSaga(validate=refuse)
+    registered = hk.sagas.register(saga)
+    with pytest.raises(LookupError):
+        registered.run("a", INTENT)
+    archive_all(hk, clock, tmp_path / "archive")
+    del saga.script["validate"]
+    record = registered.run("a", INTENT)
+    assert (record.phase, record.attempt) == ("done", 2)

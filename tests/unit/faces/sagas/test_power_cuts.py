@@ -9,8 +9,8 @@ import holdkit
 from holdkit.engines.log.engine import LogEngine
 from holdkit.kernel._sync.executor import Executor
 from holdkit.testing import FakeClock
-from holdkit.testing.sim.disk import Faults, PowerCut, SimDisk
-from holdkit.testing.sim.plan import Fault
+from holdkit.testing.sim.disk import SimDisk
+from holdkit.testing.sim.faults import Fault, Faults, PowerCut
 from tests.unit.faces.sagas.scripted_saga import ScriptedSaga
 
 

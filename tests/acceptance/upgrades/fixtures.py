@@ -1,0 +1,76 @@
+"""The fixtures of the storage formats, which `python -m tools.write_format REV` writes, as databases that can be opened."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import tarfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from tools.write_format import FIXTURES, version_of
+
+SUFFIXES = {"sqlite": ".db.gz", "log": ".tar.gz", "postgres": ".sql"}
+
+
+class Live(Struct):
+    """A hold that is held, with the operation id that placed it."""
+
+    id: str
+    owner: str
+    op: str
+
+
+class Stored(Struct):
+    """What a reader must find."""
+
+    revision: str
+    slot: int
+    live: Live
+    states: Mapping[str, str]
+    pools: Mapping[str, tuple[int, int, int]]
+    acme: tuple[int, int, int]
+
+
+def versions(kind: str) -> list[str]:
+    """The versions of which there is a fixture."""
+    found = sorted(version_of(path) for path in (FIXTURES / kind).glob(f"*{SUFFIXES[kind]}"))
+    assert found, kind
+    return found
+
+
+def stored(kind: str, version: str) -> Stored:
+    """What the fixture has."""
+    import msgspec
+
+    return msgspec.convert(json.loads((FIXTURES / kind / f"{version}.json").read_text("utf-8")), Stored, strict=False)
+
+
+def unpack_sqlite(version: str, folder: Path) -> str:
+    """The file; its URL."""
+    path = folder / f"{version}.db"
+    path.write_bytes(gzip.decompress((FIXTURES / "sqlite" / f"{version}.db.gz").read_bytes()))
+    return f"sqlite:///{path}"
+
+
+def unpack_log(version: str, folder: Path) -> str:
+    """The directory; its URL."""
+    path = folder / version
+    data = gzip.decompress((FIXTURES / "log" / f"{version}.tar.gz").read_bytes())
+    with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+        archive.extractall(path, filter="data")
+    return f"log:///{path}"
+
+
+def load_postgres(version: str, url: str) -> None:
+    """The dump, into an empty database."""
+    import psycopg
+
+    text = (FIXTURES / "postgres" / f"{version}.sql").read_text("utf-8")
+    with psycopg.connect(url) as connection:
+        statements: Any = text
+        connection.execute(statements)

@@ -1,0 +1,109 @@
+"""Databases that earlier revisions have written: opened, migrated and verified by the code of today, or refused with a clear message."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import holdkit
+from holdkit import EngineError, Kernel
+from holdkit.engines.log import segments
+from holdkit.engines.postgres import statements
+from holdkit.engines.sqlite import driver
+from holdkit.testing import FakeClock
+
+from .fixtures import Stored, load_postgres, stored, unpack_log, unpack_sqlite, versions
+
+REFUSED = {
+    "sqlite": {"0001", "0002", "0003"},
+    "log": {"1.1", "2.2", "2.3"},
+    "postgres": {"0001", "0002"},
+}
+"""Formats from before the first release that are not migrated: nobody has data in them."""
+
+
+def use(hk: Kernel, expected: Stored) -> None:
+    """Everything is as it was written, and goes on from there."""
+    assert hk.verify().differences == ()
+    for name, counters in expected.pools.items():
+        pool = hk.pool(name)
+        assert (pool.total, pool.held, pool.consumed) == counters, name
+    other = hk.tenant("acme").pool("stock")
+    assert (other.total, other.held, other.consumed) == expected.acme
+    assert {id: hk.get(id).state for id in expected.states} == expected.states
+    live = expected.live
+    again = hk.hold("stock", 3, ttl=86_400, op=live.op, owner=live.owner)
+    assert (again.id, again.replayed) == (live.id, True)
+    assert hk.confirm(live.id, owner=live.owner).state == "confirmed"
+    total, held, consumed = expected.pools["stock"]
+    assert (hk.pool("stock").held, hk.pool("stock").consumed) == (held - 3, consumed + 3)
+    hk.create_pool("new", total=1)
+    hk.hold("new", 1, ttl="5m", account="customer:1")
+    assert hk.pool("stock").total == total
+    assert hk.verify().differences == ()
+
+
+@pytest.mark.parametrize("version", versions("sqlite"))
+def test_sqlite_files_are_migrated_when_they_are_opened(version: str, tmp_path: Path) -> None:
+    expected = stored("sqlite", version)
+    url = unpack_sqlite(version, tmp_path)
+    if version in REFUSED["sqlite"]:
+        before = (tmp_path / f"{version}.db").read_bytes()
+        with pytest.raises(
+            EngineError, match=f"version {int(version)}, this release migrates from 4 on; .* begin a new one"
+        ):
+            holdkit.connect(url)
+        assert (tmp_path / f"{version}.db").read_bytes() == before
+        return
+    for turn in range(2):  # migrated now, and as it was left
+        with holdkit.connect(url, clock=FakeClock(expected.slot)) as hk:
+            if not turn:
+                use(hk, expected)
+            assert hk.verify().ok
+
+
+@pytest.mark.parametrize("version", versions("postgres"))
+def test_postgresql_databases_are_migrated_by_command(version: str, postgres_url: str) -> None:
+    expected = stored("postgres", version)
+    load_postgres(version, postgres_url)
+    newest = statements.migrations()[-1][0]
+    if version in REFUSED["postgres"]:
+        for call in (holdkit.connect, holdkit.migrate):
+            with pytest.raises(EngineError, match=f"version {int(version)}, this release migrates from 3 on"):
+                call(postgres_url)
+        return
+    if int(version) < newest:
+        with pytest.raises(EngineError, match=f"has schema version {int(version)}: run `holdkit migrate"):
+            holdkit.connect(postgres_url)
+    assert holdkit.migrate(postgres_url) == newest
+    with holdkit.connect(postgres_url, clock=FakeClock(expected.slot)) as hk:
+        use(hk, expected)
+
+
+@pytest.mark.parametrize("version", versions("log"))
+def test_logs_are_replayed_or_refused(version: str, tmp_path: Path) -> None:
+    expected = stored("log", version)
+    url = unpack_log(version, tmp_path)
+    if version in REFUSED["log"]:
+        before = {path.name: path.read_bytes() for path in (tmp_path / version).iterdir()}
+        with pytest.raises(
+            EngineError,
+            match=f"has format {version[0]}, this release reads 3 to {segments.FORMAT}; .* begin a new directory",
+        ):
+            holdkit.connect(url)
+        after = {path.name: path.read_bytes() for path in (tmp_path / version).iterdir()}
+        assert {name: after.get(name) for name in before} == before
+        return
+    for turn in range(2):
+        with holdkit.connect(url, clock=FakeClock(expected.slot)) as hk:
+            if not turn:
+                use(hk, expected)
+            assert hk.verify().ok
+
+
+def test_the_newest_formats_have_a_fixture() -> None:
+    """A migration that is added today needs none yet, but the version before it does: `python -m tools.write_format HEAD`."""
+    for kind, newest in (("sqlite", driver.migrations()[-1][0]), ("postgres", statements.migrations()[-1][0])):
+        assert int(versions(kind)[-1]) >= newest - 1, kind
+    assert int(versions("log")[-1].split(".")[0]) >= segments.FORMAT - 1

@@ -1,0 +1,260 @@
+"""A claim that is erased while it is taken stays taken, and nothing that is stored can be tried against keys."""
+
+from __future__ import annotations
+
+import re
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+import holdkit
+from holdkit.core.keyed import claim_id
+from holdkit.kernel.export import export
+from holdkit.kernel.import_ import Import, import_journal
+from holdkit.kernel.seals import Sealer, verify_seals
+
+KEY = ("email", "ann@example.org")
+NAME = ":".join(KEY)
+PLAIN = claim_id(NAME)
+ERASED = re.compile(r"erased_[0-9a-f]{32}")
+
+
+@pytest.fixture
+def hk(erasable: holdkit.Kernel) -> holdkit.Kernel:
+    return erasable
+
+
+def taken(hk: holdkit.Kernel, entity: str = "user:7") -> holdkit.Claim:
+    return hk.claims.confirm(hk.claims.reserve(*KEY, ttl=60, metadata={"for": "Ann"}), entity=entity)
+
+
+def text_of(hk: holdkit.Kernel) -> str:
+    """Everything that the journal and the reads answer."""
+    entries = [str(entry.entry) for entry in hk.journal()]
+    return "\n".join(
+        [*entries, *(str(hold.to_dict()) for hold in hk.holds()), str(hk.pools("~")), str(hk.claims.listed())]
+    )
+
+
+def check(hk: holdkit.Kernel) -> None:
+    assert PLAIN not in text_of(hk)
+    assert NAME not in text_of(hk)
+    assert hk.verify().ok
+
+
+@pytest.mark.parametrize(("by", "value"), [("claim", NAME), ("entity", "user:7")])
+def test_it_stays_taken_and_is_found_by_its_key(hk: holdkit.Kernel, by: str, value: str) -> None:
+    claim = taken(hk)
+    assert claim.id == PLAIN
+    erased = hk.erase(by, value, reason="request 1")  # type: ignore[arg-type]
+    check(hk)
+    with pytest.raises(holdkit.AlreadyClaimed) as caught:
+        hk.claims.reserve(*KEY, ttl=60)
+    assert caught.value.claim is not None
+    assert ERASED.fullmatch(caught.value.claim)
+    assert not caught.value.transient
+    assert hk.claims.is_reserved(*KEY)
+    found = hk.claims.find(type=KEY[0], value=KEY[1])
+    assert found is not None
+    assert (found.id, found.key, found.entity, found.hold_id) == (
+        caught.value.claim, erased.stub, erased.stub, claim.hold_id,
+    )  # fmt: skip
+    assert hk.claims.find(key=NAME) == hk.claims.find(id=PLAIN) == hk.claims.find(id=found.id) == found
+    check(hk)
+
+
+@pytest.mark.parametrize("named", ["plain", "erased", "claim"])
+def test_forced_it_is_forgotten_and_can_be_claimed_and_erased_again(hk: holdkit.Kernel, named: str) -> None:
+    engine = hk.executor.engine
+    sealed = engine.capabilities.seals is not None
+    stubs = set()
+    for _ in range(3):
+        claim = taken(hk)
+        assert not sealed or Sealer(engine).step(all_now=True)
+        stubs.add(hk.erase("claim", NAME, reason="request 1").stub)
+        check(hk)
+        found = hk.claims.find(key=NAME)
+        assert found is not None
+        which: dict[str, holdkit.Claim | str] = {"plain": PLAIN, "erased": found.id, "claim": claim}
+        op = f"forget {claim.hold_id}"
+        answers = [hk.claims.forget(which[named], force=True, reason="left", op=op) for _ in range(2)]
+        assert [answer.replayed for answer in answers] == [False, True]
+        assert not hk.claims.is_reserved(*KEY)
+        check(hk)
+    assert len(stubs) == 3
+    again = hk.claims.reserve(*KEY, ttl=60)
+    assert (again.id, again.key) == (PLAIN, NAME)
+    assert hk.verify().ok
+    assert not sealed or list(verify_seals(engine)) == []
+
+
+def test_held_it_is_taken_until_its_deadline_or_its_owner_gives_it_up(hk: holdkit.Kernel) -> None:
+    claim = hk.claims.reserve(*KEY, ttl=60)
+    hk.erase("claim", NAME, reason="request 1")
+    check(hk)
+    with pytest.raises(holdkit.AlreadyClaimed) as caught:
+        hk.claims.reserve(*KEY, ttl=60)
+    assert caught.value.transient
+    same = hk.claims.reserve(*KEY, ttl=60, owner=claim.owner)
+    assert same.hold_id == claim.hold_id, "whoever has the token has the claim"
+    hk.claims.release(claim)
+    assert hk.claims.reserve(*KEY, ttl=60).fence > claim.fence
+    assert hk.verify().ok
+
+
+def test_a_claim_that_nobody_has_any_more_gets_a_random_id(hk: holdkit.Kernel) -> None:
+    first = hk.claims.reserve(*KEY, ttl=60)
+    hk.claims.release(first)
+    ids, fence = set(), first.fence
+    for _ in range(2):
+        hk.erase("claim", NAME, reason="request 1")
+        check(hk)
+        ids |= {leg.pool for hold in hk.holds() for leg in hold.legs}
+        assert hk.claims.find(key=NAME) is None
+        assert not hk.claims.is_reserved(*KEY)
+        again = hk.claims.reserve(*KEY, ttl=60)
+        assert again.fence > fence
+        fence = again.fence
+        hk.claims.release(again)
+    assert len(ids) == 2
+    assert "limits.changed" not in [entry.action for entry in hk.journal()], "nothing has to be recognised"
+
+
+def test_a_combined_hold_and_a_batch_find_it_taken(hk: holdkit.Kernel) -> None:
+    hk.create_pool("seat", total=5, per_account=3)
+    both = hk.hold([hk.claims.key(*KEY), holdkit.units("seat", 1)], ttl=600, account="customer:7")
+    hk.confirm(both, entity="user:7")
+    hk.erase("account", "customer:7", reason="request 1")
+    check(hk)
+    with pytest.raises(holdkit.InsufficientCapacity):
+        hk.hold([hk.claims.key(*KEY), holdkit.units("seat", 1)], ttl=600, account="customer:9")
+    placed = [
+        holdkit.PlaceHold(legs=(hk.claims.key(*KEY),), ttl=60),
+        holdkit.PlaceHold(legs=(holdkit.Leg("seat"),), ttl=60, account="x"),
+    ]
+    assert [type(one).__name__ for one in hk.apply(placed)] == ["InsufficientCapacity", "Hold"]
+    hk.return_units(both, force=True, reason="refund")
+    hk.hold([hk.claims.key(*KEY), holdkit.units("seat", 1)], ttl=600, account="customer:9")
+    assert hk.verify().ok
+
+
+def test_a_retry_gets_its_recorded_answer(hk: holdkit.Kernel) -> None:
+    claim = hk.claims.reserve(*KEY, ttl=60, op="claim")
+    with pytest.raises(holdkit.AlreadyClaimed):
+        hk.claims.reserve(*KEY, ttl=60, op="rival")
+    hk.claims.confirm(claim, entity="user:7", op="confirm")
+    hk.erase("claim", NAME, reason="request 1")
+    again = hk.claims.reserve(*KEY, ttl=60, op="claim")
+    assert (again.hold_id, again.owner, again.replayed) == (claim.hold_id, claim.owner, True)
+    confirmed = hk.claims.confirm(claim, entity="user:7", op="confirm")
+    assert confirmed.replayed
+    with pytest.raises(holdkit.AlreadyClaimed) as caught:
+        hk.claims.reserve(*KEY, ttl=60, op="rival")
+    assert caught.value.replayed
+    with pytest.raises(holdkit.AlreadyClaimed):
+        hk.claims.reserve(*KEY, ttl=60, op="late rival")
+    check(hk)
+
+
+def test_refusals_in_the_journal_lose_the_key_and_do_not_write_it_anew(tmp_path: Path) -> None:
+    path = tmp_path / "holds.db"
+    with holdkit.connect(f"sqlite:///{path}", audit_refusals=True) as hk:
+        taken(hk)
+        with pytest.raises(holdkit.AlreadyClaimed):
+            hk.claims.reserve(*KEY, ttl=60, op="before")
+        hk.erase("claim", NAME, reason="request 1")
+        check(hk)
+        with pytest.raises(holdkit.AlreadyClaimed):
+            hk.claims.reserve(*KEY, ttl=60, op="after")
+        assert hk.journal()[-1].action == "command.refused"
+        check(hk)
+    for file in tmp_path.iterdir():
+        for word in (PLAIN, NAME, KEY[1]):
+            assert word.encode() not in file.read_bytes(), file.name
+
+
+def test_a_process_that_was_open_before_the_erasure_finds_it_taken(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/holds.db"
+    with holdkit.connect(url) as hk, holdkit.connect(url) as other:
+        taken(hk)
+        assert other.claims.is_reserved(*KEY)
+        hk.erase("entity", "user:7", reason="request 1")
+        assert other.claims.is_reserved(*KEY)
+        with pytest.raises(holdkit.AlreadyClaimed):
+            other.claims.reserve(*KEY, ttl=60)
+
+
+def test_another_tenant_has_its_own_key(hk: holdkit.Kernel) -> None:
+    taken(hk)
+    hk.erase("claim", NAME, reason="request 1")
+    acme = hk.tenant("acme")
+    assert not acme.claims.is_reserved(*KEY)
+    assert acme.claims.reserve(*KEY, ttl=60).id == PLAIN
+
+
+def test_there_is_nothing_to_repair(hk: holdkit.Kernel) -> None:
+    taken(hk)
+    hk.claims.release(hk.claims.reserve("email", "other", ttl=60))
+    hk.erase("claim", NAME, reason="request 1")
+    hk.erase("claim", "email:other", reason="request 1")
+    repairs = (
+        hk.executor.engine.capabilities.repair is not None
+    )  # others fold their rows from the journal, or are distributed
+    assert not repairs or hk.repair(dry_run=True).ok
+    assert hk.claims.is_reserved(*KEY)
+
+
+def test_in_another_database_it_is_erased_and_not_recognised(tmp_path: Path) -> None:
+    with holdkit.connect(f"sqlite:///{tmp_path}/holds.db") as hk:
+        hk.create_pool("show", total=10, per_account=4)
+        hk.hold("show", 3, ttl=600, account="customer:7")
+        taken(hk)
+        hk.erase("claim", NAME, reason="request 1")
+        stub = hk.erase("account", "customer:7", reason="request 1").stub
+        lines = list(export(hk.executor.engine))
+        secret = hk.executor.engine.capabilities.erasure.secret.hex()  # type: ignore[union-attr]
+    assert [line for line in lines if secret in str(line)] == [], "whoever has an export cannot try names"
+    url = f"sqlite:///{tmp_path}/other.db"
+    import_journal(url, Import(lines))
+    with holdkit.connect(url) as other:
+        assert other.verify().ok
+        assert [use.used for use in other.account(stub).usage()] == [3]
+        assert other.account("customer:7").usage() == []
+        assert not other.claims.is_reserved(*KEY)
+        assert other.claims.reserve(*KEY, ttl=60).id == PLAIN
+        other.hold("show", 4, ttl=600, account="customer:7")
+        assert other.erase("account", "customer:7", reason="request 2").stub.split("-")[0] != stub
+
+
+@pytest.mark.parametrize("engine", ["sqlite", "postgres"])
+def test_an_erasure_between_two_claims_lets_only_one_pass(
+    engine: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    url = f"sqlite:///{tmp_path}/holds.db" if engine == "sqlite" else request.getfixturevalue("migrated")(lanes=4)
+    stop = threading.Event()
+    rounds = 4
+
+    def rival() -> list[str]:
+        """Claims every key, again and again: what it gets was free."""
+        mine = []
+        with holdkit.connect(url) as hk:
+            while not stop.is_set():
+                for n in range(rounds):
+                    with suppress(holdkit.AlreadyClaimed):
+                        mine.append(hk.claims.reserve("name", f"ann{n}", ttl=60).value)
+        return mine
+
+    with holdkit.connect(url) as hk, ThreadPoolExecutor(2) as rivals:
+        for n in range(rounds):
+            hk.claims.confirm(hk.claims.reserve("name", f"ann{n}", ttl=60), entity="user:7")
+        both = [rivals.submit(rival) for _ in range(2)]
+        try:
+            for n in range(rounds):
+                hk.erase("claim", f"name:ann{n}", reason="request 1")
+        finally:
+            stop.set()
+        assert [one.result(60) for one in both] == [[], []]
+        assert hk.verify().ok

@@ -1,0 +1,123 @@
+"""`verify` with archive files while an erasure rewrites them and the database: it reports what differs, and nothing that only seems to.
+An export of the same is refused before its end."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from holdkit.core.erasure import By
+from holdkit.core.reading import JournalRow
+from holdkit.engines.archive_files import (
+    ArchivedEntry,
+    ArchiveDirectory,
+    archived_entry,
+    read_archive_file,
+    read_head,
+    write_archive_file,
+)
+from holdkit.errors import CursorLost, Overloaded
+from holdkit.kernel import archive as kernel_archive
+from holdkit.kernel.erasing import begun, erase_alone, selector_of
+from holdkit.kernel.export import export
+from tests.engines.test_erasure_archived import ACCOUNT, MAIL, PERSON, Life
+
+NAMES: list[tuple[By, str]] = [("claim", f"mail:{MAIL}"), ("entity", PERSON), ("account", ACCOUNT)]
+OTHERS: list[tuple[By, str]] = [("entity", "user:9"), ("account", "customer:9")]
+
+
+@pytest.fixture(params=["sqlite", "postgres", "log"])
+def life(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Life]:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    url = f"{request.param}:///{folder}/holds"
+    made = Life(request.getfixturevalue("migrated")(lanes=2) if request.param == "postgres" else url, folder)
+    made.days(25, 5)
+    assert made.archive() > 0
+    yield made
+    made.hk.close()
+
+
+def rewrite(life: Life, by: By, value: str) -> None:
+    """All of an erasure but its entry in the journal: on SQLite that waits until nobody reads."""
+    engine = life.hk.executor.engine
+    erasing = engine.capabilities.erasure
+    assert erasing is not None
+    erasure = begun(engine, erasing, selector_of(by, value, ""), {"actor": None, "reason": "request 1"})
+    assert erase_alone(engine, erasing, erasure, False, None, life.to).found
+
+
+def between(monkeypatch: pytest.MonkeyPatch, work: Callable[[int], None]) -> list[int]:
+    """Have `work` done in each attempt of `verify`, with its number, when the database is read as of one moment and no file is yet."""
+    whole, attempts = kernel_archive.archived_entries, [0]
+
+    def wrapped(*arguments: object) -> Callable[[int, int], Iterator[JournalRow]]:
+        rows = whole(*arguments)  # type: ignore[arg-type]
+
+        def read(lane: int, upto: int) -> Iterator[JournalRow]:
+            if lane == 0:
+                attempts[0] += 1
+                work(attempts[0])
+            yield from rows(lane, upto)
+
+        return read
+
+    monkeypatch.setattr(kernel_archive, "archived_entries", wrapped)
+    return attempts
+
+
+def test_it_compares_again_if_an_erasure_came_between(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [*NAMES]
+    attempts = between(monkeypatch, lambda _: rewrite(life, *names.pop(0)) if names else None)
+    assert life.hk.verify(archive=life.to).differences == ()
+    assert attempts == [4]
+    assert names == []
+
+
+def test_what_differs_is_reported_although_an_erasure_came_between(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = NAMES[:1]
+    between(monkeypatch, lambda _: rewrite(life, *names.pop(0)) if names else None)
+    file = ArchiveDirectory(life.to).files(0)[-1]
+    lines = list(read_archive_file(file))
+    at = max(
+        number for number, line in enumerate(lines) if isinstance(line, ArchivedEntry) and "customer:9" in line.text
+    )
+    line = lines[at]
+    assert isinstance(line, ArchivedEntry)
+    lines[at] = archived_entry(JournalRow(line.seq, line.text.replace("customer:9", "customer:8"), line.lane))
+    write_archive_file(life.to, read_head(file), lines)
+    assert life.hk.verify(archive=life.to).differences != ()
+
+
+def test_while_erasures_go_on_and_on_it_says_to_wait(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
+    names = [*NAMES, *OTHERS]
+    attempts = between(monkeypatch, lambda _: rewrite(life, *names.pop(0)) if names else None)
+    monkeypatch.setattr(kernel_archive, "ATTEMPTS", 3)
+    with pytest.raises(Overloaded, match="verify them when it has ended"):
+        life.hk.verify(archive=life.to)
+    assert attempts == [3]
+
+
+def test_an_erasure_that_has_ended_needs_one_attempt(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
+    attempts = between(monkeypatch, lambda _: None)
+    for by, value in NAMES:
+        life.erase(by, value)
+    assert life.hk.verify(archive=life.to).differences == ()
+    assert attempts == [1]
+
+
+@pytest.mark.parametrize("with_files", [True, False])
+def test_an_export_beside_an_erasure_has_no_end(life: Life, with_files: bool) -> None:
+    engine = life.hk.executor.engine
+
+    def lines() -> Iterator[bytes]:
+        return export(engine, archive=kernel_archive.archived_entries(engine, life.to) if with_files else None)
+
+    beside = lines()
+    next(beside)
+    rewrite(life, *NAMES[1])
+    with pytest.raises(CursorLost, match="an erasure has changed the journal"):
+        list(beside)
+    assert b'"sealed"' in list(lines())[-1]

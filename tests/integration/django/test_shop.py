@@ -1,0 +1,19 @@
+"""The example project: its own tests, and its commands."""
+
+from __future__ import annotations
+
+from tests.integration.django.conftest import Manage
+
+
+def test_its_own_tests_pass(manage: Manage) -> None:
+    ran = manage("test", "examples.django_shop.shop.tests")
+    assert ran.returncode == 0, ran.stderr
+    assert "Ran 11 tests" in ran.stderr
+    assert "OK" in ran.stderr
+
+
+def test_a_test_database_is_dropped_although_a_kernel_was_open(manage: Manage) -> None:
+    ran = manage(
+        "test", "examples.django_shop.shop.tests.Shopping.test_claims"
+    )  # nothing empties the tables, which closes it
+    assert ran.returncode == 0, ran.stderr

@@ -1,0 +1,142 @@
+"""The example applications as a newcomer starts and uses them: one command, a browser, every button."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import httpx
+import pytest
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+PATIENCE = 120_000
+"""Milliseconds that a condition is waited for."""
+
+expect.set_options(timeout=PATIENCE)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    if CHROMIUM is None:
+        pytest.skip("there is no chromium here")
+    with sync_playwright() as playwright:
+        made = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-dev-shm-usage"])
+        yield made
+        made.close()
+
+
+@contextmanager
+def opened(browser: Browser, name: str) -> Iterator[Page]:
+    """The page of an application that runs in a process of its own; nothing on it may go wrong unnoticed."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", f"examples.{name}", str(port)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stdout is not None
+            address = process.stdout.readline().split()[-1]
+            with httpx.Client(transport=httpx.HTTPTransport(retries=60), timeout=60) as http:
+                assert http.get(f"{address}/state").status_code == 200
+            page = browser.new_page(viewport={"width": 1100, "height": 760})
+            page.set_default_timeout(PATIENCE)
+            wrong: list[str] = []
+            page.on("pageerror", lambda error: wrong.append(str(error)))
+            page.on("console", lambda said: wrong.append(said.text) if said.type == "error" else None)
+            page.goto(address)
+            yield page
+            page.close()
+            refused = (
+                "Failed to load resource: the server responded with a status of 4"  # a refusal, which the page shows
+            )
+            assert [one for one in wrong if not one.startswith(refused)] == []
+        finally:
+            process.terminate()
+
+
+def picture(page: Page, name: str) -> None:
+    """For docs/examples.md, if `make shots` asks for it."""
+    if "HOLDKIT_SHOTS" in os.environ:
+        page.screenshot(path=f"{os.environ['HOLDKIT_SHOTS']}/example-{name}.png", full_page=True)
+
+
+def says(page: Page, text: str) -> None:
+    expect(page.locator("#says")).to_contain_text(text)
+
+
+def test_the_ticket_shop(browser: Browser) -> None:
+    with opened(browser, "ticket_shop") as page:
+        page.locator("#map .seat[data-state=available]").first.wait_for()
+        page.get_by_title("Seat C7").click()
+        page.get_by_title("Seat C8").click()
+        page.get_by_role("button", name="Hold these seats").click()
+        says(page, "2 seats are yours")
+        page.locator("#many").fill("120")
+        page.get_by_role("button", name="Let them in").click()
+        expect(page.locator("#rivals")).to_contain_text("bought")
+        picture(page, "tickets")
+        page.get_by_role("button", name="Pay").click()
+        says(page, "Thank you")
+        expect(page.get_by_title("Seat C7")).to_have_class("seat mine")
+        page.get_by_role("button", name="Wait for a standing place").click()
+        expect(page.locator("#mine")).to_contain_text("standing")
+        expect(page.locator("#house")).to_contain_text("seats free0")
+        expect(page.locator("#twice")).to_have_text("0")
+
+
+def test_the_hotel(browser: Browser) -> None:
+    with opened(browser, "hotel_nights") as page:
+        page.locator("#room").select_option("suite")
+        page.locator("#parking").check()
+        page.get_by_role("button", name="Reserve").click()
+        says(page, "6 nights of rooms and parking")
+        page.get_by_role("button", name="Pay now").click()
+        says(page, "Paid in time")
+        page.get_by_role("button", name="Reserve").click()
+        says(page, "suite")  # the one suite is booked: the refusal names its nights
+        page.locator("#room").select_option("double")
+        page.get_by_role("button", name="Reserve").click()
+        says(page, "are held")
+        picture(page, "hotel")
+        page.get_by_role("button", name="and after a rival").click()
+        says(page, "refunded")
+
+
+def test_the_gateway(browser: Browser) -> None:
+    with opened(browser, "llm_gateway") as page:
+        page.get_by_role("button", name="Ask the model").click()
+        says(page, "Done.")
+        expect(page.locator("#answer")).not_to_be_empty()
+        page.get_by_role("button", name="Send 100 calls").click()
+        says(page, "refused with 429")
+        page.get_by_role("button", name="Send 100 calls").click()
+        expect(page.get_by_role("button", name="Send 100 calls")).to_be_enabled()
+        expect(page.locator("#counts")).not_to_contain_text("refused0")
+        picture(page, "gateway")
+        expect(page.locator("#over")).to_have_text("0")
+
+
+def test_the_bank(browser: Browser) -> None:
+    with opened(browser, "money_transfer") as page:
+        points = page.locator("#dies option")
+        expect(points).to_have_count(5)
+        page.locator("#dies").select_option("left the first ledger")
+        page.get_by_role("button", name="Transfer").click()
+        says(page, "died")
+        expect(page.locator("#ledgers")).to_contain_text("under way100")
+        while "1 finished" not in page.locator("#says").inner_text():  # until the dead worker's lease is over
+            page.get_by_role("button", name="Recover").click()
+            expect(page.locator("#says")).to_contain_text("finished")
+        expect(page.locator("#ledgers")).to_contain_text("under way0")
+        page.locator("#dies").select_option("")
+        page.locator("#amount").select_option("600")
+        page.get_by_role("button", name="Transfer").click()
+        says(page, "more than 500 at once")
+        expect(page.locator("#account")).to_contain_text("available900")
+        expect(page.locator("#lost")).to_have_text("0")
+        picture(page, "bank")
