@@ -89,10 +89,10 @@ async def answered(hk: AsyncKernel, hold: Hold, prompt: str, state: Any) -> Asyn
             used += 1
             yield word + " "
     finally:  # also if the client hangs up: the tokens are spent
+        state.answered += 1  # first: this task may be cancelled while it waits for the confirm, which goes on
+        state.tokens += used
         amounts = {leg.pool: used for leg in hold.legs}
         await asyncio.shield(hk.confirm(hold, quantity=amounts, overage="up_to_available"))
-        state.answered += 1
-        state.tokens += used
 
 
 async def model() -> AsyncIterator[str]:

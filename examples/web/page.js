@@ -12,6 +12,14 @@ async function call(path, body) {
   return document;
 }
 
+let silent = false;
+/** After each look at the server: say that it does not answer, and take that back once it does. */
+function reached(name, error) {
+  if (error) $("says").textContent = `${name} does not answer: ${error.message}`;
+  else if (silent) $("says").textContent = `${name} answers again.`;
+  silent = Boolean(error);
+}
+
 /** An element with a text. */
 function element(name, text, properties = {}) {
   return Object.assign(document.createElement(name), { textContent: text }, properties);

@@ -31,11 +31,14 @@ def browser() -> Iterator[Browser]:
         made.close()
 
 
-@contextmanager
-def opened(browser: Browser, name: str) -> Iterator[Page]:
-    """The page of an application that runs in a process of its own; nothing on it may go wrong unnoticed."""
+def free_port() -> int:
     with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+        return int(free.getsockname()[1])
+
+
+@contextmanager
+def started(name: str, port: int) -> Iterator[str]:
+    """The address of an application that runs in a process of its own; at the end it is killed."""
     command = [sys.executable, "-m", f"examples.{name}", str(port)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
@@ -43,20 +46,33 @@ def opened(browser: Browser, name: str) -> Iterator[Page]:
             address = process.stdout.readline().split()[-1]
             with httpx.Client(transport=httpx.HTTPTransport(retries=60), timeout=60) as http:
                 assert http.get(f"{address}/state").status_code == 200
-            page = browser.new_page(viewport={"width": 1100, "height": 760})
-            page.set_default_timeout(PATIENCE)
-            wrong: list[str] = []
-            page.on("pageerror", lambda error: wrong.append(str(error)))
-            page.on("console", lambda said: wrong.append(said.text) if said.type == "error" else None)
-            page.goto(address)
-            yield page
-            page.close()
-            refused = (
-                "Failed to load resource: the server responded with a status of 4"  # a refusal, which the page shows
-            )
-            assert [one for one in wrong if not one.startswith(refused)] == []
+            yield address
         finally:
-            process.terminate()
+            process.kill()
+
+
+@contextmanager
+def shown(browser: Browser, address: str) -> Iterator[Page]:
+    """The page of an application; nothing on it may go wrong unnoticed."""
+    page = browser.new_page(viewport={"width": 1100, "height": 760})
+    page.set_default_timeout(PATIENCE)
+    wrong: list[str] = []
+    page.on("pageerror", lambda error: wrong.append(str(error)))
+    page.on("console", lambda said: wrong.append(said.text) if said.type == "error" else None)
+    page.goto(address)
+    yield page
+    page.close()
+    expected = (
+        "Failed to load resource: the server responded with a status of 4",  # a refusal, which the page shows
+        "Failed to load resource: net::ERR_CONNECTION_REFUSED",  # the server is down, which the page says
+    )
+    assert [one for one in wrong if not one.startswith(expected)] == []
+
+
+@contextmanager
+def opened(browser: Browser, name: str) -> Iterator[Page]:
+    with started(name, free_port()) as address, shown(browser, address) as page:
+        yield page
 
 
 def picture(page: Page, name: str) -> None:
@@ -75,7 +91,7 @@ def test_the_ticket_shop(browser: Browser) -> None:
         page.get_by_title("Seat C7").click()
         page.get_by_title("Seat C8").click()
         page.get_by_role("button", name="Hold these seats").click()
-        says(page, "2 seats are yours")
+        says(page, "C7, C8: yours for two minutes")
         page.locator("#many").fill("120")
         page.get_by_role("button", name="Let them in").click()
         expect(page.locator("#rivals")).to_contain_text("bought")
@@ -87,6 +103,33 @@ def test_the_ticket_shop(browser: Browser) -> None:
         expect(page.locator("#mine")).to_contain_text("standing")
         expect(page.locator("#house")).to_contain_text("seats free0")
         expect(page.locator("#twice")).to_have_text("0")
+
+
+def test_a_shop_that_is_killed_and_started_again(browser: Browser) -> None:
+    """On a new database: what the page held there is gone, and the page goes on."""
+    port = free_port()
+    with shown(browser, "about:blank") as page:
+        with started("ticket_shop", port) as address:
+            page.goto(address)
+            page.locator("#map .seat[data-state=available]").first.wait_for()
+            page.get_by_title("Seat C7").click()
+            page.get_by_role("button", name="Hold these seats").click()
+            expect(page.locator("#mine")).to_contain_text("Held until")
+        says(page, "The shop does not answer")
+        with started("ticket_shop", port):
+            says(page, "The shop answers again")
+            expect(page.locator("#mine")).to_contain_text("Choose up to six seats")
+            expect(page.locator("#house")).to_contain_text("seats free128")
+
+
+def test_the_seat_map_fits_a_phone(browser: Browser) -> None:
+    with opened(browser, "ticket_shop") as page:
+        page.set_viewport_size({"width": 360, "height": 740})
+        page.locator("#map .seat[data-state=available]").first.wait_for()
+        last = page.get_by_title("Seat H16").bounding_box()
+        assert last is not None
+        assert last["x"] + last["width"] < 360 - 16  # within the card that would scroll
+        assert last["width"] > 12
 
 
 def test_the_hotel(browser: Browser) -> None:
@@ -119,6 +162,20 @@ def test_the_gateway(browser: Browser) -> None:
         expect(page.locator("#counts")).not_to_contain_text("refused0")
         picture(page, "gateway")
         expect(page.locator("#over")).to_have_text("0")
+
+
+def test_a_client_of_the_gateway_that_hangs_up(browser: Browser) -> None:
+    """What it used is spent: in the budgets of all levels, and in what the page counts."""
+    with started("llm_gateway", free_port()) as address, shown(browser, address) as page:
+        key = {"authorization": "Bearer sk-a-search"}
+        with httpx.stream("POST", f"{address}/v1/complete", json={"prompt": "x"}, headers=key, timeout=60) as answer:
+            next(answer.iter_text())
+        row = page.get_by_role("row", name="key a-search")
+        expect(row.get_by_role("cell").nth(2)).not_to_have_text("0")  # confirmed, once it has noticed
+        spent = row.get_by_role("cell").nth(2).inner_text()
+        expect(row.get_by_role("cell").nth(3)).to_have_text("0")  # and nothing is held any more
+        assert 0 < int(spent) < 122
+        expect(page.locator("#counts")).to_contain_text(f"tokens used{spent}")
 
 
 def test_the_bank(browser: Browser) -> None:
