@@ -8,6 +8,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import httpx
@@ -176,6 +177,14 @@ def test_a_client_of_the_gateway_that_hangs_up(browser: Browser) -> None:
         expect(row.get_by_role("cell").nth(3)).to_have_text("0")  # and nothing is held any more
         assert 0 < int(spent) < 122
         expect(page.locator("#counts")).to_contain_text(f"tokens used{spent}")
+
+
+def test_two_bursts_at_once_are_counted_separately() -> None:
+    """Each answer is about its own hundred calls."""
+    with started("llm_gateway", free_port()) as address, ThreadPoolExecutor() as threads:
+        bursts = threads.map(lambda _: httpx.post(f"{address}/burst", timeout=120).json(), range(2))
+        counted = [one["answered"] + one["refused"] for one in bursts]
+    assert counted == [100, 100]
 
 
 def test_the_bank(browser: Browser) -> None:
