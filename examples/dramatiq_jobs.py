@@ -25,7 +25,7 @@ holds = Holds(broker, f"sqlite:///{Path(FOLDER.name) / 'holds.db'}", on_open=lam
 trained: dict[str, int] = {}
 
 
-@dramatiq.actor
+@dramatiq.actor(max_retries=1_000)  # a job that waits for a slot may have to wait for long
 @holds("gpu", 1, ttl="30s", retry_in="50ms")
 def train(model: str, lease: Any) -> None:
     """A plain function, in a thread of the worker."""
@@ -33,7 +33,7 @@ def train(model: str, lease: Any) -> None:
 
 
 @dramatiq.actor
-@holds("gpu", 2, ttl="30s", wait="10s")
+@holds("gpu", 2, ttl="30s", wait="10s", retry_in="50ms")
 async def evaluate(model: str) -> None:
     """A coroutine function, on the worker's event loop: waits in line for both GPUs before it is retried."""
     kernel = await holds.async_kernel()

@@ -19,6 +19,8 @@ except ModuleNotFoundError as missing:
 
 STORE: Final = "holdkit"
 """The job store of what this module schedules. In memory: it refers to objects of this process."""
+ANY_NUMBER: Final = 1_000_000
+"""Of runs of one job at a time. The run that asks for another one has not ended yet; APScheduler drops a run that is one too many."""
 
 
 class Holds(tasks.Holds):
@@ -71,6 +73,7 @@ class Holds(tasks.Holds):
             id=f"again:{id(call.task)}:{call.args!r}:{sorted(call.kwargs.items())!r}",
             replace_existing=True,
             misfire_grace_time=None,
+            max_instances=ANY_NUMBER,
             jobstore=STORE,
         )
         return None

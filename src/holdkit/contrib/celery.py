@@ -36,6 +36,10 @@ class Holds(tasks.Holds):
         if not url:
             raise invalid("url", "url_missing", "give Holds a URL, or the application a setting holdkit_url")
         super().__init__(url, sagas=sagas, **options)
+        if self.recover_here != self.recover:
+            raise invalid(
+                "sagas", "sagas_async", "Celery cannot run coroutine functions: give it sagas of plain functions"
+            )
         self._declare(app, "holdkit.sweep", self.sweep, tasks.seconds_of(sweep_every, "sweep_every"))
         if self._sagas:
             self._declare(app, "holdkit.recover", self.recover, tasks.seconds_of(recover_every, "recover_every"))
@@ -51,7 +55,10 @@ class Holds(tasks.Holds):
         def schedule(sender: Celery, **_more: Any) -> None:  # a run that is late is left to the next one
             sender.add_periodic_task(every, declared.s(), name=name, expires=every)
 
-        app.on_after_finalize.connect(schedule, weak=False)
+        if app.finalized:  # a task was used before, or the application has started
+            schedule(app)
+        else:
+            app.on_after_finalize.connect(schedule, weak=False)
 
     def run_of(self, function: Callable[..., Any], args: tuple[Any, ...]) -> tuple[str, str | None]:
         """The task's name and id."""

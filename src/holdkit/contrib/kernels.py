@@ -141,8 +141,9 @@ class LoopKernels:
         """Close the kernel of this loop, if it is open. A later call opens it again."""
         opening = self._opening.pop(asyncio.get_running_loop(), None)
         if opening is not None:
-            kernel = await opening
-            await kernel.aclose()
+            await asyncio.wait([opening])
+            if not _is_over(opening):  # an opening that failed has left nothing behind
+                await opening.result().aclose()
 
     def after_fork(self) -> None:
         """In a forked child: put aside what the parent has."""

@@ -202,11 +202,16 @@ class Holds:
         return self._wrapped(function, None)
 
     def _wrapped(self, function: Callable[..., Any], plan: Plan | None) -> Callable[..., Any]:
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise invalid(
+                "task", "task_generator", "is a generator function: its body would run after the lease has ended"
+            )
         signature = inspect.signature(function)
         passes = plan is not None and "lease" in signature.parameters
+        started = _with_lease(function, signature) if passes else _without_lease(function)
         taken = 30.0 if plan is None else plan.taken
 
-        if inspect.iscoroutinefunction(function):
+        if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
 
             @wraps(function)
             async def task(*args: Any, **kwargs: Any) -> Any:
@@ -217,7 +222,7 @@ class Holds:
                             return await function(*args, **kwargs)
                         async with plan.lease(await self.async_kernel(), args, kwargs) as lease:
                             with _known(lease):
-                                return await function(*args, **kwargs, **({"lease": lease} if passes else {}))
+                                return await started(args, kwargs, lease)
                 except errors.HoldkitError as error:
                     return self._after(error, lease, taken, Call(task, args, kwargs))
         else:
@@ -230,7 +235,7 @@ class Holds:
                         if plan is None:
                             return function(*args, **kwargs)
                         with plan.lease(self.kernel, args, kwargs) as lease, _known(lease):
-                            return function(*args, **kwargs, **({"lease": lease} if passes else {}))
+                            return started(args, kwargs, lease)
                 except errors.HoldkitError as error:
                     return self._after(error, lease, taken, Call(task, args, kwargs))
 
@@ -324,6 +329,23 @@ def _known(lease: Any) -> Iterator[None]:
             lease.hold.id,
             extra={"event": "task_lease_lost", "hold": lease.hold.id},
         )
+
+
+def _with_lease(function: Callable[..., Any], signature: inspect.Signature) -> Callable[..., Any]:
+    """Calls a task with its lease, wherever the parameter stands."""
+    place, kind = [*signature.parameters].index("lease"), signature.parameters["lease"].kind
+    positional = kind is not inspect.Parameter.KEYWORD_ONLY
+
+    def started(args: tuple[Any, ...], kwargs: dict[str, Any], lease: Any) -> Any:
+        if positional and place <= len(args):
+            return function(*args[:place], lease, *args[place:], **kwargs)
+        return function(*args, **kwargs, lease=lease)
+
+    return started
+
+
+def _without_lease(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda args, kwargs, _lease: function(*args, **kwargs)
 
 
 def _name_of(function: Callable[..., Any]) -> str:

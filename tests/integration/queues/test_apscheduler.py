@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from apscheduler.events import EVENT_JOB_ERROR
+from apscheduler.events import EVENT_JOB_ERROR, EVENT_JOB_MAX_INSTANCES, EVENT_JOB_SUBMITTED
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.schedulers.background import BackgroundScheduler
 
@@ -88,6 +88,29 @@ def test_a_taken_slot_is_scheduled_again_once(here: Here) -> None:
     assert done.wait(PATIENCE)
     assert set(runs) == {"bert"}
     assert here.errors == []
+
+
+def test_a_repeat_that_is_due_before_its_run_has_ended_is_not_dropped(here: Here) -> None:
+    """A run is refused, asks for the next one, and is then not scheduled by the system for a while."""
+    taken, done, codes = here.hk.hold("gpu", 1, ttl=600), threading.Event(), list[int]()
+    again = here.holds.run_again
+
+    def told(event: Any) -> None:
+        if event.job_id.startswith("again:"):
+            codes.append(event.code)
+
+    def late(call: Any, error: Any, seconds: float) -> Any:
+        seen, asked = len(codes), again(call, error, seconds)
+        wait_until(lambda: len(codes) > seen)  # the next run has been started, or dropped
+        return asked
+
+    here.scheduler.add_listener(told, EVENT_JOB_SUBMITTED | EVENT_JOB_MAX_INSTANCES)
+    here.holds.run_again = late  # type: ignore[method-assign]
+    here.scheduler.add_job(here.holds("gpu", 1, retry_in="10ms")(done.set))
+    wait_until(lambda: len(codes) > 1 or EVENT_JOB_MAX_INSTANCES in codes)
+    here.hk.release(taken)
+    assert EVENT_JOB_MAX_INSTANCES not in codes
+    assert done.wait(PATIENCE)
 
 
 def test_a_final_refusal_is_the_jobs_error(here: Here) -> None:

@@ -135,6 +135,22 @@ def test_sweep_and_recovery_are_scheduled(here: Here) -> None:
     assert run(here.app.tasks["holdkit.recover"])["done"] == 1
 
 
+def test_an_application_that_is_finalized_already_has_the_schedule_too() -> None:
+    app = Celery("late", set_as_current=False)
+    app.finalize()
+    Holds(app, "memory://", sweep_every="5s")
+    assert {name: entry["schedule"] for name, entry in app.conf.beat_schedule.items()} == {"holdkit.sweep": 5.0}
+
+
+def test_sagas_that_celery_cannot_run_are_refused() -> None:
+    class Later(Order):
+        async def effect(self, intent: Any, step: holdkit.SagaStep) -> Any:
+            return "paid"
+
+    with pytest.raises(holdkit.InvalidRequest, match="coroutine"):
+        Holds(Celery("async", set_as_current=False), "memory://", sagas=[Later])
+
+
 def test_the_url_may_be_a_setting(tmp_path: Path) -> None:
     app = Celery("settings", set_as_current=False)
     with pytest.raises(holdkit.InvalidRequest, match="holdkit_url"):

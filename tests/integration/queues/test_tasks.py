@@ -78,6 +78,49 @@ def test_a_task_has_its_units_while_it_runs(queue: Queue) -> None:
         current_lease()
 
 
+def test_the_lease_may_be_any_parameter(queue: Queue) -> None:
+    def first(lease: Any, model: str) -> tuple[Any, ...]:
+        return lease.fence > 0, model
+
+    def middle(model: str, lease: Any, rounds: int) -> tuple[Any, ...]:
+        return lease.fence > 0, model, rounds
+
+    def positional(model: str, lease: Any, /) -> tuple[Any, ...]:
+        return lease.fence > 0, model
+
+    def keyword(*models: str, lease: Any) -> tuple[Any, ...]:
+        return lease.fence > 0, *models
+
+    run = {body: queue.task(queue.holds("gpu", 1), body) for body in (first, middle, positional, keyword)}
+    assert run[first]("bert") == run[first](model="bert") == (True, "bert")
+    assert run[middle]("bert", 3) == run[middle]("bert", rounds=3) == run[middle](model="bert", rounds=3)
+    assert run[positional]("bert") == (True, "bert")
+    assert run[keyword]("bert", "gpt") == (True, "bert", "gpt")
+
+
+def test_no_body_runs_after_its_lease_has_ended(tmp_path: Path) -> None:
+    holds = Holds(f"sqlite:///{tmp_path}/holds.db", on_open=lambda hk: hk.create_pool("gpu", 1))
+
+    class Train:
+        async def __call__(self) -> int:
+            return (await (await holds.async_kernel()).pool("gpu")).held
+
+    def each() -> Iterator[int]:
+        yield 1
+
+    async def main() -> int:
+        holds.kernel.pool("gpu")
+        try:
+            return int(await holds("gpu", 1)(Train())())
+        finally:
+            await holds.aclose()
+
+    assert asyncio.run(main()) == 1
+    with pytest.raises(holdkit.InvalidRequest, match="generator"):
+        holds("gpu", 1)(each)
+    holds.close()
+
+
 def test_the_units_come_back_when_it_fails(queue: Queue) -> None:
     def fail() -> None:
         raise ZeroDivisionError
