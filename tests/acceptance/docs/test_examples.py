@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codeop
 import io
 import sys
 from contextlib import redirect_stdout
@@ -49,6 +50,25 @@ def test_examples_print_what_the_page_shows(page: Path, tmp_path: Path, monkeypa
                 value.close()
 
 
+PASTED = [
+    page
+    for page in EXECUTED
+    if page.name in ("README.md", "tutorial.md") or page.parent.name in ("howto", "explanation")
+]
+
+
+@pytest.mark.parametrize("page", PASTED, ids=lambda page: str(page.relative_to(ROOT)))
+def test_blocks_can_be_pasted_into_an_interactive_python(page: Path) -> None:
+    """Before 3.13 it ends a statement at an empty line, and only there."""
+    for block in blocks(page.read_text("utf-8")):
+        typed: list[str] = []
+        for number, line in enumerate([*block.text.splitlines(), ""] if block.language == "python" else []):
+            typed.append(line)
+            if codeop.compile_command("\n".join(typed), f"{page.name}, line {block.line + number}") is not None:
+                typed.clear()
+        assert typed == []
+
+
 def test_the_first_example_is_short() -> None:
     first = next(block for block in blocks((ROOT / "README.md").read_text("utf-8")) if block.language == "python")
     assert len(first.text.splitlines()) <= 16
@@ -56,3 +76,4 @@ def test_the_first_example_is_short() -> None:
 
 def test_examples_are_found() -> None:
     assert {"README.md", "docs/tutorial.md"} <= {str(page.relative_to(ROOT)) for page in EXECUTED}
+    assert len(PASTED) > 8
