@@ -1,14 +1,25 @@
-"""``holdkit mcp``: an MCP server over stdio, through which an assistant reserves within limits."""
+"""``holdkit mcp``: an MCP server over stdio, through which an assistant reserves within limits.
+
+It ends when stdin ends, or by a signal; either way it releases what the session still holds. The thread that reads stdin cannot be
+interrupted, so that after a signal nothing waits for it: the process ends by the signal itself, once the holds are released.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 import sys
+from collections.abc import Coroutine
+from contextlib import suppress
+from typing import Any, Final
 
 import click
 
 from .options import chosen_url, is_server, key_given, must_exist, tenant_options
 from .output import OK
+
+STOPPING: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @click.command()
@@ -59,7 +70,41 @@ def mcp(
 
     async def serve() -> None:
         async with session_on(given, policy, key=key_given(), tenant=tenant, name=name) as session:
-            await mcp_server(session).run_stdio_async()
+            stopped_by = await _until_stopped(mcp_server(session).run_stdio_async())
+        if stopped_by is not None:
+            _end_by(stopped_by)
 
     asyncio.run(serve())
     return OK
+
+
+async def _until_stopped(serving: Coroutine[Any, Any, None]) -> signal.Signals | None:
+    """Serve until stdin ends, or until a signal arrives: which one."""
+    loop = asyncio.get_running_loop()
+    signalled: asyncio.Future[signal.Signals] = loop.create_future()
+
+    def stop(number: signal.Signals) -> None:
+        if signalled.done():  # the second one: not even the releases are waited for
+            _end_by(number)
+        signalled.set_result(number)
+
+    for number in STOPPING:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup
+            with suppress(NotImplementedError):  # on Windows
+                loop.add_signal_handler(number, stop, number)
+    task = loop.create_task(serving)
+    either: set[asyncio.Future[Any]] = {task, signalled}
+    await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+    if task.done():
+        signalled.cancel()
+        task.result()
+        return None
+    task.cancel()
+    await asyncio.sleep(0)  # the calls that are in work are told; the thread that reads stdin stays
+    return signalled.result()
+
+
+def _end_by(number: signal.Signals) -> None:
+    """End the process as the signal does by itself."""
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)

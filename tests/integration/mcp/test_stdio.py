@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -11,12 +13,19 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 
 import holdkit
 from tests.support.command_line import run
 from tests.support.servers import live_server
 from tests.support.threads import PATIENCE
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The package's client gives a process two seconds to end, then kills it: a busy machine may need longer."""
+    monkeypatch.setattr("mcp.client.stdio.PROCESS_TERMINATION_TIMEOUT", PATIENCE)
 
 
 class Assistant:
@@ -94,6 +103,71 @@ def test_hold_extend_confirm_release_and_reads(tmp_path: Path) -> None:
     assert not any("hk1." in text or "owner" in text or "token" in text for text in read), (
         "the token stays in the process"
     )
+
+
+class Lines:
+    """The process without a client: lines to stdin, and from stdout."""
+
+    def __init__(self, url: str, *options: str) -> None:
+        command = [sys.executable, "-m", "holdkit", "mcp", "--url", url, *options]
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        about = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+        assert self.ask("initialize", about)["serverInfo"]["name"] == "holdkit"
+        self.send(json.dumps({"jsonrpc": "2.0", "method": "notifications/initialized"}))
+
+    def send(self, line: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(line + "\n")
+        self.process.stdin.flush()
+
+    def ask(self, method: str, parameters: Any) -> Any:
+        """The result, from the next line of stdout, which must be the answer."""
+        assert self.process.stdout is not None
+        self.send(json.dumps({"jsonrpc": "2.0", "id": 7, "method": method, "params": parameters}))
+        answer = json.loads(self.process.stdout.readline())
+        assert answer["id"] == 7
+        return answer["result"]
+
+    def call(self, tool: str, **arguments: Any) -> Any:
+        return self.ask("tools/call", {"name": tool, "arguments": arguments})
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_at_once_and_what_it_held_is_released(tmp_path: Path, number: signal.Signals) -> None:
+    """Although stdin is open: a thread is reading from it, which nothing can interrupt."""
+    url = database(tmp_path)
+    lines = Lines(url, "--pool", "gpu")
+    assert not lines.call("hold", units={"gpu": 2}, seconds=600)["isError"]
+    lines.process.send_signal(number)
+    assert lines.process.wait(PATIENCE) == -number
+    out, _ = lines.process.communicate()
+    assert out == ""
+    with holdkit.connect(url) as hk:
+        assert hk.pool("gpu").held == 0
+
+
+def test_stdout_has_nothing_but_answers_whatever_is_sent_and_logged(tmp_path: Path) -> None:
+    lines = Lines(database(tmp_path), "--pool", "gpu")
+    path = tmp_path / "holds.db"
+    path.rename(tmp_path / "moved.db")
+    assert lines.call("list_pools")["isError"]
+    (tmp_path / "moved.db").rename(path)
+    for seconds in (True, float("nan"), float("inf"), 1e-12, [1], None):
+        assert lines.call("hold", units={"gpu": 1}, seconds=seconds)["isError"], seconds
+    for units in ({"gpu": True}, {"gpu": 1.5}, {"gpu": 10**30}, {"gpu\0": 1}, {"g" * 600: 1}, ["gpu"]):
+        assert lines.call("hold", units=units, seconds=30)["isError"], units
+    assert lines.call("show_hold", hold="x" * 1_000_000)["isError"]
+    (told,) = lines.call("show_hold", hold="0" * 32)["content"]
+    assert told["text"].endswith(
+        "refused (hold_not_found): there is no such hold; use the `hold` of an earlier answer, or place another one"
+    )
+    (pool,) = lines.call("list_pools")["structuredContent"]["result"]
+    assert pool["available"] == 8
+    out, logged = lines.process.communicate(timeout=PATIENCE)
+    assert (out, lines.process.returncode) == ("", 0)
+    assert "a tool failed" in logged
 
 
 def test_in_a_terminal_it_says_what_it_waits_for(tmp_path: Path) -> None:

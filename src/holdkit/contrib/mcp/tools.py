@@ -9,11 +9,21 @@ from typing import Annotated, Any, TypeVar
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import ToolAnnotations
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, BeforeValidator, Field
 
 from ...client.problems import NotAdmitted
 from ...core.model import SECOND, Pool
-from ...errors import HoldkitError, InsufficientCapacity, InvalidRequest, OutcomeUnknown, Refused
+from ...errors import (
+    HoldkitError,
+    HoldNotFound,
+    HoldRetired,
+    InsufficientCapacity,
+    InvalidRequest,
+    OutcomeUnknown,
+    PoolNotFound,
+    Refused,
+    plain,
+)
 from ...kernel.results import Hold
 from .policy import NotAllowed
 from .session import Session, left
@@ -26,9 +36,20 @@ Place a hold, do the work, then confirm what was used, or release the hold if th
 released ends at its deadline, and its units are free again; extend it if the work takes longer. Call `limits` first: it says what you may
 use. An answer "refused" is final for this moment: do not repeat the same call at once."""
 
+
+def _number(given: Any) -> Any:
+    """True is no number, whatever Python says."""
+    if isinstance(given, bool):
+        raise ValueError("must be a number, not true or false")  # noqa: TRY004  # pydantic tells the caller of this one only
+    return given
+
+
+Amount = Annotated[int, BeforeValidator(_number)]
 HoldId = Annotated[str, Field(description="the `hold` of an earlier answer in this session")]
-Units = Annotated[dict[str, int], Field(description='units by pool id, such as {"gpu": 2}')]
-Seconds = Annotated[float, Field(description="seconds from now until the hold ends by itself", gt=0)]
+Units = Annotated[dict[str, Amount], Field(description='units by pool id, such as {"gpu": 2}')]
+Seconds = Annotated[
+    float, BeforeValidator(_number), Field(description="seconds from now until the hold ends by itself", gt=0)
+]
 Purpose = Annotated[str | None, Field(description="what it is for, for people who look later", max_length=256)]
 SetName = Annotated[str, Field(description="the name of a set of budgets; `limits` names them")]
 READS = ToolAnnotations(read_only_hint=True, open_world_hint=False)
@@ -145,7 +166,9 @@ class Tools:
     async def hold_budget(
         self,
         budget_set: SetName,
-        estimate: Annotated[dict[str, int], Field(description='what you expect to spend, by budget: {"tokens": 2000}')],
+        estimate: Annotated[
+            dict[str, Amount], Field(description='what you expect to spend, by budget: {"tokens": 2000}')
+        ],
         seconds: Seconds,
         purpose: Purpose = None,
     ) -> HoldFacts:
@@ -157,7 +180,7 @@ class Tools:
         self,
         hold: HoldId,
         actual: Annotated[
-            dict[str, int] | None, Field(description="what was spent, by budget; without it, the whole estimate")
+            dict[str, Amount] | None, Field(description="what was spent, by budget; without it, the whole estimate")
         ] = None,
     ) -> HoldFacts:
         """Book what was spent of an estimate; the rest of it is free again. `uncovered` says what was spent beyond the budget."""
@@ -177,10 +200,19 @@ class Tools:
             )
             advice = "Hold less, or release what you do not need"
             raise ToolError(f"refused ({short.reason}): nothing was held. {missing}. {advice}") from short
+        except PoolNotFound as none:
+            raise ToolError(
+                f"refused ({none.reason}): there is no pool {none.subject!r}; list_pools names those"
+            ) from none
+        except (HoldNotFound, HoldRetired) as none:
+            raise ToolError(
+                f"refused ({none.reason}): there is no such hold; use the `hold` of an earlier answer, or place another one"
+            ) from none
         except Refused as refused:
-            raise ToolError(f"refused ({refused.reason}): {refused}") from refused
+            told = plain(refused).removeprefix(refused.reason).removeprefix(": ")
+            raise ToolError(f"refused ({refused.reason}){told and f': {told}'}") from refused
         except (NotAllowed, NotAdmitted, InvalidRequest) as denied:
-            raise ToolError(f"not done: {denied}") from denied
+            raise ToolError(f"not done: {plain(denied)}") from denied
         except OutcomeUnknown as unknown:
             log.warning("the outcome of a tool is unknown: %s", unknown, extra={"event": "mcp_outcome_unknown"})
             raise ToolError("it is unknown whether this was done. Look with list_pools") from unknown
