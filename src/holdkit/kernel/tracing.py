@@ -24,8 +24,8 @@ MAX_LINKS: Final = 128
 """Of one span, as OpenTelemetry bounds them by default; and so many holds are looked up for it."""
 MAX_POOLS: Final = 8
 """Whose ids a span names."""
-_RECORDED: Final = re.compile(r"00-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f][13579bdf]")
-"""A `traceparent` whose sampled flag is set: its caller records it."""
+_RECORDED: Final = re.compile(r"00-(?!0{32})[0-9a-f]{32}-(?!0{16})[0-9a-f]{16}-[0-9a-f][13579bdf]")
+"""A `traceparent` whose sampled flag is set: its caller records it. Ids of zeros are none: a span below them would begin a trace."""
 
 
 class Span(Protocol):

@@ -20,6 +20,18 @@ from tests.support.receivers import eventually, receivers
 from tests.support.servers import NOON, QUICK, in_process_app
 
 PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+NOT_RECORDED = (
+    "",
+    "00-nonsense",
+    PARENT.replace("-01", "-00"),
+    PARENT + "x",
+    PARENT + "-" * 10_000,
+    PARENT.upper(),
+    PARENT.replace("00-", "ff-"),
+    PARENT.replace("4bf92f3577b34da6a3ce929d0e0e4736", "0" * 32),
+    PARENT.replace("00f067aa0ba902b7", "0" * 16),
+)
+"""What says that nobody records, and what is no context at all: a server never begins a trace by itself."""
 TRACED = replace(QUICK, opentelemetry=True)
 
 
@@ -34,9 +46,9 @@ def recorded(monkeypatch: pytest.MonkeyPatch) -> Recorded:
 def test_a_request_whose_caller_records_has_a_span_below_it_and_others_have_none(recorded: Recorded) -> None:
     async def main() -> tuple[list[Any], list[Any], list[Any]]:
         async with in_process_app(settings=TRACED) as here:
-            await here.call("POST", "/v1/pools", {"id": "gpu", "total": 9})
+            await here.call("POST", "/v1/pools", {"id": "gpu", "total": 99})
             body = {"legs": [{"pool": "gpu", "quantity": 1}], "ttl": 60}
-            for number, header in enumerate(("", "00-nonsense", PARENT.replace("-01", "-00"), PARENT + "x")):
+            for number, header in enumerate(NOT_RECORDED):
                 answer = await here.call("POST", "/v1/holds", body, headers={"traceparent": header}, op=f"{number}")
                 assert (answer.status_code, recorded.take()) == (201, []), header
             await here.call("GET", "/v1/pools/none", headers={"traceparent": PARENT})
@@ -55,7 +67,7 @@ def test_a_request_whose_caller_records_has_a_span_below_it_and_others_have_none
     assert f"{request.context.trace_id:032x}" == "4bf92f3577b34da6a3ce929d0e0e4736"
     assert inner.parent.span_id == request.context.span_id
     traces = [entry.get("trace") for entry in entries if entry["action"] == "hold.held"]
-    assert traces == [None] * 4 + [f"00-4bf92f3577b34da6a3ce929d0e0e4736-{span_id(inner)}-01"]
+    assert traces == [None] * len(NOT_RECORDED) + [f"00-4bf92f3577b34da6a3ce929d0e0e4736-{span_id(inner)}-01"]
 
 
 def test_a_client_of_ours_sends_its_trace_and_the_receiver_of_the_webhook_gets_one_that_is_linked(
