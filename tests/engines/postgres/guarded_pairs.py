@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from typing import Any, Final
@@ -62,6 +63,11 @@ class Pair:
 
     def close(self) -> None:
         self.guarded.close()
+
+    @property
+    def guard_misses(self) -> Counter[str]:
+        """What did not pass the guard, by cause."""
+        return Counter(self.guarded.guard_stats.misses)
 
     def both(self, command: AnyCommand) -> Outcome:
         """One command, in the ordinary way on both."""

@@ -10,12 +10,12 @@ import pytest
 
 import holdkit
 from holdkit.core.outcomes import Done
-from holdkit.engines.postgres import PostgresEngine, guards, migrate
+from holdkit.engines.postgres import PostgresEngine, guarded, guards, migrate
 from tests.engines.commands import Clock, create, groups
-from tests.engines.postgres import engine_calls, guard_cases
+from tests.engines.postgres import engine_calls, guard_sabotage
 from tests.engines.postgres.conftest import Open
 from tests.engines.postgres.engine_calls import LANES, place
-from tests.engines.postgres.guard_cases import CASES, Case
+from tests.engines.postgres.guard_cases import CASES, Case, goes_by_the_guard
 from tests.engines.postgres.guarded_pairs import Pair, Story
 
 SEEDS: Final = 25
@@ -98,35 +98,30 @@ def test_the_usual_calls_go_by_the_guard(postgres_url: str) -> None:
     assert asyncio.run(on_loop()) >= 10
 
 
-CANARIES: Final = {
-    "due legs are not looked for": (guard_cases.due_at_a_place, "guard_places", "limit 1) is not null then 'due' end", "limit 1) is not null then null end"),
-    "due legs are not returned": (guard_cases.due_at_an_end, "guard_moves", "and g.deadline <= p.now\n        order", "and g.deadline <= p.now and false\n        order"),
-    "each place for itself": (guard_cases.each_fits_both_do_not, "guard_places", "x.upto <= p.total", "x.units <= p.total"),
-    "each place for itself, in general": (guard_cases.each_fits_both_do_not_on_two_pools, "guard_moves", "then x.upto <= p.total", "then x.units <= p.total"),
-    "one unit too many": (guard_cases.one_too_many, "guard_places", "x.upto <= p.total - p.held", "x.upto <= 1 + p.total - p.held"),
-    "one unit too many, in general": (guard_cases.one_too_many_on_two_pools, "guard_moves", "then x.upto <= p.total", "then x.upto <= 1 + p.total"),
-    "a deadline that has come": (guard_cases.ended_after_its_deadline, "guard_moves", "h.deadline > p.now) and h.fence > p.floor end", "true) and h.fence > p.floor end"),
-    "anybody's hold": (guard_cases.ended_by_another, "guard_moves", "and h.owner_hash = x.owner_hash and", "and"),
-    "a pool of an earlier life": (guard_cases.ended_in_a_later_life, "guard_moves", "and h.fence > p.floor end", "end"),
-    "those who wait are passed over": (guard_cases.in_front_of_a_line, "guard_places", "when p.waiting > 0 then 'line'", ""),
-    "those who wait are passed over, in general": (guard_cases.in_front_of_a_line_on_two_pools, "guard_moves", "when p.waiting > 0 then 'line'", ""),
-    "an archived pool": (guard_cases.on_an_archived_pool, "guard_places", " or p.archived", ""),
-    "a hold that was confirmed in part": (guard_cases.ended_in_part_before, "guard_moves", """where h.legs like '%,"quantity":' || g.units || ',"held":' || g.units""",
-                                          """where h.legs like '%,"held":' || g.units"""),
-}  # fmt: skip
+SABOTAGES: Final = [*guard_sabotage.statements()]
 
 
-@pytest.mark.parametrize("name", CANARIES)
-def test_canary(make_pair: Callable[[], Pair], monkeypatch: pytest.MonkeyPatch, name: str) -> None:
-    """Each is noticed by the case that its rule is for."""
-    case, statement, text, instead = CANARIES[name]
-    engine_calls.alter(monkeypatch, statement, lambda whole: whole.replace(text, instead, 1))
-    with pytest.raises(AssertionError):
-        case(Case(make_pair(), "canary", 3))
-
-
-def test_every_case_is_decided_as_the_core_does(make_pair: Callable[[], Pair]) -> None:
+def test_every_case_is_decided_as_the_core_does(make_pair: Callable[[], Pair], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guarded, "MOST_DUE", 2)
     pair = make_pair()
-    for case in CASES:
-        case(Case(pair, case.__name__, 3))
-    assert {case for case, *_ in CANARIES.values()} == {*CASES}
+    for name, case in CASES.items():
+        case(Case(pair, name, 3))
+    assert {sabotage.case for sabotage in SABOTAGES} <= CASES.keys()
+
+
+def test_every_rule_that_is_left_out_is_noticed(make_pair: Callable[[], Pair], monkeypatch: pytest.MonkeyPatch) -> None:
+    """By the case that it is for."""
+    monkeypatch.setattr(guarded, "MOST_DUE", 2)
+    unnoticed: list[str] = []
+    for number, sabotage in enumerate(SABOTAGES):
+        with monkeypatch.context() as patch:
+            engine_calls.alter(patch, sabotage.name, sabotage.of)
+            pair = make_pair()
+            goes_by_the_guard(Case(pair, f"usual {number}", 3))
+            try:
+                CASES[sabotage.case](Case(pair, f"canary {number}", 3))
+            except AssertionError:
+                continue
+            unnoticed.append(f"{sabotage.name}: {sabotage.case}")
+    assert not unnoticed, "\n".join(unnoticed)
+    assert len(SABOTAGES) > 40

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
+from contextlib import closing, contextmanager
 from typing import Final
 
 import psycopg
@@ -14,13 +14,15 @@ from holdkit.core.commands import AnyCommand, Group, RemovePool
 from holdkit.core.outcomes import Outcome
 from holdkit.engines.postgres import PostgresEngine, guards, migrate
 from tests.engines.commands import Clock
+from tests.engines.postgres import guard_sabotage
 from tests.engines.postgres.engine_calls import LANES
+from tests.engines.postgres.guard_cases import CASES, Case, goes_by_the_guard
 from tests.engines.postgres.guarded_pairs import SCHEMAS, Pair, Story, entries
 from tests.support.frameworks import make_tables
 
 SEEDS: Final = 15
 CANARY_SEEDS: Final = 300
-"""Most canaries are noticed within a few."""
+"""It is noticed within a few."""
 STEPS: Final = 10
 OPERATIONS: Final = "id, lane, fingerprint, until"
 """What must be the same of operation rows: the ordinary way stores the answer, the guard refers to its entry."""
@@ -107,40 +109,63 @@ def test_what_passes_the_guard_is_what_the_core_decides(make_pair: Callable[[], 
     assert {"special", "line", "due", "capacity", "hold", "pool", "duplicate"} <= stats.misses.keys(), stats
 
 
-CANARIES: Final = {
-    "due legs are not looked for": ("guard_place", "then 'due' end", "then null end"),
-    "due legs are not looked for at an end": ("guard_end", "then 'due' end", "then null end"),
-    "one unit too many": ("guard_place", "when units > p.total", "when units > 1 + p.total"),
-    "an archived pool": ("guard_place", " or q.archived", ""),
-    "anybody's hold": ("guard_end", "and h.owner_hash = owner_hash", ""),
-    "a hold that was confirmed in part": ("guard_end", """h.legs like '%,"quantity":' || g.units || ',"held":'""", """h.legs like '%,"held":'"""),
-    "a stamp that does not grow": ("guard_end", "stamp := greatest(p.stamp + 1, clock)", "stamp := p.stamp"),
-}  # fmt: skip
+SABOTAGES: Final = [*guard_sabotage.functions()]
 
 
-@pytest.mark.parametrize("name", CANARIES)
-def test_canary(make_pair: Callable[[], CallerPair], postgres_url: str, name: str) -> None:
-    function, text, instead = CANARIES[name]
-    alter(postgres_url, function, text, instead)
+def test_every_case_is_decided_as_the_core_does(make_pair: Callable[[], CallerPair]) -> None:
     pair = make_pair()
-    caught = 0
+    for name, case in CASES.items():
+        case(Case(pair, name, 3))
+    assert {sabotage.case for sabotage in SABOTAGES} <= CASES.keys()
+
+
+def test_every_rule_that_is_left_out_is_noticed(make_pair: Callable[[], CallerPair], postgres_url: str) -> None:
+    """By the case that it is for."""
+    unnoticed: list[str] = []
+    for number, sabotage in enumerate(SABOTAGES):
+        with altered(postgres_url, sabotage.name, sabotage.of):
+            pair = make_pair()
+            goes_by_the_guard(Case(pair, f"usual {number}", 3))
+            try:
+                CASES[sabotage.case](Case(pair, f"canary {number}", 3))
+            except AssertionError:
+                continue
+            unnoticed.append(f"{sabotage.name}: {sabotage.case}")
+    assert not unnoticed, "\n".join(unnoticed)
+    assert len(SABOTAGES) > 20
+
+
+def test_a_stamp_that_does_not_grow_is_noticed(make_pair: Callable[[], CallerPair], postgres_url: str) -> None:
+    """By chance: the order of the entries of one pool must depend on it."""
+    with altered(postgres_url, "guard_end", stamps_stand_still):
+        pair = make_pair()
+        with pytest.raises(AssertionError):
+            play_on(pair)
+
+
+def play_on(pair: CallerPair) -> None:
     for seed in range(CANARY_SEEDS):
-        try:
-            play(pair, seed)
-        except Exception:  # noqa: BLE001 - whatever it is, it was noticed
-            caught += 1
-            break
-    assert caught
+        play(pair, seed)
 
 
-def alter(url: str, function: str, text: str, instead: str) -> None:
-    """The function as if its text were another."""
-    with psycopg.connect(url) as connection:
+def stamps_stand_still(text: str) -> str:
+    return text.replace("stamp := greatest(p.stamp + 1, clock)", "stamp := p.stamp", 1)
+
+
+@contextmanager
+def altered(url: str, function: str, change: Callable[[str], str]) -> Iterator[None]:
+    """The function as if its text were another, for sessions that have not called it."""
+    with psycopg.connect(url, autocommit=True) as connection:
         row = connection.execute("select pg_get_functiondef(%s::regproc)", (f"holdkit.{function}",)).fetchone()
         assert row is not None
-        whole = row[0]
-        assert text in whole
-        connection.execute(whole.replace(text, instead, 1).encode())
+        whole: str = row[0]
+        changed = change(whole)
+        assert changed != whole
+        connection.execute(changed.encode())
+        try:
+            yield
+        finally:
+            connection.execute(whole.encode())
 
 
 # What may come between

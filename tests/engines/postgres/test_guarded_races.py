@@ -146,20 +146,23 @@ def test_what_a_caller_changed_while_the_batch_waited(engine: PostgresEngine, po
     engine_calls.sound(engine, postgres_url)
 
 
+@pytest.mark.parametrize("pools", ["p", "pq"])
 def test_limits_that_were_changed_between_lock_and_write(
-    open_engine: Open, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+    open_engine: Open, postgres_url: str, monkeypatch: pytest.MonkeyPatch, pools: str
 ) -> None:
+    """By the statement for one pool, and by the one for several."""
     other = open_engine()
-    done(other, create("p", 10))
+    for pool in pools:
+        done(other, create(pool, 10))
     with between(postgres_url, monkeypatch) as go_on, ThreadPoolExecutor(1) as thread:
         engine = open_engine(prune_every=1e9)
-        waiting = thread.submit(at_once, engine, place("p", ttl=40 * 86_400 * SECOND))
+        waiting = thread.submit(at_once, engine, *(place(pool, ttl=40 * 86_400 * SECOND) for pool in pools))
         await_waiter(postgres_url)
         done(other, ChangeLimits(changes={"max_lifetime": 86_400 * SECOND}, reason="less", tenant=""))
         go_on()
-        (answer,) = waiting.result(PATIENCE)
-    assert reason(answer) is Reason.LIFETIME_EXCEEDED
-    assert engine.guard_stats.misses == {"limits": 1}
+        answers = waiting.result(PATIENCE)
+    assert [reason(answer) for answer in answers] == [Reason.LIFETIME_EXCEEDED] * len(pools)
+    assert engine.guard_stats.misses == {"limits": len(pools)}
 
 
 LOCKED_ONLY: Final = {

@@ -28,7 +28,7 @@ from holdkit.engines.postgres.transactions import Connections
 from holdkit.errors import EngineError, OutcomeUnknown, Overloaded
 from holdkit.testing.postgres import PostgresServer
 from holdkit.testing.postgres.shared import memory
-from tests.engines.commands import create, groups, release
+from tests.engines.commands import confirm, create, groups, release
 from tests.engines.postgres import engine_calls
 from tests.engines.postgres.engine_calls import done, place
 from tests.engines.postgres.test_lines import join
@@ -38,7 +38,7 @@ from tests.faults.sampling import sample
 LIMITS = Limits(lock_timeout=SECOND)
 LONG_LIMITS = Limits(lock_timeout=60 * SECOND)
 """A session whose line was cut keeps its locks until the server hears of it."""
-Way: TypeAlias = Callable[[PostgresEngine, PlaceHold], "Outcome | Exception"]
+Way: TypeAlias = Callable[[PostgresEngine, AnyCommand], "Outcome | Exception"]
 LONGEST = 60.0
 """Seconds that one call may take, whatever happens to its connection."""
 
@@ -204,6 +204,46 @@ def test_cut_before_every_message_of_a_guarded_batch(line: Line, on_loop: bool, 
     assert sum(answer == "OutcomeUnknown" for answer, _ in trials) > len(points) / 2
     assert line.engine.guard_stats.batches >= before.batches + 2 * len(points)
     engine_calls.sound(line.straight, line.url)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("with_op", [False, True], ids=["by hold id", "by operation id"])
+@pytest.mark.parametrize("on_loop", [False, True], ids=["thread", "loop"])
+def test_cut_before_every_message_of_a_guarded_end(line: Line, on_loop: bool, with_op: bool) -> None:
+    """The same for a confirm: its units are consumed once, whatever was answered."""
+    way = apply_on_loop if on_loop else apply_at_once
+    end_a_hold(line, None, way, with_op=with_op)
+    points = before_messages(line.proxy)
+    assert len(points) > 10
+    before = line.engine.guard_stats
+    answers = Counter(end_a_hold(line, cut, way, with_op=with_op) for cut in points)
+    assert answers.keys() <= {"Done", "OutcomeUnknown"}
+    assert answers["OutcomeUnknown"] > len(points) / 2
+    assert line.engine.guard_stats.batches >= before.batches + 2 * len(points)
+    engine_calls.sound(line.straight, line.url)
+
+
+def end_a_hold(line: Line, cut: Cut | None, way: Way, *, with_op: bool) -> str:
+    """Confirm a hold that another process has placed: how that was answered. Then it is asked again, by that process."""
+    straight = line.straight
+    line.warm()
+    usual, held = (done(straight, place("seats")).hold for _ in range(2))
+    assert usual is not None
+    assert held is not None
+    assert isinstance(way(line.engine, confirm(usual.id)), Done)
+    consumed = engine_calls.pool(straight, "seats").consumed
+    command = confirm(held.id, op=os.urandom(8).hex() if with_op else None)
+    line.proxy.arm(cut)
+    answer = way(line.engine, command)
+    line.proxy.disarm()
+    assert isinstance(answer, Done | OutcomeUnknown), cut
+    if isinstance(answer, Done):
+        assert engine_calls.hold(straight, held.id).state is State.CONFIRMED, cut
+    again = ask(straight, command)
+    assert isinstance(again, Done) or (not with_op and reason_of(again) is Reason.ALREADY_CONFIRMED), (cut, again)
+    assert engine_calls.hold(straight, held.id).state is State.CONFIRMED
+    assert engine_calls.pool(straight, "seats").consumed == consumed + 1, cut
+    return type(answer).__name__
 
 
 EXCHANGE: tuple[tuple[Side, int], ...] = (("client", 8), ("server", 6))
