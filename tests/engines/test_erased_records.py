@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,17 +13,11 @@ from holdkit.kernel.export import export
 REQUEST: dict[str, Any] = {"reason": "request 1"}
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres", "apart"])
-def hk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[holdkit.Kernel]:
-    if request.param in ("memory", "sqlite"):
-        url = "memory://" if request.param == "memory" else f"sqlite:///{tmp_path}/holds.db"
-    else:
-        layout = "one server" if request.param == "postgres" else "as if"
-        url = request.getfixturevalue("migrated")(layout, lanes=4)
-    with holdkit.connect(url) as kernel:
-        kernel.create_pool("show", total=100)
-        yield kernel
-        assert kernel.verify().ok
+@pytest.fixture
+def hk(erasable: holdkit.Kernel) -> Iterator[holdkit.Kernel]:
+    erasable.create_pool("show", total=100)
+    yield erasable
+    assert erasable.verify().ok
 
 
 class Order(holdkit.Saga):

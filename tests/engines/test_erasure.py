@@ -8,8 +8,10 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from collections import Counter
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -145,6 +147,34 @@ def test_a_retry_gets_the_same_answer_with_stubs(hk: holdkit.Kernel) -> None:
     assert STUB.fullmatch(confirmed.entity or "")
 
 
+class Seats(holdkit.Resource[str, str]):
+    kind = "seats"
+    answer = 5
+
+    def capacity(self, tx: object, key: str, window: str) -> int:
+        return self.answer
+
+
+def test_what_its_command_told_of_a_pool_goes_with_the_hold(hk: holdkit.Kernel) -> None:
+    asked: Any = {"actor": "user:annabel", "reason": "Annabel asked"}
+    shows = Seats()
+    seats = hk.resource(shows)
+    hk.confirm(seats.hold("show", "friday", ttl=600, **asked), entity="order:7")
+    shows.answer = 6
+    hk.confirm(seats.hold("show", "friday", ttl=600, **asked), entity="order:7")
+    hk.claims.confirm(hk.claims.reserve("email", "ann@example.org", ttl=600, **asked), entity="order:7")
+    seats.hold("show", "monday", ttl=600, actor="user:9", reason="Bea asked")
+    hk.claims.reserve("name", "annie", ttl=600, **asked)
+    hk.claims.reserve("name", "bea", ttl=600, actor="user:9", reason="Bea asked")
+    told = Counter(entry.action for entry in hk.journal() if entry.reason == "Annabel asked")
+    assert told[Action.HOLD_HELD] == told[Action.POOL_CREATED] + told[Action.POOL_RESIZED] == 4
+    hk.erase("entity", "order:7", reason="request 1")
+    hk.erase("claim", "name:annie", reason="request 1")
+    assert "nnabel" not in text_of(hk)
+    assert [entry.actor for entry in hk.journal() if entry.reason == "Bea asked"] == ["user:9"] * 4
+    assert hk.verify().ok
+
+
 def test_followers_go_on_behind_an_erased_entry(hk: holdkit.Kernel) -> None:
     live(hk)
     cursors = [entry.cursor for entry in hk.journal()]
@@ -267,6 +297,25 @@ def test_killed_anywhere_the_same_command_does_the_rest(tmp_path: Path) -> None:
         if done.returncode == 0:
             break
     assert killed >= 4
+
+
+def test_it_has_not_ended_before_the_file_is_written_anew(tmp_path: Path) -> None:
+    path = tmp_path / "holds.db"
+    limits = holdkit.Limits(lock_timeout=0.1)
+    with holdkit.connect(f"sqlite:///{path}", limits=limits) as hk, closing(sqlite3.connect(path)) as reader:
+        live(hk)
+        reader.execute("begin")
+        reader.execute("select count(*) from holdkit_journal").fetchall()
+        with pytest.raises(holdkit.EngineError, match="run the same command again"):
+            hk.erase("entity", "user:7", reason="request 1")
+        reader.rollback()
+        with pytest.raises(holdkit.EngineError, match="has not ended"):
+            hk.archive(before=0, to=tmp_path / "archive")
+        assert hk.erase("entity", "user:7", reason="request 1").resumed
+        assert hk.erase("account", "customer:7", reason="request 1").found
+        files = {name.name: name.read_bytes() for name in tmp_path.iterdir() if name.is_file()}
+    assert len(files["holds.db"]) > 4096
+    assert [(name, word) for name, data in files.items() for word in PRIVATE if word in data] == []
 
 
 def test_the_seals_still_verify_and_a_later_change_by_hand_does_not(tmp_path: Path) -> None:

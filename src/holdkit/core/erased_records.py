@@ -41,6 +41,11 @@ class ErasedRecords:
         self.in_use: dict[RecordKey, Record] = {}
         """Those that tell of the person and stay, with the entries that wrote them."""
 
+    @property
+    def concerned(self) -> int:
+        """How many records concern the person as a whole, as far as that is known."""
+        return len(self._concerned)
+
     def learn(self, record: Record) -> bool:
         """Whether a record concerns the person as a whole, by what it says here or said before; remembers it."""
         if record.kind in KEPT_WHILE and self.tells(record):

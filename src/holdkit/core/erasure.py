@@ -3,7 +3,8 @@
 Theory of operation. A `Selector` names a person's trace: an entity, an account, a claim or an actor, of one tenant. `Erasure` is
 shown the journal's entries and learns from them which *holds* are concerned (`learn`). These holds lose every personal field
 (`core.personal` lists them): entity, metadata, reason, the actor who placed them, the last operation. A selected actor is only
-replaced where it is named. A refused command (`entry.refused`) that was for the entity, the account or the claim loses the same.
+replaced where it is named. A refused command (`entry.refused`) that was for the entity, the account or the claim loses the same. So do
+entries about pools of faces that the command which placed such a hold has created or resized (`beside`): they repeat who asked, and why.
 
 *Stub.* All values of one erasure become the same stub, so that what was equal stays equal, and two persons stay two. Stubs are random.
 
@@ -31,7 +32,7 @@ from msgspec import Struct, structs
 from .entries import Action, Entry, RefusedCommand
 from .erased_names import is_claim
 from .erased_records import ErasedRecords
-from .model import Pool, StoredHold
+from .model import Pool, Slot, StoredHold
 from .new_names import NewNames, entry_of_hold, entry_of_pool, rewritten
 from .outcomes import Done, Refusal, Shortfall
 from .personal import ERASED_DOCUMENT, NAMES, Path, is_stub, kind_of
@@ -42,6 +43,8 @@ By: TypeAlias = Literal["entity", "account", "claim", "actor"]
 _OF_HOLDS: Final = frozenset(action for action in Action if action.startswith(("hold.", "leg.")))
 _WHOLLY: Final = frozenset({"reason", "metadata", "last_op"})
 """Fields that an erased hold loses whatever they say."""
+_BESIDE: Final = frozenset({Action.POOL_CREATED, Action.POOL_RESIZED})
+"""What a command that places a hold may tell of a pool."""
 
 
 class Selector(Struct, frozen=True):
@@ -75,6 +78,8 @@ class Erasure:
         """The pools of their claims, and whether the key is erased too."""
         self.accounts: set[str] = set()
         """Accounts that erased holds keep, because pools count them."""
+        self.beside: dict[tuple[str, Slot], set[str | None]] = {}
+        """Pools of faces that erased holds were placed on, each with the slot of that, and who did it."""
         self.records = ErasedRecords(selector.tenant, (selector.value, selector.label), self.holds)
         """What becomes of records."""
 
@@ -114,6 +119,14 @@ class Erasure:
             self.holds[hold.id] = hold.actor
         if hold.account is not None and hold.id in self.holds and self._keeps_account(hold):
             self.accounts.add(hold.account)
+        for leg in hold.legs if hold.id in self.holds and hold.held_at is not None else ():
+            if leg.pool.startswith("~"):
+                self.beside.setdefault((leg.pool, hold.held_at), set()).add(hold.actor)  # type: ignore[arg-type]
+
+    def is_beside(self, entry: Entry) -> bool:
+        """Whether an entry about a pool is of a command that has placed an erased hold: who asked, and why, is erased there too."""
+        asked = self.beside.get((entry.subject, entry.slot), ())
+        return entry.action in _BESIDE and entry.actor in asked
 
     def undecided_pools(self, hold: StoredHold) -> list[str]:
         """The pools of claims that an erased hold has or had, and of which `decide_pool` is to be asked."""
@@ -140,7 +153,8 @@ class Erasure:
 
     def _value(self, entry: Entry, path: Path, value: str) -> str:
         kind, selector = kind_of(path), self.selector
-        mine = entry.subject in self.holds or (entry.refused is not None and self._asked(entry.refused))
+        asked = entry.refused is not None and self._asked(entry.refused)
+        mine = entry.subject in self.holds or asked or self.is_beside(entry)
         named = value == selector.value
         if kind in NAMES:
             return self.new.ids.get(value, value)
@@ -165,7 +179,7 @@ class Erasure:
             return self.stub if gone else value
         if kind == "entity":
             return self.stub if mine or (named and selector.by == "entity") else value
-        if kind in _WHOLLY and mine:
+        if kind in _WHOLLY and (mine or self._came_back(entry)):
             return ERASED_DOCUMENT if kind == "metadata" else self.stub
         return value
 
@@ -176,8 +190,14 @@ class Erasure:
             return any(leg.pool == self.selector.value for leg in refused.legs)
         return (refused.entity if by == "entity" else refused.account if by == "account" else None) in those
 
+    def _came_back(self, entry: Entry) -> bool:
+        """Whether it tells why units of the account, or of an erased claim, came back without a hold."""
+        counted = (effect.tally.account for effect in entry.effects if effect.tally is not None)
+        named = self.selector.by == "account" and self.selector.value in counted
+        return entry.action is Action.POOL_RETURNED and (named or self.pools.get(entry.subject, False))
+
     def _placed(self, entry: Entry, actor: str) -> bool:
-        if entry.subject not in self.holds:  # whoever asked, in vain
+        if entry.subject not in self.holds:  # whoever asked, in vain or for a pool
             return actor != "system"
         placed = self.holds[entry.subject] if entry.hold is None else entry.hold.actor
         return actor in (placed, self.holds[entry.subject]) and actor != "system"

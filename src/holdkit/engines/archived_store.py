@@ -82,15 +82,19 @@ class ArchivedStore:
         self.remember, self.forget, self.remembered = store.remember, store.forget, store.remembered
 
     def prepare(self, progress: Progress | None) -> None:
-        """Find the holds that are concerned, so that the files are read once for all of their entries."""
+        """Find the holds that are concerned, so that the files are read once for all of their entries, and once for their pools'."""
         erasure, selector = self._erasure, self._erasure.selector
         stub = self.remembered(erasure.id)
         values = [selector.value, *([] if stub is None or selector.by != "entity" else [stub])]
         find = Search(self, selector.tenant, progress)
-        subjects = {hold.id for page in find.holds(selector.by, values) for hold in page}
+        holds = [hold for page in find.holds(selector.by, values) for hold in page]
+        subjects = {hold.id for hold in holds}
         for rows in find.entries([text for value in values for text in texts_of(value)]):
             subjects.update(decode_entry(row.text).subject for row in rows)
         self._archive.collect(selector.tenant, subjects)
+        told = (decode_entry(row.text).hold for row in self._archive.about(selector.tenant, sorted(subjects)))
+        pools = {leg.pool for hold in (*holds, *told) if hold is not None for leg in hold.legs}
+        self._archive.collect(selector.tenant, {id for id in pools if id.startswith("~")})
 
     def naming(self, tenant: str, texts: Sequence[str], lane: int, after: int, upto: int) -> list[JournalRow]:
         """The tenant's entries in a span of numbers whose text contains any of these, archived or kept."""

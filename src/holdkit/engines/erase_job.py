@@ -4,8 +4,8 @@ says what becomes of each row.
 Theory of operation. `verify` must find nothing to report at any moment, so what one transaction rewrites must be whole:
 
 1. *Holds.* The journal is searched for the text of the selected value, outside of transactions, and so are the rows. Each hold that
-   is found is rewritten as a whole: all of its entries, its row, and the rows of its claims' pools as far as one of these entries
-   is the last that changed the pool. Up to `HOLDS` holds go into one transaction; a hold is never divided.
+   is found is rewritten as a whole: all of its entries, those about pools that its command has created, its row, and the rows of its
+   claims' pools as far as one of these entries is the last that changed the pool. Up to `HOLDS` holds go into one transaction; a hold is never divided.
 2. *Pools.* Entries about an erased claim's pool that belong to other holds, in ascending order; the pool's row goes with the
    last of them. The same pass finds entries that name a selected actor or entity without being a hold's, and holds that others have
    written meanwhile: these are rewritten as a whole. At the end the pools are locked, and with their rows go the entries that
@@ -40,7 +40,7 @@ from ..core.reading import JournalRow
 from ..errors import Overloaded
 from .erase_claims import RenameClaim
 from .erase_records import erase_records
-from .erasing import Rewrites, Rows, Search, Store, of_hold, parts
+from .erasing import Rewrites, Rows, Search, Store, about_their_pools, in_order, of_hold, parts
 from .whole_journal import Progress
 
 PORTION: Final = 1_000
@@ -133,6 +133,8 @@ class EraseJob:
         births = [*stored, *(entry.hold for _, entry in entries if entry.hold is not None)]
         for hold in births:
             erasure.learn_birth(hold)
+        beside = [(row, decode_entry(row.text)) for row in about_their_pools(rows, erasure, births)]
+        entries = in_order([*entries, *(one for one in beside if erasure.is_beside(one[1]))])
         for id in sorted({id for hold in births for id in erasure.undecided_pools(hold)}):
             found = rows.pools(self._tenant, [id])
             erasure.decide_pool(id, found[0] if found else None)

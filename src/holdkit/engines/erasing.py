@@ -220,6 +220,18 @@ def of_hold(entry: Entry) -> bool:
     return baseline or entry.action.startswith(("hold.", "leg."))
 
 
+def about_their_pools(rows: Rows, erasure: Erasure, holds: Iterable[StoredHold]) -> list[JournalRow]:
+    """Every entry about the pools of faces that erased holds were placed on: one of them may be of the same command."""
+    pools = {leg.pool for hold in holds if hold.id in erasure.holds for leg in hold.legs if leg.pool.startswith("~")}
+    return rows.entries_about(erasure.selector.tenant, sorted(pools)) if pools else []
+
+
+def in_order(entries: Iterable[tuple[JournalRow, Entry]]) -> list[tuple[JournalRow, Entry]]:
+    """In order of lane and number, each once."""
+    every = {(row.lane, row.seq): (row, entry) for row, entry in entries}
+    return [one for _, one in sorted(every.items())]
+
+
 def resealed(done: Rewrites, find: Callable[[JournalRow], Seal | None]) -> list[Seal]:
     """The seals over rewritten entries: what could be guessed from their salts is destroyed with the values."""
     seals: dict[tuple[int, int], Seal] = {}

@@ -88,6 +88,38 @@ def test_a_key_stays_if_somebody_else_has_it_now() -> None:
         assert erasure.pool(theirs).label == STUB
 
 
+def test_what_its_command_told_of_a_pool_goes_with_a_hold() -> None:
+    created = Entry(1, Action.POOL_CREATED, CLAIM, effects=(Effect(Pool("", CLAIM, 1)),), actor="user:7", reason="Ann")
+    erasure = learned("entity", "user:7", LINKED, GRANTED)
+    for action in (Action.POOL_CREATED, Action.POOL_RESIZED):
+        after = erasure.entry(structs.replace(created, action=action))
+        assert (after.actor, after.reason) == (STUB, STUB)
+        assert erasure.entry(after) == after, "again, it is the same"
+    others = [
+        structs.replace(created, slot=2),
+        structs.replace(created, actor="user:9"),
+        structs.replace(created, subject="~claim/res_0022"),
+        structs.replace(created, action=Action.POOL_REMOVED),
+    ]
+    assert [erasure.entry(entry).reason for entry in others] == ["Ann"] * 4
+    plain = learned("entity", "user:7", HELD)
+    made = structs.replace(created, subject="show", effects=())
+    assert plain.entry(made).reason == "Ann", "whoever creates a plain pool does that by a command of its own"
+    assert learned("entity", "user:9", LINKED, GRANTED).entry(created) is created
+
+
+def test_why_units_came_back_without_a_hold_is_erased_with_account_and_claim() -> None:
+    back = Entry(9, Action.POOL_RETURNED, "show", actor="user:clerk", reason="Ann went", forced=True,
+                 effects=(Effect(Pool("", "show", 9), loose=-1, used=-1, tally=Tally("customer:7", 1)),))  # fmt: skip
+    after = learned("account", "customer:7", HELD).entry(back)
+    assert (after.actor, after.reason, after.effects[0].tally) == ("user:clerk", STUB, Tally(STUB, 1))
+    assert learned("account", "customer:9", HELD).entry(back) is back
+    assert learned("entity", "user:7", HELD).entry(back) is back
+    freed = structs.replace(back, subject=CLAIM, effects=LINKED.effects)
+    assert learned("claim", CLAIM, GRANTED).entry(freed).reason == STUB
+    assert learned("claim", "~claim/res_0022", GRANTED).entry(freed) is freed
+
+
 def test_an_interrupted_run_finds_its_holds_by_the_stub() -> None:
     done = structs.replace(LINKED, change=structs.replace(LINKED.change, entity=STUB))  # type: ignore[type-var]
     assert learned("entity", "user:7", done).holds == {B: None}

@@ -173,9 +173,9 @@ class ErasingLog(Replaying):
             trace = self._search(erasure, archive, progress)
             with self._exclusive(), self._seals.lock:
                 self._check_open()
-                known = (len(erasure.holds), len(trace.claims))
+                known = trace.known(erasure)
                 self._read_frames(erasure, trace)
-                if (len(erasure.holds), len(trace.claims)) == known:
+                if trace.known(erasure) == known:
                     return self._decide(erasure, trace, archive, dry_run=dry_run)
         raise Overloaded(
             "what is erased is written about all the time: nothing was erased; stop that first", retry_after=1.0
@@ -186,12 +186,12 @@ class ErasingLog(Replaying):
         selector = erasure.selector
         claims = {selector.value, erasure.new.taken_id(selector.value)} if selector.by == "claim" else set()
         while True:
-            before = (len(erasure.holds), len(claims))
             trace = Trace({}, {}, claims)
+            before = trace.known(erasure)
             for row in () if archive is None else archive.rows():
                 trace.look_at(erasure, row.seq, decode_entry(row.text))
             self._read_frames(erasure, trace, progress)
-            if (len(erasure.holds), len(claims)) == before:
+            if trace.known(erasure) == before:
                 return trace
 
     def _read_frames(self, erasure: Erasure, trace: Trace, progress: Progress | None = None) -> None:

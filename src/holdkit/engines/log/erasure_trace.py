@@ -9,6 +9,7 @@ from ...core.entries import Entry
 from ...core.erased_names import is_claim
 from ...core.erasure import Erasure, texts_of
 from ...core.keyed import CLAIMS
+from ...core.model import Record
 from ...core.outcomes import Operation
 
 
@@ -25,12 +26,15 @@ class Trace(Struct):
     """The last frame that was read."""
 
     def look_at(self, erasure: Erasure, number: int, entry: Entry) -> None:
-        """An entry may show that its hold is concerned, and which claims that has; or it names somebody."""
+        """An entry may show that its hold is concerned, and which claims that has; or it names somebody, or tells of such a hold."""
         if entry.tenant != erasure.selector.tenant:
             return
         erasure.learn(entry)
         mine = entry.subject in erasure.holds
-        if not mine and not self._names(erasure, encode_entry(entry)):
+        if mine and entry.hold is not None:
+            erasure.learn_birth(entry.hold)
+        told = self._tells(erasure, entry.record) or erasure.is_beside(entry)
+        if not mine and not told and not self._names(erasure, encode_entry(entry)):
             return
         self.entries[number] = entry
         legs = entry.hold.legs if entry.hold is not None else entry.change.legs if entry.change is not None else ()
@@ -40,11 +44,21 @@ class Trace(Struct):
 
     def look_at_answer(self, erasure: Erasure, frame: int, at: int, operation: Operation) -> None:
         """A recorded answer of a frame."""
-        hold = getattr(operation.outcome, "hold", None)
+        hold, record = getattr(operation.outcome, "hold", None), getattr(operation.outcome, "record", None)
         if operation.tenant == erasure.selector.tenant and (
-            (hold is not None and hold.id in erasure.holds) or self._names(erasure, encode_outcome(operation.outcome))
+            (hold is not None and hold.id in erasure.holds)
+            or self._tells(erasure, record)
+            or self._names(erasure, encode_outcome(operation.outcome))
         ):
             self.answers[frame, at] = operation
+
+    def known(self, erasure: Erasure) -> tuple[int, ...]:
+        """How much is known. As long as that grows, entries that were looked at before may be concerned too."""
+        return (len(erasure.holds), len(self.claims), len(erasure.beside), erasure.records.concerned)
+
+    def _tells(self, erasure: Erasure, record: Record | None) -> bool:
+        """Whether a record tells of the person or of an erased hold."""
+        return record is not None and (erasure.records.learn(record) or erasure.records.tells(record))
 
     def _names(self, erasure: Erasure, text: str) -> bool:
         """Whether a text names the person, one of the claims, or what an erasure has made of the account before."""

@@ -269,10 +269,10 @@ class SqliteEngine:
         return SqliteStore(self._writer, self._readers).any_remembered()
 
     def finish_erasure(self, erasure: Erasure) -> None:
-        """Write the file anew, so that nothing of it is left in free pages."""
+        """Write the file anew, so that nothing of it is left in free pages. Until that is done, the same command goes on."""
         self._check()
-        SqliteStore(self._writer, self._readers).forget(erasure.id)
         self._writer.rebuild()
+        SqliteStore(self._writer, self._readers).forget(erasure.id)
 
     def receive(self, carried: Iterable[Carried], *, verify: bool) -> None:
         """Take another engine's journal as ours, in one transaction."""
