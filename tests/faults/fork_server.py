@@ -147,13 +147,13 @@ def serve(control: socket.socket) -> None:
         line = socket.socket(fileno=descriptors[0])
         pid = os.fork()
         if not pid:
-            control.close()
             allow_tracing()
+            control.send(str(os.getpid()).encode())  # by the child: what runs at a fork is over, so no tracer sees it
+            control.close()
             if line.recv(1):  # the parent may want to attach a tracer first
                 Child(job, line).live()
             os._exit(0)
         line.close()
-        control.send(str(pid).encode())
         _, status = os.waitpid(pid, 0)
         control.send(str(status).encode())
 
