@@ -14,7 +14,8 @@ units when it is erased gets a name by which it is recognised (`core.erased_name
 again it gets another one: no sum in a sealed entry ever changes.
 
 *Claims.* The key of an erased hold goes with it, unless somebody else has the key now (`decide_pool`). The pool of a key is named by a hash
-of it, so the pool gets another id too: one by which the claim is recognised, if it is taken, else a random one (`rename`).
+of it, so the pool gets another id too: one by which the claim is recognised, if it is taken, else a random one (`rename`). Where a refused
+command that is erased names the pool of a key that stays, or of one that nobody ever had, a random id takes its place there alone.
 
 *Records* that name the value, or an erased hold, are documents that are replaced as a whole, or left: `core.erased_records`.
 
@@ -157,7 +158,8 @@ class Erasure:
         mine = entry.subject in self.holds or asked or self.is_beside(entry)
         named = value == selector.value
         if kind in NAMES:
-            return self.new.ids.get(value, value)
+            tried = asked and is_claim(value) and not self.pools.get(value, False)  # else it gets its id with its pool
+            return self.new.random_id(value) if tried else self.new.ids.get(value, value)
         if is_stub(path, value):
             return value
         if kind == "body":

@@ -80,6 +80,10 @@ class NewNames:
         """The id of a claim's pool if the claim is taken when it is erased."""
         return erased_claim(self.stored.secret, self._tenant, pool, self.stored.lanes)
 
+    def random_id(self, pool: str) -> str:
+        """The id that takes the place of a claim's pool where the claim need not be recognised; the same throughout one run."""
+        return erased_claim(self._nonce, self._tenant, pool, self.stored.lanes)
+
     def remove(self, pool: str) -> None:
         """Remove the pool of a claim that nobody has: under another id it would be no use. Not within a transaction."""
         assert self._remove is not None, "only whoever can remove pools may have any"
@@ -87,8 +91,7 @@ class NewNames:
 
     def rename(self, pool: str, *, taken: bool) -> None:
         """Decide which id the pool of an erased claim gets: one by which the claim is recognised, or a random one."""
-        gone = erased_claim(self._nonce, self._tenant, pool, self.stored.lanes)
-        self.ids[pool] = self.taken_id(pool) if taken else gone
+        self.ids[pool] = self.taken_id(pool) if taken else self.random_id(pool)
 
     def entry(self, entry: Entry, stub: str) -> Entry:
         """The entry with the ids that pools have got, and without their keys; the same object if it names none of them."""

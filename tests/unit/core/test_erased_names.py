@@ -316,6 +316,24 @@ def test_which_fields_were_replaced_and_where_archived_texts_and_rows_are_kept()
     assert Erasure(Selector("entity", "user:7"), STUB).entry(put) == put
 
 
+def test_a_refused_command_that_is_erased_keeps_no_hash_of_a_key() -> None:
+    legs = (AskedLeg(KEY, 1, "email:ann@example.org"), AskedLeg("show", 9))
+    asked = RefusedCommand("hold", Reason.INSUFFICIENT_CAPACITY, KEY, legs, entity="user:7")
+    entry = Entry(5, Action.COMMAND_REFUSED, KEY, refused=asked, actor="user:7")
+    erasure = Erasure(Selector("entity", "user:7"), "erased:0011223344556677")
+    after = erasure.entry(entry)
+    assert after.refused is not None
+    assert is_erased_claim(after.subject)
+    assert [after.refused.subject, *(leg.pool for leg in after.refused.legs)] == [after.subject, after.subject, "show"]
+    assert claim_id("email:ann@example.org") not in encode_entry(after)
+    assert erasure.entry(after) == after, "again, it is the same"
+    assert entry_digest(after) == entry_digest(entry)
+    theirs = structs.replace(entry, refused=structs.replace(asked, entity="user:9"), actor="user:9")
+    assert erasure.entry(theirs) is theirs
+    erasure.pools[KEY] = True
+    assert erasure.entry(entry).subject == KEY, "a pool that is renamed has one id everywhere"
+
+
 def test_recorded_answers_name_the_pool_as_it_is_called_now() -> None:
     new, _ = new_names()
     erasure = Erasure(Selector("claim", KEY), STUB, "", new)
