@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asgiref.sync import sync_to_async
 from django.db import transaction
 from django.test import TestCase, TransactionTestCase
 
@@ -29,7 +30,8 @@ class Shopping(TestCase):
         order = self.reserve(2)
         self.assertEqual(hk.pool("show:42").held, 2)
         self.assertContains(self.client.get(f"/orders/{order.pk}/"), "Reserved for <time>4:59</time>", html=False)
-        self.client.post(f"/orders/{order.pk}/pay/")
+        for _ in range(2):  # a second click changes nothing
+            self.assertEqual(self.client.post(f"/orders/{order.pk}/pay/").status_code, 302)
         self.assertContains(self.client.get(f"/orders/{order.pk}/"), "Paid.")
         self.assertEqual(hk.pool("show:42").consumed, 2)
         self.assertEqual(hk.get(order.hold).entity, f"order:{order.pk}")
@@ -37,6 +39,8 @@ class Shopping(TestCase):
     def test_too_many(self) -> None:
         answer = self.client.post("/shows/42/reserve/", {"quantity": 4})
         self.assertEqual((answer.status_code, answer.json()), (409, {"left": 3}))
+        for quantity in ("0", "-1", "many", ""):
+            self.assertEqual(self.client.post("/shows/42/reserve/", {"quantity": quantity}).status_code, 400)
         self.assertFalse(Order.objects.exists())
         self.reserve(1)
 
@@ -80,7 +84,14 @@ class Shopping(TestCase):
             self.assertEqual((await ahk.pool("show:42")).held, 2)
         self.assertEqual((await ahk.get(hold)).state, "held")
         claim = await ahk.claims.reserve("email", "a@example.com", ttl=300)
-        self.assertEqual(claim.type, "email")
+        self.assertEqual((claim.type, ahk.claims.is_active(claim)), ("email", True))
+        both = await ahk.hold([ahk.claims.key("name", "ann"), holdkit.Leg("show:42", 1)], ttl=60)
+        self.assertEqual(len(both.legs), 2)
+        acme = ahk.tenant("acme")
+        await acme.create_pool("show:42", total=7)
+        self.assertEqual((await acme.pool("show:42")).available, 7)
+        self.assertEqual((ahk.limits.retention.days, ahk.closed), (30, False))
+        self.assertEqual((await sync_to_async(hk.pool)("show:42")).held, 2)
 
 
 class Committing(TransactionTestCase):

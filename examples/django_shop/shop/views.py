@@ -31,20 +31,22 @@ async def left(request: HttpRequest, number: int) -> JsonResponse:
 @require_POST
 def reserve(request: HttpRequest, number: int) -> HttpResponse:
     """Hold the tickets and write the order: both or neither."""
-    quantity = int(request.POST.get("quantity", "1"))
     try:
+        quantity = int(request.POST.get("quantity", "1"))
         with transaction.atomic():
             hold = hk.hold(f"show:{number}", quantity, ttl="5m")
             order = Order.objects.create(show=number, quantity=quantity, hold=hold.id, ticket=hold.ticket)
     except holdkit.InsufficientCapacity as refused:
         return JsonResponse({"left": refused.available}, status=409)
+    except ValueError:  # not a number; or 0 or less, which is holdkit.InvalidRequest
+        return JsonResponse({"error": "quantity"}, status=400)
     return redirect("order", pk=order.pk)
 
 
 def order(request: HttpRequest, pk: int) -> HttpResponse:
     """One order, with the time that is left to pay."""
     found = get_object_or_404(Order, pk=pk)
-    return render(request, "shop/order.html", {"order": found, "hold": hk.get(found.hold)})
+    return render(request, "shop/order.html", {"order": found})
 
 
 @require_POST
@@ -52,8 +54,8 @@ def pay(request: HttpRequest, pk: int) -> HttpResponse:
     """Confirm the hold and mark the order as paid: both or neither."""
     try:
         with transaction.atomic():
-            found = Order.objects.select_for_update().get(pk=pk)
-            hk.confirm(found.ticket, entity=f"order:{pk}")
+            found = get_object_or_404(Order.objects.select_for_update(), pk=pk)
+            hk.confirm(found.ticket, entity=f"order:{pk}", op=f"pay:{pk}")  # op: a second click changes nothing
             found.paid = True
             found.save()
     except holdkit.HoldExpired:

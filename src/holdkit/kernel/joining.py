@@ -14,15 +14,22 @@ then they would find nothing, and never if the transaction is rolled back.
 
 The decision is made on the caller's thread, before the call is queued. A thread that leads a batch executes the calls of other threads, whose
 transactions are not its own.
+
+*Callers that are gone.* A framework may run a call on a thread for a task, which can be cancelled while the thread cannot. `Caller` connects
+the two: once the task calls `leave`, a call of that thread that waits in line or follows the journal ends, as if the kernel were closed. Only
+that thread sees this; whoever else uses the executor does not.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from typing import Any, Final, Protocol, TypeVar
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final, Protocol, Self, TypeVar
 
 from ..core.commands import AnyCommand, Group, PlaceHold
+from ..core.model import StoredHold
 from ..core.outcomes import Reply
 from ..core.reading import (
     CountAhead,
@@ -44,7 +51,9 @@ from ..core.searching import ListAccounts, ListEntities, ListLine
 from ..core.validation import invalid
 from ..engines.port import Applied, Engine
 from ..errors import InvalidRequest
+from ._sync.blocking import LineWaiter
 from ._sync.executor import Executor
+from ._sync.tracing import TracedExecutor
 from .batches import Feed
 from .context import inside_any, refuse_inside
 from .group_commit import GroupCommit
@@ -74,6 +83,48 @@ class AmbientTransaction(Protocol):
     def after_commit(self, work: Callable[[], None]) -> None:
         """Call `work` once the transaction is committed, never if it is rolled back; at once if none is open."""
         ...
+
+
+class Caller:
+    """A task for which a thread makes one call."""
+
+    _of_thread = threading.local()
+
+    def __init__(self) -> None:
+        self._gone = False
+        self._wake: Callable[[], None] | None = None
+
+    @contextmanager
+    def calling(self) -> Iterator[None]:
+        """On the thread: what is called inside is called for this task."""
+        before = self.current()
+        self._of_thread.caller = self
+        try:
+            yield
+        finally:
+            self._of_thread.caller = before
+
+    @classmethod
+    def current(cls) -> Self | None:
+        """The task for which this thread makes a call."""
+        return getattr(cls._of_thread, "caller", None)
+
+    @property
+    def gone(self) -> bool:
+        """Whether it has left."""
+        return self._gone
+
+    def leave(self) -> None:
+        """Nobody waits for the call any longer. From any thread."""
+        self._gone = True
+        if self._wake is not None:
+            self._wake()
+
+    def wake_by(self, wake: Callable[[], None]) -> None:
+        """How to end the wait of its call."""
+        self._wake = wake
+        if self._gone:
+            wake()
 
 
 class JoiningGroupCommit(GroupCommit):
@@ -133,6 +184,19 @@ class JoiningExecutor(Executor):
         """The open transaction, or None."""
         return self._ambient.current()
 
+    @property
+    def closed(self) -> bool:
+        """Whether the kernel was closed; or, on a thread whose caller is gone, so that the call ends."""
+        caller = Caller.current()
+        return super().closed or (caller is not None and caller.gone)
+
+    def watch_line(self, hold: StoredHold) -> LineWaiter:
+        """Tell a blocked call what becomes of its hold, and when its caller is gone."""
+        waiter, caller = super().watch_line(hold), Caller.current()
+        if caller is not None:
+            caller.wake_by(waiter.wake)
+        return waiter
+
     def execute_together(self, commands: Sequence[AnyCommand], tx: Any = None) -> list[Reply]:
         """As ever, but without `tx` never inside an open transaction: the steps of a saga must be durable one by one."""
         if tx is None:
@@ -143,6 +207,10 @@ class JoiningExecutor(Executor):
         """Refuse what an open transaction cannot keep, unless that is a test's."""
         if self._ambient.current() is not None and not self._ambient.must_not_commit():
             raise _not_inside(why)
+
+
+class TracedJoiningExecutor(TracedExecutor, JoiningExecutor):
+    """The same, traced."""
 
 
 def _not_inside(why: str) -> InvalidRequest:

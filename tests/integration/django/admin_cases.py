@@ -8,6 +8,7 @@ from django.test import TransactionTestCase
 from django.utils.timezone import localtime
 
 from holdkit.contrib.django import hk
+from holdkit.contrib.django.templatetags.holdkit import remaining, remaining_time
 
 HOLDS, POOLS, JOURNAL = "/admin/holdkit/hold/", "/admin/holdkit/pool/", "/admin/holdkit/journalentry/"
 
@@ -34,6 +35,7 @@ class Admin(TransactionTestCase):
             (JOURNAL, ["hold.held", "pool.created", hold.id, localtime(hold.held_at).strftime("%Y-%m-%d %H:%M:%S")]),
             (f"{JOURNAL}?action=pool.created", ["pool.created"]),
             (f"{HOLDS}{hold.id}/change/", ["hold.held", "order:&lt;1&gt;", "History"]),
+            (f"{HOLDS}{hold.id}/history/", ["hold.held", "order:&lt;1&gt;", "History"]),
             ("/admin/", ["Holdkit", f'"{POOLS}" class="viewlink"', f'"{HOLDS}" class="changelink"', "Journal"]),
         ):
             answer = self.client.get(page)
@@ -44,6 +46,11 @@ class Admin(TransactionTestCase):
         self.assertContains(self.client.get(f"{HOLDS}?state=nonsense"), "state")
         self.assertEqual(self.client.get(f"{HOLDS}nonsense/change/").status_code, 404)
         self.assertEqual(self.client.get(f"{POOLS}add/").status_code, 403)
+        for page in (HOLDS, POOLS, JOURNAL):
+            self.assertEqual(self.client.get(f"{page}{hold.id}/delete/").status_code, 403)
+            self.assertEqual(self.client.post(f"{page}{hold.id}/delete/", {"post": "yes"}).status_code, 403)
+        self.assertEqual(self.client.get(f"{POOLS}{hold.id}/history/").status_code, 404)
+        self.assertEqual((hk.get(hold).state, hk.pool("show:<42>").held), ("held", 2))
 
     def test_pages(self) -> None:
         for number in range(60):
@@ -85,7 +92,26 @@ class Admin(TransactionTestCase):
         self.assertIn("Choose at least one", self.act("release"))
         self.assertIn("at most 100", self.act("release", *[hold.id] * 101))
         self.assertIn("by", self.act("extend", hold.id, by="soon"))
+        for hostile in (hold.ticket or "", "\x00", "<b>", "x" * 9000):
+            self.assertIn("128-bit id", self.act("release", hostile))
+        self.assertFalse(LogEntry.objects.exists(), "a ticket that was posted is not logged")
         self.assertEqual(hk.get(hold).state, "held")
+
+    def test_remaining_time(self) -> None:
+        hold, short = hk.hold("show:<42>", 1, ttl="5m"), hk.hold("show:<42>", 1, ttl="1ms")
+        while hk.get(short).state == "held":
+            pass
+        for given, seconds, text in (
+            (hold, 299, "4:59"),
+            (hold.id, 299, "4:59"),
+            (hold.ticket, 299, "4:59"),
+            (short, 0, "0:00"),  # as it was when it was placed
+            (short.id, 0, "0:00"),
+            ("0" * 32, 0, "0:00"),  # no longer kept, or never known
+            (None, None, ""),
+            ("", None, ""),
+        ):
+            self.assertEqual((remaining(given), remaining_time(given)), (seconds, text), given)
 
     def test_rights(self) -> None:
         hold = hk.hold("show:<42>", 1, ttl="5m")

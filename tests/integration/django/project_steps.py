@@ -6,6 +6,7 @@ import io
 import json
 import os
 import threading
+from collections.abc import Callable
 from contextlib import redirect_stdout, suppress
 
 import pytest
@@ -15,6 +16,7 @@ from django.db import transaction
 
 import holdkit
 from holdkit.contrib.django import hk
+from holdkit.contrib.opentelemetry import instrument
 
 
 def ids() -> list[str]:
@@ -65,7 +67,11 @@ for _ in range(2):
     printed("migrate")
 assert ids() == []
 assert "No changes detected" in printed("makemigrations", "--check", "--dry-run")
-hk.create_pool("lamp", 3)
+with transaction.atomic():  # the first call of all: on SQLite the file has no write-ahead log yet
+    hk.create_pool("lamp", 3)
+    hk.hold("lamp", 1, ttl=60)
+    assert hk.pool("lamp").held == 1
+assert (hk.pool("lamp").held, hk.verify().ok) == (1, True)
 printed("migrate", "holdkit", "zero")
 assert ids() == ["holdkit.W003"]
 printed("migrate", "holdkit")
@@ -77,8 +83,14 @@ hk.create_pool("lamp", 3)
 hold = hk.hold("lamp", 1, ttl=60)
 for command in ("sweep", "verify", "doctor"):
     assert json.loads(printed("holdkit", "--", command, "--json")), command
+for arguments in (["dumpdata"], ["dumpdata", "--all"]):
+    dumped = json.loads(printed(*arguments))
+    assert {one["model"] for one in dumped} >= {"auth.permission", "contenttypes.contenttype"}
+    assert not [one for one in dumped if one["model"].startswith("holdkit.")]
 printed("flush", "--no-input")
 assert (hk.pools(), hk.journal(), hk.verify().ok) == ([], [], True)
+hk.close()
+assert hk.pools() == [], "the next call opens it anew"
 
 # A forked worker
 
@@ -113,16 +125,34 @@ with transaction.atomic():
 assert offered.wait(60), "the line is fed after the commit"
 assert hk.get(waiting).state == "held"
 
-# What an open transaction cannot keep, and what it can
+# With autocommit switched off
 
-hk.create_pool("fee", 1)
-for call in (
-    lambda: hk.lease("lamp", 1, ttl=60),
-    lambda: hk.hold("lamp", 1, ttl=60, wait="5s"),
-    lambda: hk.sagas.register(Paying).run("pay:1", {}),
-):
-    with pytest.raises(holdkit.InvalidRequest), transaction.atomic():
-        call()
-assert hk.sagas.register(Paying).run("pay:1", {}).phase == "done"
+before = hk.pool("lamp").held
+transaction.set_autocommit(False)
+with pytest.raises(holdkit.InsufficientCapacity):
+    hk.hold("lamp", 4, ttl=60)
+hk.create_pool("desk", 3)
+transaction.rollback()
+hk.create_pool("desk", 2)
+hk.hold("desk", 1, ttl=60)
+transaction.commit()
+transaction.set_autocommit(True)
+assert (hk.pool("desk").total, hk.pool("desk").held, hk.pool("lamp").held) == (2, 1, before)
+
+# What an open transaction cannot keep, and what it can, traced or not
+
+hk.create_pool("fee", 2)
+refused: tuple[Callable[[holdkit.Kernel], object], ...] = (
+    lambda kernel: kernel.lease("lamp", 1, ttl=60),
+    lambda kernel: kernel.hold("lamp", 1, ttl=60, wait="5s"),
+    lambda kernel: kernel.sagas.register(Paying).run("pay:0", {}),
+)
+for number, kernel in enumerate((hk, instrument(hk))):
+    for call in refused:
+        with pytest.raises(holdkit.InvalidRequest), transaction.atomic():
+            call(kernel)
+    assert kernel.sagas.register(Paying).run(f"pay:{number + 1}", {}).phase == "done"
+    with kernel.lease("desk", 1, ttl=60) as lease:
+        lease.check()
 assert hk.verify().ok
 print("every step was done")

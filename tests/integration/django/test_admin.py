@@ -8,4 +8,4 @@ from tests.integration.django.conftest import Manage
 def test_the_admin(manage: Manage) -> None:
     ran = manage("test", "tests.integration.django.admin_cases")
     assert ran.returncode == 0, ran.stderr
-    assert "Ran 5 tests" in ran.stderr
+    assert "Ran 6 tests" in ran.stderr

@@ -1,9 +1,10 @@
-"""Blocks of Django's `ahk`, in requests that are cancelled: whatever was entered on the other thread is left there."""
+"""Django's `ahk`, in requests that are cancelled: whatever was entered on the other thread is left there, and nobody goes on waiting."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,6 +12,9 @@ import pytest
 
 import holdkit
 from holdkit.contrib.django.async_calls import AsyncCalls
+from holdkit.faces._sync.kernel import Kernel
+from holdkit.kernel.joining import JoiningExecutor
+from holdkit.kernel.opening import open_engine
 
 
 class Slow:
@@ -39,7 +43,7 @@ class Slow:
 def test_a_cancelled_request_gives_its_lease_back(where: str) -> None:
     async def main(hk: holdkit.Kernel) -> None:
         slow = Slow(hk.lease("gpu", 1, ttl=60), where)
-        ahk: Any = AsyncCalls(lambda: SimpleNamespace(lease=lambda: slow))
+        ahk: Any = AsyncCalls(lambda: SimpleNamespace(lease=lambda: slow), holdkit.AsyncKernel)
 
         async def request() -> None:
             async with ahk.lease():
@@ -56,4 +60,73 @@ def test_a_cancelled_request_gives_its_lease_back(where: str) -> None:
 
     with holdkit.connect("memory://") as hk:
         hk.create_pool("gpu", 1)
+        asyncio.run(main(hk))
+
+
+class NoTransaction:
+    """A framework without transactions."""
+
+    def current(self) -> None:
+        return None
+
+    def must_not_commit(self) -> bool:
+        return False
+
+    def after_commit(self, work: Callable[[], None]) -> None:
+        work()
+
+
+async def read_entries(ahk: Any) -> None:
+    async for _ in ahk.follow():
+        pass
+
+
+async def enter_lease(ahk: Any) -> None:
+    async with ahk.lease("gpu", 1, ttl=60, wait="10m"):
+        raise AssertionError("nobody has released it")
+
+
+async def hold(ahk: Any) -> None:
+    await ahk.hold("gpu", 1, ttl=60, wait="10m")
+
+
+@pytest.mark.parametrize("request_of", [hold, enter_lease, read_entries])
+def test_a_call_that_waits_ends_with_its_request(request_of: Callable[[Any], Any]) -> None:
+    """The next call on the same thread shows that it has ended."""
+
+    async def main(hk: Kernel) -> None:
+        ahk: Any = AsyncCalls(lambda: hk, holdkit.AsyncKernel)
+        running = asyncio.ensure_future(request_of(ahk))
+        while not hk.pool("gpu").waiting and not hk.executor.committed._waiting:  # noqa: ASYNC110 - of another thread
+            await asyncio.sleep(0)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        async with asyncio.timeout(60):
+            assert (await ahk.pool("gpu")).waiting == 0
+        assert not ahk.closed
+
+    hk = Kernel(JoiningExecutor(open_engine("memory://"), NoTransaction()))
+    with hk:
+        hk.create_pool("gpu", 1)
+        hk.hold("gpu", 1, ttl=600)
+        asyncio.run(main(hk))
+
+
+def test_it_has_the_names_of_an_async_kernel() -> None:
+    async def main(hk: holdkit.Kernel) -> None:
+        ahk: Any = AsyncCalls(lambda: hk, holdkit.AsyncKernel)
+        assert (ahk.closed, ahk.url) == (False, "memory://")
+        assert ahk.claims.key("email", "ann").quantity == 1
+        await ahk.tenant("acme").create_pool("gpu", 5)
+        assert (await ahk.tenant("acme").pool("gpu")).total == 5
+        with pytest.raises(holdkit.PoolNotFound):
+            await ahk.pool("gpu")
+        with pytest.raises(holdkit.InvalidRequest, match="tenant"):
+            ahk.tenant("")
+        assert await ahk.account("ann").usage() == []
+        with pytest.raises(AttributeError, match="holt"):
+            ahk.holt  # noqa: B018
+
+    with holdkit.connect("memory://") as hk:
         asyncio.run(main(hk))

@@ -21,8 +21,10 @@ from django.utils import timezone
 
 from ...core.entries import Action
 from ...core.model import State
+from ...core.validation import hold_id as check_hold_id
 from ...errors import HoldkitError
 from ...kernel.context import Actor
+from ...kernel.normalise import hold_id
 from ...kernel.results import Hold as KernelHold
 from . import models
 from .kernels import hk
@@ -32,6 +34,8 @@ PAGE: Final = 50
 """Rows of a page."""
 MOST: Final = 100
 """Holds that one action changes at most."""
+MAX_SHOWN: Final = 64
+"""Characters of something posted that is repeated in a message."""
 
 
 class Cell(NamedTuple):
@@ -136,6 +140,10 @@ class KernelAdmin(admin.ModelAdmin):
         """Most things have no page of their own."""
         raise Http404
 
+    def history_view(self, request: Any, object_id: str, extra_context: Any = None) -> Any:
+        """What has a history shows it on its own page."""
+        return self.change_view(request, object_id, extra_context=extra_context)
+
 
 @admin.register(models.Pool)
 class PoolAdmin(KernelAdmin):
@@ -236,8 +244,10 @@ class HoldAdmin(KernelAdmin):
         else:
             call = {"actor": Actor.user(str(request.user.pk)), "reason": reason}
             done = []
-            for hold in ids:
+            for given in ids:
+                hold = given[:MAX_SHOWN]
                 try:
+                    hold = check_hold_id(hold_id(given), "hold")  # not a ticket, whose token would be logged
                     chosen.run(hold, call, request.POST.get("by", "").strip())
                 except HoldkitError as error:
                     messages.error(request, f"{hold}: {str(error).removeprefix('holdkit: ')}")

@@ -6,16 +6,25 @@ runner works. A call inside `transaction.atomic()` on that database joins it (`h
 
 Django's own test database on SQLite is in memory, where only Django's connections reach it: the kernel then does everything on these. Before
 the test runner drops a test database, the kernel's connections to it are closed, or PostgreSQL would refuse.
+
+A SQLite file that no kernel has opened yet must be switched to write-ahead logging first, which SQLite cannot do while a transaction is open.
+If the very first call comes inside `atomic()`, as in a migration, a *provisional* kernel executes it on Django's connection. The first call outside
+of `atomic()` opens the kernel proper. A provisional kernel is not closed then, because other threads may use it, and listeners that were added to
+it go on.
 """
 
 from __future__ import annotations
 
+import asyncio
 import atexit
+import inspect
 import os
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
-from typing import Any, Unpack, cast
+from functools import wraps
+from typing import Any, Self, Unpack, cast
 
 from django.db import transaction
 
@@ -26,13 +35,18 @@ from ...faces._async.kernel import AsyncKernel
 from ...faces._sync.kernel import Kernel
 from ...kernel._sync.blocks import Lease
 from ...kernel.context import Call
-from ...kernel.joining import JoiningExecutor
+from ...kernel.joining import JoiningExecutor, TracedJoiningExecutor
 from ...kernel.limits import asked_slots
 from ...kernel.normalise import What
 from ...kernel.opening import open_engine
 from ...kernel.tables import tables_in
+from ...kernel.tracing import Tracer
 from .async_calls import AsyncCalls
 from .configuration import Configuration, configuration, connection_of, in_memory, limits_of, url_of
+
+
+def _in_transaction(connection: Any) -> bool:
+    return connection.in_atomic_block or (connection.connection is not None and not connection.autocommit)
 
 
 class DjangoTransaction:
@@ -44,9 +58,7 @@ class DjangoTransaction:
     def current(self) -> Any:
         """Django's connection, inside `atomic()` or with autocommit switched off."""
         connection = connection_of(self._read)
-        if connection.in_atomic_block or (connection.connection is not None and not connection.autocommit):
-            return connection
-        return None
+        return connection if _in_transaction(connection) else None
 
     def must_not_commit(self) -> bool:
         """Whether every open block is that of a `TestCase`."""
@@ -54,8 +66,12 @@ class DjangoTransaction:
         return bool(blocks) and all(getattr(block, "_from_testcase", False) for block in blocks)
 
     def after_commit(self, work: Callable[[], None]) -> None:
-        """Django's `on_commit`."""
-        transaction.on_commit(work, using=self._read.database, robust=True)
+        """Django's `on_commit`. With autocommit switched off there is none: whoever is told at once looks again until the commit."""
+        connection = connection_of(self._read)
+        if connection.in_atomic_block or connection.autocommit or connection.connection is None:
+            transaction.on_commit(work, using=self._read.database, robust=True)
+        else:
+            work()
 
 
 class DjangoKernel(Kernel):
@@ -68,14 +84,32 @@ class DjangoKernel(Kernel):
         executor.refuse_inside_transaction("a lease is renewed from outside")
         return super().lease(what, quantity, ttl=ttl, **call)
 
+    def traced(self, tracer: Tracer) -> Self:
+        """The same kernel, traced; its calls join as before."""
+        return type(self)(TracedJoiningExecutor.of(self._executor, tracer), self._tenant)
+
 
 class _Opened:
-    def __init__(self, kernel: DjangoKernel, database: str, name: str) -> None:
+    def __init__(self, kernel: DjangoKernel, database: str, name: str, *, provisional: bool) -> None:
         self.kernel, self.database, self.name, self.pid = kernel, database, name, os.getpid()
+        self.provisional = provisional
+        """Whether it executes on Django's connection until a call outside of `atomic()` can open the file."""
+
+    def serves(self, connection: Any, name: str) -> bool:
+        """Whether a call of this process, on this connection, can use it."""
+        return (
+            self.name == name
+            and self.database == connection.alias
+            and self.pid == os.getpid()
+            and not self.kernel.executor.committed.closed
+            and (not self.provisional or _in_transaction(connection))
+        )
 
 
 _lock = threading.Lock()
 _opened: _Opened | None = None
+_replaced: list[_Opened] = []
+"""Provisional kernels that may be in use still."""
 
 
 def kernel() -> DjangoKernel:
@@ -84,49 +118,81 @@ def kernel() -> DjangoKernel:
     connection = connection_of(read)
     name = str(connection.settings_dict["NAME"])
     found = _opened
-    if found is not None and found.name == name and found.database == read.database and found.pid == os.getpid():
+    if found is not None and found.serves(connection, name):
         return found.kernel
     return _open(read, connection, name)
+
+
+def kernel_on_loop() -> DjangoKernel:
+    """The same, on the thread of an event loop, where Django executes nothing: if it must be opened, another thread does that."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return kernel()
+    read = configuration()
+    connection, found = connection_of(read), _opened
+    if found is not None and found.serves(connection, str(connection.settings_dict["NAME"])):
+        return found.kernel
+
+    def opened() -> DjangoKernel:
+        try:
+            return kernel()
+        finally:
+            connection_of(read).close()
+
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(opened).result()
 
 
 def close() -> None:
     """Close the kernel of this process, if it is open; the next call opens it anew."""
     global _opened
     with _lock:
-        found, _opened = _opened, None
-    if found is not None and found.pid == os.getpid():
-        found.kernel.close()
+        found, _opened = [*_replaced, _opened], None
+        _replaced.clear()
+    for one in found:
+        if one is not None and one.pid == os.getpid():
+            one.kernel.close()
 
 
 def _open(read: Configuration, connection: Any, name: str) -> DjangoKernel:
     global _opened  # noqa: PLW0603 - the one kernel of the process
     with _lock:
         before = _opened
-        if (
-            before is not None
-            and before.name == name
-            and before.database == read.database
-            and before.pid == os.getpid()
-        ):
+        if before is not None and before.serves(connection, name):
             return before.kernel  # another thread was faster
         if before is not None and before.pid == os.getpid():
-            before.kernel.close()
+            if before.provisional:
+                _replaced.append(before)
+            else:
+                before.kernel.close()
         _opened = None
-        engine = _engine(read, connection)
+        provisional = _cannot_be_opened_now(connection)
+        engine = _engine(read, connection, borrowed=provisional or in_memory(connection))
         engine.stored.bound(audit_refusals=read.audit_refusals)
-        opened = _Opened(DjangoKernel(JoiningExecutor(engine, DjangoTransaction(read))), read.database, name)
+        made = DjangoKernel(JoiningExecutor(engine, DjangoTransaction(read)))
+        opened = _Opened(made, read.database, name, provisional=provisional)
         _close_before_dropping(connection)
         _opened = opened
     return opened.kernel
 
 
-def _engine(read: Configuration, connection: Any) -> Engine:
+def _cannot_be_opened_now(connection: Any) -> bool:
+    """Whether it is a SQLite file without write-ahead logging, in an open transaction."""
+    if connection.vendor != "sqlite" or in_memory(connection) or not _in_transaction(connection):
+        return False
+    with connection.cursor() as cursor:
+        return bool(cursor.execute("pragma journal_mode").fetchone()[0] != "wal")
+
+
+def _engine(read: Configuration, connection: Any, *, borrowed: bool) -> Engine:
     check_tables(connection, read)
     limits = asked_slots(limits_of(read))
-    if in_memory(connection):
+    if borrowed:
         from ...engines.sqlite.borrowed import BorrowedSqliteEngine
 
-        return BorrowedSqliteEngine(lambda: _borrowed(read), "Django's test database", limits=limits)
+        shown = "Django's test database" if in_memory(connection) else str(connection.settings_dict["NAME"])
+        return BorrowedSqliteEngine(lambda: _borrowed(read), shown, limits=limits)
     if connection.vendor == "sqlite":
         return open_engine(url_of(connection, read), limits=limits)
     return open_engine(url_of(connection, read), limits=limits, schema=read.schema, pool_size=read.pool_size)
@@ -193,12 +259,20 @@ if hasattr(os, "register_at_fork"):
 
 
 class _Current:
-    """Stands for the kernel of the moment."""
+    """Stands for the kernel of the moment: of the moment of the call, for `sync_to_async(hk.hold)` names it on another thread."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return getattr(kernel(), name)
+        method = getattr(DjangoKernel, name, None)
+        if not inspect.isfunction(method):
+            return getattr(kernel_on_loop(), name)
+
+        @wraps(method)
+        def call(*arguments: Any, **options: Any) -> Any:
+            return getattr(kernel(), name)(*arguments, **options)
+
+        return call
 
     def __repr__(self) -> str:
         return "<holdkit.contrib.django.hk>"
@@ -206,5 +280,5 @@ class _Current:
 
 hk: Kernel = cast(Kernel, _Current())
 """The kernel, for sync code."""
-ahk: AsyncKernel = cast(AsyncKernel, AsyncCalls(kernel))
+ahk: AsyncKernel = cast(AsyncKernel, AsyncCalls(kernel, AsyncKernel, kernel_on_loop))
 """The same kernel, for async code: each call runs on the thread that Django runs sync code on."""

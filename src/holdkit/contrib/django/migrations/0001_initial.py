@@ -17,12 +17,22 @@ class Migration(migrations.Migration):
         migrations.CreateModel(
             name="Pool",
             fields=[("id", models.CharField(max_length=512, primary_key=True, serialize=False))],
-            options={"verbose_name": "pool", "managed": False, "default_permissions": ("view",)},
+            options={
+                "verbose_name": "pool",
+                "managed": False,
+                "base_manager_name": "objects",
+                "default_permissions": ("view",),
+            },
         ),
         migrations.CreateModel(
             name="Hold",
             fields=[("id", models.CharField(max_length=32, primary_key=True, serialize=False))],
-            options={"verbose_name": "hold", "managed": False, "default_permissions": ("view", "change")},
+            options={
+                "verbose_name": "hold",
+                "managed": False,
+                "base_manager_name": "objects",
+                "default_permissions": ("view", "change"),
+            },
         ),
         migrations.CreateModel(
             name="JournalEntry",
@@ -31,6 +41,7 @@ class Migration(migrations.Migration):
                 "verbose_name": "journal entry",
                 "verbose_name_plural": "journal",
                 "managed": False,
+                "base_manager_name": "objects",
                 "default_permissions": ("view",),
             },
         ),

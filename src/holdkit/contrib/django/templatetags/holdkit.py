@@ -7,6 +7,7 @@ from typing import Any
 from django import template
 
 from ....core.model import SECOND, State
+from ....errors import HoldNotFound, HoldRetired
 from ....kernel.results import Hold
 from ..kernels import hk
 
@@ -16,10 +17,16 @@ LIVE = (State.HELD, State.WAITING)
 
 @register.filter
 def remaining(hold: Any) -> int | None:
-    """Whole seconds that a hold still lives, by the clock that decides; 0 once it has ended, None if it has no deadline.
+    """Whole seconds that a hold still lives, by the clock that decides; 0 once it has ended, also if it is not kept any longer. None if it
+    has no deadline, or if there is no hold (None, or empty text).
 
-    Takes a hold, or its id: ``{{ order.hold|remaining }}``."""
-    found = hold if isinstance(hold, Hold) else hk.get(str(hold))
+    Takes a hold, its ticket, or its id: ``{{ order.ticket|remaining }}``."""
+    if hold is None or hold == "":
+        return None
+    try:
+        found = hold if isinstance(hold, Hold) else hk.get(str(hold))
+    except (HoldNotFound, HoldRetired):
+        return 0
     if found.state not in LIVE:
         return 0
     if found.deadline is None:
@@ -30,7 +37,7 @@ def remaining(hold: Any) -> int | None:
 
 @register.filter
 def remaining_time(hold: Any) -> str:
-    """The same as people read it: ``4:59``, or ``1:02:03``. Empty if there is no deadline."""
+    """The same as people read it: ``4:59``, or ``1:02:03``. Empty if `remaining` is None."""
     left = remaining(hold)
     if left is None:
         return ""
