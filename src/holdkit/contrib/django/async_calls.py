@@ -69,9 +69,7 @@ def _waits(function: Any) -> bool:
 
 def _returned(found: Any, kind: type) -> type | None:
     """The class with async methods that a function or a property returns, by its annotation; None: a value."""
-    function = (
-        found.fget if isinstance(found, property) else found.func if isinstance(found, cached_property) else found
-    )
+    function: Any = getattr(found, "fget", None) or getattr(found, "func", None) or found
     named = re.match(r"\w+", function.__annotations__["return"])
     assert named is not None
     if named[0] == "Self":
