@@ -7,6 +7,9 @@ today. A version that is there already is written again; ``--only sqlite`` write
     sqlite/0012.db.gz      a file, compressed
     log/3.4.tar.gz         a directory: the versions of its segments and of its snapshots
     postgres/0012.sql      a dump as text, with one INSERT per row
+    archive/1.1.tar.gz     an SQLite file and a log whose old entries were archived, with the archives: the versions of the archive's
+                           files and of a log's baseline
+    export/2.jsonl.gz      an export
     */*.json               beside each: the revision, and what a reader must find
 """
 
@@ -17,6 +20,7 @@ import gzip
 import io
 import json
 import os
+import re
 import sqlite3
 import subprocess
 import sys
@@ -31,10 +35,27 @@ from holdkit.testing.postgres import PostgresServer
 ROOT: Final = Path(__file__).resolve().parent.parent
 FIXTURES: Final = ROOT / "tests/fixtures/formats"
 WORKLOAD: Final = ROOT / "tools/format_workload.py"
-KINDS: Final = ("sqlite", "log", "postgres")
+KINDS: Final = ("sqlite", "log", "postgres", "archive", "export")
 LOG_VERSIONS: Final = (
     "from holdkit.engines.log import segments, snapshots; print(f'{segments.FORMAT}.{snapshots.FORMAT}', end='')"
 )
+ARCHIVE_VERSIONS: Final = "from holdkit.engines import archive_files as a; from holdkit.engines.log import baseline as b; print(f'{a.FORMAT}.{b.FORMAT}', end='')"
+EXPORT_VERSION: Final = "from holdkit.kernel import export; print(export.FORMAT, end='')"
+ARCHIVED: Final = """
+import json, sys, holdkit
+from pathlib import Path
+url, archive = sys.argv[1:]
+slot = 1_900_000_000_000_000
+hk = holdkit.connect(url, clock=lambda: slot)
+hk.create_pool("stock", total=20)
+old = hk.hold("stock", 3, ttl="1d", account="customer:7")
+hk.confirm(old, entity="order:1")
+slot += 100 * 86_400 * 1_000_000
+live = hk.hold("stock", 2, ttl="1d", owner="owner-of-the-live-hold")
+moved = hk.archive(before="90d", to=archive).entries
+hk.close()
+print(json.dumps({"slot": slot, "old": old.id, "live": live.id, "owner": "owner-of-the-live-hold", "archived": moved}))
+"""
 SNAPSHOT: Final = """
 from holdkit.engines.log import open_engine
 engine = open_engine({path!r}, clock=lambda: {slot})
@@ -89,7 +110,7 @@ def put(kind: str, name: str, data: bytes, stored: dict[str, Any]) -> None:
 
 def version_of(path: Path) -> str:
     """The version that a fixture's name states."""
-    return path.name.removesuffix(".db.gz").removesuffix(".tar.gz").removesuffix(".sql")
+    return re.sub(r"\.(db\.gz|tar\.gz|jsonl\.gz|sql)$", "", path.name)
 
 
 def write_sqlite(revision: Revision, folder: Path) -> None:
@@ -103,18 +124,42 @@ def write_sqlite(revision: Revision, folder: Path) -> None:
 
 
 def write_log(revision: Revision, folder: Path) -> None:
-    """The files of a directory, without the lock file, which says nothing."""
+    """The files of a directory."""
     path = folder / "log"
     stored = revision.write(f"log:///{path}")
     revision.python("-c", SNAPSHOT.format(path=str(path), slot=stored["slot"]))
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w") as archive:
-        for file in sorted(path.iterdir()):
-            if file.is_file() and file.name != "lock":
-                entry = tarfile.TarInfo(file.name)
+    put("log", f"{revision.python('-c', LOG_VERSIONS)}.tar.gz", packed(path), stored)
+
+
+def packed(folder: Path) -> bytes:
+    """The files of a folder, without owners and times; without locks, which say nothing."""
+    written = io.BytesIO()
+    with tarfile.open(fileobj=written, mode="w") as archive:
+        for file in sorted(folder.rglob("*")):
+            if file.is_file() and file.name != "lock" and not file.name.startswith("holds.db-"):
+                entry = tarfile.TarInfo(str(file.relative_to(folder)))
                 entry.size = file.stat().st_size
                 archive.addfile(entry, io.BytesIO(file.read_bytes()))
-    put("log", f"{revision.python('-c', LOG_VERSIONS)}.tar.gz", gzip.compress(packed.getvalue(), mtime=0), stored)
+    return gzip.compress(written.getvalue(), mtime=0)
+
+
+def write_archive(revision: Revision, folder: Path) -> None:
+    """A file and a log, each with its archive."""
+    place, stored = folder / "archived", {}
+    place.mkdir()
+    for kind, url in (("sqlite", f"sqlite:///{place / 'holds.db'}"), ("log", f"log:///{place / 'log'}")):
+        stored[kind] = json.loads(revision.python("-c", ARCHIVED, url, place / f"archive-of-{kind}"))
+    name = f"{revision.python('-c', ARCHIVE_VERSIONS)}.tar.gz"
+    put("archive", name, packed(place), {"revision": revision.commit, **stored})
+
+
+def write_export(revision: Revision, folder: Path) -> None:
+    """An export of what the other fixtures have."""
+    path = folder / "exported.db"
+    stored = revision.write(f"sqlite:///{path}")
+    revision.python("-m", "holdkit", "export", "--url", f"sqlite:///{path}", folder / "holds.jsonl")
+    name = f"{revision.python('-c', EXPORT_VERSION)}.jsonl.gz"
+    put("export", name, gzip.compress((folder / "holds.jsonl").read_bytes(), mtime=0), stored)
 
 
 def write_postgres(revision: Revision, server: PostgresServer) -> None:
@@ -144,6 +189,10 @@ def main(arguments: list[str] | None = None) -> int:
             write_sqlite(revision, folder)
         if "log" in options.only:
             write_log(revision, folder)
+        if "archive" in options.only:
+            write_archive(revision, folder)
+        if "export" in options.only:
+            write_export(revision, folder)
         if "postgres" in options.only:
             with PostgresServer() as server:
                 write_postgres(revision, server)

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from tools.write_format import FIXTURES, version_of
 
-SUFFIXES = {"sqlite": ".db.gz", "log": ".tar.gz", "postgres": ".sql"}
+SUFFIXES = {"sqlite": ".db.gz", "log": ".tar.gz", "postgres": ".sql", "archive": ".tar.gz", "export": ".jsonl.gz"}
 
 
 class Live(Struct):
@@ -34,6 +34,23 @@ class Stored(Struct):
     states: Mapping[str, str]
     pools: Mapping[str, tuple[int, int, int]]
     acme: tuple[int, int, int]
+
+
+class Archived(Struct):
+    """A hold that was archived, and one that was not."""
+
+    slot: int
+    old: str
+    live: str
+    owner: str
+    archived: int
+
+
+class BothArchived(Struct):
+    """The same on two engines."""
+
+    sqlite: Archived
+    log: Archived
 
 
 def versions(kind: str) -> list[str]:
@@ -64,6 +81,23 @@ def unpack_log(version: str, folder: Path) -> str:
     with tarfile.open(fileobj=io.BytesIO(data)) as archive:
         archive.extractall(path, filter="data")
     return f"log:///{path}"
+
+
+def unpack_archive(version: str, folder: Path) -> BothArchived:
+    """`holds.db`, `log` and the archive of each; what they have."""
+    import msgspec
+
+    data = gzip.decompress((FIXTURES / "archive" / f"{version}.tar.gz").read_bytes())
+    with tarfile.open(fileobj=io.BytesIO(data)) as archive:
+        archive.extractall(folder, filter="data")
+    return msgspec.json.decode((FIXTURES / "archive" / f"{version}.json").read_bytes(), type=BothArchived)
+
+
+def unpack_export(version: str, folder: Path) -> Path:
+    """The file."""
+    path = folder / "holds.jsonl"
+    path.write_bytes(gzip.decompress((FIXTURES / "export" / f"{version}.jsonl.gz").read_bytes()))
+    return path
 
 
 def load_postgres(version: str, url: str) -> None:

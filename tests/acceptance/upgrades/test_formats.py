@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 import holdkit
 from holdkit import EngineError, Kernel
-from holdkit.engines.log import segments
+from holdkit.engines import archive_files
+from holdkit.engines.log import baseline, segments
 from holdkit.engines.postgres import statements
 from holdkit.engines.sqlite import driver
+from holdkit.kernel import export
 from holdkit.testing import FakeClock
 
-from .fixtures import Stored, load_postgres, stored, unpack_log, unpack_sqlite, versions
+from .fixtures import Stored, load_postgres, stored, unpack_archive, unpack_export, unpack_log, unpack_sqlite, versions
 
 REFUSED = {
     "sqlite": {"0001", "0002", "0003"},
@@ -102,8 +106,45 @@ def test_logs_are_replayed_or_refused(version: str, tmp_path: Path) -> None:
             assert hk.verify().ok
 
 
+@pytest.mark.parametrize("kind", ["sqlite", "log"])
+@pytest.mark.parametrize("version", versions("archive"))
+def test_archives_are_read(version: str, kind: str, tmp_path: Path) -> None:
+    both = unpack_archive(version, tmp_path)
+    url, expected = (
+        (f"sqlite:///{tmp_path / 'holds.db'}", both.sqlite)
+        if kind == "sqlite"
+        else (f"log:///{tmp_path / 'log'}", both.log)
+    )
+    archive = tmp_path / f"archive-of-{kind}"
+    entries = [*holdkit.JournalArchive(archive).entries()]
+    assert [str(entry.action) for entry in entries] == ["pool.created", "hold.held", "hold.confirmed"]
+    assert len(entries) == expected.archived
+    with holdkit.connect(url, clock=FakeClock(expected.slot)) as hk:
+        assert hk.verify().ok
+        assert hk.verify(archive=archive).ok
+        history = [str(entry.action) for entry in hk.history(expected.old, archive=archive)]
+        assert history == ["hold.held", "hold.confirmed"]
+        assert hk.confirm(expected.live, owner=expected.owner).state == "confirmed"
+        assert hk.pool("stock").consumed == 5
+
+
+@pytest.mark.parametrize("version", versions("export"))
+def test_exports_are_imported(version: str, tmp_path: Path) -> None:
+    expected = stored("export", version)
+    url = f"sqlite:///{tmp_path / 'new.db'}"
+    arguments = ["import", "--url", url, str(unpack_export(version, tmp_path))]
+    subprocess.run([sys.executable, "-m", "holdkit", *arguments], check=True, capture_output=True)
+    with holdkit.connect(url, clock=FakeClock(expected.slot)) as hk:
+        assert {id: hk.get(id).state for id in expected.states} == expected.states
+        assert hk.confirm(expected.live.id, owner=expected.live.owner).state == "confirmed"
+        assert hk.verify().ok
+
+
 def test_the_newest_formats_have_a_fixture() -> None:
     """A migration that is added today needs none yet, but the version before it does: `python -m tools.write_format HEAD`."""
     for kind, newest in (("sqlite", driver.migrations()[-1][0]), ("postgres", statements.migrations()[-1][0])):
         assert int(versions(kind)[-1]) >= newest - 1, kind
     assert int(versions("log")[-1].split(".")[0]) >= segments.FORMAT - 1
+    files, baselines = map(int, versions("archive")[-1].split("."))
+    assert (files, baselines) >= (archive_files.FORMAT - 1, baseline.FORMAT - 1)
+    assert int(versions("export")[-1]) >= export.FORMAT - 1
