@@ -140,7 +140,7 @@ def test_a_role_that_may_not_create_a_schema(empty_url: str, clerk: str) -> None
 
 
 def test_no_tables_yet(empty_url: str) -> None:
-    assert "no schema holdkit yet; then run `holdkit migrate`" in str(told(empty_url))
+    assert "no schema holdkit yet: run `holdkit migrate`" in str(told(empty_url))
 
 
 def test_somebody_elses_schema(empty_url: str) -> None:

@@ -198,7 +198,7 @@ def test_said_twice_it_must_be_the_same() -> None:
 def test_missing_tables_are_named_with_what_to_do(postgres_url: str) -> None:
     with pytest.raises(
         EngineError,
-        match=r"has no schema shop yet; then run `holdkit migrate --schema shop` \(pip install 'holdkit\[cli,postgres\]'\)",
+        match=r"has no schema shop yet: run `holdkit migrate --schema shop` \(pip install 'holdkit\[cli,postgres\]'\)",
     ):
         holdkit.connect(postgres_url, schema="shop")
     with pytest.raises(EngineError, match="it has a schema public that is not ours"):

@@ -248,8 +248,8 @@ def check_schema(connection: PipelineConnection, address: Address, asked: Limits
     schemas, ours = connection.fetch("has_schema", (address.schema,))[0]
     if not ours:
         name = address.schema
-        found = f"a schema {name} that is not ours: rename it" if schemas else f"no schema {name} yet"
-        raise EngineError(f"{address.shown} has {found}; then {address.advice}")
+        found = f"a schema {name} that is not ours: rename it, then" if schemas else f"no schema {name} yet:"
+        raise EngineError(f"{address.shown} has {found} {address.advice}")
     version = connection.fetch("schema_version")[0][0]
     check_known(version, address.shown, address.schema)
     if version < migrations()[-1][0]:
