@@ -6,9 +6,12 @@ from contextlib import suppress
 from typing import Any
 
 from ...core.commands import ChangeLimits, ConfirmHold, Group, ReleaseHold, Sweep
+from ...core.erasure import Selector
+from ...core.import_ import Carried
 from ...core.model import Leg
 from ...core.outcomes import Reason
 from ...core.reading import ListHolds, ListPools, ListRecords, ReadGeneration
+from ...kernel.erasing import begun
 from .harness import TOKEN, Harness, hold_id, placing, require, require_equal
 from .journal import exercise_everything
 
@@ -94,4 +97,48 @@ def changed_limits_survive(harness: Harness) -> None:
         harness.verify()
 
 
-CHECKS = (survives_close, survives_a_crash, fences_survive, failed_batch_stays_gone, changed_limits_survive)
+def an_erasure_survives(harness: Harness) -> None:
+    """What a declared erasure has replaced stays replaced after the engine was opened again."""
+    erasing = harness.engine.capabilities.erasure
+    if erasing is None:
+        return
+    harness.pools(a=5)
+    harness.granted(1, entity="customer:7", metadata={"name": "ann"})
+    erasure = begun(
+        harness.engine, erasing, Selector("entity", "customer:7"), {"actor": "job:check", "reason": "asked"}
+    )
+    erasing.erase(erasure, dry_run=False)
+    erasing.finish_erasure(erasure)
+    before = _everything(harness)
+    require("customer:7" not in str(before), f"an erased entity is still there: {before}")
+    for close in (False, True):
+        harness.reopen(close=close)
+        require_equal(_everything(harness), before, "everything after an erasure, after it was opened again")
+        harness.verify()
+
+
+def an_import_survives(harness: Harness) -> None:
+    """What a declared import has taken is there after the engine was opened again."""
+    if harness.engine.capabilities.import_ is None:
+        return
+    exercise_everything(harness)
+    carried = [Carried(line, entry) for line, entry in enumerate(harness.journal(), start=1)]
+    target = harness.open().capabilities.import_
+    assert target is not None
+    target.receive(carried, verify=True)
+    before = _everything(harness)
+    for close in (False, True):
+        harness.reopen(close=close)
+        require_equal(_everything(harness), before, "everything after an import, after it was opened again")
+        harness.verify()
+
+
+CHECKS = (
+    survives_close,
+    survives_a_crash,
+    fences_survive,
+    failed_batch_stays_gone,
+    changed_limits_survive,
+    an_erasure_survives,
+    an_import_survives,
+)

@@ -74,9 +74,11 @@ class Harness:
 
     def open(self, **limits: Any) -> Engine:
         """A new, empty engine with these limits."""
-        self._engine = self._make(self.clock, Limits(**limits))
-        self._opened.append(self._engine)
-        return self._engine
+        engine = self._engine = self._make(self.clock, Limits(**limits))
+        self._opened.append(engine)
+        if engine.read(ReadJournal(None, limit=1)):
+            raise NotConforming("make() must open a new, empty engine each time: the journal of this one has entries")
+        return engine
 
     def reopen(self, *, close: bool) -> None:
         """Open again what was stored, after a close or as if the process had died."""
