@@ -6,6 +6,7 @@ from __future__ import annotations
 import gzip
 import json
 import random
+import shutil
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -26,6 +27,7 @@ from holdkit.engines.log import LogEngine
 from holdkit.engines.log.baseline import rows_of
 from holdkit.errors import CursorLost, EngineError, Refused
 from holdkit.kernel import archive as kernel_archive
+from holdkit.kernel.backup import back_up, restore
 from holdkit.kernel.export import export
 from holdkit.kernel.import_ import Import, import_journal
 from holdkit.kernel.seals import Sealer, verify_seals
@@ -294,6 +296,35 @@ def test_files_that_are_not_right_are_named_before_anything_is_changed(life: Lif
     assert named in str(refused.value)
     assert life.hk.holds(entity=PERSON, limit=1), "nothing was erased"
     assert not life.hk.executor.engine.capabilities.erasure.unfinished()  # type: ignore[union-attr]
+
+
+@pytest.mark.parametrize("by", ["entity", "account", "claim", "actor"])
+@pytest.mark.parametrize("kind", ["sqlite", "log"])
+def test_files_that_were_erased_after_the_restored_copy_are_refused(kind: str, by: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    life = Life(f"{kind}:///{folder}/holds", folder)
+    life.days(16, 6)
+    assert life.archive() > 0
+    life.hk.close()
+    back_up(life.url, tmp_path / "copy", lambda *_: None)
+    shutil.copytree(life.to, tmp_path / "files")
+    with holdkit.connect(life.url, clock=life.clock) as life.hk:
+        life.erase_all()
+    restore(tmp_path / "copy", life.url, lambda *_: None, force=True)
+    value = {"entity": PERSON, "account": ACCOUNT, "claim": f"mail:{MAIL}", "actor": PERSON}[by]
+    with holdkit.connect(life.url, clock=life.clock) as life.hk:
+        for dry_run in (True, False):
+            with pytest.raises(EngineError, match="Put back the files of that time"):
+                life.erase(by, value, dry_run=dry_run)
+        assert life.hk.verify().differences == (), "nothing was erased"
+        assert not life.hk.executor.engine.capabilities.erasure.unfinished()  # type: ignore[union-attr]
+        shutil.rmtree(life.to)
+        shutil.copytree(tmp_path / "files", life.to)
+        life.check()
+        assert life.erase(by, value).found
+        life.erase_all()
+        life.check()
 
 
 def test_a_dry_run_counts_what_the_files_have_and_changes_nothing(life: Life) -> None:

@@ -7,6 +7,10 @@ moment. At the end each file is written anew with them, under its own name (temp
 with new salts in the seals behind the runs; only then are the stored texts removed. *Killed anywhere*, the same command finds the stored
 texts, and goes on. They contain nothing of what is erased.
 
+*Files that know more.* A database that was restored to before an erasure still has a baseline with what the files have lost. Nothing can be
+erased there: rows and files would never agree again. So whatever the baseline says of the person must be in the files
+(`check_baseline`), or nothing is changed.
+
 A file may go beyond the last archived entry, if an archive run was killed: what is rewritten in the journal is stored for it too, because
 the next run compares both.
 """
@@ -19,10 +23,11 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from ..core.baseline import ArchivedLane
+from ..core.baseline import HOLD, POOL, RECORD, TALLY, ArchivedLane, BaselineRow, RowKey, decode_row
 from ..core.codec import decode_entry
 from ..core.entries import Entry
-from ..core.personal import Path, replaced, text_digest
+from ..core.new_names import entry_of_hold
+from ..core.personal import Path, fields, replaced, text_digest
 from ..core.reading import JournalRow
 from ..core.seals import decode_seal, encode_seal, erased
 from ..errors import EngineError
@@ -62,9 +67,10 @@ class ErasableArchive:
         directory: ArchiveDirectory,
         lanes: Iterable[ArchivedLane],
         rewritten: Callable[[int], Texts],
+        baseline: Callable[[str, ArchivedLane], Iterator[BaselineRow]],
         progress: Progress | None = None,
     ) -> None:
-        self._directory, self._progress = directory, progress
+        self._directory, self._progress, self._baseline = directory, progress, baseline
         self.lanes = {one.lane: one for one in lanes}
         self._files = directory.files()
         self._reach = {file.lane: file.last for file in self._files}
@@ -99,6 +105,31 @@ class ErasableArchive:
                     f"the archive {self._directory.path} has no file with entry {reached + 1} of lane {archived.lane}: the files are "
                     "incomplete, or of another database; nothing was erased"
                 )
+
+    def check_baseline(self, tenant: str, holds: Collection[str], texts: Sequence[str]) -> None:
+        """Raise if the baseline tells of these holds, or names one of these texts, where the files do not: they were erased after the
+        database, as it is now, was copied."""
+        rows = [row for lane in self.lanes.values() for row in self._baseline(tenant, lane)]
+        rows = [row for row in rows if (row.kind == HOLD and row.id in holds) or any(one in row.body for one in texts)]
+        if not rows:
+            return
+        self.collect(tenant, {row.id for row in rows if row.kind == HOLD})
+        named = [row for one in self.lanes.values() for row in self.naming(tenant, texts, one.lane, 0, one.through)]
+        put = {key for row in named for key, _ in put_by(decode_entry(row.text))}
+        for row in rows:
+            if not (self._tell(row) if row.kind == HOLD else row.key in put):
+                raise EngineError(
+                    f"{self._directory.path} does not have what the database says of {row.kind} {row.id!r}: the files were erased after "
+                    "the copy was made from which this database was restored. Put back the files of that time, and give the same "
+                    "command again; nothing was erased"
+                )
+
+    def _tell(self, row: BaselineRow) -> bool:
+        """Whether the archived entries about a hold have every personal value that its row has."""
+        told: set[str] = set()
+        for one in self.about(row.tenant, [row.id]):
+            told.update(fields(decode_entry(one.text)).values())
+        return told.issuperset(fields(entry_of_hold(decode_row(HOLD, row.body))).values())
 
     def _report(self, done: int, total: int) -> None:
         if self._progress is not None:
@@ -166,6 +197,20 @@ class ErasableArchive:
                     for seq in numbers:
                         del texts[seq]
                     self._report(0, 0)
+
+
+def put_by(entry: Entry) -> list[tuple[RowKey, object]]:
+    """The rows of the baseline that an entry puts, beside its hold."""
+    found: list[tuple[RowKey, object]] = []
+    for effect in entry.effects:
+        pool, tally = effect.pool, effect.tally
+        found.append(((POOL, pool.tenant, pool.id, ""), pool))
+        if tally is not None:
+            found.append(((TALLY, pool.tenant, pool.id, tally.account), tally))
+    if entry.record is not None:
+        record = entry.record
+        found.append(((RECORD, record.tenant, record.id, record.kind), record))
+    return found
 
 
 def _rewritten(file: ArchiveFile, texts: Texts) -> Iterator[ArchivedLine]:

@@ -10,14 +10,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from msgspec import structs
 
-from ..core.baseline import ENTRY, HOLD, POOL, RECORD, TALLY, ArchivedLane, RowKey, decode_row, encode_row, entry_key
+from ..core.baseline import ENTRY, HOLD, ArchivedLane, RowKey, decode_row, encode_row, entry_key
 from ..core.codec import decode_entry, encode_entry
 from ..core.entries import Entry
 from ..core.erasure import Erased, Erasure, texts_of
 from ..core.model import Pool, Record, RecordKey, StoredHold
 from ..core.outcomes import Operation
 from ..core.reading import JournalRow
-from .archive_erasing import ErasableArchive
+from .archive_erasing import ErasableArchive, put_by
 from .erase_job import EraseJob
 from .erasing import Rewrites, Rows, Search, Store
 from .whole_journal import Progress
@@ -89,9 +89,11 @@ class ArchivedStore:
         find = Search(self, selector.tenant, progress)
         holds = [hold for page in find.holds(selector.by, values) for hold in page]
         subjects = {hold.id for hold in holds}
-        for rows in find.entries([text for value in values for text in texts_of(value)]):
+        texts = [text for value in values for text in texts_of(value)]
+        for rows in find.entries(texts):
             subjects.update(decode_entry(row.text).subject for row in rows)
         self._archive.collect(selector.tenant, subjects)
+        self._archive.check_baseline(selector.tenant, subjects, texts)
         told = (decode_entry(row.text).hold for row in self._archive.about(selector.tenant, sorted(subjects)))
         pools = {leg.pool for hold in (*holds, *told) if hold is not None for leg in hold.legs}
         self._archive.collect(selector.tenant, {id for id in pools if id.startswith("~")})
@@ -144,7 +146,7 @@ class ArchivedStore:
         for row, after in entries:
             before = decode_entry(row.text)
             holds.add((HOLD, before.tenant, before.subject, ""))
-            for (key, was), (new, is_) in zip(_put_by(before), _put_by(after), strict=True):
+            for (key, was), (new, is_) in zip(put_by(before), put_by(after), strict=True):
                 puts.setdefault(key, []).append((was, new, is_))
         stored = rows.baseline(lane, [*puts, *sorted(holds)])
         changed: dict[RowKey, tuple[RowKey, str]] = {}
@@ -159,17 +161,3 @@ class ArchivedStore:
                 if last is not None and last != (key, found):
                     changed[key] = (last[0], encode_row(last[1]))
         return changed
-
-
-def _put_by(entry: Entry) -> list[tuple[RowKey, object]]:
-    """What an entry puts, beside its hold."""
-    found: list[tuple[RowKey, object]] = []
-    for effect in entry.effects:
-        pool, tally = effect.pool, effect.tally
-        found.append(((POOL, pool.tenant, pool.id, ""), pool))
-        if tally is not None:
-            found.append(((TALLY, pool.tenant, pool.id, tally.account), tally))
-    if entry.record is not None:
-        record = entry.record
-        found.append(((RECORD, record.tenant, record.id, record.kind), record))
-    return found

@@ -6,10 +6,12 @@ import secrets
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from os import PathLike
 from typing import Any, Final, get_args
 
-from ..core.archived import FindArchived, ReadRewritten
+from ..core.archived import FindArchived, ReadBaseline, ReadRewritten
+from ..core.baseline import ArchivedLane, BaselineRow, RowKey
 from ..core.bounds import Limits
 from ..core.commands import ChangeLimits, Group, RemovePool
 from ..core.erased_names import ErasedNames
@@ -95,8 +97,20 @@ def erase_alone(
             raise invalid("archive", "erasure_archived", ARCHIVED.format(place=lanes[0].place))
         files = None
         if directory is not None:
-            files = ErasableArchive(directory, lanes, lambda lane: engine.read(ReadRewritten(lane)), progress)
+            rewritten = partial(_rewritten, engine)
+            files = ErasableArchive(directory, lanes, rewritten, partial(_baseline, engine), progress)
         return erasing.erase(erasure, dry_run=dry_run, progress=progress, archive=files)
+
+
+def _rewritten(engine: Engine, lane: int) -> Mapping[int, str]:
+    return engine.read(ReadRewritten(lane))
+
+
+def _baseline(engine: Engine, tenant: str, archived: ArchivedLane) -> Iterator[BaselineRow]:
+    after: RowKey | None = None
+    while page := engine.read(ReadBaseline(tenant, archived.lane, archived.through, after)):
+        yield from page
+        after = page[-1].key
 
 
 @contextmanager

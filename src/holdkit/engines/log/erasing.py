@@ -49,7 +49,7 @@ from .erasure_plan import (
     rewrite_segment,
     write_state,
 )
-from .erasure_trace import Trace
+from .erasure_trace import Trace, check_baseline, first_claims
 from .journal import decode_batch
 from .log import Log
 from .replaying import Replaying
@@ -183,8 +183,7 @@ class ErasingLog(Replaying):
 
     def _search(self, erasure: Erasure, archive: ErasableArchive | None, progress: Progress | None) -> Trace:
         """Read everything, as often as there is more to find."""
-        selector = erasure.selector
-        claims = {selector.value, erasure.new.taken_id(selector.value)} if selector.by == "claim" else set()
+        claims = first_claims(erasure)
         while True:
             trace = Trace({}, {}, claims)
             before = trace.known(erasure)
@@ -192,6 +191,7 @@ class ErasingLog(Replaying):
                 trace.look_at(erasure, row.seq, decode_entry(row.text))
             self._read_frames(erasure, trace, progress)
             if trace.known(erasure) == before:
+                check_baseline(erasure, archive)
                 return trace
 
     def _read_frames(self, erasure: Erasure, trace: Trace, progress: Progress | None = None) -> None:

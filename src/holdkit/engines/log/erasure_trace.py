@@ -11,6 +11,7 @@ from ...core.erasure import Erasure, texts_of
 from ...core.keyed import CLAIMS
 from ...core.model import Record
 from ...core.outcomes import Operation
+from ..archive_erasing import ErasableArchive
 
 
 class Trace(Struct):
@@ -68,3 +69,15 @@ class Trace(Struct):
         if selector.by == "account" and new.stored.accounts and new.first_stub in text:
             return True
         return CLAIMS in text and any(claim in text for claim in self.claims)
+
+
+def first_claims(erasure: Erasure) -> set[str]:
+    """The pool of a claim that is selected, and the id that it got in an earlier erasure."""
+    selector = erasure.selector
+    return {selector.value, erasure.new.taken_id(selector.value)} if selector.by == "claim" else set()
+
+
+def check_baseline(erasure: Erasure, archive: ErasableArchive | None) -> None:
+    """What the baseline says of the person must be in the archive."""
+    if archive is not None:
+        archive.check_baseline(erasure.selector.tenant, erasure.holds, texts_of(erasure.selector.value))
