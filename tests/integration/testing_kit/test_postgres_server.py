@@ -263,22 +263,26 @@ def test_a_smart_stop_waits_for_clients(server: PostgresServer) -> None:
 
 
 OWNER = """
-import sys, time
+import os, sys, time
 from holdkit.testing.postgres import PostgresServer
 server = PostgresServer()
 print(server.home, flush=True)
 server.start()
+if "it has forked a child" in sys.argv and not os.fork():
+    sys.stdin.read()  # until the test ends
+    os._exit(0)
 print(server._process.pid, flush=True)
 time.sleep(600)
 """
 
 
-@pytest.mark.parametrize("moment", ["while it is created", "while it runs"])
+@pytest.mark.parametrize("moment", ["while it is created", "while it runs", "it has forked a child"])
 def test_nothing_is_left_when_the_owner_is_killed(postgres_binaries: Path, moment: str) -> None:
-    owner = subprocess.Popen([sys.executable, "-c", OWNER], stdout=subprocess.PIPE, text=True)
+    command = [sys.executable, "-c", OWNER, moment]
+    owner = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
     assert owner.stdout
     home = Path(owner.stdout.readline().strip())
-    if moment == "while it runs":
+    if moment != "while it is created":
         postmaster = int(owner.stdout.readline())
         backends = children(postmaster)
         assert len(backends) >= 3
@@ -286,10 +290,22 @@ def test_nothing_is_left_when_the_owner_is_killed(postgres_binaries: Path, momen
         wait_for((home / "data").exists, "initdb did not begin")
         backends = []
     owner.kill()
-    owner.communicate()
+    owner.wait()
     wait_for(lambda: not home.exists(), "its folder is still there")
+    owner.communicate()
     assert alive(backends) == []
     assert [pid for pid in all_processes() if str(home) in command_line(pid)] == []
+
+
+def test_a_forked_child_that_ends_leaves_the_server_to_its_parent(server: PostgresServer) -> None:
+    pid = os.fork()
+    if pid == 0:
+        try:
+            server.close()  # as `atexit` does, in a child that ends by itself
+        finally:
+            os._exit(0)
+    os.waitpid(pid, 0)
+    assert ask(server.dsn(), "select 7") == 7
 
 
 def command_line(pid: int) -> str:

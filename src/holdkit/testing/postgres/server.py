@@ -68,6 +68,7 @@ class PostgresServer(ServerAddress):
             nobody = pwd.getpwnam("nobody")
             self._user = {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": []}
         self.programs = find() if binaries is None else binaries
+        self._owner = os.getpid()
         self._process: subprocess.Popen[bytes] | None = None
         self._orphans: list[int] = []
         self._folders: list[Path] = []
@@ -224,7 +225,9 @@ class PostgresServer(ServerAddress):
         return "\n".join(self.log_file.read_text(errors="replace").splitlines()[-lines:])
 
     def close(self) -> None:
-        """Stop it and remove all of its files; closing again does nothing."""
+        """Stop it and remove all of its files; closing again does nothing, and so does a forked child, whose parent owns it."""
+        if os.getpid() != self._owner:
+            return
         atexit.unregister(self.close)
         self.end()
         if self._folders:

@@ -4,7 +4,8 @@ Theory of operation. Each `PostgresServer` has a watchdog: a process in a sessio
 too. It reads from a pipe whose only writer is the owner; the operating system closes the pipe however the owner ends. While the owner
 lives it tells the watchdog which folders belong to the server, and where its programs are. At the end of the input the watchdog kills
 every process that runs one of these programs on one of these folders, with their children, and removes the folders. After an orderly
-`close` there is nothing left to remove; the owner then says so, because a child that the owner has forked may keep the pipe open.
+`close` there is nothing left to remove, and the owner says so. A child that the owner has forked gives up its end of the pipe at once, or
+it would keep the server alive after the owner.
 
 A process is known by its command line: the program is the server's own, and an argument names a folder that only this server has. So
 the number of a process that has ended, and was given to another one, does no harm.
@@ -21,6 +22,7 @@ import signal
 import subprocess
 import sys
 import time
+import weakref
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -38,6 +40,7 @@ class Watchdog:
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[str] | None = None
+        _watchdogs.add(self)
         with suppress(OSError):
             self._process = subprocess.Popen(
                 [sys.executable, "-c", START],
@@ -57,11 +60,29 @@ class Watchdog:
             with suppress(OSError):
                 process.communicate()
 
+    def let_go(self) -> None:
+        """In a forked child: what it holds of the pipe becomes nothing, under the same number, so that no buffer is touched."""
+        if self._process is not None and self._process.stdin is not None:
+            nothing = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nothing, self._process.stdin.fileno(), inheritable=False)
+            os.close(nothing)
+
     def _say(self, line: str) -> None:
         if self._process is not None and self._process.stdin is not None:
             with suppress(OSError):  # it was killed
                 self._process.stdin.write(line)
                 self._process.stdin.flush()
+
+
+_watchdogs: weakref.WeakSet[Watchdog] = weakref.WeakSet()
+
+
+def _after_fork() -> None:
+    for watchdog in [*_watchdogs]:
+        watchdog.let_go()
+
+
+os.register_at_fork(after_in_child=_after_fork)
 
 
 def main() -> None:
