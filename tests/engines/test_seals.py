@@ -7,6 +7,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat, PublicFormat
@@ -147,6 +148,20 @@ def test_a_whole_chain_computed_anew_is_shown_by_the_anchor_and_by_signatures(
     ]
     store.write(entries, kept)
     assert broken(store, keys=[key]) == [(f"{store.lane}/1-4", "signature")]
+
+
+def test_seals_that_were_all_removed_are_missed_where_signatures_are_asked_for(
+    store: SealedStore, tmp_path: Path, pem: Path
+) -> None:
+    anchor = tmp_path / "anchor.jsonl"
+    fill(store, anchor, pem)
+    store.write(store.entries(), [])
+    if isinstance(store, PostgresStore):
+        with psycopg.connect(store.url) as db:
+            db.execute("delete from holdkit.seals")
+    assert broken(store) == []
+    assert (f"{store.lane}/-4", "anchor") in broken(store, anchor=anchor)
+    assert broken(store, keys=[PublicKey.load(tmp_path / "seal.pub")]) == [("of all lanes", "signature")]
 
 
 def test_a_lawful_erasure_verifies_and_a_change_beside_it_does_not(store: SealedStore) -> None:

@@ -78,7 +78,7 @@ def verify(
         raise click.UsageError("--anchor and --public-key are for --seals")
     place = chosen_url(url, target)
     if is_server(place) and anchor is None and not keys and archive is None:
-        return _verify_on_server(place, in_json)
+        return _verify_on_server(place, in_json, seals)
     trusted = [PublicKey.load(key) for key in keys]
     with open_existing(database_url(place)) as engine:
         with progress_bar("verifying") as progress:
@@ -88,24 +88,24 @@ def verify(
         if seals:
             with progress_bar("checking seals") as progress:
                 found += verify_seals(engine, progress, anchor=anchor, keys=trusted, archive=archive)
-        return _report(VerifyReport(tuple(found), sealed_through(engine)), at(engine.clock()), in_json)
+        return _report(VerifyReport(tuple(found), sealed_through(engine)), at(engine.clock()), in_json, seals)
 
 
-def _verify_on_server(url: str, in_json: bool) -> int:
+def _verify_on_server(url: str, in_json: bool, seals: bool) -> int:
     """Have a server do it, as a job, which ends if the command is interrupted."""
     with open_kernel(url) as hk, progress_bar("verifying") as progress:
         report = hk.verify(progress=progress)
         now = time_of(hk)
-    return _report(report, now, in_json)
+    return _report(report, now, in_json, seals)
 
 
-def _report(report: VerifyReport, now: Time, in_json: bool) -> int:
+def _report(report: VerifyReport, now: Time, in_json: bool, seals: bool) -> int:
     found = list(report.differences)
     lines = [str(difference) for difference in found]
     sealed = {str(lane): last for lane, last in report.sealed.items()}
-    clean = (
-        "every row matches the journal, and every sealed run its seal" if sealed else "every row matches the journal"
-    )
+    clean = "every row matches the journal"
+    if sealed or seals:
+        clean += ", and every sealed run its seal" if sealed else "; nothing is sealed"
     Output(in_json).write(VerifyAnswer(not found, lines, found, now, sealed), *(lines or [clean]))
     return FOUND if found else OK
 

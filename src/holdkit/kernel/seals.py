@@ -177,7 +177,8 @@ def verify_seals(
     keys: Iterable[PublicKey] = (),
     archive: str | os.PathLike[str] | None = None,
 ) -> Generator[Difference, None, None]:
-    """The first broken run of each lane. With `keys`, every run must be signed by one of them, or be followed by one that is. With
+    """The first broken run of each lane. With `keys`, every run must be signed by one of them, or be followed by one that is, and a
+    journal without any seal is reported. With
     `anchor`, every seal in it must be there. With `archive`, a directory of archive files, runs that have left the journal are checked
     there; else only the chain of their seals is."""
     runs = None if archive is None else ArchivedRuns(archive)
@@ -195,6 +196,10 @@ def verify_seals(
     for lane in sorted(by_lane):
         yield Difference(
             "seals", f"{lane}", "anchor", f"at entry {by_lane[lane][0].last}", "a lane that does not exist"
+        )
+    if check.unsealed():
+        yield Difference(
+            "seals", "of all lanes", "signature", "missing: nothing is sealed", "runs signed by one of the keys"
         )
     check.finish()
 
@@ -308,6 +313,10 @@ class _Check:
         self._done += more
         if self._progress is not None:
             self._progress(min(self._done, self._total), self._total)
+
+    def unsealed(self) -> bool:
+        """Whether signatures are asked for, and no run of a journal with entries has a seal."""
+        return bool(self._keys and self._engine.read(FindEnds())) and not self._store.last_seals()
 
     def finish(self) -> None:
         """Report that all is done."""
