@@ -38,8 +38,8 @@ run: $(READY) ## start server, sweeper, dashboard and sample traffic on SQLite (
 demo: $(READY) ## play a flash sale in the terminal
 	@$(BIN)/python -m holdkit.demo $(ARGS)
 
-example: $(READY) ## start an example application: APP=ticket_shop, hotel_nights, llm_gateway or money_transfer
-	@$(BIN)/python -m examples.$(or $(APP),ticket_shop)
+example: $(READY) ## start an example application: APP=ticket_shop, hotel_nights, llm_gateway or money_transfer (ARGS=9001: on that port)
+	@$(BIN)/python -m examples.$(or $(APP),ticket_shop) $(ARGS)
 
 quick: $(READY) ## test core, kernel, faces and stories on memory and SQLite, in under a minute
 	@HOLDKIT_EXAMPLES=$${HOLDKIT_EXAMPLES:-40} $(BIN)/python -m pytest -n $(JOBS) --dist worksteal -q --quick $(QUICK) $(ARGS)

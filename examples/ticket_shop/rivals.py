@@ -20,11 +20,24 @@ class Rivals:
     def __init__(self, paid: Callable[[Hold], object], seed: int | None = None) -> None:
         self._paid, self._random = paid, random.Random(seed)
         self._counts: Counter[str] = Counter()
+        self._running: set[asyncio.Task[None]] = set()
 
     @property
     def counts(self) -> dict[str, int]:
         """How many bought, changed their mind, left, or found nothing."""
         return dict(self._counts)
+
+    def send(self, hk: AsyncKernel, buyers: int) -> None:
+        """Let them in, without waiting for them."""
+        task = asyncio.create_task(self.buy(hk, buyers))
+        self._running.add(task)
+        task.add_done_callback(self._running.discard)
+
+    async def end(self) -> None:
+        """The shop closes: nobody is waited for."""
+        for task in self._running:
+            task.cancel()
+        await asyncio.gather(*self._running, return_exceptions=True)
 
     async def buy(self, hk: AsyncKernel, buyers: int, seconds: float = SECONDS) -> None:
         """All of them; returns when the last one has gone."""

@@ -7,10 +7,11 @@ Refusals need no code here: `install` answers them as `application/problem+json`
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 from starlette.applications import Starlette
-from starlette.background import BackgroundTask
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
@@ -104,7 +105,8 @@ async def send_rivals(request: Request) -> JSONResponse:
     """Many buyers at once. The answer does not wait for them."""
     hk, given, shop = await request_kernel(request), await request.json(), request.app.state.shop
     buyers = max(1, min(2_000, int(given["buyers"])))
-    return JSONResponse({"buyers": buyers}, 202, background=BackgroundTask(shop.rivals.buy, hk, buyers))
+    shop.rivals.send(hk, buyers)
+    return JSONResponse({"buyers": buyers}, 202)
 
 
 def shown(hold: Hold) -> dict[str, Any]:
@@ -114,9 +116,17 @@ def shown(hold: Hold) -> dict[str, Any]:
     return {"hold": hold.id, "state": hold.state, "ticket": hold.ticket, "seats": seats, "until": until}
 
 
+@asynccontextmanager
+async def opened(app: Starlette) -> AsyncIterator[None]:
+    """While the shop is open; its kernel is opened before and closed after."""
+    yield
+    await app.state.shop.rivals.end()
+
+
 def application(url: str) -> Starlette:
     """The shop on a database."""
     app = Starlette(
+        lifespan=opened,
         routes=[
             *page_routes(__file__),
             Route("/state", state),
@@ -125,7 +135,7 @@ def application(url: str) -> Starlette:
             Route("/pay", pay, methods=["POST"]),
             Route("/leave", leave, methods=["POST"]),
             Route("/rivals", send_rivals, methods=["POST"]),
-        ]
+        ],
     )
     app.state.shop = Shop()
     Holdkit(url, on_open=open_sale, sweep_every=1.0).install(app)
