@@ -37,7 +37,7 @@ class KernelCollector(Collector):
 
     `pools`: ids, or beginnings of ids before a `*`; of a tenant `TENANT::POOL`. Their ids become labels, so name only what is
     bounded and no secret; at most 500 pools are shown. They are read at each scrape, on the thread that scrapes. The kernel's own
-    tenant does not matter: what a process counts, it counts for all.
+    tenant does not matter: what a process counts, it counts for all. A second kernel needs a registry of its own.
     """
 
     def __init__(self, hk: Kernel | AsyncKernel, *, pools: Iterable[str] = ()) -> None:

@@ -24,7 +24,8 @@ def measure(
     hk: Kernel | AsyncKernel, *, pools: Iterable[str] = (), meter_provider: MeterProvider | None = None
 ) -> None:
     """Report the counters of a kernel (`hk.stats`) as observable instruments: `holdkit.queue_depth`, `holdkit.batch_commands.count`,
-    …; by default to the global provider. Call it once per kernel; a closed kernel reports nothing.
+    …; by default to the global provider. Call it once per provider, which ignores the instruments of a second kernel; a closed kernel
+    reports nothing.
 
     `pools` is an allow-list, as `KernelCollector` of `holdkit.contrib.prometheus` takes it: these pools have gauges
     (`holdkit.pool_available`, …), with their ids as attributes. They are read once for each collection, on the thread that collects.
