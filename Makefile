@@ -150,7 +150,7 @@ release: $(READY) ## prepare a release (VERSION=0.2.0) in a copy: version, chang
 	@test -n "$(VERSION)" || { echo 'make release VERSION=0.2.0 [WRITE=1]'; exit 2; }
 	$(BIN)/python -m tools.release $(VERSION) $(if $(WRITE),--write)
 
-check: fmt-check lint gen-check layers types cover test ## run what CI runs, without the mutants
+check: fmt-check lint gen-check layers types cover test ## run the static checks, the coverage of the core and every test; CI runs more (.ci/run)
 
 clean: ## remove build results
 	rm -rf .venv .build dist mutants .mypy_cache .ruff_cache .pytest_cache .import_linter_cache
