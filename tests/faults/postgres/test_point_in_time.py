@@ -37,16 +37,20 @@ def test_restored_to_a_moment(archiving: tuple[PostgresServer, Path]) -> None:
     migrate(url)
     with holdkit.connect(url) as hk:
         hk.create_pool("gpu", total=10)
+        hk.create_pool("brief", total=1)
         early = hk.hold("gpu", 1, ttl="1h", op="early")
     copy = server.standby(within=memory())  # a base backup
     with closing(copy), holdkit.connect(url) as hk:
         kept_hold = hk.hold("gpu", 2, ttl="1h", op="kept")
-        seen = hk.cursor()
+        short = hk.hold("brief", 1, ttl=0.001)
+        assert [entry.subject for entry in hk.follow("mail", wait=False)][-1] == short.id
+        seen, generation = hk.cursor(), hk.generation()
         with closing(server.connect("shop")) as connection:
             connection.execute("select pg_create_restore_point(%s)", (POINT,))
             connection.commit()
         lost = hk.hold("gpu", 3, ttl="1h", op="lost")
         hk.confirm(early)
+        assert [entry.subject for entry in hk.follow("mail", wait=False)][-1] == early.id
         after = hk.cursor()
         with closing(server.connect("shop")) as connection:
             connection.execute("select pg_switch_wal()")
@@ -66,6 +70,7 @@ def test_restored_to_a_moment(archiving: tuple[PostgresServer, Path]) -> None:
             }
         )
         judge_restored(copy.dsn("shop"), early, kept_hold, lost, seen, after)
+        judge_others(copy.dsn("shop"), short, kept_hold, lost, generation)
 
 
 def judge_restored(
@@ -88,3 +93,19 @@ def judge_restored(
         (entry,) = hk.journal(after=seen)
         assert entry.subject == again.id, "a cursor whose entries are there goes on"
         assert hk.pool("gpu").held == 6
+
+
+def judge_others(url: str, short: holdkit.Hold, kept: holdkit.Hold, lost: holdkit.Hold, generation: str) -> None:
+    """The clock was not restored; a named follower goes on where it was, in a new generation; a minted id is a retry key."""
+    noticed: list[str] = []
+    with holdkit.connect(url) as hk:
+        assert hk.generation() != generation
+        shown = hk.follow("mail", wait=False, on_generation=lambda before, now: noticed.extend((before, now)))
+        subjects = [entry.subject for entry in shown]
+        assert lost.id not in subjects
+        assert hk.get(hk.hold("gpu", 3, ttl="1h", op="lost")).id in subjects, "with new contents"
+        assert noticed == [generation, hk.generation()]
+        with pytest.raises(holdkit.HoldExists):
+            hk.hold("gpu", 2, ttl="1h", id=kept.id)
+        assert hk.get(short).state == "expired", "its deadline has passed meanwhile"
+        assert hk.verify().ok
