@@ -24,6 +24,7 @@ from ..kernel.limits import Limits, asked_slots
 from ..kernel.tables import tables_in
 
 try:
+    from alembic import context
     from alembic.operations import MigrateOperation, Operations
     from sqlalchemy import DDL
 except ModuleNotFoundError as missing:
@@ -54,7 +55,22 @@ def _ours(item: Any, schema: str) -> bool:
     table = getattr(item, "table", item)
     if table.schema is not None:
         return bool(table.schema == schema)
-    return str(table.name).startswith(PREFIX)
+    name = str(table.name)
+    if name.startswith(PREFIX):
+        return True
+    if _default_schema() != schema:
+        return False
+    from ..engines.postgres.tables import our_names
+
+    return name in our_names()
+
+
+def _default_schema() -> str | None:
+    """The schema of tables that are reflected without one: ours, if the role has its name."""
+    try:
+        return context.get_context().dialect.default_schema_name
+    except (NameError, AttributeError):  # not in an env.py
+        return None
 
 
 include_object: IncludeObject = include_object_in()

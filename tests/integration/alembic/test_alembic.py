@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import secrets
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +21,7 @@ from sqlalchemy import Column, MetaData, Table, Text, create_engine, inspect
 from sqlalchemy.ext.asyncio import create_async_engine
 
 import holdkit
-from holdkit import InvalidRequest
+from holdkit import EngineError, InvalidRequest
 from holdkit.contrib.sqlalchemy import include_object, include_object_in
 from tests.support.frameworks import alchemy_url
 
@@ -39,11 +40,13 @@ if context.is_offline_mode():
         context.run_migrations()
 else:
     engine = create_engine(url)
-    with engine.connect() as connection:
-        context.configure(connection=connection, **options)
-        with context.begin_transaction():
-            context.run_migrations()
-    engine.dispose()
+    try:
+        with engine.connect() as connection:
+            context.configure(connection=connection, **options)
+            with context.begin_transaction():
+                context.run_migrations()
+    finally:
+        engine.dispose()
 """
 FIRST = """
 from alembic import op
@@ -109,6 +112,54 @@ def test_up_autogenerate_and_down(url: str, project: Callable[..., Config], tmp_
     command.upgrade(config, "head")
     with holdkit.connect(url) as hk:
         assert hk.pools() == []
+
+
+def test_a_role_that_is_called_like_the_schema(
+    postgres_url: str, project: Callable[..., Config], tmp_path: Path
+) -> None:
+    """PostgreSQL creates its tables among ours, and reflects ours as if they had no schema."""
+    role = f"r{secrets.token_hex(8)}"
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute(f"create role {role} login superuser")
+    place = psycopg.conninfo.conninfo_to_dict(postgres_url)
+    config = project(f"postgresql://{role}@/{place['dbname']}?host={place['host']}&port={place.get('port', 5432)}")
+    versions = tmp_path / "migrations/versions"
+    for file in (versions / "0001_holdkit.py", tmp_path / "migrations/env.py"):
+        text = file.read_text().replace("import include_object", "import include_object_in")
+        text = text.replace("op.holdkit_migrate()", f"op.holdkit_migrate(schema='{role}')")
+        text = text.replace("op.holdkit_drop()", f"op.holdkit_drop(schema='{role}')")
+        text = text.replace('"include_schemas": url.startswith("postgresql")', '"include_schemas": False')
+        file.write_text(
+            text.replace('"include_object": include_object', f'"include_object": include_object_in("{role}")')
+        )
+    command.upgrade(config, "head")
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute(f"create table {role}.orders (id text primary key)")
+    command.revision(config, "nothing", autogenerate=True)
+    (made,) = set(versions.glob("*.py")) - {versions / "0001_holdkit.py"}
+    assert "drop" not in made.read_text()
+    made.unlink()
+    with pytest.raises(EngineError, match="also has orders, not of ours"):
+        command.downgrade(config, "base")
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute(f"alter table {role}.orders set schema public")
+        command.downgrade(config, "base")
+        assert connection.execute("select to_regclass('public.orders') is not null").fetchone() == (True,)
+        connection.execute(f"drop owned by {role}; drop role {role}")
+
+
+def test_dropping_leaves_tables_whose_names_begin_like_ours(tmp_path: Path) -> None:
+    engine = create_engine(f"sqlite:///{tmp_path / 'shop.db'}")
+    with engine.connect() as connection:
+        operations: Any = Operations(MigrationContext.configure(connection))
+        operations.holdkit_migrate()
+        connection.exec_driver_sql("pragma foreign_keys = on")
+        connection.exec_driver_sql("create table holdkit_orders (id text)")
+        operations.holdkit_drop()
+        connection.commit()
+        assert inspect(connection).get_table_names() == ["holdkit_orders"]
+        assert connection.exec_driver_sql("pragma foreign_keys").scalar_one() == 1
+    engine.dispose()
 
 
 def test_a_failed_migration_leaves_nothing(postgres_url: str) -> None:

@@ -9,6 +9,7 @@
 | holdkit.W001 | on SQLite: its transactions begin without the write lock |
 | holdkit.W002 | on SQLite: it checkpoints by itself, which can lose a commit of another connection |
 | holdkit.W003 | its tables are missing or old (with `--database`; a warning, because `migrate` itself runs this check) |
+| holdkit.W004 | on PostgreSQL: the project's own tables would be created in Holdkit's schema |
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def check_settings(**_: Any) -> list[CheckMessage]:
     except ImproperlyConfigured as error:
         return [Error(str(error), hint='Set HOLDKIT = {"DATABASE": "…"} to an alias in DATABASES.', id="holdkit.E002")]
     if connection.vendor == "postgresql":
-        return _check_postgres(connection)
+        return _check_postgres(connection, read)
     if connection.vendor == "sqlite":
         return _check_sqlite(connection)
     return [_unsupported(read, f"is {connection.display_name}")]
@@ -52,21 +53,33 @@ def _unsupported(read: Configuration, what: str) -> CheckMessage:
     )
 
 
-def _check_postgres(connection: Any) -> list[CheckMessage]:
+def _check_postgres(connection: Any, read: Configuration) -> list[CheckMessage]:
     from django.db.backends.postgresql.psycopg_any import is_psycopg3
 
     if not is_psycopg3:
-        return [_unsupported(configuration(), "is used through psycopg2")]
-    level = connection.settings_dict.get("OPTIONS", {}).get("isolation_level")
-    if level is None or getattr(level, "name", level) in ("READ_COMMITTED", 1):
-        return []
-    return [
-        Error(
-            "Holdkit joins transactions only if they are READ COMMITTED.",
-            hint="Remove isolation_level from the OPTIONS of this database, or give Holdkit an alias of its own without it.",
-            id="holdkit.E004",
+        return [_unsupported(read, "is used through psycopg2")]
+    options = connection.settings_dict.get("OPTIONS", {})
+    found: list[CheckMessage] = []
+    level = options.get("isolation_level")
+    if level is not None and getattr(level, "name", level) not in ("READ_COMMITTED", 1):
+        found.append(
+            Error(
+                "Holdkit joins transactions only if they are READ COMMITTED.",
+                hint="Remove isolation_level from the OPTIONS of this database, or give Holdkit an alias of its own without it.",
+                id="holdkit.E004",
+            )
         )
-    ]
+    schema = read.schema or "holdkit"
+    if connection.settings_dict.get("USER") == schema and "search_path" not in str(options.get("options", "")):
+        found.append(
+            Warning(
+                f"The database user is called {schema!r}, so PostgreSQL creates the project's own tables in the schema of that name, "
+                "among Holdkit's.",
+                hint='Set HOLDKIT = {"SCHEMA": "…"} to another name before you migrate, or connect as another user.',
+                id="holdkit.W004",
+            )
+        )
+    return found
 
 
 def _check_sqlite(connection: Any) -> list[CheckMessage]:

@@ -6,7 +6,9 @@ commits.
 
 from __future__ import annotations
 
+import re
 import secrets
+from functools import cache
 from typing import Final
 
 import msgspec
@@ -19,6 +21,13 @@ from .statements import SCHEMA, identifier, in_schema, load, migrations
 
 KEPT: Final = frozenset({"settings", "migrations", "heads"})
 """Tables that are not empty when they are made."""
+_CREATED: Final = re.compile(r"^create (?:table|view) holdkit\.(\w+)", re.MULTILINE)
+
+
+@cache
+def our_names() -> frozenset[str]:
+    """Our tables and views. Others can be in the schema too: a role that has the same name creates its tables there by default."""
+    return frozenset({"migrations"}.union(*(_CREATED.findall(text) for _, _, text in migrations())))
 
 
 class PostgresTables:
@@ -53,10 +62,11 @@ class PostgresTables:
 
     def empty(self) -> None:
         """Remove every pool, hold and entry. Followers find another journal."""
-        names = [row[0] for row in self._run(f"select tablename from pg_tables where schemaname = '{self.schema}'")]
-        if not KEPT.issubset(names):
+        found = self._run(f"select tablename from pg_catalog.pg_tables where schemaname = '{self.schema}'")
+        names = our_names() & {row[0] for row in found}
+        if not names >= KEPT:
             raise EngineError(f"{self.shown} has no tables of ours")
-        rows = ", ".join(f"{identifier(self.schema)}.{name}" for name in sorted({*names} - KEPT))
+        rows = ", ".join(f"{identifier(self.schema)}.{name}" for name in sorted(names - KEPT))
         lanes = self._run(in_schema("select count(*) from holdkit.heads", self.schema))[0][0]
         generation = msgspec.json.encode(secrets.token_hex(8)).decode()
         self._run(f"truncate {rows}")
@@ -68,6 +78,17 @@ class PostgresTables:
             self._run(in_schema(statement, self.schema))
 
     def drop(self) -> None:
-        """Remove the tables, and all that was in them."""
-        if self.version():
-            self._run(f"drop schema {identifier(self.schema)} cascade")
+        """Remove the tables, and all that was in them. Refuses if the schema has tables of somebody else's."""
+        if not self.version():
+            return
+        found = self._run(
+            "select c.relname from pg_catalog.pg_class c join pg_catalog.pg_namespace n on n.oid = c.relnamespace "
+            f"where n.nspname = '{self.schema}' and c.relkind in ('r', 'p', 'v', 'm', 'f') order by 1"
+        )
+        others = [row[0] for row in found if row[0] not in our_names()]
+        if others:
+            raise EngineError(
+                f"{self.shown} also has {', '.join(others[:10])}, not of ours, and would be removed with all that is in it. "
+                "Move them first (alter table … set schema public)"
+            )
+        self._run(f"drop schema {identifier(self.schema)} cascade")

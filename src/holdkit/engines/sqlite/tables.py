@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
+from functools import cache
+from typing import Final
 
 from ...core.bounds import Limits
 from ..clocks import wall_clock
 from .driver import Driver, Script, Statement, migrations
 from .opening import check_library, migrate, present_version, split
 from .rows import new_generation
+
+_CREATED: Final = re.compile(r"^create table (holdkit_\w+)", re.MULTILINE)
+
+
+@cache
+def our_names() -> frozenset[str]:
+    """Our tables. An application may have others whose names begin like ours."""
+    return frozenset({"holdkit_migrations"}.union(*(_CREATED.findall(text) for _, _, text in migrations())))
 
 
 class SqliteTables:
@@ -52,13 +63,10 @@ class SqliteTables:
 
     def drop(self) -> None:
         """Remove the tables, and all that was in them."""
-        self._driver.tell("pragma foreign_keys = off")
-        for table in self._tables():
+        for table in self._tables():  # no table of ours refers to another
             self._driver.tell(f"drop table {table}")
 
     def _tables(self) -> list[str]:
         self.version()  # refuses tables that are not ours
-        rows = self._driver.tell(
-            "select name from sqlite_schema where type = 'table' and name like 'holdkit\\_%' escape '\\'"
-        )
-        return sorted(row[0] for row in rows)
+        rows = self._driver.tell("select name from sqlite_schema where type = 'table'")
+        return sorted(our_names() & {row[0] for row in rows})
