@@ -14,9 +14,13 @@ from holdkit.core.codec import decode_entry
 from holdkit.core.commands import (
     AnyCommand,
     ArchivePool,
+    ChangeLimits,
     ConfirmHold,
+    Consume,
     CreatePool,
+    ExpireHold,
     ExtendHold,
+    FeedLine,
     Group,
     JoinLine,
     LimitPool,
@@ -24,15 +28,18 @@ from holdkit.core.commands import (
     ReleaseHold,
     RemovePool,
     ResizePool,
+    ReturnToPool,
     ReturnUnits,
+    Sweep,
     UnarchivePool,
 )
 from holdkit.core.entries import Entry
 from holdkit.core.lanes import in_lane, lane_of_pool
-from holdkit.core.model import Leg
+from holdkit.core.model import MAX_QUANTITY, Leg
 from holdkit.core.outcomes import Done, Outcome, Position
+from holdkit.core.reading import FindEnds
 from holdkit.engines.postgres import PostgresEngine
-from holdkit.engines.postgres.compact_entries import CompactColumns, journal_row
+from holdkit.engines.postgres.compact_entries import EXPIRY_BODY, CompactColumns, journal_row
 from holdkit.engines.postgres.guarded import GuardedBatch, GuardedResult
 from tests.engines.commands import Clock, group_of
 from tests.engines.postgres.engine_calls import LANES
@@ -42,21 +49,28 @@ TABLES: Final = ("pools", "holds", "legs", "tallies", "operations", "journal", "
 LEFT_OUT: Final = {"pools": "stamp", "journal": "seq"}
 """Columns that may differ: a batch over several pools has one stamp, and one order of their entries."""
 OWNERS: Final = ("ann", "bob")
+SHORT: Final = ChangeLimits(changes={"retention": 40, "retry_window": 60, "retention_consumed": 100}, reason="short")
+"""Limits under which what has ended is soon gone, and its ids are free again."""
 
 
 class Pair:
-    """The same commands to both: what the guard lets pass first, as the guarded copy did it."""
+    """The same commands to both: what the guard lets pass first, as the guarded copy did it.
+
+    Before that, what was due: the guard returns it on the pools of all commands that it was given. The core does so where it decides one, and
+    a command whose answer is recorded is not decided."""
 
     def __init__(self, url: str, ordinary: PostgresEngine, clock: Clock) -> None:
         self.url, self.clock, self.ordinary = url, clock, ordinary
         self.guarded = PostgresEngine(url, clock=clock, prune_every=1e9)
         self.passed: list[int] = []
+        self.returned = 0
+        """Due legs that the last guarded batch returned."""
         self.positions: dict[Position, str] = {}
         """Where answers say that their entries are, and whose."""
         learn = self.guarded._guards.learn
 
         def note(batch: GuardedBatch, result: GuardedResult) -> None:
-            self.passed = sorted(result.passed)
+            self.passed, self.returned = sorted(result.passed), result.returned
             learn(batch, result)
 
         self.guarded._guards.learn = note  # type: ignore[method-assign]
@@ -80,8 +94,11 @@ class Pair:
 
     def batch(self, groups: Sequence[Group]) -> list[Outcome]:
         """A batch by the guard, and the same groups by the core: those that passed, then the others."""
-        self.passed = []
+        self.passed, self.returned = [], 0
+        ends = self.guarded.read(FindEnds())
         applied = self.guarded.apply(groups)
+        for tenant, pool in self.expired_since(ends) if self.returned else ():
+            self.ordinary.apply([group_of(FeedLine(tenant=tenant, id=pool))])
         left = [index for index in range(len(groups)) if index not in self.passed]
         expected: dict[int, list[Outcome]] = {}
         for part in (self.passed, left):
@@ -97,6 +114,17 @@ class Pair:
                 assert outcome.hold is not None
                 self.positions[position] = outcome.hold.id
         return [outcome for (outcome,) in applied.outcomes]
+
+    def expired_since(self, ends: Sequence[Position]) -> list[tuple[str, str]]:
+        """The pools to which holds have expired since the journal ended there."""
+        query = """
+            select distinct j.tenant, j.pool from holdkit.journal j
+            where j.body = %s and not exists (select from unnest(%s::int[], %s::bigint[]) e(lane, seq)
+                                              where e.lane = j.lane and e.seq >= j.seq)
+        """
+        with closing(psycopg.connect(self.url)) as connection:
+            lanes, numbers = [end.lane for end in ends], [end.seq for end in ends]
+            return list(connection.execute(query, (EXPIRY_BODY.decode(), lanes, numbers)))
 
     def compare(self, tenant: str) -> None:
         """Every row of a tenant is the same in both copies, and so are the entries of each pool, in order. No count was wrong, and no
@@ -141,6 +169,8 @@ class Story:
         self.holds: list[tuple[str, str]] = []
         """Ids and owners of what was placed."""
         self.ops: list[AnyCommand] = []
+        self.ids: list[str] = []
+        """Of holds that were asked for lately."""
         self._numbers = iter(range(1, 1_000_000))
         self.pools = ["p0", "p1", "p2", "odd"]
         for pool in self.pools[:3]:
@@ -160,8 +190,15 @@ class Story:
         )
 
     def hold_id(self, pool: str) -> str:
-        number = f"{self.random.getrandbits(64):016x}{next(self._numbers):012x}0000"
-        return in_lane(number, lane_of_pool((self.tenant, pool), LANES), LANES)
+        """A new one in the lane of its pool; now and then one that was used before, or one in any lane."""
+        pick = self.random.random()
+        if pick < 0.06 and self.ids:
+            return self.random.choice(self.ids)
+        number = f"{self.random.getrandbits(64):016x}{next(self._numbers):012x}{self.random.getrandbits(16):04x}"
+        if pick < 0.97:
+            number = in_lane(number, lane_of_pool((self.tenant, pool), LANES), LANES)
+        self.ids = [*self.ids[-20:], number]
+        return number
 
     def _words(self) -> dict[str, Any]:
         """Who asks, and why."""
@@ -179,7 +216,7 @@ class Story:
     def place(self, **more: Any) -> PlaceHold:
         pick, pool = self.random.random, self.random.choices(self.pools, (4, 3, 3, 1))[0]
         given: dict[str, Any] = {
-            "legs": (Leg(pool, self.random.choice((1, 1, 1, 2, 3, 9))),),
+            "legs": (Leg(pool, self.random.choice((1, 1, 1, 1, 1, 2, 2, 3, 3, 9, MAX_QUANTITY))),),
             "id": self.hold_id(pool),
             "owner": self.random.choice(OWNERS),
             "ttl_slots": self.random.choice((1, 5, 20, 1_000, 1_000, None)),
@@ -196,7 +233,8 @@ class Story:
             owner = self.random.choice(OWNERS)
         if self.random.random() < 0.5:
             return ReleaseHold(id=hold, owner=owner, **self._words())
-        return ConfirmHold(id=hold, owner=owner, entity=self.random.choice((None, "e2")), **self._words())
+        entity, keep_rest = self.random.choice((None, "e2")), self.random.random() < 0.1
+        return ConfirmHold(id=hold, owner=owner, entity=entity, keep_rest=keep_rest, **self._words())
 
     def other(self) -> AnyCommand:
         """What only the core decides."""
@@ -211,7 +249,7 @@ class Story:
             RemovePool(tenant=tenant, id=pool),
             CreatePool(tenant=tenant, id=pool, total=total),
             CreatePool(tenant=tenant, id=f"{pool}//child", total=3),
-            ExtendHold(**mine, by_slots=7),
+            ExtendHold(**mine, by_slots=7, reason=self.random.choice((None, "later"))),
             ExtendHold(**mine, forever=True),
             ConfirmHold(**mine, quantity=1, keep_rest=True),
             ReleaseHold(**mine, quantity=1),
@@ -220,6 +258,14 @@ class Story:
             self.place(legs=(Leg("p0", 1), Leg("p1", 1))),
             self.place(legs=(Leg("p0", 1),), account="a1"),
             self.place(legs=(Leg("p0", 1, total=total),)),
+            self.place(legs=(Leg(f"{pool}//child", 1),)),
+            self.place(legs=(Leg(pool, 1, create_with_total=4),)),
+            Consume(tenant=tenant, legs=(Leg(pool, 1),), id=self.hold_id(pool), owner="ann"),
+            ExpireHold(tenant=tenant, id=hold),
+            LimitPool(tenant=tenant, id=pool, per_account=3),
+            ResizePool(tenant=tenant, id=pool, total=MAX_QUANTITY),
+            ReturnToPool(tenant=tenant, id=pool, quantity=1, force=True, reason="back"),
+            Sweep(limit=3),
         ]
         return self.random.choice(choices)
 
@@ -239,7 +285,8 @@ class Story:
             if pick < 0.08 and self.ops:
                 yield self.random.choice(self.ops)
             elif pick < 0.14:
-                yield self.other()
+                other = self.other()
+                yield self.place() if isinstance(other, Sweep) else other  # a sweep returns what is due anywhere
             else:
                 yield self.place() if pick < 0.6 else self.end()
 

@@ -16,7 +16,7 @@ from tests.engines.postgres import engine_calls, guard_sabotage
 from tests.engines.postgres.conftest import Open
 from tests.engines.postgres.engine_calls import LANES, place
 from tests.engines.postgres.guard_cases import CASES, Case, goes_by_the_guard
-from tests.engines.postgres.guarded_pairs import Pair, Story
+from tests.engines.postgres.guarded_pairs import SHORT, Pair, Story
 
 SEEDS: Final = 25
 STEPS: Final = 12
@@ -53,6 +53,7 @@ def play(pair: Pair, seed: int) -> None:
 
 def test_what_passes_the_guard_is_what_the_core_decides(make_pair: Callable[[], Pair]) -> None:
     pair = make_pair()
+    pair.both(SHORT)
     for seed in range(SEEDS):
         play(pair, seed)
     for engine in (pair.guarded, pair.ordinary):

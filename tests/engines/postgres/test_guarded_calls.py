@@ -17,7 +17,7 @@ from tests.engines.commands import Clock
 from tests.engines.postgres import guard_sabotage
 from tests.engines.postgres.engine_calls import LANES
 from tests.engines.postgres.guard_cases import CASES, Case, goes_by_the_guard
-from tests.engines.postgres.guarded_pairs import SCHEMAS, Pair, Story, entries
+from tests.engines.postgres.guarded_pairs import SCHEMAS, SHORT, Pair, Story, entries
 from tests.support.frameworks import make_tables
 
 SEEDS: Final = 15
@@ -100,6 +100,7 @@ def play(pair: CallerPair, seed: int) -> None:
 
 def test_what_passes_the_guard_is_what_the_core_decides(make_pair: Callable[[], CallerPair]) -> None:
     pair = make_pair()
+    pair.both(SHORT)
     for seed in range(SEEDS):
         play(pair, seed)
     for engine in (pair.guarded, pair.ordinary):
