@@ -86,7 +86,8 @@ export function problem(status: number, body: unknown): Problem {
   const said = (body ?? {}) as Record<string, unknown>;
   const reason = typeof said.reason === "string" ? said.reason : `status_${status}`;
   const detail = typeof said.detail === "string" ? said.detail : `the server answered ${status}`;
-  return new Problem(status, reason, detail, said.effect === "unknown" ? "unknown" : "none", said);
+  const message = detail.startsWith(`${reason}: `) ? detail.slice(reason.length + 2) : detail;
+  return new Problem(status, reason, message, said.effect === "unknown" ? "unknown" : "none", said);
 }
 
 /** An idempotency key of 128 random bits. (`randomUUID` does not exist on pages that were served without TLS.) */

@@ -8,7 +8,7 @@ import { confirmAction, Dialogs } from "./components/Dialog";
 import { SignIn } from "./components/SignIn";
 import { Finder } from "./components/Finder";
 import { Help } from "./components/Help";
-import { ErrorNotice } from "./components/Notice";
+import { ErrorNotice, Loading } from "./components/Notice";
 import { Shell } from "./components/Shell";
 import { showToast, Toast } from "./components/Toast";
 import { route } from "./route";
@@ -29,18 +29,22 @@ import { Sagas } from "./views/Sagas";
 import { Webhooks } from "./views/Webhooks";
 
 const refused = signal<Problem | null>(null);
+/** Milliseconds within which the server must say whose key it is. */
+const PATIENCE = 15_000;
 let timer = 0;
+
+const LATE = `no answer within ${PATIENCE / 1_000} s. A browser opens six connections to a server: if many windows show this page, close some`;
 
 /** Check the API key; on success start the live stream. */
 async function signIn(): Promise<void> {
   clearTimeout(timer);
   try {
-    me.value = await ask<WhoAmI>("v1/whoami");
+    me.value = await ask<WhoAmI>("v1/whoami", { signal: AbortSignal.timeout(PATIENCE) });
     refused.value = null;
     stream.start();
     void readRoutes();
   } catch (error) {
-    refused.value = error instanceof Problem ? error : new Problem(0, "unexpected", String(error));
+    refused.value = error instanceof Problem ? error : new Problem(0, "unreachable", LATE);
     if (refused.value.status === 0 || refused.value.status >= 500) timer = setTimeout(() => void signIn(), 2_000);
   }
 }
@@ -83,7 +87,12 @@ export function App() {
     const why = connection.state === "refused" ? connection.problem : refused.value;
     if (why?.status === 401)
       return <SignIn refused={why} signIn={() => (me.value ? location.reload() : void signIn())} />;
-    if (why === null) return null;
+    if (why === null)
+      return (
+        <main class="sign-in">
+          <Loading what="the server's answer" />
+        </main>
+      );
     return (
       <main class="sign-in">
         <ErrorNotice error={why} retry={() => void signIn()} />
@@ -129,6 +138,6 @@ function View() {
     case "keys":
       return <Keys />;
     default:
-      return faceView(view, id) ?? <Pools key={JSON.stringify(query)} />;
+      return faceView(view, id, JSON.stringify(query)) ?? <Pools key={JSON.stringify(query)} />;
   }
 }

@@ -1,8 +1,8 @@
 /** What needs a person: parked sagas, failing webhooks, a sweeper that is behind, and differences that verifying found. */
 import { computed, signal } from "@preact/signals";
-import { ask, segment } from "./api";
+import { ask, Problem, segment } from "./api";
 import { link, linkWith } from "./route";
-import { may, me } from "./store";
+import { may, me, stream } from "./store";
 import type { HookPage, JobPage, SagaPage, Stats, VerifyJob } from "./types";
 
 export interface Concern {
@@ -30,16 +30,19 @@ const checks: [string, () => boolean, () => Promise<Concern[]>][] = [
 ];
 
 export function watchConcerns(): () => void {
-  void look();
+  const stop = stream.down.subscribe((down) => void (down || look())); // at once, and when the server is back
   const timer = setInterval(() => void look(), EVERY);
-  return () => clearInterval(timer);
+  return () => (clearInterval(timer), stop());
 }
+
+/** What the key may not see needs somebody else; what could not be read is not known. */
+const none = (error: unknown): Concern[] | null => (error instanceof Problem && error.status === 403 ? [] : null);
 
 export async function look(): Promise<void> {
   await Promise.all(
     checks.map(async ([name, allowed, check]) => {
       if (!allowed()) return;
-      const list = await check().catch(() => null);
+      const list = await check().catch(none);
       found.value = { ...found.peek(), [name]: list };
     }),
   );

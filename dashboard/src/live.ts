@@ -1,6 +1,9 @@
 /**
  * Server-sent events over `fetch`, because an EventSource cannot send a header. Reconnects by itself, with growing pauses.
  * Stores no event.
+ *
+ * A browser opens six connections to a server, for all tabs together, and a stream keeps one: a tab that nobody looks at gives
+ * its own back after a while. Otherwise the seventh tab would load nothing.
  */
 import { signal } from "@preact/signals";
 import { address, headers, problem, type Problem } from "./api";
@@ -48,6 +51,9 @@ const SHORTEST = 500;
 const LONGEST = 10_000;
 /** The server sends something every 15 s; a connection that is silent for this long is dead. */
 const SILENCE = 40_000;
+/** Milliseconds for which a hidden tab keeps its connection. */
+const HIDDEN = 10_000;
+const AWAY = "the server cannot be reached";
 
 export class Stream {
   readonly status = signal<ConnectionStatus>({ state: "connecting" });
@@ -55,43 +61,81 @@ export class Stream {
   readonly down = signal(false);
   /** The last sign of life, in milliseconds on the engine's clock: what this stream reports was current then. */
   readonly heard = signal(0);
+  /** Why nobody reports changes, if it is `down`. */
+  readonly why = signal(AWAY);
   private attempt = 0;
   private stopped = false;
   private aborter = new AbortController();
   private wake: () => void = () => undefined;
+  private resting = false;
+  private hiding = 0;
 
+  /** `forbidden` takes over if the API key may not read this stream. */
   constructor(
     private readonly path: () => string,
     private readonly take: (frame: ServerEvent) => void,
+    private readonly forbidden: (() => void) | null = null,
   ) {}
 
   start(): void {
     addEventListener("online", this.retry);
+    document.addEventListener("visibilitychange", this.look);
     void this.run();
   }
 
   stop(): void {
     this.stopped = true;
     removeEventListener("online", this.retry);
+    document.removeEventListener("visibilitychange", this.look);
+    clearTimeout(this.hiding);
     this.aborter.abort();
     this.wake();
   }
+
+  private readonly look = (): void => {
+    clearTimeout(this.hiding);
+    if (document.hidden) this.hiding = setTimeout(this.rest, HIDDEN);
+    else if (this.resting) {
+      this.resting = false;
+      this.wake();
+    }
+  };
+
+  private readonly rest = (): void => {
+    this.resting = true;
+    this.aborter.abort();
+    this.wake();
+  };
 
   /** End the present pause. */
   readonly retry = (): void => this.wake();
 
   private async run(): Promise<void> {
     while (!this.stopped) {
+      if (this.resting) await this.rested();
       if (this.status.peek().state !== "live") this.status.value = { state: "connecting" };
       const refused = await this.once().catch(() => null);
       if (this.stopped) return;
+      if (this.resting) continue;
+      this.why.value = refused?.message ?? AWAY;
       if (refused && refused.status < 500 && refused.status !== 429) {
-        this.down.value = true;
         this.status.value = { state: "refused", problem: refused };
+        if (refused.status === 403 && this.forbidden) this.forbidden();
+        else this.down.value = true;
         return;
       }
       await this.pause();
     }
+  }
+
+  /** Until somebody looks. What is shown then is old: if the first attempt fails, it is out of date. */
+  private async rested(): Promise<void> {
+    this.status.value = { state: "connecting" };
+    while (this.resting && !this.stopped)
+      await new Promise<void>((resolve) => {
+        this.wake = resolve;
+      });
+    this.attempt = 1;
   }
 
   /** One connection, until it breaks; returns a problem if the server refused it. */

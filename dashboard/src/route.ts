@@ -17,16 +17,15 @@ export const route = signal<Route>(read());
 
 function read(): Route {
   seen = location.hash;
-  const asked = /^#\/?([^/?]+)\?(.*)$/.exec(location.hash);
-  if (asked) return { view: asked[1] ?? "", id: "", query: queryOf(asked[2] ?? "") };
-  const [view = "", ...rest] = location.hash.replace(/^#\/?/, "").split("/");
+  const [, path = "", asked = ""] = /^#?\/?([^?]*)\??(.*)$/s.exec(location.hash) ?? [];
+  const [view = "", ...rest] = path.split("/");
   let id = rest.join("/");
   try {
     id = decodeURIComponent(id);
   } catch {
     // a stray percent sign: take the id as it is written
   }
-  return { view: view || "pools", id, query: {} };
+  return { view: view || "pools", id, query: queryOf(asked) };
 }
 
 function queryOf(text: string): Query {
@@ -42,15 +41,15 @@ export const link = (view: string, id?: string): string =>
   id === undefined ? `#/${view}` : `#/${view}/${encodeURIComponent(id)}`;
 
 /** The address of a view with filters; empty ones are left out. */
-export function linkWith(view: string, query: Query): string {
+export function linkWith(view: string, query: Query, id?: string): string {
   const asked = new URLSearchParams(Object.entries(query).filter(([, text]) => text !== ""));
-  return asked.size === 0 ? link(view) : `${link(view)}?${asked.toString()}`;
+  return asked.size === 0 ? link(view, id) : `${link(view, id)}?${asked.toString()}`;
 }
 
 /** Writes what is typed or chosen in a view into its address, so that it can be shared; it adds no step to the browser's history.
  * An address that the browser is on its way to is left alone. */
-export function noteInAddress(view: string, query: Query): void {
-  const address = linkWith(view, query);
+export function noteInAddress(view: string, query: Query, id?: string): void {
+  const address = linkWith(view, query, id);
   if (location.hash !== seen || route.peek().view !== view) return;
   if (location.hash === address || (location.hash === "" && address === link(view))) return;
   history.replaceState(history.state, "", address);

@@ -1,19 +1,25 @@
 /**
  * The page's state: every pool as its own signal, sums and rates. It is fed by one stream of summaries. Changes are collected
  * and applied once per animation frame, so that a thousand events a second cause one redraw of what is visible.
+ *
+ * Summaries tell of all pools, so a key that is limited to some does not get them. For such a key the pools that it may see are
+ * read every few seconds instead, and summed here.
  */
 import { batch, computed, signal, type Signal } from "@preact/signals";
 import { ask, Problem } from "./api";
 import { syncClock, serverNow } from "./clock";
 import { Stream, type ServerEvent } from "./live";
 import { RingBuffer } from "./buffers";
+import { above } from "./trees";
 import type { PoolAnswer, PoolPage, Summary, Sums, WhoAmI } from "./types";
-import type { Reading } from "./useFetched";
+import { passing, type Reading } from "./useFetched";
 
 const MOST_POOLS = 50_000;
 const PAGE = 1_000;
 /** Milliseconds until pools that could not be read are read again. */
 const RETRY = 2_000;
+/** Milliseconds between two reads of all pools by a key that gets no summaries. */
+export const POLL = 5_000;
 
 export const me = signal<WhoAmI | null>(null);
 export const may = (scope: "hold" | "admin"): boolean =>
@@ -54,7 +60,7 @@ export const poolsRead = computed<Reading<number>>(() => {
   void [membership.value, revision.value];
   const { at, error } = loaded.value;
   const none = at === 0 && pools.size === 0;
-  const away = none && stream.down.value ? new Problem(0, "unreachable", "the server cannot be reached") : null;
+  const away = none && stream.down.value ? new Problem(0, "unreachable", stream.why.value) : null;
   return { value: none ? null : pools.size, error: error ?? away, at: at || stream.heard.value, refresh: reload };
 });
 
@@ -63,8 +69,13 @@ let latest: Summary | null = null;
 let due = false;
 let reading: AbortController | null = null;
 let again = 0;
+let polling = false;
 
-export const stream = new Stream(() => "v1/events?kind=summary", take);
+export const stream = new Stream(
+  () => "v1/events?kind=summary",
+  take,
+  () => void poll(),
+);
 
 function take(frame: ServerEvent): void {
   if (frame.event !== "summary") return;
@@ -94,6 +105,9 @@ function flush(): void {
     if (latest) {
       sums.value = latest.sums;
       complete.value = latest.complete && pools.size < MOST_POOLS;
+    } else if (polling) {
+      sums.value = summed();
+      complete.value = pools.size < MOST_POOLS;
     }
     if (moved) membership.value += 1;
     revision.value += 1;
@@ -133,13 +147,47 @@ async function readAll(): Promise<void> {
   } catch (error) {
     if (mine.signal.aborted) return; // by a newer reading
     loaded.value = { ...loaded.peek(), error };
-    again = setTimeout(() => void readAll(), RETRY);
+    if (!polling) again = setTimeout(() => void readAll(), RETRY);
   }
+}
+
+async function poll(): Promise<void> {
+  polling = true;
+  for (;;) {
+    if (!document.hidden) await readAll();
+    const { error } = loaded.peek();
+    if (error instanceof Problem && error.status === 401) {
+      stream.status.value = { state: "refused", problem: error };
+      return;
+    }
+    const away = error !== null && passing(error);
+    if (away) stream.why.value = (error as Problem).message;
+    else stream.heard.value = serverNow();
+    stream.down.value = away;
+    await new Promise((done) => setTimeout(done, POLL));
+  }
+}
+
+/** A pool has the units of those below it, too: units are summed over the pools that are below no other. */
+function summed(): Sums {
+  const sums: Sums = { pools: 0, total: 0, held: 0, consumed: 0, available: 0, over: 0, full: 0 };
+  for (const one of pools.values()) {
+    const pool = one.peek();
+    sums.pools += 1;
+    sums.over += Number(pool.over);
+    sums.full += Number(pool.available === 0);
+    if (above(pool.id).some((id) => pools.has(id))) continue;
+    sums.total += pool.total;
+    sums.held += pool.held;
+    sums.consumed += pool.consumed;
+    sums.available += pool.available;
+  }
+  return sums;
 }
 
 /** Connect again if the connection is down, else read all pools again. */
 function reload(): Promise<void> {
-  if (!stream.down.peek()) return readAll();
+  if (polling || !stream.down.peek()) return readAll();
   stream.retry();
   return Promise.resolve();
 }

@@ -1271,7 +1271,7 @@ export interface Summary {
   server_time: string;
 }
 
-/** Sums over all pools; `over` and `full` are numbers of pools. */
+/** Sums over all pools; `over` and `full` are numbers of pools. Units are those of pools that are below no other: a pool has the units of those below it, too. */
 export interface Sums {
   pools: number;
   total: number;

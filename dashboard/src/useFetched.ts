@@ -31,6 +31,7 @@ class Reader<T> {
   readonly state = signal<Fetched<T>>({ value: null, error: null, at: 0 });
   private busy = false;
   private stale = false;
+  private round = 0;
   private last = 0;
   private failures = 0;
   private timer = 0;
@@ -50,29 +51,34 @@ class Reader<T> {
     else void this.now();
   };
 
-  /** Read without waiting, after a change made from this page. */
+  /** Read without waiting, after a change made from this page. A read that began before is outdated: its answer is dropped. */
   readonly now = async (): Promise<void> => {
     clearTimeout(this.timer);
+    const mine = (this.round += 1);
     this.busy = true;
     this.last = Date.now();
     const late = AbortSignal.timeout(PATIENCE);
     try {
       const value = await this.read(AbortSignal.any([this.aborter.signal, late]));
+      if (mine !== this.round) return;
       this.failures = 0;
       this.state.value = { value, error: null, at: serverNow() };
     } catch (error) {
-      if (this.aborter.signal.aborted) return;
+      if (this.aborter.signal.aborted || mine !== this.round) return;
       const said = late.aborted ? new Problem(0, "unreachable", `no answer within ${PATIENCE / 1_000} s`) : error;
-      this.state.value = { ...this.state.peek(), error: said };
+      this.state.value = { ...(gone(said) ? { value: null, at: 0 } : this.state.peek()), error: said };
       if (passing(said)) this.later();
     } finally {
-      this.busy = false;
-      if (this.stale) {
-        this.stale = false;
-        this.refresh();
-      }
+      if (mine === this.round) this.settle();
     }
   };
+
+  private settle(): void {
+    this.busy = false;
+    if (!this.stale) return;
+    this.stale = false;
+    this.refresh();
+  }
 
   private later(): void {
     this.failures += 1;
@@ -85,8 +91,11 @@ class Reader<T> {
   }
 }
 
+/** Whether the server says that there is nothing any more, or nothing for this key: then the last answer is no longer true. */
+const gone = (error: unknown): boolean => error instanceof Problem && [403, 404, 410].includes(error.status);
+
 /** Whether the same request may succeed later. */
-const passing = (error: unknown): boolean =>
+export const passing = (error: unknown): boolean =>
   error instanceof Problem && (error.status === 0 || error.status === 429 || error.status >= 500);
 
 /** Reads when `of` changes, and whenever a signal that `when` uses changes. */

@@ -265,7 +265,11 @@ export function placeHold(pool: PoolAnswer, after: After): void {
         op,
         body: account ? { ...body, account } : body,
       });
-      return { said: "Hold placed.", secrets: [{ label: "Owner token", value: held.owner ?? "" }] };
+      const secrets = [
+        { label: "Hold", value: held.id },
+        { label: "Owner token", value: held.owner ?? "" },
+      ];
+      return { said: "Hold placed.", secrets };
     },
     after,
   };

@@ -18,7 +18,7 @@ export function createHook(after: After): void {
     title: "New webhook",
     verb: "Create",
     fields: [
-      { name: "url", label: "URL", hint: "https, at a public address" },
+      { name: "url", label: "URL", hint: "https, at a public address", longest: 2_048 },
       { name: "actions", label: "Actions", hint: "Such as hold.confirmed hold.expired; empty: all", required: false },
     ],
     effect: ({ actions }) => [

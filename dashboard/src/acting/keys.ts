@@ -38,7 +38,13 @@ export function createKey(after: After): void {
       { name: "name", label: "Name", hint: "Who uses it, for example till or night-job" },
       { name: "scope", label: "Scope", options: SCOPES },
       { name: "ttl", label: "Valid for", hint: "For example 30d; empty: until it is revoked", required: false },
-      { name: "pools", label: "Only pools that begin with", hint: "Several with spaces; empty: all", required: false },
+      {
+        name: "pools",
+        label: "Only pools that begin with",
+        hint: "Several with spaces; empty: all",
+        longest: 11_000,
+        required: false,
+      },
       { name: "verbs", label: "Only these verbs", hint: "Such as read hold confirm; empty: all", required: false },
     ],
     effect: (fields) => [

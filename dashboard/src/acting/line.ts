@@ -2,6 +2,7 @@
 import { ask, Problem, segment } from "../api";
 import { serverNow } from "../clock";
 import { number } from "../format";
+import { rootOf } from "../trees";
 import type { HoldAnswer, HoldPage, PoolAnswer } from "../types";
 
 const MOST = 1_000;
@@ -15,10 +16,8 @@ export interface Line {
   waiting: HoldAnswer[];
 }
 
-/** The pool that has the line: only a pool that is below no other has one, and what becomes free below it is free there too. */
-export const rootOf = (pool: string): string => pool.split("//")[0] ?? pool;
-
-/** The lines that units of these pools would be offered to. A key that may not read a pool above its own gets none of it. */
+/** The lines that units of these pools would be offered to: only a pool that is below no other has one, and what becomes free
+ * below it is free there too. A key that may not read a pool above its own gets none of it. */
 export async function readLines(pools: string[], signal: AbortSignal): Promise<Line[]> {
   const roots = [...new Set(pools.filter((id) => !id.startsWith("~")).map(rootOf))].slice(0, MOST_LINES);
   const found = await Promise.all(roots.map((root) => readLine(root, signal)));

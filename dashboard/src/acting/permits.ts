@@ -26,5 +26,8 @@ export function permits(verb: Verb, pools: string[] = []): boolean {
   return key.pools.length === 0 || pools.every((pool) => key.pools.some((prefix) => pool.startsWith(prefix)));
 }
 
+/** Whether the key may read what covers all pools: the journal, claims, items and the other faces, sagas. */
+export const readsAllPools = (): boolean => me.value?.pools.length === 0;
+
 /** Whether the key may manage sagas, webhooks and keys: never if it is limited. */
 export const manages = (): boolean => may("admin") && me.value?.pools.length === 0 && me.value.verbs.length === 0;

@@ -3,8 +3,9 @@ import { ask, segment } from "../api";
 import { number } from "../format";
 import { confirmAction } from "../components/Dialog";
 import { go } from "../route";
+import { rootOf } from "../trees";
 import type { PoolAnswer } from "../types";
-import { counted, offered, readLines, rootOf, toWhom, type Line } from "./line";
+import { counted, offered, readLines, toWhom, type Line } from "./line";
 
 type After = () => void;
 const MOST = Number.MAX_SAFE_INTEGER;

@@ -29,7 +29,7 @@ function Buttons({ of, pools }: { of: Button[]; pools: string[] }) {
 
 export function HoldActions({ hold, after }: { hold: HoldAnswer; after: () => void }) {
   const [held, waits] = [hold.state === "held", hold.state === "waiting"];
-  const consumed = hold.state === "confirmed" && consumedOf(hold) > 0;
+  const consumed = consumedOf(hold) > 0; // also of a hold that was confirmed in part and then released, or has expired
   return (
     <Buttons
       pools={hold.legs.map((leg) => leg.pool)}

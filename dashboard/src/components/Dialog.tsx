@@ -27,6 +27,8 @@ export interface FieldSpec {
   type?: "text" | "number" | "password";
   min?: number;
   max?: number;
+  /** Characters at most. */
+  longest?: number;
   required?: boolean;
   /** The values to choose from, each with its label. */
   options?: [string, string][];
@@ -189,7 +191,7 @@ function Wrong({ problem }: { problem: Problem }) {
     );
   return (
     <p class="wrong" role="alert">
-      <strong>{problem.message}.</strong> {adviceOf(problem)} <code>{problem.reason}</code>
+      <strong>{problem.message}.</strong> {adviceOf(problem, true)} <code>{problem.reason}</code>
     </p>
   );
 }
@@ -245,7 +247,7 @@ function Effect({ form, fields }: { form: ActionForm<unknown>; fields: Fields })
   );
 }
 
-function Field({ name, label, hint, value, type = "text", min, max, required = true, options }: FieldSpec) {
+function Field({ name, label, hint, value, type = "text", min, max, longest, required = true, options }: FieldSpec) {
   return (
     <label class="field">
       <span>{label}</span>
@@ -267,7 +269,7 @@ function Field({ name, label, hint, value, type = "text", min, max, required = t
           required={required}
           autocomplete="off"
           spellcheck={false}
-          maxLength={512}
+          maxLength={longest ?? 512}
         />
       )}
       {hint && <small>{hint}</small>}

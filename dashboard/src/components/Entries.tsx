@@ -82,11 +82,10 @@ function targetOf({ action, subject }: EntryAnswer): string {
   return linkWith("past", { subject });
 }
 
-/** How many pools a row has room for: two, if one counter of each has changed. */
+/** How many pools a row has room for: two, if there are no more and one counter of each has changed. */
 const roomFor = ({ pools }: EntryAnswer): number =>
-  pools
-    .slice(0, 2)
-    .every(({ held, consumed, total, waiting }) => [held, consumed, total, waiting].filter(Boolean).length < 2)
+  pools.length <= 2 &&
+  pools.every(({ held, consumed, total, waiting }) => [held, consumed, total, waiting].filter(Boolean).length < 2)
     ? 2
     : 1;
 

@@ -14,6 +14,7 @@ const KEYS: [string, string][] = [
   ["g j", "Go to the journal"],
   ["g c", "Go to claims"],
   ["g i", "Go to items"],
+  ["g f", "Go to faces"],
   ["g s", "Go to sagas"],
   ["g h", "Go to health"],
   ["g w", "Go to webhooks"],

@@ -1,7 +1,7 @@
 /** The list of views: at the side; on a phone, the four that matter in a hurry at the bottom, and the others behind a button. */
 import { useSignal, useSignalEffect } from "@preact/signals";
 import { useEffect, useRef } from "preact/hooks";
-import { manages } from "../acting/permits";
+import { manages, readsAllPools } from "../acting/permits";
 import { concerns, watchConcerns } from "../attention";
 import { FACE_NAV, link, route } from "../route";
 import { phone } from "../screen";
@@ -23,12 +23,16 @@ export const VIEWS: View[] = [
 ];
 /** Views of what only an admin manages: others are not led there. */
 const MANAGED = ["webhooks", "keys"];
+/** Views that a key which is limited to some pools can read. */
+const OF_SOME_POOLS = ["pools", "holds"];
 /** Always visible on a phone. */
 const FIRST = ["pools", "holds", "journal", "health"];
 export const NAV_ITEM: Record<string, string> = { pool: "pools", hold: "holds", past: "journal", ...FACE_NAV };
 
 export function Navigation({ here }: { here: string }) {
-  const views = VIEWS.filter(([view]) => !MANAGED.includes(view) || manages());
+  const views = VIEWS.filter(
+    ([view]) => (!MANAGED.includes(view) || manages()) && (OF_SOME_POOLS.includes(view) || readsAllPools()),
+  );
   const [shown, others] = phone.value
     ? [views.filter(([view]) => FIRST.includes(view)), views.filter(([view]) => !FIRST.includes(view))]
     : [views, []];

@@ -34,7 +34,7 @@ export function ErrorNotice({ error, retry }: { error: unknown; retry?: () => vo
   const problem = error instanceof Problem ? error : new Problem(0, "unexpected", String(error));
   return (
     <Notice title={titleOf(problem)} tone="bad">
-      <p>{adviceOf(problem)}</p>
+      {adviceOf(problem) !== "" && <p>{adviceOf(problem)}</p>}
       <p class="muted">
         <code>{problem.reason}</code> {problem.message}
       </p>
@@ -61,19 +61,19 @@ function titleOf(problem: Problem): string {
   return "Request failed";
 }
 
-export function adviceOf(problem: Problem): string {
+/** What to do about it; of a change also what has happened. */
+export function adviceOf(problem: Problem, change = false): string {
   switch (problem.reason) {
     case "unreachable":
       return "Check that the server is running. This page reconnects by itself.";
     case "operator_only":
       return "This view covers all tenants and needs an API key of the default tenant.";
+    case "key_limited":
+      return "This needs an API key without this limit. Ask the operator of the server for one.";
     case "scope_too_small":
       return "This needs an API key with a wider scope. Ask the operator of the server for one.";
     case "hold_retired":
       return "The hold ended longer ago than the retention period. The journal still has its history.";
-    case "hold_not_found":
-    case "pool_not_found":
-      return "It may have been removed, or it belongs to another tenant.";
     case "below_in_use":
       return "More units than that are held or consumed. Choose a larger total, or release holds first.";
     case "invalid_request":
@@ -87,6 +87,8 @@ export function adviceOf(problem: Problem): string {
     case "not_owner":
       return "The owner token does not belong to this hold.";
     default:
+      if (problem.status === 404) return "It may have been removed, or it belongs to another tenant.";
+      if (!change) return "";
       return problem.effect === "unknown"
         ? "The change may or may not have been made. Trying again is safe: it cannot be made twice."
         : "Nothing was changed.";

@@ -52,7 +52,9 @@ export function PoolLine({ pool }: { pool: PoolAnswer }) {
                     <th scope="col" class="figure">
                       units
                     </th>
-                    <th scope="col">for</th>
+                    <th scope="col" class="who">
+                      for
+                    </th>
                     <th scope="col" class="figure">
                       has waited
                     </th>

@@ -7,19 +7,13 @@ import { ShowMore } from "./ShowMore";
 import { compact, number } from "../format";
 import { link } from "../route";
 import { membership, pools, revision } from "../store";
+import { above, lastPart } from "../trees";
 import type { PoolAnswer, PoolPage } from "../types";
 import { usePages } from "../usePages";
 
 const PAGE = 50;
-const SEPARATOR = "//";
 
-/** The pools above a pool, the root first. */
-const above = (id: string): string[] => {
-  const parts = id.split(SEPARATOR);
-  return parts.slice(1).map((_, depth) => parts.slice(0, depth + 1).join(SEPARATOR));
-};
-
-export const inTree = (pool: PoolAnswer): boolean => pool.children > 0 || pool.id.includes(SEPARATOR);
+export const inTree = (pool: PoolAnswer): boolean => pool.children > 0 || above(pool.id).length > 0;
 
 export function PoolTree({ pool }: { pool: PoolAnswer }) {
   return (
@@ -50,8 +44,6 @@ export function PoolTree({ pool }: { pool: PoolAnswer }) {
     </section>
   );
 }
-
-const lastPart = (id: string): string => id.slice(id.lastIndexOf(SEPARATOR) + (id.includes(SEPARATOR) ? 2 : 1));
 
 function Level({ of }: { of: string }) {
   const path = `v1/pools/${segment(of)}/children`;

@@ -45,7 +45,7 @@ export function ReadState<T>({ read, what, isEmpty, empty, part = false, childre
 
 /** A refusal, such as "not found", may be out of date like any other answer. */
 function Failed({ error, retry }: { error: unknown; retry: () => void }) {
-  const old = stream.down.value && error instanceof Problem && error.status !== 0;
+  const old = stream.down.value && stream.heard.value > 0 && error instanceof Problem && error.status !== 0;
   return (
     <>
       {old && <Stale since={stream.heard.value} />}
@@ -66,8 +66,7 @@ export function Stale({ since, error = null }: { since: number; error?: unknown 
   return (
     <p class="stale" data-stale>
       <span role="status">
-        Out of date since <time dateTime={at}>{clock(at)}</time>:{" "}
-        {error === null ? "the server cannot be reached" : reasonOf(error)}.
+        Out of date since <time dateTime={at}>{clock(at)}</time>: {error === null ? stream.why.value : reasonOf(error)}.
       </span>{" "}
       <span class="muted" title={moment(at)}>
         {span(Math.max(0, now.value - since))} ago

@@ -16,7 +16,7 @@ export function Secrets({ said, secrets, close }: Props) {
   return (
     <div data-secrets>
       <h2 id="dialog-title">{said}</h2>
-      <p>Store this now: it is shown only once, and nobody can read it again.</p>
+      <p>Store this now: a secret is shown only once, and nobody can read it again.</p>
       {secrets.map((one) => (
         <OneSecret key={one.label} {...one} />
       ))}

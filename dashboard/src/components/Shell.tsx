@@ -7,7 +7,7 @@ import { compact } from "../format";
 import { signOut } from "../key";
 import { finderShown, helpShown } from "../keyboard";
 import { link, route } from "../route";
-import { me, perSecond, stream } from "../store";
+import { me, perSecond, POLL, stream } from "../store";
 import { setTheme, theme, type Theme } from "../theme";
 import { Icon } from "./Icon";
 import { NAV_ITEM, Navigation, VIEWS } from "./Navigation";
@@ -77,9 +77,20 @@ export function Shell({ children }: { children: ComponentChildren }) {
   );
 }
 
+/** The key gets no live updates: the page reads what it shows every few seconds. */
+const polls = (): boolean =>
+  stream.status.value.state === "refused" && stream.status.value.problem.status === 403 && me.value !== null;
+
 function ConnectionState() {
   const state = stream.status.value.state;
   const rate = perSecond.value;
+  if (polls() && !stream.down.value)
+    return (
+      <div class="connection" data-state="live" title="This API key gets no live updates.">
+        <i />
+        <span role="status">Every {POLL / 1_000} s</span>
+      </div>
+    );
   return (
     <div class="connection" data-state={state}>
       <i />
@@ -106,6 +117,12 @@ function ConnectionBanner() {
       </section>
     );
   }
+  if (polls())
+    return stream.down.value ? (
+      <section class="banner" aria-label="Connection">
+        <span role="alert">Disconnected from the server. The data shown may be out of date.</span>
+      </section>
+    ) : null;
   if (connection.state === "refused" && connection.problem.status !== 401)
     return (
       <section class="banner" aria-label="Connection">

@@ -1,5 +1,5 @@
 /** A calendar: rooms by nights (or by intervals of a day), each with what is held, consumed and free. */
-import { useSignal } from "@preact/signals";
+import { useSignal, useSignalEffect } from "@preact/signals";
 import { ask } from "../api";
 import { now, serverNow } from "../clock";
 import { number, percent } from "../format";
@@ -7,7 +7,7 @@ import { Notice } from "../components/Notice";
 import { ReadState } from "../components/ReadState";
 import { ShowMore } from "../components/ShowMore";
 import { NamedHead } from "../components/UseTable";
-import { linkWith } from "../route";
+import { linkWith, noteInAddress, route } from "../route";
 import { phone } from "../screen";
 import { revision } from "../store";
 import type { CalendarPage, CellAnswer, RoomAnswer } from "../types";
@@ -18,10 +18,13 @@ const DAY = 86_400_000;
 
 /** A date as calendars write it, in UTC. */
 const dateOf = (milliseconds: number): string => new Date(milliseconds).toISOString().slice(0, 10);
+const today = (): string => dateOf(serverNow());
 const isDate = (text: string): boolean => /^\d{4}-\d{2}-\d{2}$/.test(text) && !Number.isNaN(Date.parse(text));
 
 export function CalendarView({ id }: { id: string }) {
-  const begin = useSignal(dateOf(serverNow()));
+  const { from = "" } = route.peek().query;
+  const begin = useSignal(isDate(from) ? from : today());
+  useSignalEffect(() => noteInAddress("calendar", { from: today() === begin.value ? "" : begin.value }, id));
   const days = phone.value ? 7 : 14;
   const move = (by: number): void => void (begin.value = dateOf(Date.parse(begin.peek()) + by * DAY));
   return (

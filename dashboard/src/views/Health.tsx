@@ -7,10 +7,11 @@ import { concerns, look, unknown } from "../attention";
 import { useFetched } from "../useFetched";
 import { compact, milliseconds, moment, number } from "../format";
 import { History } from "../components/History";
+import { Notice } from "../components/Notice";
 import { Plot, type Curve } from "../components/Plot";
 import { ReadState } from "../components/ReadState";
 import { Head } from "../components/Shell";
-import { may } from "../store";
+import { may, me } from "../store";
 import type { ServerHistory, Stats } from "../types";
 
 const tick = signal(0);
@@ -27,6 +28,22 @@ const LATENCIES: Curve[] = [
 const QUEUE: Curve[] = [{ label: "commands", colour: "--held" }];
 
 export function Health() {
+  if (me.value?.operator) return <OfAllTenants />;
+  return (
+    <>
+      <Head title="Health" />
+      <Concerns />
+      <Notice title="Not allowed with this API key">
+        <p class="muted">
+          Requests, latencies and the queue cover all tenants: they need an API key of the default tenant, without a
+          limit to pools or verbs.
+        </p>
+      </Notice>
+    </>
+  );
+}
+
+function OfAllTenants() {
   useEffect(() => {
     const timer = setInterval(() => (tick.value += 1), 2_000);
     return () => clearInterval(timer);

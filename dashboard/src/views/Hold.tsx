@@ -85,7 +85,7 @@ function LegsCard({ hold }: { hold: HoldAnswer }) {
     <section class="card">
       <h2>{hold.legs.length === 1 ? "Pool" : `${hold.legs.length} pools, held together`}</h2>
       <div class="scroll" tabIndex={0} role="region" aria-label="Pools of the hold">
-        <table class="plain">
+        <table class="plain legs">
           <thead>
             <tr>
               <th scope="col">pool</th>

@@ -16,7 +16,7 @@ import { RingBuffer } from "../buffers";
 import { link } from "../route";
 import { phone } from "../screen";
 import type { EntryAnswer, EntryPage } from "../types";
-import type { Reading } from "../useFetched";
+import { passing, type Reading } from "../useFetched";
 import { Chips } from "./Pools";
 
 const KEPT = 3_000;
@@ -62,9 +62,14 @@ const shown = computed(() => {
   return found;
 });
 
+/** The filter that an action belongs to. */
+function groupOf(action: string): Kind {
+  const its = kindOf(action);
+  return action !== "command.refused" && KINDS.some(([name]) => name === its) ? (its as Kind) : "other";
+}
+
 function fits(entry: EntryAnswer, wanted: string): boolean {
-  const its = kindOf(entry.action);
-  if (kind.value !== "all" && kind.value !== (its === "extended" ? "other" : its)) return false;
+  if (kind.value !== "all" && kind.value !== groupOf(entry.action)) return false;
   if (wanted === "") return true;
   const texts = [entry.action, entry.subject, entry.actor, entry.reason, entry.correlation_id, entry.op];
   return (
@@ -81,6 +86,15 @@ function add(entry: EntryAnswer): void {
   ring.push(entry);
 }
 
+/** The entries of a page follow those that are known, or nothing does: a list with a gap would pretend that nothing is missing. */
+function join(page: EntryAnswer[]): void {
+  if (!page.some((entry) => seen.has(entry.position))) {
+    ring.items.length = 0;
+    seen.clear();
+  }
+  page.forEach(add);
+}
+
 let due = 0;
 function draw(): void {
   if (due) return;
@@ -90,42 +104,52 @@ function draw(): void {
   }, PAUSE);
 }
 
+/** Reads the end of the journal, and follows it from there; begins again if the journal has lost that place, as after a restore. */
 function follow(): () => void {
-  let cursor = "";
-  const stream = new Stream(
-    () => `v1/events${cursor ? `?after=${encodeURIComponent(cursor)}` : ""}`,
-    (frame: ServerEvent) => {
-      if (frame.id) cursor = frame.id;
-      if (frame.event === "lost") cursor = "";
-      if (!frame.event.includes(".")) return;
-      add(JSON.parse(frame.data) as EntryAnswer);
-      draw();
-    },
-  );
-  connection.value = stream;
   const aborter = new AbortController();
-  let timer = 0;
+  let [cursor, timer] = ["", 0];
   const begin = async (): Promise<void> => {
     clearTimeout(timer);
     try {
       const page: EntryPage = await ask("v1/journal", { query: { last: BEGIN }, signal: aborter.signal });
-      page.items.forEach(add);
+      join(page.items);
       cursor = page.next ?? "";
     } catch (error) {
       if (aborter.signal.aborted) return;
       began.value = { ...began.peek(), error };
-      timer = setTimeout(() => void begin(), RETRY);
+      if (passing(error)) timer = setTimeout(() => void begin(), RETRY);
       return;
     }
     began.value = { at: serverNow(), error: null };
     draw();
+    listen();
+  };
+  const listen = (): void => {
+    const stream = new Stream(
+      () => `v1/events${cursor ? `?after=${encodeURIComponent(cursor)}` : ""}`,
+      (frame: ServerEvent) => {
+        if (frame.id) cursor = frame.id;
+        if (frame.event === "lost") restart();
+        if (!frame.event.includes(".")) return;
+        add(JSON.parse(frame.data) as EntryAnswer);
+        draw();
+      },
+    );
+    const restart = (): void => {
+      stream.stop();
+      void begin();
+    };
+    const leave = stream.status.subscribe((now) => {
+      if (now.state === "refused" && now.problem.reason === "cursor_lost") restart();
+    });
+    aborter.signal.addEventListener("abort", () => (leave(), stream.stop()));
+    connection.value = stream;
     stream.start();
   };
   void begin();
   return () => {
     aborter.abort();
     clearTimeout(timer);
-    stream.stop();
   };
 }
 
@@ -133,7 +157,7 @@ function follow(): () => void {
 const journalRead = computed<Reading<number>>(() => {
   const { at, error } = began.value;
   const stream = connection.value;
-  const broken = stream?.down.value ? new Problem(0, "unreachable", "the server cannot be reached") : null;
+  const broken = stream?.down.value ? new Problem(0, "unreachable", stream.why.value) : null;
   return {
     value: at === 0 ? null : at,
     error: error ?? broken,
@@ -186,7 +210,8 @@ export function Journal() {
         </label>
         <Chips names={KINDS} chosen={kind} />
         <span class="muted count">
-          {list.length < from.value.length && `${number(list.length)} of `}the last {number(from.value.length)}
+          {journalRead.value.value !== null &&
+            `${list.length < from.value.length ? `${number(list.length)} of ` : ""}the last ${number(from.value.length)}`}
         </span>
       </div>
       <ReadState read={journalRead.value} what="the journal" isEmpty={() => list.length === 0} empty={<NoEntries />}>

@@ -4,6 +4,7 @@ import { ask, segment } from "../api";
 import { now as clockNow, serverNow } from "../clock";
 import { useFetched } from "../useFetched";
 import { moment, number, shortId } from "../format";
+import { readsAllPools } from "../acting/permits";
 import { PoolActions } from "../components/ActionButtons";
 import { Bar } from "../components/Bar";
 import { Countdown, lifeLeft, State } from "../components/Countdown";
@@ -68,8 +69,8 @@ export function PoolView({ id }: { id: string }) {
           {inTree(pool) && <PoolTree pool={pool} />}
           {pool.waiting > 0 && <PoolLine pool={pool} />}
           <Usage pool={pool} />
-          <Holds pool={id} />
-          <Changes id={id} />
+          <Holds of={pool} />
+          {readsAllPools() && <Changes id={id} />}
         </>
       )}
     </>
@@ -187,7 +188,8 @@ const MOST = 1_000;
 /** Entries about the pool itself that are shown. */
 const CHANGES = 20;
 
-function Holds({ pool }: { pool: string }) {
+function Holds({ of }: { of: PoolAnswer }) {
+  const pool = of.id;
   const state = useSignal<Shown>("held");
   const asked = `${state.value} ${pool}`;
   const holds = useFetched<HoldPage>(
@@ -219,7 +221,7 @@ function Holds({ pool }: { pool: string }) {
         read={holds}
         what="the holds"
         isEmpty={(page) => page.items.length === 0}
-        empty={<NoHolds state={state.value} />}
+        empty={<NoHolds state={state.value} pool={of} />}
       >
         {() => (
           <div class="table">
@@ -240,15 +242,19 @@ function Holds({ pool }: { pool: string }) {
   );
 }
 
-function NoHolds({ state }: { state: Shown }) {
+function NoHolds({ state, pool }: { state: Shown; pool: PoolAnswer }) {
+  const below =
+    pool.children > 0 && state !== "waiting" ? " Holds on the pools below it are listed there: see the tree." : "";
+  const said = {
+    held: below && pool.held > 0 ? `Its ${number(pool.held)} held units are held below it.` : "Nothing of it is held.",
+    waiting: "Nobody waits in line.",
+    ended: "Ended holds are listed until their retention period is over.",
+  };
   return (
-    <Notice title={`No ${state} holds`}>
+    <Notice title={`No ${state} holds${below && " on this pool itself"}`}>
       <p class="muted">
-        {state === "held"
-          ? "All units that are not consumed are available."
-          : state === "waiting"
-            ? "Nobody waits in line."
-            : "Ended holds are listed until their retention period is over."}
+        {state === "held" || state === "waiting" ? said[state] : said.ended}
+        {below}
       </p>
     </Notice>
   );

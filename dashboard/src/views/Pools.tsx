@@ -137,7 +137,7 @@ export function Pools() {
             ))}
           </select>
         </label>
-        {!everywhere && !archived && (
+        {!everywhere && !archived && poolsRead.value.value !== null && (
           <span class="muted count" role="status" aria-live={only.value === "all" ? "polite" : "off"}>
             {number(list.length)} {list.length === 1 ? "pool" : "pools"}
           </span>

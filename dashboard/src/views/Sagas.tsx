@@ -11,12 +11,16 @@ import { Notice } from "../components/Notice";
 import { ReadState } from "../components/ReadState";
 import { SagaTimeline } from "../components/SagaTimeline";
 import { Head } from "../components/Shell";
+import { ShowMore } from "../components/ShowMore";
 import { link, noteInAddress, route } from "../route";
 import { revision } from "../store";
 import type { SagaAnswer, SagaPage } from "../types";
+import { usePages } from "../usePages";
 import { Chips } from "./Pools";
 
-const MOST = 200;
+const PAGE = 100;
+/** Stuck sagas that are marked. */
+const MOST_STUCK = 1_000;
 const WHAT =
   "A saga is a multi-step operation with its own hold. After a crash it is resumed until it is done, aborted, or parked for an operator to decide.";
 
@@ -34,9 +38,9 @@ const SHOWN: [Shown, string][] = [
 const ENDED = ["done", "aborted"];
 const KINDS: Record<string, string> = { done: "confirmed", aborted: "released", parked: "expired" };
 
-function find(shown: Shown, signal: AbortSignal): Promise<SagaPage> {
+function find(shown: Shown, after: string, limit: number, signal: AbortSignal): Promise<SagaPage> {
   const query = shown === "all" ? {} : shown === "stuck" ? { stuck: "true" } : { phase: shown };
-  return ask("v1/sagas", { query: { ...query, limit: MOST }, signal });
+  return ask("v1/sagas", { query: { ...query, after, limit }, signal });
 }
 
 export function Sagas() {
@@ -56,23 +60,34 @@ export function Sagas() {
 }
 
 function List({ shown }: { shown: Shown }) {
-  const found = useFetched<[SagaPage, SagaPage]>(
+  const pages = usePages<SagaAnswer>(
     shown,
-    (signal) => Promise.all([find(shown, signal), find("stuck", signal)]),
+    (after, signal) => find(shown, after, PAGE, signal),
     () => void revision.value,
   );
+  const stuck = useFetched<SagaPage>(
+    "stuck sagas",
+    (signal) => find("stuck", "", MOST_STUCK, signal),
+    () => void revision.value,
+  );
+  const changed = (): void => void (pages.read.refresh(), stuck.refresh());
   return (
     <ReadState
-      read={found}
+      read={pages.read}
       what="sagas"
-      isEmpty={([list]) => list.items.length === 0}
+      isEmpty={(page) => page.items.length === 0}
       empty={
         <Notice title={shown === "stuck" ? "No stuck sagas" : "No sagas"}>
           <p class="muted">{WHAT}</p>
         </Notice>
       }
     >
-      {([list, stuck]) => <Cards list={list} stuck={stuck} shown={shown} changed={() => void found.refresh()} />}
+      {(page) => (
+        <>
+          <Cards list={page.items} stuck={stuck.value} shown={shown} changed={changed} />
+          <ShowMore pages={pages} />
+        </>
+      )}
     </ReadState>
   );
 }
@@ -83,17 +98,18 @@ function Cards({
   shown,
   changed,
 }: {
-  list: SagaPage;
-  stuck: SagaPage;
+  list: SagaAnswer[];
+  stuck: SagaPage | null;
   shown: Shown;
   changed: () => void;
 }) {
-  const stuckIds = new Set(stuck.items.map((saga) => saga.id));
-  const inOrder = [...list.items].sort((a, b) => Number(stuckIds.has(b.id)) - Number(stuckIds.has(a.id)));
+  const stuckIds = new Set(stuck?.items.map((saga) => saga.id));
+  const inOrder = [...list].sort((a, b) => Number(stuckIds.has(b.id)) - Number(stuckIds.has(a.id)));
   return (
     <>
       {stuckIds.size > 0 && shown !== "stuck" && (
         <p class="wrong worry" role="status">
+          {stuck?.next && "More than "}
           {number(stuckIds.size)} stuck {stuckIds.size === 1 ? "saga" : "sagas"}: parked, or in the same phase for more
           than five minutes.
         </p>
@@ -101,7 +117,6 @@ function Cards({
       {inOrder.map((saga) => (
         <SagaCard key={saga.id} saga={saga} stuck={stuckIds.has(saga.id)} changed={changed} />
       ))}
-      {list.next !== null && <p class="muted small">Showing the first {number(MOST)}.</p>}
     </>
   );
 }

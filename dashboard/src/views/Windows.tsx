@@ -1,11 +1,12 @@
 /** A set of budgets, or a rate: each client and window, with what was estimated, what was spent and what is left. */
-import { useSignal } from "@preact/signals";
+import { useSignal, useSignalEffect } from "@preact/signals";
 import { ask } from "../api";
 import { now } from "../clock";
 import { Icon } from "../components/Icon";
 import { holdsColumn, NamedHead, UseBar, UseTable, type Column } from "../components/UseTable";
 import { perName } from "../faces";
 import { moment, number, span } from "../format";
+import { noteInAddress, route } from "../route";
 import { revision } from "../store";
 import type { StoredWindowAnswer, StoredWindowPage } from "../types";
 import { usePages } from "../usePages";
@@ -13,7 +14,8 @@ import { usePages } from "../usePages";
 const PAGE = 50;
 
 export function WindowsView({ face, id }: { face: "budgets" | "rates"; id: string }) {
-  const client = useSignal("");
+  const client = useSignal(route.peek().query.client ?? "");
+  useSignalEffect(() => noteInAddress(face, { client: client.value }, id));
   return (
     <>
       <NamedHead face={face === "budgets" ? "Budgets" : "Rates"} name={id} />

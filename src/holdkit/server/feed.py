@@ -17,6 +17,7 @@ from typing import Final, Protocol, TypeVar
 
 from ..core.entries import Effect
 from ..core.model import Pool
+from ..core.trees import parent_of
 from ..errors import CursorLost, HoldkitError
 from ..faces._async.kernel import AsyncKernel
 from ..kernel._async.following import AsyncFollower
@@ -222,7 +223,8 @@ def _fullness(pool: Pool) -> tuple[float, int]:
 
 
 class Sums:
-    """Sums over all pools, updated with each change."""
+    """Sums over all pools, updated with each change. A pool has the units of those below it, too,
+    so units are summed over the pools that are below no other."""
 
     def __init__(self) -> None:
         self.pools = self.total = self.held = self.consumed = self.available = self.over = self.full = 0
@@ -232,12 +234,13 @@ class Sums:
         if pool is None:
             return
         self.pools += sign
-        self.total += sign * pool.total
-        self.held += sign * pool.held
-        self.consumed += sign * pool.consumed
-        self.available += sign * pool.available
         self.over += sign * pool.over
         self.full += sign * (pool.available == 0)
+        if parent_of(pool.id) is None:
+            self.total += sign * pool.total
+            self.held += sign * pool.held
+            self.consumed += sign * pool.consumed
+            self.available += sign * pool.available
 
     def document(self) -> SumsDocument:
         """As a document."""

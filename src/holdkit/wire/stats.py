@@ -123,7 +123,8 @@ class Stats(Struct, kw_only=True):
 
 
 class Sums(Struct):
-    """Sums over all pools; `over` and `full` are numbers of pools."""
+    """Sums over all pools; `over` and `full` are numbers of pools. Units are those of pools that are below no other: a pool has the
+    units of those below it, too."""
 
     pools: int
     total: int

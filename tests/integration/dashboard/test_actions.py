@@ -123,3 +123,30 @@ def test_a_sweep_sweeps(browser: Browser, tmp_path: Path) -> None:
         page.get_by_role("button", name="Verify").click()
         page.get_by_role("dialog").get_by_role("button", name="Verify").click()
         expect(page.get_by_text("Every row matches the journal.")).to_be_visible()
+
+
+def test_units_of_a_hold_that_was_confirmed_in_part_can_be_returned(browser: Browser, tmp_path: Path) -> None:
+    """Whatever became of the rest. And a placed hold is told by its id, with which the command line finds it."""
+    with served(tmp_path) as (server, http), watched(browser, server) as tab:
+        api = Api(http)
+        api.pool("gpu", 8)
+        page = tab.open("pool/gpu")
+        page.get_by_role("button", name="Place hold").click()
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_label("Units").fill("3")
+        dialog.get_by_label("Reason").fill("for a guest")
+        dialog.get_by_role("button", name="Place").click()
+        id = dialog.get_by_label("Hold", exact=True).input_value()
+        token = dialog.get_by_label("Owner token").input_value()
+        page.get_by_role("button", name="I have stored it").click()
+        api.confirm({"id": id, "owner": token}, quantity=2, keep_rest=True)
+        released = http.post(f"/v1/holds/{id}/release", json={"owner": token}, headers={"Idempotency-Key": "r"})
+        assert released.json()["state"] == "released"
+        page.evaluate("id => { location.hash = '#/hold/' + id }", id)
+        page.get_by_role("button", name="Return units").click()
+        expect(dialog.locator("[data-effect]")).to_contain_text("2 consumed units become available again.")
+        dialog.get_by_label("Reason").fill("the guest left")
+        dialog.get_by_role("button", name="Return").click()
+        expect(page.get_by_role("status").get_by_text("Units returned.")).to_be_visible()
+        expect(page.get_by_role("button", name="Return units")).to_have_count(0)
+        assert api.get("/v1/pools/gpu")["available"] == 8

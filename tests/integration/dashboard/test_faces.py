@@ -80,6 +80,18 @@ def test_sagas_and_what_is_stuck(browser: Browser, tmp_path: Path) -> None:
         expect(page.locator(".life-card .badge")).to_have_text("held")
 
 
+def test_sagas_beyond_the_first_hundred_can_be_seen(browser: Browser, tmp_path: Path) -> None:
+    with served(tmp_path) as (server, _), watched(browser, server) as tab:
+        with holdkit.connect(f"sqlite:///{tmp_path}/holds.db") as hk:
+            deliveries = hk.sagas.register(Delivery())
+            for number in range(101):
+                deliveries.begin(f"order:{number:03}", {"what": "this"})
+        page = tab.open("sagas")
+        expect(page.locator(".saga")).to_have_count(100)
+        page.get_by_role("button", name="Show more").click()
+        expect(page.locator(".saga").filter(has_text="order:100")).to_be_visible()
+
+
 def test_a_saga_shows_when_it_ended_whenever_that_was(browser: Browser, tmp_path: Path) -> None:
     """Not when the page was opened, nor when it was last written about: it ended a day and an hour after it began."""
     begun = datetime(2026, 1, 10, 9, 15, 30, tzinfo=UTC)

@@ -8,6 +8,7 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
+from msgspec.structs import replace
 from playwright.sync_api import Browser, Route, expect
 
 from holdkit.testing.clock import FakeClock
@@ -15,7 +16,8 @@ from tests.integration.dashboard.browser import Api, served, watched
 from tests.integration.dashboard.test_managing import Receiver, receiver
 from tests.integration.dashboard.test_outage import EMPTY, says
 from tests.integration.dashboard.test_outage_views import NOTHING, VIEWS
-from tests.support.servers import NOON
+from tests.support.servers import NOON, QUICK
+from tests.support.threads import wait_until
 
 __all__ = ["receiver"]  # a fixture
 
@@ -115,3 +117,83 @@ def test_the_badge_counts_hooks_that_fail_a_late_sweeper_and_what_verify_found(
         expect(concerns).to_contain_text("2 differences were found by Verify")
         concerns.get_by_role("link", name="1 webhook").click()
         expect(page.locator("[data-hook=failing]")).to_contain_text(hook["id"])
+
+
+def test_a_pool_whose_units_are_held_below_it_is_not_called_free(browser: Browser, tmp_path: Path) -> None:
+    """The holds that are listed are those on the pool itself."""
+    with served(tmp_path) as (server, http), watched(browser, server) as tab:
+        api = Api(http)
+        for id in ("hall", "hall//stalls"):
+            api.pool(id, 10)
+        api.hold("hall//stalls", 3)
+        page = tab.open()
+        expect(page.locator("[data-sum=held]")).to_have_text("3")
+        page.evaluate("location.hash = '#/pool/hall'")
+        expect(page.get_by_text("Its 3 held units are held below it.")).to_be_visible()
+        expect(page.locator("main")).not_to_contain_text("available.")
+
+
+def test_what_was_removed_while_one_looked_is_not_found_any_more(browser: Browser, tmp_path: Path) -> None:
+    with served(tmp_path) as (server, http), watched(browser, server, quiet=False) as tab:
+        Api(http).pool("gpu", 10)
+        page = tab.open("pool/gpu")
+        expect(page.locator("[data-figure=total]")).to_have_text("10")
+        http.delete("/v1/pools/gpu").raise_for_status()
+        expect(page.get_by_role("heading", name="Not found")).to_be_visible()
+        expect(page.locator("[data-figure=total]")).to_have_count(0)
+        expect(page.get_by_role("button", name="Place hold")).to_have_count(0)
+        expect(page.get_by_text("pool_not_found there is no pool 'gpu'")).to_be_visible()
+
+
+def test_the_live_journal_begins_again_where_its_place_is_lost(browser: Browser, tmp_path: Path) -> None:
+    """As after a restore. It has no gap that nobody sees, and goes on."""
+    with served(tmp_path) as (server, http), watched(browser, server, quiet=False) as tab:
+        api = Api(http)
+        api.pool("old", 1)
+        lost = json.dumps({"reason": "cursor_lost", "detail": "cursor_lost: the journal is another one"})
+        tab.page.route("**/v1/events?after=*", lambda route: route.fulfill(status=410, body=lost), times=1)
+        with tab.page.expect_response(lambda answer: "after=" in answer.url and answer.ok):
+            page = tab.open("journal")
+        api.pool("new", 1)
+        rows = page.get_by_role("list", name="Journal entries").get_by_role("listitem")
+        expect(rows).to_have_count(2)
+        expect(page.locator("[data-stale]")).to_have_count(0)
+
+
+def test_the_filters_of_the_live_journal_have_what_they_say(browser: Browser, tmp_path: Path) -> None:
+    with (
+        served(tmp_path, settings=replace(QUICK, audit_refusals=True)) as (server, http),
+        watched(browser, server) as tab,
+    ):
+        api = Api(http)
+        api.pool("gpu", 1)
+        api.hold("gpu", 1)
+        join = {"quantity": 1, "ttl": 600, "offer_ttl": 60}
+        http.post("/v1/pools/gpu/line", json=join, headers={"Idempotency-Key": "w"}).raise_for_status()
+        refused = http.post("/v1/holds", json={"pool": "gpu", "ttl": 60}, headers={"Idempotency-Key": "r"})
+        assert refused.json()["reason"] == "insufficient_capacity"
+        page = tab.open("journal")
+        rows = page.get_by_role("list", name="Journal entries").get_by_role("listitem")
+        expect(rows).to_have_count(4)
+        for name, actions in (
+            ("Held", ["held"]), ("Expired", []), ("Other", ["command.refused", "waiting", "pool.created"]),
+        ):  # fmt: skip
+            page.get_by_role("button", name=name, exact=True).click()
+            expect(rows.locator(".badge")).to_have_text(actions)
+
+
+def test_a_tab_that_nobody_looks_at_gives_its_connection_back(browser: Browser, tmp_path: Path) -> None:
+    """A browser opens six to a server, for all tabs together: the seventh tab would load nothing."""
+    with served(tmp_path) as (server, http), watched(browser, server) as tab:
+        tab.page.clock.install()
+        page = tab.open("journal")
+        expect(page.locator(".connection")).to_contain_text("Live")
+        wait_until(lambda: http.get("/v1/stats").json()["streams"] == 2)
+        page.evaluate("Object.defineProperty(document, 'hidden', {configurable: true, get: () => true})")
+        page.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+        page.clock.fast_forward(10_000)
+        wait_until(lambda: http.get("/v1/stats").json()["streams"] == 0)
+        Api(http).pool("gpu", 1)
+        page.evaluate("delete document.hidden; document.dispatchEvent(new Event('visibilitychange'))")
+        expect(page.locator(".connection")).to_contain_text("Live")
+        expect(page.get_by_role("list", name="Journal entries").get_by_role("listitem")).to_have_count(1)

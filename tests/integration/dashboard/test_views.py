@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from datetime import date, timedelta
 from pathlib import Path
@@ -201,6 +202,9 @@ def test_a_calendar_is_rooms_by_nights_and_nothing_is_drawn_for_what_was_never_h
         expect(row.locator(".cell[data-never]")).to_have_count(14)
         page.get_by_label("From").fill(everything.day(3).isoformat())
         expect(row.locator("td").nth(0)).to_contain_text("7 free of 10")
+        expect(page).to_have_url(re.compile(rf"#/calendar/inn\?from={everything.day(3)}$"))
+        page.reload()
+        expect(row.locator("td").nth(0)).to_contain_text("7 free of 10")
         look(page, "calendar/nobodys")
         expect(page.get_by_text("Nothing is kept of a calendar of this name")).to_be_visible()
 
@@ -219,6 +223,9 @@ def test_budgets_show_estimates_and_actual_amounts_and_rates_what_was_taken(
         expect(figures).to_have_text(["100", "40", "860", "1,000"])
         expect(rows.filter(has_text="calls").locator(".figure")).to_have_text(["0", "9", "1", "10"])
         expect(rows.filter(has_text="calls")).to_contain_text("ends in")
+        expect(page).to_have_url(re.compile(r"#/budgets/llm\?client=team-a$"))
+        page.reload()
+        expect(rows).to_have_count(2)
         look(page, "rates/api")
         expect(rows).to_have_count(1)
         expect(rows.locator(".figure")).to_have_text(["5", "95", "100"])

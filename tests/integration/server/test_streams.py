@@ -68,6 +68,20 @@ def test_summaries_tell_what_changed_and_add_up() -> None:
         assert overview["fullest"][0]["id"] == "a"
 
 
+def test_the_units_of_a_tree_are_summed_once() -> None:
+    """What is held below a pool is held in the pool too."""
+    with live_server() as server, server.client() as http:
+        for id in ("hall", "hall//stalls", "hall//stalls//left", "yard"):
+            assert http.post("/v1/pools", json={"id": id, "total": 10}).is_success
+        taken = {"pool": "hall//stalls//left", "quantity": 10, "ttl": 60}
+        assert http.post("/v1/holds", json=taken, headers={"Idempotency-Key": "1"}).is_success
+        said: dict[str, Any] = {}
+        while said.get("held", 0) == 0:  # the feed follows the journal
+            said = http.get("/v1/overview").json()["sums"]
+        expected = {"total": 20, "held": 10, "consumed": 0, "available": 10, "pools": 4, "over": 0, "full": 3}
+        assert said == expected
+
+
 def test_a_server_that_stops_says_goodbye_to_its_streams() -> None:
     with live_server() as server:
         http = server.client()
