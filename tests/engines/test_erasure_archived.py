@@ -327,6 +327,38 @@ def test_files_that_were_erased_after_the_restored_copy_are_refused(kind: str, b
         life.check()
 
 
+@pytest.mark.parametrize("kind", ["sqlite", "log"])
+@pytest.mark.parametrize("archived", [True, False])
+def test_files_of_a_history_that_was_lost_by_a_restore_are_refused(kind: str, archived: bool, tmp_path: Path) -> None:
+    folder = tmp_path / "data"
+    folder.mkdir()
+    life = Life(f"{kind}:///{folder}/holds", folder)
+    life.days(8, 6)
+    if archived:
+        assert life.archive("5d") > 0
+    life.hk.close()
+    back_up(life.url, tmp_path / "copy", lambda *_: None)
+    known = {*life.to.glob("*")}
+    with holdkit.connect(life.url, clock=life.clock) as life.hk:
+        life.open.clear()
+        life.days(12, 7)
+        assert life.archive() > 0
+    restore(tmp_path / "copy", life.url, lambda *_: None, force=True)
+    (lost,) = {*life.to.glob("*")} - known
+    with holdkit.connect(life.url, clock=life.clock) as life.hk:
+        life.open.clear()
+        life.days(14, 8)
+        written = lost.read_bytes()
+        with pytest.raises(EngineError, match=f"{lost.name} has another entry .* Move it away"):
+            life.erase("entity", PERSON)
+        assert (lost.read_bytes(), life.hk.verify().differences) == (written, ()), "nothing was erased"
+        assert not life.hk.executor.engine.capabilities.erasure.unfinished()  # type: ignore[union-attr]
+        lost.unlink()
+        assert life.archive() > 0
+        life.erase_all()
+        life.check()
+
+
 def test_a_dry_run_counts_what_the_files_have_and_changes_nothing(life: Life) -> None:
     life.days(14, 4)
     assert life.archive() > 0

@@ -12,7 +12,7 @@ erased there: rows and files would never agree again. So whatever the baseline s
 (`check_baseline`), or nothing is changed.
 
 A file may go beyond the last archived entry, if an archive run was killed: what is rewritten in the journal is stored for it too, because
-the next run compares both.
+the next run compares both. If its entries are others than those of the journal, it is of before a restore, and nothing is erased.
 """
 
 from __future__ import annotations
@@ -45,6 +45,9 @@ from .archive_files import (
 )
 from .whole_journal import Progress
 
+PAGE: Final = 1_000
+"""Entries of the journal that are read at a time."""
+
 Texts: TypeAlias = Mapping[int, str]
 """Of a lane: the texts of entries that were rewritten, by number."""
 
@@ -68,9 +71,11 @@ class ErasableArchive:
         lanes: Iterable[ArchivedLane],
         rewritten: Callable[[int], Texts],
         baseline: Callable[[str, ArchivedLane], Iterator[BaselineRow]],
+        journal: Callable[[int, int, int], Iterable[JournalRow]],
         progress: Progress | None = None,
     ) -> None:
-        self._directory, self._progress, self._baseline = directory, progress, baseline
+        self._directory, self._progress = directory, progress
+        self._baseline, self._journal = baseline, journal
         self.lanes = {one.lane: one for one in lanes}
         self._files = directory.files()
         self._reach = {file.lane: file.last for file in self._files}
@@ -86,12 +91,19 @@ class ErasableArchive:
         """Read everything: a file that is missing, damaged or of another database is named before anything is changed."""
         done, total = 0, sum(file.entries for file in self._files)
         for file in self._files:
+            kept = self._digests(file)
             for row in rows_of(file):
                 archived = self.lanes.get(row.lane)
-                if archived is not None and row.seq == archived.through and text_digest(row.text) != archived.digest:
+                left = archived is not None and row.seq == archived.through and text_digest(row.text) != archived.digest
+                if left:
                     raise EngineError(
                         f"{file.path} has another entry {row.seq} of lane {row.lane} than was archived: the directory is of another "
                         "database, or of this one before it was restored; nothing was erased"
+                    )
+                if row.seq > self.through(row.lane) and next(kept, "") != text_digest(row.text):
+                    raise EngineError(
+                        f"{file.path} has another entry {row.seq} of lane {row.lane} than the journal: it is of another database, or of "
+                        "this one before it was restored. Move it away: it is no part of this archive; nothing was erased"
                     )
             done += file.entries
             self._report(done, total)
@@ -105,6 +117,19 @@ class ErasableArchive:
                     f"the archive {self._directory.path} has no file with entry {reached + 1} of lane {archived.lane}: the files are "
                     "incomplete, or of another database; nothing was erased"
                 )
+
+    def _digests(self, file: ArchiveFile) -> Iterator[str]:
+        """Of the entries that the journal has, and a file too: those behind the archived ones, as far as they follow one another."""
+        reached = max(file.first - 1, self.through(file.lane))
+        while reached < file.last:
+            before = reached
+            for row in self._journal(file.lane, reached, min(PAGE, file.last - reached)):
+                if row.seq != reached + 1:
+                    return
+                reached = row.seq
+                yield text_digest(row.text)
+            if reached == before:
+                return
 
     def check_baseline(self, tenant: str, holds: Collection[str], texts: Sequence[str]) -> None:
         """Raise if the baseline tells of these holds, or names one of these texts, where the files do not: they were erased after the

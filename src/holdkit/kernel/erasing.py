@@ -97,8 +97,11 @@ def erase_alone(
             raise invalid("archive", "erasure_archived", ARCHIVED.format(place=lanes[0].place))
         files = None
         if directory is not None:
-            rewritten = partial(_rewritten, engine)
-            files = ErasableArchive(directory, lanes, rewritten, partial(_baseline, engine), progress)
+            seals = engine.capabilities.seals
+            assert seals is not None, "engines that archive have seals"
+            files = ErasableArchive(
+                directory, lanes, partial(_rewritten, engine), partial(_baseline, engine), seals.read_run, progress
+            )
         return erasing.erase(erasure, dry_run=dry_run, progress=progress, archive=files)
 
 
