@@ -6,9 +6,8 @@ Theory of operation
 however it ends. A worker that is killed loses it at its ttl. What to hold may depend on the task's arguments.
 
 *Running again.* Only errors of Holdkit are looked at; every other exception passes through, and the queue treats it as it always
-does. `seconds_until_retry` divides ours: what is refused for now (the slot is taken), turned away, failed in the storage or unknown
-is run again after a while, through the queue's own retries and within the queue's own limit of them, so a worker is free meanwhile.
-What is final (a pool that does not exist, a malformed call) fails the task at once. A task that stopped because `lease.check()` told
+does. `retries` divides ours. What may succeed later is run again after a while, through the queue's own retries and within the queue's
+own limit of them, so a worker is free meanwhile. What is final fails the task at once. A task that stopped because `lease.check()` told
 it that its lease is lost is run again: it has done a part of its work. One that returned although its lease was lost keeps its
 result, and a warning is logged: what it wrote was either fenced or is as good as any.
 
@@ -20,7 +19,6 @@ from __future__ import annotations
 
 import inspect
 import logging
-import random
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -42,6 +40,7 @@ from ..kernel.context import Actor, context
 from ..kernel.normalise import What, span
 from ..kernel.opening import DEFAULT_URL
 from .kernels import LoopKernels, ProcessKernel
+from .retries import SOON, RunAgain, seconds_until_retry, spread
 
 log = logging.getLogger("holdkit.contrib")
 
@@ -51,8 +50,6 @@ MAX_ROUNDS = 1_000
 """Rounds of one sweep: a backlog beyond that is for the next one."""
 MAX_SAGAS = 1_000
 RECOVERY_FAILED = "recovery of sagas failed, the next one goes on: %s"
-SOON = 1.0
-"""Seconds until a task is run again whose error does not say when."""
 
 _lease: ContextVar[Lease | AsyncLease | None] = ContextVar("holdkit_lease", default=None)
 
@@ -63,36 +60,6 @@ def current_lease() -> Any:
     if lease is None:
         raise invalid("lease", "lease_missing", "there is none here: the task needs @holds(…)")
     return lease
-
-
-def seconds_until_retry(error: BaseException, *, taken: float = 30.0) -> float | None:
-    """After how many seconds a task that raised this error may be run again; None if that would not help.
-
-    `taken` is for what is refused for now and does not say how long: a slot that somebody else has.
-    """
-    if isinstance(error, errors.Overloaded):
-        return _spread(error.retry_after)
-    if isinstance(error, errors.Refused):
-        if not error.transient:
-            return None
-        told = getattr(error, "retry_after", None)
-        return taken * random.uniform(0.75, 1.25) if told is None else _spread(told)
-    if isinstance(error, errors.MissingExtra):
-        return None
-    return _spread(SOON) if isinstance(error, errors.EngineError | errors.OutcomeUnknown) else None
-
-
-def _spread(seconds: float) -> float:
-    """Not earlier, and not all of them at once: whoever was turned away together would come back together."""
-    return seconds * random.uniform(1.0, 1.5)
-
-
-class RunAgain(Exception):
-    """Raised by a task that is to run again after `seconds`, where the queue decides by the exception."""
-
-    def __init__(self, error: errors.HoldkitError, seconds: float) -> None:
-        super().__init__(f"to be run again in {seconds:.1f} s: {errors.plain(error)}")
-        self.seconds = seconds
 
 
 class Call(NamedTuple):
@@ -248,7 +215,7 @@ class Holds:
         """What becomes of a run that ended with this error."""
         seconds = seconds_until_retry(error, taken=taken)
         if isinstance(error, errors.HoldExpired) and lease is not None and error.subject == lease.hold.id:
-            seconds = _spread(SOON)
+            seconds = spread(SOON)
         if seconds is None:
             raise error
         why = getattr(error, "reason", type(error).__name__)  # not its message: that may quote what a caller wrote
@@ -370,3 +337,6 @@ def is_coroutine(work: Callable[[], Any]) -> bool:
 def seconds_of(every: Ttl | None, name: str) -> float | None:
     """How often scheduled work runs, in seconds; None: never."""
     return None if every is None else span(every, name) / SECOND
+
+
+__all__ = ["Holds", "RunAgain", "current_lease", "seconds_until_retry"]

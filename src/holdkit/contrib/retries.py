@@ -1,0 +1,42 @@
+"""Which errors run a task again, and when: what is refused for now (the slot is taken), turned away, failed in the storage or unknown.
+What is final (a pool that does not exist, a malformed call) is not run again: the same call would be refused once more.
+"""
+
+from __future__ import annotations
+
+import random
+
+from .. import errors
+
+SOON = 1.0
+"""Seconds until a task is run again whose error does not say when."""
+
+
+def seconds_until_retry(error: BaseException, *, taken: float = 30.0) -> float | None:
+    """After how many seconds a task that raised this error may be run again; None if that would not help.
+
+    `taken` is for what is refused for now and does not say how long: a slot that somebody else has.
+    """
+    if isinstance(error, errors.Overloaded):
+        return spread(error.retry_after)
+    if isinstance(error, errors.Refused):
+        if not error.transient:
+            return None
+        told = getattr(error, "retry_after", None)
+        return taken * random.uniform(0.75, 1.25) if told is None else spread(told)
+    if isinstance(error, errors.MissingExtra):
+        return None
+    return spread(SOON) if isinstance(error, errors.EngineError | errors.OutcomeUnknown) else None
+
+
+def spread(seconds: float) -> float:
+    """Not earlier, and not all of them at once: whoever was turned away together would come back together."""
+    return seconds * random.uniform(1.0, 1.5)
+
+
+class RunAgain(Exception):
+    """Raised by a task that is to run again after `seconds`, where the queue decides by the exception."""
+
+    def __init__(self, error: errors.HoldkitError, seconds: float) -> None:
+        super().__init__(f"to be run again in {seconds:.1f} s: {errors.plain(error)}")
+        self.seconds = seconds
