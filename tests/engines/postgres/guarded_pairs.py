@@ -37,7 +37,6 @@ from holdkit.core.entries import Entry
 from holdkit.core.lanes import in_lane, lane_of_pool
 from holdkit.core.model import MAX_QUANTITY, Leg
 from holdkit.core.outcomes import Done, Outcome, Position
-from holdkit.core.reading import FindEnds
 from holdkit.engines.postgres import PostgresEngine
 from holdkit.engines.postgres.compact_entries import EXPIRY_BODY, CompactColumns, journal_row
 from holdkit.engines.postgres.guarded import GuardedBatch, GuardedResult
@@ -62,6 +61,7 @@ class Pair:
     def __init__(self, url: str, ordinary: PostgresEngine, clock: Clock) -> None:
         self.url, self.clock, self.ordinary = url, clock, ordinary
         self.guarded = PostgresEngine(url, clock=clock, prune_every=1e9)
+        self._watch: psycopg.Connection[Any] = psycopg.connect(url, autocommit=True)
         self.passed: list[int] = []
         self.returned = 0
         """Due legs that the last guarded batch returned."""
@@ -77,6 +77,7 @@ class Pair:
 
     def close(self) -> None:
         self.guarded.close()
+        self._watch.close()
 
     @property
     def guard_misses(self) -> Counter[str]:
@@ -95,7 +96,7 @@ class Pair:
     def batch(self, groups: Sequence[Group]) -> list[Outcome]:
         """A batch by the guard, and the same groups by the core: those that passed, then the others."""
         self.passed, self.returned = [], 0
-        ends = self.guarded.read(FindEnds())
+        ends = self._watch.execute("select lane, seq from holdkit.heads").fetchall()
         applied = self.guarded.apply(groups)
         for tenant, pool in self.expired_since(ends) if self.returned else ():
             self.ordinary.apply([group_of(FeedLine(tenant=tenant, id=pool))])
@@ -115,16 +116,15 @@ class Pair:
                 self.positions[position] = outcome.hold.id
         return [outcome for (outcome,) in applied.outcomes]
 
-    def expired_since(self, ends: Sequence[Position]) -> list[tuple[str, str]]:
-        """The pools to which holds have expired since the journal ended there."""
+    def expired_since(self, ends: Sequence[tuple[int, int]]) -> list[tuple[str, str]]:
+        """The pools to which holds have expired since the lanes ended there."""
         query = """
-            select distinct j.tenant, j.pool from holdkit.journal j
-            where j.body = %s and not exists (select from unnest(%s::int[], %s::bigint[]) e(lane, seq)
-                                              where e.lane = j.lane and e.seq >= j.seq)
+            select distinct j.tenant, j.pool
+            from unnest(%s::int[], %s::bigint[]) e(lane, seq) join holdkit.journal j on j.lane = e.lane and j.seq > e.seq
+            where j.body = %s
         """
-        with closing(psycopg.connect(self.url)) as connection:
-            lanes, numbers = [end.lane for end in ends], [end.seq for end in ends]
-            return list(connection.execute(query, (EXPIRY_BODY.decode(), lanes, numbers)))
+        columns = [[end[0] for end in ends], [end[1] for end in ends]]
+        return list(self._watch.execute(query, (*columns, EXPIRY_BODY.decode())))
 
     def compare(self, tenant: str) -> None:
         """Every row of a tenant is the same in both copies, and so are the entries of each pool, in order. No count was wrong, and no

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from typing import Final
 
 import pytest
@@ -117,12 +118,12 @@ def test_every_rule_that_is_left_out_is_noticed(make_pair: Callable[[], Pair], m
     for number, sabotage in enumerate(SABOTAGES):
         with monkeypatch.context() as patch:
             engine_calls.alter(patch, sabotage.name, sabotage.of)
-            pair = make_pair()
-            goes_by_the_guard(Case(pair, f"usual {number}", 3))
-            try:
-                CASES[sabotage.case](Case(pair, f"canary {number}", 3))
-            except AssertionError:
-                continue
+            with closing(make_pair()) as pair:
+                goes_by_the_guard(Case(pair, f"usual {number}", 3))
+                try:
+                    CASES[sabotage.case](Case(pair, f"canary {number}", 3))
+                except AssertionError:
+                    continue
             unnoticed.append(f"{sabotage.name}: {sabotage.case}")
     assert not unnoticed, "\n".join(unnoticed)
     assert len(SABOTAGES) > 40

@@ -124,8 +124,7 @@ def test_every_rule_that_is_left_out_is_noticed(make_pair: Callable[[], CallerPa
     """By the case that it is for."""
     unnoticed: list[str] = []
     for number, sabotage in enumerate(SABOTAGES):
-        with altered(postgres_url, sabotage.name, sabotage.of):
-            pair = make_pair()
+        with altered(postgres_url, sabotage.name, sabotage.of), closing(make_pair()) as pair:
             goes_by_the_guard(Case(pair, f"usual {number}", 3))
             try:
                 CASES[sabotage.case](Case(pair, f"canary {number}", 3))
