@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import asyncpg
@@ -169,6 +169,42 @@ def test_a_cancelled_call_leaves_the_transaction_usable(postgres_url: str, what:
             await connection.execute("insert into orders values ('after')")
         assert await connection.fetchval("select count(*) from orders") == 2
         assert (await hk.pool("lamp")).held == 1, "the other one's"
+
+    run(postgres_url, work)
+
+
+@pytest.mark.parametrize("what", [{"lamp": 1}, {"lamp": 1, "lamp:2": 1}], ids=["guarded", "ordinary"])
+def test_a_call_that_is_cancelled_at_any_statement(postgres_url: str, what: dict[str, int]) -> None:
+    """The transaction stays usable, without a savepoint of ours; and if the release had begun, all was done."""
+
+    async def work(hk: AsyncKernel, connection: Any) -> None:
+        await hk.create_pool("lamp:2", 10)
+        begun: list[str] = []
+        call: asyncio.Task[Any] | None = None
+        cancel_at = 0
+
+        def on_statement(name: str) -> None:
+            begun.append(name)
+            if len(begun) == cancel_at and call is not None:
+                call.cancel()
+
+        hk._executor.group_commit.engine._callers.on_statement = on_statement  # type: ignore[attr-defined]
+        held = seen = 0
+        while cancel_at == 0 or seen >= cancel_at:
+            cancel_at, seen, begun[:] = cancel_at + 1, 0, []
+            async with connection.transaction():
+                call = asyncio.create_task(hk.hold(what, ttl=60, tx=connection))
+                with suppress(asyncio.CancelledError):
+                    await call
+                seen = len([name for name in begun if name != "roll_back_to_savepoint"])
+                held += begun[min(cancel_at, len(begun)) - 1] == "release_savepoint"
+                with pytest.raises(asyncpg.InvalidSavepointSpecificationError):
+                    async with connection.transaction():
+                        await connection.execute("release savepoint holdkit")
+                assert await connection.fetchval("select 1") == 1, begun
+            call = None
+            assert (await hk.pool("lamp")).held == held, begun
+        assert held == 2, "cancelled at the release, and not cancelled"
 
     run(postgres_url, work)
 

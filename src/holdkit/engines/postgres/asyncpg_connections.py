@@ -12,7 +12,7 @@ written once (`caller_transaction`, `savepoints`).
 - *Interrupts.* If the time is over or the task is cancelled, asyncpg asks the server to cancel the statement, and awaits that before the next
   one. The call is then rolled back to its savepoint in the same task; only the first cancellation counts (`cancelled_once`). The statements
   that make, release and roll back to the savepoint are never interrupted: they wait for nothing, and afterwards it is known whether there is
-  a savepoint.
+  a savepoint. A cancellation that comes while it is released comes after everything was done.
 - *An aborted transaction* cannot be told from an open one beforehand, but the savepoint cannot be made in it; nothing was done then.
 """
 
@@ -128,6 +128,10 @@ class AsyncpgPipeline:
                     answers.append([])
                 else:
                     answers.append(await self._fetch(name, parameters))
+            except _Done:
+                if name == "make_savepoint":
+                    self.begun += 1  # there is one now, as if the statement behind it had been begun
+                raise asyncio.CancelledError from None
             except BaseException as error:
                 self.aborted = name != "make_savepoint"
                 raise self._meaning(name, error) from error
@@ -161,14 +165,19 @@ class AsyncpgPipeline:
         return invalid("tx", "tx_busy", f"the connection cannot be used now: {error}")
 
 
+class _Done(BaseException):
+    """A cancellation came while a statement was executed, to its end and without an error."""
+
+
 async def _uninterrupted(statement: Awaitable[T]) -> T:
-    """Its result; a cancellation that comes meanwhile is raised when it has ended."""
+    """Its result; a cancellation that comes meanwhile is raised when it has ended (`_Done`), unless it has failed."""
     running = asyncio.ensure_future(statement)
     try:
         return await asyncio.shield(running)
     except asyncio.CancelledError:
         await asyncio.wait([running])
-        raise
+        running.result()
+        raise _Done from None
 
 
 def _encoded(value: Any) -> Any:
