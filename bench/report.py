@@ -15,6 +15,7 @@ from rich.table import Table
 
 from .disk import SyncTime
 from .figures import LATENCY, Figure, short
+from .revision import this_commit
 
 BUSY = 0.25
 """Load per processor above which figures are not to be trusted."""
@@ -31,6 +32,8 @@ class Setting(Struct, frozen=True):
     sync: SyncTime
     load: float | None
     """Programs that wanted to run in the last minute, before the bench began."""
+    revision: str | None
+    """Of the project, so that a figure can be told from later ones."""
 
 
 class Panel(Struct, frozen=True):
@@ -52,12 +55,16 @@ def setting(file_system: str, sync: SyncTime) -> Setting:
         file_system=file_system,
         sync=sync,
         load=os.getloadavg()[0] if hasattr(os, "getloadavg") else None,
+        revision=this_commit(),
     )
 
 
 def print_setting(console: Console, where: Setting) -> None:
     """One line each for the machine and its disk."""
-    console.print(f"Python {where.python}, SQLite {where.sqlite}, {where.system}, {where.processors} processors")
+    revision = "" if where.revision is None else f"revision {where.revision}, "
+    console.print(
+        f"{revision}Python {where.python}, SQLite {where.sqlite}, {where.system}, {where.processors} processors"
+    )
     if where.load is not None and where.load > BUSY * where.processors:
         console.print(
             f"[yellow]other programs are running (load {where.load:.1f}): measure again when the machine is quiet[/]"

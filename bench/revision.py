@@ -88,6 +88,15 @@ def commit_of(name: str) -> str:
     return _git("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}").decode().strip()
 
 
+def this_commit() -> str | None:
+    """The short hash of what is measured, with a `+` if files of the product or the bench differ from it; None without git."""
+    try:
+        changed = _git("status", "--porcelain", "--", "src", "bench")
+        return _git("rev-parse", "--short=8", "HEAD").decode().strip() + ("+" if changed else "")
+    except BenchFailed:
+        return None
+
+
 def extract(name: str, directory: Path) -> Revision:
     """The sources of another revision, extracted into a directory, with an environment of their own if they need one."""
     commit = commit_of(name)

@@ -36,8 +36,6 @@ DISKS: Final[dict[Disk, float]] = {"as it is": 0.0, "slower": 1.0}
 """Milliseconds that each sync takes longer."""
 LIMIT: Final = (256, 60)
 """Size and number of the batches of the server's limit."""
-APPLY: Final = {False: 130_000.0, True: 95_000.0}
-"""Holds per second of `hk.apply` on the log engine at 1,000, without and with operation ids."""
 SQLITE: Final = Scenario("tasks", 256, work="plain")
 SQLITE_TARGET: Final = 1.4
 OF_THE_LIMIT: Final = 0.45
@@ -123,7 +121,7 @@ def measure(
                 step(f"SQLite, {variant}")
                 path = directory / f"{variant}-{turn}.db"
                 measured.sqlite.append(on_sqlite(workers[variant], variant, path, length))
-            for with_op in APPLY:
+            for with_op in log_speed.APPLY:
                 step("log engine")
                 run = log_speed.speed(1_000, holds, 1, directory, lambda: None, with_op=with_op)
                 measured.log.append(run)
@@ -163,7 +161,7 @@ def figures(measured: Measured) -> list[Figure]:
         before, after = ([one.per_second for one in of(measured.sqlite, SQLITE, side)] for side in ("before", "ours"))
         name = f"SQLite, 256 tasks, beside {measured.against}"
         found.append(steady(compared("targets", name, RATE, before, after, at_least=SQLITE_TARGET)))
-    for with_op, goal in APPLY.items():
+    for with_op, goal in log_speed.APPLY.items():
         rates = [rate for run in measured.log if run.with_op is with_op for rate in run.ours]
         name = "log engine, hk.apply of 1,000" + (" with operation ids" if with_op else "")
         ratios = tuple(rate / goal for rate in rates)

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from io import StringIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import msgspec
 import pytest
+from rich.console import Console
 
 from bench.against import Told, alternate, once, side_by_side
-from bench.revision import ROOT, THIS, Revision
+from bench.disk import SyncTime
+from bench.report import print_setting, setting, write_json
+from bench.revision import ROOT, THIS, Revision, commit_of
 from bench.rows import BenchFailed
 
 
@@ -37,6 +42,17 @@ def test_a_revision_without_what_the_part_needs_is_named(tmp_path: Path) -> None
     (package / "__init__.py").write_text("")
     with pytest.raises(BenchFailed, match=r"core does not run with the empty one: .*No module named 'holdkit"):
         once(Revision("the empty one", package.parent), "core", [], tmp_path)
+
+
+def test_the_results_say_of_which_revision_they_are(tmp_path: Path) -> None:
+    where = setting("ext4", SyncTime(0.0001, 0.0002))
+    assert where.revision is not None
+    assert commit_of("HEAD").startswith(where.revision.rstrip("+"))
+    out = StringIO()
+    print_setting(Console(file=out, width=200), where)
+    assert out.getvalue().startswith(f"revision {where.revision}, Python ")
+    write_json(tmp_path / "bench.json", {"setting": where})
+    assert msgspec.json.decode((tmp_path / "bench.json").read_bytes())["setting"]["revision"] == where.revision
 
 
 def test_a_ratio_is_the_median_of_the_rounds_and_unmatched_figures_are_left_out() -> None:

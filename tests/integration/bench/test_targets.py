@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bench import targets
+from bench import log_speed, targets
 from bench.by_hand_postgres import LimitRun
 from bench.figures import Figure
 from bench.log_speed import LogRun
@@ -32,7 +32,7 @@ def measured(ours: int, against: str | None) -> targets.Measured:
     }
     sides: list[Variant] = ["before", "ours"]
     sqlite = [ran(targets.SQLITE, side, ours if side == "ours" else 1_000) for side in sides for _ in range(ROUNDS)]
-    log = [LogRun(1_000, with_op, [ours * 20.0], [1.0]) for with_op in targets.APPLY for _ in range(ROUNDS)]
+    log = [LogRun(1_000, with_op, [ours * 20.0], [1.0]) for with_op in log_speed.APPLY for _ in range(ROUNDS)]
     return targets.Measured(against, runs, [LimitRun(256, 10_000, 1.0)] * ROUNDS, sqlite, log)
 
 
