@@ -67,8 +67,9 @@ class Holds(tasks.Holds):
         return current_task.name, current_task.request.id
 
     def run_again(self, call: tasks.Call, error: HoldkitError, seconds: float) -> Any:  # noqa: ARG002  # it knows the call
-        """`Task.retry`. A task that was called like a function, outside of a worker, raises the error itself."""
-        if not current_task or current_task.request.called_directly:
+        """`Task.retry`. A task that was called like a function, or eagerly, raises the error itself: there is no worker that could wait
+        for the slot, and Celery would repeat it at once, as often as it may."""
+        if not current_task or current_task.request.called_directly or current_task.request.is_eager:
             raise error
         raise current_task.retry(exc=error, countdown=seconds)
 

@@ -125,6 +125,13 @@ def test_called_like_a_function_it_raises_the_refusal(here: Here) -> None:
         here.train("bert")
 
 
+def test_an_eager_call_raises_the_refusal_too(here: Here) -> None:
+    """As in applications' tests (`task_always_eager`): Celery repeats an eager task at once, and this one without end."""
+    with here.hk.lease("gpu", 1, ttl=600):
+        assert isinstance(here.waiting.apply().result, holdkit.InsufficientCapacity)
+    assert here.waiting.apply().result == 0
+
+
 def test_sweep_and_recovery_are_scheduled(here: Here) -> None:
     beat = here.app.conf.beat_schedule
     scheduled = {name: (entry["task"], entry["schedule"]) for name, entry in beat.items()}
