@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any
 from uuid import uuid4
 
-from flask import Flask, request
+from flask import Flask, abort, request
 from sqlalchemy import Engine, ForeignKey, create_engine, event
 from sqlalchemy.orm import DeclarativeBase, Mapped, Session, mapped_column
 
@@ -47,8 +47,15 @@ os.register_at_fork(before=engine.dispose)  # on SQLite, a child must not inheri
 
 @event.listens_for(engine, "connect")
 def set_up(connection: Any, _record: Any) -> None:
-    """As docs/transactions.md says for SQLite: Holdkit runs the checkpoints of the file."""
+    """As docs/transactions.md says for SQLite: Holdkit runs the checkpoints of the file, and SQLAlchemy begins its transactions."""
+    connection.isolation_level = None
     connection.execute("pragma wal_autocheckpoint = 0")
+
+
+@event.listens_for(engine, "begin")
+def begin(connection: Any) -> None:
+    """With the write lock."""
+    connection.exec_driver_sql("begin immediate")
 
 
 def open_shop(kernel: holdkit.Kernel) -> None:
@@ -77,7 +84,7 @@ def create_app() -> Flask:
     def pay(id: str) -> dict[str, str]:
         """The lamps are sold, and the payment is noted: both or neither."""
         with Session(engine) as session, session.begin():
-            found = session.get_one(Order, id)
+            found = session.get(Order, id) or abort(404)
             sold = hk.confirm(found.ticket, entity=f"order:{id}", tx=session)
             session.add(Payment(order=id))
         return {"state": sold.state}
