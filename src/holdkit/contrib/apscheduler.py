@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from ..core.commands import Ttl
+from ..core.validation import invalid
 from ..errors import HoldkitError, MissingExtra
 from ..kernel.opening import DEFAULT_URL
 from . import tasks
@@ -14,6 +15,7 @@ from .tasks import current_lease
 
 try:
     from apscheduler.schedulers.base import BaseScheduler
+    from apscheduler.schedulers.blocking import BlockingScheduler
 except ModuleNotFoundError as missing:
     raise MissingExtra("apscheduler", missing) from missing
 
@@ -40,6 +42,10 @@ class Holds(tasks.Holds):
     ) -> None:
         """Schedules `holdkit.sweep` and, if there are sagas, `holdkit.recover`; None: not."""
         super().__init__(url, **options)
+        if isinstance(scheduler, BlockingScheduler) and tasks.is_coroutine(
+            self.recover_here
+        ):  # the background one is one of these
+            raise invalid("sagas", "sagas_async", "a saga with coroutine functions needs an AsyncIOScheduler")
         self._scheduler = scheduler
         scheduler.add_jobstore("memory", STORE)
         self._schedule("holdkit.sweep", self.sweep, tasks.seconds_of(sweep_every, "sweep_every"))

@@ -133,6 +133,33 @@ def test_sweep_and_recovery_run_by_themselves(here: Here) -> None:
     assert here.errors == []
 
 
+def test_sagas_of_coroutine_functions_need_an_event_loop(tmp_path: Path) -> None:
+    url, paid = f"sqlite:///{tmp_path}/holds.db", asyncio.Event()
+
+    class AsyncOrder(Order):
+        async def effect(self, intent: Any, step: holdkit.SagaStep) -> Any:
+            paid.set()
+
+    with pytest.raises(holdkit.InvalidRequest, match="AsyncIOScheduler"):
+        Holds(BackgroundScheduler(timezone="UTC"), url, sagas=[AsyncOrder])
+
+    async def main() -> None:
+        scheduler = AsyncIOScheduler(timezone="UTC")
+        holds = Holds(scheduler, url, sagas=[AsyncOrder], sweep_every=None, recover_every="20ms")
+        with holdkit.connect(url) as hk:
+            hk.create_pool("orders", 1)
+            hk.sagas.register(Order).begin("order-1", {})
+        scheduler.start()
+        try:
+            async with asyncio.timeout(PATIENCE):
+                await paid.wait()
+        finally:
+            scheduler.shutdown()
+            await holds.aclose()
+
+    asyncio.run(main())
+
+
 def test_on_an_event_loop(tmp_path: Path) -> None:
     async def main() -> tuple[str, int]:
         scheduler = AsyncIOScheduler(timezone="UTC")
