@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import click
@@ -11,7 +13,8 @@ import msgspec
 
 from ..core.commands import Amounts
 from ..core.validation import invalid
-from ..kernel.normalise import What
+from ..errors import InvalidRequest
+from ..kernel.normalise import What, span
 from ..kernel.results import Hold
 from ..wire.fields import plain_position
 from ..wire.holds import HoldNow, hold_now
@@ -40,6 +43,26 @@ metadata_option: Callable[[Any], Any] = click.option("--metadata", help="your ow
 limit_option: Callable[[Any], Any] = click.option(
     "--limit", type=click.IntRange(1, 1_000), default=100, show_default=True, help="how many at most"
 )
+
+
+class PlacedTime(click.ParamType):
+    """A time, in UTC unless it names another zone; or an age, by the engine's clock."""
+
+    name = "time"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime | timedelta:
+        """Ages stay intervals: the engine's clock is not known yet."""
+        if isinstance(value, datetime | timedelta):
+            return value
+        with suppress(ValueError):
+            time = datetime.fromisoformat(value)
+            return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+        try:
+            return timedelta(microseconds=span(value))
+        except InvalidRequest:
+            self.fail(
+                f"{value!r} is neither a time such as 2026-05-01T12:30, in UTC, nor an age such as 2h or 7d", param, ctx
+            )
 
 
 def row_of(hold: Hold) -> list[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import click
@@ -12,6 +12,7 @@ from ..core.model import State
 from ..wire.holds import hold_answer
 from .arguments import (
     HEADS,
+    PlacedTime,
     account_option,
     amounts,
     entity_option,
@@ -29,7 +30,7 @@ from .arguments import (
     ticket_argument,
     ticket_from,
 )
-from .options import call_of, call_options, is_local, open_kernel, tenant_options
+from .options import call_of, call_options, is_local, open_kernel, tenant_options, time_of
 from .output import OK, Output
 
 
@@ -217,16 +218,18 @@ def holds() -> None:
 @click.option("--entity", help="only holds for this entity")
 @click.option("--actor", help="only holds that this actor placed")
 @click.option("--account", help="only holds for this account")
-@click.option("--from", "placed_from", type=click.DateTime(), help="only holds placed at this time (UTC) or later")
-@click.option("--to", "placed_to", type=click.DateTime(), help="only holds placed before this time (UTC)")
+@click.option(
+    "--from", "placed_from", type=PlacedTime(), help="only holds placed at this time or later: UTC, or an age"
+)
+@click.option("--to", "placed_to", type=PlacedTime(), help="only holds placed before this time: UTC, or an age")
 @click.option("--newest", is_flag=True, help="in the opposite order")
 @click.option("--after", default="", help="start after this id")
 @click.option("--before", default="", help="the page that ends in front of this id")
 @click.option("--limit", type=click.IntRange(1, 1_000), default=100, show_default=True)
 @tenant_options
 def list_holds(
-    url: str | None, tenant: str, in_json: bool, placed_from: datetime | None, placed_to: datetime | None, newest: bool,
-    **filters: Any,
+    url: str | None, tenant: str, in_json: bool, placed_from: datetime | timedelta | None,
+    placed_to: datetime | timedelta | None, newest: bool, **filters: Any,
 ) -> int:  # fmt: skip
     """List holds in order of id. Generated ids are in order of creation. A list that has not come to its end says where to go on.
 
@@ -234,10 +237,13 @@ def list_holds(
     Example:
       holdkit holds list --pool gpu --state held --json
       holdkit holds list --actor user:7 --newest --limit 20
+      holdkit holds list --from 2h --to 2026-05-01T12:30
     """
-    times = {"placed_from": placed_from, "placed_to": placed_to}
-    moments: dict[str, Any] = {name: time and time.replace(tzinfo=UTC) for name, time in times.items()}
     with open_kernel(url, tenant) as hk:
+        times = {"placed_from": placed_from, "placed_to": placed_to}
+        moments: dict[str, Any] = {
+            name: time_of(hk) - time if isinstance(time, timedelta) else time for name, time in times.items()
+        }
         found = hk.holds(newest_first=newest, **moments, **filters)
         named = is_local(hk)
     if found.more:

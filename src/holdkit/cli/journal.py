@@ -193,6 +193,10 @@ def _line(number: str, slot: int, action: str, entry: Entry | EntryAnswer, pools
         asked = "".join(f" {leg.quantity} of {leg.pool}" for leg in refused.legs[:3])
         parts.append(f"{refused.command}{asked}: {refused.reason}")
     parts += [f"{name}={value}" for name in ("tenant", "actor", "op", "reason") if (value := getattr(entry, name))]
+    if entry.client_id and entry.actor != f"api_client:{entry.client_id}":
+        parts.append(f"key={entry.client_id}")  # whoever it names as actor
+    if entry.forced:
+        parts.append("forced")
     return "  ".join(parts)
 
 

@@ -57,8 +57,7 @@ def place(
     return database, tenant
 
 
-@pytest.mark.usefixtures("place")
-def test_units_are_consumed_and_returned() -> None:
+def test_units_are_consumed_and_returned(place: tuple[str, str]) -> None:
     told(PoolNow, "pools", "create", "gpu", 5)
     done = told(HoldNow, "consume", "gpu", "--units", 2, "--entity", "order:9", "--op", "r1")
     assert (done.state, done.entity, done.legs[0].confirmed) == ("confirmed", "order:9", 2)
@@ -74,6 +73,10 @@ def test_units_are_consumed_and_returned() -> None:
         ("hold.returned", False, None),
         ("hold.returned", True, "refund"),
     ]
+    told(HoldNow, "extend", told(HoldNow, "hold", "gpu", "--ttl", "5m").ticket, "--by", "1m", "--actor", "user:7")
+    plain = run("journal", "tail", "-n", 3).out.splitlines()
+    assert [line.endswith("reason=refund  forced") for line in plain] == [True, False, False]
+    assert ["  actor=user:7  " in line and "  key=" in line for line in plain] == [False, False, bool(place[1])]
     assert refusal("consume", "gpu", "--units", 6).reason == "insufficient_capacity"
     assert run("consume", "gpu").out.startswith("hk1.")
     assert "hold.returned" in run("journal", "tail").out
@@ -143,6 +146,8 @@ def test_what_else_there_was_before() -> None:
     assert [one.id for one in each(PoolAnswer, "pools", "list", "--archived")] == ["gpu"]
     assert refusal("pools", "remove", "gpu").reason == "pool_in_use"
     assert [one.id for one in each(HoldAnswer, "holds", "list", "--actor", "user:7")] == [held.id]
+    for since, until, there in (("1h", "0s", True), ("2h", "1h", False), ("2026-05-01T12:30Z", "9999-01-01", True)):
+        assert bool(each(HoldAnswer, "holds", "list", "--from", since, "--to", until)) is there
     entries = each(EntryAnswer, "history", held.id)
     assert [one.action for one in entries] == ["hold.held", "hold.extended", "hold.confirmed"]
     assert [one.action for one in each(EntryAnswer, "journal", "list", "--limit", 2)] == ["pool.created", "hold.held"]
