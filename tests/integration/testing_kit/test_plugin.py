@@ -36,6 +36,10 @@ def test_a_url_for_what_connects_by_itself(holdkit_postgres_url):
             return await hk.create_pool("gpu", total=1)
     assert asyncio.run(use()).available == 1
 
+def test_an_application_may_close_its_kernel(hk):
+    hk.create_pool("gpu", total=1)
+    hk.close()
+
 def test_a_story(holdkit_story):
     told = holdkit_story("pool gpu total=1\\nhold a gpu 1 ttl=60 -> held\\nhold b gpu 1 ttl=60 -> insufficient_capacity available=0")
     assert told.checked == 3
@@ -51,7 +55,8 @@ def run(place: Path, *arguments: str) -> str:
 
 def test_fixtures(postgres_binaries: Path, tmp_path: Path) -> None:
     said = run(tmp_path)
-    assert "6 passed" in said, said
+    assert "8 passed" in said, said
+    assert "error" not in said, said
 
 
 def test_a_kernel_that_was_tampered_with_fails_its_test(tmp_path: Path) -> None:
