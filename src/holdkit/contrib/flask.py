@@ -1,8 +1,14 @@
-"""Flask: `Holdkit(app, url)`, and `hk`, the kernel for the request at hand."""
+"""Flask: `Holdkit(app, url)`, and `hk`, the kernel for the request at hand.
+
+The kernel of a process is opened by the first request that uses it; on SQLite at the beginning of the first request, whatever that does. Opening
+writes (`on_open` creates pools), and a request that first uses the kernel inside a transaction of its own has the file's only write lock:
+the opening would wait for it, and it for the opening.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final
 
 from ..core.validation import invalid
@@ -95,9 +101,17 @@ def _extension(app: Flask) -> tuple[Holdkit, ProcessKernel]:
     return found
 
 
-def _begin(_app: Flask, **_more: Any) -> None:
+def _begin(app: Flask, **_more: Any) -> None:
+    _open_before_transactions(app)
     state = request.environ[STATE] = RequestState(request_id_of(request.headers.get), current())
     amend(correlation_id=state.id)
+
+
+def _open_before_transactions(app: Flask) -> None:
+    _, kernel = _extension(app)
+    if str(kernel.url).startswith("sqlite:"):
+        with suppress(Exception):  # a request that uses the kernel tries again, and fails; others need not
+            kernel.get()
 
 
 def _state() -> RequestState:

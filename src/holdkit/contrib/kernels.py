@@ -42,7 +42,7 @@ class ProcessKernel:
         **options: Any,
     ) -> None:
         """`on_open` is called in each process, with the kernel, before anybody else has it. `options`: of `holdkit.connect`."""
-        self._url, self._options = url, options
+        self.url, self._options = url, options
         self._on_open, self._sweep_every = on_open, sweep_every
         self._lock = threading.Lock()
         self._opening = 0
@@ -68,7 +68,7 @@ class ProcessKernel:
             return self._opened.kernel
 
     def _open(self) -> Kernel:
-        kernel = connect(self._url, **self._options)
+        kernel = connect(self.url, **self._options)
         try:
             if self._on_open is not None:
                 self._on_open(kernel)

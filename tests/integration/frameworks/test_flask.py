@@ -6,7 +6,7 @@ import os
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from flask.testing import FlaskClient
 
 import holdkit
 from holdkit.contrib.flask import Holdkit, hk, operation_id
+from holdkit.engines.sqlite import open_application_connection
 from holdkit.kernel.context import current
 from tests.integration.frameworks.asgi_applications import ERRORS, facts
 from tests.support.servers import live_server
@@ -153,6 +154,25 @@ def test_threads_that_come_at_once_open_one_kernel(open_shop: Any) -> None:
 
     with ThreadPoolExecutor(8) as threads:
         assert len(set(threads.map(first_use, range(8)))) == 1
+
+
+def test_the_first_use_may_be_inside_a_transaction(open_shop: Any, tmp_path: Path) -> None:
+    """On SQLite it has the write lock, for which `on_open` would wait."""
+    url = f"sqlite:///{tmp_path}/lamps.db"
+    holdkit.connect(url).close()
+    shop = open_shop(url, limits=holdkit.Limits(lock_timeout="2s"))
+
+    def order() -> dict[str, Any]:
+        with closing(open_application_connection(str(tmp_path / "lamps.db"))) as db:
+            db.execute("begin immediate")
+            hold = hk.hold("lamp", 1, ttl=60, tx=db)
+            db.execute("commit")
+        return {"id": hold.id}
+
+    shop.app.post("/orders")(order)
+    answer = shop.client.post("/orders")
+    assert answer.status_code == 200, answer.text
+    assert shop.kernel.pool("lamp").held == 1
 
 
 def test_a_forked_worker_opens_its_own(open_shop: Any, tmp_path: Path) -> None:
