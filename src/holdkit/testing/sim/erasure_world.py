@@ -88,6 +88,7 @@ class SimArchive(ErasableArchive):
     def __init__(self, rows: list[JournalRow], through: int, texts: dict[int, str], faults: Faults) -> None:
         self._rows, self._through, self._faults = rows, through, faults
         self.rewritten = {0: dict(texts)}
+        self.lanes = {}  # no restore here: nobody has erased the files of a database that does not know of it
 
     def rows(self) -> Iterator[JournalRow]:
         """Every entry that has left the journal, as it is now."""
