@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from asgiref.sync import sync_to_async
 from django.db import transaction
-from django.test import TestCase, TransactionTestCase
+from django.test import SimpleTestCase, TestCase, TransactionTestCase
+from django.test.testcases import DatabaseOperationForbidden
 
 import holdkit
 from holdkit.contrib.django import ahk, hk
@@ -92,6 +93,15 @@ class Shopping(TestCase):
         self.assertEqual((await acme.pool("show:42")).available, 7)
         self.assertEqual((ahk.limits.retention.days, ahk.closed), (30, False))
         self.assertEqual((await sync_to_async(hk.pool)("show:42")).held, 2)
+
+
+class CalculatingOnly(SimpleTestCase):
+    """Tests that may not use a database may not use the kernel either: nothing would remove what they write."""
+
+    def test_refused(self) -> None:
+        """By Django, also if tests before this one have opened the kernel."""
+        with self.assertRaises(DatabaseOperationForbidden):
+            hk.create_pool("show:43", total=3)
 
 
 class Committing(TransactionTestCase):

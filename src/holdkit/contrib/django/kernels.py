@@ -117,6 +117,8 @@ def kernel() -> DjangoKernel:
     read = configuration()
     connection = connection_of(read)
     name = str(connection.settings_dict["NAME"])
+    if type(connection.cursor).__name__ == "_DatabaseFailure":
+        connection.cursor()  # a test that may not use this database: Django's own error, before its connections or ours are used
     found = _opened
     if found is not None and found.serves(connection, name):
         return found.kernel
@@ -217,7 +219,8 @@ def check_tables(connection: Any, read: Configuration) -> None:
     version = tables.version()
     if version < tables.newest:
         what = f"has version {version} of Holdkit's tables" if version else "has no tables of Holdkit's"
-        raise EngineError(f"the database {read.database!r} {what}: run `python manage.py migrate`")
+        where = "" if read.database == "default" else f" --database {read.database}"
+        raise EngineError(f"the database {read.database!r} {what}: run `python manage.py migrate{where}`")
 
 
 def _close_before_dropping(connection: Any) -> None:
