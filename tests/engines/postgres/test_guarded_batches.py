@@ -12,7 +12,7 @@ import pytest
 import holdkit
 from holdkit.core.outcomes import Done
 from holdkit.engines.postgres import PostgresEngine, guarded, guards, migrate
-from tests.engines.commands import Clock, create, groups
+from tests.engines.commands import Clock, confirm, create, groups
 from tests.engines.postgres import engine_calls, guard_sabotage
 from tests.engines.postgres.conftest import Open
 from tests.engines.postgres.engine_calls import LANES, place
@@ -77,6 +77,39 @@ def test_short_holds_are_returned_by_the_batches_that_come_after_them(postgres_u
     stats = engine.guard_stats
     assert (stats.passed, stats.returned, stats.misses) == (19, 18, {"due": 1})
     engine_calls.sound(engine, postgres_url)
+
+
+def test_ends_of_which_most_miss_are_not_tried_batch_after_batch(
+    open_engine: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What they end is not known before: here holds of two legs. One that passes is enough to go on."""
+    monkeypatch.setattr(guards, "PAUSES", {**guards.PAUSES, "pool": 1e9})
+    engine = open_engine(prune_every=1e9)
+    for pool in ("p", "q"):
+        engine_calls.done(engine, create(pool, 100))
+    wide = [held(engine, "p", "q") for _ in range(6)]
+    plain = [held(engine, "p") for _ in range(3)]
+    before = engine.guard_stats
+    for ends in (
+        (wide[0],),
+        (plain[0],),
+        (wide[1], plain[1]),
+        (wide[2],),
+        (wide[3],),
+        (wide[4],),
+        (plain[2],),
+        (wide[5],),
+    ):
+        applied = engine.apply(groups(*map(confirm, ends)))
+        assert [type(outcome) for (outcome,) in applied.outcomes] == [Done] * len(ends)
+    after = engine.guard_stats
+    assert (after.batches - before.batches, after.passed - before.passed, after.misses) == (5, 2, {"hold": 4})
+
+
+def held(engine: PostgresEngine, *pools: str) -> str:
+    hold = engine_calls.done(engine, place(*pools)).hold
+    assert hold is not None
+    return hold.id
 
 
 def test_the_usual_calls_go_by_the_guard(postgres_url: str) -> None:

@@ -269,3 +269,16 @@ def test_pools_that_miss_go_the_ordinary_way_for_a_while(hk: holdkit.Kernel, pos
             hk.hold("lamp", 1, ttl=60, tx=tx)
     assert hk.stats.guards.misses == {"special": 1}
     assert hk.stats.guards.passed == 5
+
+
+def test_ends_that_miss_go_the_ordinary_way_for_a_while(
+    hk: holdkit.Kernel, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(guards, "PAUSES", {**guards.PAUSES, "pool": 1e9})
+    hk.create_pool("shade", 10)
+    both = [holdkit.Leg("lamp", 1), holdkit.Leg("shade", 1)]
+    with psycopg.connect(postgres_url) as tx:
+        for _ in range(4):
+            hk.confirm(hk.hold(both, ttl=60, tx=tx), tx=tx)
+    assert hk.pool("shade").consumed == 4
+    assert hk.stats.guards.misses == {"hold": 2}

@@ -1,8 +1,9 @@
 """Which batches go by the guard, and what became of those that did.
 
 A batch goes by the guard if nearly all of its groups may; a round trip for a few of them would make all others wait. A pool that missed goes
-the ordinary way for a while, the longer the less likely it is that the cause has gone. Nothing of this is stored, and nothing rests on it: a
-wrong guess costs a round trip.
+the ordinary way for a while, the longer the less likely it is that the cause has gone. A command that ends a hold does not name its pool:
+so where in batch after batch most of them miss (claims, items, holds of several legs), all such commands go the ordinary way for a
+moment, then one batch tries again. Nothing of this is stored, and nothing rests on it: a wrong guess costs a round trip.
 """
 
 from __future__ import annotations
@@ -41,6 +42,8 @@ DUE_FOR: Final = 2.0
 """Seconds after legs were due on a pool in which others are expected to be."""
 ORDINARY_SHARE: Final = 8
 """A batch goes by the guard if at most one group in so many cannot."""
+VAIN: Final = 2
+"""After so many batches in a row of which most ends missed, ends go the ordinary way for as long as a pool that was not found."""
 RETRIES: Final = 16
 """After an id was found that exists already, so many batches go the ordinary way: retries come in swarms."""
 ANY_POOL: Final[Key] = ("", "")
@@ -61,6 +64,8 @@ class Guards:
         self._held_off = 0
         """Batches that go the ordinary way, whatever is in them."""
         self._misses: Counter[str] = Counter()
+        self._vain = 0
+        """Batches in a row of which most ends missed."""
 
     @property
     def stats(self) -> GuardStats:
@@ -143,31 +148,45 @@ class Guards:
         if result.returned:
             for key in batch.pools:
                 self._expect_due(key)
-        if len(passed) == len(batch.commands):
-            return
+        all_passed = len(passed) == len(batch.commands)
+        ended = batch.ends if all_passed else self._learn_misses(batch, result)
+        if batch.ends:
+            self._learn_ends(batch.ends, ended)
+
+    def _learn_misses(self, batch: GuardedBatch, result: GuardedResult) -> int:
+        """Count what did not pass, by cause; how many holds were ended."""
+        ended = 0
         for index, command in zip(batch.indexes, batch.commands, strict=True):
-            if index in passed:
+            if index in result.passed:
+                ended += type(command) is not PlaceHold
                 continue
             if type(command) is not PlaceHold:
                 self._misses["hold"] += 1
                 continue
             key = (command.tenant, command.legs[0].pool)
-            cause = causes.get(key, "capacity")
+            cause = result.causes.get(key, "capacity")
             self._misses[cause] += 1
             if cause == "capacity":
                 self._pause(key, cause)
+        return ended
+
+    def _learn_ends(self, ends: int, ended: int) -> None:
+        """Of so many holds so many were ended."""
+        self._vain = 0 if 2 * ended >= ends else self._vain + 1
+        if self._vain >= VAIN:
+            self._pause_for(ANY_POOL, PAUSES["pool"])
 
     def learn_call(self, batch: GuardedBatch, miss: str | None) -> None:
         """The same for one command in a caller's transaction, and why it missed, if it did."""
         self._count(batch)
+        if batch.ends:
+            self._learn_ends(1, miss is None)
         if miss is None:
             self._passed += 1
             return
         self._misses[miss] += 1
         for key in batch.pools:
             self._pause_for(key, PAUSES.get(miss, 0.0))
-        if batch.ends and miss in ("special", "line"):
-            self._pause_for(ANY_POOL, PAUSES["pool"])
 
     def refused(self, batch: GuardedBatch, failed: StatementFailed) -> bool:
         """The server refused a statement: nothing was done. Says whether an id exists already."""
