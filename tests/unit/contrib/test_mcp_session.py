@@ -149,3 +149,50 @@ def test_without_a_database_the_end_of_a_session_does_not_try_each_hold(monkeypa
         assert tried == [held[0].id, held[1].id]
 
     played(story)
+
+
+LOST, BUSY, DOWN = (
+    holdkit.OutcomeUnknown("lost"),
+    holdkit.Overloaded("full", retry_after=2),
+    holdkit.EngineError("down"),
+)
+
+
+@pytest.mark.parametrize(
+    ("attempts", "told"),
+    [
+        ([LOST, BUSY, LOST], None),
+        ([LOST, DOWN], None),
+        ([BUSY] * 4, "not done: too much is asked for at the moment. Wait 2.0 seconds, then try again"),
+        ([LOST, BUSY, DOWN, BUSY], "it is unknown whether this was done"),
+        ([LOST, DOWN, DOWN, DOWN], "it is unknown whether this was done"),
+        ([BUSY, BUSY, BUSY, LOST], "it is unknown whether this was done"),
+        ([DOWN], "not done: the storage does not answer"),
+        ([BUSY, DOWN], "not done: the storage does not answer"),
+    ],
+)
+def test_what_a_later_attempt_does_not_settle_stays_unknown(
+    monkeypatch: pytest.MonkeyPatch, attempts: list[holdkit.HoldkitError], told: str | None
+) -> None:
+    monkeypatch.setattr("holdkit.contrib.mcp.session.PAUSES", (0.0, 0.0, 0.0))
+
+    async def story(session: Session, hk: holdkit.AsyncKernel, clock: FakeClock) -> None:
+        hold, left = session._hk.hold, [*attempts]
+
+        async def failing(*what: Any, **call: Any) -> holdkit.Hold:
+            if not left:
+                return await hold(*what, **call)
+            if left[0] is LOST:
+                await hold(*what, **call)  # it was done, and the answer was lost
+            raise left.pop(0)
+
+        monkeypatch.setattr(session._hk, "hold", failing)
+        if told is None:
+            assert (await Tools(session).hold({"gpu": 1}, 60)).state == "held"
+        else:
+            with pytest.raises(ToolError, match=told):
+                await Tools(session).hold({"gpu": 1}, 60)
+        assert left == []
+        assert (await hk.pool("gpu")).held == (LOST in attempts)
+
+    played(story)

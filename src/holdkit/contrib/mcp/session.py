@@ -15,7 +15,7 @@ from uuid import uuid4
 
 from ...client import AsyncRemoteKernel
 from ...core.model import SECOND, Pool, Slot
-from ...errors import HoldkitError, OutcomeUnknown, Overloaded, Refused
+from ...errors import EngineError, HoldkitError, OperationTableFull, OutcomeUnknown, Overloaded, Refused
 from ...faces._async.budgets import AsyncBudgets
 from ...faces._async.kernel import AsyncKernel
 from ...faces.allowances import Usage
@@ -195,14 +195,25 @@ class Session:
         return await AsyncBudgetSets(self._hk, self._tenant).opened(name)
 
     async def _once(self, change: Callable[[Call], Awaitable[Hold]]) -> Hold:
-        """Make a change under an operation id, and repeat it under the same one while its outcome is unknown."""
+        """Make a change under an operation id, and repeat it under the same one while its outcome is unknown. That a later attempt was
+        turned away, or failed, does not settle an earlier one: the outcome stays unknown."""
         call = Call(op=f"mcp:{uuid4().hex}", actor=self._actor)
+        unknown: OutcomeUnknown | None = None
         for pause in PAUSES:
             try:
                 return await change(call)
-            except (OutcomeUnknown, Overloaded):
-                await asyncio.sleep(pause)
-        return await change(call)
+            except OutcomeUnknown as lost:
+                unknown = lost
+            except (Overloaded, OperationTableFull, EngineError) as failed:
+                if unknown is None and isinstance(failed, EngineError):
+                    raise
+            await asyncio.sleep(pause)
+        try:
+            return await change(call)
+        except (Overloaded, OperationTableFull, EngineError) as failed:
+            if unknown is None:
+                raise
+            raise unknown from failed
 
 
 @asynccontextmanager

@@ -20,6 +20,7 @@ from ...errors import (
     InsufficientCapacity,
     InvalidRequest,
     OutcomeUnknown,
+    Overloaded,
     PoolNotFound,
     Refused,
     plain,
@@ -216,6 +217,10 @@ class Tools:
         except OutcomeUnknown as unknown:
             log.warning("the outcome of a tool is unknown: %s", unknown, extra={"event": "mcp_outcome_unknown"})
             raise ToolError("it is unknown whether this was done. Look with list_pools") from unknown
+        except Overloaded as busy:
+            raise ToolError(
+                f"not done: too much is asked for at the moment. Wait {busy.retry_after:.1f} seconds, then try again"
+            ) from busy
         except HoldkitError as failed:  # its message may name the database, which is not for a transcript
             log.warning("a tool failed: %s", failed, extra={"event": "mcp_tool_failed"})
             raise ToolError(
