@@ -12,6 +12,14 @@ async function call(path, body) {
   return document;
 }
 
+let working = false;
+/** Do one thing at a time: a click while another one is under way, as in a double click, does nothing. */
+async function once(work) {
+  if (working) return;
+  working = true;
+  try { await work(); } finally { working = false; }
+}
+
 let silent = false;
 /** After each look at the server: say that it does not answer, and take that back once it does. */
 function reached(name, error) {
