@@ -59,8 +59,15 @@ async def admit(hk: AsyncKernel, who: tuple[str, str, str], prompt: str) -> Hold
     """Hold the estimate on all three levels, or on none."""
     estimate = len(prompt.split()) + MAX_TOKENS
     budgets = budgets_of(hk).values()
-    levels = [await budget.units(name, {"tokens": estimate}) for budget, name in zip(budgets, who, strict=True)]
-    return await hk.hold(levels, ttl="1m", actor=f"api_client:{who[2]}")
+
+    async def of_this_minute() -> Hold:
+        levels = [await budget.units(name, {"tokens": estimate}) for budget, name in zip(budgets, who, strict=True)]
+        return await hk.hold(levels, ttl="1m", actor=f"api_client:{who[2]}")
+
+    try:
+        return await of_this_minute()
+    except holdkit.WindowClosed:  # it ended between the two calls
+        return await of_this_minute()
 
 
 async def burst(request: Request) -> JSONResponse:

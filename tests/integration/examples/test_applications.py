@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import socket
@@ -10,10 +11,16 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any
 
 import httpx
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+import holdkit
+from examples.llm_gateway import gateway
+from holdkit.testing import FakeClock
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 PATIENCE = 120_000
@@ -187,6 +194,25 @@ def test_two_bursts_at_once_are_counted_separately() -> None:
         bursts = threads.map(lambda _: httpx.post(f"{address}/burst", timeout=120).json(), range(2))
         counted = [one["answered"] + one["refused"] for one in bursts]
     assert counted == [100, 100]
+
+
+def test_a_call_at_the_end_of_a_minute() -> None:
+    """The window closes between `units` and `hold`: the next minute pays."""
+
+    async def main() -> list[int]:
+        clock = FakeClock(start=59_000_000)
+        async with await holdkit.connect_async("memory://", clock=clock) as hk:
+            late = iter([1.0])
+
+            async def hold(*arguments: Any, **options: Any) -> holdkit.Hold:
+                clock.advance(next(late, 0.0))
+                return await hk.hold(*arguments, **options)
+
+            kernel: Any = SimpleNamespace(budgets=hk.budgets, hold=hold)
+            held = await gateway.admit(kernel, ("search", "search/a", "a-search"), "hello")
+            return [int(leg.pool.rpartition("@")[2]) for leg in held.legs]
+
+    assert asyncio.run(main()) == [60, 60, 60]
 
 
 def test_the_bank(browser: Browser) -> None:
