@@ -36,6 +36,8 @@ django.setup()
 
 from django.db import connections  # noqa: E402 - needs the settings
 
+from holdkit.contrib.django.configuration import configuration, url_of  # noqa: E402
+
 for database, configured, ids in CASES:
     settings.HOLDKIT = configured
     connections.settings = connections.configure_settings({"default": dict(database)})
@@ -44,4 +46,13 @@ for database, configured, ids in CASES:
     found = [message for message in checks.run_checks() if message.id.startswith("holdkit")]
     assert [message.id for message in found] == ids, (database, configured, found)
     assert all(message.hint for message in found)
+settings.HOLDKIT = {}
+for name, url in (
+    ("/srv/a b#c?d%20.db", "sqlite:////srv/a%20b%23c%3Fd%2520.db"),
+    ("file:/srv/a%20b.db?mode=rwc", "sqlite:////srv/a%20b.db"),
+    ("file:shop.db", "sqlite:///shop.db"),
+):
+    connections["default"].settings_dict["NAME"] = name
+    connections["default"].settings_dict["ENGINE"] = SQLITE["ENGINE"]
+    assert url_of(connections["default"], configuration()) == url, name
 print(len(CASES), "cases")

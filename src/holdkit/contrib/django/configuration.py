@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import quote, unquote, urlencode, urlsplit
 
 import msgspec
 from django.conf import settings
@@ -68,7 +68,10 @@ def in_memory(connection: Any) -> bool:
 def url_of(connection: Any, read: Configuration) -> str:
     """The database as a URL, password included."""
     if connection.vendor == "sqlite":
-        return f"sqlite:///{quote(str(connection.settings_dict['NAME']))}"
+        name = str(connection.settings_dict["NAME"])
+        if name.startswith("file:"):  # SQLite's own kind of URL, as Django passes it on
+            name = unquote(urlsplit(name).path)
+        return f"sqlite:///{quote(name)}"
     return _postgres_url(connection, read)
 
 
