@@ -78,7 +78,7 @@ async def dispatch(application: Application, scope: Scope, receive: Receive, sen
         await _send(answer, request, running, send)
     status = 200 if answer is None else answer.status
     if running is not None:
-        running.metrics.count(request.kind, outcome, status, time.monotonic() - began)
+        running.metrics.count(request.kind, outcome, status, None if answer is None else time.monotonic() - began)
     return request, outcome, status
 
 

@@ -32,17 +32,18 @@ class Metrics:
         self.seconds = 0.0
         self.requests = 0
 
-    def count(self, kind: str, outcome: str, status: int, seconds: float) -> None:
-        """Count an answered request."""
+    def count(self, kind: str, outcome: str, status: int, seconds: float | None) -> None:
+        """Count an answered request. None for a stream: its client decides how long it takes."""
         self.commands[kind, outcome] += 1
         self.statuses[status] += 1
-        self.latencies[bisect_left(BUCKETS, seconds)] += 1
-        self.seconds += seconds
         self.requests += 1
+        if seconds is not None:
+            self.latencies[bisect_left(BUCKETS, seconds)] += 1
+            self.seconds += seconds
 
     def quantile(self, part: float) -> float:
-        """The upper bound of the bucket that contains a quantile; 0 without requests."""
-        wanted, reached = part * self.requests, 0
+        """The upper bound of the bucket that contains a quantile; 0 without answers."""
+        wanted, reached = part * sum(self.latencies), 0
         for bound, count in zip((*BUCKETS, 60.0), self.latencies, strict=True):
             reached += count
             if count and reached >= wanted:

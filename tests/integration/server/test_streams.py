@@ -68,6 +68,19 @@ def test_summaries_tell_what_changed_and_add_up() -> None:
         assert overview["fullest"][0]["id"] == "a"
 
 
+def test_how_long_a_stream_was_open_is_no_latency() -> None:
+    """A page that was looked at for an hour would be the slowest request of all, and spoil the percentiles."""
+    with live_server() as server, server.client() as http:
+        with http.stream("GET", "/v1/events") as answer:
+            assert next(frames(answer))[0] == "hello"
+        counted: dict[str, float] = {}
+        while 'holdkit_requests_total{kind="events",outcome="done"}' not in counted:
+            lines = [line.rpartition(" ") for line in http.get("/metrics").text.splitlines() if line[:1] != "#"]
+            counted = {name: float(number) for name, _, number in lines}
+        asked = sum(number for name, number in counted.items() if name.startswith("holdkit_requests_total"))
+        assert counted["holdkit_request_seconds_count"] == asked - 1
+
+
 def test_the_units_of_a_tree_are_summed_once() -> None:
     """What is held below a pool is held in the pool too."""
     with live_server() as server, server.client() as http:
