@@ -39,12 +39,21 @@ export function headers(): Record<string, string> {
 /** Encodes one segment of a path: an id may contain a slash. */
 export const segment = encodeURIComponent;
 
+/** An id of dots alone would be resolved by the browser, and the request would be one about something else. */
+const RESOLVED = /(^|\/)\.{1,2}(\/|$)/;
+
 /** Milliseconds that a change may take. After that its outcome is unknown. */
 const PATIENCE = 40_000;
 /** Whether a request may change something. */
 const changes = ({ method = "GET" }: RequestOptions): boolean => method !== "GET";
 
 export async function ask<T>(path: string, options: RequestOptions = {}): Promise<T> {
+  if (RESOLVED.test(path))
+    throw new Problem(
+      400,
+      "invalid_request",
+      "an id of dots alone cannot be part of a URL: every proxy would resolve it",
+    );
   const sent = headers();
   if (options.op !== undefined) sent["Idempotency-Key"] = options.op;
   if (options.body !== undefined) sent["Content-Type"] = "application/json";

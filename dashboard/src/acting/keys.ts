@@ -1,6 +1,6 @@
 /** What a person can do with API keys: create, rotate, revoke. A key is shown once, by the dialog that made it. */
 import { ask, segment } from "../api";
-import { confirmAction, type Done } from "../components/Dialog";
+import { confirmAction, type Done, type Fields } from "../components/Dialog";
 import { moment } from "../format";
 import { signOut } from "../key";
 import { me } from "../store";
@@ -30,6 +30,18 @@ const mine = (key: KeyInfo): boolean => key.id === me.value?.id;
 const inUse = (key: KeyInfo): string =>
   key.used_at ? `It was used last at ${moment(key.used_at)}.` : "It is not known to have been used.";
 
+/** What a limit takes away, and what a key of the default tenant has without one. */
+function limitsOf(fields: Fields): string[] {
+  const [pools, verbs] = [words(fields.pools), words(fields.verbs)];
+  if (pools.length + verbs.length === 0)
+    return me.value?.tenant === "" ? ["As a key of the default tenant it also reads what covers all tenants."] : [];
+  const only = [
+    ...(pools.length > 0 ? [`only pools that begin with ${pools.join(" or ")}`] : []),
+    ...(verbs.length > 0 ? [`only the verbs ${verbs.join(", ")}`] : []),
+  ];
+  return [`Of that, ${only.join(", and ")}. A limited key manages no keys, webhooks and sagas.`];
+}
+
 export function createKey(after: After): void {
   confirmAction({
     title: "New API key",
@@ -49,9 +61,7 @@ export function createKey(after: After): void {
     ],
     effect: (fields) => [
       `A key for ${me.value?.tenant ? `tenant ${me.value.tenant}` : "the default tenant"} is created, and shown once. ${MEANING[fields.scope ?? ""] ?? ""}`,
-      ...(me.value?.tenant === "" && words(fields.pools).length + words(fields.verbs).length === 0
-        ? ["As a key of the default tenant it also reads what covers all tenants."]
-        : []),
+      ...limitsOf(fields),
     ],
     act: async ({ name, scope, ttl, pools, verbs, reason }, op) => {
       const body = { name, scope, reason, pools: words(pools), verbs: words(verbs), ...(ttl ? { ttl } : {}) };

@@ -65,3 +65,13 @@ def test_a_strange_address_is_no_harm(browser: Browser, tmp_path: Path) -> None:
             page.evaluate("place => { location.hash = place }", place)
             expect(page.locator("main").get_by_role("heading").first).to_be_visible()
         assert not [said for said in tab.complaints if not said.startswith("error: Failed to load resource")]
+
+
+def test_a_name_of_dots_does_not_lead_to_another_path(browser: Browser, tmp_path: Path) -> None:
+    """A browser resolves it: the request to archive it would be one to /v1/archive."""
+    with served(tmp_path) as (server, http), watched(browser, server) as tab:
+        Api(http).pool("..", 10)
+        page = tab.open("pool/..")
+        expect(page.locator("[data-figure=total]")).to_have_text("10")
+        page.get_by_role("button", name="Archive").click()
+        expect(page.get_by_role("dialog")).to_contain_text("an id of dots alone cannot be part of a URL")
