@@ -135,6 +135,10 @@ hk.create_pool("desk", 3)
 transaction.rollback()
 hk.create_pool("desk", 2)
 hk.hold("desk", 1, ttl=60)
+child = os.fork()  # which must not roll back what is open
+if not child:
+    os._exit(0)
+os.waitpid(child, 0)
 transaction.commit()
 transaction.set_autocommit(True)
 assert (hk.pool("desk").total, hk.pool("desk").held, hk.pool("lamp").held) == (2, 1, before)

@@ -241,7 +241,7 @@ def _close_before_fork() -> None:
     """On SQLite, a child must not inherit an open connection to the file. Django opens another one when it needs it."""
     with suppress(Exception):  # not configured, or no Django project
         connection = connection_of(configuration())
-        if connection.vendor == "sqlite" and not in_memory(connection) and not connection.in_atomic_block:
+        if connection.vendor == "sqlite" and not in_memory(connection) and not _in_transaction(connection):
             connection.close()
 
 
