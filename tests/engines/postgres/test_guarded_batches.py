@@ -106,6 +106,19 @@ def test_ends_of_which_most_miss_are_not_tried_batch_after_batch(
     assert (after.batches - before.batches, after.passed - before.passed, after.misses) == (5, 2, {"hold": 4})
 
 
+@pytest.mark.parametrize(("pools", "by_the_guard"), [("p", 4), ("pq", 4), ("pqr", 0)])
+def test_a_batch_over_more_than_two_pools_goes_the_ordinary_way(
+    open_engine: Open, pools: str, by_the_guard: int
+) -> None:
+    engine = open_engine(prune_every=1e9)
+    for pool in "pqr":
+        engine_calls.done(engine, create(pool, 100))
+    before = engine.guard_stats
+    applied = engine.apply(groups(*(place(pools[number % len(pools)]) for number in range(4))))
+    assert [type(outcome) for (outcome,) in applied.outcomes] == [Done] * 4
+    assert (engine.guard_stats.commands - before.commands, engine.guard_stats.misses) == (by_the_guard, {})
+
+
 def held(engine: PostgresEngine, *pools: str) -> str:
     hold = engine_calls.done(engine, place(*pools)).hold
     assert hold is not None

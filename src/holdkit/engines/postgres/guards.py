@@ -95,9 +95,11 @@ class Guards:
                 if most_left < 0:
                     return None
                 continue
+            if len(batch.pools) > MOST_POOLS:
+                return None
             batch.indexes.append(index)
             batch.commands.append(command)
-        if not batch.commands or len(batch.pools) > MOST_POOLS:
+        if not batch.commands:
             return None
         batch.may_be_due = not batch.ends and any(self._due.get(key, 0.0) > now for key in batch.pools)
         return batch
