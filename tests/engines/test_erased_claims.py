@@ -7,11 +7,14 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import holdkit
 from holdkit.core.keyed import claim_id
+from holdkit.engines.erase_claims import RenameClaim
+from holdkit.engines.erase_job import EraseJob
 from holdkit.kernel.export import export
 from holdkit.kernel.import_ import Import, import_journal
 from holdkit.kernel.seals import Sealer, verify_seals
@@ -174,6 +177,89 @@ def test_refusals_in_the_journal_lose_the_key_and_do_not_write_it_anew(tmp_path:
     for file in tmp_path.iterdir():
         for word in (PLAIN, NAME, KEY[1]):
             assert word.encode() not in file.read_bytes(), file.name
+
+
+@pytest.mark.parametrize("by", ["entity", "account"])
+def test_attempts_that_were_for_nobody_go_with_the_key(hk: holdkit.Kernel, by: Any) -> None:
+    hk.create_pool("show", total=9)
+    first = hk.claims.reserve(*KEY, ttl=60, actor="user:annabel", reason="Annabel asked", metadata={"for": "Annabel"})
+    hk.claims.release(first, reason="Annabel went")
+    theirs = hk.claims.reserve(*KEY, ttl=60, actor="user:9", reason="Bea asked", metadata={"for": "Bea"})
+    theirs = hk.claims.confirm(theirs, entity="user:9")
+    hk.claims.forget(theirs, force=True, reason="Bea left")
+    named = {"entity": {"entity": "user:7"}, "account": {"account": "customer:7"}}[by]
+    hk.hold([hk.claims.key(*KEY), ("show", 1)], ttl=60, metadata={"for": "Annabel"}, **named)  # type: ignore[arg-type]
+    erased = hk.erase(by, named[by], reason="request 1")
+    assert erased.holds >= 2
+    check(hk)
+    assert "nnabel" not in text_of(hk)
+    assert text_of(hk).count("Bea asked") >= 1, "what was for somebody else stays"
+    assert not hk.erase("claim", NAME, reason="request 1").in_use
+
+
+def test_refused_attempts_go_with_the_key_also_later_ones(tmp_path: Path) -> None:
+    path = tmp_path / "holds.db"
+    asked: Any = {"actor": "user:annabel", "reason": "Annabel asked"}
+    with holdkit.connect(f"sqlite:///{path}", audit_refusals=True) as hk:
+        taken(hk)
+        with pytest.raises(holdkit.AlreadyClaimed):
+            hk.claims.reserve(*KEY, ttl=60, **asked)
+        hk.erase("entity", "user:7", reason="request 1")
+        assert "nnabel" not in text_of(hk)
+        with pytest.raises(holdkit.AlreadyClaimed):
+            hk.claims.reserve(*KEY, ttl=60, **asked)
+        assert "nnabel" in text_of(hk)
+        assert hk.erase("claim", NAME, reason="request 2").found
+        assert hk.claims.is_reserved(*KEY)
+        check(hk)
+    assert b"nnabel" not in path.read_bytes()
+
+
+@pytest.mark.parametrize("erasable", ["sqlite", "postgres", "apart"], indirect=True)  # elsewhere it is one moment
+@pytest.mark.parametrize("used", [True, False])
+def test_an_account_that_was_erased_by_half_loses_its_claims_too(
+    hk: holdkit.Kernel, used: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hk.create_pool("show", total=9)
+    hold = hk.hold([hk.claims.key(*KEY), ("show", 1)], ttl=60, account="customer:7", metadata={"for": "Ann"})
+    if not used:
+        hk.release(hold)
+
+    def killed(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RenameClaim, "run", killed)
+        with pytest.raises(KeyboardInterrupt):
+            hk.erase("account", "customer:7", reason="request 1")
+    assert PLAIN in text_of(hk)
+    assert hk.verify().ok
+    assert hk.erase("account", "customer:7", reason="request 1").resumed
+    check(hk)
+    assert hk.claims.is_reserved(*KEY) == used
+
+
+@pytest.mark.parametrize(("by", "value"), [("claim", NAME), ("entity", "user:7")])
+def test_recorded_answers_are_erased_before_their_keys_are_lost(
+    by: Any, value: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, passes, erase = tmp_path / "holds.db", list[str](), EraseJob._erase_operations
+
+    def killed(job: EraseJob) -> None:
+        passes.append("begun")
+        if len(passes) == 2:
+            raise KeyboardInterrupt
+        erase(job)
+
+    with holdkit.connect(f"sqlite:///{path}") as hk:
+        hk.claims.release(hk.claims.reserve(*KEY, ttl=60, metadata={"for": "Annabel"}), op="went")
+        hk.claims.confirm(hk.claims.reserve(*KEY, ttl=60, metadata={"for": "Annabel"}), op="pay", entity="user:7")
+        monkeypatch.setattr(EraseJob, "_erase_operations", killed)
+        with pytest.raises(KeyboardInterrupt):
+            hk.erase(by, value, reason="request 1")
+        assert hk.erase(by, value, reason="request 1").resumed
+        check(hk)
+    assert b"nnabel" not in path.read_bytes()
 
 
 def test_a_process_that_was_open_before_the_erasure_finds_it_taken(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ again it gets another one: no sum in a sealed entry ever changes.
 *Claims.* The key of an erased hold goes with it, unless somebody else has the key now (`decide_pool`). The pool of a key is named by a hash
 of it, so the pool gets another id too: one by which the claim is recognised, if it is taken, else a random one (`rename`). Where a refused
 command that is erased names the pool of a key that stays, or of one that nobody ever had, a random id takes its place there alone.
+With an erased key go the attempts to have it, held or refused, that were for nobody: nobody could find them by the key any more.
 
 *Records* that name the value, or an erased hold, are documents that are replaced as a whole, or left: `core.erased_records`.
 
@@ -25,6 +26,7 @@ has the same fields as before, with other values. Rewriting an entry twice gives
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final, Literal, TypeAlias
 
 import msgspec
@@ -75,6 +77,8 @@ class Erasure:
         """A keyed name of the selector: an engine remembers the stub by it until the erasure is finished."""
         self.holds: dict[str, str | None] = {}
         """The holds that lose their personal fields, by id, with the actor who placed each, as far as it is known."""
+        self.aliases: frozenset[str] = frozenset()
+        """If the erasure was interrupted: what the entity or the account may be called since then."""
         self.pools: dict[str, bool] = {selector.value: True} if selector.by == "claim" else {}
         """The pools of their claims, and whether the key is erased too."""
         self.accounts: set[str] = set()
@@ -109,8 +113,9 @@ class Erasure:
             touched = [effect.pool.id for effect in entry.effects]
             return value in touched or (entry.hold is not None and any(leg.pool == value for leg in entry.hold.legs))
         if by == "account":
-            counted = any(effect.tally is not None and effect.tally.account == value for effect in entry.effects)
-            return counted or (entry.hold is not None and entry.hold.account == value)
+            names = (value, *self.aliases)
+            counted = any(effect.tally is not None and effect.tally.account in names for effect in entry.effects)
+            return counted or (entry.hold is not None and entry.hold.account in names)
         said = entry.hold or entry.change
         return said is not None and said.entity in (value, self.stub)  # the stub: of a run that was interrupted
 
@@ -140,6 +145,27 @@ class Erasure:
             pool is not None and pool.holder not in self.holds and pool.entity not in (self.selector.value, self.stub)
         )
         self.pools[id] = not (other and pool is not None and (pool.held or pool.consumed))
+
+    def gone(self) -> list[str]:
+        """The pools of claims whose keys are erased."""
+        return [id for id, gone in self.pools.items() if gone]
+
+    def keys(self) -> list[str]:
+        """The same, and what they are called if they were erased before: whoever asked in vain since then named that."""
+        return [*self.gone(), *map(self.new.taken_id, self.gone())]
+
+    def learn_attempts(self, entries: Iterable[Entry]) -> list[str]:
+        """Holds that had an erased key and were never for anybody, by all entries that name such keys; those not known before."""
+        had, owned = set[str](), set[str]()
+        for entry in entries:
+            said = entry.hold or entry.change
+            if said is None or entry.tenant != self.selector.tenant or entry.subject in self.holds:
+                continue
+            if said.entity is not None or any(self.pools.get(leg.pool, False) for leg in said.legs):
+                (had if said.entity is None else owned).add(entry.subject)
+        new = sorted(had - owned)
+        self.holds.update(dict.fromkeys(new))
+        return new
 
     # What becomes of it
 
@@ -187,9 +213,9 @@ class Erasure:
 
     def _asked(self, refused: RefusedCommand) -> bool:
         """Whether a refused command was about whom or what is selected: it loses what an erased hold loses."""
-        by, those = self.selector.by, (self.selector.value, self.stub)
-        if by == "claim":
-            return any(leg.pool == self.selector.value for leg in refused.legs)
+        by, those, keys = self.selector.by, (self.selector.value, self.stub), self.keys()
+        if (by == "claim" or refused.entity is None) and any(leg.pool in keys for leg in refused.legs):
+            return True
         return (refused.entity if by == "entity" else refused.account if by == "account" else None) in those
 
     def _came_back(self, entry: Entry) -> bool:

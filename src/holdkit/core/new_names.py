@@ -61,6 +61,10 @@ class NewNames:
         """The name that the account got, or would get, when it was first erased while it used units."""
         return erased_account(self.stored.secret, self._tenant, self._account)
 
+    def stubs(self) -> list[str]:
+        """Every name that the account may have got when it was erased."""
+        return [stub_of(self.first_stub, n) for n in range(self.stored.accounts)]
+
     def next_stub(self, known: Collection[str]) -> str | None:
         """The name of the account, which uses units: its first stub that nothing names yet. None: that is one more than others know
         of. `store` stores it; nothing must be replaced before."""

@@ -17,6 +17,7 @@ from enum import Enum, auto
 from typing import Final, TypeAlias
 
 from ..core.codec import decode_entry
+from ..core.entries import Entry
 from ..core.erasure import Erasure, texts_of
 from ..core.new_names import is_taken
 from ..core.reading import JournalRow
@@ -112,10 +113,13 @@ class RenameClaim:
         journal = [
             (row, decode_entry(row.text)) for row in rows.entries_at([row for _, row in sorted(self._rows.items())])
         ]
-        entries = [
-            (row, after) for row, entry in journal if (after := erasure.new.entry(entry, erasure.stub)) is not entry
-        ]
+        entries = [(row, after) for row, entry in journal if (after := self._after(entry)) is not entry]
         stored = rows.holds(tenant, sorted(known))
         holds = [row for hold in stored if (row := erasure.new.hold(hold, erasure.stub)) != hold]
         renamed = [] if pool is None else [(self._pool, erasure.new.pool(pool, erasure.stub))]
         return Rewrites(entries, holds, renamed=renamed)
+
+    def _after(self, entry: Entry) -> Entry:
+        """What becomes of an entry that names the pool. (A refused command may be erased because it asked for the key.)"""
+        erasure = self._erasure
+        return erasure.new.entry(entry if entry.refused is None else erasure.entry(entry), erasure.stub)

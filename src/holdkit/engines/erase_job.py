@@ -10,10 +10,10 @@ Theory of operation. `verify` must find nothing to report at any moment, so what
    last of them. The same pass finds entries that name a selected actor or entity without being a hold's, and holds that others have
    written meanwhile: these are rewritten as a whole. At the end the pools are locked, and with their rows go the entries that
    were written behind the search.
-3. *Ids.* The pools of erased claims get other ids (`erase_claims`).
-4. *Records* that tell of the person or of an erased hold: each is replaced together with the entry that wrote it, unless it is in use;
+3. *Records* that tell of the person or of an erased hold: each is replaced together with the entry that wrote it, unless it is in use;
    what it said earlier is replaced in any order.
-5. *Recorded answers*, page by page.
+4. *Recorded answers*, page by page.
+5. *Ids.* The pools of erased claims get other ids (`erase_claims`), also in recorded answers.
 
 An account is the key of tallies, whose sums run through its entries: all of an account is one transaction, however long. The journal
 is searched before it; behind the locks only what was written since is searched. If that names a pool that is not locked,
@@ -34,13 +34,23 @@ from ..core.codec import decode_entry
 from ..core.entries import Entry
 from ..core.erased_names import stubs_in
 from ..core.erasure import Erased, Erasure, texts_of
-from ..core.keyed import CLAIMS
 from ..core.model import Pool, RecordKey, StoredHold
 from ..core.reading import JournalRow
 from ..errors import Overloaded
 from .erase_claims import RenameClaim
 from .erase_records import erase_records
-from .erasing import Rewrites, Rows, Search, Store, about_their_pools, in_order, of_hold, parts
+from .erasing import (
+    Rewrites,
+    Rows,
+    Search,
+    Store,
+    about_their_pools,
+    in_order,
+    of_hold,
+    parts,
+    tells_more,
+    texts_of_pools,
+)
 from .whole_journal import Progress
 
 PORTION: Final = 1_000
@@ -51,8 +61,6 @@ HOLDS: Final = 50
 """Holds that one transaction rewrites."""
 POOLS: Final = 200
 """Pools of claims that one transaction rewrites at the end."""
-MANY: Final = 20
-"""More claims than these are searched for by what the ids of all claims begin with."""
 ROUNDS: Final = 10
 """How often an account's transaction begins anew because the account came to use another pool meanwhile."""
 
@@ -66,7 +74,7 @@ class EraseJob:
         self._tenant = erasure.selector.tenant
         self._find, self._began = Search(store, self._tenant, progress), store.ends()
         self._entries: set[tuple[int, int]] = set()
-        self._operations = 0
+        self._operations: set[str] = set()
         self._pools: set[str] = set()
         self._holds: set[str] = set()
         self._records: set[RecordKey] = set()
@@ -86,22 +94,23 @@ class EraseJob:
         stub = begun or (erasure.stub if self._dry_run else self._store.remember(erasure.id, erasure.stub))
         if selector.by != "account":  # one transaction: what came after it belongs to another account
             erasure.stub = stub
-        if begun is not None and selector.by == "entity":  # the pools of holds that are done are found by the stub
-            self._values = (selector.value, begun)
-        if selector.by == "account":
-            self._erase_account()
-        else:
-            self._erase_holds()
+        if begun is not None and selector.by in ("entity", "account"):  # what is done is found by the stub
+            erasure.aliases = frozenset((begun, *(erasure.new.stubs() if selector.by == "account" else ())))
+        self._values = (selector.value, *sorted(erasure.aliases))
+        (self._erase_account if selector.by == "account" else self._erase_holds)()
+        self._erase_attempts()
+        if selector.by != "account":
             self._erase_named()
-        for pool in sorted(id for id, gone in erasure.pools.items() if gone):
-            RenameClaim(self._store, erasure, self._find, self._write, pool, dry_run=self._dry_run).run()
         erase_records(self._find, erasure, self._write)
+        if erasure.gone():  # killed behind the next step, nobody finds their holds by the keys any more
+            self._erase_operations()
+        for pool in sorted(erasure.gone()):
+            RenameClaim(self._store, erasure, self._find, self._write, pool, dry_run=self._dry_run).run()
         self._erase_operations()
         erased = Erased(
             stub=erasure.stub, resumed=begun is not None, holds=len(self._holds), entries=len(self._entries), pools=len(self._pools),
-            operations=self._operations, accounts=tuple(sorted(self.erasure.accounts)[:100]), records=len(self._records),
-            in_use=self.erasure.records.listed(),
-            dry_run=self._dry_run,
+            operations=len(self._operations), accounts=tuple(sorted(self.erasure.accounts)[:100]), records=len(self._records),
+            in_use=self.erasure.records.listed(), dry_run=self._dry_run,
         )  # fmt: skip
         if begun is None and not self._dry_run and not erased.found:
             self._store.forget(erasure.id)
@@ -116,6 +125,15 @@ class EraseJob:
         for rows in self._find.entries([text for value in self._values for text in texts_of(value)]):
             named = [entry for entry in map(_entry, rows) if self.erasure.learn(entry) or (by_actor and of_hold(entry))]
             self._change([*dict.fromkeys(entry.subject for entry in named)])
+
+    def _erase_attempts(self) -> None:
+        """Holds that had an erased key and were for nobody: with the claims that these had, in turn."""
+        while gone := self.erasure.gone():
+            found = (_entry(row) for rows in self._find.entries(texts_of_pools(gone)) for row in rows)
+            new = self.erasure.learn_attempts(found)
+            self._change(new)
+            if not new:
+                return
 
     def _change(self, holds: Sequence[str]) -> None:
         """Rewrite these holds as a whole, so many at a time that a transaction stays short."""
@@ -160,11 +178,12 @@ class EraseJob:
         searched: list[str] | None = None
         reached: dict[int, int] = {}
         for _ in range(ROUNDS):
-            gone = [id for id, erased in self.erasure.pools.items() if erased]
+            gone = self.erasure.gone()
             if gone != searched:
                 reached.clear()  # other pools: from the first entry on
             searched = gone
-            for found in self._find.entries([*texts_of(self.erasure.selector.value), *_texts(gone)], reached):
+            texts = [*texts_of(self.erasure.selector.value), *texts_of_pools(self.erasure.keys())]
+            for found in self._find.entries(texts, reached):
                 whole, rest = self._sorted(found, gone)
                 self._change(whole)
                 for part in parts(rest, PORTION):
@@ -185,7 +204,7 @@ class EraseJob:
             new = entry.subject not in erasure.holds and erasure.concerns(entry)
             if new and not any(one.pool.id in gone for one in entry.effects):
                 continue
-            if of_hold(entry) and (erasure.learn(entry) or _more(erasure.entry(entry), entry)):
+            if of_hold(entry) and (erasure.learn(entry) or tells_more(erasure.entry(entry), entry)):
                 whole[entry.subject] = None
             else:
                 rest.append(row)
@@ -198,7 +217,7 @@ class EraseJob:
 
         def work(rows: Rows) -> Rewrites:
             rows.lock(self._tenant, pools, ())
-            late = [row for found in self._find.entries(_texts(pools), dict(reached)) for row in found]
+            late = [row for found in self._find.entries(texts_of_pools(pools), dict(reached)) for row in found]
             late = [row for row in late if any(one.pool.id in pools for one in _entry(row).effects)]
             whole, rest = self._sorted(late, pools)
             done.append(not whole)
@@ -244,18 +263,17 @@ class EraseJob:
 
     def _learn_account(self, reached: dict[int, int]) -> set[str]:
         """The pools that the account uses by what was written behind the search; its holds are learned."""
-        erasure, name = self.erasure, self.erasure.selector.value
-        pools: set[str] = set()
+        erasure, pools = self.erasure, set[str]()
+        texts = [text for name in self._values for text in texts_of(name)]
         before = [erasure.new.first_stub] if erasure.new.stored.accounts else []
-        for named in self._find.entries([*texts_of(name), *before], reached):
+        for named in self._find.entries([*texts, *before], reached):
             for row in named if before else ():
                 self._stubs |= stubs_in(row.text, erasure.new.first_stub)
-            found = [row for row in named if any(text in row.text for text in texts_of(name))] if before else named
+            found = [row for row in named if any(text in row.text for text in texts)] if before else named
             for entry in map(_entry, found):
                 erasure.learn(entry)
-                pools.update(
-                    one.pool.id for one in entry.effects if one.tally is not None and one.tally.account == name
-                )
+                tallies = ((one.pool.id, one.tally) for one in entry.effects)
+                pools.update(id for id, tally in tallies if tally is not None and tally.account in self._values)
                 pools.update(() if entry.hold is None or entry.subject not in erasure.holds else entry.hold.pools)
             others = [row for row in found if _entry(row).subject not in erasure.holds]
             self._beside.update(self._sorted(others, ())[0])
@@ -306,8 +324,6 @@ class EraseJob:
                 return
             after = last[0]
 
-    # Writing
-
     def _write(self, work: Callable[[Rows], Rewrites]) -> None:
         nothing = Rewrites()
         tried: list[Rewrites] = []
@@ -318,30 +334,16 @@ class EraseJob:
 
         self._store.change(counted)
         self._find.report()
-        self._operations += max(len(done.operations) for done in tried)
         for done in tried:  # more than one: the connection was lost, perhaps after the commit
             there = ((row.lane, row.seq) for row, _ in done.entries)  # what it has written itself does not count
             self._entries.update((lane, seq) for lane, seq in there if seq <= self._began.get(lane, 0))
             self._pools.update(pool.id for pool in done.pools)
             self._pools.update(before for before, _ in done.renamed)
             self._records.update(record.key for record in done.records)
+            self._operations.update(operation.id for operation in done.operations)
             self._holds.update(hold.id for hold in done.holds)
             self._holds.update(entry.subject for _, entry in done.entries if entry.subject in self.erasure.holds)
 
 
 def _entry(row: JournalRow) -> Entry:
     return decode_entry(row.text)
-
-
-def _texts(pools: Sequence[str]) -> list[str]:
-    """What entries contain that name one of these pools; of many pools what the ids of all claims begin with."""
-    return [CLAIMS] if len(pools) > MANY else [text for id in pools for text in texts_of(id)]
-
-
-def _more(after: Entry, before: Entry) -> bool:
-    return (after.hold, after.change, after.actor, after.reason) != (
-        before.hold,
-        before.change,
-        before.actor,
-        before.reason,
-    )

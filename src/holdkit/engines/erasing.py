@@ -10,7 +10,8 @@ from msgspec import Struct
 from ..core.baseline import ArchivedLane, RowKey
 from ..core.codec import decode_entry
 from ..core.entries import Action, Entry
-from ..core.erasure import Erased, Erasure
+from ..core.erasure import Erased, Erasure, texts_of
+from ..core.keyed import CLAIMS
 from ..core.model import Pool, Record, RecordKey, StoredHold
 from ..core.outcomes import Operation
 from ..core.personal import replaced
@@ -23,6 +24,8 @@ T = TypeVar("T")
 
 SPAN: Final = 10_000
 """Entries that one statement searches."""
+MANY: Final = 20
+"""More claims than these are searched for by what the ids of all claims begin with."""
 PAGE: Final = 500
 """Holds that are read at a time."""
 
@@ -218,6 +221,21 @@ def of_hold(entry: Entry) -> bool:
     """Whether an entry is about a hold, which its subject names."""
     baseline = entry.action is Action.JOURNAL_BASELINE and entry.hold is not None
     return baseline or entry.action.startswith(("hold.", "leg."))
+
+
+def texts_of_pools(pools: Sequence[str]) -> list[str]:
+    """What entries contain that name one of these pools of claims; of many pools what the ids of all claims begin with."""
+    return [CLAIMS] if len(pools) > MANY else [text for id in pools for text in texts_of(id)]
+
+
+def tells_more(after: Entry, before: Entry) -> bool:
+    """Whether more is erased of an entry than what it says of pools."""
+    return (after.hold, after.change, after.actor, after.reason) != (
+        before.hold,
+        before.change,
+        before.actor,
+        before.reason,
+    )
 
 
 def about_their_pools(rows: Rows, erasure: Erasure, holds: Iterable[StoredHold]) -> list[JournalRow]:

@@ -108,6 +108,36 @@ def test_what_its_command_told_of_a_pool_goes_with_a_hold() -> None:
     assert learned("entity", "user:9", LINKED, GRANTED).entry(created) is created
 
 
+def test_attempts_to_have_an_erased_key_go_with_it_unless_they_were_for_somebody() -> None:
+    def attempt(name: str, **told: object) -> Entry:
+        hold = structs.replace(stored(hold_id(name), CLAIM, actor="user:x", metadata="{}"), **told)
+        return structs.replace(GRANTED, subject=hold.id, hold=hold, effects=(), tenant=hold.tenant)
+
+    mine, theirs, foreign = attempt("c"), attempt("d"), attempt("e", tenant="acme")
+    other = attempt("f", legs=(HeldLeg("~claim/res_0022", 1, 1),))
+    linked = structs.replace(LINKED, subject=theirs.subject, change=structs.replace(LINKED.change, entity="user:9"))  # type: ignore[type-var]
+    entries = [mine, theirs, foreign, other, linked, MOVED, GRANTED]
+    erasure = learned("entity", "user:7", LINKED, GRANTED)
+    assert erasure.learn_attempts(entries) == [], "no key is erased"
+    erasure.decide_pool(CLAIM, None)
+    assert erasure.gone() == [CLAIM]
+    assert erasure.learn_attempts(entries) == [mine.subject]
+    assert erasure.learn_attempts(entries) == []
+    after = erasure.entry(mine).hold
+    assert after is not None
+    assert (after.metadata, after.actor) == ('{"erased":true}', STUB)
+
+
+def test_an_account_that_was_erased_by_half_is_found_by_its_stub() -> None:
+    erasure = Erasure(Selector("account", "customer:7"), STUB)
+    done = structs.replace(HELD, hold=structs.replace(ANN, account=OTHER), effects=())
+    assert not erasure.learn(done)
+    erasure.aliases = frozenset([OTHER])
+    assert erasure.learn(done)
+    moved = structs.replace(HELD.effects[0], tally=Tally(OTHER, 2))
+    assert erasure.learn(Entry(2, Action.HOLD_RELEASED, B, effects=(moved,)))
+
+
 def test_why_units_came_back_without_a_hold_is_erased_with_account_and_claim() -> None:
     back = Entry(9, Action.POOL_RETURNED, "show", actor="user:clerk", reason="Ann went", forced=True,
                  effects=(Effect(Pool("", "show", 9), loose=-1, used=-1, tally=Tally("customer:7", 1)),))  # fmt: skip

@@ -39,9 +39,11 @@ class Trace(Struct):
             return
         self.entries[number] = entry
         legs = entry.hold.legs if entry.hold is not None else entry.change.legs if entry.change is not None else ()
-        for pool in (*(leg.pool for leg in legs), *(one.pool.id for one in entry.effects)) if mine else ():
-            if is_claim(pool):
-                self.claims |= {pool, erasure.new.taken_id(pool)}
+        pools = {
+            pool for pool in (*(leg.pool for leg in legs), *(one.pool.id for one in entry.effects)) if is_claim(pool)
+        }
+        if mine or not pools.isdisjoint(self.claims):  # whoever had the key of one of them may go with it
+            self.claims |= {*pools, *map(erasure.new.taken_id, pools)}
 
     def look_at_answer(self, erasure: Erasure, frame: int, at: int, operation: Operation) -> None:
         """A recorded answer of a frame."""

@@ -27,10 +27,13 @@ def erase_tables(
     for entry in entries:
         erasure.learn(entry)
     births = [*tables.holds.values(), *(entry.hold for entry in entries if entry.hold is not None)]
-    for hold in births:
-        erasure.learn_birth(hold)
-    for id in sorted({id for hold in births for id in erasure.undecided_pools(hold)}):
-        erasure.decide_pool(id, tables.pools.get((erasure.selector.tenant, id)))
+    learned = True
+    while learned:
+        for hold in births:
+            erasure.learn_birth(hold)
+        for id in sorted({id for hold in births for id in erasure.undecided_pools(hold)}):
+            erasure.decide_pool(id, tables.pools.get((erasure.selector.tenant, id)))
+        learned = bool(erasure.learn_attempts(entries))
     if not dry_run and uses(tables, erasure):
         erasure.stub = recognised(erasure, entries)
     pools = list(tables.pools.values())  # before some are removed: a dry run counts these too
@@ -80,7 +83,7 @@ def recognised(erasure: Erasure, entries: Iterable[Entry]) -> str:
 def rename_claims(tables: Tables, erasure: Erasure, entries: Iterable[Entry], *, dry_run: bool) -> None:
     """Decide which ids the pools of erased claims get; of a claim that is taken, an earlier life of the key gives up its id."""
     tenant = erasure.selector.tenant
-    for id in sorted(id for id, gone in erasure.pools.items() if gone):
+    for id in sorted(erasure.gone()):
         taken, named = is_taken(tables.pools.get((tenant, id))), erasure.new.taken_id(id)
         if taken and not erasure.new.stored.claims and not dry_run:
             erasure.new.store("erased_claims", 1)
