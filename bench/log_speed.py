@@ -58,9 +58,9 @@ def url(path: Path) -> str:
     return f"log:///{path.resolve()}"
 
 
-def one_round(path: Path, batch: int, holds: int, with_op: bool) -> float:
+def one_round(where: str, batch: int, holds: int, with_op: bool) -> float:
     """Place the holds in batches; seconds, including the creation of the commands."""
-    with holdkit.connect(url(path), limits=LIMITS) as hk:
+    with holdkit.connect(where, limits=LIMITS) as hk:
         hk.create_pool(POOL, TOTAL)
         gc.collect()
         begin = perf_counter()
@@ -109,12 +109,18 @@ def speed(
     hand: list[float] = []
     for number in range(rounds):
         path = directory / f"log-{batch}-{with_op}-{number}"
-        ours.append(holds / one_round(path, batch, holds, with_op))
+        ours.append(holds / one_round(url(path), batch, holds, with_op))
         check(path, holds)
         hand.append(holds / by_hand(path, directory / "by-hand"))
         shutil.rmtree(path)
         done()
     return LogRun(batch, with_op, ours, hand)
+
+
+def in_memory(batch: int, holds: int, rounds: int) -> Figure:
+    """The same on the memory engine: what is left without a file."""
+    rates = [holds / one_round("memory://", batch, holds, with_op=False) for _ in range(rounds)]
+    return Figure("log", f"memory engine: apply of {batch}", RATE, None, median(rates))
 
 
 def opening(directory: Path, entries: int) -> tuple[float, float]:

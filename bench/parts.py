@@ -85,12 +85,12 @@ class Bench(PostgresParts):
         self.runs["engine"] = runs
 
     def log(self) -> None:
-        """`hk.apply` on the log engine compared with raw writes of the same bytes; opening; memory."""
+        """`hk.apply` on the log engine compared with raw writes of the same bytes, and on the memory engine; opening; memory."""
         place = self.directory / "log"
         place.mkdir()
         share = 4 if self.quick else 1
         sizes = {1: 2_000, 32: 12_800, 256: 51_200, 1_000: 100_000, 8_000: 160_000}
-        bar = self.progress.add_task("log engine", total=self.rounds * (len(sizes) + 1) + 2)
+        bar = self.progress.add_task("log engine", total=self.rounds * (len(sizes) + 1) + 4)
 
         def step() -> None:
             self.progress.advance(bar)
@@ -106,6 +106,9 @@ class Bench(PostgresParts):
         weighed = log_speed.weights(place, 100_000 // share)
         step()
         self.figures += log_speed.figures(runs, opened, weighed)
+        for batch in (1_000, 8_000):
+            self.figures.append(log_speed.in_memory(batch, sizes[batch] // share, self.rounds))
+            step()
         self.runs["log"] = {"apply": runs, "opening": opened, "bytes": weighed}
 
     def core(self) -> None:
