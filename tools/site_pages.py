@@ -125,7 +125,7 @@ def group_of(module: str) -> str:
 
 def _documented(name: str) -> Iterator[str]:
     if name in ASYNC:
-        yield f"::: holdkit.{name}\n    options:\n      members: false\n"
+        yield f"::: holdkit.{name}\n    options:\n      members: false\n      inherited_members: false\n"
     else:
         yield f"::: holdkit.{name}\n"
 

@@ -37,3 +37,11 @@ def test_links_that_leave_the_site_are_text() -> None:
     assert site_pages.linked("[install](../README.md#install)", depth=0) == "[install](index.md#install)"
     code = "```python\n[x](../y)\n```"
     assert site_pages.linked(code, depth=0) == code
+
+
+def test_a_kernel_for_tasks_is_shown_without_the_same_methods_again() -> None:
+    """`members: false` alone still lists what is inherited, private names included."""
+    kernels = dict(site_pages.references())["reference/kernel.md"]
+    shown = "::: holdkit.AsyncKernel\n    options:\n      members: false\n      inherited_members: false\n"
+    assert shown in kernels
+    assert "::: holdkit.Kernel\n::: " in kernels
