@@ -44,4 +44,4 @@ def test_a_kernel_for_tasks_is_shown_without_the_same_methods_again() -> None:
     kernels = dict(site_pages.references())["reference/kernel.md"]
     shown = "::: holdkit.AsyncKernel\n    options:\n      members: false\n      inherited_members: false\n"
     assert shown in kernels
-    assert "::: holdkit.Kernel\n::: " in kernels
+    assert "::: holdkit.Kernel\n\n::: holdkit.AsyncKernel\n" in kernels
