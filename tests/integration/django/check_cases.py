@@ -28,6 +28,11 @@ CASES: list[tuple[dict[str, Any], Any, list[str]]] = [
     (SQLITE, {"DATABASE": "other"}, ["holdkit.E002"]),
     (SQLITE, {"DATABSE": "default"}, ["holdkit.E001"]),
     (SQLITE, {"LIMITS": {"max_poolz": 3}}, ["holdkit.E001"]),
+    (SQLITE, {"LIMITS": {"retention": "soon"}}, ["holdkit.E001"]),
+    (SQLITE, {"LIMITS": {"max_holds": -5}}, ["holdkit.E001"]),
+    (POSTGRES, {"SCHEMA": "My-Schema"}, ["holdkit.E001"]),
+    (POSTGRES, {"POOL_SIZE": 0}, ["holdkit.E001"]),
+    (POSTGRES, {"ALLOW_UNSAFE": ["nonsense"]}, ["holdkit.E001"]),
     (SQLITE, "default", ["holdkit.E001"]),
 ]
 

@@ -22,8 +22,9 @@ from django.core.checks import CheckMessage, Error, Warning
 from django.core.exceptions import ImproperlyConfigured
 from django.db import DatabaseError, connections
 
-from ...errors import EngineError
-from .configuration import Configuration, configuration, connection_of
+from ...errors import EngineError, InvalidRequest
+from ...kernel.limits import asked_slots
+from .configuration import Configuration, configuration, connection_of, limits_of, url_of
 from .kernels import check_tables
 
 
@@ -34,6 +35,10 @@ def check_settings(**_: Any) -> list[CheckMessage]:
     except ImproperlyConfigured as error:
         return [Error(str(error), hint="See docs/django.md for the keys of HOLDKIT.", id="holdkit.E001")]
     try:
+        asked_slots(limits_of(read))
+    except InvalidRequest as error:
+        return [_wrong_value(error)]
+    try:
         connection = connection_of(read)
     except ImproperlyConfigured as error:
         return [Error(str(error), hint='Set HOLDKIT = {"DATABASE": "…"} to an alias in DATABASES.', id="holdkit.E002")]
@@ -42,6 +47,13 @@ def check_settings(**_: Any) -> list[CheckMessage]:
     if connection.vendor == "sqlite":
         return _check_sqlite(connection)
     return [_unsupported(read, f"is {connection.display_name}")]
+
+
+def _wrong_value(error: InvalidRequest) -> CheckMessage:
+    said = str(error).removeprefix("holdkit: ")
+    return Error(
+        f"HOLDKIT has a wrong value: {said}", hint="See docs/django.md for the keys of HOLDKIT.", id="holdkit.E001"
+    )
 
 
 def _unsupported(read: Configuration, what: str) -> CheckMessage:
@@ -58,6 +70,12 @@ def _check_postgres(connection: Any, read: Configuration) -> list[CheckMessage]:
 
     if not is_psycopg3:
         return [_unsupported(read, "is used through psycopg2")]
+    from ...engines.postgres.database import read_url
+
+    try:
+        read_url(url_of(connection, read), schema=read.schema, pool_size=read.pool_size)
+    except InvalidRequest as error:
+        return [_wrong_value(error)]
     options = connection.settings_dict.get("OPTIONS", {})
     found: list[CheckMessage] = []
     level = options.get("isolation_level")

@@ -43,7 +43,7 @@ class Command(BaseCommand):
         if in_memory(connection):
             raise CommandError("the test database in memory is out of reach for commands")
         url = url_of(connection, read)
-        if read.schema is not None:
+        if read.schema is not None and connection.vendor == "postgresql":
             url += f"&schema={read.schema}"
         os.environ["HOLDKIT_URL"] = url
         return run(arguments or ["--help"], program="manage.py holdkit")
