@@ -27,7 +27,8 @@ jump, so that a clock that is set ahead by mistake can be noticed before a year 
 begins rows of its own beside those that it has stored under the later time, and a read adds them up.
 
 *Servers that are away.* Each server writes a row every interval, even if nothing happened: where there is none, nobody was
-recording, and a plot has a gap. Refusals and requests of the last seconds of a server that is killed are lost.
+recording, and a plot has a gap. So rounds keep to the clock: if each began so long after the end of the one before, they would
+slip, and now and then an interval would have none. Refusals and requests of the last seconds of a server that is killed are lost.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import random
 from collections.abc import Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -62,6 +64,13 @@ PRUNED: Final = 5_000
 """Rows that one transaction prunes."""
 MAX_PRUNES: Final = 20
 """Transactions of one round of pruning, for each step."""
+
+
+def until_next(now: Slot, every: float, phase: float) -> float:
+    """Seconds until the clock shows a multiple of `every`, and `phase` beyond it: far from the end of an interval, so that a round
+    that is late is still in its own."""
+    length = max(1, round(every * SECOND))
+    return (length - (now - round(phase * SECOND)) % length) / SECOND
 
 
 class ClockWatch:
@@ -133,14 +142,16 @@ class Rollups:
 
     async def run(self, every: float) -> None:
         """Record until the server stops."""
+        phase = random.random() * every / 2  # servers that began together do not write together
+        await asyncio.sleep(every)
         while True:
-            await asyncio.sleep(every)
             try:
                 await self.round()
             except HoldkitError as failed:
                 log.warning(
                     "statistics could not be recorded, will retry: %s", failed, extra={"event": "statistics_unwritten"}
                 )
+            await asyncio.sleep(until_next(self._executor.now(), every, phase))
 
     async def round(self) -> None:
         """Store what happened since the last round."""

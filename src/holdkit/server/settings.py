@@ -268,7 +268,9 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     ] = False
     rollup_every: Annotated[
         Seconds,
-        Meta(description="seconds between two writes of statistics for the dashboard's plots; 0 turns them off"),
+        Meta(
+            description="seconds between two writes of statistics for the dashboard's plots, which have gaps if it is more than 10; 0 turns them off"
+        ),
     ] = 10.0
     key_refresh: Annotated[
         Seconds,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -12,6 +14,7 @@ import holdkit
 from holdkit.core.model import SECOND
 from holdkit.server import journal_counter
 from holdkit.server import rollups as rollups_module
+from holdkit.server.rollups import until_next
 from tests.conftest import Migrated
 from tests.support.servers import NOON, QUICK, InProcessApp, in_process_app
 
@@ -266,3 +269,16 @@ async def test_embedded_changes_are_counted_at_their_time(tmp_path: Any) -> None
         [gpu] = (await pool_history(app, "gpu"))["pools"]
         assert gpu["held"][-7:] == [1, None, None, None, None, None, 1]
         assert summed(gpu, "refused") == 0
+
+
+@pytest.mark.parametrize("every", [0.2, 3.0, 7.0, 10.0])
+def test_rounds_that_take_their_time_leave_out_no_interval(every: float) -> None:
+    """Otherwise a plot has a gap now and then, although the server was there."""
+    dice, shortest = random.Random(1), 10 * SECOND
+    for _ in range(20):
+        phase, now = dice.random() * every / 2, dice.randrange(10**15)
+        seen = []
+        for _ in range(1_000):
+            seen.append(now // shortest)
+            now += round(until_next(now, every, phase) * SECOND + dice.uniform(-0.001, every / 3) * SECOND)
+        assert {later - one for one, later in pairwise(seen)} <= {0, 1}
