@@ -87,8 +87,9 @@ for arguments in (["dumpdata"], ["dumpdata", "--all"]):
     dumped = json.loads(printed(*arguments))
     assert {one["model"] for one in dumped} >= {"auth.permission", "contenttypes.contenttype"}
     assert not [one for one in dumped if one["model"].startswith("holdkit.")]
+hk.change_limits(retention="60d")
 printed("flush", "--no-input")
-assert (hk.pools(), hk.journal(), hk.verify().ok) == ([], [], True)
+assert (hk.pools(), hk.journal(), hk.verify().ok, hk.limits.retention.days) == ([], [], True, 30)
 hk.close()
 assert hk.pools() == [], "the next call opens it anew"
 

@@ -61,7 +61,7 @@ class PostgresTables:
         return migration_statements(lanes, limits or Limits(), self.schema)
 
     def empty(self) -> None:
-        """Remove every pool, hold and entry. Followers find another journal."""
+        """Remove every pool, hold and entry. Followers find another journal. The limits are again those of the creation."""
         found = self._run(f"select tablename from pg_catalog.pg_tables where schemaname = '{self.schema}'")
         names = our_names() & {row[0] for row in found}
         if not names >= KEPT:
@@ -74,6 +74,7 @@ class PostgresTables:
             "delete from holdkit.heads",
             f"insert into holdkit.heads (lane) select generate_series(0, {int(lanes) - 1})",
             f"update holdkit.settings set value = '{generation}' where name = 'generation'",
+            "update holdkit.settings set value = '0' where name = 'limits_version'",  # the record of changed limits is gone
         ):
             self._run(in_schema(statement, self.schema))
 
