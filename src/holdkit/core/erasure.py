@@ -33,7 +33,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from .entries import Action, Entry, RefusedCommand
-from .erased_names import is_claim
+from .erased_names import is_claim, is_erased_claim
 from .erased_records import ErasedRecords
 from .model import Pool, Slot, StoredHold
 from .new_names import NewNames, entry_of_hold, entry_of_pool, rewritten
@@ -131,8 +131,7 @@ class Erasure:
 
     def is_beside(self, entry: Entry) -> bool:
         """Whether an entry about a pool is of a command that has placed an erased hold: who asked, and why, is erased there too."""
-        asked = self.beside.get((entry.subject, entry.slot), ())
-        return entry.action in _BESIDE and entry.actor in asked
+        return entry.action in _BESIDE and entry.actor in self.beside.get((entry.subject, entry.slot), ())
 
     def undecided_pools(self, hold: StoredHold) -> list[str]:
         """The pools of claims that an erased hold has or had, and of which `decide_pool` is to be asked."""
@@ -213,8 +212,9 @@ class Erasure:
 
     def _asked(self, refused: RefusedCommand) -> bool:
         """Whether a refused command was about whom or what is selected: it loses what an erased hold loses."""
-        by, those, keys = self.selector.by, (self.selector.value, self.stub), self.keys()
-        if (by == "claim" or refused.entity is None) and any(leg.pool in keys for leg in refused.legs):
+        by, those, pools = self.selector.by, (self.selector.value, self.stub), [leg.pool for leg in refused.legs]
+        keys = [id for id in pools if self.pools.get(id, False) or (is_erased_claim(id) and id in self.keys())]
+        if keys and (by == "claim" or refused.entity is None):
             return True
         return (refused.entity if by == "entity" else refused.account if by == "account" else None) in those
 

@@ -123,6 +123,11 @@ def test_a_text_shows_its_stubs() -> None:
     assert stubs_in("", FIRST) == set()
 
 
+def test_an_account_may_be_called_by_any_of_its_stubs() -> None:
+    assert NewNames("", "ann", ErasedNames(SECRET, 1, 2, False)).stubs() == [FIRST, SECOND]
+    assert NewNames("", "ann", ErasedNames(SECRET, 1, 0, False)).stubs() == []
+
+
 def test_an_account_gets_the_first_stub_that_nothing_names() -> None:
     stored: list[tuple[str, int]] = []
     new = NewNames("", "ann", ErasedNames(SECRET, 1, 1, False), lambda limit, value: stored.append((limit, value)))
@@ -332,6 +337,18 @@ def test_a_refused_command_that_is_erased_keeps_no_hash_of_a_key() -> None:
     assert erasure.entry(theirs) is theirs
     erasure.pools[KEY] = True
     assert erasure.entry(entry).subject == KEY, "a pool that is renamed has one id everywhere"
+    assert erasure.entry(theirs).actor == "user:9", "for somebody else"
+    nobody = structs.replace(theirs, refused=structs.replace(asked, entity=None))
+    assert erasure.entry(nobody).actor == erasure.stub, "an attempt to have the key"
+    new = NewNames("", "", ErasedNames(SECRET, 1, 0, True))
+    by_claim = Erasure(Selector("claim", KEY), "erased:0011223344556677", new=new)
+    later = structs.replace(
+        entry, subject=GONE, refused=structs.replace(asked, subject=GONE, legs=(AskedLeg(GONE, 1),))
+    )
+    assert by_claim.entry(later).actor == by_claim.stub, "asked for under the id that it got when it was erased"
+    assert by_claim.entry(later).subject == GONE
+    elsewhere = structs.replace(later, refused=structs.replace(asked, subject=None, legs=legs[1:]))
+    assert by_claim.entry(elsewhere) is elsewhere
 
 
 def test_recorded_answers_name_the_pool_as_it_is_called_now() -> None:

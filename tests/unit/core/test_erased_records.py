@@ -74,7 +74,9 @@ def test_a_saga_is_in_use_until_it_has_ended(index: str, kept: bool) -> None:
 def test_such_a_record_is_concerned_as_a_whole(kind: str) -> None:
     records, first = known(), record('"Ann"', kind)
     assert not records.learn(first)
+    assert records.concerned == 0
     assert records.learn(record('"user:7"', kind, 2))
+    assert records.concerned == 1
     assert records.learn(first)
     records.decide(first.key, {})
     assert records.after(first).body == ERASED_DOCUMENT
