@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import click
 import msgspec
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 
 Shown: TypeAlias = JournalEntry | EntryAnswer
 """An entry of a database, or of a server."""
+ROUND: Final = 20
+"""Requests of one search: a page has fewer entries than were asked for where some of them are not shown, such as notes of servers
+about themselves."""
 
 
 @click.group()
@@ -69,18 +72,24 @@ def list_entries(
 @click.option("--limit", type=click.IntRange(1, 1_000), default=100, show_default=True)
 @click.option("--include-reserved", is_flag=True, help="with the changes of API keys, tenants and webhooks")
 @tenant_options
-def search(url: str | None, tenant: str, in_json: bool, **filters: Any) -> int:
+def search(url: str | None, tenant: str, in_json: bool, before: str | None, limit: int, **filters: Any) -> int:
     """Search the journal, newest entries first. One call searches a part of it, and says where to go on.
 
     \b
     Example:
       holdkit journal search --actor user:7 --action hold.released
     """
+    found: list[Shown] = []
     with open_kernel(url, tenant) as hk:
-        found = hk.search_journal(**filters)
+        for _ in range(ROUND):
+            page = hk.search_journal(before=before, limit=limit - len(found), **filters)
+            found += page
+            before = page.reached
+            if not page.more or len(found) == limit:
+                break
     _print(found, in_json)
-    if found.more:
-        click.echo(f"older entries were not searched: go on with --before {found.reached}", err=True)
+    if page.more:
+        click.echo(f"older entries were not searched: go on with --before {before}", err=True)
     return OK
 
 

@@ -153,6 +153,9 @@ def test_what_else_there_was_before() -> None:
     assert [one.action for one in each(EntryAnswer, "journal", "list", "--limit", 2)] == ["pool.created", "hold.held"]
     (found,) = each(EntryAnswer, "journal", "search", "--action", "hold.extended")
     assert found.subject == held.id
+    for number in range(3):
+        run("keys", "make", f"till-{number}")
+    assert len(each(EntryAnswer, "journal", "search", "--limit", 2)) == 2, "what is not shown does not count"
     claim = told(ClaimAnswer, "claim", "reserve", "email", "a@b", "--ttl", "5m")
     assert (
         told(ClaimAnswer, "claim", "extend", claim.ticket, "--by", "1m").deadline == (claim.deadline or 0) + 60_000_000
