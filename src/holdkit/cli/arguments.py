@@ -45,24 +45,17 @@ limit_option: Callable[[Any], Any] = click.option(
 )
 
 
-class PlacedTime(click.ParamType):
-    """A time, in UTC unless it names another zone; or an age, by the engine's clock."""
-
-    name = "time"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> datetime | timedelta:
-        """Ages stay intervals: the engine's clock is not known yet."""
-        if isinstance(value, datetime | timedelta):
-            return value
-        with suppress(ValueError):
-            time = datetime.fromisoformat(value)
-            return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
-        try:
-            return timedelta(microseconds=span(value))
-        except InvalidRequest:
-            self.fail(
-                f"{value!r} is neither a time such as 2026-05-01T12:30, in UTC, nor an age such as 2h or 7d", param, ctx
-            )
+def placed_time(text: str) -> datetime | timedelta:
+    """A time, in UTC unless it names another zone; or an age, by the engine's clock, which is not known yet."""
+    with suppress(ValueError):
+        time = datetime.fromisoformat(text)
+        return time if time.tzinfo is not None else time.replace(tzinfo=UTC)
+    try:
+        return timedelta(microseconds=span(text))
+    except InvalidRequest:
+        raise click.BadParameter(
+            f"{text!r} is neither a time such as 2026-05-01T12:30, in UTC, nor an age such as 2h or 7d"
+        ) from None
 
 
 def row_of(hold: Hold) -> list[str]:
