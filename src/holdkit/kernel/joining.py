@@ -190,6 +190,11 @@ class JoiningExecutor(Executor):
         caller = Caller.current()
         return super().closed or (caller is not None and caller.gone)
 
+    def _lines_moved(self, applied: Applied) -> None:
+        """As ever, also on a thread whose caller is gone: it may have led a batch of others."""
+        with Caller().calling():
+            super()._lines_moved(applied)
+
     def watch_line(self, hold: StoredHold) -> LineWaiter:
         """Tell a blocked call what becomes of its hold, and when its caller is gone."""
         waiter, caller = super().watch_line(hold), Caller.current()

@@ -12,8 +12,9 @@ import pytest
 
 import holdkit
 from holdkit.contrib.django.async_calls import AsyncCalls
+from holdkit.engines.port import Applied
 from holdkit.faces._sync.kernel import Kernel
-from holdkit.kernel.joining import JoiningExecutor
+from holdkit.kernel.joining import Caller, JoiningExecutor
 from holdkit.kernel.opening import open_engine
 
 
@@ -130,3 +131,23 @@ def test_it_has_the_names_of_an_async_kernel() -> None:
 
     with holdkit.connect("memory://") as hk:
         asyncio.run(main(hk))
+
+
+def test_lines_are_fed_by_a_thread_whose_caller_is_gone() -> None:
+    """It may have led a batch with the calls of others."""
+    hk = Kernel(JoiningExecutor(open_engine("memory://"), NoTransaction()))
+    with hk:
+        hk.create_pool("gpu", 1)
+        first = hk.hold("gpu", 1, ttl=600)
+        waiting = hk.join("gpu", 1, ttl=600, offer_ttl=60)
+        offered = threading.Event()
+        hk.on("hold.offered", lambda _: offered.set())
+        caller = Caller()
+        caller.leave()
+        with caller.calling():
+            assert hk.closed
+            hk.executor._lines_moved(Applied([], None, True, unfed=(("", "gpu"),)))
+            assert not hk.executor._feeder._pools or hk.executor._feeder._running
+            hk.release(first)
+        assert offered.wait(60)
+        assert (hk.get(waiting).state, hk.closed) == ("held", False)
