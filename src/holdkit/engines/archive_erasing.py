@@ -134,8 +134,8 @@ class ErasableArchive:
     def check_baseline(self, tenant: str, holds: Collection[str], texts: Sequence[str]) -> None:
         """Raise if the baseline tells of these holds, or names one of these texts, where the files do not: they were erased after the
         database, as it is now, was copied."""
-        rows = [row for lane in self.lanes.values() for row in self._baseline(tenant, lane)]
-        rows = [row for row in rows if (row.kind == HOLD and row.id in holds) or any(one in row.body for one in texts)]
+        every = (row for lane in self.lanes.values() for row in self._baseline(tenant, lane))
+        rows = [row for row in every if (row.kind == HOLD and row.id in holds) or any(one in row.body for one in texts)]
         if not rows:
             return
         self.collect(tenant, {row.id for row in rows if row.kind == HOLD})
