@@ -218,8 +218,16 @@ def holds() -> None:
 @click.option("--entity", help="only holds for this entity")
 @click.option("--actor", help="only holds that this actor placed")
 @click.option("--account", help="only holds for this account")
-@click.option("--from", "placed_from", type=placed_time, help="only holds placed at this time or later: UTC, or an age")
-@click.option("--to", "placed_to", type=placed_time, help="only holds placed before this time: UTC, or an age")
+@click.option(
+    "--from",
+    "placed_from",
+    type=placed_time,
+    metavar="TIME",
+    help="only holds placed at this time or later: UTC, or an age",
+)
+@click.option(
+    "--to", "placed_to", type=placed_time, metavar="TIME", help="only holds placed before this time: UTC, or an age"
+)
 @click.option("--newest", is_flag=True, help="in the opposite order")
 @click.option("--after", default="", help="start after this id")
 @click.option("--before", default="", help="the page that ends in front of this id")
