@@ -80,6 +80,7 @@ export class Stream {
   start(): void {
     addEventListener("online", this.retry);
     document.addEventListener("visibilitychange", this.look);
+    this.look(); // a tab may be opened behind others
     void this.run();
   }
 

@@ -154,7 +154,9 @@ async function readAll(): Promise<void> {
 async function poll(): Promise<void> {
   polling = true;
   for (;;) {
-    if (!document.hidden) await readAll();
+    if (document.hidden)
+      await new Promise((seen) => document.addEventListener("visibilitychange", seen, { once: true }));
+    await readAll();
     const { error } = loaded.peek();
     if (error instanceof Problem && error.status === 401) {
       stream.status.value = { state: "refused", problem: error };

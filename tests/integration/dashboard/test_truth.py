@@ -197,3 +197,9 @@ def test_a_tab_that_nobody_looks_at_gives_its_connection_back(browser: Browser, 
         page.evaluate("delete document.hidden; document.dispatchEvent(new Event('visibilitychange'))")
         expect(page.locator(".connection")).to_contain_text("Live")
         expect(page.get_by_role("list", name="Journal entries").get_by_role("listitem")).to_have_count(1)
+        page.add_init_script("Object.defineProperty(document, 'hidden', {configurable: true, get: () => true})")
+        page.reload()  # opened behind others
+        expect(page.locator(".connection")).to_contain_text("Live")
+        expect(page.get_by_role("list", name="Journal entries").get_by_role("listitem")).to_have_count(1)
+        page.clock.fast_forward(10_000)
+        wait_until(lambda: http.get("/v1/stats").json()["streams"] == 0)
