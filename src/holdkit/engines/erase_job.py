@@ -127,9 +127,10 @@ class EraseJob:
             self._change([*dict.fromkeys(entry.subject for entry in named)])
 
     def _erase_attempts(self) -> None:
-        """Holds that had an erased key and were for nobody: with the claims that these had, in turn."""
-        while gone := self.erasure.gone():
-            found = (_entry(row) for rows in self._find.entries(texts_of_pools(gone)) for row in rows)
+        """Holds that had an erased key and were for nobody: with the claims that these had, in turn. New ones are not waited for."""
+        for _ in range(ROUNDS if self.erasure.gone() else 0):
+            texts = texts_of_pools(self.erasure.gone())
+            found = (_entry(row) for rows in self._find.entries(texts) for row in rows)
             new = self.erasure.learn_attempts(found)
             self._change(new)
             if not new:
