@@ -224,17 +224,19 @@ def check_tables(connection: Any, read: Configuration) -> None:
 
 
 def _close_before_dropping(connection: Any) -> None:
-    """When the test runner drops this test database, the kernel's own connections go first."""
-    creation = connection.creation
-    if "destroy_test_db" in vars(creation):
+    """When the test runner drops a test database, from whatever thread, the kernel's own connections go first."""
+    kind: Any = type(connection.creation)
+    destroy = kind.destroy_test_db
+    if getattr(destroy, "closes_holdkit", False):
         return
-    destroy = creation.destroy_test_db
 
-    def destroy_test_db(*arguments: Any, **options: Any) -> Any:
+    @wraps(destroy)
+    def destroy_test_db(creation: Any, *arguments: Any, **options: Any) -> Any:
         close()
-        return destroy(*arguments, **options)
+        return destroy(creation, *arguments, **options)
 
-    creation.destroy_test_db = destroy_test_db
+    destroy_test_db.closes_holdkit = True  # type: ignore[attr-defined]
+    kind.destroy_test_db = destroy_test_db
 
 
 def _close_before_fork() -> None:
