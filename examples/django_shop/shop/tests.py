@@ -45,6 +45,12 @@ class Shopping(TestCase):
         self.assertFalse(Order.objects.exists())
         self.reserve(1)
 
+    def test_released_before_it_was_paid(self) -> None:
+        order = self.reserve(1)
+        hk.release(order.hold, force=True, reason="asked by phone")
+        self.assertEqual(self.client.post(f"/orders/{order.pk}/pay/").status_code, 410)
+        self.assertContains(self.client.get(f"/orders/{order.pk}/"), "has expired")
+
     def test_nothing_is_left_of_the_other_tests(self) -> None:
         self.assertEqual((hk.pool("show:42").held, hk.pool("show:42").consumed), (0, 0))
         self.assertEqual(len(hk.holds()), 0)

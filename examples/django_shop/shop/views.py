@@ -58,6 +58,6 @@ def pay(request: HttpRequest, pk: int) -> HttpResponse:
             hk.confirm(found.ticket, entity=f"order:{pk}", op=f"pay:{pk}")  # op: a second click changes nothing
             found.paid = True
             found.save()
-    except holdkit.HoldExpired:
+    except (holdkit.HoldExpired, holdkit.AlreadyReleased):
         return JsonResponse({"error": "too late: the tickets are for sale again"}, status=410)
     return redirect("order", pk=pk)

@@ -10,7 +10,7 @@ from tests.integration.django.conftest import Manage
 def test_its_own_tests_pass(manage: Manage) -> None:
     ran = manage("test", "examples.django_shop.shop.tests")
     assert ran.returncode == 0, ran.stderr
-    assert "Ran 12 tests" in ran.stderr
+    assert "Ran 13 tests" in ran.stderr
     assert "OK" in ran.stderr
 
 
