@@ -9,6 +9,7 @@ import secrets
 import time
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import quote
 
 from ..errors import HoldkitError, Refused
 from ..wire.fields import at
@@ -102,6 +103,9 @@ async def _handle(application: Application, request: Request, send: Send) -> Ans
     segments = segments_of(scope)
     if segments is None:
         raise Problem(400, "path_malformed", "the path must be percent-encoded UTF-8")
+    if not segments:  # mounted, and asked for without the slash at the end, to which the page's links are relative
+        last = quote(scope.get("root_path", "").rpartition("/")[2])
+        return Answer(status=308, headers=((b"location", f"{last}/".encode()),))
     methods, request.names = application.table.find(segments)
     if methods is None:
         if segments[0] != "v1" and scope["method"] in ("GET", "HEAD"):

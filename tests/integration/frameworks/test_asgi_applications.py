@@ -250,6 +250,8 @@ async def test_server_and_dashboard_are_mounted_on_the_same_kernel(make: Make) -
         assert (await http.get("/reservations/v1/pools/a%2Fb%25")).json()["available"] == 5
         page = await http.get("/reservations/")
         assert (page.status_code, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
+        bare = await http.get("/reservations", follow_redirects=True)
+        assert (bare.status_code, bare.url.path) == (200, "/reservations/")
         assert (await http.get("/v1/pools")).status_code == 404
         missing = await http.get("/reservations/v1/pools/none")
         assert (missing.status_code, missing.json()["reason"]) == (404, "pool_not_found")
