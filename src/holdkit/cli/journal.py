@@ -59,8 +59,8 @@ def list_entries(
       holdkit journal list --limit 100 --json
     """
     with open_kernel(url, tenant) as hk:
-        _print(hk.journal(after=after, limit=limit, include_reserved=include_reserved), in_json)
-    return OK
+        found = list[Shown](hk.journal(after=after, limit=limit, include_reserved=include_reserved))
+    return _print_some(found, limit, in_json)
 
 
 @journal.command()
@@ -165,8 +165,8 @@ def history(
       holdkit history 0199c0ffee… --json
     """
     with open_kernel(url, tenant) as hk:
-        _print(hk.history(subject, after=after, limit=limit, archive=archive), in_json)
-    return OK
+        found = list[Shown](hk.history(subject, after=after, limit=limit, archive=archive))
+    return _print_some(found, limit, in_json)
 
 
 def document_of(entry: Shown) -> EntryAnswer:
@@ -186,6 +186,14 @@ def _print(entries: Iterable[Shown], in_json: bool) -> None:
         else:
             pools = [effect.pool for effect in entry.pools]
             click.echo(_line(entry.position.removeprefix("0."), entry.slot, entry.action, entry, pools))
+
+
+def _print_some(entries: list[Shown], limit: int, in_json: bool) -> int:
+    """Entries, and where to go on if there are as many as were asked for."""
+    _print(entries, in_json)
+    if len(entries) == limit:
+        click.echo(f"more entries may follow: go on with --after {document_of(entries[-1]).cursor}", err=True)
+    return OK
 
 
 def entry_line(entry: Entry, at: Position) -> str:

@@ -151,6 +151,12 @@ def test_what_else_there_was_before() -> None:
     entries = each(EntryAnswer, "history", held.id)
     assert [one.action for one in entries] == ["hold.held", "hold.extended", "hold.confirmed"]
     assert [one.action for one in each(EntryAnswer, "journal", "list", "--limit", 2)] == ["pool.created", "hold.held"]
+    for command in (("journal", "list"), ("history", held.id)):
+        said = run(*command, "--limit", 2).err
+        assert said.startswith("more entries may follow: go on with --after ")
+        assert run(*command, "--after", said.split()[-1]).err == ""
+        rest = [one.position for one in each(EntryAnswer, *command)[2:]]
+        assert [one.position for one in each(EntryAnswer, *command, "--after", said.split()[-1])] == rest
     (found,) = each(EntryAnswer, "journal", "search", "--action", "hold.extended")
     assert found.subject == held.id
     for number in range(3):
