@@ -1,5 +1,6 @@
 /** One hold: its pools, deadline and metadata, and its history. */
 import { useComputed, useSignal } from "@preact/signals";
+import { readsAllPools } from "../acting/permits";
 import { ask, segment } from "../api";
 import { now } from "../clock";
 import { useFetched } from "../useFetched";
@@ -12,7 +13,7 @@ import { Facts, type Fact } from "../components/ManagedList";
 import { ReadState } from "../components/ReadState";
 import { Head } from "../components/Shell";
 import { membership, pools, revision } from "../store";
-import { link } from "../route";
+import { link, linkWith } from "../route";
 import type { EntryPage, HoldAnswer } from "../types";
 
 export function HoldView({ id }: { id: string }) {
@@ -52,6 +53,7 @@ export function HoldView({ id }: { id: string }) {
               </div>
               <section class="card">
                 <h2>History</h2>
+                {history.more && <NotAll id={hold.id} count={history.items.length} />}
                 <Timeline entries={history.items} />
               </section>
             </div>
@@ -59,6 +61,21 @@ export function HoldView({ id }: { id: string }) {
         )}
       </ReadState>
     </>
+  );
+}
+
+/** A lease that is renewed for hours has more entries than are read here, and the last of them matter. */
+function NotAll({ id, count }: { id: string; count: number }) {
+  return (
+    <p class="wrong small" data-not-all>
+      Only the first {number(count)} entries.
+      {readsAllPools() && (
+        <>
+          {" "}
+          The <a href={linkWith("past", { subject: id })}>past journal</a> has the newest.
+        </>
+      )}
+    </p>
   );
 }
 

@@ -11,6 +11,7 @@ from typing import Any
 from msgspec.structs import replace
 from playwright.sync_api import Browser, Route, expect
 
+import holdkit
 from holdkit.testing.clock import FakeClock
 from tests.integration.dashboard.browser import Api, served, watched
 from tests.integration.dashboard.test_managing import Receiver, receiver
@@ -131,6 +132,23 @@ def test_a_pool_whose_units_are_held_below_it_is_not_called_free(browser: Browse
         page.evaluate("location.hash = '#/pool/hall'")
         expect(page.get_by_text("Its 3 held units are held below it.")).to_be_visible()
         expect(page.locator("main")).not_to_contain_text("available.")
+
+
+def test_a_long_history_says_that_it_is_not_all(browser: Browser, tmp_path: Path) -> None:
+    """A lease that is renewed for hours: what is shown ends before the hold does."""
+    with served(tmp_path) as (server, _), watched(browser, server) as tab:
+        with holdkit.connect(f"sqlite:///{tmp_path}/holds.db") as hk:
+            hk.create_pool("gpu", 1)
+            hold = hk.hold("gpu", 1, ttl=60)
+            for _ in range(1_000):
+                hk.extend(hold, by=1)
+            hk.release(hold)
+        page = tab.open(f"hold/{hold.id}")
+        expect(page.locator("[data-not-all]")).to_have_text(
+            "Only the first 1,000 entries. The past journal has the newest."
+        )
+        page.get_by_role("link", name="past journal").click()
+        expect(page.get_by_role("list", name="Entries").get_by_role("listitem").first).to_contain_text("released")
 
 
 def test_what_was_removed_while_one_looked_is_not_found_any_more(browser: Browser, tmp_path: Path) -> None:
