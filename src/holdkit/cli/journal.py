@@ -80,15 +80,16 @@ def search(url: str | None, tenant: str, in_json: bool, before: str | None, limi
       holdkit journal search --actor user:7 --action hold.released
     """
     found: list[Shown] = []
+    more = True
     with open_kernel(url, tenant) as hk:
         for _ in range(ROUND):
             page = hk.search_journal(before=before, limit=limit - len(found), **filters)
             found += page
-            before = page.reached
-            if not page.more or len(found) == limit:
+            before, more = page.reached, page.more
+            if not more or len(found) == limit:
                 break
     _print(found, in_json)
-    if page.more:
+    if more:
         click.echo(f"older entries were not searched: go on with --before {before}", err=True)
     return OK
 
