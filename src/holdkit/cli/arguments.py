@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -43,6 +44,12 @@ metadata_option: Callable[[Any], Any] = click.option("--metadata", help="your ow
 limit_option: Callable[[Any], Any] = click.option(
     "--limit", type=click.IntRange(1, 1_000), default=100, show_default=True, help="how many at most"
 )
+
+
+def goes_on(found: Sequence[object], limit: int, last: str) -> None:
+    """Say where a list goes on that is as long as was asked for: after its last element."""
+    if len(found) == limit:
+        click.echo(f"more may follow: go on with --after {shlex.quote(last)}", err=True)
 
 
 def placed_time(text: str) -> datetime | timedelta:

@@ -17,6 +17,7 @@ from ..wire.pools import pool_now
 from .arguments import (
     HEADS,
     entity_option,
+    goes_on,
     hold_document,
     interval,
     json_object,
@@ -66,6 +67,7 @@ def list_sets(url: str | None, tenant: str, in_json: bool, after: str, limit: in
             found = [BudgetAnswer(name, one.budgets, now) for name, one in _stored(hk, tenant).listed(after, limit)]
         else:
             found = hk.budget_sets(after=after, limit=limit)
+    goes_on(found, limit, found[-1].name if found else "")
     return _print_sets(found, in_json)
 
 

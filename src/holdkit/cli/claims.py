@@ -10,7 +10,7 @@ import click
 
 from ..faces.claim import Claim
 from ..wire.claims import claim_answer
-from .arguments import force_option, interval, limit_option, owner_option, seconds, ticket_from
+from .arguments import force_option, goes_on, interval, limit_option, owner_option, seconds, ticket_from
 from .options import Opened, call_of, call_options, is_local, open_kernel, tenant_options, time_of
 from .output import OK, Output, clock_time
 
@@ -141,8 +141,11 @@ def list_claims(url: str | None, tenant: str, in_json: bool, entity: str | None,
     """
     with open_kernel(url, tenant) as hk:
         if entity is None:
-            return _print(hk, hk.claims.listed(after=after, limit=limit), in_json)
-        return _print(hk, hk.claims.linked(entity, after=after, limit=limit), in_json)
+            found = hk.claims.listed(after=after, limit=limit)
+        else:
+            found = hk.claims.linked(entity, after=after, limit=limit)
+        goes_on(found, limit, found[-1].id if found else "")
+        return _print(hk, found, in_json)
 
 
 @claim.command()

@@ -15,6 +15,7 @@ from ..faces.keys import Item
 from ..faces.seating import Seat, Together
 from .arguments import (
     entity_option,
+    goes_on,
     json_object,
     limit_option,
     metadata_option,
@@ -82,7 +83,9 @@ def list_items(url: str | None, tenant: str, in_json: bool, prefix: str, after: 
       holdkit items list --prefix voucher: --json
     """
     with open_kernel(url, tenant) as hk:
-        return _print(hk.items.listed(prefix, after=after, limit=limit), in_json)
+        found = hk.items.listed(prefix, after=after, limit=limit)
+    goes_on(found, limit, found[-1].id if found else "")
+    return _print(found, in_json)
 
 
 @items.command()

@@ -13,6 +13,7 @@ from .arguments import (
     account_option,
     entity_option,
     force_option,
+    goes_on,
     interval,
     json_object,
     limit_option,
@@ -172,6 +173,7 @@ def list_accounts(url: str | None, tenant: str, in_json: bool, prefix: str, afte
     with open_kernel(url, tenant) as hk:
         found = hk.accounts(prefix, after=after, limit=limit)
     Output(in_json).table([NameDocument(name) for name in found], ("account",), [[name] for name in found])
+    goes_on(found, limit, found[-1] if found else "")
     return OK
 
 
@@ -192,4 +194,5 @@ def usage(url: str | None, tenant: str, in_json: bool, account: str, after: str,
     documents = [PoolUsageAnswer(one.pool, one.used, one.limit) for one in found]
     rows = [[one.pool, str(one.used), "-" if one.limit is None else str(one.limit)] for one in found]
     Output(in_json).table(documents, ("pool", "used", "limit"), rows)
+    goes_on(found, limit, found[-1].pool if found else "")
     return OK

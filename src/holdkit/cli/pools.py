@@ -8,7 +8,7 @@ import click
 
 from ..core.model import Line, Pool
 from ..wire.pools import pool_answer, pool_now
-from .arguments import limit_option
+from .arguments import goes_on, limit_option
 from .options import Opened, call_of, call_options, is_local, open_kernel, tenant_options, time_of
 from .output import OK, Output
 
@@ -45,6 +45,7 @@ def list_pools(url: str | None, tenant: str, in_json: bool, prefix: str, archive
     Output(in_json).table(
         [pool_answer(pool, with_tenant=named) for pool in found], HEADS, [_row(pool) for pool in found]
     )
+    goes_on(found, limit, found[-1].id if found else "")
     return OK
 
 

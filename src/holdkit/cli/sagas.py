@@ -12,7 +12,7 @@ from ..faces.saga_records import SagaRecord
 from ..faces.saga_steps import Phase
 from ..kernel.context import context
 from ..wire.sagas import saga_answer, saga_event_answer
-from .arguments import interval, limit_option
+from .arguments import goes_on, interval, limit_option
 from .options import Opened, call_options, open_kernel, tenant_options, time_of
 from .output import OK, Output, clock_time
 
@@ -51,7 +51,9 @@ def list_sagas(
     with open_kernel(url, tenant) as hk:
         if stuck:
             return _print(hk, hk.sagas.stuck(interval(older_than), limit=limit), in_json)
-        return _print(hk, hk.sagas.list(phase=phase, after=after, limit=limit), in_json)
+        found = hk.sagas.list(phase=phase, after=after, limit=limit)
+        goes_on(found, limit, found[-1].id if found else "")
+        return _print(hk, found, in_json)
 
 
 @sagas.command()

@@ -13,6 +13,7 @@ from ..errors import InvalidRequest
 from ..faces._sync.kernel import Kernel
 from ..kernel.context import Call
 from ..wire.tenants import DeletedAnswer, Quota, TenantAnswer
+from .arguments import goes_on
 from .options import (
     call_of,
     call_options,
@@ -171,7 +172,9 @@ def list_tenants(url: str | None, in_json: bool, after: str, limit: int, usage: 
       holdkit tenants list --usage
     """
     with _open(url) as here:
-        return _show(here.list(after, limit, usage), in_json)
+        found = here.list(after, limit, usage)
+    goes_on(found, limit, found[-1].name if found else "")
+    return _show(found, in_json)
 
 
 @tenants.command()

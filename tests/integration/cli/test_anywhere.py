@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -171,6 +172,29 @@ def test_what_else_there_was_before() -> None:
     assert [one.key for one in each(ClaimAnswer, "claim", "list", "--entity", "user:7")] == ["email:a@b"]
     assert '"pools":[' in run("watch", "--once", "--json").out
     assert run("run", "--pool", "gpu", "--", "true", code=1).err
+
+
+@pytest.mark.usefixtures("place")
+def test_a_list_that_reached_its_limit_says_where_it_goes_on() -> None:
+    """Otherwise the first hundred pools are taken for all."""
+    for id in ("it's", "b", "c"):
+        run("pools", "create", id, 2)
+        run("hold", id, "--ttl", "5m", "--account", id)
+        run("items", "add", f"item {id}")
+        run("claim", "reserve", "name", id, "--ttl", "5m")
+    run("hold", "c", "--ttl", "5m", "--account", "b")
+    for command in (
+        ("pools", "list"), ("items", "list"), ("claim", "list"), ("accounts", "list"), ("accounts", "usage", "b"),
+    ):  # fmt: skip
+        everything = run(*command).out.splitlines()[1:]
+        assert run(*command).err == ""
+        seen: list[str] = []
+        after: list[str] = []
+        for _ in everything:
+            page = run(*command, "--limit", 1, *after)
+            seen += page.out.splitlines()[1:]
+            after = shlex.split(page.err.removeprefix("more may follow: go on with "))
+        assert [line.split() for line in seen] == [line.split() for line in everything], command
 
 
 class Payment(holdkit.Saga):
