@@ -17,7 +17,7 @@ import holdkit
 from holdkit.core.archived import FindArchived, ReadBaseline
 from holdkit.core.baseline import KINDS
 from holdkit.core.model import StoredHold
-from holdkit.core.reading import FindEnds, TakeSurvey
+from holdkit.core.reading import FindEnds, ReadJournal, TakeSurvey
 from holdkit.core.seals import BEGINNING
 from holdkit.engines.archive_files import ArchiveDirectory, ArchivedSeal, read_archive_file
 from holdkit.engines.log import LogEngine
@@ -191,6 +191,38 @@ def test_a_named_follower_goes_on_in_the_middle_of_the_baseline(world: World) ->
     assert [entry.subject for entry in world.hk.follow("reader", wait=False)] == whole
     world.live(5, 7)
     assert len(list(world.hk.follow("reader", wait=False))) > 0
+
+
+@pytest.mark.parametrize("remembers", [True, False])
+def test_a_follower_that_kept_up_is_not_overtaken_by_an_archive(world: World, remembers: bool, tmp_path: Path) -> None:
+    """It has nothing to read for a long time: its saved cursor moves all the same, once a day."""
+    acme, store = world.hk.tenant("acme"), str(tmp_path / "reader.cursor") if remembers else None
+    acme.create_pool("p", 5)
+    assert len(list(acme.follow("reader", wait=False, remember=store))) == 1
+    for day in range(20):
+        for number in range(8):
+            world.hk.create_pool(f"p{day}.{number}", 1)
+        world.clock.advance(DAY)
+        assert list(acme.follow("reader", wait=False, remember=store)) == []
+        world.hk.archive(before="5d", to=world.to)
+    acme.create_pool("q", 5)
+    assert [entry.subject for entry in acme.follow("reader", wait=False, remember=store)] == ["q"]
+    saved = [entry for entry in world.hk.executor.engine.read(ReadJournal(None, {}, 10_000)) if "~cursor" in entry.text]
+    assert len(saved) <= 8, "not more often"
+
+
+@pytest.mark.parametrize("remembers", [True, False])
+def test_what_was_shown_and_is_archived_is_not_taken_for_lost(world: World, remembers: bool, tmp_path: Path) -> None:
+    acme, store = world.hk.tenant("acme"), str(tmp_path / "reader.cursor") if remembers else None
+    acme.create_pool("p", 5)
+    assert len(list(acme.follow("reader", wait=False, remember=store))) == 1
+    for number in range(60):  # in every lane, old and new ones
+        world.hk.create_pool(f"p{number}", 1)
+        world.clock.advance(100 * DAY if number == 30 else 0)
+    world.archive()
+    with pytest.raises(CursorLost, match="read on there with") as lost:
+        list(acme.follow("reader", wait=False, remember=store))
+    assert (lost.value.archived_to, lost.value.missing) == (str(world.to), 0)
 
 
 def test_the_history_of_an_archived_hold_says_where_the_rest_is(world: World) -> None:

@@ -30,13 +30,14 @@ from typing import Final, Protocol, TypeAlias, runtime_checkable
 import msgspec
 from msgspec import Struct
 
-from ..core.model import Record, Slot
+from ..core.baseline import ArchivedLane
+from ..core.model import SECOND, Record, Slot
 from ..core.personal import text_digest
 from ..core.reading import JournalRow
 from ..core.validation import invalid, text
 from ..engines.durability import sync_path
 from ..errors import CursorLost, EngineError
-from .journal import Positions, decode_cursor
+from .journal import Positions, decode_cursor, rows_behind
 
 log = logging.getLogger("holdkit")
 
@@ -47,6 +48,8 @@ CURSORS_OF_ALL: Final = "~cursor-all"
 MAX_NAME: Final = 255
 MAX_FOLLOWER: Final = 64
 """Characters of the word by which a follower knows its own writes."""
+IDLE: Final = 86_400 * SECOND
+"""How old a saved cursor is when a follower at the end of the journal saves it again, although nothing was shown."""
 MAX_SHOWN: Final = 1_000
 """Names for which a process remembers what they were shown; the oldest go first."""
 
@@ -60,6 +63,11 @@ class SavedCursor(Struct, frozen=True):
     version: int
     slot: Slot
     """When the write was decided."""
+
+
+def is_overdue(saved: SavedCursor | None, cursor: str, now: Slot) -> bool:
+    """Whether another cursor than this one was saved, long ago: an archive could overtake it although its follower has kept up."""
+    return saved is not None and saved.cursor != cursor and saved.slot <= now - IDLE
 
 
 class _Body(Struct, frozen=True):
@@ -211,14 +219,24 @@ def entries_of(cursor: str) -> tuple[Positions, tuple[tuple[int, int], ...]]:
     return positions, tuple((lane, seq) for lane, (seq, seen) in positions.items() if seen)
 
 
-def missing_entries(shown: Positions, found: Iterable[JournalRow]) -> list[tuple[int, int]]:
-    """Of the entries that were shown last in their lanes: those that are no longer in the journal, or have changed."""
-    there = {(row.lane, row.seq): row.text for row in found}
+def missing_entries(
+    shown: Positions, found: Iterable[JournalRow], archived: Iterable[ArchivedLane] = ()
+) -> list[tuple[int, int]]:
+    """Of the entries that were shown last in their lanes: those that are no longer in the journal, or have changed. What has left it for
+    an archive is not missing."""
+    there = {(row.lane, row.seq): text_digest(row.text) for row in found}
+    left = {one.lane: one for one in archived}
     return [
         (lane, seq)
         for lane, (seq, seen) in sorted(shown.items())
-        if seen and ((lane, seq) not in there or text_digest(there[lane, seq]) != seen)
+        if seen and there.get((lane, seq)) != seen and not (lane in left and _has_left(left[lane], seq, seen))
     ]
+
+
+def _has_left(archived: ArchivedLane, seq: int, seen: str) -> bool:
+    """Whether an entry was archived; of the last one it is known which it was. (A cursor within a baseline stands at that number too.)"""
+    last = seen == archived.digest or rows_behind(seen, archived.edition) is not None
+    return seq < archived.through or (seq == archived.through and last)
 
 
 def missing_in(cursor: str, ends: Mapping[int, int]) -> list[tuple[int, int]]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import holdkit
 from holdkit.errors import EngineError
 from holdkit.kernel._async.following import find_cursor
 from holdkit.kernel.backup import back_up, restore
@@ -78,6 +79,32 @@ def test_a_hook_that_was_sent_what_is_gone_stops_if_its_server_remembers(tmp_pat
                 assert len({event["id"] for event in (a, b, c, x)}) == 4
                 await here.call("DELETE", f"/v1/webhooks/{made.json()['id']}")
                 assert list(state.iterdir()) == []
+
+    asyncio.run(main())
+
+
+def test_a_hook_that_an_archive_has_overtaken_stops_and_says_so(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/holds.db"
+
+    async def main() -> None:
+        receiver = Receiver()
+        server = await asyncio.start_server(receiver.serve, "127.0.0.1", 0)
+        target = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/hook"
+        settings = Settings(sweep_every=0, webhooks=Delivery(allowed=frozenset(["127.0.0.1"])))
+        async with server:
+            async with in_process_app(url, settings=settings) as here:
+                made = await here.call("POST", "/v1/webhooks", {"url": target, "actions": ["pool.created"]})
+                await here.call("POST", "/v1/pools", {"id": "a", "total": 5})
+                await receiver.wait(1)
+                await kept(here, made.json()["id"], 1)
+            with holdkit.connect(url) as hk:
+                hk.create_pool("b", 5)
+                hk.tenant("acme").create_pool("c", 5)
+                hk.archive(before="0s", to=tmp_path / "archive")
+            async with in_process_app(url, settings=settings) as here:
+                hook = await shown(here, "stopped")
+                assert hook["why"].startswith("the journal was archived beyond what it has read")
+                assert len(receiver.taken) == 1
 
     asyncio.run(main())
 

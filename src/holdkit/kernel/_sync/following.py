@@ -37,6 +37,7 @@ from ..follower_state import (
     cursor_body,
     cut_back,
     entries_of,
+    is_overdue,
     missing_entries,
     report_generation,
     saved_cursor,
@@ -117,9 +118,7 @@ class Follower:
             return self._baseline_page(limit)
         self.at_end = not rows.more
         entries = self._entries(rows)
-        if (
-            self.at_end
-        ):  # none of our entries is missing in the page: up to the ends from before the read, the rest is hidden
+        if self.at_end:  # no entry of ours is missing in the page: up to the ends from before, the rest is hidden
             behind = (end for end in ends if end.seq > self._positions.get(end.lane, (0, ""))[0])
             self._positions = {**self._positions, **{end.lane: (end.seq, text_digest(end.text)) for end in behind}}
         shown = Page(visible(entries, self._include_reserved), more=rows.more, size=rows.size)
@@ -186,7 +185,7 @@ class Follower:
                 yield entry
                 if self._ended(stop):
                     return
-            if fresh:
+            if fresh or self.overdue():
                 self.save_cursor()
             if self.at_end and not wait:
                 return
@@ -210,6 +209,11 @@ class Follower:
                 if archived_there(self._executor, lane, seq, seen):
                     continue
                 raise another_entry(self._executor, lane, seq)
+
+    def overdue(self) -> bool:
+        """Whether we are at the end, and the cursor under our name is so old that what is behind it, none of it ours, may be archived soon."""
+        saved = None if self._named is None else self._named.saved
+        return self.at_end and is_overdue(saved, self._cursor(), self._executor.now())
 
     def save_cursor(self, behind: JournalEntry | None = None) -> None:
         """Save our cursor under our name, if we have one: behind the last page, or behind one of its entries."""
@@ -249,12 +253,14 @@ class NamedFollower:
         self._executor, self._tenant, self._name = executor, tenant, name
         self._store, self._on_generation = store, on_generation
         self._ownership = CursorOwnership()
+        self.saved: SavedCursor | None = None
 
     def begin(self) -> SavedCursor | None:
         """The cursor to go on from, if one was saved."""
         now = self._executor.read(ReadClock())
         saved = find_cursor(self._executor, self._tenant, self._name)
         self._ownership.begin(saved, now)
+        self.saved = saved
         return saved
 
     def compare(self, saved: SavedCursor | None, begins: str, generation: str) -> None:
@@ -274,11 +280,10 @@ class NamedFollower:
     def _check_shown(self, cursor: str, advice: str) -> None:
         shown, wanted = entries_of(cursor)
         found = self._executor.read(FindEntries(wanted)) if wanted else []
-        lost = missing_entries(shown, found)
+        lost = missing_entries(shown, found, self._executor.read(FindArchived()))
         if lost:
-            self._executor.shown.forget(
-                (self._tenant, self._name)
-            )  # told once; an application's store forgets by itself
+            # told once; an application's store forgets by itself
+            self._executor.shown.forget((self._tenant, self._name))
             ends = {end.lane: end.seq for end in self._executor.read(FindEnds())}
             raise cut_back(self._name, lost, ends, advice)
 
@@ -307,6 +312,7 @@ class NamedFollower:
                     raise
             else:
                 ownership.done(saved.version)
+                self.saved = saved
                 return
 
 

@@ -55,6 +55,7 @@ TURN: Final = 1.0
 LINGER: Final = 5.0
 """Seconds for which a task waits at the end of the journal before it ends."""
 TRUNCATED: Final = "the journal was truncated by a failover or a restore"
+ARCHIVED: Final = "the journal was archived beyond what it has read: see there for what it did not deliver, and create the webhook anew"
 LOST: Final = 30.0
 """Seconds until a webhook whose cursor is lost is tried again."""
 
@@ -154,6 +155,9 @@ class Runner:
             )  # it counts those of all tenants
             await self._stop(f"{TRUNCATED}: {gone} delivered entries are gone")
             return False
+        if isinstance(failed, CursorLost) and failed.archived_to is not None:
+            await self._stop(ARCHIVED)
+            return False
         self._attempts.warnings.tell(self._hooks.tenant, self._id, f"it cannot continue, will retry: {failed}")
         await asyncio.sleep(LOST if isinstance(failed, CursorLost) else 1.0)
         return True
@@ -181,6 +185,10 @@ class Runner:
                     if not await self._deliver_all(follower, entries):
                         return False
             if not entries and follower.at_end:
+                if follower.overdue():
+                    if await self._lease.acquire():
+                        return False
+                    await follower.save_cursor()
                 await self._statuses.flush(self._hooks.tenant, self._id)
                 if news == self._news and not await self._woken_within(LINGER):
                     return True
