@@ -81,17 +81,19 @@ async function change(hold: HoldAnswer, verb: string, body: unknown, op: string)
   return ask(`v1/holds/${segment(hold.id)}/${verb}`, { method: "POST", op, body });
 }
 
+/** A claim is confirmed for somebody: nobody could find it by its owner otherwise. */
+const entityField = (hold: HoldAnswer): FieldSpec =>
+  hold.legs.some((leg) => leg.pool.startsWith("~claim/"))
+    ? { name: "entity", label: "Entity", hint: "To whom the key belongs from now on, such as user:7" }
+    : { name: "entity", label: "Entity", hint: "Such as order:9; kept with the hold", required: false };
+
 export function confirmHold(hold: HoldAnswer, after: After): void {
   const held = sum(hold, (leg) => leg.held);
   confirmAction<Line[]>({
     title: "Confirm this hold",
     verb: "Confirm",
     subject: hold.id,
-    fields: [
-      ...unitsField(hold, held),
-      { name: "entity", label: "Entity", hint: "Such as order:9; kept with the hold", required: false },
-      ownerField(),
-    ],
+    fields: [...unitsField(hold, held), entityField(hold), ownerField()],
     facts: linesOf(hold),
     effect: (fields, lines) => {
       const count = chosen(fields, held);

@@ -35,7 +35,12 @@ export function HoldActions({ hold, after }: { hold: HoldAnswer; after: () => vo
       pools={hold.legs.map((leg) => leg.pool)}
       of={[
         { verb: "confirm", name: "Confirm", when: held, click: () => confirmHold(hold, after) },
-        { verb: "extend", name: "Extend", when: held || waits, click: () => extendHold(hold, after) },
+        {
+          verb: "extend",
+          name: "Extend",
+          when: (held || waits) && hold.deadline_at !== null,
+          click: () => extendHold(hold, after),
+        },
         { verb: "release", name: "Release", danger: true, when: held, click: () => releaseHold(hold, after) },
         { verb: "release", name: "Remove from line", danger: true, when: waits, click: () => releaseHold(hold, after) },
         { verb: "return", name: "Return units", danger: true, when: consumed, click: () => returnHold(hold, after) },

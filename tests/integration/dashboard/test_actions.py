@@ -150,3 +150,26 @@ def test_units_of_a_hold_that_was_confirmed_in_part_can_be_returned(browser: Bro
         expect(page.get_by_role("status").get_by_text("Units returned.")).to_be_visible()
         expect(page.get_by_role("button", name="Return units")).to_have_count(0)
         assert api.get("/v1/pools/gpu")["available"] == 8
+
+
+def test_what_faces_hold_is_offered_what_makes_sense(browser: Browser, tmp_path: Path) -> None:
+    """A claim is confirmed for somebody; what has no deadline cannot be extended."""
+    with served(tmp_path) as (server, _), watched(browser, server) as tab:
+        with holdkit.connect(f"sqlite:///{tmp_path}/holds.db") as hk:
+            hk.items.add(["voucher"])
+            voucher = hk.items.reserve(["voucher"])
+            claim = hk.claims.reserve("email", "ann@example.org", ttl="1h")
+        page = tab.open(f"hold/{voucher.id}")
+        expect(page.get_by_role("button", name="Release")).to_be_visible()
+        expect(page.get_by_role("button", name="Extend")).to_have_count(0)
+        page.evaluate("id => { location.hash = '#/hold/' + id }", (claim.ticket or "").split(".")[1])
+        page.get_by_role("button", name="Confirm").click()
+        dialog = page.get_by_role("dialog")
+        dialog.get_by_label("Reason").fill("by telephone")
+        dialog.get_by_role("button", name="Confirm").click()
+        expect(dialog).to_be_visible()
+        dialog.get_by_label("Entity").fill("user:7")
+        dialog.get_by_role("button", name="Confirm").click()
+        expect(page.locator(".life-card .badge")).to_have_text("confirmed")
+    with holdkit.connect(f"sqlite:///{tmp_path}/holds.db") as hk:
+        assert [one.key for one in hk.claims.linked("user:7")] == ["email:ann@example.org"]
