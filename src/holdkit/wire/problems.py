@@ -179,6 +179,8 @@ def problem_of(error: BaseException) -> Problem:
         return Problem(503, reason, plain(error), retry_after=error.retry_after)
     if isinstance(error, errors.CursorLost):
         lost = "the journal no longer has the entry that this cursor saw: start anew, from the beginning or from GET /v1/cursor"
+        if error.archived_to is not None:  # where to, is for those who run the server
+            lost = "what follows this cursor was archived, beside the server: read it there, and start anew from GET /v1/cursor"
         return Problem(410, "cursor_lost", plain(error) if error.position is None else lost)
     if isinstance(error, errors.EngineError):
         return Problem(

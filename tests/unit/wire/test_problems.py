@@ -8,7 +8,7 @@ from pathlib import Path
 import holdkit.server
 import holdkit.wire
 from holdkit import errors
-from holdkit.wire.problems import Facts, ProblemAnswer
+from holdkit.wire.problems import Facts, ProblemAnswer, problem_of
 
 OF_PYTHON_ONLY = {"found"}
 """The same number under its own name is in the document."""
@@ -29,3 +29,12 @@ def test_every_fact_that_the_server_adds_is_in_the_document() -> None:
                 given |= {word.arg for word in node.keywords if word.arg is not None}
     assert own <= given
     assert given <= set(ProblemAnswer.__struct_fields__)
+
+
+def test_a_lost_cursor_says_why_and_not_where() -> None:
+    cut = problem_of(errors.CursorLost("entry 7 of lane 3 is gone", position=(3, 7)))
+    left = problem_of(errors.CursorLost("archived to /srv/files", position=(3, 7), archived_to="/srv/files"))
+    assert [(one.status, one.reason) for one in (cut, left)] == [(410, "cursor_lost")] * 2
+    assert cut.detail.startswith("the journal no longer has the entry that this cursor saw")
+    assert left.detail.startswith("what follows this cursor was archived")
+    assert "/srv" not in left.detail
