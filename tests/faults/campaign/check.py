@@ -147,9 +147,12 @@ def check_times(journal: Sequence[Effect], verdict: Verdict) -> None:
     """Along a pool no slot goes back; nothing is placed or ended while a leg is due; nothing ends after its deadline or expires before it."""
     pools: dict[tuple[str, str], Times] = defaultdict(Times)
     for entry in journal:
-        for effect in entry.pools:
-            times = pools[effect.pool.tenant, effect.pool.id]
-            verdict.unsound += [f"{words} at {entry.position}" for words in times.wrong(entry)]
+        change = entry.entry.change
+        moved = {effect.pool.id for effect in entry.pools}
+        if change is not None and not moved:  # an extension moves no units
+            moved = {leg.pool for leg in change.legs if leg.held}
+        for pool in sorted(moved):
+            verdict.unsound += [f"{words} at {entry.position}" for words in pools[entry.tenant, pool].wrong(entry)]
 
 
 class Times:

@@ -180,3 +180,23 @@ def test_a_hold_that_ends_after_its_deadline_is_noticed() -> None:
     assert [words.partition(" at ")[0] for words in verdict.unsound] == [
         f"hold.released of {brief.id} 0 slots too late"
     ]
+
+
+@pytest.mark.parametrize(("kept", "late"), [("abcd", []), ("abd", [0])])
+def test_an_extended_hold_may_end_after_its_first_deadline(kept: str, late: list[int]) -> None:
+    """Two are placed (a, b), the first is extended (c) and released at its first deadline (d)."""
+    clock = Clock()
+    with holdkit.connect("memory://", clock=clock) as hk:
+        hk.create_pool("p", 10)
+        first = hk.hold("p", 1, ttl=1)
+        hk.hold("p", 1, ttl=60)
+        hk.extend(first, by=1)
+        clock.slot += SECOND
+        hk.release(first)
+        _, *journal = hk.follow(wait=False)
+    assert [str(entry.action) for entry in journal] == ["hold.held", "hold.held", "hold.extended", "hold.released"]
+    verdict = Verdict()
+    check_times([journal["abcd".index(letter)] for letter in kept], verdict)
+    assert [words.partition(" at ")[0] for words in verdict.unsound] == [
+        f"hold.released of {first.id} {slots} slots too late" for slots in late
+    ]
