@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, Phase, given, settings
 from msgspec import structs
 
 from holdkit.core.commands import Group, Sweep
-from holdkit.core.entries import Entry
+from holdkit.core.entries import Action
 from holdkit.core.model import HeldLeg
 from holdkit.core.outcomes import Outcome
 from tests.unit.core.command_strategies import ANY_JUMPS, FORWARD, LIMITS, programs
@@ -73,7 +73,8 @@ def test_the_same_commands_give_the_same_entries(program: Program, limits: dict[
 @given(programs(ANY_JUMPS), LIMITS)
 def test_a_batch_is_its_commands_one_after_the_other(program: Program, limits: dict[str, Any]) -> None:
     """Group commit changes nothing; but a sweep, whose list is drawn up per batch. Before a group is decided, all its lines are
-    fed, so the journal may have offers on one pool before entries on others; along each pool it is the same."""
+    fed, so the journal may have offers on one pool before entries on others, and another pool may be the first to notice that a
+    hold is due; along each pool it is the same."""
     program = [
         (jump, [group for group in groups if not any(isinstance(command, Sweep) for command in group.commands)])
         for jump, groups in program
@@ -99,12 +100,16 @@ def rows(world: World) -> tuple[Any, ...]:
     return world.pools, world.holds, world.records, world.tallies, world.fence_floors, operations
 
 
-def by_pool(world: World) -> dict[Any, list[Entry]]:
-    """The journal of each pool, and of what concerns none."""
-    found: dict[Any, list[Entry]] = {}
+def by_pool(world: World) -> dict[Any, list[Any]]:
+    """The journal of each pool, and of what concerns none. Of a leg that was due it has the pool's part, not whether this pool was
+    the one that noticed."""
+    found: dict[Any, list[Any]] = {}
     for entry in world.entries:
-        for key in [effect.pool.key for effect in entry.effects] or [("", entry.subject)]:
-            found.setdefault(key, []).append(entry)
+        if not entry.effects:
+            found.setdefault(("", entry.subject), []).append(entry)
+        for effect in entry.effects:
+            due = entry.action in (Action.HOLD_EXPIRED, Action.LEG_RETURNED)
+            found.setdefault(effect.pool.key, []).append((entry.slot, entry.subject, effect) if due else entry)
     return found
 
 
