@@ -907,6 +907,8 @@ export interface ProblemAnswer {
   /** of a full quota: what there is too much of */
   what?: string;
   allowed?: number;
+  /** of a lost cursor: whether what follows it has left the journal for an archive */
+  archived?: boolean;
 }
 
 /** What a tenant may store; null: no bound. */

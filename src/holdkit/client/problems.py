@@ -87,7 +87,7 @@ def error_from(problem: ProblemAnswer, status: int) -> errors.HoldkitError:
     if status in (401, 403):
         return NotAdmitted(detail, reason=reason)
     if reason == "cursor_lost":
-        return errors.CursorLost(detail)
+        return errors.CursorLost(detail, archived_to="" if problem.archived else None)
     if status in (409, 429, 503):
         busy = errors.SagaBusy if reason == "saga_busy" else errors.Overloaded
         return busy(detail, retry_after=problem.retry_after if isinstance(problem.retry_after, float) else 0.1)

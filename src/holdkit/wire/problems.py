@@ -77,6 +77,9 @@ class ProblemAnswer(Facts, frozen=True, kw_only=True):
     allow: Annotated[str | UnsetType, Meta(description="the methods that the path supports")] = UNSET
     what: Annotated[str | UnsetType, Meta(description="of a full quota: what there is too much of")] = UNSET
     allowed: int | UnsetType = UNSET
+    archived: Annotated[
+        bool, Meta(description="of a lost cursor: whether what follows it has left the journal for an archive")
+    ] = False
 
 
 STATUSES: Final[dict[str, int]] = {
@@ -178,9 +181,10 @@ def problem_of(error: BaseException) -> Problem:
         reason = "saga_busy" if isinstance(error, errors.SagaBusy) else "overloaded"
         return Problem(503, reason, plain(error), retry_after=error.retry_after)
     if isinstance(error, errors.CursorLost):
-        lost = "the journal no longer has the entry that this cursor saw: start anew, from the beginning or from GET /v1/cursor"
         if error.archived_to is not None:  # where to, is for those who run the server
-            lost = "what follows this cursor was archived, beside the server: read it there, and start anew from GET /v1/cursor"
+            left = "what follows this cursor was archived, beside the server: read it there, and start anew from GET /v1/cursor"
+            return Problem(410, "cursor_lost", left, archived=True)
+        lost = "the journal no longer has the entry that this cursor saw: start anew, from the beginning or from GET /v1/cursor"
         return Problem(410, "cursor_lost", plain(error) if error.position is None else lost)
     if isinstance(error, errors.EngineError):
         return Problem(

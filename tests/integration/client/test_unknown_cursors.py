@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Iterator
 from itertools import dropwhile, takewhile
 from pathlib import Path
@@ -11,12 +12,14 @@ from typing import Any
 import httpx
 import pytest
 
-from holdkit import CursorLost
+from holdkit import CursorLost, connect
 from holdkit.client import Policy
 from holdkit.client._async import following as async_following
 from holdkit.client._sync import following as sync_following
+from holdkit.core.model import SECOND
 from holdkit.kernel.backup import back_up, restore
 from holdkit.kernel.journal import generation_of
+from holdkit.testing import FakeClock
 from tests.integration.conftest import Clients
 from tests.support.modes import Sync
 from tests.support.servers import LiveServer, live_server
@@ -138,6 +141,29 @@ def test_what_was_shown_and_is_gone_is_noticed_by_the_client(
         assert names(following) == ["x"]
         assert told == [(before, hk.generation())]
         assert hk.generation() != before
+
+
+@pytest.mark.parametrize("tenant", ["", "acme"])
+def test_what_was_archived_is_not_taken_for_lost_by_the_client(
+    clients: Clients, files: Path, tmp_path: Path, tenant: str
+) -> None:
+    """A month later, everything was archived: what the client was shown, and what it has not read."""
+    url, outside = f"sqlite:///{files}", tmp_path / "outside"
+    with live_server(url) as server:
+        hk = clients.open(server, server.key("admin", tenant))
+        hk.create_pool("a", 1)
+        assert names(hk.follow("mail", wait=False, remember=outside)) == ["a"]
+        for name in "bcd":
+            hk.create_pool(name, 1)
+    later = FakeClock(int(time.time() * SECOND) + 30 * 86_400 * SECOND)
+    with connect(url, clock=later) as local:
+        local.sweep()
+        assert local.archive(before="1d", to=tmp_path / "archive").entries > 3
+    with live_server(url) as server:
+        hk = clients.open(server, server.key("admin", tenant))
+        with pytest.raises(CursorLost, match="what follows this cursor was archived") as lost:
+            list(hk.follow("mail", wait=False, remember=outside))
+        assert (lost.value.archived_to, lost.value.missing) == ("", 0)
 
 
 @pytest.mark.parametrize("tenant", ["", "acme"])

@@ -38,3 +38,4 @@ def test_a_lost_cursor_says_why_and_not_where() -> None:
     assert cut.detail.startswith("the journal no longer has the entry that this cursor saw")
     assert left.detail.startswith("what follows this cursor was archived")
     assert "/srv" not in left.detail
+    assert ("archived" in cut.more, left.more) == (False, {"archived": True})

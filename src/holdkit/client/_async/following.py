@@ -74,6 +74,8 @@ class AsyncRemoteFollower(AsyncRemoteCalls):
             try:
                 await self._get("/v1/journal", limit=1, after=shown, **self._whose)
             except CursorLost as lost:
+                if lost.archived_to is not None:
+                    raise
                 raise await self._cut_back(name, shown) from lost
         elif kept is not None:
             report_generation(name, self._generation, await self.generation(), self._local.on_generation)

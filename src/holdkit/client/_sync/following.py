@@ -73,6 +73,8 @@ class RemoteFollower(RemoteCalls):
             try:
                 self._get("/v1/journal", limit=1, after=shown, **self._whose)
             except CursorLost as lost:
+                if lost.archived_to is not None:
+                    raise
                 raise self._cut_back(name, shown) from lost
         elif kept is not None:
             report_generation(name, self._generation, self.generation(), self._local.on_generation)
