@@ -123,7 +123,11 @@ REASONS: Final[dict[str, Meaning]] = {
     "tenant_active": Meaning(409, "the tenant must be disabled before it is deleted", _named),
     "tenant_deleting": Meaning(409, "the tenant is being deleted", _named),
     "tenant_in_use": Meaning(409, "the deletion left pools in use: start it again", _named),
-    "cursor_lost": Meaning(410, "the journal no longer has what this cursor has seen", _named),
+    "cursor_lost": Meaning(
+        410,
+        "the journal no longer has what this cursor has seen; with `archived`, what follows it was archived",
+        _named,
+    ),
     "body_too_large": Meaning(413, "the body is larger than the server accepts", _sending),
     "query_too_long": Meaning(414, "the query string is longer than the server accepts", _every),
     "content_type_unknown": Meaning(415, "the body is not application/json", _with_body),
