@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import mcp.client.stdio  # noqa: F401  (it keeps the sys.stderr of its first import: not one that a test has replaced)
 import pytest
 
 import holdkit
