@@ -27,11 +27,11 @@ from holdkit.engines.postgres.database import Database, read_url
 from holdkit.engines.postgres.driver import BEGIN, COMMIT
 from holdkit.engines.postgres.opening import connect
 from holdkit.engines.postgres.repair import repair_statements
+from holdkit.engines.spill import Spill
 from holdkit.engines.sqlite import SqliteEngine
 from holdkit.engines.sqlite.driver import Driver, Script, Statement
 from holdkit.engines.sqlite.repair import rows_of
 from holdkit.engines.sqlite.rows import entry_rows
-from holdkit.engines.whole_journal import Spill
 
 CHUNK = 10_000
 SMALL = 500_000

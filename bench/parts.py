@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from . import ageing, archiving, dashboard, log_speed, memory, seats, verifying
+from . import ageing, archiving, dashboard, memory, seats, verifying
 from .against import BY_THEMSELVES, alternate
 from .comparison import SCENARIOS, Run, play
 from .core_speed import core_speed
@@ -19,7 +19,7 @@ from .server import fairness
 from .server import part as over_http
 from .syncs import count_all, strace_missing
 
-PARTS: Final = ("syncs", "callers", "engine", "log", "core", "age", "memory", "seats", "verify", "postgres", "server",
+PARTS: Final = ("syncs", "callers", "engine", "core", "age", "memory", "seats", "verify", "postgres", "server",
                 "fairness", "targets", "latency", "model", "growth", "dashboard", "archive")  # fmt: skip
 USUAL: Final = PARTS[: PARTS.index("fairness") + 1]
 """Those that run unless some are named."""
@@ -83,33 +83,6 @@ class Bench(PostgresParts):
             self.figures.append(raw_figure(rounds))
             runs += rounds
         self.runs["engine"] = runs
-
-    def log(self) -> None:
-        """`hk.apply` on the log engine compared with raw writes of the same bytes, and on the memory engine; opening; memory."""
-        place = self.directory / "log"
-        place.mkdir()
-        share = 4 if self.quick else 1
-        sizes = {1: 2_000, 32: 12_800, 256: 51_200, 1_000: 100_000, 8_000: 160_000}
-        bar = self.progress.add_task("log engine", total=self.rounds * (len(sizes) + 1) + 4)
-
-        def step() -> None:
-            self.progress.advance(bar)
-
-        runs = [
-            log_speed.speed(batch, max(batch, holds // share), self.rounds, place, step)
-            for batch, holds in sizes.items()
-        ]
-        runs.append(log_speed.speed(1_000, 100_000 // share, self.rounds, place, step, with_op=True))
-        entries = 1_000_000 // (10 if self.quick else 1)
-        opened = (entries, *log_speed.opening(place, entries))
-        step()
-        weighed = log_speed.weights(place, 100_000 // share)
-        step()
-        self.figures += log_speed.figures(runs, opened, weighed)
-        for batch in (1_000, 8_000):
-            self.figures.append(log_speed.in_memory(batch, sizes[batch] // share, self.rounds))
-            step()
-        self.runs["log"] = {"apply": runs, "opening": opened, "bytes": weighed}
 
     def core(self) -> None:
         """Decisions per second."""

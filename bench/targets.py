@@ -18,7 +18,6 @@ from msgspec import Struct, structs
 
 from holdkit.testing.postgres import PostgresServer
 
-from . import log_speed
 from .by_hand_postgres import LimitRun
 from .figures import LATENCY, RATE, Figure, compared
 from .postgres.part import in_turn, limit_round
@@ -80,7 +79,6 @@ class Measured(Struct, frozen=True):
     runs: dict[Disk, list[PostgresRun]]
     limits: list[LimitRun]
     sqlite: list[PostgresRun]
-    log: list[log_speed.LogRun]
 
 
 def wanted(disk: Disk, *, against: bool) -> list[tuple[Scenario, list[Variant]]]:
@@ -100,10 +98,10 @@ def wanted(disk: Disk, *, against: bool) -> list[tuple[Scenario, list[Variant]]]
 
 
 def measure(
-    directory: Path, rounds: int, length: Length, holds: int, step: Callable[[str], None], against: Revision | None
+    directory: Path, rounds: int, length: Length, step: Callable[[str], None], against: Revision | None
 ) -> Measured:
-    """All rounds; `holds`: how many the log engine places in each."""
-    measured = Measured(None if against is None else against.name, {disk: [] for disk in DISKS}, [], [], [])
+    """All rounds."""
+    measured = Measured(None if against is None else against.name, {disk: [] for disk in DISKS}, [], [])
     with ExitStack() as stack:
         workers = processes_of(against, stack)
         runners: dict[Disk, Runner] = {}
@@ -121,10 +119,6 @@ def measure(
                 step(f"SQLite, {variant}")
                 path = directory / f"{variant}-{turn}.db"
                 measured.sqlite.append(on_sqlite(workers[variant], variant, path, length))
-            for with_op in log_speed.APPLY:
-                step("log engine")
-                run = log_speed.speed(1_000, holds, 1, directory, lambda: None, with_op=with_op)
-                measured.log.append(run)
     return measured
 
 
@@ -161,13 +155,6 @@ def figures(measured: Measured) -> list[Figure]:
         before, after = ([one.per_second for one in of(measured.sqlite, SQLITE, side)] for side in ("before", "ours"))
         name = f"SQLite, 256 tasks, beside {measured.against}"
         found.append(steady(compared("targets", name, RATE, before, after, at_least=SQLITE_TARGET)))
-    for with_op, goal in log_speed.APPLY.items():
-        rates = [rate for run in measured.log if run.with_op is with_op for rate in run.ours]
-        name = "log engine, hk.apply of 1,000" + (" with operation ids" if with_op else "")
-        ratios = tuple(rate / goal for rate in rates)
-        found.append(
-            Figure("targets", name, RATE, goal, median(rates), median(ratios), 1.0, note="target", ratios=ratios)
-        )
     guards = [beside(measured, "as it is", one, "ordinary", "without guarded batches") for one in UNGUARDED]
     if measured.against is None:
         return found + guards

@@ -36,11 +36,11 @@ settings.load_profile("holdkit")
 Migrated = Callable[..., str]
 LONGEST = (
     "tests/acceptance/state_machine/",
-    "tests/acceptance/sim/",
+    "tests/simulation/",
     "tests/faults/",
     "tests/integration/server/test_soak.py",
 )
-NOT_QUICK = frozenset({"log", "postgres", "lanes", "apart"})
+NOT_QUICK = frozenset({"postgres", "lanes", "apart"})
 """Engines that `--quick` leaves to the whole run."""
 
 CITUS = Path(__file__).parent / "engines" / "citus"

@@ -111,7 +111,7 @@ def main(installed: set[str]) -> None:
     """Try everything that needs no extra, and look whether what needs one says so."""
     assert "site-packages" in str(holdkit.__file__), holdkit.__file__
     with tempfile.TemporaryDirectory() as folder:
-        for url in ("memory://", f"sqlite:///{folder}/holds.db", f"log:///{folder}/log"):
+        for url in ("memory://", f"sqlite:///{folder}/holds.db"):
             use(url)
         named = doors(list(holdkit.__path__), "holdkit.") | command_line(installed, folder) | signatures()
     if "server" in installed:

@@ -5,10 +5,8 @@ tests/fixtures/formats, each named for its version, and stay there: tests/accept
 today. A version that is there already is written again; ``--only sqlite`` writes one kind.
 
     sqlite/0012.db.gz      a file, compressed
-    log/3.4.tar.gz         a directory: the versions of its segments and of its snapshots
     postgres/0012.sql      a dump as text, with one INSERT per row
-    archive/1.1.tar.gz     an SQLite file and a log whose old entries were archived, with the archives: the versions of the archive's
-                           files and of a log's baseline
+    archive/1.tar.gz       an SQLite file whose old entries were archived, with the archive
     export/2.jsonl.gz      an export
     */*.json               beside each: the revision, and what a reader must find
 """
@@ -35,11 +33,8 @@ from holdkit.testing.postgres import PostgresServer
 ROOT: Final = Path(__file__).resolve().parent.parent
 FIXTURES: Final = ROOT / "tests/fixtures/formats"
 WORKLOAD: Final = ROOT / "tools/format_workload.py"
-KINDS: Final = ("sqlite", "log", "postgres", "archive", "export")
-LOG_VERSIONS: Final = (
-    "from holdkit.engines.log import segments, snapshots; print(f'{segments.FORMAT}.{snapshots.FORMAT}', end='')"
-)
-ARCHIVE_VERSIONS: Final = "from holdkit.engines import archive_files as a; from holdkit.engines.log import baseline as b; print(f'{a.FORMAT}.{b.FORMAT}', end='')"
+KINDS: Final = ("sqlite", "postgres", "archive", "export")
+ARCHIVE_VERSION: Final = "from holdkit.engines import archive_files; print(archive_files.FORMAT, end='')"
 EXPORT_VERSION: Final = "from holdkit.kernel import export; print(export.FORMAT, end='')"
 ARCHIVED: Final = """
 import json, sys, holdkit
@@ -56,13 +51,6 @@ moved = hk.archive(before="90d", to=archive).entries
 hk.close()
 print(json.dumps({"slot": slot, "old": old.id, "live": live.id, "owner": "owner-of-the-live-hold", "archived": moved}))
 """
-SNAPSHOT: Final = """
-from holdkit.engines.log import open_engine
-engine = open_engine({path!r}, clock=lambda: {slot})
-engine.snapshot()
-engine.close()
-"""
-"""Closing writes a snapshot only when there is much to replay."""
 
 
 class Revision:
@@ -123,20 +111,12 @@ def write_sqlite(revision: Revision, folder: Path) -> None:
     put("sqlite", f"{version:04}.db.gz", gzip.compress(path.read_bytes(), mtime=0), stored)
 
 
-def write_log(revision: Revision, folder: Path) -> None:
-    """The files of a directory."""
-    path = folder / "log"
-    stored = revision.write(f"log:///{path}")
-    revision.python("-c", SNAPSHOT.format(path=str(path), slot=stored["slot"]))
-    put("log", f"{revision.python('-c', LOG_VERSIONS)}.tar.gz", packed(path), stored)
-
-
 def packed(folder: Path) -> bytes:
     """The files of a folder, without owners and times; without locks, which say nothing."""
     written = io.BytesIO()
     with tarfile.open(fileobj=written, mode="w") as archive:
         for file in sorted(folder.rglob("*")):
-            if file.is_file() and file.name != "lock" and not file.name.startswith("holds.db-"):
+            if file.is_file() and not file.name.startswith("holds.db-"):
                 entry = tarfile.TarInfo(str(file.relative_to(folder)))
                 entry.size = file.stat().st_size
                 archive.addfile(entry, io.BytesIO(file.read_bytes()))
@@ -144,12 +124,11 @@ def packed(folder: Path) -> bytes:
 
 
 def write_archive(revision: Revision, folder: Path) -> None:
-    """A file and a log, each with its archive."""
-    place, stored = folder / "archived", {}
+    """A file with its archive."""
+    place = folder / "archived"
     place.mkdir()
-    for kind, url in (("sqlite", f"sqlite:///{place / 'holds.db'}"), ("log", f"log:///{place / 'log'}")):
-        stored[kind] = json.loads(revision.python("-c", ARCHIVED, url, place / f"archive-of-{kind}"))
-    name = f"{revision.python('-c', ARCHIVE_VERSIONS)}.tar.gz"
+    stored = json.loads(revision.python("-c", ARCHIVED, f"sqlite:///{place / 'holds.db'}", place / "archive"))
+    name = f"{revision.python('-c', ARCHIVE_VERSION)}.tar.gz"
     put("archive", name, packed(place), {"revision": revision.commit, **stored})
 
 
@@ -187,8 +166,6 @@ def main(arguments: list[str] | None = None) -> int:
         revision = Revision.of(options.revision, folder)
         if "sqlite" in options.only:
             write_sqlite(revision, folder)
-        if "log" in options.only:
-            write_log(revision, folder)
         if "archive" in options.only:
             write_archive(revision, folder)
         if "export" in options.only:

@@ -27,7 +27,6 @@ LONGEST_FUNCTION = {"src/": 48, "tests/": 55, "": 48}
 
 LONG_FILES: dict[str, str] = {
     "src/holdkit/errors.py": "the exception tree in one place",
-    "src/holdkit/testing/sim/world.py": "every kind of step of a simulated run, one beside the other",
 }
 LONG_FUNCTIONS: dict[str, str] = {
     "tests/faults/script.py _steps": "a list of steps, one per line, that touches every kind of statement",

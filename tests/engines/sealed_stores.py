@@ -14,12 +14,7 @@ from msgspec import structs
 
 from holdkit.core.codec import decode_entry
 from holdkit.core.entries import Entry
-from holdkit.core.seals import Seal, encode_seal, seal_of, seal_row
-from holdkit.engines.log.disk import RealDisk
-from holdkit.engines.log.inspection import LookingDisk, entries_of
-from holdkit.engines.log.journal import Batch
-from holdkit.engines.log.log import Log
-from holdkit.engines.log.seals import FILE
+from holdkit.core.seals import Seal, seal_of, seal_row
 from holdkit.engines.port import Engine
 from holdkit.engines.postgres.rows import checksum
 from holdkit.engines.sqlite.rows import entry_checksum
@@ -95,42 +90,7 @@ class PostgresStore:
             return [seal_of(row) for row in db.execute(query)]
 
 
-class LogStore:
-    """A directory. Its frames and their chain are written anew."""
-
-    lane = 0
-
-    def __init__(self, path: Path) -> None:
-        self.path = path / "log"
-        self.url = f"log:///{self.path}"
-
-    def entries(self) -> Entries:
-        return list(entries_of(self.path))
-
-    def write(self, entries: Entries, seals: list[Seal]) -> None:
-        """Replace the log and its seals. (A log has no gaps in its numbers.)"""
-        old = Log(LookingDisk(self.path), bytes)  # type: ignore[arg-type]  # it is only read
-        old.open_segments()
-        settings = {**old.settings, "generation": old.generation}
-        old.close()
-        for file in self.path.iterdir():
-            file.unlink()
-        disk = RealDisk(self.path)
-        log = Log(disk, lambda size: b"r" * size)
-        log.create(settings)
-        for number, (_, entry) in enumerate(entries, 1):
-            log.append(number, msgspec.msgpack.encode(Batch(entry.slot, [entry], [], [])), 1)
-        log.close()
-        disk.close()
-        (self.path / FILE).write_bytes(b"".join(encode_seal(seal) + b"\n" for seal in seals))
-
-    def seals(self) -> list[Seal]:
-        with closing(open_engine(self.url)) as engine:
-            assert engine.capabilities.seals is not None
-            return engine.capabilities.seals.read_seals(0, 0, 100)
-
-
-SealedStore: TypeAlias = SqliteStore | PostgresStore | LogStore
+SealedStore: TypeAlias = SqliteStore | PostgresStore
 
 
 def with_engine(store: SealedStore, work: Callable[[Engine], Any]) -> Any:

@@ -20,8 +20,6 @@ from holdkit.core.model import StoredHold
 from holdkit.core.reading import FindEnds, ReadJournal, TakeSurvey
 from holdkit.core.seals import BEGINNING
 from holdkit.engines.archive_files import ArchiveDirectory, ArchivedSeal, read_archive_file
-from holdkit.engines.log import LogEngine
-from holdkit.engines.log.log import Log
 from holdkit.engines.sqlite import SqliteEngine
 from holdkit.errors import CursorLost, EngineError, HoldkitError, InvalidRequest, Refused
 from holdkit.kernel.export import export
@@ -86,16 +84,8 @@ class World:
         return sorted([*found, *kept])
 
 
-def short_segments(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that a log has several, and some of them can be removed."""
-    defaults = Log.__init__.__kwdefaults__
-    assert defaults is not None
-    monkeypatch.setitem(defaults, "segment_bytes", 4_000)
-
-
-@pytest.fixture(params=["sqlite", "log", "postgres"])
-def world(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[World]:
-    short_segments(monkeypatch)
+@pytest.fixture(params=["sqlite", "postgres"])
+def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
     url = f"{request.param}:///{tmp_path}/holds"
     if request.param == "postgres":
         url = request.getfixturevalue("migrated")(lanes=4)
@@ -251,12 +241,11 @@ def test_an_export_begins_with_the_baseline_and_can_be_imported(world: World, tm
     whole = all_entries(world.hk)
     world.archive()
     engine = world.hk.executor.engine
-    for number, kind in enumerate(("sqlite", "log")):
-        url = f"{kind}:///{tmp_path}/imported{number}"
-        import_journal(url, Import(export(engine)))
-        with holdkit.connect(url, clock=world.clock) as other:
-            assert other.verify().differences == ()
-            assert other.pools() == world.hk.pools()
+    url = f"sqlite:///{tmp_path}/imported.db"
+    import_journal(url, Import(export(engine)))
+    with holdkit.connect(url, clock=world.clock) as other:
+        assert other.verify().differences == ()
+        assert other.pools() == world.hk.pools()
     files = lambda lane, upto: ArchiveDirectory(world.to).rows(lane, 0, upto)  # noqa: E731
     lines = list(export(engine, archive=files))
     assert len(lines) == len(whole_with_hidden(world)) + 2
@@ -401,9 +390,8 @@ def test_a_chain_begins_behind_what_was_archived_unsealed(world: World) -> None:
     assert world.archive().entries > 0
     assert list(verify_seals(engine)) == []
     assert world.hk.verify(archive=world.to).differences == ()
-    if not isinstance(engine, LogEngine):
-        run_sql(engine, "delete from holdkit.archived")  # as if what the chain leaves out had never been archived
-        assert any(one.field == "previous" for one in verify_seals(engine))
+    run_sql(engine, "delete from holdkit.archived")  # as if what the chain leaves out had never been archived
+    assert any(one.field == "previous" for one in verify_seals(engine))
 
 
 def test_of_an_archive_run_and_an_erasure_one_waits_for_the_other(tmp_path: Path) -> None:

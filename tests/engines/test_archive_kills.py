@@ -21,18 +21,17 @@ import pytest
 import holdkit
 from holdkit.core.commands import CreatePool
 from holdkit.engines.archive_files import ArchiveDirectory
-from holdkit.engines.log.archiving import LogArchiver
 from holdkit.engines.postgres.archiving import PostgresArchiver
 from holdkit.engines.sqlite.archiving import SqliteArchiver
 from holdkit.kernel import archive
 from holdkit.testing import FakeClock
-from tests.engines.test_archive import DAY, EVERY, World, all_entries, short_segments
+from tests.engines.test_archive import DAY, EVERY, World, all_entries
 
-OF_THE_DIRECTORY = frozenset({"mkdir", "fsync", "replace", "unlink", "rename", "pwrite", "ftruncate"})
+OF_THE_DIRECTORY = frozenset({"mkdir", "fsync", "replace", "unlink", "rename"})
 OF_A_DATABASE = frozenset({"execute", "executemany", "poll"})
 PATIENCE = 120
 """Seconds after which a child that does not end is killed, and the test fails."""
-FEWEST = {"sqlite": 30, "log": 30, "postgres": 20}
+FEWEST = {"sqlite": 30, "postgres": 20}
 """Steps of one run at least: fewer would mean that the functions have other names."""
 
 
@@ -83,14 +82,13 @@ def use(world: World, number: int) -> None:
     world.clock.advance(EVERY * DAY)
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "log", "postgres"])
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 def test_killed_anywhere_nothing_is_lost_and_nothing_is_there_twice(
     kind: str, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for archiver in (SqliteArchiver, PostgresArchiver, LogArchiver):
+    for archiver in (SqliteArchiver, PostgresArchiver):
         monkeypatch.setattr(archiver, "step", 3)
     monkeypatch.setattr(archive, "MAX_ENTRIES", 6)
-    short_segments(monkeypatch)
     url = request.getfixturevalue("migrated")(lanes=2) if kind == "postgres" else f"{kind}:///{tmp_path}/holds"
     world = World(url, tmp_path)
 

@@ -26,9 +26,9 @@ NOBODY = "7" * 31 + "a"
 DAY = 86_400
 
 
-@pytest.fixture(params=["memory", "sqlite", "log", "postgres"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    places = {"memory": "memory://", "sqlite": f"sqlite:///{tmp_path}/holds.db", "log": f"log:///{tmp_path}/log"}
+    places = {"memory": "memory://", "sqlite": f"sqlite:///{tmp_path}/holds.db"}
     return places.get(request.param) or request.getfixturevalue("migrated")(lanes=4)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import holdkit
-from holdkit.engines import whole_journal
+from holdkit.engines import progress
 
 
 class Enough(Exception):
@@ -21,11 +21,11 @@ def url_of(engine: str, folder: Path, request: pytest.FixtureRequest) -> str:
     return "memory://" if engine == "memory" else f"{engine}:///{folder / engine}"
 
 
-@pytest.mark.parametrize("engine", ["memory", "log", "sqlite", "postgres"])
+@pytest.mark.parametrize("engine", ["memory", "sqlite", "postgres"])
 def test_at_every_step(
     engine: str, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(whole_journal, "OFTEN", 1)
+    monkeypatch.setattr(progress, "OFTEN", 1)
     with holdkit.connect(url_of(engine, tmp_path, request)) as hk:
         for pool in ("a", "b"):
             hk.create_pool(pool, 9)

@@ -23,8 +23,6 @@ from holdkit.core.erasure import Erased
 from holdkit.core.personal import fields, split
 from holdkit.core.seals import Seal, decode_seal
 from holdkit.engines.archive_files import ArchiveDirectory, ArchivedSeal, read_archive_file
-from holdkit.engines.log import LogEngine
-from holdkit.engines.log.baseline import rows_of
 from holdkit.errors import CursorLost, EngineError, Refused
 from holdkit.kernel import archive as kernel_archive
 from holdkit.kernel.backup import back_up, restore
@@ -32,7 +30,6 @@ from holdkit.kernel.export import export
 from holdkit.kernel.import_ import Import, import_journal
 from holdkit.kernel.seals import Sealer, verify_seals
 from holdkit.testing import FakeClock
-from tests.engines.test_archive import short_segments
 
 DAY = 86_400
 PERSON = 'user:"Zoë"/777'
@@ -129,18 +126,6 @@ class Life:
         assert list(verify_seals(hk.executor.engine)) == []
         assert list(verify_seals(hk.executor.engine, archive=self.to)) == []
 
-    def reopened(self) -> None:
-        """A log has the same state again when it is replayed."""
-        engine = self.hk.executor.engine
-        if not isinstance(engine, LogEngine):
-            return
-        before = (rows_of(engine._tables), {**engine._tables.operations})
-        self.hk.close()
-        self.hk = holdkit.connect(self.url, clock=self.clock)
-        engine = self.hk.executor.engine
-        assert isinstance(engine, LogEngine)
-        assert (rows_of(engine._tables), {**engine._tables.operations}) == before
-
     def check_export(self) -> None:
         engine = self.hk.executor.engine
         lines = list(export(engine, archive=kernel_archive.archived_entries(engine, self.to)))
@@ -200,9 +185,8 @@ class Life:
         return [(name, word) for name, data in self.stored().items() for word in words if word in data]
 
 
-@pytest.fixture(params=["sqlite", "log", "postgres"])
+@pytest.fixture(params=["sqlite", "postgres"])
 def life(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Life]:
-    short_segments(monkeypatch)
     monkeypatch.setattr(kernel_archive, "MAX_ENTRIES", 60)
     folder = tmp_path / "data"
     folder.mkdir()
@@ -232,8 +216,6 @@ def test_after_random_lives_nothing_is_left_and_everything_agrees(
     life.check()
     life.check_export()
     assert life.left() == []
-    life.reopened()
-    life.check()
     monkeypatch.setattr(life.hk, "tenant", lambda _: life.hk)
     assert life.public() == public, "nothing but personal fields has changed"
     assert life.counters() == counters
@@ -260,7 +242,6 @@ def test_a_second_tenant_is_untouched(life: Life) -> None:
 def test_without_the_files_nothing_is_erased_and_the_directory_is_named(life: Life) -> None:
     life.days(12, 1)
     assert life.archive() > 0
-    assert life.hk.executor.engine.capabilities.erasure.secret  # type: ignore[union-attr]  # a log gets it now, with a segment
     before = life.stored()
     with pytest.raises(holdkit.InvalidRequest, match="give that directory") as refused:
         life.hk.erase("entity", PERSON, reason="request 1")
@@ -299,11 +280,10 @@ def test_files_that_are_not_right_are_named_before_anything_is_changed(life: Lif
 
 
 @pytest.mark.parametrize("by", ["entity", "account", "claim", "actor"])
-@pytest.mark.parametrize("kind", ["sqlite", "log"])
-def test_files_that_were_erased_after_the_restored_copy_are_refused(kind: str, by: Any, tmp_path: Path) -> None:
+def test_files_that_were_erased_after_the_restored_copy_are_refused(by: Any, tmp_path: Path) -> None:
     folder = tmp_path / "data"
     folder.mkdir()
-    life = Life(f"{kind}:///{folder}/holds", folder)
+    life = Life(f"sqlite:///{folder}/holds", folder)
     life.days(16, 6)
     assert life.archive() > 0
     life.hk.close()
@@ -327,12 +307,11 @@ def test_files_that_were_erased_after_the_restored_copy_are_refused(kind: str, b
         life.check()
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "log"])
 @pytest.mark.parametrize("archived", [True, False])
-def test_files_of_a_history_that_was_lost_by_a_restore_are_refused(kind: str, archived: bool, tmp_path: Path) -> None:
+def test_files_of_a_history_that_was_lost_by_a_restore_are_refused(archived: bool, tmp_path: Path) -> None:
     folder = tmp_path / "data"
     folder.mkdir()
-    life = Life(f"{kind}:///{folder}/holds", folder)
+    life = Life(f"sqlite:///{folder}/holds", folder)
     life.days(8, 6)
     if archived:
         assert life.archive("5d") > 0
@@ -362,7 +341,6 @@ def test_files_of_a_history_that_was_lost_by_a_restore_are_refused(kind: str, ar
 def test_a_dry_run_counts_what_the_files_have_and_changes_nothing(life: Life) -> None:
     life.days(14, 4)
     assert life.archive() > 0
-    assert life.hk.executor.engine.capabilities.erasure.secret  # type: ignore[union-attr]  # a log gets it now, with a segment
     before = life.stored()
     counted = life.erase("entity", PERSON, dry_run=True)
     assert life.stored() == before or life.url.startswith("sqlite"), "an SQLite file may be checkpointed"
@@ -471,8 +449,6 @@ def test_between_all_steps_everything_agrees_and_the_same_call_does_the_rest(lif
                 life.check()
                 if any(texts):
                     life.check_export()
-                life.reopened()
-                life.check()
             stop += 3
     assert steps > 6
     assert pending > 0, "it was stopped with files that did not have what was rewritten"

@@ -1,6 +1,5 @@
 """An erasure, killed by SIGKILL before every step that leaves something behind, where a part of the journal is archived: what is left agrees,
-and the same command does the rest. The second run, which does the rest, is killed too, at another step each time; so is the opening
-of a log that an erasure has left.
+and the same command does the rest. The second run, which does the rest, is killed too, at another step each time.
 
 The steps are calls of C functions in a child process (see `test_archive_kills`): those that change a directory, and every statement of the
 transactions that an erasure sends to its database. A sample of them here, of an entity; every step, of an entity, an account, a claim and an
@@ -21,7 +20,6 @@ from holdkit.kernel import archive as kernel_archive
 from holdkit.kernel.seals import Sealer
 from holdkit.testing import FakeClock
 from tests.engines import test_archive_kills
-from tests.engines.test_archive import short_segments
 from tests.engines.test_archive_kills import OF_A_DATABASE, OF_THE_DIRECTORY, killed_at
 from tests.engines.test_erasure_archived import Life
 from tests.faults.sampling import STRIDE
@@ -29,9 +27,9 @@ from tests.faults.sampling import STRIDE
 WHOLE = STRIDE == 1
 """Whether every step is tried."""
 SELECTORS: tuple[By, ...] = ("entity", "account", "claim", "actor") if WHOLE else ("entity",)
-FEWEST = {"sqlite": 30, "log": 30, "postgres": 20}
+FEWEST = {"sqlite": 30, "postgres": 20}
 """Steps of an erasure at least: fewer would mean that the functions have other names."""
-EVERY = {"sqlite": 6, "log": 4, "postgres": 20}
+EVERY = {"sqlite": 6, "postgres": 20}
 """Each takes its time: every so many steps is killed before, if not each."""
 FRESH = 25
 """Steps after which another database is used: what is erased stays in the journal, and makes it longer."""
@@ -53,11 +51,10 @@ def is_step(frame: FrameType, function: Any) -> bool:
 
 
 @pytest.mark.parametrize("by", SELECTORS)
-@pytest.mark.parametrize("kind", ["sqlite", "log", "postgres"])
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 def test_killed_anywhere_the_same_command_does_the_rest(
     kind: str, by: By, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    short_segments(monkeypatch)
     monkeypatch.setattr(kernel_archive, "MAX_ENTRIES", 40)
     monkeypatch.setattr(test_archive_kills, "is_step", is_step)
     life = begun(kind, tmp_path / "data", request)
@@ -69,7 +66,6 @@ def test_killed_anywhere_the_same_command_does_the_rest(
         live(life, by, name)
         killed = killed_at(step, lambda life=life, name=name: erase(life, by, name))  # type: ignore[misc]
         if killed:
-            half += kind == "log" and killed_at(1 + step % 40, lambda life=life: opened(life))  # type: ignore[misc]
             half += checked(life)
             twice += killed_at(1 + step * 7 % FEWEST[kind], lambda life=life, name=name: erase(life, by, name))  # type: ignore[misc]
             checked(life)
@@ -136,7 +132,3 @@ def live(life: Life, by: By, name: str) -> None:
 def erase(life: Life, by: By, name: str) -> None:
     with holdkit.connect(life.url, clock=FakeClock(life.clock())) as hk:
         hk.erase(by, name, archive=life.to, reason="request 1")
-
-
-def opened(life: Life) -> None:
-    holdkit.connect(life.url, clock=FakeClock(life.clock())).close()

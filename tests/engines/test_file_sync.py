@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-import holdkit
 from holdkit.engines import durability
 
 FULL = 51
@@ -64,13 +63,3 @@ def test_elsewhere_it_is_fsync(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) 
     with (tmp_path / "f").open("wb") as file:
         durability.sync_file(file.fileno())
     assert macintosh.asked == ["fsync"]
-
-
-def test_every_batch_of_the_log_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    macintosh = Macintosh(monkeypatch)
-    with holdkit.connect(f"log:///{tmp_path}/log") as hk:
-        hk.create_pool("p", 10)
-        before = len(macintosh.asked)
-        hk.hold("p", 1, ttl=60)
-        assert macintosh.asked[before:] == ["full"]
-    assert set(macintosh.asked) == {"full"}, "never fsync alone, for segments and directories either"

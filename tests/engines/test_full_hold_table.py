@@ -14,7 +14,7 @@ from holdkit.core.bounds import Limits as CoreLimits
 BOUNDS = holdkit.Limits(max_pools=9, max_holds=2, max_operations=9, max_due=1)
 
 
-@pytest.mark.parametrize("engine", ["memory", "log", "sqlite", "postgres"])
+@pytest.mark.parametrize("engine", ["memory", "sqlite", "postgres"])
 def test_the_next_one_goes_where_the_batch_names_the_oldest(
     engine: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
@@ -38,4 +38,4 @@ def place(engine: str, folder: Path, request: pytest.FixtureRequest) -> str:
     if engine == "postgres":
         migrated: Callable[..., str] = request.getfixturevalue("migrated")
         return migrated(limits=CoreLimits(max_pools=9, max_holds=2, max_operations=9))
-    return {"memory": "memory://", "log": f"log:///{folder}/log", "sqlite": f"sqlite:///{folder}/holds.db"}[engine]
+    return {"memory": "memory://", "sqlite": f"sqlite:///{folder}/holds.db"}[engine]

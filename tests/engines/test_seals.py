@@ -23,7 +23,7 @@ from holdkit.errors import EngineError, InvalidRequest
 from holdkit.kernel.opening import open_engine
 from holdkit.kernel.seals import Sealer, Sealing, verify_seals
 from holdkit.kernel.signing import PublicKey, SigningKey
-from tests.engines.sealed_stores import LogStore, PostgresStore, SealedStore, SqliteStore, changed, with_engine
+from tests.engines.sealed_stores import PostgresStore, SealedStore, SqliteStore, changed, with_engine
 
 STUB = "erased:0123456789abcdef"
 RUNS = 3
@@ -48,11 +48,11 @@ def fill(store: SealedStore, anchor: Path | None = None, key: Path | None = None
         assert sealer.step(all_now=True) == 0
 
 
-@pytest.fixture(params=["sqlite", "postgres", "log"])
+@pytest.fixture(params=["sqlite", "postgres"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> SealedStore:
     if request.param == "postgres":
         return PostgresStore(request.getfixturevalue("migrated")(lanes=4))
-    return SqliteStore(tmp_path) if request.param == "sqlite" else LogStore(tmp_path)
+    return SqliteStore(tmp_path)
 
 
 @pytest.fixture

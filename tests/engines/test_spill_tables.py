@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from holdkit.core.audit import audit
 from holdkit.core.audit_rows import Folded, RowsInMemory
 from holdkit.core.model import MAX_SLOT, Pool
-from holdkit.engines.whole_journal import OVERHEAD, Spill, SpillTable
+from holdkit.engines.spill import OVERHEAD, Spill, SpillTable
 from holdkit.errors import EngineError
 from tests.unit.core.stored_rows import bit_of_everything, stored, with_hold, with_pool
 

@@ -28,7 +28,7 @@ NAMES: list[tuple[By, str]] = [("claim", f"mail:{MAIL}"), ("entity", PERSON), ("
 OTHERS: list[tuple[By, str]] = [("entity", "user:9"), ("account", "customer:9")]
 
 
-@pytest.fixture(params=["sqlite", "postgres", "log"])
+@pytest.fixture(params=["sqlite", "postgres"])
 def life(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Life]:
     folder = tmp_path / "data"
     folder.mkdir()

@@ -29,7 +29,7 @@ from holdkit.testing.stories.parser import VERBS
 
 FOLDER = Path(__file__).parent
 STORIES = read_stories(FOLDER)
-ENGINES = {"memory": False, "log": True, "sqlite": True, "postgres": True, "lanes": True, "distributed": True}
+ENGINES = {"memory": False, "sqlite": True, "postgres": True, "lanes": True, "distributed": True}
 """Each engine, and whether it is durable; `lanes` is PostgreSQL with several, `apart` the same said as where the tables
 are distributed by lane. Both are told every other story sync, and the rest async."""
 MODES = ("sync", "async")
@@ -58,7 +58,7 @@ CASES = [
 
 
 def tell(story: Story, engine: str, mode: str, folder: Path, database: str = "") -> StoryResult:
-    urls = {"memory": "memory://", "log": f"log:///{folder}/log", "sqlite": f"sqlite:///{folder}/holds.db"}
+    urls = {"memory": "memory://", "sqlite": f"sqlite:///{folder}/holds.db"}
     url = urls.get(engine, database)
 
     def opened(clock: FakeClock, limits: holdkit.Limits | None) -> holdkit.Kernel:

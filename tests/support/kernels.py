@@ -15,7 +15,7 @@ from holdkit.testing import FakeClock
 from holdkit.testing.stories import StoryResult, read_story, run_story, run_story_async
 from tests.support.modes import Async, Sync
 
-VARIANTS = [(engine, mode) for engine in ("memory", "log", "sqlite", "postgres") for mode in ("sync", "async")]
+VARIANTS = [(engine, mode) for engine in ("memory", "sqlite", "postgres") for mode in ("sync", "async")]
 
 
 class Store:
@@ -26,7 +26,7 @@ class Store:
         self.engine, self.durable = engine, engine != "memory"
         self.mode: Sync | Async = Sync() if mode == "sync" else Async()
         self.file = folder / "holds.db"
-        urls = {"memory": "memory://", "log": f"log:///{folder}/log", "sqlite": f"sqlite:///{self.file}"}
+        urls = {"memory": "memory://", "sqlite": f"sqlite:///{self.file}"}
         self.url = urls.get(engine, "")
         self._migrated = migrated
         self.clock = FakeClock()

@@ -36,7 +36,7 @@ from holdkit.engines.clocks import Clock
 from holdkit.engines.journal_search import search_lanes
 from holdkit.engines.memory import MemoryEngine
 from holdkit.engines.port import Applied, Capabilities
-from holdkit.engines.whole_journal import Progress
+from holdkit.engines.progress import Progress
 from holdkit.testing import FakeClock
 
 T = TypeVar("T")

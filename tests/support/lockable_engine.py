@@ -14,7 +14,7 @@ from holdkit.core.outcomes import Outcome
 from holdkit.core.reading import FindHold, Query
 from holdkit.engines.memory import MemoryEngine
 from holdkit.engines.port import AddLate, Applied, BatchRejected, Capabilities
-from holdkit.engines.whole_journal import Progress
+from holdkit.engines.progress import Progress
 from holdkit.testing import FakeClock
 from tests.support.modes import unwrapped
 from tests.support.threads import PATIENCE, wait_until

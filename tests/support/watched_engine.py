@@ -16,7 +16,7 @@ from holdkit.core.model import Key
 from holdkit.core.reading import Query
 from holdkit.engines.memory import MemoryEngine
 from holdkit.engines.port import Applied, Capabilities
-from holdkit.engines.whole_journal import Progress
+from holdkit.engines.progress import Progress
 from holdkit.testing import FakeClock
 from tests.support.modes import unwrapped
 from tests.support.threads import PATIENCE, CallerThreads, wait_until

@@ -6,7 +6,6 @@ docs/cli.md lists the documents.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -14,7 +13,6 @@ from msgspec import Struct
 
 from ..core.erasure import Erased
 from ..engines.doctor import Finding
-from ..engines.log.inspection import SegmentSeen, SnapshotSeen
 from ..wire.holds import HoldAnswer
 from ..wire.journal import EntryAnswer
 from ..wire.pools import PoolAnswer
@@ -81,18 +79,6 @@ class MigrateDocument(Struct, frozen=True):
     """The schema version after `migrate`."""
 
     version: int
-
-
-class LogDocument(Struct, frozen=True):
-    """The result of `log check`."""
-
-    directory: str
-    ok: bool
-    segments: Sequence[SegmentSeen]
-    snapshots: Sequence[SnapshotSeen]
-    frames: int
-    entries: int
-    damage: str | None
 
 
 class SettingDocument(Struct, frozen=True):

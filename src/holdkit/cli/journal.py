@@ -1,5 +1,4 @@
-"""``holdkit journal`` and ``holdkit history``: the record of every change. ``holdkit log``: the files of a log, read without
-opening or locking it, so that it may be in use."""
+"""``holdkit journal`` and ``holdkit history``: the record of every change."""
 
 from __future__ import annotations
 
@@ -8,21 +7,18 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import click
-import msgspec
 
 from ..core.entries import Entry
 from ..core.model import MAX_SLOT, Pool
 from ..core.outcomes import Position
-from ..engines.log.inspection import Seen, entries_of, look
 from ..faces._sync.kernel import Kernel
 from ..kernel.normalise import text_of
 from ..kernel.results import JournalEntry
 from ..wire.fields import encode, plain_position
 from ..wire.journal import EntryAnswer, entry_answer
 from ..wire.pools import PoolAnswer
-from .documents import LogDocument
 from .options import Opened, open_kernel, tenant_options
-from .output import FOUND, OK, Output, as_json
+from .output import OK
 
 if TYPE_CHECKING:
     from ..client import RemoteKernel
@@ -216,64 +212,3 @@ def _line(number: str, slot: int, action: str, entry: Entry | EntryAnswer, pools
     if entry.forced:
         parts.append("forced")
     return "  ".join(parts)
-
-
-@click.group()
-def log() -> None:
-    """Inspect the files of a log.
-
-    \b
-    Example:
-      holdkit log check ./log
-    """
-
-
-@log.command()
-@click.argument("directory", type=click.Path())
-@as_json
-def check(directory: str, in_json: bool) -> int:
-    """Check every segment and snapshot, and report frames, entries, a torn tail, and damage with its offset.
-
-    \b
-    Example:
-      holdkit log check ./log --json
-    """
-    seen = look(directory)
-    Output(in_json).write(LogDocument(directory, seen.ok, seen.segments, seen.snapshots, seen.frames, seen.entries, seen.damage),
-                       *_summary(seen))  # fmt: skip
-    return OK if seen.ok else FOUND
-
-
-def _summary(seen: Seen) -> list[str]:
-    lines = []
-    for segment in seen.segments:
-        notes = ["sealed"] if segment.sealed else []
-        if segment.torn_bytes:
-            notes.append(f"torn tail of {segment.torn_bytes} bytes, which the next open removes")
-        lines.append(
-            f"{segment.file}  {segment.bytes} bytes, {segment.frames} frames, {segment.entries} entries"
-            + "".join(f", {note}" for note in notes)
-        )
-    for snapshot in seen.snapshots:
-        what = f"after frame {snapshot.after_frame}" if snapshot.good else "DAMAGED, or from another log"
-        lines.append(f"{snapshot.file}  {snapshot.bytes} bytes, {what}")
-    if seen.damage is not None:
-        return [*lines, f"DAMAGED: {seen.damage}"]
-    return [*lines, f"no damage found in {seen.frames} frames and {seen.entries} entries"]
-
-
-@log.command()
-@click.argument("directory", type=click.Path())
-@click.option("--from", "first", type=click.IntRange(1), default=1, help="start at the entry with this number")
-@click.option("--json", "in_json", is_flag=True, help="print one JSON document per line")
-def dump(directory: str, first: int, in_json: bool) -> int:
-    """Print all entries, one per line.
-
-    \b
-    Example:
-      holdkit log dump ./log --from 100 --json
-    """
-    for seq, entry in entries_of(directory, first):
-        document = {"seq": seq} | msgspec.to_builtins(entry)
-        click.echo(msgspec.json.encode(document) if in_json else entry_line(entry, Position(0, seq)))
-    return OK

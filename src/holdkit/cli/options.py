@@ -3,7 +3,6 @@ creates nothing."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime
@@ -80,7 +79,7 @@ def url_option(function: Any) -> Any:
         "--url",
         envvar="HOLDKIT_URL",
         metavar="URL",
-        help="sqlite:///holds.db, log:///dir or postgresql://…; a server's http://…, where a command works there  [HOLDKIT_URL]",
+        help="sqlite:///holds.db or postgresql://…; a server's http://…, where a command works there  [HOLDKIT_URL]",
     )
     return url(schema(function))
 
@@ -130,9 +129,9 @@ def chosen_url(url: str | None, target: str | None = None) -> str:
 
 
 def file_of(url: str) -> Path | None:
-    """The file or directory of a URL, if it names one."""
+    """The file of a URL, if it names one."""
     scheme, _, rest = url.partition(":///")
-    return Path(unquote(rest)) if scheme in ("sqlite", "log") and rest else None
+    return Path(unquote(rest)) if scheme == "sqlite" and rest else None
 
 
 def must_exist(url: str) -> None:
@@ -176,9 +175,9 @@ def is_local(hk: Opened) -> bool:
 
 @contextmanager
 def open_existing(url: str) -> Iterator[Engine]:
-    """Open the engine of an existing database, with a progress bar on a terminal."""
+    """Open the engine of an existing database."""
     must_exist(url)
-    engine = _open_log(url) if url.startswith("log:") and sys.stderr.isatty() else open_engine(url)
+    engine = open_engine(url)
     try:
         yield engine
     finally:
@@ -216,14 +215,3 @@ def _open_client(url: str, tenant: str) -> RemoteKernel:
     from ..client import connect as connect_client
 
     return connect_client(url, key=key_given())
-
-
-def _open_log(url: str) -> Engine:
-    """Open a log with a progress bar: recovery may take a while."""
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-    columns = (TextColumn("opening"), BarColumn(), TextColumn("{task.completed} batches"), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        bar = progress.add_task("opening", total=None)
-        return open_engine(url, progress=lambda frames: progress.update(bar, completed=frames))

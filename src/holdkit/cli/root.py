@@ -135,7 +135,6 @@ for command in (
     keys.keys,
     webhooks.webhooks,
     bench.bench,
-    journal.log,
     demo,
     completion,
 ):

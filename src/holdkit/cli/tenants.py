@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from ..engines.whole_journal import Progress
+from ..engines.progress import Progress
 from ..errors import InvalidRequest
 from ..faces._sync.kernel import Kernel
 from ..kernel.context import Call

@@ -1,5 +1,5 @@
 """``holdkit export`` and ``import``: from one engine to another, through a file or a pipe. ``holdkit backup`` and ``restore``:
-copies of an SQLite file or a log directory. ``holdkit archive``: old entries leave the journal for files."""
+copies of an SQLite file. ``holdkit archive``: old entries leave the journal for files."""
 
 from __future__ import annotations
 
@@ -209,7 +209,7 @@ check_option = click.option(
 @as_json
 @on_interrupt(lambda given: (f"{given['file']} was not written; if it is there, it is complete", "none"))
 def backup(url: str | None, file: str, check: bool, in_json: bool) -> int:
-    """Copy an SQLite file or a log directory, as of one moment, while it is in use. The copy is verified before it gets its name.
+    """Copy an SQLite file, as of one moment, while it is in use. The copy is verified before it gets its name.
 
     \b
     Example:

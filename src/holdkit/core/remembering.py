@@ -6,10 +6,9 @@ from typing import Final, TypeAlias
 
 from msgspec import structs
 
-from .bounds import Limits
 from .commands import AnyCommand, ConfirmHold, Guard, ReleaseHold
 from .ladders.finding import retired
-from .model import MAX_SLOT, Slot
+from .model import MAX_SLOT
 from .outcomes import Done, Invalid, Operation, Outcome, Reason, Refusal
 from .view import View
 
@@ -41,11 +40,6 @@ def recall(view: View, command: Askable) -> Outcome | None:
     return None
 
 
-def remembered_until(slot: Slot, limits: Limits) -> Slot:
-    """The slot until which an answer of a batch at this slot is kept, under these limits."""
-    return min(slot + limits.retry_window, MAX_SLOT)
-
-
 def operations_full(view: View) -> bool:
     """Whether there is no room for one more operation record."""
     limit = view.limits.max_operations
@@ -58,7 +52,7 @@ def remember(view: View, command: Askable, outcome: Outcome) -> None:
         return
     if isinstance(outcome, Refusal) and outcome.reason in UNSETTLED:
         return
-    until = remembered_until(view.loaded.slot, view.loaded.limits)
+    until = min(view.loaded.slot + view.loaded.limits.retry_window, MAX_SLOT)
     stored = Operation(command.tenant, command.op, command.fingerprint, until, outcome, view.written)
     view.grown[2] += 1
     view.operations.put((command.tenant, command.op), stored)

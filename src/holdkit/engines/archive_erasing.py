@@ -43,7 +43,7 @@ from .archive_files import (
     rows_of,
     write_archive_file,
 )
-from .whole_journal import Progress
+from .progress import Progress
 
 PAGE: Final = 1_000
 """Entries of the journal that are read at a time."""

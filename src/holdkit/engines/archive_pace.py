@@ -1,6 +1,6 @@
 """The pace of an archive run: how many entries one transaction takes, and how long the run rests so that others can work.
 
-Theory of operation. A run takes from others two things that there is one of: the right to write (of an SQLite file; the log's own lock),
+Theory of operation. A run takes from others two things that there is one of: the right to write (of an SQLite file),
 and the interpreter's lock, where it is a thread of the process that places holds. Of both it takes a little at a time, and a small share:
 
 *Little at a time.* An engine tells how long each transaction kept writers waiting (`blocked`). The next one takes as many entries as fit

@@ -20,7 +20,7 @@ from ..core.reading import JournalRow
 from .archive_erasing import ErasableArchive, put_by
 from .erase_job import EraseJob
 from .erasing import Rewrites, Rows, Search, Store
-from .whole_journal import Progress
+from .progress import Progress
 
 
 def erase(

@@ -35,7 +35,7 @@ from ..core.personal import text_digest
 from ..core.reading import JournalRow, entry_of
 from ..errors import EngineError
 from .archive_pace import Pace
-from .whole_journal import Progress
+from .progress import Progress
 
 STEP: Final = 1_000
 """Entries that one transaction archives at most, and that are read at a time."""

@@ -51,7 +51,7 @@ from .erasing import (
     tells_more,
     texts_of_pools,
 )
-from .whole_journal import Progress
+from .progress import Progress
 
 PORTION: Final = 1_000
 """About how many entries one transaction rewrites."""

@@ -18,7 +18,7 @@ from ..core.personal import replaced
 from ..core.reading import JournalRow
 from ..core.seals import Seal, erased
 from .archive_erasing import ErasableArchive
-from .whole_journal import Progress
+from .progress import Progress
 
 T = TypeVar("T")
 

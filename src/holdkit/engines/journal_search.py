@@ -1,16 +1,23 @@
-"""Searching the journal, shared by all engines: how a search is spread over the lanes, and how far it has come in each."""
+"""Searching the journal, shared by all engines: how a search is spread over the lanes, and how far it has come in each; and the
+history of one pool."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from heapq import merge
 from operator import itemgetter
-from typing import NamedTuple, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
+
+import msgspec
 
 from ..core.pages import Page, page_of
-from ..core.reading import JournalRow, entry_of, row_bytes
+from ..core.reading import JournalRow, ReadPoolHistory, entry_of, row_bytes, touches
 from ..core.searching import FoundEntries, SearchJournal, fits_entry
-from .whole_journal import written
+
+
+def written(pool: str) -> str:
+    """How an entry's text names a pool."""
+    return msgspec.json.encode(pool).decode()
 
 
 class Texts(NamedTuple):
@@ -79,3 +86,26 @@ def _search_lane(query: SearchJournal, lane: int, first: int, last: int, share: 
     if rows.more:
         end = rows[-1].seq - query.newest_first
     return _Lane(begin, [row for row in rows if fits_entry(entry_of(row), query)], end)
+
+
+SPAN: Final = 20_000
+"""Entries that one statement looks through, so that none takes long however long the journal is."""
+
+Look: TypeAlias = Callable[[int, int], Page[JournalRow]]
+"""Rows whose text names the pool: behind a number, up to a number; a page of them."""
+
+
+def find_touching(
+    query: ReadPoolHistory, after: int, last: int, look: Look, first: Sequence[JournalRow] = ()
+) -> Page[JournalRow]:
+    """The first entries of a lane behind `after` that touched the pool; before them what stands for those that are archived."""
+
+    def touching(after: int) -> Iterator[JournalRow]:
+        yield from first
+        while after < last:
+            upto = min(after + SPAN, last)
+            rows = look(after, upto)
+            yield from (row for row in rows if touches(entry_of(row), query.pool))
+            after = rows[-1].seq if rows.more else upto
+
+    return page_of(touching(after), row_bytes, query.limit, query.max_bytes)

@@ -26,9 +26,10 @@ from .clocks import Clock
 from .durability import Durability
 from .erasing import Erasing
 from .lock_times import LockTimer
+from .progress import Progress
 from .rollups import RollupStore
+from .seal_store import SealStore
 from .settings import StoredLimits
-from .whole_journal import Progress, SealStore
 
 T = TypeVar("T")
 

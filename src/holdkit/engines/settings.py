@@ -66,11 +66,11 @@ def limits_as_created(where: str, stored: Mapping[str, Any], asked: Limits | Non
     return structs.replace(asked, **{name: found[name] for name in MEANING})
 
 
-def check_asked(where: str, asked: Limits | None, stored: StoredLimits, defaults: Limits) -> StoredLimits:
+def check_asked(where: str, asked: Limits | None, stored: StoredLimits) -> StoredLimits:
     """`InvalidRequest` unless what was asked for is the default, what the data was created with, or what is in force."""
     for name in MEANING if asked is not None else ():
         wanted, present = getattr(asked, name), getattr(stored.in_force, name)
-        if wanted not in (getattr(defaults, name), getattr(Limits(), name), getattr(stored.created, name), present):
+        if wanted not in (getattr(Limits(), name), getattr(stored.created, name), present):
             raise invalid(
                 "limits",
                 "limits_differ",

@@ -4,7 +4,7 @@ Theory of operation. For each lane, and for one file after the other:
 
 1. entries are read from behind the last archived one, while they are older than asked for and the engine lets them go, and written to
    a file, which gets its name only when it is whole and on disk;
-2. in transactions of at most a thousand entries (a log: a file), they are folded into the lane's baseline and deleted, and `through` moves on.
+2. in transactions of at most a thousand entries they are folded into the lane's baseline and deleted, and `through` moves on.
 
 How many entries a transaction takes, and when the run rests, is the matter of its pace (`holdkit.engines.archive_pace`).
 
@@ -47,14 +47,15 @@ from ..engines.archive_files import (
 )
 from ..engines.archiving import STEP, ArchivableLane, ArchivedEntries, Archiver, Archiving
 from ..engines.port import Engine
-from ..engines.whole_journal import Progress, SealStore
+from ..engines.progress import Progress
+from ..engines.seal_store import SealStore
 from ..errors import EngineError, Overloaded
 
 ATTEMPTS: Final = 5
 """How often files and database are compared while erasures change both."""
 NO_ARCHIVE = (
-    "this engine cannot archive its journal: it keeps none for good, or its tables are distributed; archive a SQLite file, a log, or "
-    "tables on one server"
+    "this engine cannot archive its journal: it keeps none for good, or its tables are distributed; archive a SQLite file or tables on "
+    "one server"
 )
 
 UNFINISHED = (

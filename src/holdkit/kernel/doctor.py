@@ -55,10 +55,6 @@ def _examine_engine(url: str) -> Iterator[Finding]:
         from ..engines.sqlite.inspection import examine as examine_sqlite
 
         yield from examine_sqlite(unquote(rest))
-    elif scheme == "log":
-        from ..engines.log.inspection import examine as examine_log
-
-        yield from examine_log(unquote(rest))
 
 
 def weigh(survey: Survey, here: Slot) -> Iterator[Finding]:

@@ -29,7 +29,7 @@ from ..engines.archive_files import ArchiveDirectory
 from ..engines.archiving import ArchiveUnderWay, Archiving
 from ..engines.erasing import Erasing
 from ..engines.port import Engine
-from ..engines.whole_journal import Progress
+from ..engines.progress import Progress
 from ..errors import EngineError
 from .archive import NO_ARCHIVE
 from .context import Call

@@ -1,5 +1,4 @@
-"""Import: an export becomes the journal of a new engine, all of it or nothing. A new file or directory appears only when it is
-complete."""
+"""Import: an export becomes the journal of a new engine, all of it or nothing. A new file appears only when it is complete."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ from msgspec import structs
 from ..core.bounds import Limits
 from ..core.codec import decode_entry, digest
 from ..core.entries import Entry
-from ..core.import_ import Carried, not_empty
+from ..core.import_ import Carried
 from ..core.lanes import MAX_LANES
 from ..core.limits import limit_value
 from ..core.validation import invalid
@@ -43,12 +42,12 @@ class Import:
         self._hasher = hashlib.blake2b(digest_size=16)
         self.header = _header(self._next())
 
-    def limits(self, defaults: Limits) -> Limits:
+    def limits(self) -> Limits:
         """The defaults, but the limits of holds are those of the exported journal. Bounds of tables are the engine's."""
         carried = {name: self.header.limits[name] for name in ADOPTED}
         for name, value in carried.items():
             limit_value(name, value)
-        return structs.replace(defaults, **carried)
+        return structs.replace(Limits(), **carried)
 
     def carried(self) -> Iterator[Carried]:
         """Every entry, checked by itself and against those before it. After the last one it raises if the seal does not fit."""
@@ -118,16 +117,9 @@ def import_journal(url: str, export: Import, *, verify: bool = True) -> None:
     """Import into the empty engine behind a URL. A new file adopts the limits of holds that the export names."""
     scheme, _, rest = url.partition(":///")
     path = Path(unquote(rest)).absolute()
-    if scheme == "log":
-        from ..engines.log.engine import BOUNDED
-
-        if path.exists() and (not path.is_dir() or any(path.iterdir())):
-            raise not_empty(str(path))
+    if scheme == "sqlite" and not path.exists():
         with staged(path) as made:
-            _receive(f"log:///{quote(str(made))}", export, export.limits(BOUNDED), verify)
-    elif scheme == "sqlite" and not path.exists():
-        with staged(path) as made:
-            _receive(f"sqlite:///{quote(str(made))}", export, export.limits(Limits()), verify)
+            _receive(f"sqlite:///{quote(str(made))}", export, export.limits(), verify)
             if Path(f"{made}-wal").exists():
                 raise EngineError(f"cannot import into {path}: its write-ahead log could not be emptied")
     else:

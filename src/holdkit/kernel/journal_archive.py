@@ -9,7 +9,7 @@ from heapq import merge
 from ..core.personal import text_digest
 from ..core.reading import JournalRow, entry_of, touches
 from ..engines.archive_files import ArchiveDirectory, read_head
-from ..engines.whole_journal import written as encode_text
+from ..engines.journal_search import written as encode_text
 from ..errors import CursorLost
 from .journal import JournalEntry, Positions, decode_cursor
 

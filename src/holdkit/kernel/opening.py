@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 
 from ..core import bounds
 from ..core.validation import invalid
 from ..engines.clocks import Clock
 from ..engines.port import Engine
+from ..errors import InvalidRequest
 from .limits import Limits, asked_slots
 
 DEFAULT_URL = "sqlite:///holds.db"
+LOG_REMOVED = "the log engine was removed: use sqlite:///holds.db on one machine, postgresql://… beyond that"
 
 
 def open_engine(
@@ -21,20 +22,20 @@ def open_engine(
     limits: bounds.Limits | None = None,
     schema: str | None = None,
     pool_size: int | None = None,
-    progress: Callable[[int], None] | None = None,
 ) -> Engine:
-    """The engine behind a URL: ``memory://``, ``log:///dir``, ``sqlite:///file`` (four slashes for an absolute path) or
+    """The engine behind a URL: ``memory://``, ``sqlite:///file`` (four slashes for an absolute path) or
     ``postgresql://…``, whose database must have been migrated. `schema` and `pool_size` are for PostgreSQL only.
 
     An engine that is open already (docs/writing-an-engine.md) is returned as it is.
 
-    `progress` is called with how many batches of a log have been replayed. `limits` are the core's, as `asked_slots` gives them.
+    `limits` are the core's, as `asked_slots` gives them.
     """
     if not isinstance(url, str):
         return _given(url, clock=clock, limits=limits, schema=schema, pool_size=pool_size)
     if clock is not None and not callable(clock):
         raise invalid("clock", "clock_not_callable", "must be a function that gives the present slot, or a FakeClock")
     _not_in_memory(url)
+    refuse_log(url)
     if is_postgres(url):
         from ..engines.postgres import open_engine as open_postgres
 
@@ -43,7 +44,7 @@ def open_engine(
         if said is not None:
             raise invalid(field, f"{field}_unsupported", "goes with a postgresql:// URL only")
     parts = _split(url)
-    return _open_embedded(parts.scheme, parts.netloc, parts.path, clock, limits, progress)
+    return _open_embedded(parts.scheme, parts.netloc, parts.path, clock, limits)
 
 
 def _given(engine: Engine, **options: object) -> Engine:
@@ -70,7 +71,6 @@ def _open_embedded(
     path: str,
     clock: Clock | None,
     limits: bounds.Limits | None,
-    progress: Callable[[int], None] | None,
 ) -> Engine:
     """An engine that runs in this process: in memory, or on files."""
     if scheme == "memory":
@@ -85,18 +85,18 @@ def _open_embedded(
         from ..engines.sqlite import open_engine as open_sqlite
 
         return open_sqlite(unquote(path[1:]), clock=clock, limits=limits)
-    if scheme == "log":
-        if host or path in ("", "/"):
-            raise invalid("url", "url_malformed", "must look like log:///directory, or log:////absolute/directory")
-        from ..engines.log import open_engine as open_log
-
-        return open_log(unquote(path[1:]), clock=clock, limits=limits, progress=progress)
     if scheme in ("http", "https"):
         raise invalid(
             "url", "url_unknown", "is the address of a server: open it with holdkit.client.connect(url, key=…)"
         )
-    known = "memory://, log:///directory, sqlite:///file.db and postgresql://…"
+    known = "memory://, sqlite:///file.db and postgresql://…"
     raise invalid("url", "url_unknown", f"has the scheme {scheme!r}; known are {known}")
+
+
+def refuse_log(url: str) -> None:
+    """Refuse a URL of the log engine, which was removed."""
+    if url.startswith("log:"):
+        raise InvalidRequest(LOG_REMOVED, field="url", code="engine_removed")
 
 
 def migrate(

@@ -33,7 +33,8 @@ from ..core.reading import FindEnds, ReadGeneration
 from ..core.seals import RUN, Seal, digest_of, follows, seal_run
 from ..engines.archiving import ArchiveUnderWay
 from ..engines.port import Engine
-from ..engines.whole_journal import Progress, SealStore
+from ..engines.progress import Progress
+from ..engines.seal_store import SealStore
 from ..errors import EngineError, InvalidRequest, plain
 from .anchors import AnchorLine, append_lines, read_anchor
 from .archived_runs import ArchivedRuns

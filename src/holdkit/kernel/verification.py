@@ -7,7 +7,7 @@ from collections.abc import Generator
 
 from ..core.audit_rows import Difference
 from ..engines.port import Engine
-from ..engines.whole_journal import Progress
+from ..engines.progress import Progress
 from .archive import verify
 from .seals import verify_seals
 

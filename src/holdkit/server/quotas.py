@@ -7,7 +7,7 @@ new is refused while `used` exceeds the quota. A request that ends or changes wh
 expire, resize, archive, and all that removes) adds to the estimate and is never refused: otherwise a full quota would leave
 units held that nobody can give back.
 
-A table that is bounded for all tenants together (`max_pools`, `max_holds`, `max_operations`: on the memory and log engines, or
+A table that is bounded for all tenants together (`max_pools`, `max_holds`, `max_operations`: on the memory engine, or
 where an operator has set them) is divided in the same way: one tenant may have `table_share` of it, so that it cannot fill it alone.
 
 A server counts at once when its own estimate has reached an eighth of the quota, and when it begins to refuse. So one server

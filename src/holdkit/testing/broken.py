@@ -24,9 +24,10 @@ from ..core.outstanding import Tally, TallyKey
 from ..core.reading import Query, ReadJournal
 from ..core.view import DueLeg, FrontOfLine, LoadLine, View
 from ..engines.clocks import Clock
-from ..engines.memory import Journal, MemoryEngine
+from ..engines.memory import MemoryEngine
+from ..engines.memory.journal import Journal
+from ..engines.memory.tables import Tables
 from ..engines.port import Applied, Lent, positions_of
-from ..engines.resident.tables import Tables
 
 T = TypeVar("T")
 

@@ -8,7 +8,6 @@ import pytest
 
 from holdkit.core.bounds import Limits
 from holdkit.engines.clocks import Clock
-from holdkit.engines.log import LogEngine, open_engine
 from holdkit.engines.memory import MemoryEngine
 from holdkit.engines.port import Engine
 from holdkit.engines.sqlite import SqliteEngine
@@ -19,29 +18,6 @@ from tests.support.laned_engine import LanedEngine
 class TestMemory(EngineConformance):
     def make_engine(self, clock: Clock, limits: Limits) -> Engine:
         return MemoryEngine(clock=clock, limits=limits)
-
-
-class TestLog(DurableEngineConformance):
-    @pytest.fixture(autouse=True)
-    def place(self, tmp_path: Path) -> None:
-        self.directory = tmp_path
-        self.places: dict[int, Path] = {}
-
-    def make_engine(self, clock: Clock, limits: Limits) -> Engine:
-        return self.open(self.directory / str(len(self.places)), clock, limits)
-
-    def open(self, path: Path, clock: Clock, limits: Limits | None) -> Engine:
-        engine = open_engine(path, clock, limits)
-        self.places[id(engine)] = path
-        return engine
-
-    def reopen(self, engine: Engine) -> Engine:
-        """One left lying as after a crash has given its lock back, and has sealed nothing."""
-        assert isinstance(engine, LogEngine)
-        engine._disk.close()
-        engine._log.close()
-        engine._closed = True
-        return self.open(self.places[id(engine)], engine.clock, None)
 
 
 class TestSqlite(DurableEngineConformance):

@@ -40,7 +40,6 @@ from holdkit.core.reading import (
     entry_of,
 )
 from holdkit.engines.clocks import Clock
-from holdkit.engines.log import open_engine as open_log
 from holdkit.engines.memory import MemoryEngine
 from holdkit.engines.port import Engine
 from holdkit.engines.postgres import PostgresEngine
@@ -53,7 +52,6 @@ Builder: TypeAlias = Callable[[Path, Clock, Limits], Engine]
 """Opens what lies in a directory of its own, or creates it."""
 
 MEMORY: Builder = lambda _, clock, limits: MemoryEngine(clock=clock, limits=limits)  # noqa: E731
-LOG: Builder = open_log
 SQLITE: Builder = lambda place, clock, limits: SqliteEngine(place / "holds.db", clock=clock, limits=limits)  # noqa: E731
 
 
@@ -75,10 +73,9 @@ def postgres(databases: Databases, lanes: int = 1, layout: Layout = "one server"
 
 BUILDERS: Mapping[str, Builder] = {
     "memory": MEMORY,
-    "log": LOG,
     "sqlite": SQLITE,
 }
-LASTING = frozenset({"sqlite", "log", "postgres"})
+LASTING = frozenset({"sqlite", "postgres"})
 """Those that can be closed and opened again."""
 
 

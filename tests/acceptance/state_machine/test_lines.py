@@ -18,8 +18,8 @@ import pytest
 from holdkit.core.bounds import Limits
 from holdkit.core.commands import Group
 from holdkit.engines.clocks import Clock
-from holdkit.engines.log import LogEngine
-from holdkit.engines.memory import Journal, MemoryEngine
+from holdkit.engines.memory import MemoryEngine
+from holdkit.engines.memory.journal import Journal
 from holdkit.engines.port import Applied, Engine
 from holdkit.kernel.export import export
 from holdkit.kernel.import_ import Import
@@ -151,7 +151,7 @@ def carry_on(
         assert differences == []
 
 
-@pytest.mark.parametrize(("name", "other_name"), [("memory", "log"), ("log", "sqlite"), ("sqlite", "log")])
+@pytest.mark.parametrize(("name", "other_name"), [("memory", "sqlite"), ("sqlite", "sqlite")])
 def test_a_history_goes_on_after_export_and_import(name: str, other_name: str, tmp_path: Path) -> None:
     """Places, tallies and offers are part of the journal."""
 
@@ -172,12 +172,8 @@ def test_a_history_goes_on_after_export_and_import(name: str, other_name: str, t
 
 @pytest.mark.parametrize("name", sorted(LASTING.intersection(ENGINES)))
 def test_a_history_goes_on_after_a_restart(name: str, tmp_path: Path) -> None:
-    """From the log engine's entries, or from its snapshot."""
-
     def play(folder: Path, history: History, max_offers: int) -> None:
         def reopened(engine: Engine, clock: Clock) -> Engine:
-            if isinstance(engine, LogEngine) and len(history) % 2:
-                engine.snapshot()
             engine.close()
             return BUILDERS[name](folder, clock, limits(max_offers))
 

@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from tools.write_format import FIXTURES, version_of
 
-SUFFIXES = {"sqlite": ".db.gz", "log": ".tar.gz", "postgres": ".sql", "archive": ".tar.gz", "export": ".jsonl.gz"}
+SUFFIXES = {"sqlite": ".db.gz", "postgres": ".sql", "archive": ".tar.gz", "export": ".jsonl.gz"}
 
 
 class Live(Struct):
@@ -46,13 +46,6 @@ class Archived(Struct):
     archived: int
 
 
-class BothArchived(Struct):
-    """The same on two engines."""
-
-    sqlite: Archived
-    log: Archived
-
-
 def versions(kind: str) -> list[str]:
     """The versions of which there is a fixture."""
     found = sorted(version_of(path) for path in (FIXTURES / kind).glob(f"*{SUFFIXES[kind]}"))
@@ -74,23 +67,14 @@ def unpack_sqlite(version: str, folder: Path) -> str:
     return f"sqlite:///{path}"
 
 
-def unpack_log(version: str, folder: Path) -> str:
-    """The directory; its URL."""
-    path = folder / version
-    data = gzip.decompress((FIXTURES / "log" / f"{version}.tar.gz").read_bytes())
-    with tarfile.open(fileobj=io.BytesIO(data)) as archive:
-        archive.extractall(path, filter="data")
-    return f"log:///{path}"
-
-
-def unpack_archive(version: str, folder: Path) -> BothArchived:
-    """`holds.db`, `log` and the archive of each; what they have."""
+def unpack_archive(version: str, folder: Path) -> Archived:
+    """`holds.db` and its archive; what they have."""
     import msgspec
 
     data = gzip.decompress((FIXTURES / "archive" / f"{version}.tar.gz").read_bytes())
     with tarfile.open(fileobj=io.BytesIO(data)) as archive:
         archive.extractall(folder, filter="data")
-    return msgspec.json.decode((FIXTURES / "archive" / f"{version}.json").read_bytes(), type=BothArchived)
+    return msgspec.json.decode((FIXTURES / "archive" / f"{version}.json").read_bytes(), type=Archived)
 
 
 def unpack_export(version: str, folder: Path) -> Path:

@@ -11,17 +11,15 @@ import pytest
 import holdkit
 from holdkit import EngineError, Kernel
 from holdkit.engines import archive_files
-from holdkit.engines.log import baseline, segments
 from holdkit.engines.postgres import statements
 from holdkit.engines.sqlite import driver
 from holdkit.kernel import export
 from holdkit.testing import FakeClock
 
-from .fixtures import Stored, load_postgres, stored, unpack_archive, unpack_export, unpack_log, unpack_sqlite, versions
+from .fixtures import Stored, load_postgres, stored, unpack_archive, unpack_export, unpack_sqlite, versions
 
 REFUSED = {
     "sqlite": {"0001", "0002", "0003"},
-    "log": {"1.1", "2.2", "2.3"},
     "postgres": {"0001", "0002"},
 }
 """Formats from before the first release that are not migrated: nobody has data in them."""
@@ -85,41 +83,14 @@ def test_postgresql_databases_are_migrated_by_command(version: str, postgres_url
         use(hk, expected)
 
 
-@pytest.mark.parametrize("version", versions("log"))
-def test_logs_are_replayed_or_refused(version: str, tmp_path: Path) -> None:
-    expected = stored("log", version)
-    url = unpack_log(version, tmp_path)
-    if version in REFUSED["log"]:
-        before = {path.name: path.read_bytes() for path in (tmp_path / version).iterdir()}
-        with pytest.raises(
-            EngineError,
-            match=f"has format {version[0]}, this release reads 3 to {segments.FORMAT}; .* begin a new directory",
-        ):
-            holdkit.connect(url)
-        after = {path.name: path.read_bytes() for path in (tmp_path / version).iterdir()}
-        assert {name: after.get(name) for name in before} == before
-        return
-    for turn in range(2):
-        with holdkit.connect(url, clock=FakeClock(expected.slot)) as hk:
-            if not turn:
-                use(hk, expected)
-            assert hk.verify().ok
-
-
-@pytest.mark.parametrize("kind", ["sqlite", "log"])
 @pytest.mark.parametrize("version", versions("archive"))
-def test_archives_are_read(version: str, kind: str, tmp_path: Path) -> None:
-    both = unpack_archive(version, tmp_path)
-    url, expected = (
-        (f"sqlite:///{tmp_path / 'holds.db'}", both.sqlite)
-        if kind == "sqlite"
-        else (f"log:///{tmp_path / 'log'}", both.log)
-    )
-    archive = tmp_path / f"archive-of-{kind}"
+def test_archives_are_read(version: str, tmp_path: Path) -> None:
+    expected = unpack_archive(version, tmp_path)
+    archive = tmp_path / "archive"
     entries = [*holdkit.JournalArchive(archive).entries()]
     assert [str(entry.action) for entry in entries] == ["pool.created", "hold.held", "hold.confirmed"]
     assert len(entries) == expected.archived
-    with holdkit.connect(url, clock=FakeClock(expected.slot)) as hk:
+    with holdkit.connect(f"sqlite:///{tmp_path / 'holds.db'}", clock=FakeClock(expected.slot)) as hk:
         assert hk.verify().ok
         assert hk.verify(archive=archive).ok
         history = [str(entry.action) for entry in hk.history(expected.old, archive=archive)]
@@ -144,7 +115,5 @@ def test_the_newest_formats_have_a_fixture() -> None:
     """A migration that is added today needs none yet, but the version before it does: `python -m tools.write_format HEAD`."""
     for kind, newest in (("sqlite", driver.migrations()[-1][0]), ("postgres", statements.migrations()[-1][0])):
         assert int(versions(kind)[-1]) >= newest - 1, kind
-    assert int(versions("log")[-1].split(".")[0]) >= segments.FORMAT - 1
-    files, baselines = map(int, versions("archive")[-1].split("."))
-    assert (files, baselines) >= (archive_files.FORMAT - 1, baseline.FORMAT - 1)
+    assert int(versions("archive")[-1]) >= archive_files.FORMAT - 1
     assert int(versions("export")[-1]) >= export.FORMAT - 1

@@ -8,7 +8,7 @@ import pytest
 
 from holdkit.core.commands import CreatePool, Sweep
 from holdkit.core.outcomes import Done
-from holdkit.engines import memory as module
+from holdkit.engines.memory import batches as module
 from tests.engines.memory.engine_calls import EngineCalls
 from tests.unit.core.world import confirm, done, expire, hold_id, place, said
 
@@ -27,13 +27,13 @@ def calls() -> EngineCalls:
 def rounds(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many entries each transaction wrote."""
     written: list[int] = []
-    write = module.MemoryEngine._write
+    write = module.Batches._write
 
     def counted(self: Any, view: Any) -> None:
         written.append(len(view.entries))
         write(self, view)
 
-    monkeypatch.setattr(module.MemoryEngine, "_write", counted)
+    monkeypatch.setattr(module.Batches, "_write", counted)
     return written
 
 

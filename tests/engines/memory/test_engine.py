@@ -13,8 +13,8 @@ from holdkit.core.commands import CreatePool, Group
 from holdkit.core.outstanding import OpenLeg
 from holdkit.core.reading import FindEnds, ReadJournal
 from holdkit.engines.memory import MemoryEngine
+from holdkit.engines.memory.batches import BOUNDED
 from holdkit.engines.port import Engine
-from holdkit.engines.resident.engine import BOUNDED
 from holdkit.errors import EngineError, InvalidRequest
 from holdkit.testing import FakeClock
 from tests.engines.memory.engine_calls import EngineCalls

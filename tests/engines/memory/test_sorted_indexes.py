@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from holdkit.core.model import HeldLeg, Key, Slot, StoredHold
 from holdkit.core.outstanding import OpenLeg
-from holdkit.engines.resident.operations import Ends, Order
-from holdkit.engines.resident.tables import Tables
+from holdkit.engines.memory.operations import Ends, Order
+from holdkit.engines.memory.tables import Tables
 
 SLOTS = st.integers(0, 3)
 ROWS = st.tuples(SLOTS, st.tuples(st.sampled_from(["", "acme"]), st.sampled_from("abc")))
@@ -64,7 +64,7 @@ def test_a_row_that_is_not_there_is_noticed(row: tuple[Slot, Key]) -> None:
 
 
 def test_a_leg_without_units_left_is_not_outstanding() -> None:
-    """A hold that was released in part by the batch that placed it, or before a snapshot."""
+    """A hold that was released in part by the batch that placed it."""
     tables = Tables()
     hold = StoredHold("", "a", (HeldLeg("p", 2, 0), HeldLeg("q", 2, 1), HeldLeg("r", 200, 200)), "", 1, 1, 5)
     tables.put_hold(hold.key, hold)

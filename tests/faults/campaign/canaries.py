@@ -11,7 +11,6 @@ from collections.abc import Callable
 from types import MappingProxyType
 from typing import Any, Final
 
-from holdkit.engines.log import disk
 from holdkit.engines.postgres import database, script
 from holdkit.engines.postgres.driver import Sql
 from holdkit.engines.postgres.journal_reading import Reader
@@ -31,11 +30,6 @@ def sqlite_unsynced() -> None:
         return connection
 
     sqlite3.connect = connect  # type: ignore[assignment]
-
-
-def log_unsynced() -> None:
-    """The log engine's syncs do nothing."""
-    vars(disk)["sync_file"] = lambda _: None
 
 
 def postgres_unproved() -> None:
@@ -69,7 +63,6 @@ GUARDED: Final[dict[str, Callable[[], None]]] = {
 }
 CANARIES: Final[dict[str, Callable[[], None]]] = {
     "sqlite": sqlite_unsynced,
-    "log": log_unsynced,
     "unproved": postgres_unproved,
     "slots go back": altered("guard_moves", "greatest(p.slot, c.slot) as now", "c.slot as now"),
     **GUARDED,

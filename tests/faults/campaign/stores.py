@@ -1,4 +1,4 @@
-"""The three engines that keep data, each at a place of its own: how it is opened, and how it comes up again after a fault."""
+"""The two engines that keep data, each at a place of its own: how it is opened, and how it comes up again after a fault."""
 
 from __future__ import annotations
 
@@ -40,13 +40,14 @@ class Store(Protocol):
         ...
 
 
-class Embedded:
-    """SQLite or the log engine: lives in its clients."""
+class Sqlite:
+    """A file: the engine lives in its clients."""
 
-    def __init__(self, kind: str, folder: Path, *, unsafe: bool = False) -> None:
-        self.url = f"sqlite:///{folder / 'holds.db'}" if kind == "sqlite" else f"log:///{folder / 'log'}"
-        self.styles: Clients = (("one", "sync"), ("two", "async")) if kind == "sqlite" else (("one", "sync"),)
-        self.canary = kind if unsafe else ""
+    styles: Clients = (("one", "sync"), ("two", "async"))
+
+    def __init__(self, folder: Path, *, unsafe: bool = False) -> None:
+        self.url = f"sqlite:///{folder / 'holds.db'}"
+        self.canary = "sqlite" if unsafe else ""
 
     def start(self) -> None:
         """Nothing to start."""
@@ -95,7 +96,7 @@ def open_store(kind: str, folder: Path, *, unsafe: bool = False) -> Store:
     """One of `STORES`, new; `unsafe` is the canary, whose syncs do nothing."""
     if kind == "postgres":
         return Postgres(folder, {"fsync": "off"} if unsafe else None)
-    return Embedded(kind, folder, unsafe=unsafe)
+    return Sqlite(folder, unsafe=unsafe)
 
 
-STORES: Final = ("sqlite", "log", "postgres")
+STORES: Final = ("sqlite", "postgres")

@@ -52,7 +52,7 @@ def test_canary_answers_from_unproved_reads_are_lost(postgres_binaries: object) 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("store", "number"), [("sqlite", 8), ("log", 8), ("postgres", 4)])
+@pytest.mark.parametrize(("store", "number"), [("sqlite", 8), ("postgres", 4)])
 def test_power_cuts_take_back_no_answer(store: str, number: int, power: None, postgres_binaries: object) -> None:
     found = list(local_faults.power_cuts(store, number, SEED))
     expect_sound([each.verdict for each in found], number)

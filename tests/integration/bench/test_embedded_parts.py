@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from bench import ageing, log_speed
+from bench import ageing
 from bench.comparison import Scenario, play
 from bench.raw import raw_rounds
 
@@ -18,14 +18,6 @@ def test_raw_rows_are_those_of_the_engine(tmp_path: Path) -> None:
     (found,) = raw_rounds(8, 32, 1, tmp_path, None, lambda: None)
     assert found.batch == 8
     assert found.raw > 0 < found.apply
-
-
-def test_the_log_and_the_memory_engine_are_measured_by_the_same_calls(tmp_path: Path) -> None:
-    run = log_speed.speed(10, 30, 1, tmp_path, lambda: None)
-    assert run.ours[0] > 0 < run.by_hand[0]
-    found = log_speed.in_memory(10, 30, 1)
-    assert (found.name, found.other) == ("memory engine: apply of 10", None)
-    assert found.ours > 0
 
 
 def test_a_past_verifies(tmp_path: Path) -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from bench import log_speed, targets
+from bench import targets
 from bench.by_hand_postgres import LimitRun
 from bench.figures import Figure
-from bench.log_speed import LogRun
 from bench.postgres.runs import PostgresRun
 from bench.postgres.scenarios import Scenario
 from bench.postgres.stores import Variant
@@ -32,8 +31,7 @@ def measured(ours: int, against: str | None) -> targets.Measured:
     }
     sides: list[Variant] = ["before", "ours"]
     sqlite = [ran(targets.SQLITE, side, ours if side == "ours" else 1_000) for side in sides for _ in range(ROUNDS)]
-    log = [LogRun(1_000, with_op, [ours * 20.0], [1.0]) for with_op in log_speed.APPLY for _ in range(ROUNDS)]
-    return targets.Measured(against, runs, [LimitRun(256, 10_000, 1.0)] * ROUNDS, sqlite, log)
+    return targets.Measured(against, runs, [LimitRun(256, 10_000, 1.0)] * ROUNDS, sqlite)
 
 
 def judged() -> list[Figure]:
@@ -54,8 +52,6 @@ def test_every_target_has_a_verdict() -> None:
         ("hold and confirm, 32 tasks, beside by hand", 5.5, True),
         ("tx=, beside the same by hand", 0.18, True),
         ("256 tasks, beside the server's limit", 0.55, True),
-        ("log engine, hk.apply of 1,000", 0.85, False),
-        ("log engine, hk.apply of 1,000 with operation ids", 1.16, True),
     ]
 
 

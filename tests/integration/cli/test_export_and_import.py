@@ -141,7 +141,7 @@ def test_from_any_engine_to_any_other(place: Place, tmp_path: Path, path: str) -
         assert hk.verify().ok
 
 
-@pytest.mark.parametrize("kind", ["postgres", "log"])
+@pytest.mark.parametrize("kind", ["postgres", "sqlite"])
 def test_due_legs_are_due_there_too(place: Place, tmp_path: Path, kind: str) -> None:
     """Also one whose pool was touched by a sweep that went no further."""
     url, target = place("sqlite"), place(kind)
@@ -160,7 +160,7 @@ def test_due_legs_are_due_there_too(place: Place, tmp_path: Path, kind: str) -> 
 
 
 def test_through_a_pipe(place: Place) -> None:
-    url, target = place("sqlite"), place("log")
+    url, target = place("sqlite"), place("sqlite")
     furnish(url)
     python = f"{sys.executable} -m holdkit"
     piped = f"{python} export - --url {url} | {python} import - --url {target} --json"
@@ -226,14 +226,11 @@ BROKEN: dict[str, tuple[Callable[[list[bytes]], list[bytes]], str]] = {
 }
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "log"])
 @pytest.mark.parametrize("how", BROKEN)
-def test_a_broken_export_is_refused_whole(
-    place: Place, tmp_path: Path, lines: list[bytes], how: str, kind: str
-) -> None:  # fmt: skip
+def test_a_broken_export_is_refused_whole(place: Place, tmp_path: Path, lines: list[bytes], how: str) -> None:
     spoil, code = BROKEN[how]
     (tmp_path / "broken.jsonl").write_bytes(b"".join(spoil(lines)))
-    target, before = place(kind), sorted(tmp_path.iterdir())
+    target, before = place("sqlite"), sorted(tmp_path.iterdir())
     said = json.loads(run("import", tmp_path / "broken.jsonl", "--url", target, "--json", code=2).err)
     assert said["code"] == code
     assert sorted(tmp_path.iterdir()) == before, "nothing is left behind"
@@ -260,12 +257,12 @@ def test_entries_that_do_not_follow_from_one_another(place: Place, tmp_path: Pat
     changed = [*lines[:7], _edited(lines[7], entry=entry, digest=digest(text)), *lines[8:-1]]
     seal = _edited(lines[-1], hash=hashlib.blake2b(b"".join(changed), digest_size=16).hexdigest())
     (tmp_path / "forged.jsonl").write_bytes(b"".join([*changed, seal]))
-    for kind in ("sqlite", "log", "postgres"):
+    for kind in ("sqlite", "postgres"):
         said = json.loads(run("import", tmp_path / "forged.jsonl", "--url", place(kind), "--json", code=2).err)
         assert (said["code"], said["field"]) == ("entry_contradicts", "line 8")
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "log", "postgres"])
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 def test_only_into_what_is_empty(place: Place, tmp_path: Path, lines: list[bytes], kind: str) -> None:
     target = place(kind)
     run("pools", "create", "mine", 1, "--url", target)
@@ -335,8 +332,7 @@ def seen_of(hk: Any) -> Any:
 @pytest.mark.parametrize(
     ("source", "target"),
     [
-        ("sqlite", "log"),
-        ("log", "sqlite"),
+        ("sqlite", "sqlite"),
         ("postgres4", "sqlite"),
         ("sqlite", "postgres4"),
         ("postgres4", "postgres1"),

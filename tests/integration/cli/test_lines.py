@@ -14,9 +14,9 @@ from tests.support.command_line import each, run, told
 LINE = ("--ttl", "2h", "--offer-ttl", 600)
 
 
-@pytest.fixture(autouse=True, params=["sqlite", "log"])
-def url(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("HOLDKIT_URL", f"{request.param}:///{tmp_path}/holds")
+@pytest.fixture(autouse=True)
+def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOLDKIT_URL", f"sqlite:///{tmp_path}/holds")
 
 
 def test_a_line_from_joining_to_confirmation() -> None:

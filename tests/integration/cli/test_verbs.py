@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-import holdkit
 from holdkit.cli.documents import ErrorDocument
 from holdkit.wire.holds import HoldAnswer, HoldNow
 from holdkit.wire.journal import EntryAnswer
@@ -14,10 +13,10 @@ from holdkit.wire.pools import PoolAnswer, PoolNow
 from tests.support.command_line import each, read, run, told
 
 
-@pytest.fixture(params=["sqlite", "log"])
-def url(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+@pytest.fixture
+def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A place with a pool of 5 in it, named by the environment."""
-    place = f"{request.param}:///{tmp_path}/holds"
+    place = f"sqlite:///{tmp_path}/holds"
     monkeypatch.setenv("HOLDKIT_URL", place)
     told(PoolNow, "pools", "create", "gpu", 5)
     return place
@@ -190,8 +189,3 @@ def test_what_is_not_there(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_an_engine_that_cannot_be_opened(tmp_path: Path) -> None:
     (tmp_path / "holds.db").write_bytes(b"not a database, but long enough to be looked at as one" * 20)
     assert refusal("pools", "list", "--url", f"sqlite:///{tmp_path}/holds.db", code=5).effect == "none"
-
-
-def test_a_log_in_use_is_an_engine_error(tmp_path: Path) -> None:
-    with holdkit.connect(f"log:///{tmp_path}/log"):
-        assert "open in another process" in refusal("pools", "list", "--url", f"log:///{tmp_path}/log", code=5).message

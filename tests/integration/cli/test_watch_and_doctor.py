@@ -131,20 +131,6 @@ def test_a_look_makes_no_tables(tmp_path: Path) -> None:
         assert names <= {"mine", "holdkit_migrations"}
 
 
-def test_a_log_sound_damaged_and_in_use(tmp_path: Path) -> None:
-    url = f"log:///{tmp_path}/log"
-    with holdkit.connect(url) as hk:
-        hk.create_pool("gpu", total=1)
-        assert levels(url, code=6)["opening"] == "fail", "somebody else has it open"
-    found = levels(url)
-    assert (found["segments"], found["snapshots"], found["opening"]) == ("ok", "ok", "ok")
-    segment = tmp_path / "log" / "00000001.log"
-    data = bytearray(segment.read_bytes())
-    data[len(data) // 2] ^= 1
-    segment.write_bytes(data)
-    assert levels(url, code=6)["segments"] == "fail"
-
-
 def test_a_server(postgres_url: str) -> None:
     assert levels(postgres_url, code=6)["schema"] == "fail"
     run("migrate", postgres_url, "--lanes", 4)

@@ -42,12 +42,12 @@ async def every_change(here: InProcessApp, tenant: str = "acme") -> None:
     await here.call("POST", "/v1/batch", batch, tenant=tenant)
 
 
-@pytest.mark.parametrize("engine", ["memory", "sqlite", "log", "postgres"])
+@pytest.mark.parametrize("engine", ["memory", "sqlite", "postgres"])
 def test_every_entry_names_the_key_that_asked(engine: str, tmp_path: Any, request: pytest.FixtureRequest) -> None:
     if engine == "postgres":
         url = request.getfixturevalue("migrated")()
     else:
-        url = {"memory": "memory://", "sqlite": f"sqlite:///{tmp_path}/h.db", "log": f"log:///{tmp_path}/log"}[engine]
+        url = {"memory": "memory://", "sqlite": f"sqlite:///{tmp_path}/h.db"}[engine]
 
     async def main() -> None:
         async with in_process_app(url, settings=QUICK) as here:

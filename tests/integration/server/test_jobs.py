@@ -15,7 +15,9 @@ from msgspec import structs
 import holdkit
 from holdkit.client import connect
 from holdkit.core.audit_rows import Difference
-from holdkit.engines import whole_journal
+from holdkit.engines import progress
+from holdkit.engines.memory import MemoryEngine
+from holdkit.engines.sqlite import SqliteEngine
 from holdkit.server import Settings
 from holdkit.server.handlers.system import first_differences
 from holdkit.server.jobs import Job
@@ -279,11 +281,10 @@ def test_a_client_waits_for_it_with_progress_and_cancels_it_when_interrupted(
     ):
         hk.create_pool("a", 5)
         assert hk.verify().ok
-        monkeypatch.setattr(whole_journal, "OFTEN", 1)
+        monkeypatch.setattr(progress, "OFTEN", 1)
         slow = SlowVerify()
-        monkeypatch.setattr(f"holdkit.engines.{'resident' if engine == 'memory' else 'sqlite'}.engine."
-                            f"{'ResidentEngine' if engine == 'memory' else 'SqliteEngine'}.verify",
-                            lambda _self, progress=None: slow(progress))  # fmt: skip
+        kind = MemoryEngine if engine == "memory" else SqliteEngine
+        monkeypatch.setattr(kind, "verify", lambda _self, progress=None: slow(progress))
 
         def interrupt(done: int, total: int) -> None:
             assert 0 < done < total == 1_000_000

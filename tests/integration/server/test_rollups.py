@@ -22,9 +22,9 @@ OFTEN = replace(QUICK, rollup_every=3_600.0)
 """The test asks for each round itself."""
 
 
-@pytest.fixture(params=["memory", "sqlite", "log", "postgres"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 def url(request: pytest.FixtureRequest, tmp_path: Any, migrated: Migrated) -> str:
-    places = {"memory": "memory://", "sqlite": f"sqlite:///{tmp_path}/holds.db", "log": f"log:///{tmp_path}/log"}
+    places = {"memory": "memory://", "sqlite": f"sqlite:///{tmp_path}/holds.db"}
     return places[request.param] if request.param in places else migrated()
 
 

@@ -29,14 +29,12 @@ def clock() -> FakeClock:
     return FakeClock(NOON)
 
 
-@pytest.fixture(params=["memory", "log", "sqlite", "postgres"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "postgres":
         found: str = request.getfixturevalue("postgres_url")
         return found
-    return {"memory": "memory://", "log": f"log:///{tmp_path}/log", "sqlite": f"sqlite:///{tmp_path}/holds.db"}[
-        request.param
-    ]
+    return {"memory": "memory://", "sqlite": f"sqlite:///{tmp_path}/holds.db"}[request.param]
 
 
 @pytest.fixture(params=["sync", "async"])

@@ -77,7 +77,7 @@ class Meddler:
         return found
 
 
-@pytest.fixture(params=["memory", "log", "sqlite", "postgres"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "postgres":
         return str(request.getfixturevalue("migrated")())

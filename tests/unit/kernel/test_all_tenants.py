@@ -16,15 +16,13 @@ from tests.support.recording_listener import RecordingListener
 from tests.support.watched_engine import WatchedEngine
 
 
-@pytest.fixture(params=["memory", "log", "sqlite", "postgres"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "postgres":
         postgres: str = request.getfixturevalue("postgres_url")
         holdkit.migrate(postgres)
         return postgres
-    return {"memory": "memory://", "log": f"log:///{tmp_path}/log", "sqlite": f"sqlite:///{tmp_path}/holds.db"}[
-        request.param
-    ]
+    return {"memory": "memory://", "sqlite": f"sqlite:///{tmp_path}/holds.db"}[request.param]
 
 
 def told(entries: Any) -> list[tuple[str, str]]:

@@ -349,7 +349,10 @@ def test_an_endless_list_of_legs_ends(world: tuple[Any, WatchedEngine]) -> None:
         ({"url": "memory://", "randomness": 7}, "randomness", "randomness_not_callable"),
         ({"url": "memory://", "schema": "shop"}, "schema", "schema_unsupported"),
         ({"url": "sqlite:///a.db", "schema": "shop"}, "schema", "schema_unsupported"),
-        ({"url": "log:///a", "pool_size": 8}, "pool_size", "pool_size_unsupported"),
+        ({"url": "memory://", "pool_size": 8}, "pool_size", "pool_size_unsupported"),
+        ({"url": "log:///a"}, "url", "engine_removed"),
+        ({"url": "log:///a", "pool_size": 8}, "url", "engine_removed"),
+        ({"url": "log:a"}, "url", "engine_removed"),
     ],
 )
 def test_bad_connections(arguments: dict[str, Any], field: str, code: str) -> None:

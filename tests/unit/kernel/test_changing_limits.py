@@ -16,15 +16,13 @@ from holdkit.testing import FakeClock
 DAY = 86_400
 
 
-@pytest.fixture(params=["memory", "log", "sqlite", "postgres"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "postgres":
         postgres: str = request.getfixturevalue("postgres_url")
         holdkit.migrate(postgres)
         return postgres
-    return {"memory": "memory://", "log": f"log:///{tmp_path}/log", "sqlite": f"sqlite:///{tmp_path}/holds.db"}[
-        request.param
-    ]
+    return {"memory": "memory://", "sqlite": f"sqlite:///{tmp_path}/holds.db"}[request.param]
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

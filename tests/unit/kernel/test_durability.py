@@ -14,7 +14,7 @@ from tests.conftest import Migrated
 from tests.support.command_line import told
 from tests.support.modes import Async, Sync
 
-LEVELS = {"memory": "process", "log": "local", "sqlite": "local", "postgres": "local"}
+LEVELS = {"memory": "process", "sqlite": "local", "postgres": "local"}
 
 
 class Executors(holdkit.Resource[str, str]):
@@ -30,7 +30,7 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[str, str]:
     if request.param == "postgres":
         migrated: Migrated = request.getfixturevalue("migrated")
         return "local", migrated()
-    urls = {"memory": "memory://", "log": f"log:///{tmp_path}/log", "sqlite": f"sqlite:///{tmp_path}/holds.db"}
+    urls = {"memory": "memory://", "sqlite": f"sqlite:///{tmp_path}/holds.db"}
     return LEVELS[request.param], urls[request.param]
 
 

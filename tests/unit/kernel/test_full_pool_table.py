@@ -12,7 +12,7 @@ from holdkit.testing import FakeClock
 LIMITS = holdkit.Limits(max_pools=2, retention=40, retention_consumed=70)
 
 
-@pytest.fixture(params=["memory", "log", "sqlite", "postgres"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "postgres":
         postgres: str = request.getfixturevalue("postgres_url")

@@ -33,11 +33,11 @@ def make(hk: Any, *pools: str) -> None:
 
 
 class Files:
-    """A kernel on files that can be copied, and put back by hand or by `holdkit restore`."""
+    """A kernel on a file that can be copied, and put back by hand or by `holdkit restore`."""
 
-    def __init__(self, mode: Sync | Async, kind: str, folder: Path) -> None:
+    def __init__(self, mode: Sync | Async, folder: Path) -> None:
         self._mode, self._path = mode, folder / "holds"
-        self.url = f"{kind}:///{self._path}"
+        self.url = f"sqlite:///{self._path}"
         self._copy = folder / "copy"
         self._opened: list[Any] = []
 
@@ -57,16 +57,13 @@ class Files:
         self.close()
         if how == "restored":
             restore(self._copy, self.url, lambda *_: None, force=True, verify=False)
-        elif self._copy.is_dir():
-            shutil.rmtree(self._path)
-            shutil.copytree(self._copy, self._path)
         else:
             shutil.copyfile(self._copy, self._path)
 
 
-@pytest.fixture(params=["sqlite", "log"])
-def files(request: pytest.FixtureRequest, mode: Sync | Async, tmp_path: Path) -> Iterator[Files]:
-    made = Files(mode, request.param, tmp_path)
+@pytest.fixture
+def files(mode: Sync | Async, tmp_path: Path) -> Iterator[Files]:
+    made = Files(mode, tmp_path)
     yield made
     made.close()
 
@@ -252,20 +249,17 @@ def test_the_names_that_a_process_remembers_are_bounded(monkeypatch: pytest.Monk
     assert [shown.load(("", name)) for name in "abc"] == ["a", None, "c"]
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "log", "postgres"])
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
 def test_an_import_begins_a_generation(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
     source = open_engine(f"sqlite:///{tmp_path}/source")
     hk = Sync().open(source)
     make(hk, "a", "b")
     cursor, lines = hk.cursor(), list(export.export(source))
     assert import_.Import(iter(lines)).header.generation == hk.generation()
-    url = request.getfixturevalue("migrated")(lanes=1) if kind == "postgres" else f"{kind}:///{tmp_path}/target"
-    if kind != "log":  # there already, and empty
-        target = Sync().open(open_engine(url))
-        empty = target.generation()
-        target.close()
-    else:
-        empty = ""
+    url = request.getfixturevalue("migrated")(lanes=1) if kind == "postgres" else f"sqlite:///{tmp_path}/target"
+    target = Sync().open(open_engine(url))
+    empty = target.generation()
+    target.close()
     import_journal(url, import_.Import(iter(lines)))
     target = Sync().open(open_engine(url))
     assert len({empty, hk.generation(), target.generation()}) == 3

@@ -22,7 +22,7 @@ WEEK = timedelta(days=7)
 SPELLINGS = [604_800, 604_800.0, "604800s", "7d", "168h", WEEK]
 
 
-@pytest.fixture(params=["memory", "log", "sqlite", "postgres"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 def engine(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
@@ -33,7 +33,7 @@ def url_of(engine: str, limits: Limits, request: pytest.FixtureRequest) -> str:
         holdkit.migrate(url, limits=limits)
         return url
     folder: Path = request.getfixturevalue("tmp_path")
-    return {"memory": "memory://", "log": f"log:///{folder}/log", "sqlite": f"sqlite:///{folder}/holds.db"}[engine]
+    return {"memory": "memory://", "sqlite": f"sqlite:///{folder}/holds.db"}[engine]
 
 
 def test_every_interval_takes_every_form() -> None:

@@ -64,9 +64,9 @@ class Place:
         return [row[0] for row in self.write("select words from notes order by words")] if self.sql else []
 
 
-@pytest.fixture(params=["memory", "log", "sqlite", "postgres"])
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
 def place(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Place]:
-    urls = {"memory": "memory://", "log": f"log:///{tmp_path}/log", "sqlite": f"sqlite:///{tmp_path}/holds.db"}
+    urls = {"memory": "memory://", "sqlite": f"sqlite:///{tmp_path}/holds.db"}
     made = Place(urls.get(request.param) or request.getfixturevalue("migrated")())
     yield made
     made.hk.close()
@@ -492,7 +492,7 @@ def test_others_pools_are_not_waited_for(pg: Place) -> None:
 
 
 def test_tasks_borrow_on_a_thread_of_their_own(place: Place) -> None:
-    if place.url.startswith(("memory", "log")):
+    if place.url.startswith("memory"):
         place.hk.close()
 
     async def run() -> None:

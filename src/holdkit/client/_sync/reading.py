@@ -19,7 +19,7 @@ from ...core.reading import AccountUsage
 from ...core.validation import flag, text, whole
 from ...core.validation import hold_id as check_hold_id
 from ...core.values import MAX_ENTITY
-from ...engines.whole_journal import Progress
+from ...engines.progress import Progress
 from ...errors import EngineError, HoldkitError, InvalidRequest
 from ...kernel._sync.background import Subscription
 from ...kernel.context import Actor, Call, actor_text, context_of

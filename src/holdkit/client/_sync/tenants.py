@@ -6,7 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TypeAlias, Unpack
 
-from ...engines.whole_journal import Progress
+from ...engines.progress import Progress
 from ...errors import EngineError
 from ...kernel.context import Call
 from ...wire.tenants import ChangeQuota, ChangeTenant, DeletedAnswer, DeleteTenant, Quota, TenantAnswer

@@ -18,7 +18,7 @@ from ...core.validation import invalid, text
 from ...core.values import MAX_OP
 from ...engines.clocks import steady
 from ...engines.deadlines import within
-from ...engines.whole_journal import Progress
+from ...engines.progress import Progress
 from ...errors import EngineError, HoldkitError, OutcomeUnknown, Overloaded
 from ...kernel.context import Call, call_fields, current
 from ...kernel.results import Hold

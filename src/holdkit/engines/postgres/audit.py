@@ -26,7 +26,8 @@ from ...core.model import Key, Pool, Record, RecordKey, Slot, StoredHold
 from ...core.outstanding import OpenLeg, Tally, TallyKey
 from ..archive_files import decoded
 from ..archiving import ArchivedEntries, archived_checksum, baseline_entries, compare_baseline
-from ..whole_journal import Meter, Progress, Spill
+from ..progress import Meter, Progress
+from ..spill import Spill
 from .archiving import nothing, stored_rows
 from .compact_entries import expand, is_compact
 from .connections import PipelineConnection

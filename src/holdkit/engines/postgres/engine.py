@@ -30,7 +30,7 @@ from ..clocks import Clock, steady
 from ..driver_connections import driver_connection, driver_connection_async
 from ..durability import Durability
 from ..port import AddLate, Applied, Capabilities, GuardStats, Lent, Mark
-from ..whole_journal import Progress
+from ..progress import Progress
 from .archiving import PostgresArchiver, archiver
 from .asyncpg_connections import AsyncpgMark, check_asyncpg, is_asyncpg
 from .audit import verify

@@ -17,7 +17,7 @@ from ..archive_erasing import ErasableArchive
 from ..archived_store import erase
 from ..clocks import steady
 from ..erasing import Rewrites, Rows
-from ..whole_journal import Progress
+from ..progress import Progress
 from .compact_entries import journal_row
 from .connections import PipelineConnection
 from .database import BatchOptions, Database

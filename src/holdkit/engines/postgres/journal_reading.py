@@ -42,8 +42,7 @@ from ...core.reading import (
     row_bytes,
 )
 from ...core.searching import FoundEntries, SearchJournal
-from ..journal_search import Texts, search_lanes
-from ..whole_journal import find_touching, written
+from ..journal_search import Texts, find_touching, search_lanes, written
 from .archiving import archived_lanes, baseline_entry, nothing, read_baseline, read_rewritten
 from .compact_entries import HELD, SYSTEM, journal_row
 from .connections import PipelineConnection

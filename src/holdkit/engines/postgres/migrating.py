@@ -267,5 +267,5 @@ def check_schema(connection: PipelineConnection, address: Address, asked: Limits
     except (KeyError, TypeError, ValueError):
         raise EngineError(f"{address.shown}: its settings lack the secret; restore a backup") from None
     in_force = StoredLimits(created, record_of(rows[0]) if rows else None, secret=secret, lanes=lanes)
-    check_asked(address.shown, asked, in_force, Limits())
+    check_asked(address.shown, asked, in_force)
     return Schema(texts.get("identity", ""), lanes, in_force, stored.get("distributed") is True, secret)

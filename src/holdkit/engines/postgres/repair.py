@@ -22,7 +22,7 @@ from ...core.model import Slot
 from ...core.repair import Repaired, RepairedRows, repair_rows, sort_out
 from ...core.view import View
 from ...errors import EngineError
-from ..whole_journal import Progress
+from ..progress import Progress
 from .audit import Audit
 from .connections import PipelineConnection
 from .database import BatchOptions, bounded, lock_timeout_ms

@@ -23,7 +23,8 @@ from ...core.outstanding import OpenLeg, Tally, TallyKey
 from ...errors import EngineError
 from ..archive_files import decoded
 from ..archiving import ArchivedEntries, archived_checksum, baseline_entries, compare_baseline
-from ..whole_journal import Meter, Progress, Spill
+from ..progress import Meter, Progress
+from ..spill import Spill
 from .archived_reading import archived_lane, stored_rows
 from .driver import Driver, Row, migrations
 from .rows import (

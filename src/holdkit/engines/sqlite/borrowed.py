@@ -24,7 +24,7 @@ from ..clocks import Clock, wall_clock
 from ..driver_connections import driver_connection
 from ..durability import IN_MEMORY
 from ..port import Applied, Capabilities, Lent, Mark
-from ..whole_journal import Progress
+from ..progress import Progress
 from .audit import verify
 from .caller_transaction import SavepointMark, check_connection, in_transaction, run_in_caller_transaction
 from .driver import Driver, migrations

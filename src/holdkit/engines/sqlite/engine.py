@@ -34,8 +34,8 @@ from ..clocks import Clock, wall_clock
 from ..driver_connections import driver_connection
 from ..durability import ON_DISK
 from ..port import Applied, Capabilities, Lent, Mark
+from ..progress import Progress
 from ..settings import StoredLimits
-from ..whole_journal import Progress
 from .archiving import SqliteArchiver, archiver
 from .audit import verify
 from .caller_transaction import (

@@ -32,7 +32,7 @@ from ...core.searching import (
     spans,
 )
 from ...core.seen import seen_hold
-from ..whole_journal import written
+from ..journal_search import written
 from .driver import Row
 from .pool_reading import BEHIND_ALL_TEXT, At, by_tenant, count_waiting_before
 from .rows import hold_of

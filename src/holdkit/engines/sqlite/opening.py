@@ -301,7 +301,7 @@ def stored_limits(driver: Driver, path: str, asked: Limits | None, secret: bytes
     created = limits_as_created(path, stored, asked, Limits())
     rows = driver.ask("load_record", LIMITS_KEY)
     stored_now = StoredLimits(created, record_of(rows[0]) if rows else None, secret=secret)
-    return check_asked(path, asked, stored_now, Limits())
+    return check_asked(path, asked, stored_now)
 
 
 Identity: TypeAlias = tuple[int, int]

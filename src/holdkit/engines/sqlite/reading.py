@@ -47,8 +47,7 @@ from ...core.reading import (
     row_bytes,
 )
 from ...core.searching import FoundEntries, ListAccounts, ListEntities, ListLine, SearchJournal
-from ..journal_search import Texts, search_lanes
-from ..whole_journal import find_touching, written
+from ..journal_search import Texts, find_touching, search_lanes, written
 from .archived_reading import archived_lane, baseline_entry, find_archived, read_baseline, read_rewritten
 from .hold_reading import count_ahead, find_hold, find_holds, list_accounts, list_entities, list_holds, list_line
 from .pool_reading import (

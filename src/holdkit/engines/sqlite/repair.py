@@ -12,7 +12,7 @@ from ...core.model import Slot
 from ...core.repair import Repaired, RepairedRows, repair_rows, sort_out
 from ...core.view import View
 from ...errors import EngineError
-from ..whole_journal import Progress
+from ..progress import Progress
 from .audit import Audit, verify
 from .driver import Driver, Row, Script, Statement
 from .loading import gather

@@ -35,7 +35,7 @@ from ...core.searching import ListLine
 from ...core.trees import SEPARATOR, directly_below
 from ...core.validation import flag, hold_id, invalid, pool_id, text, whole
 from ...core.values import MAX_ENTITY
-from ...engines.whole_journal import Progress
+from ...engines.progress import Progress
 from ..answers import refusal_of
 from ..archive import ArchiveReport
 from ..archive import archive as archive_journal
@@ -199,7 +199,7 @@ class AsyncReads(AsyncSearches):
         """Make every row agree with the journal again, of all tenants; each pool that is repaired gets an entry `pool.repaired`.
         Only with `dry_run=False`; every writer waits meanwhile.
 
-        If the journal itself is damaged nothing is touched. The memory and log engines have no rows beside their journal.
+        If the journal itself is damaged nothing is touched. The memory engine has no rows beside its journal.
         Memory use and `progress` are as with `verify`.
         """
         engine = self._executor.engine

@@ -11,7 +11,7 @@ import msgspec
 from ...core.commands import PutRecord
 from ...core.erasure import ERASURES, By, Erased
 from ...core.validation import flag, invalid
-from ...engines.whole_journal import Progress
+from ...engines.progress import Progress
 from ..context import Call, call_fields
 from ..erasing import begun, check_call, check_reason, erase_alone, selector_of
 from .executor import Executor

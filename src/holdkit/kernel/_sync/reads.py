@@ -36,7 +36,7 @@ from ...core.searching import ListLine
 from ...core.trees import SEPARATOR, directly_below
 from ...core.validation import flag, hold_id, invalid, pool_id, text, whole
 from ...core.values import MAX_ENTITY
-from ...engines.whole_journal import Progress
+from ...engines.progress import Progress
 from ..answers import refusal_of
 from ..archive import ArchiveReport
 from ..archive import archive as archive_journal

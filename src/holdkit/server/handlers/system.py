@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ...core.audit_rows import Difference
 from ...engines.port import Engine
-from ...engines.whole_journal import Progress
+from ...engines.progress import Progress
 from ...errors import HoldkitError
 from ...kernel.erasing import check_reason, selector_of
 from ...kernel.limits import changes_of, in_seconds

@@ -19,7 +19,7 @@ from holdkit.core.commands import Group
 from holdkit.core.model import Key
 from holdkit.core.reading import Query
 from holdkit.engines.port import Applied, Capabilities, Engine
-from holdkit.engines.whole_journal import Progress
+from holdkit.engines.progress import Progress
 from holdkit.kernel._sync.executor import Executor
 from holdkit.testing import FakeClock
 

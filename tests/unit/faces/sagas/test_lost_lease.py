@@ -41,9 +41,9 @@ def sleep_and_wake(url: str) -> tuple[str, list[Any], holdkit.Kernel]:
     return said, told, hk
 
 
-@pytest.mark.parametrize("engine", ["memory", "log", "sqlite", "postgres"])
+@pytest.mark.parametrize("engine", ["memory", "sqlite", "postgres"])
 def test_it_wakes_and_has_no_say(engine: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    urls = {"memory": "memory://", "log": f"log:///{tmp_path}/log", "sqlite": f"sqlite:///{tmp_path}/holds.db"}
+    urls = {"memory": "memory://", "sqlite": f"sqlite:///{tmp_path}/holds.db"}
     said, told, hk = sleep_and_wake(urls.get(engine) or request.getfixturevalue("postgres_url"))
     with hk:
         assert said.startswith("OutcomeUnknown: holdkit: saga 'a' was taken over")

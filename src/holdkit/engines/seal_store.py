@@ -1,0 +1,32 @@
+"""Where an engine keeps the seals of its journal."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from ..core.reading import JournalRow
+from ..core.seals import Seal
+
+
+class SealStore(Protocol):
+    """The engine can keep the seals of its journal (`holdkit.core.seals`). It stores them, and does not know what they say."""
+
+    def last_seals(self) -> dict[int, Seal]:
+        """The last seal of each lane that has any."""
+        ...
+
+    def read_seals(self, lane: int, after: int, limit: int) -> list[Seal]:
+        """A lane's seals whose first entry has a number above `after`, in order."""
+        ...
+
+    def read_run(self, lane: int, after: int, limit: int) -> list[JournalRow]:
+        """A lane's entries after a number, in order, with the numbers and texts that are stored."""
+        ...
+
+    def rewrites(self) -> int:
+        """How often an erasure has rewritten entries: asked before they are read."""
+        ...
+
+    def add_seal(self, seal: Seal, rewrites: int) -> bool:
+        """Store a seal, durably, unless there is one that begins with the same entry; whether it is this one that is stored."""
+        ...
