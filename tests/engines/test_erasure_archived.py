@@ -307,6 +307,19 @@ def test_files_that_were_erased_after_the_restored_copy_are_refused(by: Any, tmp
         life.check()
 
 
+def test_r9_files_of_before_an_erasure_are_named_when_they_are_played_back(life: Life, tmp_path: Path) -> None:
+    life.days(16, 6)
+    assert life.archive() > 0
+    shutil.copytree(life.to, tmp_path / "files")
+    assert life.erase("entity", PERSON).found
+    life.check()
+    shutil.rmtree(life.to)
+    shutil.copytree(tmp_path / "files", life.to)
+    assert life.hk.verify(archive=life.to).differences
+    with pytest.raises(EngineError, match="Put back the files"):
+        life.erase("account", ACCOUNT)
+
+
 @pytest.mark.parametrize("archived", [True, False])
 def test_files_of_a_history_that_was_lost_by_a_restore_are_refused(archived: bool, tmp_path: Path) -> None:
     folder = tmp_path / "data"
