@@ -45,7 +45,7 @@ class PostgresParts(BenchRun):
         bar = self.progress.add_task("targets", total=None)
         length = scenarios.QUICK_LENGTH if self.quick else targets.LENGTH
         measured = targets.measure(
-            self.directory, self.rounds, length, 10_000 if self.quick else 30_000,
+            self.directory, self.rounds, length,
             lambda name: self.progress.update(bar, advance=1, description=f"targets, {name}"), self._before(),
         )  # fmt: skip
         self.figures += targets.figures(measured)
