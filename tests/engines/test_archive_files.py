@@ -153,7 +153,7 @@ def test_b07_r9_no_damage_is_read_as_something_else(tmp_path: Path) -> None:
         except EngineError as error:
             assert str(file.path) in str(error)  # noqa: PT017  # most images are refused, some are read
             refused += 1
-    assert refused > 3_000
+    assert refused > 2_500
     assert read <= 8 * 10, "what gzip's own head says of time and system is not read"
 
 

@@ -235,7 +235,9 @@ def _decoded(file: ArchiveFile, line: bytes, number: int) -> ArchivedLine | Arch
     if not line.endswith(b"\n"):
         raise damaged(file, f"it ends in line {number}" if len(line) < LONGEST else f"line {number} is too long")
     try:
-        found: ArchivedLine | ArchiveEnd = _lines.decode(line)
+        found: ArchivedLine | ArchiveEnd = _lines.decode(
+            line.decode()
+        )  # as text: msgspec leaves the bytes of an entry unchecked
         return found
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise damaged(file, f"line {number} is not a line of an archive: {error}") from None

@@ -45,11 +45,13 @@ def restore(file: Path, url: str, progress: Progress, *, force: bool = False, ve
 
 
 def _copied(path: Path, to: Path, progress: Progress, verify: bool, *, at_rest: bool) -> int:
-    from ..engines.sqlite.inspection import copy, renew_generation
+    from ..engines.sqlite.inspection import check_structure, copy, renew_generation
 
     with staged(to) as made:
         copy(str(path), made, progress, at_rest=at_rest)
         made.chmod(0o600)
+        if verify:
+            check_structure(made)
         entries = _check(f"sqlite:///{quote(str(made))}", verify)
         if at_rest:
             renew_generation(made)

@@ -52,6 +52,7 @@ from .fair_write_lock import FairWriteLock
 from .file_watch import FileChannels, FileWatch
 from .forking import Activity
 from .opening import (
+    SQLITE_ERRORS,
     check_library,
     connect,
     error_from_os,
@@ -328,10 +329,8 @@ def _open(
     except BaseException as error:
         if write_lock is not None:
             write_lock.close()
-        if isinstance(error, sqlite3.Error):
-            raise error_from_sqlite(path, error) from error
-        if isinstance(error, OSError):
-            raise error_from_os(path, error) from error
+        if isinstance(error, (*SQLITE_ERRORS, OSError)):
+            raise (error_from_os if isinstance(error, OSError) else error_from_sqlite)(path, error) from error
         raise
     finally:
         connection.close()

@@ -11,7 +11,7 @@ from urllib.parse import quote
 from ...errors import EngineError
 from ..doctor import Finding, examine_path
 from .driver import Driver, Script, Statement, migrations
-from .opening import MINIMUM, NETWORK, error_from_sqlite, file_system, present_version
+from .opening import MINIMUM, NETWORK, SQLITE_ERRORS, error_from_sqlite, file_system, present_version
 from .rows import new_generation
 
 LONG_WAL = 256 << 20
@@ -25,12 +25,12 @@ def examine(path: str) -> Iterator[Finding]:
     yield from examine_path(Path(path))
     try:
         connection = sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True, isolation_level=None)
-    except sqlite3.Error as error:
+    except SQLITE_ERRORS as error:
         yield Finding("file", "fail", str(error), "check owner and mode, or restore a backup")
         return
     try:
         yield from _inside(connection, path)
-    except sqlite3.Error as error:
+    except SQLITE_ERRORS as error:
         yield Finding("file", "fail", str(error), "restore a backup")
     finally:
         connection.close()
@@ -104,8 +104,19 @@ def copy(path: str, to: Path, progress: Callable[[int, int], None], *, at_rest: 
                 target.close()
         finally:
             source.close()
-    except sqlite3.Error as error:
+    except SQLITE_ERRORS as error:
         raise error_from_sqlite(path, error) from error
+
+
+def check_structure(path: Path) -> None:
+    """Raise `EngineError` if SQLite finds pages damaged, or an index that differs from its table: `verify` reads the tables only."""
+    try:
+        with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro", uri=True)) as connection:
+            (problem,) = connection.execute("pragma integrity_check(1)").fetchone()
+    except SQLITE_ERRORS as error:
+        raise error_from_sqlite(str(path), error) from error
+    if problem != "ok":
+        raise EngineError(f"SQLite found the copy damaged: {problem}")
 
 
 def renew_generation(path: Path) -> None:
@@ -116,7 +127,7 @@ def renew_generation(path: Path) -> None:
             driver.tell("begin immediate")
             driver.run(_renewing())
             driver.tell("commit")
-    except sqlite3.Error as error:
+    except SQLITE_ERRORS as error:
         raise error_from_sqlite(str(path), error) from error
 
 
@@ -134,7 +145,7 @@ def vacate(path: str) -> None:
     except sqlite3.OperationalError as error:
         if getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
             raise EngineError(f"{path} is in use: stop whoever has it open first") from error
-    except sqlite3.DatabaseError:
+    except (sqlite3.DatabaseError, UnicodeDecodeError):
         pass  # damaged: that is why it is replaced
     finally:
         connection.close()

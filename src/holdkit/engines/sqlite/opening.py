@@ -157,8 +157,14 @@ _LOCKED: Final = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PRO
 for the ten seconds during which SQLite tries to repair it.)"""
 
 
-def error_from_sqlite(path: str, error: sqlite3.Error) -> EngineError | Overloaded:
+SQLITE_ERRORS: Final = (sqlite3.Error, UnicodeDecodeError)
+"""What SQLite raises on a damaged file. (The second: Python cannot decode a message that quotes bytes of a damaged schema.)"""
+
+
+def error_from_sqlite(path: str, error: sqlite3.Error | UnicodeDecodeError) -> EngineError | Overloaded:
     """The Holdkit error for an error of SQLite that certainly had no effect."""
+    if isinstance(error, UnicodeDecodeError):
+        return EngineError(f"cannot use {path}: it is damaged: restore a backup")
     code = getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in _LOCKED:
         return Overloaded(f"{path} is locked by another writer", retry_after=1.0)

@@ -196,7 +196,7 @@ class Reads(Searches):
         """Make every row agree with the journal again, of all tenants; each pool that is repaired gets an entry `pool.repaired`.
         Only with `dry_run=False`; every writer waits meanwhile.
 
-        If the journal itself is damaged nothing is touched. The memory and log engines have no rows beside their journal.
+        If the journal itself is damaged nothing is touched. The memory engine has no rows beside its journal.
         Memory use and `progress` are as with `verify`.
         """
         engine = self._executor.engine
