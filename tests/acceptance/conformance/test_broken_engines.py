@@ -88,7 +88,7 @@ def test_an_erasure_that_is_forgotten_is_caught() -> None:
     def reopen(engine: Engine) -> Engine:
         assert isinstance(engine, Logging)
         again = Logging(clock=engine.clock, limits=engine.limits)
-        again._word = engine._word
+        again._generation = engine._generation
         for batch in kept.get(engine, []):
             again.apply(batch)
         return again

@@ -55,7 +55,7 @@ from .opening import (
     SQLITE_ERRORS,
     check_library,
     connect,
-    error_from_os,
+    error_at_opening,
     error_from_sqlite,
     migrate,
     prepare_file,
@@ -330,7 +330,7 @@ def _open(
         if write_lock is not None:
             write_lock.close()
         if isinstance(error, (*SQLITE_ERRORS, OSError)):
-            raise (error_from_os if isinstance(error, OSError) else error_from_sqlite)(path, error) from error
+            raise error_at_opening(path, error) from error
         raise
     finally:
         connection.close()

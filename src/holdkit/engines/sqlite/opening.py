@@ -181,6 +181,11 @@ def error_from_sqlite(path: str, error: sqlite3.Error | UnicodeDecodeError) -> E
     return EngineError(f"cannot use {path}: {words.get(code, str(error))}")
 
 
+def error_at_opening(path: str, error: sqlite3.Error | UnicodeDecodeError | OSError) -> EngineError | Overloaded:
+    """The Holdkit error for an error of SQLite or of the system while a file was opened."""
+    return error_from_os(path, error) if isinstance(error, OSError) else error_from_sqlite(path, error)
+
+
 def migrate(driver: Driver, path: str, limits: Limits, now: Slot) -> None:
     """Bring the schema up to date, in one transaction, that of the connection if it has one; with the first migration the limits that
     change meaning are stored."""
