@@ -18,7 +18,7 @@ from ..errors import EngineError, InvalidRequest
 from ..faces._sync.kernel import Kernel
 from ..faces.opening import connect
 from ..kernel.context import Call
-from ..kernel.opening import open_engine, with_schema
+from ..kernel.opening import open_engine, refuse_log, with_schema
 from ..wire.fields import at
 from .output import as_json
 
@@ -125,6 +125,7 @@ def chosen_url(url: str | None, target: str | None = None) -> str:
     given = url if target is None else target
     if not given:
         raise click.UsageError("no database given: use --url URL, or set HOLDKIT_URL")
+    refuse_log(given)
     return with_schema(given, schema_given())
 
 

@@ -116,6 +116,7 @@ def test_demo_is_the_demo() -> None:
         ("import", "-", "--url", "{}"),
         ("backup", "copy", "--url", "{}"),
         ("restore", "copy", "--url", "{}"),
+        ("export", "-", "--url", "{}"),
         ("serve", "--url", "{}"),
     ],
 )
