@@ -29,7 +29,7 @@ from tests.acceptance.state_machine.machine import EnginesAgree, compare
 from tests.acceptance.state_machine.shrinking import disagree, shortened
 from tests.support.databases import Databases
 
-EXAMPLES = int(os.environ.get("HOLDKIT_EXAMPLES", "100"))
+EXAMPLES = int(os.environ.get("HOLDKIT_EXAMPLES", "40"))
 STEPS = int(os.environ.get("HOLDKIT_STEPS", "25"))
 FLOOR = 20
 """How often each reason must have been answered at least, in 200 examples."""
