@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import sqlite3
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
@@ -13,6 +13,7 @@ import pytest
 
 import holdkit
 from holdkit import Reason
+from holdkit.engines.postgres.migrating import Layout
 from holdkit.kernel.limits import asked_slots
 from holdkit.testing import FakeClock
 from holdkit.testing.stories import (
@@ -26,6 +27,8 @@ from holdkit.testing.stories import (
     run_story_async,
 )
 from holdkit.testing.stories.parser import VERBS
+from tests.stories.kept_kernels import KeptKernels, can_share
+from tests.support.databases import Databases
 
 FOLDER = Path(__file__).parent
 STORIES = read_stories(FOLDER)
@@ -72,13 +75,23 @@ def tell(story: Story, engine: str, mode: str, folder: Path, database: str = "")
     return asyncio.run(run_story_async(story, opened_async, durable=ENGINES[engine]))
 
 
+@pytest.fixture(scope="session")
+def kept_kernels(postgres_kept: Databases) -> Iterator[KeptKernels]:
+    kept = KeptKernels(postgres_kept)
+    yield kept
+    kept.close()
+
+
 @pytest.mark.parametrize(("story", "engine", "mode"), CASES)
 def test_story(story: Story, engine: str, mode: str, tmp_path: Path, request: pytest.FixtureRequest) -> None:
-    database = ""
-    if engine in LANES:
-        layout = "as if" if engine == "distributed" else "one server"
+    layout: Layout = "as if" if engine == "distributed" else "one server"
+    if engine not in LANES:
+        told = tell(story, engine, mode, tmp_path)
+    elif can_share(story):
+        told = request.getfixturevalue("kept_kernels").tell(story, layout, LANES[engine], mode)
+    else:
         database = request.getfixturevalue("migrated")(layout, LANES[engine], asked_slots(story.limits))
-    told = tell(story, engine, mode, tmp_path, database)
+        told = tell(story, engine, mode, tmp_path, database)
     assert told.checked == story.checked > 0, "a line with an expectation was passed over"
     restarts = sum(line.verb == "restart" for line in story.statements)
     assert told.restarts == (restarts if ENGINES[engine] else 0)

@@ -79,6 +79,11 @@ class Database:
         """For the next test."""
         self._owner.give_back(self)
 
+    def empty(self) -> None:
+        """Restore the rows that it was made with; connections stay, so nobody else may be in a transaction."""
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            _empty(connection)
+
 
 def _shape(connection: psycopg.Connection[tuple[str]]) -> str:
     row = connection.execute(SHAPE).fetchone()
