@@ -2,7 +2,8 @@
 the journal agree, and the next run goes on.
 
 The steps are calls of C functions in a child process: those that change the directory, and every statement of the transactions that
-delete entries. (On PostgreSQL the child is killed when it has sent them, and has read no answer.)
+delete entries. (On PostgreSQL the child is killed when it has sent them, and has read no answer.) A sample of them here, every one with
+HOLDKIT_FAULTS=every (`make prove`).
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from holdkit.engines.sqlite.archiving import SqliteArchiver
 from holdkit.kernel import archive
 from holdkit.testing import FakeClock
 from tests.engines.test_archive import DAY, EVERY, World, all_entries
+from tests.faults.sampling import STRIDE
 
 OF_THE_DIRECTORY = frozenset({"mkdir", "fsync", "replace", "unlink", "rename"})
 OF_A_DATABASE = frozenset({"execute", "executemany", "poll"})
@@ -33,6 +35,8 @@ PATIENCE = 120
 """Seconds after which a child that does not end is killed, and the test fails."""
 FEWEST = {"sqlite": 30, "postgres": 20}
 """Steps of one run at least: fewer would mean that the functions have other names."""
+SAMPLED = {"sqlite": 3, "postgres": 5}
+"""In a sample, the distance between two steps that are tried. Odd, because steps of two kinds take turns."""
 
 
 def is_step(frame: FrameType, function: Any) -> bool:
@@ -117,7 +121,7 @@ def test_killed_anywhere_nothing_is_lost_and_nothing_is_there_twice(
             pairs = [(one.last + 1, two.first) for one, two in pairwise(files) if one.lane == two.lane]
             assert [one for one, two in pairs if one != two] == [], "an entry is in two files, or in none"
             use(world, step)
-            step += 2 if kind == "postgres" else 1  # there each takes longest: every second one
+            step += 1 if STRIDE == 1 else SAMPLED[kind]
         assert world.hk.verify(archive=world.to).differences == ()
     finally:
         world.hk.close()

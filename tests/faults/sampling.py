@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 _ASKED: Final = os.environ.get("HOLDKIT_FAULTS", "")
 EVERYTHING: Final = _ASKED == "all"
-STRIDE: Final = 1 if _ASKED in ("all", "every") else 6
+STRIDE: Final = 1 if _ASKED in ("all", "every") else 12
 """Of the statements, every so many is disturbed."""
 SHARDS: Final = 4
 """Each long test in so many parts, for several processes."""
@@ -27,5 +27,5 @@ def sample(points: Sequence[T], at_most: int, of_everything: int | None = None, 
 
 
 def shard(points: Sequence[T], number: int) -> list[T]:
-    """This part's share of every sixth point, or of all of them."""
+    """This part's share of every twelfth point, or of all of them."""
     return [point for index, point in enumerate(points[::STRIDE]) if index % SHARDS == number]

