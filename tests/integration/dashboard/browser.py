@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import httpx
 from playwright.sync_api import Browser, BrowserContext, Page, expect
@@ -19,6 +20,9 @@ DESKTOP = {"width": 1280, "height": 800}
 PHONE = {"width": 360, "height": 740}
 PATIENCE = 60_000
 """Milliseconds that a condition is waited for."""
+
+LONGEST = 10_000 * 1.25
+"""Milliseconds that the page waits at most before it tries again (`dashboard/src/live.ts`)."""
 
 
 class WatchedPage:
@@ -49,6 +53,10 @@ class WatchedPage:
         self.complaints.append(f"alert: {dialog.message}")
         dialog.dismiss()
 
+    def let_pass(self) -> None:
+        """Let the longest pause between two attempts pass, by the clock of a page that is `alone`: it tries again at once."""
+        self.page.clock.fast_forward(LONGEST)
+
     def open(self, view: str = "pools", *, key: str | None = None) -> Page:
         """Come with a key in the fragment, then go to a view."""
         self.page.goto(f"{self.server.url}/#key={key or self.server.admin}")
@@ -58,19 +66,41 @@ class WatchedPage:
         return self.page
 
 
+_contexts = WeakKeyDictionary[Browser, dict[str, BrowserContext]]()
+
+
+def context_of(browser: Browser, **options: Any) -> BrowserContext:
+    """One for all tabs with these options. Its first tab stays, and with it the process that the others share."""
+    made = _contexts.setdefault(browser, {})
+    if repr(options) not in made:
+        made[repr(options)] = browser.new_context(**options)
+        made[repr(options)].new_page()
+    return made[repr(options)]
+
+
 @contextmanager
-def watched(browser: Browser, server: LiveServer, *, quiet: bool = True, **more: Any) -> Iterator[WatchedPage]:
-    """A fresh context; at the end nothing must have been complained about. Who is not `quiet` expects that the browser reports requests
-    that fail; an error that nobody has caught, in a script or a promise, fails every test."""
-    context = browser.new_context(viewport=more.pop("viewport", DESKTOP), **more)
+def watched(
+    browser: Browser, server: LiveServer, *, quiet: bool = True, alone: bool = False, **more: Any
+) -> Iterator[WatchedPage]:
+    """A fresh tab; at the end nothing must have been complained about. Who is not `quiet` expects that the browser reports requests
+    that fail; an error that nobody has caught, in a script or a promise, fails every test.
+
+    A tab has a key and a history of its own, and each server is another origin, so tests share a context. A context has six
+    connections to a server: a tab beside many others is opened `alone`, with a clock that the test may move on."""
+    options = {"viewport": DESKTOP, **more}
+    context = browser.new_context(**options) if alone else context_of(browser, **options)
+    if alone:
+        context.clock.install()
+    found = WatchedPage(context, server)
     try:
-        found = WatchedPage(context, server)
         yield found
         assert found.uncaught == [], found.uncaught
         if quiet:
             assert found.complaints == [], found.complaints
     finally:
-        context.close()
+        found.page.close()
+        if alone:
+            context.close()
 
 
 @contextmanager

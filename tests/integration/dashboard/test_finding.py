@@ -322,6 +322,7 @@ ANSWER = """async () => {
 def test_an_answer_to_an_older_text_never_replaces_a_newer_one(browser: Browser, server: LiveServer) -> None:
     with watched(browser, server) as tab:
         page = tab.open()
+        expect(page.get_by_text("5,002 pools")).to_be_visible()  # before it is signed in, keys have nothing to open
         page.evaluate(DELAY)
         found = page.get_by_role("dialog").get_by_role("option")
         press(page, "/")

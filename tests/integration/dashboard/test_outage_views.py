@@ -56,7 +56,7 @@ def killable(tmp_path: Path) -> Iterator[KilledServer]:
 def opened(browser: Browser, server: LiveServer, views: list[str]) -> Iterator[list[tuple[str, WatchedPage]]]:
     """Each view in a browser of its own, with connections of its own. The browser reports requests that fail, and nothing else."""
     with ExitStack() as stack:
-        tabs = [(view, stack.enter_context(watched(browser, server, quiet=False))) for view in views]
+        tabs = [(view, stack.enter_context(watched(browser, server, quiet=False, alone=True))) for view in views]
         for view, tab in tabs:
             tab.open(view)
             expect(tab.page.locator("main h1")).not_to_have_text("Pools")
@@ -88,6 +88,7 @@ def test_what_was_read_stays_and_is_called_out_of_date(browser: Browser, killabl
         failed_views(tabs[0][1])
         killable.start()
         for view, tab in tabs[1:]:
+            tab.let_pass()
             expect(tab.page.locator("[data-stale]")).to_have_count(0)
             assert VIEWS[view] in says(tab.page), view
 
@@ -118,5 +119,6 @@ def test_what_was_empty_is_called_unknown(browser: Browser, killable: KilledServ
             assert not EMPTY.search(says(tab.page)), view
         killable.start()
         for _, tab in tabs:
+            tab.let_pass()
             expect(tab.page.locator("main .notice h2")).to_have_text(EMPTY)
             expect(tab.page.locator("[data-stale]")).to_have_count(0)
