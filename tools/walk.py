@@ -79,6 +79,12 @@ def sources(*folders: Path) -> list[Path]:
     return sorted(path for folder in folders for path in folder.rglob("*.py") if "_sync" not in path.parts)
 
 
+def files_per_thousand_lines(*folders: Path) -> float:
+    """How many files a thousand lines are spread over."""
+    lengths = [len(path.read_text(encoding="utf-8").splitlines()) for path in sources(*folders)]
+    return round(1000 * len(lengths) / sum(lengths), 2)
+
+
 def functions(path: Path) -> Iterator[tuple[str, int]]:
     """Each function of a file with its length."""
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
@@ -101,7 +107,7 @@ def size(*folders: Path) -> Size:
         files=len(files),
         lines=lines,
         median=statistics.median(lengths.values()),
-        per_thousand=round(1000 * len(files) / lines, 2),
+        per_thousand=files_per_thousand_lines(*folders),
         longest_file=str(longest.relative_to(ROOT)),
         longest_file_lines=lengths[longest],
         longest_function=function,
