@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 import httpx
+import uvicorn.server
 
 import holdkit
 from holdkit.engines.clocks import Clock
@@ -22,6 +23,20 @@ from tests.support.threads import PATIENCE
 QUICK = Settings(key_refresh=0.05, sweep_every=0, webhooks=Delivery(allowed=frozenset(["127.0.0.1"])))
 NOON = 1_700_049_600_000_000
 """A slot far from where any window ends."""
+
+
+class _QuickAsyncio:
+    """`asyncio` for uvicorn's server, which looks at times whether it is to stop and whether its connections are closed: ten times
+    as often, for a thousand tests wait for that."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(asyncio, name)
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds / 10)
+
+
+uvicorn.server.asyncio = _QuickAsyncio()  # type: ignore[assignment]
 
 
 class InProcessApp:

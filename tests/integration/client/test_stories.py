@@ -11,6 +11,8 @@ import pytest
 
 from holdkit import Limits
 from holdkit.client import connect, connect_async
+from holdkit.client._async import transport as async_transport
+from holdkit.client._sync import transport as sync_transport
 from holdkit.client.answers import ServerClock
 from holdkit.testing import FakeClock
 from holdkit.testing.stories import Story, read_stories, run_story, run_story_async
@@ -78,6 +80,13 @@ class Company:
     async def aclose(self) -> None:
         for client in self._clients.values():
             await client.aclose()
+
+
+@pytest.fixture(autouse=True)
+def quick_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A story verifies after every line: the client looks at once whether that has ended."""
+    for transport in (sync_transport, async_transport):
+        monkeypatch.setattr(transport, "FIRST_LOOK", 0.001)
 
 
 @pytest.mark.parametrize(("story", "mode"), CASES, ids=lambda case: getattr(case, "name", case))
