@@ -12,6 +12,9 @@ READY := .venv/ready
 CODE := $(wildcard src tests tools bench examples)
 TYPED := $(wildcard src tests tools bench examples)
 PROGRAMS := tests/integration/bench tests/integration/examples
+# Tests that `make test` samples, beside those of faults.
+SAMPLED := tests/acceptance/clock_skew tests/integration/cli/test_backup_kills.py tests/integration/server/test_schemathesis.py \
+	$(addprefix tests/integration/dashboard/test_,accessibility.py outage.py views.py)
 QUICK := tests/unit/core tests/unit/kernel tests/unit/faces tests/engines/memory tests/stories
 COMPILE = $(BIN)/uv pip compile $(UPGRADE) --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-header --no-annotate
@@ -19,7 +22,7 @@ COMPILE = $(BIN)/uv pip compile $(UPGRADE) --quiet --universal --python-version 
 LOCKS := requirements.lock requirements-runtime.lock tools/requirements-uv.lock tools/requirements-build.lock
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run demo example quick test test-programs fmt fmt-check lint types layers gen gen-check dashboard docs docs-serve shots sim prove faults bench cover mutate lock image-check package-check django-newest sbom changelog release check clean
+.PHONY: help setup run demo example quick test test-programs steady fmt fmt-check lint types layers gen gen-check dashboard docs docs-serve shots sim prove faults bench cover mutate lock image-check package-check django-newest sbom changelog release check clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-13s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,6 +57,9 @@ test-programs: $(READY) ## test the example applications in a browser, and the b
 	@mkdir -p .build
 	@$(BIN)/python tools/ensure_programs.py
 	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal -rs --junitxml=.build/junit-programs.xml $(PROGRAMS) $(ARGS)
+
+steady: $(READY) ## run `make test` twice while four processes keep the processors busy
+	@$(BIN)/python -m tools.steady $(MAKE) test
 
 fmt: $(READY) ## format, and fix what ruff can fix
 	$(BIN)/ruff check --fix-only --quiet $(CODE)
@@ -106,7 +112,8 @@ prove: $(READY) ## run in full what `make test` samples: 2,000 simulated runs, a
 	$(BIN)/python -m holdkit.sim --jobs $(JOBS)
 	@mkdir -p .build
 	HOLDKIT_FAULTS=every $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal tests/faults/test_statements.py \
-		tests/faults/postgres/test_cuts.py::test_cut_at_every_byte_of_the_commit_exchange tests/engines/test_erasure_kills.py
+		tests/faults/postgres/test_cuts.py::test_cut_at_every_byte_of_the_commit_exchange tests/engines/test_erasure_kills.py \
+		$(SAMPLED)
 
 faults: $(READY) ## inject failovers, power cuts, crashes and full disks, with ledgers and canaries (ARGS='--only failovers --rounds 8')
 	@$(BIN)/python tools/ensure_programs.py
