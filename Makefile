@@ -14,7 +14,7 @@ TYPED := $(wildcard src tests tools bench examples)
 PROGRAMS := tests/integration/bench tests/integration/examples
 # Tests that `make test` samples, beside those of faults.
 SAMPLED := tests/acceptance/clock_skew tests/integration/cli/test_backup_kills.py tests/integration/server/test_schemathesis.py \
-	$(addprefix tests/integration/dashboard/test_,accessibility.py outage.py views.py)
+	$(addprefix tests/integration/dashboard/test_,accessibility.py outage.py outage_views.py views.py)
 QUICK := tests/unit/core tests/unit/kernel tests/unit/faces tests/engines/memory tests/stories
 COMPILE = $(BIN)/uv pip compile $(UPGRADE) --quiet --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-header --no-annotate

@@ -13,6 +13,7 @@ import pytest
 from playwright.sync_api import Browser, expect
 
 import holdkit
+from tests.faults.sampling import sample
 from tests.integration.dashboard.browser import WatchedPage, watched
 from tests.integration.dashboard.test_accessibility import found
 from tests.integration.dashboard.test_outage import EMPTY, KilledServer, look, says
@@ -35,7 +36,7 @@ VIEWS = {
     "claims?q=email%3Aann%40example.org": "email:ann@example.org",
     "items?q=A1": "A1",
 }
-"""Each view, and what it goes on showing."""
+"""Each view, and what it goes on showing. Each is opened in a tab of its own: a few here, all in `make prove`."""
 NOTHING = [
     "holds", "past", "claims", "items", "sagas", "faces", "webhooks", "calendar/none", "budgets/none", "rates/none",
     "resources/none", "account/none",
@@ -73,7 +74,7 @@ def test_what_was_read_stays_and_is_called_out_of_date(browser: Browser, killabl
     server = killable.start()
     with server.client() as http:
         http.post("/v1/webhooks", json={"url": "http://127.0.0.1:9/", "actions": ["limits.changed"]}).raise_for_status()
-    with opened(browser, server, list(VIEWS)) as tabs:
+    with opened(browser, server, sample(list(VIEWS), 5, at_every=True)) as tabs:
         for view, tab in tabs:
             expect(tab.page.locator("main")).to_contain_text(VIEWS[view])
             expect(tab.page.locator("[data-stale]")).to_have_count(0)
@@ -110,7 +111,7 @@ def failed_views(tab: WatchedPage) -> None:
 
 
 def test_what_was_empty_is_called_unknown(browser: Browser, killable: KilledServer) -> None:
-    with opened(browser, killable.start(), NOTHING) as tabs:
+    with opened(browser, killable.start(), sample(NOTHING, 4, at_every=True)) as tabs:
         for _, tab in tabs:
             expect(tab.page.locator("main .notice h2")).to_have_text(EMPTY)
         killable.kill()
