@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import atexit
 import os
-import shutil
 import signal
 import tempfile
 import threading
@@ -12,7 +10,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import certifi
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -66,25 +63,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure() -> None:
     """Files in memory where there is room: thousands of small files are synced, and no test is about the disk's own speed.
 
-    Every sync is still asked for. TMPDIR decides otherwise. A shell starts jobs in the background with SIGINT ignored, which the programs
-    that tests interrupt would inherit.
+    Every sync is still asked for. TMPDIR decides otherwise. HTTP clients read one certificate where they would read the authorities
+    of the world: that takes longer than most tests, and none of them asks anybody on the internet. A shell starts jobs in the
+    background with SIGINT ignored, which the programs that tests interrupt would inherit.
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    trust_one_authority()
+    os.environ["SSL_CERT_FILE"] = str(Path(__file__).parent / "support" / "nobody.pem")
     place = memory()
     if place is not None and "TMPDIR" not in os.environ:
         os.environ["TMPDIR"] = tempfile.tempdir = str(place)
-
-
-def trust_one_authority() -> None:
-    """An HTTP client of this process reads one certificate where it would read the authorities of the world: that takes longer than
-    most tests, and none of them asks anybody on the internet."""
-    first, end, _ = Path(certifi.where()).read_text("ascii").partition("-----END CERTIFICATE-----\n")
-    made = Path(tempfile.mkdtemp(prefix="holdkit-authority-")) / "one.pem"
-    made.write_text(first + end, "ascii")
-    atexit.register(shutil.rmtree, made.parent)
-    certifi.where = lambda: str(made)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

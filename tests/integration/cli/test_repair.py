@@ -24,8 +24,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monk
     if request.param == "sqlite":
         place = f"sqlite:///{tmp_path}/holds.db"
     else:
-        place = request.getfixturevalue("postgres_url")
-        holdkit.migrate(place, lanes=4)
+        place = request.getfixturevalue("migrated")(lanes=4)
     monkeypatch.setenv("HOLDKIT_URL", place)
     with holdkit.connect(place) as hk:
         for pool in ("a", "b", "c"):

@@ -38,9 +38,11 @@ def pytest_in(
     (place / "conftest.py").write_text(conftest)
     (place / "test_it.py").write_text(tests)
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
+    alone = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}  # the plugins that are installed here take a second to load
     return subprocess.Popen(
-        [sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", f"--basetemp={place / 'temp'}", *arguments],
-        cwd=place, env={**inherited, **environment}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        [sys.executable, "-m", "pytest", "-q", "-rs", "-p", "xdist", "-p", "no:cacheprovider", f"--basetemp={place / 'temp'}",
+         *arguments],
+        cwd=place, env={**inherited, **alone, **environment}, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
     )  # fmt: skip
 
 
