@@ -36,7 +36,7 @@ class _QuickAsyncio:
         await asyncio.sleep(seconds / 10)
 
 
-uvicorn.server.asyncio = _QuickAsyncio()  # type: ignore[assignment]
+vars(uvicorn.server)["asyncio"] = _QuickAsyncio()
 
 
 class InProcessApp:

@@ -21,7 +21,7 @@ RUN = [sys.executable, "-m", "holdkit"]
 
 def run(*arguments: object, code: int = 0) -> subprocess.CompletedProcess[str]:
     said = command_line.run(*arguments, code=code)
-    return subprocess.CompletedProcess(arguments, said.code, said.out, said.err)
+    return subprocess.CompletedProcess([*map(str, arguments)], said.code, said.out, said.err)
 
 
 def start(*arguments: object, code: int = 0) -> subprocess.CompletedProcess[str]:

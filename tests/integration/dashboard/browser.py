@@ -21,7 +21,7 @@ PHONE = {"width": 360, "height": 740}
 PATIENCE = 60_000
 """Milliseconds that a condition is waited for."""
 
-LONGEST = 10_000 * 1.25
+LONGEST = 12_500
 """Milliseconds that the page waits at most before it tries again (`dashboard/src/live.ts`)."""
 
 
