@@ -160,14 +160,14 @@ def server_settings(config: str | None) -> tuple[tuple[Finding, ...], tuple[Sett
     """What `doctor` says of the server's settings, and the settings; nothing if the server is not installed."""
     if _missing():
         return (), ()
-    from ..server.configuration import configure, written
+    from ..server.configuration import configure
 
     try:
         found = configure(file=config, environment=os.environ)
     except InvalidRequest as wrong:
         return (Finding("server settings", "fail", str(wrong), "correct it, or holdkit serve will not start"),), ()
     settings = tuple(
-        SettingDocument(one.name, written(value), source, one.description) for one, value, source in found.listed()
+        SettingDocument(one.name, one.shown(value), source, one.description) for one, value, source in found.listed()
     )
     changed = ", ".join(f"{one.name}={one.value} ({one.source})" for one in settings if one.source != "default")
     findings = (Finding("server settings", "ok", changed or "all at their defaults"), _bounds(found.configuration))

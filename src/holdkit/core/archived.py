@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 from .baseline import ArchivedLane, BaselineRow, RowKey
 from .pages import Page
 from .reading import Query
 
 
 class FindArchived(Query[list[ArchivedLane]], frozen=True):
-    """How far each lane is archived, in order of lane; lanes of which nothing was archived are omitted."""
+    """How far each lane is archived, in order of lane; lanes of which nothing was archived are omitted. A follower shows a lane's
+    baseline only with this answer: rows of the baseline belong to exactly one."""
+
+    shown: ClassVar[bool] = True
 
 
 class ReadBaseline(Query[Page[BaselineRow]], frozen=True):

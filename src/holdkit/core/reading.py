@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, Generic, Literal, TypeAlias, TypeVar
+from typing import ClassVar, Final, Generic, Literal, TypeAlias, TypeVar
 
 from msgspec import Struct
 
@@ -17,6 +17,9 @@ T_co = TypeVar("T_co", covariant=True)
 
 class Query(Struct, Generic[T_co], frozen=True):
     """A query to an engine; the type parameter is the type of its answer."""
+
+    shown: ClassVar[bool] = False
+    """Whether followers show the answer. A durable read of it may wait for standbys at any time, so it waits apart from all others."""
 
 
 class FindPool(Query[Pool | None], frozen=True):
@@ -177,6 +180,7 @@ class ReadJournal(Query[Page[JournalRow]], frozen=True):
     without gaps; the engine may interleave lanes in any way that starves none.
     """
 
+    shown: ClassVar[bool] = True
     tenant: str | None
     after: Mapping[int, int] = {}
     limit: int = 1_000

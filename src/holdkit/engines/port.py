@@ -152,7 +152,8 @@ class Engine(Protocol):
 
     def read(self, query: Query[T], *, durable: bool = False) -> T:
         """Answer a query from committed state. With `durable` the answer of a command will rest on it, so it must be as durable as
-        what a command writes; else raise `OutcomeUnknown`. (For queries about pools, holds, records and the history of a subject.)
+        what a command writes; else raise `OutcomeUnknown`. (For queries about pools, holds, records, the history of a subject, and
+        those whose answer followers show: `Query.shown`.)
         """
         ...
 

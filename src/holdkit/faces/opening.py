@@ -25,6 +25,7 @@ def connect(
     limits: Limits | None = None,
     schema: str | None = None,
     pool_size: int | None = None,
+    notify_url: str | None = None,
     randomness: Randomness = os.urandom,
     audit_refusals: bool = False,
 ) -> Kernel:
@@ -33,7 +34,8 @@ def connect(
     Instead of a URL it takes an engine of your own that is open (docs/writing-an-engine.md); closing the kernel closes it.
 
     On PostgreSQL, `schema` is where the tables are (default: `holdkit`), and `pool_size` is how many connections
-    this kernel may open (default: 30).
+    this kernel may open (default: 30). Behind a pooler, `notify_url` is a second URL that leads past it to the same
+    database: it is used for notifications only.
 
     With `audit_refusals` every refused command of this kernel gets an entry in the journal too: `command.refused`.
     """
@@ -42,7 +44,14 @@ def connect(
 
     random = _checked(randomness)
     _check_auditing(audit_refusals)
-    engine = open_engine(url, clock=clock, limits=asked_slots(limits), schema=schema, pool_size=pool_size)
+    engine = open_engine(
+        url,
+        clock=clock,
+        limits=asked_slots(limits),
+        schema=schema,
+        pool_size=pool_size,
+        notify_url=notify_url,
+    )
     engine.stored.bound(audit_refusals=audit_refusals)
     return Kernel(Executor(engine, random))
 
@@ -54,6 +63,7 @@ async def connect_async(
     limits: Limits | None = None,
     schema: str | None = None,
     pool_size: int | None = None,
+    notify_url: str | None = None,
     randomness: Randomness = os.urandom,
     audit_refusals: bool = False,
 ) -> AsyncKernel:
@@ -65,7 +75,15 @@ async def connect_async(
     _check_auditing(audit_refusals)
     slots = asked_slots(limits)
     opening = asyncio.create_task(
-        asyncio.to_thread(open_engine, url, clock=clock, limits=slots, schema=schema, pool_size=pool_size)
+        asyncio.to_thread(
+            open_engine,
+            url,
+            clock=clock,
+            limits=slots,
+            schema=schema,
+            pool_size=pool_size,
+            notify_url=notify_url,
+        )
     )
     try:
         engine = await asyncio.shield(opening)

@@ -138,6 +138,8 @@ class AsyncGroupCommit(LoopBatches, MainQueue):
         super().__init__(engine, AsyncSignal(), self._feed_soon)
         self._feed = feed
         self._readers = ThreadPoolExecutor(2, thread_name_prefix="holdkit-reader")
+        self._showing = ThreadPoolExecutor(2, thread_name_prefix="holdkit-showing")
+        """For durable reads of what followers show: other reads do not wait behind them for a standby."""
         self._lenders = ThreadPoolExecutor(LENT, thread_name_prefix="holdkit-lender")
         self.workers: set[AsyncWorker] = set()
         self._lock_queues = AsyncLockQueues(self)
@@ -267,7 +269,8 @@ class AsyncGroupCommit(LoopBatches, MainQueue):
             return await self.engine.read_in_async(tx, query)
         with until(self.deadline()):
             run = contextvars.copy_context().run
-        return await self._loop.run_in_executor(self._readers, run, partial(self.engine.read, query, durable=durable))
+        threads = self._showing if durable and query.shown else self._readers
+        return await self._loop.run_in_executor(threads, run, partial(self.engine.read, query, durable=durable))
 
     async def run_blocking(self, work: Callable[[], T]) -> T:
         """Run blocking work that has no deadline, on a thread of its own: it may take longer than reads can wait."""
@@ -305,7 +308,8 @@ class AsyncGroupCommit(LoopBatches, MainQueue):
         try:
             self._readers.shutdown()
             self._lenders.shutdown()
-            self.engine.close()
+            self.engine.close()  # ends what waits for a standby
+            self._showing.shutdown()
         finally:
             if ended is not None:
                 self._loop.call_soon_threadsafe(ended.set)

@@ -22,16 +22,24 @@ def open_engine(
     limits: bounds.Limits | None = None,
     schema: str | None = None,
     pool_size: int | None = None,
+<<<<<<< HEAD
 ) -> Engine:
     """The engine behind a URL: ``memory://``, ``sqlite:///file`` (four slashes for an absolute path) or
     ``postgresql://…``, whose database must have been migrated. `schema` and `pool_size` are for PostgreSQL only.
+=======
+    notify_url: str | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Engine:
+    """The engine behind a URL: ``memory://``, ``log:///dir``, ``sqlite:///file`` (four slashes for an absolute path) or
+    ``postgresql://…``, whose database must have been migrated. `schema`, `pool_size` and `notify_url` are for PostgreSQL only.
+>>>>>>> 432bafbe (Followers show an entry only when the standbys have it; poolers are recognised; notify_url leads past them)
 
     An engine that is open already (docs/writing-an-engine.md) is returned as it is.
 
     `limits` are the core's, as `asked_slots` gives them.
     """
     if not isinstance(url, str):
-        return _given(url, clock=clock, limits=limits, schema=schema, pool_size=pool_size)
+        return _given(url, clock=clock, limits=limits, schema=schema, pool_size=pool_size, notify_url=notify_url)
     if clock is not None and not callable(clock):
         raise invalid("clock", "clock_not_callable", "must be a function that gives the present slot, or a FakeClock")
     _not_in_memory(url)
@@ -39,8 +47,8 @@ def open_engine(
     if is_postgres(url):
         from ..engines.postgres import open_engine as open_postgres
 
-        return open_postgres(url, clock=clock, limits=limits, schema=schema, pool_size=pool_size)
-    for field, said in (("schema", schema), ("pool_size", pool_size)):
+        return open_postgres(url, clock=clock, limits=limits, schema=schema, pool_size=pool_size, notify_url=notify_url)
+    for field, said in (("schema", schema), ("pool_size", pool_size), ("notify_url", notify_url)):
         if said is not None:
             raise invalid(field, f"{field}_unsupported", "goes with a postgresql:// URL only")
     parts = _split(url)

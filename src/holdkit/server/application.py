@@ -189,7 +189,13 @@ class Application:
 
     async def _open(self, url: str) -> AsyncKernel:
         settings = self.settings
-        kernel = await connect_async(url, clock=self._clock, schema=settings.schema, pool_size=settings.pool_size)
+        kernel = await connect_async(
+            url,
+            clock=self._clock,
+            schema=settings.schema,
+            pool_size=settings.pool_size,
+            notify_url=settings.notify_url,
+        )
         stored = kernel.executor.engine.stored
         stored.bound(max_touched_legs=settings.max_touched_legs, audit_refusals=settings.audit_refusals)
         return kernel

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from ..core.validation import invalid
-from .settings import Settings
+from .settings import SECRET, Settings
 
 PREFIX: Final = "HOLDKIT_SERVER_"
 FILE_VARIABLE: Final = "HOLDKIT_SERVER_CONFIG"
@@ -45,6 +45,8 @@ class Setting(Struct, frozen=True):
     type: Any
     default: Any
     description: str
+    secret: bool = False
+    """Whether its value is never shown."""
 
     @property
     def flag(self) -> str:
@@ -55,6 +57,10 @@ class Setting(Struct, frozen=True):
     def variable(self) -> str:
         """Its environment variable."""
         return PREFIX + self.name.replace(".", "_").upper()
+
+    def shown(self, value: Any) -> str:
+        """A value as it may be shown."""
+        return "(hidden)" if self.secret and value is not None else written(value)
 
 
 class Configured(Struct, frozen=True):
@@ -163,7 +169,8 @@ def _check(setting: Setting, value: Any, source: Source) -> None:
         msgspec.convert(_plain(setting, value), setting.type, strict=False)
     except msgspec.ValidationError as wrong:
         named = {"flag": setting.flag, "environment": setting.variable}.get(source, setting.name)
-        raise invalid(setting.name, "setting_malformed", f"{named} = {value!r}: {wrong}") from None
+        said = "(hidden)" if setting.secret else repr(value)
+        raise invalid(setting.name, "setting_malformed", f"{named} = {said}: {wrong}") from None
 
 
 def _plain(setting: Setting, value: Any) -> Any:
@@ -190,7 +197,8 @@ def _settings(kind: type[Struct], prefix: str = "") -> Iterator[Setting]:
             continue
         metas = [meta for meta in get_args(field.type)[1:] if isinstance(meta, Meta)]
         described = next((meta.description for meta in reversed(metas) if meta.description), "")
-        yield Setting(prefix + field.name, field.type, field.default, described)
+        secret = any(meta.extra and meta.extra.get(SECRET) for meta in metas)
+        yield Setting(prefix + field.name, field.type, field.default, described, secret)
 
 
 _LISTENING: Final = ("host", "port", "certificate", "private_key", "behind_proxy")

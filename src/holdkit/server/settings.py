@@ -7,11 +7,13 @@ A description says what the setting is and, of a bound, whether it counts in eac
 from __future__ import annotations
 
 import os
-from typing import Annotated, TypeAlias
+from typing import Annotated, Final, TypeAlias
 
 from msgspec import Meta, Struct
 
 KIB = 1024
+SECRET: Final = "secret"
+"""The mark of a setting whose value is never shown."""
 
 Bytes: TypeAlias = Annotated[int, Meta(ge=1)]
 Count: TypeAlias = Annotated[int, Meta(ge=1)]
@@ -91,6 +93,14 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     pool_size: Annotated[
         Annotated[int, Meta(ge=4, le=1_000)] | None,
         Meta(description="maximum number of PostgreSQL connections per process, when opening a URL"),
+    ] = None
+    notify_url: Annotated[
+        str | None,
+        Meta(
+            description="second PostgreSQL URL to the same database, past a pooler, for notifications only; a secret if it has a "
+            "password",
+            extra={SECRET: True},
+        ),
     ] = None
     max_body: Annotated[Bytes, Meta(description="bytes of a request body")] = 256 * KIB
     max_depth: Annotated[Count, Meta(description="levels of nesting in a body; metadata may have 32 of them")] = 40

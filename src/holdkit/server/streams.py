@@ -23,7 +23,7 @@ from sse_starlette.sse import SendTimeoutError
 
 from ..core.model import Pool
 from ..core.validation import invalid
-from ..errors import CursorLost
+from ..errors import CursorLost, Overloaded
 from ..kernel._async.following import AsyncFollower
 from ..kernel.results import JournalEntry
 from ..wire.fields import ShowPosition, encode
@@ -210,7 +210,7 @@ def _last_seen(request: Request) -> str | None:
 async def entries(stream: Stream, after: str | None, *, of_all: bool = False) -> AsyncGenerator[bytes, None]:
     """Entries as they are committed, after a cursor or from now on. The cursor is checked before the stream begins."""
     request, kernel = stream.request, stream.request.kernel
-    follower = AsyncFollower(kernel.executor, None if of_all else request.caller.tenant)
+    follower = AsyncFollower(kernel.executor, None if of_all else request.caller.tenant, durable=True)
     began = request.caller.cursor(after or None) or await kernel.cursor()
     await follower.begin(began)
     return _entries(stream, follower, began, of_all)
@@ -229,6 +229,9 @@ async def _entries(stream: Stream, follower: AsyncFollower, began: str, of_all: 
         except CursorLost:
             yield sse("lost", b"{}")
             return
+        except Overloaded as later:  # the stream stays open, and says nothing
+            await committed.wait(count, later.retry_after)
+            continue
         if page:
             last = positions.cursor_behind(page[-1])
             packet = partial(_packet, page, positions.position, last, of_all)

@@ -41,6 +41,12 @@ class JournalQuery(Struct, forbid_unknown_fields=True):
             "of the default tenant"
         ),
     ] = False
+    durable: Annotated[
+        bool,
+        Meta(
+            description="for followers, with `after`: the answer waits until the standbys that commits wait for have these entries"
+        ),
+    ] = False
 
     @property
     def searches(self) -> bool:

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import shutil
 import subprocess
 import tempfile
+import threading
 import time
+import traceback
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
 
 import holdkit
+from holdkit.kernel._sync import line_watch
+from holdkit.server import Settings
+from holdkit.server.application import Application
 from holdkit.testing.postgres import ServerAddress
-from tests.support.threads import PATIENCE
+from tests.support.command_line import run
+from tests.support.threads import PATIENCE, wait_until
 
 PORT = 6432
 CONFIGURATION = """
@@ -29,7 +37,7 @@ unix_socket_dir = {folder}
 auth_type = any
 auth_file = {folder}/users
 pool_mode = transaction
-default_pool_size = 2
+default_pool_size = {size}
 max_client_conn = 100
 """
 
@@ -37,6 +45,13 @@ max_client_conn = 100
 @pytest.fixture
 def pooled(postgres_server: ServerAddress, postgres_url: str) -> Iterator[str]:
     """The same database through a pooler that has two connections for everybody."""
+    with pooler(postgres_server, postgres_url, 2) as url:
+        yield f"{url}&pooler=transaction"
+
+
+@contextmanager
+def pooler(postgres_server: ServerAddress, postgres_url: str, size: int) -> Iterator[str]:
+    """A pooler that has so many connections for everybody: the URL of the database there."""
     program = shutil.which("pgbouncer")
     if program is None:
         pytest.skip("pgbouncer is not installed: apt-get install pgbouncer")
@@ -47,7 +62,12 @@ def pooled(postgres_server: ServerAddress, postgres_url: str) -> Iterator[str]:
         folder.chmod(0o777)
         (folder / "users").write_text('"postgres" ""\n')
         text = CONFIGURATION.format(
-            database=database, host=postgres_server.host, port=postgres_server.port, listen=PORT, folder=folder
+            database=database,
+            host=postgres_server.host,
+            port=postgres_server.port,
+            listen=PORT,
+            folder=folder,
+            size=size,
         )
         (folder / "pgbouncer.ini").write_text(text)
         user = "nobody" if os.geteuid() == 0 else None  # it refuses to run as root
@@ -56,7 +76,7 @@ def pooled(postgres_server: ServerAddress, postgres_url: str) -> Iterator[str]:
         try:
             url = f"postgresql://postgres@/{database}?host={folder}&port={PORT}"
             wait_for(server, url, folder / "log")
-            yield f"{url}&pooler=transaction"
+            yield url
         finally:
             server.terminate()
             server.wait(PATIENCE)
@@ -137,3 +157,157 @@ def test_calls_in_callers_transactions_through_the_pooler(pooled: str) -> None:
         assert hk.pool("seats").consumed == 6
         assert hk.stats.guards.passed >= 24
         assert hk.verify().ok
+
+
+# A URL that does not say so
+
+CAUSE = "is reached through a pooler: prepared statement"
+CURE = "add pooler=transaction to the URL, or name the server itself"
+
+
+def test_a_pooler_that_the_url_does_not_name_is_recognised(postgres_server: ServerAddress, postgres_url: str) -> None:
+    """The second one finds the statements of the first on the pooler's only connection (42P05)."""
+    with pooler(postgres_server, postgres_url, 1) as url:
+        with closing(holdkit.connect(url)) as hk:
+            hk.create_pool("seats", 1)
+        for opening in (holdkit.connect, holdkit.migrate):
+            with pytest.raises(holdkit.EngineError) as refused:
+                opening(url)
+            assert CAUSE in str(refused.value)
+            assert "already exists (42P05)" in str(refused.value)
+            assert CURE in str(refused.value)
+        examined = run("doctor", url, code=6)
+        assert CAUSE in examined.out
+        assert CURE in examined.out
+        assert "please report it" not in examined.out + examined.err
+
+
+def test_a_connection_that_changes_under_a_kernel_is_recognised(
+    postgres_server: ServerAddress, postgres_url: str
+) -> None:
+    """Somebody else has the connection on which the statements were prepared, so they are missing on the other one (26000)."""
+    with (
+        pooler(postgres_server, postgres_url, 2) as url,
+        closing(holdkit.connect(url)) as hk,
+        closing(psycopg.connect(url)) as other,
+    ):
+        other.execute("select 1")
+        with pytest.raises(holdkit.EngineError) as refused:
+            hk.pool("seats")
+        assert CAUSE in str(refused.value)
+        assert "does not exist (26000)" in str(refused.value)
+        assert CURE in str(refused.value)
+
+
+# Notifications past the pooler
+
+HOUR = 3_600.0
+"""Between two looks of its own: whoever is woken later than this test's time limit was not woken."""
+
+
+def test_a_follower_is_woken_past_the_pooler(pooled: str, postgres_url: str) -> None:
+    with closing(holdkit.connect(pooled, notify_url=postgres_url)) as one, closing(holdkit.connect(pooled)) as other:
+        other.create_pool("first", 1)
+        followed = one.follow(poll=HOUR)
+        assert next(followed).subject == "first"
+        other.create_pool("second", 1)
+        assert next(followed).subject == "second"
+
+
+def test_a_blocked_call_is_woken_past_the_pooler(
+    pooled: str, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(line_watch, "LOOK", HOUR)
+    with (
+        closing(holdkit.connect(pooled, notify_url=postgres_url)) as one,
+        closing(holdkit.connect(pooled)) as other,
+        ThreadPoolExecutor(1) as thread,
+    ):
+        other.create_pool("seats", 1)
+        first = other.hold("seats", 1, ttl=600)
+        waiting = thread.submit(one.hold, "seats", 1, ttl=600, wait=600)
+        wait_until(lambda: one.pool("seats").waiting == 1)
+        other.release(first)
+        assert waiting.result(PATIENCE).state == "held"
+
+
+def test_without_a_way_past_the_pooler_nothing_listens(pooled: str) -> None:
+    with closing(holdkit.connect(pooled)) as hk:
+        hk.executor.listen()
+        assert "holdkit-listener" not in {thread.name for thread in threading.enumerate()}
+
+
+SECRET = "hunter2"
+
+
+def with_password(url: str, database: str | None = None) -> str:
+    """The URL as a user with a password would write it; the test's server asks for none."""
+    parts = psycopg.conninfo.conninfo_to_dict(url)
+    return f"postgresql://postgres:{SECRET}@/{database or parts['dbname']}?host={parts['host']}&port={parts['port']}"
+
+
+def test_a_notify_url_that_leads_elsewhere_is_refused(
+    pooled: str, postgres_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """To another database of the server, to none, and through the pooler itself; and no message has its password."""
+    caplog.set_level("DEBUG")
+    plain = pooled.replace("&pooler=transaction", "")
+    refusals: dict[str, str] = {
+        with_password(postgres_url, "postgres"): "leads to another database (PostgreSQL database postgres",
+        with_password(postgres_url, "nowhere"): "notify_url: cannot connect to PostgreSQL database nowhere",
+        with_password(plain): "through a pooler: it must name the server itself",
+    }
+    for url, says in refusals.items():
+        with pytest.raises(holdkit.EngineError) as refused:
+            holdkit.connect(pooled, notify_url=url)
+        assert says in str(refused.value)
+        told = "".join(traceback.format_exception(refused.value)) + caplog.text
+        assert SECRET not in told
+    with closing(holdkit.connect(pooled, notify_url=with_password(postgres_url))) as hk:
+        assert SECRET not in hk.url + repr(hk) + repr(hk.stats)
+
+
+@pytest.mark.parametrize(
+    ("url", "says"),
+    [
+        ("postgresql://app:p/ss@host/shop", "is not a PostgreSQL URL"),
+        (f"postgresql:///shop?password={SECRET}%zz", "is not a PostgreSQL URL"),
+        ("postgresql:///shop?pooler=transaction", "takes no pooler: give that in the URL itself"),
+        ("postgresql:///shop?schema=other", "takes no schema"),
+        ("sqlite:///holds.db", "must begin with postgresql://"),
+        (7, "must begin with postgresql://"),
+    ],
+)
+def test_a_notify_url_that_is_none(url: Any, says: str) -> None:
+    with pytest.raises(holdkit.InvalidRequest) as refused:
+        holdkit.connect("postgresql:///shop", notify_url=url)
+    assert (refused.value.field, refused.value.code) == ("notify_url", "notify_url_malformed")
+    assert says in str(refused.value)
+    assert SECRET not in str(refused.value)
+
+
+def test_a_notify_url_goes_with_postgresql_only() -> None:
+    with pytest.raises(holdkit.InvalidRequest) as refused:
+        holdkit.connect("memory://", notify_url="postgresql:///shop")
+    assert (refused.value.field, refused.value.code) == ("notify_url", "notify_url_unsupported")
+
+
+def test_a_server_takes_it_as_a_setting_and_never_shows_it(
+    pooled: str, postgres_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def followed() -> str:
+        settings = Settings(notify_url=with_password(postgres_url))
+        async with Application(pooled, settings=settings).lifespan() as running:
+            woken = running.kernel.follow(poll=HOUR)
+            async with await holdkit.connect_async(pooled) as other:
+                await other.create_pool("first", 1)
+                assert (await anext(woken)).subject == "first"
+                await other.create_pool("second", 1)
+                return (await anext(woken)).subject
+
+    assert asyncio.run(followed()) == "second"
+    monkeypatch.setenv("HOLDKIT_SERVER_NOTIFY_URL", with_password(postgres_url))
+    shown = run("doctor", postgres_url, "--settings").out
+    assert "notify_url  " in shown
+    assert "(hidden)  (environment)" in shown
+    assert SECRET not in shown

@@ -146,7 +146,7 @@ class AsyncRemoteFollower(AsyncRemoteCalls):
         return entries
 
     async def _page(self) -> list[EntryAnswer]:
-        answer = await self._get("/v1/journal", limit=PAGE, after=self.cursor.cursor, **self._whose)
+        answer = await self._get("/v1/journal", limit=PAGE, after=self.cursor.cursor, durable="true", **self._whose)
         items = read_entries(answer.content).items
         if items:
             await self._note(items[-1].cursor)

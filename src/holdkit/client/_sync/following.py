@@ -145,7 +145,7 @@ class RemoteFollower(RemoteCalls):
         return entries
 
     def _page(self) -> list[EntryAnswer]:
-        answer = self._get("/v1/journal", limit=PAGE, after=self.cursor.cursor, **self._whose)
+        answer = self._get("/v1/journal", limit=PAGE, after=self.cursor.cursor, durable="true", **self._whose)
         items = read_entries(answer.content).items
         if items:
             self._note(items[-1].cursor)

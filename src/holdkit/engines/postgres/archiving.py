@@ -7,7 +7,7 @@ that there is one run at a time; each transaction also checks that `through` is 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from msgspec import structs
@@ -145,7 +145,12 @@ def nothing(lane: int) -> ArchivedLane:
 
 def archived_lanes(connection: PipelineConnection) -> dict[int, ArchivedLane]:
     """How far each lane is archived; lanes of which nothing was are missing."""
-    return {row[0]: ArchivedLane(*row[:6]) for row in connection.fetch("read_archived")}
+    return archived_by_lane(connection.fetch("read_archived"))
+
+
+def archived_by_lane(rows: Iterable[Row]) -> dict[int, ArchivedLane]:
+    """The rows of `read_archived` by their lanes."""
+    return {row[0]: ArchivedLane(*row[:6]) for row in rows}
 
 
 def read_baseline(connection: PipelineConnection, query: ReadBaseline) -> Page[BaselineRow]:

@@ -12,10 +12,12 @@ import os
 import select
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from threading import Condition
 from typing import TYPE_CHECKING, Any, Final, TypeVar
+from weakref import WeakSet
 
+import psycopg
 from psycopg import pq
 
 from ...errors import EngineError, Overloaded
@@ -37,7 +39,7 @@ from .driver import (
 from .failures import FEW, ConnectionFailed, NotReplicated, Retry, StatementFailed, retry
 from .hosts import Primary
 from .statements import FETCHED
-from .waiting import BRIEF, PrimaryWatch
+from .waiting import BRIEF, GRACE, PrimaryWatch, wait
 
 if TYPE_CHECKING:
     from .opening import DurabilityCheck
@@ -66,8 +68,11 @@ class PipelineConnection(Pipeline):
         self.timeout = timeout
         """Seconds that an exchange may take."""
         self.notices: list[str] = []
-        self.owner: object = None
+        self.owner: psycopg.Connection[Any] | None = None
         """The psycopg connection, which would close this one if it were collected."""
+        self.cancels = False
+        """Whether an exchange that takes too long is cancelled at the server, where a wait for a standby would otherwise remain with
+        its session. The connection can be used again."""
         self._poll: select.poll | None = None
         self.primary: Primary | None = None
         """The server it leads to, if that is known."""
@@ -132,10 +137,19 @@ class PipelineConnection(Pipeline):
         steps = self.exchange(statements)
         if self.watch is not None:
             steps = self._watched(self.watch, steps)
-        answers = run_on_thread(steps, self.pgconn.socket, within(self.timeout))
+        seconds = within(self.timeout)
+        if self.cancels:
+            answers = wait(steps, self.pgconn.socket, seconds, self.cancel)
+        else:
+            answers = run_on_thread(steps, self.pgconn.socket, seconds)
         if self.notices:
             self._check_replicated()
         return answers
+
+    def cancel(self) -> None:
+        """Ask the server to cancel what it does for this connection. From any thread."""
+        if self.owner is not None:
+            self.owner.cancel_safe(timeout=GRACE)
 
     def fetch(self, name: str, parameters: Sequence[Any] = ()) -> list[Row]:
         """One statement's rows."""
@@ -184,12 +198,20 @@ class ConnectionPool:
     """A bounded number of connections. Safe to share between threads."""
 
     def __init__(
-        self, connect: Callable[[], PipelineConnection], size: int, timeout: float, durability: DurabilityCheck
+        self,
+        connect: Callable[[], PipelineConnection],
+        size: int,
+        timeout: float,
+        durability: DurabilityCheck,
+        *,
+        cancels: bool = False,
     ) -> None:
+        """`cancels`: an exchange that takes too long, or that runs while the pool is closed, is cancelled at the server."""
         self._connect, self._size, self._timeout, self._durability = connect, size, timeout, durability
         self._changed = Condition()
         self._free: list[tuple[float, PipelineConnection]] = []
         self._lent = 0
+        self._cancels, self._opened = cancels, WeakSet[PipelineConnection]()
         self._pid = os.getpid()
         self.closed = False
 
@@ -274,6 +296,10 @@ class ConnectionPool:
             self.drop_idle()
             with self._changed:
                 self._changed.notify_all()
+            for connection in [*self._opened]:
+                if connection.busy:
+                    with suppress(psycopg.Error):
+                        connection.cancel()
 
     def _recently_used(self, since: float, connection: PipelineConnection) -> bool:
         """Whether it can be lent without a test."""
@@ -284,8 +310,13 @@ class ConnectionPool:
         connection = self._connect()
         try:
             self._test(connection)
-        except (ConnectionFailed, StatementFailed) as failed:
+        except StatementFailed as failed:
+            raise Retry(self._durability.address.statement_error(failed), FEW) from failed
+        except ConnectionFailed as failed:
             raise Retry(EngineError(f"a new connection cannot be used: {failed}"), FEW) from failed
+        if self._cancels:
+            connection.cancels = True
+            self._opened.add(connection)
         return connection
 
     def _answers(self, connection: PipelineConnection) -> bool:

@@ -45,6 +45,13 @@ POOL: Final = 30
 """The most connections of our own, unless `pool_size` says otherwise."""
 NO_WAIT_MS: Final = 100
 """Milliseconds that a batch which does not wait for locks still waits for a row that another transaction is inserting."""
+_NO_SESSION: Final = frozenset({"42P05", "26000"})
+"""A prepared statement exists already, or does not: transactions of one connection have reached different sessions."""
+POOLER_CURE: Final = (
+    "Each transaction reaches another session, where prepared statements and settings are those of others: add pooler=transaction to "
+    "the URL, or name the server itself"
+)
+"""What to do where a pooler in transaction mode answers, and the URL does not say so."""
 _NAME: Final = re.compile(r"[a-z_][a-z0-9_]{0,47}")
 
 
@@ -96,6 +103,13 @@ class Address(Struct, frozen=True):
     def statement_error(self, failed: StatementFailed) -> HoldkitError:
         """The error for a statement that the server refused: certainly nothing was done."""
         state = failed.sqlstate
+        if state in _NO_SESSION and not self.pooled:
+            return EngineError(f"{self.shown} is reached through a pooler: {failed.message} ({state}). {POOLER_CURE}")
+        if (state, failed.name) == ("42501", "prove_durable"):
+            return EngineError(
+                f"{self.shown}: this role may not call pg_logical_emit_message, so Holdkit cannot show that the standbys have what it "
+                f"reads: grant the role execute on that function ({state})"
+            )
         if state == "55P03":
             return Overloaded(f"others kept what this call needs locked for too long, in {self.shown}", retry_after=1.0)
         if state[:2] in ("40", "57"):
@@ -116,12 +130,7 @@ class Address(Struct, frozen=True):
 
 def read_url(url: str, *, schema: str | None = None, pool_size: int | None = None) -> Address:
     """Separate our parameters from libpq's. `schema` and `pool_size` may be given in the URL or beside it, not differently in both."""
-    try:
-        parts = urlsplit(url)
-    except ValueError:
-        raise _malformed(url) from None
-    if parts.fragment or "@" in parts.path:  # an unencoded password has split the URL in the wrong place
-        raise _malformed(url)
+    parts = _parts(url, "url")
     given = parse_qsl(parts.query, keep_blank_values=True)
     ours = {name: value for name, value in given if name in OURS}
     allowed = frozenset(name for name in ours.get("allow_unsafe", "").split(",") if name)
@@ -135,16 +144,41 @@ def read_url(url: str, *, schema: str | None = None, pool_size: int | None = Non
     schema = check_schema_name(SCHEMA if named is None else named)
     sizes = pool_sizes(_pool_size(pool_size, ours.get("pool_size")))
     rest = urlencode([(name, value) for name, value in given if name not in OURS], quote_via=quote)
-    conninfo = _unsplit(parts, parts.netloc, rest)
+    hosts, shown = _hosts(url, _unsplit(parts, parts.netloc, rest), "url")
+    return Address(hosts, shown, _without_secrets(parts, schema), allowed, "pooler" in ours, schema, sizes)
+
+
+def read_notify_url(url: object) -> Address:
+    """The address of a second URL, for notifications only: libpq's parameters, and none of ours."""
+    if not isinstance(url, str) or not url.startswith(("postgresql://", "postgres://")):
+        raise invalid("notify_url", "notify_url_malformed", "must begin with postgresql://")
+    parts = _parts(url, "notify_url")
+    if ours := sorted({name for name, _ in parse_qsl(parts.query, keep_blank_values=True)} & OURS):
+        raise invalid("notify_url", "notify_url_malformed", f"takes no {ours[0]}: give that in the URL itself")
+    hosts, shown = _hosts(url, url, "notify_url")
+    return Address(hosts, shown, _without_secrets(parts, SCHEMA), frozenset(), pooled=False)
+
+
+def _parts(url: str, field: str) -> SplitResult:
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        raise _malformed(url, field) from None
+    if parts.fragment or "@" in parts.path:  # an unencoded password has split the URL in the wrong place
+        raise _malformed(url, field)
+    return parts
+
+
+def _hosts(url: str, conninfo: str, field: str) -> tuple[tuple[Host, ...], str]:
+    """The hosts that a connection string names, and the database in words."""
     defaults = {"target_session_attrs": "read-write", "application_name": "holdkit", "client_encoding": "UTF8", **TCP}
     try:
         parsed = psycopg.conninfo.conninfo_to_dict(conninfo)
         hosts = hosts_of({**defaults, **parsed})
     except (psycopg.Error, ValueError) as error:
-        raise _malformed(url, str(error).strip()) from None
+        raise _malformed(url, field, str(error).strip()) from None
     host = parsed.get("host") or parsed.get("hostaddr") or "the default socket"
-    shown = f"PostgreSQL database {parsed.get('dbname') or parsed.get('user') or 'of the user'} at {host}"
-    return Address(hosts, shown, _without_secrets(parts, schema), allowed, "pooler" in ours, schema, sizes)
+    return hosts, f"PostgreSQL database {parsed.get('dbname') or parsed.get('user') or 'of the user'} at {host}"
 
 
 def _without_secrets(parts: SplitResult, schema: str) -> str:
@@ -186,11 +220,11 @@ def _pool_size(given: int | None, in_url: str | None) -> int:
     return POOL if size is None else whole(size, "pool_size", 4, 1_000)
 
 
-def _malformed(url: str, words: str = "") -> InvalidRequest:
+def _malformed(url: str, field: str, words: str = "") -> InvalidRequest:
     """libpq's message quotes the URL, so it is shown only where there is no password to quote."""
-    if not words or "@" in url:
+    if not words or "@" in url or "password" in url:
         words = "percent-encode whatever is special in user and password (@ : / ? # % and brackets)"
-    return invalid("url", "url_malformed", f"is not a PostgreSQL URL: {words}")
+    return invalid(field, f"{field}_malformed", f"is not a PostgreSQL URL: {words}")
 
 
 # What is stored there, and the options of a batch

@@ -9,6 +9,7 @@ from ...errors import EngineError
 from ..doctor import Finding
 from .connections import PipelineConnection
 from .database import UNSAFE, Address, Database, read_url
+from .failures import ConnectionFailed, StatementFailed
 from .migrating import check_schema
 from .opening import NEEDED, OLDEST, connect, shown_version
 
@@ -31,6 +32,10 @@ def examine(url: str) -> Iterator[Finding]:
             return
         spread = ", distributed" if schema.distributed else ""
         yield Finding("schema", "ok", f"as this release knows it, {schema.lanes} lanes{spread}")
+    except StatementFailed as failed:
+        yield Finding("statements", "fail", str(address.statement_error(failed)))
+    except ConnectionFailed as failed:
+        yield Finding("server", "fail", f"the connection to {address.shown} was lost: {failed}")
     finally:
         connection.close()
 

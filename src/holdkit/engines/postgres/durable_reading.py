@@ -1,16 +1,21 @@
-"""Durable reads (ADR 25): answers on which the answer of a command rests.
+"""Durable reads (ADR 25): answers on which the answer of a command rests, and entries that a follower is about to show.
 
 Theory of operation. Where commits wait for standbys, a commit may be visible that no standby has: its wait was cancelled, or the
-server crashed and came back without its standby. A reader cannot tell. So a read on which a command's answer rests ends with a record
-in the log and a COMMIT that waits (`prove_durable`). Whatever the read could see was committed at an earlier position in the log than
-that record, so a standby that has the record has all of it. Read and proof are one transaction, because one transaction is one server:
-behind a pooler, or in a failover, the next transaction may reach another. Where no standby is waited for, the statement writes
-nothing and COMMIT costs nothing: what is visible is on the server's disk.
+server crashed and came back without its standby. A reader cannot tell. So such a read ends with a record in the log and a COMMIT that
+waits (`prove_durable`). Whatever the read could see was committed at an earlier position in the log than that record, so a standby
+that has the record has all of it. Read and proof are one transaction, because one transaction is one server: behind a pooler, or in a
+failover, the next transaction may reach another. Where no standby is waited for, the statement writes nothing and COMMIT costs
+nothing: what is visible is on the server's disk.
+
+Followers read often, so they pay only where it counts. The rows that they read say whether commits wait for standbys. If not, the
+plain read is the answer, without one statement more. If so, the same query is read again, as above, on connections that nothing else
+uses (`engine.SHOWING`): a wait for a standby keeps no connection from a commit. A wait that takes too long is cancelled at the server,
+where it would otherwise remain with its session.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeVar
 
 from ...core.lanes import lane_of_hold, lane_of_pool, lane_of_record
@@ -30,13 +35,19 @@ from .rows import is_id
 T = TypeVar("T")
 
 
-def proved(script: Script[T], lanes: Collection[int] | None = None) -> Script[T]:
-    """The same read, proved to be durable: by this server or, where the tables are distributed, by the servers of these lanes."""
+def proved(script: Script[T], proof: Callable[[T], Sequence[Statement]]) -> Script[T]:
+    """The same read, proved to be durable by the statements that `proof` gives for its result."""
     result, sent = yield from _begun(script)
     if sent:
-        name, _ = PROVE
-        yield (*((PROVE,) if lanes is None else ((name, (lane,)) for lane in sorted(lanes))), COMMIT)
+        yield (*proof(result), COMMIT)
     return result
+
+
+def proof(lanes: Collection[int] | None) -> Sequence[Statement]:
+    """The statements that prove what this transaction has read: of this server or, where the tables are distributed, of the servers
+    that have these lanes."""
+    name, _ = PROVE
+    return (PROVE,) if lanes is None else tuple((name, (lane,)) for lane in sorted(lanes))
 
 
 def _begun(script: Script[T]) -> Script[tuple[T, bool]]:

@@ -13,6 +13,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import psycopg
@@ -36,15 +37,15 @@ from .asyncpg_connections import AsyncpgMark, check_asyncpg, is_asyncpg
 from .audit import verify
 from .caller_transaction import CallerTransactions, check_connection
 from .connections import ConnectionPool, PipelineConnection
-from .database import Database, read_url
+from .database import Address, Database, read_notify_url, read_url
 from .driver import OnStatement
 from .erasing import PostgresErasing
 from .failures import ConnectionFailed, NotReplicated, StatementFailed
 from .guards import Guards
-from .journal_reading import Reader, answer
+from .journal_reading import Reader, ToShow, answer, show
 from .migrating import check_schema
 from .notifications import Listener, NotificationChannels, Notifier
-from .opening import DurabilityCheck, check_server, connect
+from .opening import DurabilityCheck, check_same_database, check_server, connect
 from .own_transaction import LentConnections, OwnTransactions
 from .reading import read_script, with_clock
 from .repair import import_journal, repair
@@ -56,6 +57,8 @@ from .waiting import PrimaryWatch
 
 T = TypeVar("T")
 
+SHOWING: Final = 2
+"""Connections for what followers are about to show, where commits wait for standbys."""
 STALE: Final = 1.0
 """Seconds after which a list, which does not bring the server's clock along, reads it first."""
 
@@ -74,12 +77,14 @@ class PostgresEngine:
         limits: Limits | None = None,
         schema: str | None = None,
         pool_size: int | None = None,
+        notify_url: str | None = None,
         prune_every: float = 1.0,
         on_statement: OnStatement | None = None,
         guarded: bool = True,
     ) -> None:
         """`guarded` is for tests and benches: without it every batch goes the ordinary way."""
         address = read_url(url, schema=schema, pool_size=pool_size)
+        notifying = address if notify_url is None else read_notify_url(notify_url)
         self.url = address.url
         self._database = database = Database(address, limits or Limits(), clock)
         self.clock: Clock = clock or database.server_clock
@@ -87,12 +92,14 @@ class PostgresEngine:
         watch = PrimaryWatch(address.hosts)
         timeout = database.asked.lock_timeout / SECOND
 
-        def pool(size: int) -> ConnectionPool:
-            return ConnectionPool(lambda: connect(database, on_statement, watch), size, timeout, self._durability)
+        def pool(size: int, *, cancels: bool = False) -> ConnectionPool:
+            opened = partial(connect, database, on_statement, watch)
+            return ConnectionPool(opened, size, timeout, self._durability, cancels=cancels)
 
-        lent = LentConnections(address, watch)
-        self._connections = Connections(pool(address.sizes.no_wait), pool(address.sizes.wait_for_locks), lent)
-        self._read_schema(limits)
+        sizes, lent = address.sizes, LentConnections(address, watch)
+        showing = pool(SHOWING, cancels=True)
+        self._connections = Connections(pool(sizes.no_wait), pool(sizes.wait_for_locks), lent, showing)
+        self._read_schema(limits, notifying)
         self.lanes, self.stored, self.distributed = database.lanes, database.stored, database.distributed
         self._pid = os.getpid()
         self._notifier = notifier = Notifier(self._connections.no_wait, address.schema)
@@ -103,10 +110,10 @@ class PostgresEngine:
         self._erasing = PostgresErasing(database, self._connections, self._transactions, self._check)
         self._callers = CallerTransactions(database, on_statement, Guards(enabled=guarded))
         self._own = OwnTransactions(database, lent, self._callers, notifier, watch)
-        self._listener = Listener(address)
+        self._listener = Listener(notifying, address.schema)
         self._channels = NotificationChannels(notifier, self._listener)
 
-    def _read_schema(self, limits: Limits | None) -> None:
+    def _read_schema(self, limits: Limits | None, notifying: Address) -> None:
         """Check server and tables, and take over what is stored; on an error the connections are closed."""
         database = self._database
         try:
@@ -114,6 +121,8 @@ class PostgresEngine:
                 check_server(connection, database.address)
                 database.adopt(check_schema(connection, database.address, limits))
                 database.read_clock(connection)
+                if notifying is not database.address:
+                    check_same_database(connection, database.address, notifying)
         except BaseException as error:
             self._connections.close()
             if isinstance(error, StatementFailed):
@@ -209,14 +218,15 @@ class PostgresEngine:
     def read(self, query: Query[T], *, durable: bool = False) -> T:
         """Answer a question from committed state; if asked to, from state that is as durable as what a command writes."""
         self._check()
+        if durable and query.shown:
+            return self._read_to_show(query)
         database = self._database
 
         def work(connection: PipelineConnection) -> T:
             options, began = database.options(wait_for_locks=True), steady()
             script, reader = read_script(options, query), Reader(connection, options, durable)
             if script is None:
-                if database.injected is None and database.server_clock.age > STALE:
-                    database.read_clock(connection)
+                self._keep_time(connection)
                 result: T = answer(reader, query)
                 return result
             result, slot = connection.run(with_clock(options, reader.proved(script, query)))
@@ -224,6 +234,28 @@ class PostgresEngine:
             return result
 
         return self._transactions.read(work, durable=durable)
+
+    def _read_to_show(self, query: Query[T]) -> T:
+        """The answer that followers show: a plain read, unless commits wait for standbys (`durable_reading`)."""
+
+        def work(connection: PipelineConnection, *, durable: bool) -> ToShow:
+            self._keep_time(connection)
+            return show(Reader(connection, self._database.options(wait_for_locks=True), durable), query)
+
+        found = None
+        if not self._durability.commit_waits:  # as last read; if that has changed, the rows say so
+            found = self._transactions.read(partial(work, durable=False))
+        if found is None or found.commit_waits:
+            proving = self._connections.showing
+            found = self._transactions.read(partial(work, durable=True), durable=True, connections=proving)
+        result: T = found.answer
+        return result
+
+    def _keep_time(self, connection: PipelineConnection) -> None:
+        """Read the server's clock, if that was a while ago."""
+        database = self._database
+        if database.injected is None and database.server_clock.age > STALE:
+            database.read_clock(connection)
 
     def listen(self, wake: Callable[[], None]) -> None:
         """Call `wake`, from a thread of its own, when other processes may have written."""
@@ -328,9 +360,16 @@ def open_engine(
     *,
     schema: str | None = None,
     pool_size: int | None = None,
+    notify_url: str | None = None,
     on_statement: OnStatement | None = None,
 ) -> PostgresEngine:
     """Open a ``postgresql://`` URL whose database has been migrated."""
     return PostgresEngine(
-        url, clock=clock, limits=limits, schema=schema, pool_size=pool_size, on_statement=on_statement
+        url,
+        clock=clock,
+        limits=limits,
+        schema=schema,
+        pool_size=pool_size,
+        notify_url=notify_url,
+        on_statement=on_statement,
     )

@@ -43,12 +43,12 @@ from ...core.reading import (
 )
 from ...core.searching import FoundEntries, SearchJournal
 from ..journal_search import Texts, find_touching, search_lanes, written
-from .archiving import archived_lanes, baseline_entry, nothing, read_baseline, read_rewritten
+from .archiving import archived_by_lane, archived_lanes, baseline_entry, nothing, read_baseline, read_rewritten
 from .compact_entries import HELD, SYSTEM, journal_row
 from .connections import PipelineConnection
 from .database import BatchOptions
-from .driver import BEGIN, COMMIT, Row, Script
-from .durable_reading import lanes_about, lanes_of_query, proved
+from .driver import BEGIN, COMMIT, Row, Script, Statement
+from .durable_reading import lanes_about, lanes_of_query, proof, proved
 from .failures import NotReplicated, StatementFailed
 from .hold_reading import query_one
 from .journal_rows import JOURNAL_COLUMNS, number_left_over
@@ -89,13 +89,28 @@ class Reader(NamedTuple):
 
     def run(self, script: Script[T]) -> T:
         """A script of reads; with distributed tables, lane by lane."""
-        return self.connection.run(split_by_lane(script, range(self.lanes)) if self.options.distributed else script)
+        return self.connection.run(self.split(script))
+
+    def split(self, script: Script[T]) -> Script[T]:
+        """The script; with distributed tables, lane by lane."""
+        return split_by_lane(script, range(self.lanes)) if self.options.distributed else script
 
     def proved(self, script: Script[T], query: Query[Any]) -> Script[T]:
         """The script of a query, proved if its answer must be durable."""
         if not self.durable:
             return script
-        return proved(script, lanes_of_query(query, self.lanes) if self.options.distributed else None)
+        statements = proof(lanes_of_query(query, self.lanes) if self.options.distributed else None)
+        return proved(script, lambda _: statements)
+
+    def fetch_to_show(self, name: str, parameters: Sequence[Any], lane: int) -> list[Row]:
+        """The rows of a statement whose last column says whether commits wait for standbys. If they must be durable, they are proved
+        in their lanes, which are in column `lane`; no row needs no proof."""
+        script = self.split(query_one(name, parameters))
+
+        def proof_of(rows: list[Row]) -> Sequence[Statement]:
+            return proof({row[lane] for row in rows} if self.options.distributed else None) if rows else ()
+
+        return self.connection.run(proved(script, proof_of) if self.durable else script)
 
 
 def answer(reader: Reader, query: Query[Any]) -> Any:
@@ -103,10 +118,28 @@ def answer(reader: Reader, query: Query[Any]) -> Any:
     script = read_script(reader.options, query)
     if script is not None:
         return reader.connection.run(reader.proved(script, query))
+    if query.shown:
+        return show(reader, query).answer
     assert not reader.durable or isinstance(query, ReadHistory), (
         "nothing but this is proved: no command rests on the others"
     )
     return _ANSWERS[type(query)](reader, query)
+
+
+class ToShow(NamedTuple):
+    """The answer to a query whose answer followers show."""
+
+    answer: Any
+    commit_waits: bool
+    """Whether commits wait for standbys, as one of its rows says: then only a durable answer may be shown."""
+
+
+def show(reader: Reader, query: Query[Any]) -> ToShow:
+    """Answer a query whose answer followers show."""
+    if isinstance(query, ReadJournal):
+        return read_journal(reader, query)
+    assert isinstance(query, FindArchived), f"nothing shows the answer to {type(query).__name__}"
+    return find_archived(reader)
 
 
 # The journal
@@ -134,19 +167,26 @@ def _number(reader: Reader) -> None:
         ))  # fmt: skip
 
 
-def read_journal(reader: Reader, query: ReadJournal) -> Page[JournalRow]:
+def read_journal(reader: Reader, query: ReadJournal) -> ToShow:
     """Entries after a position: in order within each lane, and the lanes merged by time."""
     number(reader)
     after, lanes = query.after, list(range(reader.lanes))
     if reader.options.distributed:  # only those with new entries
         lanes = [lane for lane, seq in reader.fetch("read_heads") if seq > after.get(lane, 0)]
     positions = [after.get(lane, 0) for lane in lanes]
-    rows = reader.fetch("read_journal", (lanes, positions, query.tenant, query.limit, query.max_bytes))
-    return page_of(_merged(rows), row_bytes, query.limit, query.max_bytes)
+    parameters = (lanes, positions, query.tenant, query.limit, query.max_bytes)
+    rows = reader.fetch_to_show("read_journal", parameters, _LANE)
+    page = page_of(_merged(rows), row_bytes, query.limit, query.max_bytes)
+    return ToShow(page, any(row[-1] for row in rows))
+
+
+_LANE: Final = 2
+"""The column of the lane, in what is read of an entry."""
 
 
 def _merged(rows: Iterable[Row]) -> list[JournalRow]:
-    lanes = [[journal_row(row) for row in lane] for _, lane in groupby(rows, key=lambda row: row[2])]
+    """The entries of rows that have one more column than an entry."""
+    lanes = [[journal_row(row[:-1]) for row in lane] for _, lane in groupby(rows, key=lambda row: row[_LANE])]
     if len(lanes) == 1:
         return lanes[0]
     return list(merge(*lanes, key=lambda row: decode_entry(row.text).slot))
@@ -174,8 +214,8 @@ def read_history(reader: Reader, query: ReadHistory) -> Page[JournalRow]:
 
 def _about(reader: Reader, query: ReadHistory, lanes: Sequence[int]) -> Page[JournalRow]:
     """The same, including entries that have no number yet, and parts of entries of other lanes."""
-    script = _find_about(query, lanes)
-    found = (journal_row(row) for rows in reader.run(reader.proved(script, query)) for row in rows)
+    script = reader.proved(reader.split(_find_about(query, lanes)), query)
+    found = (journal_row(row) for rows in reader.connection.run(script) for row in rows)
     return page_of(found, row_bytes, query.limit, query.max_bytes)
 
 
@@ -307,9 +347,10 @@ def count_entries(reader: Reader, query: CountEntries) -> EntryCount:
     return EntryCount(found, reached, more)
 
 
-def find_archived(reader: Reader, _: FindArchived) -> list[ArchivedLane]:
+def find_archived(reader: Reader) -> ToShow:
     """How far each lane is archived; where the tables are distributed, nothing is."""
-    return list(_archived(reader).values())
+    rows = [] if reader.options.distributed else reader.fetch_to_show("read_archived", (), 0)
+    return ToShow(list(archived_by_lane(rows).values()), any(row[-1] for row in rows))
 
 
 def _archived(reader: Reader) -> dict[int, ArchivedLane]:
@@ -329,12 +370,10 @@ def find_baseline(reader: Reader, query: ReadBaseline) -> Page[BaselineRow]:
 _ANSWERS: Final[dict[type[Any], Callable[[Reader, Any], Any]]] = {
     ReadClock: read_clock,
     ReadGeneration: read_generation,
-    ReadJournal: read_journal,
     ReadHistory: read_history,
     ReadPoolHistory: read_pool_history,
     SearchJournal: search_journal,
     FindEnds: find_ends,
-    FindArchived: find_archived,
     ReadBaseline: find_baseline,
     ReadRewritten: find_rewritten,
     FindEntries: find_entries,

@@ -24,6 +24,7 @@ from ..settings import StoredLimits, check_asked, limits_as_created, stored_form
 from .connections import PipelineConnection
 from .database import Address, Database, Schema, check_schema_name, read_url
 from .driver import Row, Sql, notice_text, standby_given_up
+from .failures import StatementFailed
 from .opening import check_version, connect, open_connection
 from .rows import record_of
 from .statements import SCHEMA, identifier, in_schema, load, migrations
@@ -77,7 +78,10 @@ def migrate_to(
     lanes = _lanes(lanes, layout)
     address = read_url(url, schema=schema)
     with closing(connect(Database(address, limits or Limits(), None))) as connection:  # for its error messages
-        check_version(connection.fetch("server_settings")[0][0], address)
+        try:
+            check_version(connection.fetch("server_settings")[0][0], address)
+        except StatementFailed as failed:
+            raise address.statement_error(failed) from failed
     try:
         try:
             return _transact(address, lanes, limits or Limits(), layout)

@@ -110,8 +110,8 @@ class Notifier:
 class Listener:
     """Calls what belongs to a channel whenever another process may have notified it."""
 
-    def __init__(self, address: Address) -> None:
-        self._address, self._followers = address, channel_of(address.schema)
+    def __init__(self, address: Address, schema: str) -> None:
+        self._address, self._followers = address, channel_of(schema)
         self._lock = threading.Lock()
         self._wakes: dict[str, Callable[[], None]] = {}
         self._stopped = threading.Event()

@@ -15,7 +15,7 @@ import psycopg
 
 from ...core.bounds import Limits
 from ...core.model import SECOND
-from ...errors import EngineError
+from ...errors import EngineError, plain
 from ..deadlines import passed, too_late
 from ..durability import Durability, Standby
 from .connections import PipelineConnection
@@ -23,6 +23,7 @@ from .database import NO_WAIT_MS, UNSAFE, Address, Database, lock_timeout_ms
 from .driver import OnStatement
 from .failures import StatementFailed
 from .hosts import HostConnection, first_line, open_any
+from .statements import load
 from .waiting import PrimaryWatch
 
 OLDEST: Final = 150_000
@@ -99,6 +100,22 @@ def check_server(connection: PipelineConnection, address: Address) -> None:
     check_safety(address, dict(zip(UNSAFE, safety, strict=True)))
 
 
+def check_same_database(connection: PipelineConnection, address: Address, notifying: Address) -> None:
+    """Refuse a `notify_url` that leads elsewhere than the URL, or through a pooler, which lets no notification pass."""
+    try:
+        other = open_connection(notifying).connection
+    except EngineError as error:
+        raise EngineError(f"notify_url: {plain(error)}") from error
+    with other:
+        ((*there, session),) = other.execute(load()["server_identity"].text.encode()).fetchall()
+        is_direct = session == other.pgconn.backend_pid  # which a pooler makes up for each of its clients
+    ((*here, _),) = connection.fetch("server_identity")
+    if not is_direct:
+        raise EngineError(f"notify_url leads to {notifying.shown} through a pooler: it must name the server itself")
+    if here != there:
+        raise EngineError(f"notify_url leads to another database ({notifying.shown}) than the URL ({address.shown})")
+
+
 def check_safety(address: Address, settings: Mapping[str, str]) -> None:
     """Refuse settings under which a done answer may be lost, unless the URL allows them by name."""
     found = [name for name in UNSAFE if settings[name] == "off"]
@@ -144,18 +161,28 @@ class DurabilityCheck:
     """What a done answer survives, as last read. Safe to share between threads."""
 
     def __init__(self, address: Address) -> None:
-        self._address = address
+        self.address = address
         self.known: Durability | None = None
         """None until a server was asked."""
         self.stale_at = float("-inf")
         """The moment of `time.monotonic` from which the next call reads it again."""
 
+    @property
+    def commit_waits(self) -> bool:
+        """Whether COMMIT waited for standbys when the settings were last read."""
+        return self.known is not None and commit_waits(self.known.settings)
+
     def read(self, connection: PipelineConnection) -> Durability:
         """Read the settings and the standbys. Raises `EngineError` for an unsafe setting that the URL does not allow by name."""
         found = read_durability(connection)
-        check_safety(self._address, found.settings)
+        check_safety(self.address, found.settings)
         self.known, self.stale_at = found, time.monotonic() + FRESH
         return found
+
+
+def commit_waits(settings: Mapping[str, str]) -> bool:
+    """Whether COMMIT waits for standbys, by these settings."""
+    return bool(settings["synchronous_standby_names"]) and settings["synchronous_commit"] not in ("off", "local")
 
 
 def read_durability(connection: PipelineConnection) -> Durability:
@@ -180,7 +207,7 @@ def assess(settings: Mapping[str, str], standbys: Sequence[Standby]) -> Durabili
         )
         return Durability("unsafe", says, advice, tuple(standbys), settings)
     commit, names = settings["synchronous_commit"], settings["synchronous_standby_names"]
-    if names and commit != "local":
+    if commit_waits(settings):
         return _synchronous(settings, standbys)
     if not names and not standbys:
         return Durability(

@@ -61,6 +61,8 @@ class Connections(NamedTuple):
     no_wait: ConnectionPool
     wait_for_locks: ConnectionPool
     lent: LentConnections
+    showing: ConnectionPool
+    """For what followers are about to show, where commits wait for standbys."""
 
     def for_batch(self, wait_for_locks: bool) -> ConnectionPool:
         """Where a batch gets its connection."""
@@ -306,13 +308,20 @@ class Transactions:
 
         return self.read(find)
 
-    def read(self, work: Callable[[PipelineConnection], T], *, durable: bool = False) -> T:
+    def read(
+        self,
+        work: Callable[[PipelineConnection], T],
+        *,
+        durable: bool = False,
+        connections: ConnectionPool | None = None,
+    ) -> T:
         """Run something that decides nothing, again if the connection is lost, even during COMMIT: it may number entries that callers'
         transactions have left, which can be done twice."""
+        connections = connections or self._connections.no_wait
 
         def attempt() -> T:
             try:
-                with self._connections.no_wait.connection() as connection:
+                with connections.connection() as connection:
                     return work(connection)
             except InDoubt as in_doubt:
                 raise Retry(in_doubt.error()) from in_doubt

@@ -133,7 +133,7 @@ class AsyncJournalSource:
 
     async def entries(self) -> AsyncIterator[JournalEntry]:
         """Entries from where it was left."""
-        follower = AsyncFollower(self._executor, self._tenant)
+        follower = AsyncFollower(self._executor, self._tenant, durable=True)
         await follower.begin(self._after or await end_of_journal(self._executor))
         last: JournalEntry | None = None
         try:

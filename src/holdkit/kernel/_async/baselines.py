@@ -16,8 +16,9 @@ PAGE = 1_000
 class AsyncBaselineReading:
     """How far a follower has read one baseline."""
 
-    def __init__(self, archived: ArchivedLane, behind: int) -> None:
-        self.archived = archived
+    def __init__(self, archived: ArchivedLane, behind: int, *, durable: bool = False) -> None:
+        """`durable`: rows are read to be shown by a follower."""
+        self.archived, self._durable = archived, durable
         self.behind = 0
         """Rows that were read."""
         self._skip = behind
@@ -60,7 +61,8 @@ class AsyncBaselineReading:
     async def _read(self, executor: AsyncExecutor, tenant: str | None, limit: int) -> list[BaselineRow]:
         lane, through = self.archived.lane, self.archived.through
         rows = await executor.read(ReadBaseline(tenant, lane, through, self._after, limit))
-        if self.archived not in await executor.read(FindArchived()):
+        find = executor.read_to_show if self._durable and rows else executor.read
+        if self.archived not in await find(FindArchived()):
             raise CursorLost(
                 "entries were archived while the baseline was read: start anew, from the beginning",
                 position=(lane, through),

@@ -3,6 +3,7 @@ state of a follower that has a name (see `follower_state`)."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Iterable, Mapping
 from functools import partial
 
@@ -23,7 +24,7 @@ from ...core.reading import (
     ReadPoolHistory,
 )
 from ...core.validation import text
-from ...errors import CursorLost, EngineError, OutcomeUnknown, Overloaded, VersionConflict
+from ...errors import CursorLost, EngineError, OutcomeUnknown, Overloaded, VersionConflict, plain
 from ..follower_state import (
     CURSORS,
     CURSORS_OF_ALL,
@@ -55,6 +56,8 @@ from ..workers import AsyncSignal
 from .baselines import AsyncBaselineReading, another_entry, archived_there
 from .executor import AsyncExecutor
 
+log = logging.getLogger("holdkit")
+
 PAGE = 500
 
 
@@ -72,9 +75,11 @@ class AsyncFollower:
         store: CursorStore | None = None,
         on_generation: OnGeneration | None = None,
         include_reserved: bool = False,
+        durable: bool = False,
     ) -> None:
+        """`durable`: a page is as durable as what commands write, because somebody acts on it. Else it is a plain read."""
         self._executor, self._tenant, self._pool = executor, tenant, pool
-        self._include_reserved = include_reserved
+        self._include_reserved, self._durable = include_reserved, durable
         self._named = None if name is None else AsyncNamedFollower(executor, tenant, name, store, on_generation)
         self._positions: Positions = {}
         self.generation = ""
@@ -100,7 +105,8 @@ class AsyncFollower:
 
     async def page(self, limit: int, max_bytes: int | None = None) -> Page[JournalEntry]:
         """The next entries, and move behind them: at most `limit`, and about `max_bytes`, or what the executor allows. May be empty
-        although more follow (see `at_end`): some entries are hidden."""
+        although more follow (see `at_end`): some entries are hidden. Raise `Overloaded` while standbys do not confirm a durable page:
+        the next call reads it again."""
         if self._baselines:
             return await self._baseline_page(limit)
         ends = await self._executor.read(FindEnds())
@@ -109,7 +115,8 @@ class AsyncFollower:
         if self.at_end:
             await self._check_seen(ends)
             return Page()
-        rows = await self._executor.read(self._query(seen, limit, max_bytes or self._executor.page_bytes))
+        read = self._executor.read_to_show if self._durable else self._executor.read
+        rows = await read(self._query(seen, limit, max_bytes or self._executor.page_bytes))
         await self._check_positions()  # after the read: so what was read belongs to the journal that has our positions
         self.generation = await self._executor.read(ReadGeneration())
         unread = {row.lane for row in (*rows, *ends) if row.seq > 1} - self._positions.keys()
@@ -135,7 +142,7 @@ class AsyncFollower:
                 rows_behind(mark, archived.edition) if seq == archived.through and mark != archived.digest else None
             )
             if not seq or behind is not None:
-                self._baselines.append(AsyncBaselineReading(archived, behind or 0))
+                self._baselines.append(AsyncBaselineReading(archived, behind or 0, durable=self._durable))
                 self._positions = {lane: at for lane, at in self._positions.items() if lane != archived.lane}
         return bool(self._baselines)
 
@@ -170,6 +177,7 @@ class AsyncFollower:
     async def follow(self, stop: AsyncSignal | None, wait: bool, poll: float) -> AsyncIterator[JournalEntry]:
         """Entries until the kernel closes, `stop` is closed, or (without `wait`) the journal ends."""
         committed = self._executor.committed
+        turned_away = False
         if wait:
             self._executor.listen()
         while not self._ended(stop):
@@ -180,6 +188,15 @@ class AsyncFollower:
                 if committed.closed:  # while the page was read
                     return
                 raise
+            except Overloaded as later:
+                if not wait:
+                    raise
+                if not turned_away:
+                    log.warning("a follower waits: %s", plain(later), extra={"event": "follower_waits"})
+                turned_away = True
+                await committed.wait(count, min(poll, later.retry_after))
+                continue
+            turned_away = False
             for entry in fresh:
                 yield entry
                 if self._ended(stop):

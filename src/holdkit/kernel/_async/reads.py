@@ -307,7 +307,12 @@ class AsyncReads(AsyncSearches):
         check_following(name, after, wait, poll)
         store = check_remembering(name, remember, on_generation)
         follower = AsyncFollower(
-            self._executor, whose(tenant, self._tenant), name, store=store, on_generation=on_generation
+            self._executor,
+            whose(tenant, self._tenant),
+            name,
+            store=store,
+            on_generation=on_generation,
+            durable=True,
         )
         await follower.begin(after)
         async for entry in follower.follow(None, wait, poll):

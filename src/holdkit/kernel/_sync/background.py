@@ -133,7 +133,7 @@ class JournalSource:
 
     def entries(self) -> Iterator[JournalEntry]:
         """Entries from where it was left."""
-        follower = Follower(self._executor, self._tenant)
+        follower = Follower(self._executor, self._tenant, durable=True)
         follower.begin(self._after or end_of_journal(self._executor))
         last: JournalEntry | None = None
         try:

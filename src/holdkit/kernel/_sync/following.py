@@ -4,6 +4,7 @@ state of a follower that has a name (see `follower_state`)."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 
@@ -24,7 +25,7 @@ from ...core.reading import (
     ReadPoolHistory,
 )
 from ...core.validation import text
-from ...errors import CursorLost, EngineError, OutcomeUnknown, Overloaded, VersionConflict
+from ...errors import CursorLost, EngineError, OutcomeUnknown, Overloaded, VersionConflict, plain
 from ..follower_state import (
     CURSORS,
     CURSORS_OF_ALL,
@@ -56,6 +57,8 @@ from ..workers import Signal
 from .baselines import BaselineReading, another_entry, archived_there
 from .executor import Executor
 
+log = logging.getLogger("holdkit")
+
 PAGE = 500
 
 
@@ -73,9 +76,11 @@ class Follower:
         store: CursorStore | None = None,
         on_generation: OnGeneration | None = None,
         include_reserved: bool = False,
+        durable: bool = False,
     ) -> None:
+        """`durable`: a page is as durable as what commands write, because somebody acts on it. Else it is a plain read."""
         self._executor, self._tenant, self._pool = executor, tenant, pool
-        self._include_reserved = include_reserved
+        self._include_reserved, self._durable = include_reserved, durable
         self._named = None if name is None else NamedFollower(executor, tenant, name, store, on_generation)
         self._positions: Positions = {}
         self.generation = ""
@@ -101,7 +106,8 @@ class Follower:
 
     def page(self, limit: int, max_bytes: int | None = None) -> Page[JournalEntry]:
         """The next entries, and move behind them: at most `limit`, and about `max_bytes`, or what the executor allows. May be empty
-        although more follow (see `at_end`): some entries are hidden."""
+        although more follow (see `at_end`): some entries are hidden. Raise `Overloaded` while standbys do not confirm a durable page:
+        the next call reads it again."""
         if self._baselines:
             return self._baseline_page(limit)
         ends = self._executor.read(FindEnds())
@@ -110,7 +116,8 @@ class Follower:
         if self.at_end:
             self._check_seen(ends)
             return Page()
-        rows = self._executor.read(self._query(seen, limit, max_bytes or self._executor.page_bytes))
+        read = self._executor.read_to_show if self._durable else self._executor.read
+        rows = read(self._query(seen, limit, max_bytes or self._executor.page_bytes))
         self._check_positions()  # after the read: so what was read belongs to the journal that has our positions
         self.generation = self._executor.read(ReadGeneration())
         unread = {row.lane for row in (*rows, *ends) if row.seq > 1} - self._positions.keys()
@@ -136,7 +143,7 @@ class Follower:
                 rows_behind(mark, archived.edition) if seq == archived.through and mark != archived.digest else None
             )
             if not seq or behind is not None:
-                self._baselines.append(BaselineReading(archived, behind or 0))
+                self._baselines.append(BaselineReading(archived, behind or 0, durable=self._durable))
                 self._positions = {lane: at for lane, at in self._positions.items() if lane != archived.lane}
         return bool(self._baselines)
 
@@ -171,6 +178,7 @@ class Follower:
     def follow(self, stop: Signal | None, wait: bool, poll: float) -> Iterator[JournalEntry]:
         """Entries until the kernel closes, `stop` is closed, or (without `wait`) the journal ends."""
         committed = self._executor.committed
+        turned_away = False
         if wait:
             self._executor.listen()
         while not self._ended(stop):
@@ -181,6 +189,15 @@ class Follower:
                 if committed.closed:  # while the page was read
                     return
                 raise
+            except Overloaded as later:
+                if not wait:
+                    raise
+                if not turned_away:
+                    log.warning("a follower waits: %s", plain(later), extra={"event": "follower_waits"})
+                turned_away = True
+                committed.wait(count, min(poll, later.retry_after))
+                continue
+            turned_away = False
             for entry in fresh:
                 yield entry
                 if self._ended(stop):

@@ -299,7 +299,14 @@ class Reads(Searches):
         """
         check_following(name, after, wait, poll)
         store = check_remembering(name, remember, on_generation)
-        follower = Follower(self._executor, whose(tenant, self._tenant), name, store=store, on_generation=on_generation)
+        follower = Follower(
+            self._executor,
+            whose(tenant, self._tenant),
+            name,
+            store=store,
+            on_generation=on_generation,
+            durable=True,
+        )
         follower.begin(after)
         for entry in follower.follow(None, wait, poll):
             yield entry

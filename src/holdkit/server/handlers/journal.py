@@ -7,7 +7,9 @@ from typing import Final
 from ...core.pages import Page
 from ...core.validation import hold_id as check_hold_id
 from ...core.validation import invalid, pool_id
-from ...kernel.journal import ALL
+from ...kernel._async.following import AsyncFollower
+from ...kernel._async.searching import read_page
+from ...kernel.journal import ALL, whose
 from ...kernel.normalise import hold_id
 from ...kernel.results import JournalEntry
 from ...wire.journal import EntryAnswer, EntryPage, HistoryQuery, JournalQuery, entry_answer
@@ -27,15 +29,21 @@ async def read_journal(request: Request) -> Answer:
     if query.include_reserved:
         operators_only(request.caller)
         need_admin(request.caller, "include_reserved")
+    if query.durable and (query.last is not None or query.searches):
+        raise invalid(
+            "durable", "durable_unsupported", "goes with reading on after a cursor, without `last` and filters"
+        )
     if query.last is not None:
         return await _tail(request, query)
     if query.searches:
         return await _search(request, query)
-    tenant = ALL if query.all_tenants else None
-    after = request.caller.cursor(query.after)
-    entries = await request.kernel.journal(
-        after=after, limit=query.limit, tenant=tenant, include_reserved=query.include_reserved
+    follower = AsyncFollower(
+        request.kernel.executor,
+        whose(ALL if query.all_tenants else None, request.caller.tenant),
+        include_reserved=query.include_reserved,
+        durable=query.durable,
     )
+    entries = await read_page(follower, request.caller.cursor(query.after), query.limit)
     return await _entries(request, entries, query.after, with_tenant=query.all_tenants)
 
 

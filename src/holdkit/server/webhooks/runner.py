@@ -170,7 +170,11 @@ class Runner:
         if await self._paused():
             return False
         follower = AsyncFollower(
-            self._executor, self._hooks.tenant, follower_name(self._id), store=cursor_file(self._delivery, self._id)
+            self._executor,
+            self._hooks.tenant,
+            follower_name(self._id),
+            store=cursor_file(self._delivery, self._id),
+            durable=True,
         )
         async with self._reading.slot(self._hooks.tenant, ""):
             await follower.begin(hook.after or None)

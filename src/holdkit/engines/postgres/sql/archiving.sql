@@ -1,8 +1,8 @@
 -- What archiving reads and writes, and what readers of an archived journal need. On one server only.
 
 -- name: read_archived
--- How far each lane is archived.
-select a.lane, a.through, a.slot, a.digest, a.place, a.edition, a.crc from holdkit.archived a order by a.lane
+-- How far each lane is archived; and whether commits wait for standbys.
+select a.lane, a.through, a.slot, a.digest, a.place, a.edition, a.crc, {commit_waits} from holdkit.archived a order by a.lane
 
 -- name: read_archivable
 -- Every lane: its last number.

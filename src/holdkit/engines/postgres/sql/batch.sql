@@ -4,6 +4,10 @@
 -- A write counts its rows and, if the last parameter is true, raises when the count is wrong: COMMIT travels in the same round trip.
 -- `/* distributed: … */` is part of the statement where the tables are distributed by lane, and a comment elsewhere (statements.py).
 
+-- part: commit_waits
+-- Whether COMMIT waits for standbys, by the settings in force now.
+(current_setting('synchronous_standby_names') <> '' and current_setting('synchronous_commit') not in ('off', 'local'))
+
 -- name: set_lock_timeout
 -- How long this transaction waits for a lock.
 select set_config('lock_timeout', $1::text, true)
@@ -64,8 +68,7 @@ from (
     select coalesce($4::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint) as slot,
            exists (select from holdkit.unnumbered u /* distributed: where u.lane = $lane */) as unnumbered,
            (select s.value::bigint from holdkit.settings s where s.name = 'limits_version') as version,
-           current_setting('synchronous_standby_names') <> ''
-               and current_setting('synchronous_commit') not in ('off', 'local') as synchronous
+           {commit_waits} as synchronous
     offset 0
 ) c left join lateral (
     select p.tenant, p.id, l.deadline, l.hold
@@ -94,8 +97,7 @@ from (
     select coalesce($4::bigint, (extract(epoch from clock_timestamp()) * 1000000)::bigint) as slot,
            exists (select from holdkit.unnumbered u /* distributed: where u.lane = $lane */) as unnumbered,
            (select s.value::bigint from holdkit.settings s where s.name = 'limits_version') as version,
-           current_setting('synchronous_standby_names') <> ''
-               and current_setting('synchronous_commit') not in ('off', 'local') as synchronous
+           {commit_waits} as synchronous
     offset 0
 ) c left join lateral (
     select p.tenant, p.id, l.deadline, l.hold
@@ -111,9 +113,7 @@ from (
 -- name: prove_durable
 -- Where COMMIT waits for standbys: writes a log record in this transaction, so that its COMMIT waits too. Whatever this
 -- transaction could see was committed at an earlier position of the log, so standbys that have this record have all of it.
-select case when current_setting('synchronous_standby_names') <> ''
-             and current_setting('synchronous_commit') not in ('off', 'local')
-            then pg_catalog.pg_logical_emit_message(true, 'holdkit:proof', ''::text) end /* distributed: from holdkit.heads h where h.lane = $lane */
+select case when {commit_waits} then pg_catalog.pg_logical_emit_message(true, 'holdkit:proof', ''::text) end /* distributed: from holdkit.heads h where h.lane = $lane */
 
 -- name: load_later_due
 -- Legs that only become due by the later clock of another pool, up to $5: all of them.

@@ -6,6 +6,11 @@ select current_setting('server_version_num')::int, current_setting('server_encod
        current_setting('full_page_writes'), current_setting('synchronous_commit'), pg_is_in_recovery(),
        current_setting('transaction_read_only')
 
+-- name: server_identity
+-- Which running server this is, and which of its databases: two connections that read the same lead to one. And the session's process.
+select extract(epoch from pg_postmaster_start_time())::text,
+       (select d.oid::bigint from pg_database d where d.datname = current_database()), pg_backend_pid()
+
 -- name: read_durability
 -- What a done answer survives, as this connection has it.
 select current_setting('fsync'), current_setting('full_page_writes'), current_setting('synchronous_commit'),

@@ -338,9 +338,9 @@ where $5::bigint is null or r.before <= $5
 order by r.id
 
 -- name: read_journal
--- Entries after a position in each lane, of one tenant or of all. The bytes are shared by the lanes: their first entries, then their
--- second ones, and so on.
-select {entry}
+-- Entries after a position in each lane, of one tenant or of all; and whether commits wait for standbys. The bytes are shared by the
+-- lanes: their first entries, then their second ones, and so on.
+select {entry}, {commit_waits}
 from (
     select o.*, sum(octet_length(o.body)) over (order by o.n, o.lane) - octet_length(o.body) as before
     from unnest($1::int[], $2::bigint[]) k(lane, seq) cross join lateral (

@@ -18,7 +18,7 @@ delete from holdkit.unnumbered u where u.stamp < 0 /* distributed: and u.lane = 
 
 -- name: read_archived
 -- Nothing is archived here.
-select a.lane, a.through, a.slot, a.digest, a.place, a.edition, a.crc from holdkit.archived a where false
+select a.lane, a.through, a.slot, a.digest, a.place, a.edition, a.crc, false from holdkit.archived a where false
 
 -- name: find_pools_of_holds
 -- Before anything is locked. (The pools of a hold never change.)
