@@ -15,6 +15,7 @@ from holdkit.engines.postgres import database, script
 from holdkit.engines.postgres.driver import Sql
 from holdkit.engines.postgres.journal_reading import Reader
 from holdkit.engines.postgres.statements import load
+from holdkit.kernel._sync.executor import Executor
 
 
 def sqlite_unsynced() -> None:
@@ -37,6 +38,11 @@ def postgres_unproved() -> None:
     vars(script)["proof_of"] = lambda outcomes, batch_rows: ()
     vars(script)["prune"] = lambda options, slot: []  # it would be committed
     Reader.proved = lambda self, script, query: script  # type: ignore[method-assign]
+
+
+def unproved_pages() -> None:
+    """What a follower is about to show is read like anything else."""
+    Executor.read_to_show = Executor.read  # type: ignore[method-assign]
 
 
 def altered(name: str, text: str, instead: str) -> Callable[[], None]:
@@ -64,6 +70,7 @@ GUARDED: Final[dict[str, Callable[[], None]]] = {
 CANARIES: Final[dict[str, Callable[[], None]]] = {
     "sqlite": sqlite_unsynced,
     "unproved": postgres_unproved,
+    "unproved pages": unproved_pages,
     "slots go back": altered("guard_moves", "greatest(p.slot, c.slot) as now", "c.slot as now"),
     **GUARDED,
 }

@@ -19,7 +19,9 @@ from tests.faults.campaign.ledger import DENIED, KEPT, Line, correlation
 
 Effect = holdkit.JournalEntry
 
-KINDS = ("lost", "doubled", "denied", "oversold", "unsound")
+LISTENER = "listener"
+"""The end of a listener's name. It is told what happens while it listens, and may miss entries."""
+KINDS = ("lost", "doubled", "denied", "oversold", "gone", "unsound")
 ENDS = ("hold.confirmed", "hold.released")
 COUNTS = ("done", "refused", "unknown")
 
@@ -42,6 +44,8 @@ class Verdict(Struct):
     denied: list[str] = []
     """An effect of an attempt whose answer said that it had none."""
     oversold: list[str] = []
+    gone: list[str] = []
+    """An entry that a follower was shown, and that the journal no longer has."""
     unsound: list[str] = []
     """What `verify` found, exceptions that are not Holdkit's, entries that a follower missed."""
     done: int = 0
@@ -195,22 +199,24 @@ def is_once(entry: Effect) -> bool:
     return str(entry.action) in ("hold.held", "hold.confirmed", "hold.released", "hold.expired")
 
 
-def check_follower(hk: holdkit.Kernel, lines: Sequence[Line], *, cut_back: bool) -> list[str]:
-    """What a lone follower missed under its present name; and, unless entries that it saw may have been lost, what it was
-    shown that is not there."""
+def check_follower(hk: holdkit.Kernel, lines: Sequence[Line], verdict: Verdict) -> None:
+    """What a lone follower and its listener were shown, under any name, and is not there; and what the follower missed under its
+    present name."""
     shown: dict[int, dict[tuple[int, int], str]] = defaultdict(dict)
     lost = [line for line in lines if line.said == "cursor_lost"]
+    there = {(entry.position.lane, entry.position.seq): told_of(entry) for entry in hk.follow(wait=False)}
     for line in lines:
         if line.said == "shown":
-            shown[line.call][line.lane, line.seq] = line.words
+            at = (line.lane, line.seq)
+            if not line.caller.endswith(LISTENER):
+                shown[line.call][at] = line.words
+            if there.get(at) != line.words:
+                verdict.gone.append(f"{line.words} at {at}, as {line.caller}-{line.call}")
     seen = shown[len(lost)]
-    there = {
-        (entry.position.lane, entry.position.seq): f"{entry.action} {entry.subject} {entry.correlation_id}"
-        for entry in hk.follow(wait=False)
-    }
-    wrong = [f"the follower missed {words} at {at}" for at, words in there.items() if seen.get(at) != words]
-    wrong += [f"a lone follower was told of others: {line.words}" for line in lost if "another follower" in line.words]
-    if not cut_back:
-        wrong += [f"the follower was shown {words} at {at}" for at, words in seen.items() if at not in there]
-        wrong += [f"the follower's cursor was lost: {line.words}" for line in lost]
-    return wrong
+    verdict.unsound += [f"the follower missed {words} at {at}" for at, words in there.items() if seen.get(at) != words]
+    verdict.unsound += [f"the follower's cursor was lost: {line.words}" for line in lost]
+
+
+def told_of(entry: Effect) -> str:
+    """An entry as a follower's ledger has it."""
+    return f"{entry.action} {entry.subject} {entry.correlation_id}"

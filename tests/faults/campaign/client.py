@@ -10,6 +10,7 @@ import random
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from itertools import count
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -21,6 +22,7 @@ from msgspec import Struct, structs
 import holdkit
 from tests.faults.campaign import canaries
 from tests.faults.campaign.callers import EFFECTS, HABITS, SETTLES, Answer, Attempt
+from tests.faults.campaign.check import LISTENER, told_of
 from tests.faults.campaign.guarded_callers import GUARDED_HABITS, OWNER, POOLS, go_by_the_guard
 from tests.faults.campaign.ledger import Ledger, Line, Said, now
 
@@ -221,17 +223,21 @@ def run_slow(job: Job, ledger: Ledger, control: Control) -> None:
 
 
 def follow(job: Job, ledger: Ledger, control: Control) -> None:
-    """A named follower: writes down every entry it is shown, and goes on after every error. A cursor that was lost is left,
-    and another name begins anew."""
+    """A named follower and, beside it, a listener: each writes down every entry it is shown, and goes on after every error. A cursor
+    that was lost is left, and another name begins anew."""
     hk = opened(lambda: holdkit.connect(job.url))
     names = 0
+
+    def show(caller: str, entry: holdkit.JournalEntry) -> None:
+        lane, seq = entry.position.lane, entry.position.seq
+        ledger.write(Line(said="shown", at=now(), caller=caller, call=names, lane=lane, seq=seq, words=told_of(entry)))
+
+    listen_when_served(hk, partial(show, f"{job.name}.{LISTENER}"))
     while not control.over:
         pausing = not control.going
         try:
             for entry in hk.follow(name=f"{job.name}-{names}", wait=False):
-                lane, seq = entry.position.lane, entry.position.seq
-                words = f"{entry.action} {entry.subject} {entry.correlation_id}"
-                ledger.write(Line(said="shown", at=now(), caller=job.name, call=names, lane=lane, seq=seq, words=words))
+                show(job.name, entry)
             if pausing:  # and this pass began after everybody else had paused: nothing is left to be shown
                 control.wait()
         except holdkit.CursorLost as error:
@@ -242,6 +248,17 @@ def follow(job: Job, ledger: Ledger, control: Control) -> None:
         threading.Event().wait(MOMENT)
     with suppress(holdkit.HoldkitError):
         hk.close()
+
+
+def listen_when_served(hk: holdkit.Kernel, listen: Callable[[holdkit.JournalEntry], None]) -> None:
+    """Have a listener called; if the server is down, wait for it."""
+    while True:
+        try:
+            hk.on(None, listen)
+        except holdkit.HoldkitError:
+            threading.Event().wait(MOMENT)
+        else:
+            return
 
 
 def guarded(job: Job, hk: holdkit.Kernel | holdkit.AsyncKernel) -> Line:

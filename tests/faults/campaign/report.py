@@ -31,6 +31,7 @@ class Part(Struct, kw_only=True):
     doubled: int = 0
     denied: int = 0
     oversold: int = 0
+    gone: int = 0
     unsound: int = 0
     seconds: float = 0.0
 
@@ -137,6 +138,6 @@ def row(report: Report, command: str) -> str:
         f"{part.faults} {part.name}" + (f" (and {part.extra})" if part.extra else "") for part in report.parts
     )
     other = sum(part.denied + part.oversold + part.unsound for part in report.parts)
-    sums = [sum(getattr(part, name) for part in report.parts) for name in ("done", "lost", "doubled")]
+    sums = [sum(getattr(part, name) for part in report.parts) for name in ("done", "lost", "doubled", "gone")]
     cells = (report.commit, f"`{command}`", faults.replace("_", " "), *(f"{each:,}" for each in (*sums, other)))
     return f"| {' | '.join(cells)} |"

@@ -48,7 +48,15 @@ def test_canary_an_asynchronous_standby_loses_answers(postgres_binaries: object)
 
 @pytest.mark.slow
 def test_canary_answers_from_unproved_reads_are_lost(postgres_binaries: object) -> None:
-    assert any(each.verdict.lost for each in failovers.unproved("cancelled_waits", 8, SEED))
+    assert any(each.verdict.lost for each in failovers.canary("unproved", "cancelled_waits", 8, SEED))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["cancelled_waits", "crash_alone"])
+def test_canary_followers_that_wait_for_no_standby_are_shown_what_a_failover_takes_back(
+    kind: str, postgres_binaries: object
+) -> None:
+    assert any(each.verdict.gone for each in failovers.canary("unproved pages", kind, 4, SEED))
 
 
 @pytest.mark.slow

@@ -83,6 +83,8 @@ class Follower:
         self._include_reserved, self._durable = include_reserved, durable
         self._named = None if name is None else NamedFollower(executor, tenant, name, store, on_generation)
         self._positions: Positions = {}
+        self._proved: Positions = {}
+        """Those of the last page that was shown. Beyond them we have passed over hidden entries, and a failover may take these back."""
         self.generation = ""
         """Of the journal, when it was last read."""
         self._baselines: list[BaselineReading] = []
@@ -100,6 +102,7 @@ class Follower:
         if self._named is not None:
             self.generation = self._executor.read(ReadGeneration())
             self._named.compare(saved, encode_cursor(self._positions, self.generation), self.generation)
+        self._proved = self._positions
         self._find_baselines()
         if after is not None:
             self._check_positions()
@@ -108,6 +111,15 @@ class Follower:
         """The next entries, and move behind them: at most `limit`, and about `max_bytes`, or what the executor allows. May be empty
         although more follow (see `at_end`): some entries are hidden. Raise `Overloaded` while standbys do not confirm a durable page:
         the next call reads it again."""
+        try:
+            return self._page(limit, max_bytes)
+        except CursorLost as lost:
+            if self._baselines or lost.archived_to is not None or not self._durable or self._positions == self._proved:
+                raise
+        self._positions, self.at_end = self._proved, False  # what was taken back was never shown
+        return Page()
+
+    def _page(self, limit: int, max_bytes: int | None) -> Page[JournalEntry]:
         if self._baselines:
             return self._baseline_page(limit)
         ends = self._executor.read(FindEnds())
@@ -119,18 +131,20 @@ class Follower:
         read = self._executor.read_to_show if self._durable else self._executor.read
         rows = read(self._query(seen, limit, max_bytes or self._executor.page_bytes))
         self._check_positions()  # after the read: so what was read belongs to the journal that has our positions
-        self.generation = self._executor.read(ReadGeneration())
+        before, self.generation = self.generation, self._executor.read(ReadGeneration())
         unread = {row.lane for row in (*rows, *ends) if row.seq > 1} - self._positions.keys()
         if unread and self._find_baselines():  # archived before we came to read it
             return self._baseline_page(limit)
         self.at_end = not rows.more
-        entries = self._entries(rows)
-        if self.at_end:  # no entry of ours is missing in the page: up to the ends from before, the rest is hidden
-            behind = (end for end in ends if end.seq > self._positions.get(end.lane, (0, ""))[0])
-            self._positions = {**self._positions, **{end.lane: (end.seq, text_digest(end.text)) for end in behind}}
-        shown = Page(visible(entries, self._include_reserved), more=rows.more, size=rows.size)
+        shown = Page(visible(self._entries(rows), self._include_reserved), more=rows.more, size=rows.size)
+        if rows:
+            self._proved = self._positions
         if shown and self._named is not None:
             self._named.remember(self._cursor())
+        if self.at_end and before in ("", self.generation):  # else the ends may be those of a primary that was replaced
+            # no entry of ours is missing in the page: up to the ends from before, the rest is hidden
+            behind = (end for end in ends if end.seq > self._positions.get(end.lane, (0, ""))[0])
+            self._positions = {**self._positions, **{end.lane: (end.seq, text_digest(end.text)) for end in behind}}
         return shown
 
     def _find_baselines(self) -> bool:
@@ -153,7 +167,7 @@ class Follower:
         entries = reading.entries(self._executor, self._tenant, limit, before, self.generation)
         if not entries:
             del self._baselines[0]
-            self._positions = {**before, **reading.finished}
+            self._proved = self._positions = {**before, **reading.finished}
         self.at_end = False
         shown = Page(visible(entries, self._include_reserved), more=True)
         if shown and self._named is not None:
