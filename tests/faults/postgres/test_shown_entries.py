@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from contextlib import closing, suppress
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -158,22 +158,17 @@ def test_a_page_of_distributed_tables_is_not_one_statement_more_either(server: P
 @pytest.mark.slow
 def test_a_page_has_one_barrier_and_an_empty_one_has_none(server: PostgresServer, url: str) -> None:
     said: list[str] = []
-    server.change_setting(STANDBYS, "nobody")
-    try:
-        with closing(PostgresEngine(url, on_statement=said.append)) as engine:
-            ends = {row.lane: row.seq for row in engine.read(FindEnds())}
-            with away(server), suppress(holdkit.OutcomeUnknown):
-                engine.read(ReadJournal(None), durable=True)
-            server.change_setting(STANDBYS, "nobody")
-            said.clear()
-            assert not engine.read(ReadJournal(None, ends), durable=True)
-            assert "prove_durable" not in said
-            with away(server), pytest.raises(holdkit.OutcomeUnknown):
-                said.clear()
-                engine.read(ReadJournal(None), durable=True)
-            assert said.count("prove_durable") == 1
-    finally:
-        server.change_setting(STANDBYS, "")
+    with holdkit.connect(url) as hk:
+        hk.create_pool("barred", 1)
+    with away(server), closing(PostgresEngine(url, on_statement=said.append)) as engine:
+        ends = {row.lane: row.seq for row in engine.read(FindEnds())}
+        said.clear()
+        with pytest.raises(holdkit.OutcomeUnknown):
+            engine.read(ReadJournal(None), durable=True)
+        assert said.count("prove_durable") == 1
+        said.clear()
+        assert not engine.read(ReadJournal(None, ends), durable=True)
+        assert "prove_durable" not in said
 
 
 @pytest.mark.slow
@@ -223,7 +218,7 @@ def test_a_kernel_that_closes_ends_the_waits_of_its_followers(
         hk.create_pool(f"closing-{mode.name}", 1)
     server.change_setting(STANDBYS, "nobody")
     try:
-        hk = mode.connect(url)
+        hk = mode.connect(url, limits=holdkit.Limits(lock_timeout=1_000, call_timeout=1_000))
         callers = CallerThreads()
         callers.start(lambda: list(hk.follow()))
         await_that(lambda: len(ask(url, WAITING)) == 1, "nobody waits for the standby")
