@@ -21,8 +21,10 @@ import pytest
 
 import holdkit
 from holdkit.kernel._sync import line_watch
+from holdkit.kernel.export import export
 from holdkit.server import Settings
 from holdkit.server.application import Application
+from holdkit.testing import FakeClock
 from holdkit.testing.postgres import ServerAddress
 from tests.support.command_line import run
 from tests.support.threads import PATIENCE, wait_until
@@ -311,3 +313,27 @@ def test_a_server_takes_it_as_a_setting_and_never_shows_it(
     assert "notify_url  " in shown
     assert "(hidden)  (environment)" in shown
     assert SECRET not in shown
+
+
+class Halls(holdkit.Resource[str, None]):
+    kind = "hall"
+
+    def capacity(self, tx: Any, key: str, window: None) -> int:
+        return int(tx.execute("select 3").fetchone()[0])
+
+
+def test_everything_else_works_through_the_pooler_too(pooled: str) -> None:
+    clock = FakeClock()
+    with closing(holdkit.connect(pooled, clock=clock)) as hk, closing(holdkit.connect(pooled, clock=clock)) as other:
+        hk.create_pool("seats", 10)
+        assert hk.resource(Halls()).hold("big", ttl=60).state == "held"
+        hk.hold("seats", 1, ttl=60, account="ada")
+        hk.resize_pool("seats", 12)
+        assert [entry.action for entry in hk.follow("mail", wait=False)][-1] == "pool.resized"
+        clock.advance(100 * 86_400)
+        assert other.sweep().expired == 2
+        assert hk.repair(reason="looked").repaired == ()
+        assert b"".join(export(hk.executor.engine)).count(b"\n") > 5
+        assert hk.verify().ok
+        hk.erase("account", "ada", reason="asked")
+        assert hk.accounts() == []

@@ -45,11 +45,13 @@ def test_a_follower_whose_keep_is_unknown_goes_on_when_the_standby_is_back(
         made = [f"pool-{number}" for number in range(9)]
         for name in made:
             hk.create_pool(name, 1)
+        mail = hk.follow("mail", wait=False)
+        first_page = [next(mail).subject for _ in range(3)]
         standby.stop()
-        waiting = thread.submit(lambda: [entry.subject for entry in hk.follow("mail", wait=False)])
-        interrupt_wait(primary, "cancel")  # it is there for all to see, and the follower was not told
-        standby.start()
-        assert sorted(waiting.result(PATIENCE)) == made
+        waiting = thread.submit(lambda: [entry.subject for entry in mail])
+        interrupt_wait(primary, "cancel")  # the saved cursor is there for all to see, and the follower was not told
+        standby.start()  # for which the next page waits
+        assert sorted(first_page + waiting.result(PATIENCE)) == made
         assert list(hk.follow("mail", wait=False)) == [], "its last place was kept"
         primary.change_setting("synchronous_standby_names", "")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...core.archived import FindArchived
 from ...core.commands import ConfirmHold, Consume, CreatePool, PutRecord, ReleaseHold, ReturnUnits, Sweep
 from ...core.model import MAX_QUANTITY, MAX_SLOT, Leg, State
 from ...core.outcomes import Reason
@@ -185,10 +186,12 @@ def durable_reads_show_the_same(harness: Harness) -> None:
         ListPools(""),
         ListRecords("", "k"),
         *(ReadHistory("", subject) for subject in (hold_id(1), "a", "k/b", missing)),
+        *(ReadJournal(tenant) for tenant in ("", None, "stranger")),
+        FindArchived(),
     )
     ends = harness.engine.read(FindEnds())
     found = [query for query in asked if harness.engine.read(query)]
-    require_equal(len(found), 10, "reads that find something")
+    require_equal(len(found), 12, "reads that find something")
     for query in asked:
         require_equal(harness.engine.read(query, durable=True), harness.engine.read(query), f"a durable read, {query}")
     require_equal(harness.engine.read(FindEnds()), ends, "the journal's ends after durable reads")
