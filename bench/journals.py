@@ -23,7 +23,8 @@ from holdkit.core.fold import fold
 from holdkit.core.model import DAY, SECOND, HeldLeg, Key, Pool, State, StoredHold
 from holdkit.core.repair import RepairedRows
 from holdkit.engines.postgres import PostgresEngine
-from holdkit.engines.postgres.database import Database, read_url
+from holdkit.engines.postgres.address import read_url
+from holdkit.engines.postgres.database import Database
 from holdkit.engines.postgres.driver import BEGIN, COMMIT
 from holdkit.engines.postgres.opening import connect
 from holdkit.engines.postgres.repair import repair_statements

@@ -22,17 +22,10 @@ def open_engine(
     limits: bounds.Limits | None = None,
     schema: str | None = None,
     pool_size: int | None = None,
-<<<<<<< HEAD
+    notify_url: str | None = None,
 ) -> Engine:
     """The engine behind a URL: ``memory://``, ``sqlite:///file`` (four slashes for an absolute path) or
-    ``postgresql://…``, whose database must have been migrated. `schema` and `pool_size` are for PostgreSQL only.
-=======
-    notify_url: str | None = None,
-    progress: Callable[[int], None] | None = None,
-) -> Engine:
-    """The engine behind a URL: ``memory://``, ``log:///dir``, ``sqlite:///file`` (four slashes for an absolute path) or
     ``postgresql://…``, whose database must have been migrated. `schema`, `pool_size` and `notify_url` are for PostgreSQL only.
->>>>>>> 432bafbe (Followers show an entry only when the standbys have it; poolers are recognised; notify_url leads past them)
 
     An engine that is open already (docs/writing-an-engine.md) is returned as it is.
 
@@ -141,7 +134,7 @@ def with_schema(url: str, schema: str | None) -> str:
         return url
     if not is_postgres(url):
         raise invalid("schema", "schema_unsupported", "goes with a postgresql:// URL only")
-    from ..engines.postgres.database import read_url
+    from ..engines.postgres.address import read_url
 
     read_url(url, schema=schema)
     if "schema" in dict(parse_qsl(urlsplit(url).query)):

@@ -16,7 +16,7 @@ import holdkit
 from holdkit import InvalidRequest, Overloaded, PoolNotFound
 from holdkit.core.bounds import Limits
 from holdkit.engines.postgres import PostgresEngine, migrate, migration_sql
-from holdkit.engines.postgres.database import POOL, pool_sizes, read_url
+from holdkit.engines.postgres.address import POOL, pool_sizes, read_url
 from holdkit.engines.postgres.migrating import distributing, migrate_to
 from holdkit.engines.postgres.statements import load, load_for_one_lane, migrations
 from holdkit.errors import EngineError

@@ -16,8 +16,8 @@ import pytest
 import holdkit
 from holdkit.core.reading import FindEnds, ReadJournal
 from holdkit.engines.postgres import PostgresEngine, migrate
-from holdkit.engines.postgres.journal_reading import ToShow
 from holdkit.engines.postgres.migrating import Layout, migrate_to
+from holdkit.engines.postgres.shown_reads import Shown
 from holdkit.kernel._async.executor import AsyncExecutor
 from holdkit.kernel._sync.executor import Executor
 from holdkit.testing import FakeClock
@@ -303,4 +303,4 @@ def test_a_baseline_is_shown_only_when_the_standbys_have_it(
 
 def test_what_says_whether_commits_wait_is_no_part_of_the_answer(url: str) -> None:
     with closing(PostgresEngine(url)) as engine:
-        assert not isinstance(engine.read(ReadJournal(None)), ToShow)
+        assert not isinstance(engine.read(ReadJournal(None)), Shown)

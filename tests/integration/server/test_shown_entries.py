@@ -139,7 +139,7 @@ def test_a_client_follows_only_what_is_confirmed(standby: Standby) -> None:
 
 
 @asynccontextmanager
-async def receiving(receiver: Receiver) -> AsyncIterator[InProcessApp]:
+async def webhook_of(receiver: Receiver) -> AsyncIterator[InProcessApp]:
     """An application with a webhook for this receiver."""
     server = await asyncio.start_server(receiver.serve, "127.0.0.1", 0)
     delivery = Delivery(allowed=frozenset(["127.0.0.1"]))
@@ -153,7 +153,7 @@ async def receiving(receiver: Receiver) -> AsyncIterator[InProcessApp]:
 def test_a_webhook_is_sent_only_what_is_confirmed(standby: Standby) -> None:
     async def main() -> list[str]:
         receiver = Receiver()
-        async with receiving(receiver) as here:
+        async with webhook_of(receiver) as here:
             await here.call("POST", "/v1/pools", {"id": "a", "total": 5})
             await asyncio.to_thread(standby.wait_until_asked, 2)
             assert receiver.taken == []

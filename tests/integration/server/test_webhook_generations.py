@@ -11,7 +11,7 @@ import pytest
 
 import holdkit
 from holdkit.errors import EngineError
-from holdkit.kernel._async.following import find_cursor
+from holdkit.kernel._async.named_following import find_cursor
 from holdkit.kernel.backup import back_up, restore
 from holdkit.kernel.journal import decode_cursor
 from holdkit.server.settings import Delivery, Settings

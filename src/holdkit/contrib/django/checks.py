@@ -70,7 +70,7 @@ def _check_postgres(connection: Any, read: Configuration) -> list[CheckMessage]:
 
     if not is_psycopg3:
         return [_unsupported(read, "is used through psycopg2")]
-    from ...engines.postgres.database import read_url
+    from ...engines.postgres.address import read_url
 
     try:
         read_url(url_of(connection, read), schema=read.schema, pool_size=read.pool_size)

@@ -7,8 +7,9 @@ from collections.abc import Iterator
 from ...core.bounds import Limits
 from ...errors import EngineError
 from ..doctor import Finding
+from .address import UNSAFE, Address, read_url
 from .connections import PipelineConnection
-from .database import UNSAFE, Address, Database, read_url
+from .database import Database
 from .failures import ConnectionFailed, StatementFailed
 from .migrating import check_schema
 from .opening import NEEDED, OLDEST, connect, shown_version

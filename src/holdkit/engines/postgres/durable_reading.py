@@ -9,7 +9,7 @@ nothing: what is visible is on the server's disk.
 
 Followers read often, so they pay only where it counts. The rows that they read say whether commits wait for standbys. If not, the
 plain read is the answer, without one statement more. If so, the same query is read again, as above, on connections that nothing else
-uses (`engine.SHOWING`): a wait for a standby keeps no connection from a commit. A wait that takes too long is cancelled at the server,
+uses (`shown_reads.SHOWING`): a wait for a standby keeps no connection from a commit. A wait that takes too long is cancelled at the server,
 where it would otherwise remain with its session.
 """
 

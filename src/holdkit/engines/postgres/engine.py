@@ -14,7 +14,7 @@ import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import psycopg
 
@@ -32,17 +32,18 @@ from ..driver_connections import driver_connection, driver_connection_async
 from ..durability import Durability
 from ..port import AddLate, Applied, Capabilities, GuardStats, Lent, Mark
 from ..progress import Progress
+from .address import Address, read_notify_url, read_url
 from .archiving import PostgresArchiver, archiver
 from .asyncpg_connections import AsyncpgMark, check_asyncpg, is_asyncpg
 from .audit import verify
 from .caller_transaction import CallerTransactions, check_connection
 from .connections import ConnectionPool, PipelineConnection
-from .database import Address, Database, read_notify_url, read_url
+from .database import Database
 from .driver import OnStatement
 from .erasing import PostgresErasing
 from .failures import ConnectionFailed, NotReplicated, StatementFailed
 from .guards import Guards
-from .journal_reading import Reader, ToShow, answer, show
+from .journal_reading import Reader, answer
 from .migrating import check_schema
 from .notifications import Listener, NotificationChannels, Notifier
 from .opening import DurabilityCheck, check_same_database, check_server, connect
@@ -52,15 +53,11 @@ from .repair import import_journal, repair
 from .rollups import PostgresRollups
 from .savepoints import SavepointMark
 from .seals import PostgresSeals
+from .shown_reads import SHOWING, ShownReads
 from .transactions import Connections, Transactions
 from .waiting import PrimaryWatch
 
 T = TypeVar("T")
-
-SHOWING: Final = 2
-"""Connections for what followers are about to show, where commits wait for standbys."""
-STALE: Final = 1.0
-"""Seconds after which a list, which does not bring the server's clock along, reads it first."""
 
 
 class PostgresEngine:
@@ -92,12 +89,12 @@ class PostgresEngine:
         watch = PrimaryWatch(address.hosts)
         timeout = database.asked.lock_timeout / SECOND
 
+        sizes, opened = address.sizes, partial(connect, database, on_statement, watch)
+
         def pool(size: int, *, cancels: bool = False) -> ConnectionPool:
-            opened = partial(connect, database, on_statement, watch)
             return ConnectionPool(opened, size, timeout, self._durability, cancels=cancels)
 
-        sizes, lent = address.sizes, LentConnections(address, watch)
-        showing = pool(SHOWING, cancels=True)
+        lent, showing = LentConnections(address, watch), pool(SHOWING, cancels=True)
         self._connections = Connections(pool(sizes.no_wait), pool(sizes.wait_for_locks), lent, showing)
         self._read_schema(limits, notifying)
         self.lanes, self.stored, self.distributed = database.lanes, database.stored, database.distributed
@@ -105,6 +102,7 @@ class PostgresEngine:
         self._notifier = notifier = Notifier(self._connections.no_wait, address.schema)
         self._guards = Guards(enabled=guarded)
         self._transactions = Transactions(database, self._connections, notifier, self._guards, prune_every=prune_every)
+        self._shown = ShownReads(database, self._transactions, self._durability)
         self._seals = PostgresSeals(database, self._transactions)
         self._rollups = PostgresRollups(self._transactions)
         self._erasing = PostgresErasing(database, self._connections, self._transactions, self._check)
@@ -218,15 +216,15 @@ class PostgresEngine:
     def read(self, query: Query[T], *, durable: bool = False) -> T:
         """Answer a question from committed state; if asked to, from state that is as durable as what a command writes."""
         self._check()
-        if durable and query.shown:
-            return self._read_to_show(query)
+        if query.shown:
+            return self._shown.read(query, durable=durable)
         database = self._database
 
         def work(connection: PipelineConnection) -> T:
             options, began = database.options(wait_for_locks=True), steady()
             script, reader = read_script(options, query), Reader(connection, options, durable)
             if script is None:
-                self._keep_time(connection)
+                database.keep_time(connection)
                 result: T = answer(reader, query)
                 return result
             result, slot = connection.run(with_clock(options, reader.proved(script, query)))
@@ -234,28 +232,6 @@ class PostgresEngine:
             return result
 
         return self._transactions.read(work, durable=durable)
-
-    def _read_to_show(self, query: Query[T]) -> T:
-        """The answer that followers show: a plain read, unless commits wait for standbys (`durable_reading`)."""
-
-        def work(connection: PipelineConnection, *, durable: bool) -> ToShow:
-            self._keep_time(connection)
-            return show(Reader(connection, self._database.options(wait_for_locks=True), durable), query)
-
-        found = None
-        if not self._durability.commit_waits:  # as last read; if that has changed, the rows say so
-            found = self._transactions.read(partial(work, durable=False))
-        if found is None or found.commit_waits:
-            proving = self._connections.showing
-            found = self._transactions.read(partial(work, durable=True), durable=True, connections=proving)
-        result: T = found.answer
-        return result
-
-    def _keep_time(self, connection: PipelineConnection) -> None:
-        """Read the server's clock, if that was a while ago."""
-        database = self._database
-        if database.injected is None and database.server_clock.age > STALE:
-            database.read_clock(connection)
 
     def listen(self, wake: Callable[[], None]) -> None:
         """Call `wake`, from a thread of its own, when other processes may have written."""

@@ -6,16 +6,14 @@ so that a follower misses nothing. Lists are merged from all lanes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from heapq import merge
-from itertools import groupby
 from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import structs
 
-from ...core.archived import FindArchived, ReadBaseline, ReadRewritten
+from ...core.archived import ReadBaseline, ReadRewritten
 from ...core.baseline import ArchivedLane, BaselineRow
 from ...core.bounds import Limits
 from ...core.codec import decode_entry, digest
@@ -34,7 +32,6 @@ from ...core.reading import (
     ReadClock,
     ReadGeneration,
     ReadHistory,
-    ReadJournal,
     ReadPoolHistory,
     RowCount,
     Survey,
@@ -43,11 +40,11 @@ from ...core.reading import (
 )
 from ...core.searching import FoundEntries, SearchJournal
 from ..journal_search import Texts, find_touching, search_lanes, written
-from .archiving import archived_by_lane, archived_lanes, baseline_entry, nothing, read_baseline, read_rewritten
+from .archiving import archived_lanes, baseline_entry, nothing, read_baseline, read_rewritten
 from .compact_entries import HELD, SYSTEM, journal_row
 from .connections import PipelineConnection
 from .database import BatchOptions
-from .driver import BEGIN, COMMIT, Row, Script, Statement
+from .driver import BEGIN, COMMIT, Row, Script
 from .durable_reading import lanes_about, lanes_of_query, proof, proved
 from .failures import NotReplicated, StatementFailed
 from .hold_reading import query_one
@@ -102,44 +99,16 @@ class Reader(NamedTuple):
         statements = proof(lanes_of_query(query, self.lanes) if self.options.distributed else None)
         return proved(script, lambda _: statements)
 
-    def fetch_to_show(self, name: str, parameters: Sequence[Any], lane: int) -> list[Row]:
-        """The rows of a statement whose last column says whether commits wait for standbys. If they must be durable, they are proved
-        in their lanes, which are in column `lane`; no row needs no proof."""
-        script = self.split(query_one(name, parameters))
-
-        def proof_of(rows: list[Row]) -> Sequence[Statement]:
-            return proof({row[lane] for row in rows} if self.options.distributed else None) if rows else ()
-
-        return self.connection.run(proved(script, proof_of) if self.durable else script)
-
 
 def answer(reader: Reader, query: Query[Any]) -> Any:
     """Answer any query."""
     script = read_script(reader.options, query)
     if script is not None:
         return reader.connection.run(reader.proved(script, query))
-    if query.shown:
-        return show(reader, query).answer
     assert not reader.durable or isinstance(query, ReadHistory), (
         "nothing but this is proved: no command rests on the others"
     )
     return _ANSWERS[type(query)](reader, query)
-
-
-class ToShow(NamedTuple):
-    """The answer to a query whose answer followers show."""
-
-    answer: Any
-    commit_waits: bool
-    """Whether commits wait for standbys, as one of its rows says: then only a durable answer may be shown."""
-
-
-def show(reader: Reader, query: Query[Any]) -> ToShow:
-    """Answer a query whose answer followers show."""
-    if isinstance(query, ReadJournal):
-        return read_journal(reader, query)
-    assert isinstance(query, FindArchived), f"nothing shows the answer to {type(query).__name__}"
-    return find_archived(reader)
 
 
 # The journal
@@ -165,31 +134,6 @@ def _number(reader: Reader) -> None:
             ("write_journal_with_unnumbered", (lanes, [0] * len(lanes), *(nothing,) * JOURNAL_COLUMNS)),
             COMMIT,
         ))  # fmt: skip
-
-
-def read_journal(reader: Reader, query: ReadJournal) -> ToShow:
-    """Entries after a position: in order within each lane, and the lanes merged by time."""
-    number(reader)
-    after, lanes = query.after, list(range(reader.lanes))
-    if reader.options.distributed:  # only those with new entries
-        lanes = [lane for lane, seq in reader.fetch("read_heads") if seq > after.get(lane, 0)]
-    positions = [after.get(lane, 0) for lane in lanes]
-    parameters = (lanes, positions, query.tenant, query.limit, query.max_bytes)
-    rows = reader.fetch_to_show("read_journal", parameters, _LANE)
-    page = page_of(_merged(rows), row_bytes, query.limit, query.max_bytes)
-    return ToShow(page, any(row[-1] for row in rows))
-
-
-_LANE: Final = 2
-"""The column of the lane, in what is read of an entry."""
-
-
-def _merged(rows: Iterable[Row]) -> list[JournalRow]:
-    """The entries of rows that have one more column than an entry."""
-    lanes = [[journal_row(row[:-1]) for row in lane] for _, lane in groupby(rows, key=lambda row: row[_LANE])]
-    if len(lanes) == 1:
-        return lanes[0]
-    return list(merge(*lanes, key=lambda row: decode_entry(row.text).slot))
 
 
 def read_history(reader: Reader, query: ReadHistory) -> Page[JournalRow]:
@@ -345,12 +289,6 @@ def count_entries(reader: Reader, query: CountEntries) -> EntryCount:
             rows, total = found.get(tenant, (0, 0))
             found[tenant] = (rows + count, total + size + ROW_BYTES * count)
     return EntryCount(found, reached, more)
-
-
-def find_archived(reader: Reader) -> ToShow:
-    """How far each lane is archived; where the tables are distributed, nothing is."""
-    rows = [] if reader.options.distributed else reader.fetch_to_show("read_archived", (), 0)
-    return ToShow(list(archived_by_lane(rows).values()), any(row[-1] for row in rows))
 
 
 def _archived(reader: Reader) -> dict[int, ArchivedLane]:

@@ -21,8 +21,9 @@ from ...core.validation import invalid, whole
 from ...errors import EngineError
 from ..named_sql import statements_of
 from ..settings import StoredLimits, check_asked, limits_as_created, stored_form
+from .address import Address, check_schema_name, read_url
 from .connections import PipelineConnection
-from .database import Address, Database, Schema, check_schema_name, read_url
+from .database import Database, Schema
 from .driver import Row, Sql, notice_text, standby_given_up
 from .failures import StatementFailed
 from .opening import check_version, connect, open_connection

@@ -23,8 +23,8 @@ from typing import Any, Final
 import psycopg
 
 from ...errors import HoldkitError
+from .address import Address
 from .connections import ConnectionPool
-from .database import Address
 from .failures import ConnectionFailed, StatementFailed
 from .opening import open_connection
 from .statements import SCHEMA

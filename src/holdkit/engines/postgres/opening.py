@@ -18,8 +18,9 @@ from ...core.model import SECOND
 from ...errors import EngineError, plain
 from ..deadlines import passed, too_late
 from ..durability import Durability, Standby
+from .address import UNSAFE, Address
 from .connections import PipelineConnection
-from .database import NO_WAIT_MS, UNSAFE, Address, Database, lock_timeout_ms
+from .database import NO_WAIT_MS, Database, lock_timeout_ms
 from .driver import OnStatement
 from .failures import StatementFailed
 from .hosts import HostConnection, first_line, open_any
@@ -206,7 +207,7 @@ def assess(settings: Mapping[str, str], standbys: Sequence[Standby]) -> Durabili
             f"switch on {', '.join(off)}",
         )
         return Durability("unsafe", says, advice, tuple(standbys), settings)
-    commit, names = settings["synchronous_commit"], settings["synchronous_standby_names"]
+    names = settings["synchronous_standby_names"]
     if commit_waits(settings):
         return _synchronous(settings, standbys)
     if not names and not standbys:

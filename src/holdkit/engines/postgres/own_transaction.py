@@ -26,8 +26,9 @@ from ...errors import EngineError, HoldkitError, OutcomeUnknown, Overloaded
 from ..clocks import steady
 from ..deadlines import within
 from ..port import Applied, Lent
+from .address import Address
 from .caller_transaction import CallerTransactions
-from .database import Address, Database, lock_timeout_ms
+from .database import Database, lock_timeout_ms
 from .driver import notice_text, standby_given_up
 from .failures import Retry, StatementFailed, retry
 from .hosts import HostConnection, Primary

@@ -15,7 +15,7 @@ import msgspec
 
 from ...core.bounds import Limits
 from ...errors import EngineError
-from .database import check_schema_name
+from .address import check_schema_name
 from .migrating import LANES, Run, migrate_through, migration_statements
 from .statements import SCHEMA, identifier, in_schema, load, migrations
 

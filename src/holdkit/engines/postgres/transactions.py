@@ -33,8 +33,9 @@ from ...errors import EngineError, HoldkitError, OutcomeUnknown
 from ..clocks import steady
 from ..deadlines import within
 from ..port import AddLate, Applied, BatchRejected, NeedsThread
+from .address import Address
 from .connections import ConnectionPool, PipelineConnection
-from .database import NO_WAIT_MS, Address, Database, bounded
+from .database import NO_WAIT_MS, Database, bounded
 from .distributed import BatchPart, apply_distributed
 from .driver import Script
 from .failures import FEW, ID_TAKEN, RETRYABLE, ConnectionFailed, NotReplicated, Retry, StatementFailed, retry
@@ -308,17 +309,16 @@ class Transactions:
 
         return self.read(find)
 
-    def read(
-        self,
-        work: Callable[[PipelineConnection], T],
-        *,
-        durable: bool = False,
-        connections: ConnectionPool | None = None,
-    ) -> T:
+    def read(self, work: Callable[[PipelineConnection], T], *, durable: bool = False) -> T:
         """Run something that decides nothing, again if the connection is lost, even during COMMIT: it may number entries that callers'
         transactions have left, which can be done twice."""
-        connections = connections or self._connections.no_wait
+        return self._read(work, self._connections.no_wait, durable=durable)
 
+    def read_to_show(self, work: Callable[[PipelineConnection], T]) -> T:
+        """The same, durable, on connections that nothing else waits for."""
+        return self._read(work, self._connections.showing, durable=True)
+
+    def _read(self, work: Callable[[PipelineConnection], T], connections: ConnectionPool, *, durable: bool) -> T:
         def attempt() -> T:
             try:
                 with connections.connection() as connection:

@@ -1,53 +1,34 @@
-"""Following the journal: a cursor that only moves forward, and is checked at each step, so that no entry is ever skipped; and the
-state of a follower that has a name (see `follower_state`)."""
+"""Following the journal: a cursor that only moves forward, and is checked at each step, so that no entry is ever skipped."""
 
 from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Iterable, Mapping
-from functools import partial
 
 from ...core.archived import FindArchived
-from ...core.commands import PutRecord
-from ...core.model import Key, RecordKey
+from ...core.model import Key
 from ...core.pages import Page
 from ...core.personal import text_digest
 from ...core.reading import (
     FindEnds,
     FindEntries,
-    FindRecord,
     JournalRow,
     Query,
-    ReadClock,
     ReadGeneration,
     ReadJournal,
     ReadPoolHistory,
 )
-from ...core.validation import text
-from ...errors import CursorLost, EngineError, OutcomeUnknown, Overloaded, VersionConflict, plain
+from ...errors import CursorLost, EngineError, Overloaded, plain
 from ..follower_state import (
-    CURSORS,
-    CURSORS_OF_ALL,
-    MAX_NAME,
-    CursorOwnership,
     CursorStore,
     OnGeneration,
-    SavedCursor,
-    advice_of,
-    cursor_body,
-    cut_back,
-    entries_of,
     is_overdue,
-    missing_entries,
-    report_generation,
-    saved_cursor,
 )
 from ..journal import (
     JournalEntry,
     Positions,
     decode_cursor,
     encode_cursor,
-    generation_of,
     journal_entries,
     rows_behind,
     visible,
@@ -55,6 +36,7 @@ from ..journal import (
 from ..workers import AsyncSignal
 from .baselines import AsyncBaselineReading, another_entry, archived_there
 from .executor import AsyncExecutor
+from .named_following import AsyncNamedFollower
 
 log = logging.getLogger("holdkit")
 
@@ -90,6 +72,8 @@ class AsyncFollower:
         """Lanes whose baseline is still to be read; nothing else is read before."""
         self.at_end = False
         """Whether the last page reached the end of the journal."""
+        self._turned_away = False
+        """Whether the last page could not be read, and nothing is wrong."""
 
     async def begin(self, after: str | None) -> None:
         """Begin behind the cursor that is saved under our name, else behind the one given, else at the beginning."""
@@ -191,26 +175,16 @@ class AsyncFollower:
     async def follow(self, stop: AsyncSignal | None, wait: bool, poll: float) -> AsyncIterator[JournalEntry]:
         """Entries until the kernel closes, `stop` is closed, or (without `wait`) the journal ends."""
         committed = self._executor.committed
-        turned_away = False
         if wait:
             self._executor.listen()
         while not self._ended(stop):
             count = committed.count
             try:
-                fresh = await self.page(PAGE)
+                fresh = await (self._page_or_rest(count, poll) if wait else self.page(PAGE))
             except EngineError:
                 if committed.closed:  # while the page was read
                     return
                 raise
-            except Overloaded as later:
-                if not wait:
-                    raise
-                if not turned_away:
-                    log.warning("a follower waits: %s", plain(later), extra={"event": "follower_waits"})
-                turned_away = True
-                await committed.wait(count, min(poll, later.retry_after))
-                continue
-            turned_away = False
             for entry in fresh:
                 yield entry
                 if self._ended(stop):
@@ -221,6 +195,19 @@ class AsyncFollower:
                 return
             if self.at_end:
                 await committed.wait(count, poll)
+
+    async def _page_or_rest(self, count: int, poll: float) -> Page[JournalEntry]:
+        """The next page; or, after a rest, an empty one in its place, if we were turned away: the page is read again."""
+        try:
+            page = await self.page(PAGE)
+        except Overloaded as later:
+            if not self._turned_away:
+                log.warning("a follower waits: %s", plain(later), extra={"event": "follower_waits"})
+            self._turned_away, self.at_end = True, False
+            await self._executor.committed.wait(count, min(poll, later.retry_after))
+            return Page()
+        self._turned_away = False
+        return page
 
     def _ended(self, stop: AsyncSignal | None) -> bool:
         return self._executor.closed or (stop is not None and stop.closed)
@@ -267,113 +254,3 @@ async def end_of_journal(executor: AsyncExecutor, back: int = 0) -> str:
         rows = await executor.read(FindEntries(earlier)) if earlier else []
     generation = await executor.read(ReadGeneration())
     return encode_cursor({**first, **{row.lane: (row.seq, text_digest(row.text)) for row in rows}}, generation)
-
-
-class AsyncNamedFollower:
-    """The name of a follower: its saved cursor, which only one follower moves at a time, and what it was shown."""
-
-    def __init__(
-        self,
-        executor: AsyncExecutor,
-        tenant: str | None,
-        name: str,
-        store: CursorStore | None,
-        on_generation: OnGeneration | None,
-    ) -> None:
-        self._executor, self._tenant, self._name = executor, tenant, name
-        self._store, self._on_generation = store, on_generation
-        self._ownership = CursorOwnership()
-        self.saved: SavedCursor | None = None
-
-    async def begin(self) -> SavedCursor | None:
-        """The cursor to go on from, if one was saved."""
-        now = await self._executor.read(ReadClock())
-        saved = await find_cursor(self._executor, self._tenant, self._name)
-        self._ownership.begin(saved, now)
-        self.saved = saved
-        return saved
-
-    async def compare(self, saved: SavedCursor | None, begins: str, generation: str) -> None:
-        """Raise `CursorLost` if entries are gone that were shown. Where nothing remembers what was shown, report a new
-        generation."""
-        here = self._executor.shown.load((self._tenant, self._name))
-        outside = None if self._store is None else await self._executor.run_blocking(self._store.load)
-        if outside is not None:
-            await self._check_shown(outside, advice_of(self._store))
-        if here is not None:
-            await self._check_shown(here, advice_of(None))
-        if here is None and outside is None and saved is not None:
-            report_generation(self._name, generation_of(saved.cursor), generation, self._on_generation)
-        if self._store is not None and outside is None:  # so that a store which cannot be written fails at once
-            await self._executor.run_blocking(partial(self._store.save, begins))
-
-    async def _check_shown(self, cursor: str, advice: str) -> None:
-        shown, wanted = entries_of(cursor)
-        found = await self._executor.read(FindEntries(wanted)) if wanted else []
-        lost = missing_entries(shown, found, await self._executor.read(FindArchived()))
-        if lost:
-            # told once; an application's store forgets by itself
-            self._executor.shown.forget((self._tenant, self._name))
-            ends = {end.lane: end.seq for end in await self._executor.read(FindEnds())}
-            raise cut_back(self._name, lost, ends, advice)
-
-    async def remember(self, cursor: str) -> None:
-        """What lies before this cursor is about to be shown."""
-        if self._store is not None:
-            await self._executor.run_blocking(partial(self._store.save, cursor))
-        self._executor.shown.save((self._tenant, self._name), cursor)
-
-    async def save(self, cursor: str) -> None:
-        """Move the saved cursor. If that cannot be done now, or its outcome is unknown, it is left to the next time: an entry is
-        shown twice rather than never. Raises `CursorLost` if another follower has this name."""
-        for _ in range(2):  # once more if it met a write of its own
-            ownership = self._ownership
-            try:
-                saved = await save_cursor(
-                    self._executor, self._tenant, self._name, cursor, ownership.version, follower=ownership.follower
-                )
-            except (Overloaded, OutcomeUnknown):
-                return
-            except CursorLost:
-                found = await find_cursor(self._executor, self._tenant, self._name)
-                if found is None:
-                    raise CursorLost(f"the cursor of the follower named {self._name!r} was removed") from None
-                if not ownership.adopts(found):
-                    raise
-            else:
-                ownership.done(saved.version)
-                self.saved = saved
-                return
-
-
-async def find_cursor(executor: AsyncExecutor, tenant: str | None, name: str) -> SavedCursor | None:
-    """The cursor under a name, if there is one yet."""
-    return saved_cursor(await executor.read(FindRecord(_key(tenant, name))))
-
-
-async def save_cursor(
-    executor: AsyncExecutor,
-    tenant: str | None,
-    name: str,
-    cursor: str,
-    version: int,
-    *,
-    follower: str = "",
-    op: str | None = None,
-) -> SavedCursor:
-    """Save a cursor in place of the version that was seen (0: there was none). Raises `CursorLost` if that has changed."""
-    decode_cursor(cursor)
-    owner, kind, id = _key(tenant, name)
-    command = PutRecord(tenant=owner, kind=kind, id=id, body=cursor_body(cursor, follower), if_version=version, op=op)
-    try:
-        done = await executor.execute(command, faces=True)
-    except VersionConflict:
-        raise CursorLost(f"another follower named {name!r} moved the cursor: give each its own name") from None
-    assert done.record is not None
-    return SavedCursor(cursor, follower, done.record.version, done.record.slot)
-
-
-def _key(tenant: str | None, name: str) -> RecordKey:
-    """The record that has the cursor."""
-    id = text(name, "name", MAX_NAME)
-    return ("", CURSORS_OF_ALL, id) if tenant is None else (tenant, CURSORS, id)

@@ -9,7 +9,7 @@ from ...core.model import Record
 from ...core.personal import text_digest
 from ...core.reading import FindEntries
 from ...core.validation import invalid, text
-from ...kernel._async.following import find_cursor, save_cursor
+from ...kernel._async.named_following import find_cursor, save_cursor
 from ...kernel.follower_state import MAX_FOLLOWER, SavedCursor
 from ...kernel.journal import ALL, JournalEntry, decode_cursor, encode_cursor, generation_of
 from ...wire.fields import at
