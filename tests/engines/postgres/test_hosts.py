@@ -15,7 +15,7 @@ import pytest
 from msgspec import structs
 
 from holdkit.engines import deadlines
-from holdkit.engines.postgres import PostgresEngine, database, hosts
+from holdkit.engines.postgres import PostgresEngine, address, hosts
 from holdkit.engines.postgres.hosts import Primary, hosts_of
 from holdkit.errors import EngineError, Overloaded
 from holdkit.testing.postgres import ServerAddress
@@ -26,7 +26,7 @@ from tests.support.threads import PATIENCE
 
 
 def parts(url: str) -> list[dict[str, object]]:
-    return [dict(psycopg.conninfo.conninfo_to_dict(host.conninfo)) for host in database.read_url(url).hosts]
+    return [dict(psycopg.conninfo.conninfo_to_dict(host.conninfo)) for host in address.read_url(url).hosts]
 
 
 @pytest.mark.parametrize(
@@ -98,7 +98,7 @@ def test_a_silent_host_stalls_nobody(silent: int, postgres_server: ServerAddress
 def test_when_nobody_answers_each_is_named(silent: int) -> None:
     url = f"postgresql://postgres@127.0.0.1:{silent},127.0.0.1:1/shop"
     said = f"127.0.0.1:{silent}: no answer within .*; 127.0.0.1:1: .*refused"
-    asked = [structs.replace(host, seconds=0.5) for host in database.read_url(url).hosts]
+    asked = [structs.replace(host, seconds=0.5) for host in address.read_url(url).hosts]
     with pytest.raises(psycopg.OperationalError, match=said):
         hosts.open_any(asked)
     with pytest.raises(Overloaded) as late, deadlines.until(time.monotonic() + 1.0):

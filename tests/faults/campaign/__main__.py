@@ -136,13 +136,13 @@ class Campaign:
 def canaries(name: str, seed: int) -> Iterator[tuple[str, Iterator[int]]]:
     """The canaries of a part: stores that break one promise; and of each how much every fault took back."""
     if name == "failovers":
-        found = (failovers.asynchronous(seed + n) for n in range(TRIES))
-        yield "asynchronous standby", (len(each.verdict.lost) for each in found)
+        rounds = (failovers.asynchronous(seed + n) for n in range(TRIES))
+        yield "asynchronous standby", (len(each.verdict.lost) for each in rounds)
     if name in CUT_BACK:
-        found = failovers.canary("unproved", name, TRIES, seed)
-        yield f"{name}, unproved reads", (len(each.verdict.lost) for each in found)
-        found = failovers.canary("unproved pages", name, TRIES, seed)
-        yield f"{name}, unproved pages of followers", (len(each.verdict.gone) for each in found)
+        reads = failovers.canary("unproved", name, TRIES, seed)
+        yield f"{name}, unproved reads", (len(each.verdict.lost) for each in reads)
+        pages = failovers.canary("unproved pages", name, TRIES, seed)
+        yield f"{name}, unproved pages of followers", (len(each.verdict.gone) for each in pages)
     if name == "power_cuts":
         for store in STORES:
             found = local_faults.power_cuts(store, TRIES, seed, unsafe=True)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from holdkit import CursorLost
-from holdkit.core.commands import Command, CreatePool, Group
+from holdkit.core.commands import CreatePool, Group
 from holdkit.core.reading import Query, ReadJournal
 from holdkit.engines.memory import MemoryEngine
 from tests.support.watched_engine import WatchedEngine
@@ -18,7 +18,7 @@ OURS, THEIRS = CreatePool(id="ours", total=1, tenant="us"), CreatePool(id="their
 NEWER = CreatePool(id="newer", total=1, tenant="us")
 
 
-def history(engine: WatchedEngine, *commands: Command) -> MemoryEngine:
+def history(engine: WatchedEngine, *commands: CreatePool) -> MemoryEngine:
     """An engine in which these have happened, at one moment."""
     made = MemoryEngine(clock=engine.fake)
     made.apply([Group((command,)) for command in commands])
@@ -31,7 +31,7 @@ def subjects(entries: Any) -> list[str]:
 
 @pytest.mark.parametrize("after", [[THEIRS, NEWER], [NEWER], [NEWER, THEIRS, THEIRS]])
 def test_a_follower_goes_on_if_entries_that_it_passed_over_are_taken_back(
-    hk: Any, engine: WatchedEngine, after: Sequence[Command]
+    hk: Any, engine: WatchedEngine, after: Sequence[CreatePool]
 ) -> None:
     engine.inner = history(engine, OURS, CreatePool(id="lost", total=1, tenant="them"))
     followed = iter(hk.tenant("us").follow(poll=0.001))

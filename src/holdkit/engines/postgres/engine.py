@@ -86,8 +86,7 @@ class PostgresEngine:
         self._database = database = Database(address, limits or Limits(), clock)
         self.clock: Clock = clock or database.server_clock
         self._durability = DurabilityCheck(address)
-        watch = PrimaryWatch(address.hosts)
-        timeout = database.asked.lock_timeout / SECOND
+        watch, timeout = PrimaryWatch(address.hosts), database.asked.lock_timeout / SECOND
 
         sizes, opened = address.sizes, partial(connect, database, on_statement, watch)
 
