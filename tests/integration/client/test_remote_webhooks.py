@@ -74,6 +74,6 @@ def test_a_retry_gives_the_same_webhook_and_the_same_secret(hk: RemoteKernel, re
 
 
 def test_a_private_target_is_refused_with_its_code(hk: RemoteKernel) -> None:
-    with pytest.raises(holdkit.InvalidRequest, match="not public") as refused:
+    with pytest.raises(holdkit.InvalidRequest, match="must lead to public addresses") as refused:
         hk.webhooks.make("https://10.0.0.1/")
     assert (refused.value.field, refused.value.code) == ("url", "url_not_allowed")

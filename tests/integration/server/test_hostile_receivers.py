@@ -105,6 +105,8 @@ def test_slow_name_lookups_of_one_tenant_stop_no_other(monkeypatch: pytest.Monke
                 )
                 await hook(here, f"http://good.example:{there.port}/good", "quiet")
                 await pool(here, "a", "mallory")
+                lookups = here.running.webhook_sender.attempts.lookups.slots
+                await eventually(lambda: lookups.busy == (2 if bound == "on" else 4))
                 await pool(here, "b", "quiet")
                 if bound == "on":
                     await there.until(lambda: there.subjects("/good") == ["b"], 5)
@@ -165,6 +167,77 @@ def test_receivers_that_hang_take_the_slots_of_their_own_tenant_only(bound: str)
                     await there.until(lambda: there.subjects("/good") == ["b"], 0.5)
 
     asyncio.run(main())
+
+
+def test_all_slots_that_hang_delay_a_tenant_without_one_by_the_time_that_is_certain(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The attack: with every slot taken by receivers that never answer, another tenant's event waited until they had timed out."""
+    monkeypatch.setattr("holdkit.server.webhooks.slots.CERTAIN", 0.0, raising=False)
+    monkeypatch.setattr("holdkit.server.webhooks.slots.LEAST", 0.0, raising=False)
+
+    async def main() -> None:
+        all_of_them = settings(
+            seconds=120.0, attempts=4, tenant_attempts=4, receiver_attempts=4, pauses=(60.0,), send_timeout=120.0
+        )
+        async with receivers() as there, in_process_app(settings=all_of_them) as here:
+            hooks = [await hook(here, there.url(f"/mallory{n}"), "mallory") for n in range(4)]
+            there.plans |= {f"/mallory{n}": lambda _event: HANG for n in range(4)}
+            await hook(here, there.url("/good"), "quiet")
+            await pool(here, "a", "mallory")
+            await there.until(lambda: hanging(there, "mallory") == 4)
+            await pool(here, "b", "quiet")
+            await there.until(lambda: there.subjects("/good") == ["b"] and there.open == 3)
+            assert await whys(here, hooks, "mallory") == [
+                "no answer in time, and another tenant waits for the slot of this attempt"
+            ], "one attempt was ended for it"
+
+    asyncio.run(main())
+
+
+async def whys(here: InProcessApp, hooks: list[str], tenant: str) -> list[str]:
+    """Why hooks are failing, as soon as one is."""
+    async with asyncio.timeout(PATIENCE):
+        while True:
+            shown = [(await here.call("GET", f"/v1/webhooks/{one}", tenant=tenant)).json() for one in hooks]
+            if found := [str(one["why"]) for one in shown if one["state"] == "failing"]:
+                return found
+
+
+def test_a_tenant_cannot_tell_an_unknown_name_from_one_of_the_inside_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The attack: an admin of a tenant asks for names, and the delivery log says which of them the server's network knows."""
+    hanging_up, answers = threading.Event(), {"public": True}
+
+    def lookup(host: Any, *_args: Any, **_more: Any) -> Any:
+        if answers["public"]:
+            return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("93.184.216.34", 443))]
+        if host == "hangs.example":
+            hanging_up.wait(60)
+        if host == "inside.example":
+            return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("10.0.0.7", 443))]
+        raise socket.gaierror(socket.EAI_NONAME, "unknown")
+
+    async def main() -> None:
+        async with in_process_app(settings=settings(lookup_timeout=0.1)) as here:
+            names = ("inside.example", "unknown.example", "hangs.example")
+            hooks = [await hook(here, f"https://{name}/", name) for name in names]
+            answers["public"] = False
+            logs = []
+            for name, id in zip(names, hooks, strict=True):
+                await pool(here, "a", name)
+                await parked(here, id, name, 1)
+                (attempt,) = (await here.call("GET", f"/v1/webhooks/{id}/deliveries", tenant=name)).json()["items"]
+                logs.append({key: attempt.get(key) for key in ("outcome", "status", "seconds", "why")})
+            says = "the URL must use https, and its host name must lead to public addresses; the server's settings can allow hosts and networks"
+            assert logs == [{"outcome": "target_refused", "status": None, "seconds": 0.0, "why": says}] * 3
+            stats = (await here.call("GET", "/v1/stats")).json()["webhooks"]["outcomes"]
+            assert stats == {"lookup_failed": 1, "lookup_timed_out": 1, "target_refused": 1}, "the operator knows"
+
+    monkeypatch.setattr(socket, "getaddrinfo", lookup)
+    try:
+        asyncio.run(main())
+    finally:
+        hanging_up.set()
 
 
 def test_retries_to_dead_receivers_take_nothing_from_first_attempts() -> None:

@@ -194,25 +194,31 @@ def test_during_the_grace_of_a_rotation_both_secrets_verify_then_only_the_new_on
 
 
 @pytest.mark.parametrize(
-    ("url", "says"),
+    "url",
     [
-        ("https://127.0.0.1/", "not public"),
-        ("https://[::1]/", "not public"),
-        ("https://169.254.169.254/latest/meta-data", "not public"),
-        ("https://10.2.0.1/", "not public"),
-        ("https://[fec0::1]/", "not public"),
-        ("https://2130706433/", "not public"),
-        ("https://localhost/", "not public"),
-        ("http://93.184.216.34/", "must use https"),
-        ("http://does-not-exist.invalid/", "must use https"),
+        "https://127.0.0.1/",
+        "https://[::1]/",
+        "https://169.254.169.254/latest/meta-data",
+        "https://10.2.0.1/",
+        "https://[fec0::1]/",
+        "https://2130706433/",
+        "https://localhost/",
+        "https://does-not-exist.invalid/",
+        "http://93.184.216.34/",
+        "http://does-not-exist.invalid/",
     ],
 )
-def test_a_target_that_may_not_be_called_is_refused_when_the_webhook_is_created(url: str, says: str) -> None:
+def test_a_target_that_may_not_be_called_is_refused_when_the_webhook_is_created(url: str) -> None:
+    """In the same words, whether the name is unknown or known inside only: else a tenant could ask for the names of our network."""
+
     async def main() -> None:
         async with in_process_app(settings=Settings(sweep_every=0)) as here:
             refused = await here.call("POST", "/v1/webhooks", {"url": url})
             assert (refused.status_code, refused.json()["code"]) == (400, "url_not_allowed")
-            assert says in refused.json()["detail"]
+            assert refused.json()["detail"] == (
+                "url: cannot be called: the URL must use https, and its host name must lead to public addresses; the server's settings "
+                "can allow hosts and networks"
+            )
             assert (await here.call("GET", "/v1/webhooks")).json()["items"] == []
 
     asyncio.run(main())

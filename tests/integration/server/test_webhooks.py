@@ -162,7 +162,7 @@ def test_addresses_in_an_allowed_network_are_called() -> None:
     assert targets.choose("http://inside.example/", ["10.1.2.3"]).address == "10.1.2.3"
     assert targets.choose("http://[fd00::7]/", ["fd00::7"]).address == "fd00::7"
     assert targets.choose("https://both.example/", ["93.184.216.34", "10.1.2.3"]).port == 443
-    with pytest.raises(TargetRefused, match="https"):
+    with pytest.raises(TargetRefused, match="does not use https"):
         targets.choose("http://both.example/", ["93.184.216.34", "10.1.2.3"])
     with pytest.raises(TargetRefused, match="not public"):
         targets.choose("https://inside.example/", ["10.2.0.1"])

@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from holdkit.server.webhooks.slots import FairSlots
+from holdkit.server.webhooks import slots as slots_module
+from holdkit.server.webhooks.slots import FairSlots, Slot
 
 
 def play(work: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -24,16 +25,26 @@ class Queue:
     """Tasks that wait for slots, by name, and the order in which they got them."""
 
     def __init__(self, slots: FairSlots) -> None:
-        self.slots, self.order = slots, list[str]()
+        self.slots, self.order, self.held = slots, list[str](), list[Slot]()
         self.tasks: dict[str, asyncio.Task[None]] = {}
 
     async def ask(self, name: str, tenant: str, receiver: str = "r") -> None:
         async def take() -> None:
-            await self.slots.take(tenant, receiver)
+            self.held.append(await self.slots.take(tenant, receiver))
             self.order.append(name)
 
         self.tasks[name] = asyncio.create_task(take())
         await settle()
+
+    def give_back(self, tenant: str, receiver: str = "r") -> None:
+        """Give back the slot that a tenant has had longest."""
+        slot = next(one for one in self.held if (one.tenant, one.receiver) == (tenant, receiver))
+        self.held.remove(slot)
+        self.slots.give_back(slot)
+
+    def wanted(self) -> list[str]:
+        """The names of those whose slots are wanted back."""
+        return [name for name, slot in zip(self.order, self.held, strict=True) if slot.wanted]
 
 
 def test_tenants_take_turns_however_many_of_one_wait() -> None:
@@ -45,7 +56,7 @@ def test_tenants_take_turns_however_many_of_one_wait() -> None:
         await queue.ask("quiet", "q")
         await queue.ask("other", "o")
         for tenant in ("m", "m", "q", "o", "m", "m", "m"):
-            queue.slots.give_back(tenant, "r")
+            queue.give_back(tenant, "r")
             await settle()
         assert queue.order == ["first", "m0", "quiet", "other", "m1", "m2", "m3", "m4"]
         assert (queue.slots.busy, queue.slots.waiting) == (1, 0)
@@ -63,10 +74,10 @@ def test_the_bounds_of_a_tenant_and_of_a_receiver_stop_nobody_else() -> None:
         await queue.ask("more", "m", "alive")
         await queue.ask("quiet", "q", "dead")
         assert queue.order[3:] == ["quiet"]
-        queue.slots.give_back("m", "alive")
+        queue.give_back("m", "alive")
         await settle()
         assert queue.order[4:] == ["more"], "the first in the queue waits for its receiver, the second need not"
-        queue.slots.give_back("m", "dead")
+        queue.give_back("m", "dead")
         await settle()
         assert queue.order[5:] == ["dead2"]
 
@@ -81,11 +92,11 @@ def test_one_that_is_cancelled_keeps_no_slot(granted: bool) -> None:
         await queue.ask("cancelled", "a")
         await queue.ask("next", "b")
         if granted:  # in the same moment, before its task has run
-            queue.slots.give_back("a", "r")
+            queue.give_back("a", "r")
             queue.tasks["cancelled"].cancel()
         else:
             queue.tasks["cancelled"].cancel()
-            queue.slots.give_back("a", "r")
+            queue.give_back("a", "r")
         await settle()
         assert queue.order == ["first", "next"]
         assert (queue.slots.busy, queue.slots.waiting) == (1, 0)
@@ -123,6 +134,96 @@ def test_random_use_keeps_every_bound_and_ends_with_all_slots_free(seed: int) ->
         results = await asyncio.gather(*tasks, return_exceptions=True)
         assert [one for one in results if isinstance(one, Exception)] == []
         assert most == 4
-        assert (slots.busy, slots.waiting) == (0, 0)
+        assert (slots.busy, slots.waiting, slots._wanted, slots._held) == (0, 0, [], {})
+
+    play(work)
+
+
+def test_a_tenant_without_a_slot_has_the_next_one_before_those_that_have_some() -> None:
+    async def work() -> None:
+        queue = Queue(FairSlots(4, 3, 9))
+        for name in ("m0", "m1", "m2", "n0", "m3", "n1", "quiet"):
+            await queue.ask(name, name[0])
+        assert queue.order == ["m0", "m1", "m2", "n0"]
+        queue.give_back("m")
+        await settle()
+        assert queue.order[4:] == ["quiet"], "m and n wait longer, and have slots"
+        queue.give_back("m")
+        await settle()
+        assert queue.order[5:] == ["m3"], "then it is the turn of whoever has waited longest"
+
+    play(work)
+
+
+def test_a_slot_is_wanted_back_for_each_tenant_that_has_none_and_for_no_other() -> None:
+    async def work() -> None:
+        queue = Queue(FairSlots(5, 3, 9))
+        for name in ("m0", "m1", "m2", "n0", "n1"):
+            await queue.ask(name, name[0])
+        await queue.ask("m3", "m")
+        assert queue.wanted() == [], "it has slots"
+        await queue.ask("quiet", "q")
+        await queue.ask("again", "q")
+        assert queue.wanted() == ["m0"], "the one that the tenant with the most has had longest"
+        await queue.ask("other", "o")
+        assert queue.wanted() == ["m0", "m1"]
+        queue.tasks["other"].cancel()
+        await settle()
+        assert queue.wanted() == ["m0"], "nobody waits for the second any more"
+        queue.give_back("n")
+        await settle()
+        assert queue.slots._wanted == [], "whoever waited for it has another one"
+
+    play(work)
+
+
+def test_work_in_a_slot_is_ended_only_if_a_tenant_without_one_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(slots_module, "CERTAIN", 0.0)
+    monkeypatch.setattr(slots_module, "LEAST", 0.0)
+
+    async def work() -> None:
+        slots, ended, begun = FairSlots(2, 2, 2), list[str](), list[str]()
+        forever = asyncio.Event()
+
+        async def hang(name: str) -> None:
+            async with slots.slot("m", name) as slot:
+                try:
+                    async with slot.work():
+                        begun.append(name)
+                        await forever.wait()
+                except TimeoutError:
+                    ended.append(name)
+
+        tasks = [asyncio.create_task(hang(name)) for name in ("first", "second")]
+        await settle()
+        assert (begun, ended) == (["first", "second"], [])
+        async with slots.slot("quiet", "r") as granted:
+            assert ended == ["first"]
+            assert (granted.wanted, slots.busy) == (False, 2)
+        forever.set()
+        await asyncio.gather(*tasks)
+        assert ended == ["first"], "nobody waited for the other"
+
+    play(work)
+
+
+def test_work_that_begins_late_in_a_wanted_slot_still_has_its_least_time() -> None:
+    async def work() -> None:
+        slots = FairSlots(1, 1, 1)
+        slot = await slots.take("m", "r")
+        now = asyncio.get_running_loop().time()
+        slot.taken_at = now - 60
+        waiting = asyncio.create_task(slots.take("quiet", "r"))
+        await settle()
+        async with slot.work():
+            assert slot.limit is not None
+            ends = slot.limit.when()
+            assert ends is not None
+            assert ends - now >= slots_module.LEAST
+        slot.taken_at = asyncio.get_running_loop().time()
+        async with slot.work():
+            assert slot.limit.when() == slot.taken_at + slots_module.CERTAIN
+        slots.give_back(slot)
+        await waiting
 
     play(work)

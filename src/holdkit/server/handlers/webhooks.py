@@ -31,7 +31,7 @@ from ...wire.webhooks import (
     TestAnswer,
 )
 from ..request import Answer, Request, answer
-from ..webhooks.addresses import TargetRefused, check_url
+from ..webhooks.addresses import TELLS_TENANT, TargetRefused, check_url
 from ..webhooks.events import new_secret
 from ..webhooks.hooks import Hook, Hooks, Parked
 from ..webhooks.sealing import SecretUnreadable, is_sealed
@@ -115,8 +115,8 @@ async def make_hook(request: Request) -> Answer:
     url = check_url(body.url)
     try:
         await sender.check_target(tenant, url)
-    except TargetRefused as refused:
-        raise invalid("url", "url_not_allowed", f"cannot be called: {refused}") from None
+    except TargetRefused:
+        raise invalid("url", "url_not_allowed", f"cannot be called: {TELLS_TENANT}") from None
     if request.op is not None and (made := await _hooks(request).made_under(request.op)) is not None:
         return _made_before(request, made, url, body.actions)
     most = request.running.settings.webhooks.tenant_hooks

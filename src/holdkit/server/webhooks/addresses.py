@@ -78,12 +78,15 @@ def _is_public(ip: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
     return ip in GLOBAL_V6 and not any(ip in network for network in NOT_PUBLIC_V6)
 
 
-_NOT_HTTPS: Final = "the URL must use https, unless the server's settings allow its host or its network"
-_NOT_PUBLIC: Final = "the host has an address that is not public; the server's settings can allow hosts and networks"
+TELLS_TENANT: Final = (
+    "the URL must use https, and its host name must lead to public addresses; the server's settings can allow hosts and networks"
+)
+"""What a tenant is told of a URL that cannot be called, whatever the cause: whether a name is unknown, or known on an inside network
+only, is not for the tenant."""
 
 
 class TargetRefused(Exception):
-    """This URL must not be called. The text is for the tenant; it names no address, which may be known inside only."""
+    """This URL must not be called. Its text names the cause, for the operator; tenants are told `TELLS_TENANT`."""
 
 
 class Target(Struct, frozen=True):
@@ -135,11 +138,10 @@ class AllowedTargets:
         self._hosts = frozenset(host.lower() for host in delivery.allowed)
         self._networks = tuple(_networks(delivery.networks))
 
-    def check_scheme(self, url: str) -> None:
-        """What can be checked of a URL whose host has no address yet. Raises `TargetRefused`."""
+    def names(self, url: str) -> bool:
+        """Whether the settings name the host of a URL: then it may have any address."""
         host, _ = receiver_of(url)
-        if urlsplit(url).scheme != "https" and host not in self._hosts and not self._networks:
-            raise TargetRefused(_NOT_HTTPS)
+        return host in self._hosts
 
     def choose(self, url: str, addresses: list[str]) -> Target:
         """The first of the addresses of a URL's host, if all of them may be called. Raises `TargetRefused`."""
@@ -147,11 +149,11 @@ class AllowedTargets:
         host, port = receiver_of(url)
         trusted = host in self._hosts or (bool(addresses) and all(map(self._is_named, addresses)))
         if parts.scheme != "https" and not trusted:
-            raise TargetRefused(_NOT_HTTPS)
+            raise TargetRefused("the URL does not use https")
         if not addresses:
             raise TargetRefused("the host name has no address")
         if not trusted and not all(is_public(address) or self._is_named(address) for address in addresses):
-            raise TargetRefused(_NOT_PUBLIC)
+            raise TargetRefused("the host has an address that is not public")
         path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
         address = addresses[0].partition("%")[0]
         return Target(address, port, parts.scheme == "https", host, parts.netloc, path)

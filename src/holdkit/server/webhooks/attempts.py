@@ -19,16 +19,18 @@ from typing import Final
 from ...core.model import SECOND
 from ...engines.clocks import Clock
 from ..settings import Delivery
-from .addresses import AllowedTargets, TargetRefused, receiver_of
+from .addresses import TELLS_TENANT, AllowedTargets, TargetRefused, receiver_of
 from .events import signed_headers
 from .exchange import ExchangeFailed, certificates, post, within
 from .hooks import Hook, Hooks
 from .lookups import LookupFailed, Lookups
-from .slots import FairSlots
+from .slots import FairSlots, Slot
 from .status import Attempt, Kind, Outcome
 
 log = logging.getLogger("holdkit.server")
 
+NO_TARGET: Final = frozenset[Outcome](("target_refused", "lookup_failed", "lookup_timed_out"))
+"""Outcomes that a tenant cannot tell apart: no request was sent."""
 LOG_EVERY: Final = 10.0
 """Seconds between two warnings about one tenant's webhooks."""
 MAX_LOGGED: Final = 1_000
@@ -69,14 +71,14 @@ class Attempts:
         return self.slots["first"], self.slots["retry"], self.slots["replay"]
 
     @asynccontextmanager
-    async def slot(self, kind: Kind, tenant: str, hook: Hook) -> AsyncIterator[None]:
-        """Have a slot for an attempt."""
+    async def slot(self, kind: Kind, tenant: str, hook: Hook) -> AsyncIterator[Slot]:
+        """Have a slot for attempts."""
         host, port = receiver_of(hook.url)
-        async with self.slots[kind].slot(tenant, f"{host}:{port}"):
-            yield
+        async with self.slots[kind].slot(tenant, f"{host}:{port}") as slot:
+            yield slot
 
     async def send(
-        self, kind: Kind, hooks: Hooks, hook: Hook, event: str, body: bytes, trace: str | None = None
+        self, kind: Kind, slot: Slot, hooks: Hooks, hook: Hook, event: str, body: bytes, trace: str | None = None
     ) -> Attempt:
         """Make one attempt, in a slot that the caller has. The body of the answer is not read: it is untrusted. If the attempt is
         recorded, the receiver gets its trace context."""
@@ -85,9 +87,12 @@ class Attempts:
         outcome: Outcome
         why: str | None = None
         try:
-            status = await self._exchange(hooks, hook, event, body, trace)
+            async with slot.work():
+                status = await self._exchange(hooks, hook, event, body, trace)
         except ExchangeFailed as failed:
             outcome, why = failed.outcome, str(failed)
+        except TimeoutError:
+            outcome, why = "answer_timed_out", "no answer in time, and another tenant waits for the slot of this attempt"
         else:
             outcome = "delivered" if 200 <= status < 300 else "gone" if status == 410 else "rejected"
             why = None if outcome == "delivered" else f"the receiver answered {status}"
@@ -95,6 +100,8 @@ class Attempts:
         if why is not None:
             self.warnings.tell(hooks.tenant, hook.id, f"an attempt failed: {why}")
         seconds = round(time.monotonic() - began, 3)
+        if outcome in NO_TARGET:  # counters and the server's log are the operator's, the attempt is the tenant's
+            outcome, why, seconds = "target_refused", TELLS_TENANT, 0.0
         return Attempt(at=at, event=event, kind=kind, outcome=outcome, status=status, seconds=seconds, why=why)
 
     async def _exchange(self, hooks: Hooks, hook: Hook, event: str, body: bytes, trace: str | None) -> int:

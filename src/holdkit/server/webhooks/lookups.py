@@ -13,7 +13,7 @@ import ipaddress
 import socket
 import threading
 
-from .slots import FairSlots
+from .slots import FairSlots, Slot
 
 
 class LookupFailed(Exception):
@@ -31,20 +31,20 @@ class Lookups:
         try:
             return [str(ipaddress.ip_address(host))]
         except ValueError:
-            await self.slots.take(tenant, "")
+            slot = await self.slots.take(tenant, "")
         try:
-            found = self._start(tenant, host, port)
+            found = self._start(slot, host, port)
         except RuntimeError:
-            self.slots.give_back(tenant, "")
+            self.slots.give_back(slot)
             raise LookupFailed("no thread could be started to look up the host name") from None
         return await found
 
-    def _start(self, tenant: str, host: str, port: int) -> asyncio.Future[list[str]]:
+    def _start(self, slot: Slot, host: str, port: int) -> asyncio.Future[list[str]]:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[list[str]] = loop.create_future()
 
         def ended(found: list[str] | LookupFailed) -> None:
-            self.slots.give_back(tenant, "")
+            self.slots.give_back(slot)
             if future.done():
                 return  # nobody waits any more
             if isinstance(found, LookupFailed):

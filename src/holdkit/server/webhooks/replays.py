@@ -143,13 +143,13 @@ class Replays:
 
     async def _delivered(self, running: _Running, parked: Parked) -> bool:
         hooks, hook = running.hooks, running.hook
-        async with self._attempts.slot("replay", hooks.tenant, hook):
+        async with self._attempts.slot("replay", hooks.tenant, hook) as slot:
             body = await self._body(hooks, hook, parked)
             if body is None:
                 return False
             async with running.keeping:
                 await running.lease.keep()
-            attempt = await self._attempts.send("replay", hooks, hook, parked.event, body)
+            attempt = await self._attempts.send("replay", slot, hooks, hook, parked.event, body)
         self._statuses.add(hooks.tenant, hook.id, attempt)
         if attempt.outcome != "delivered":
             return False

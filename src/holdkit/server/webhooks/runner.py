@@ -43,7 +43,7 @@ from .attempts import Attempts
 from .events import envelope, event_id
 from .hooks import LEASES, Hook, Hooks, follower_name
 from .sealing import SecretUnreadable
-from .slots import FairSlots
+from .slots import FairSlots, Slot
 from .status import Attempt, Failing, HookStatus, Kind, Statuses
 
 log = logging.getLogger("holdkit.server")
@@ -180,13 +180,14 @@ class Runner:
             await follower.begin(hook.after or None)
         while not self._executor.closed:
             news = self._news
-            async with self._attempts.slot("first" if self._failing is None else "retry", self._hooks.tenant, hook):
+            kind: Kind = "first" if self._failing is None else "retry"
+            async with self._attempts.slot(kind, self._hooks.tenant, hook) as slot:
                 async with self._reading.slot(self._hooks.tenant, ""):
                     entries = await follower.page(PAGE)
                 if entries:
                     if await self._lease.acquire():
                         return False  # another server may have delivered these entries
-                    if not await self._deliver_all(follower, entries):
+                    if not await self._deliver_all(slot, follower, entries):
                         return False
             if not entries and follower.at_end:
                 if follower.overdue():
@@ -238,7 +239,7 @@ class Runner:
             raise Stopped from None
         return hook
 
-    async def _deliver_all(self, follower: AsyncFollower, entries: list[JournalEntry]) -> bool:
+    async def _deliver_all(self, slot: Slot, follower: AsyncFollower, entries: list[JournalEntry]) -> bool:
         """Deliver a page of at least one entry; False if the turn was over before."""
         hook, clock = await self._current(), asyncio.get_running_loop().time
         ends = clock() + TURN
@@ -247,7 +248,7 @@ class Runner:
         try:
             for entry in entries:
                 if not entry.part and (not hook.actions or entry.action in hook.actions):
-                    await self._deliver(hook, entry)
+                    await self._deliver(slot, hook, entry)
                     delivered += 1
                 last = entry
                 if self._full or clock() > ends:  # after the first: each turn makes progress
@@ -263,14 +264,14 @@ class Runner:
         await self._statuses.flush(self._hooks.tenant, self._id)
         return whole
 
-    async def _deliver(self, hook: Hook, entry: JournalEntry) -> None:
+    async def _deliver(self, slot: Slot, hook: Hook, entry: JournalEntry) -> None:
         """Attempt one delivery, in the slot of this turn. Raises `RetryLater` if it fails and is not parked yet."""
         failing = self._failing
         event = event_id(hook.id, hook.event_key, entry)
         body = envelope(self._delivery.source, event, entry, self._hooks.positions)
         again = failing is not None and failing.event == event
         await self._lease.keep()
-        attempt = await self._attempt("retry" if again else "first", hook, entry, event, body)
+        attempt = await self._attempt("retry" if again else "first", slot, hook, entry, event, body)
         self._statuses.add(self._hooks.tenant, hook.id, attempt)
         if attempt.outcome == "delivered":
             if failing is not None:
@@ -283,16 +284,18 @@ class Runner:
         made = failing.attempts + 1 if failing is not None and again else 1
         await self._failed(hook, entry, body, attempt, made)
 
-    async def _attempt(self, kind: Kind, hook: Hook, entry: JournalEntry, event: str, body: bytes) -> Attempt:
+    async def _attempt(
+        self, kind: Kind, slot: Slot, hook: Hook, entry: JournalEntry, event: str, body: bytes
+    ) -> Attempt:
         """Make an attempt, in a span that is linked to the call that the entry tells of, if somebody recorded that."""
         tracer = self._executor.tracer
         if tracer is None:
-            return await self._attempts.send(kind, self._hooks, hook, event, body)
+            return await self._attempts.send(kind, slot, self._hooks, hook, event, body)
         trace = await self._executor.trace_of(entry)
         with linked(
             tracer, trace, "webhook", {"holdkit.webhook": hook.id, "holdkit.action": entry.action.value}
         ) as span:
-            attempt = await self._attempts.send(kind, self._hooks, hook, event, body, tracer.trace())
+            attempt = await self._attempts.send(kind, slot, self._hooks, hook, event, body, tracer.trace())
             if span is not None:
                 span.tell("holdkit.outcome", attempt.outcome)
             return attempt

@@ -32,6 +32,7 @@ from ...kernel._async.executor import AsyncExecutor
 from ..journal_watch import JournalWatch
 from ..positions import PlainPositions
 from ..settings import Delivery
+from .addresses import TargetRefused
 from .attempts import Attempts
 from .events import test_event
 from .exchange import ExchangeFailed
@@ -166,13 +167,15 @@ class WebhookSender:
             runner.wake(retry=True)
 
     async def check_target(self, tenant: str, url: str) -> None:
-        """Refuse a URL that must not be called. One whose host does not resolve now may do so later. Raises `TargetRefused`."""
+        """Raise `TargetRefused` for a URL that must not be called, or whose host does not resolve now."""
+        targets = self.attempts.targets
+        if targets.names(url):  # it may resolve later
+            return
         try:
             addresses = await self.attempts.addresses(tenant, url)
-        except ExchangeFailed:
-            self.attempts.targets.check_scheme(url)
-            return
-        self.attempts.targets.choose(url, addresses)
+        except ExchangeFailed as failed:
+            raise TargetRefused(str(failed)) from None
+        targets.choose(url, addresses)
 
     async def test(self, tenant: str, hook: Hook) -> Attempt | None:
         """Send a test event now; None if another one is under way."""
@@ -182,8 +185,8 @@ class WebhookSender:
         self._testing.add(key)
         try:
             event, body = test_event(self._delivery.source, hook.id, self._executor.now())
-            async with self.attempts.slot("test", tenant, hook):
-                attempt = await self.attempts.send("test", self.hooks(tenant), hook, event, body)
+            async with self.attempts.slot("test", tenant, hook) as slot:
+                attempt = await self.attempts.send("test", slot, self.hooks(tenant), hook, event, body)
         finally:
             self._testing.discard(key)
         self.statuses.add(tenant, hook.id, attempt)
