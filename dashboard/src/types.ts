@@ -206,6 +206,15 @@ export interface Difference {
   expected: string;
 }
 
+/** The free space of the data's disk, in bytes. */
+export interface Disk {
+  /** low: less than 5 % is free; full: less than `min_free` is, and nothing new is stored */
+  state: "full" | "low" | "ok";
+  free: number;
+  total: number;
+  min_free: number;
+}
+
 /** What a done answer survives, as the store is set. */
 export interface Durability {
   level: "asynchronous_standby" | "local" | "process" | "synchronous" | "unsafe";
@@ -922,6 +931,8 @@ export interface Ready {
   status: string;
   durability: "asynchronous_standby" | "local" | "process" | "synchronous" | "unsafe";
   clock_lag: number;
+  /** low: less than 5 % is free; full: nothing new is stored; null: the disk is not watched */
+  disk: "full" | "low" | "ok" | null;
 }
 
 /** A record. */
@@ -1203,6 +1214,8 @@ export interface Stats {
   in_work: number;
   /** Tenants whose storage quota is full, as far as this process knows. */
   full_quotas: number;
+  /** None if the disk is not watched: PostgreSQL on another machine, or data in memory. */
+  disk: Disk | null;
   /** None if the application is mounted in another server. */
   connections: Connections | null;
   server_time: string;

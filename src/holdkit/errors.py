@@ -74,6 +74,10 @@ class Overloaded(HoldkitError):
         self.retry_after = retry_after
 
 
+class StorageFull(Overloaded):
+    """The disk of the server is nearly full, so nothing new was stored. What exists can be ended, and goes on."""
+
+
 class OutcomeUnknown(HoldkitError):
     """The request may or may not have taken effect. Repeat it with the same operation id until it is done or refused."""
 

@@ -9,6 +9,7 @@ import click
 from msgspec import structs
 
 from ..core.erasure import By, Erased
+from ..engines.doctor import MIN_FREE
 from ..kernel.archive import verify as verify_journal
 from ..kernel.doctor import examine
 from ..kernel.opening import migrate as migrate_schema
@@ -307,8 +308,10 @@ def doctor(target: str | None, url: str | None, show_settings: bool, config: str
     url = database_url(url, target)
     must_exist(url)
     of_server, settings = server_settings(config)
+    min_free = next((int(one.value) for one in settings if one.name == "min_free"), MIN_FREE)
     findings = tuple(
-        structs.replace(one, says=typed(one.says), advice=typed(one.advice)) for one in (*examine(url), *of_server)
+        structs.replace(one, says=typed(one.says), advice=typed(one.advice))
+        for one in (*examine(url, min_free), *of_server)
     )
     failed = any(finding.level == "fail" for finding in findings)
     lines = []

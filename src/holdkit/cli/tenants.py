@@ -239,7 +239,7 @@ def enable(url: str | None, in_json: bool, tenant: str, **call: Any) -> int:
 def set_quota(
     url: str | None, in_json: bool, tenant: str, size: int | None, rows: int | None, reset: bool, **call: Any
 ) -> int:
-    """Give a tenant a storage quota of its own. A full quota never refuses confirm, release, extend or return.
+    """Give a tenant a storage quota of its own; '' is the default tenant. A full quota never refuses confirm, release, extend or return.
 
     \b
     Example:

@@ -88,8 +88,9 @@ def error_from(problem: ProblemAnswer, status: int) -> errors.HoldkitError:
         return NotAdmitted(detail, reason=reason)
     if reason == "cursor_lost":
         return errors.CursorLost(detail, archived_to="" if problem.archived else None)
-    if status in (409, 429, 503):
-        busy = errors.SagaBusy if reason == "saga_busy" else errors.Overloaded
+    if status in (409, 429, 503, 507):
+        kinds: dict[str, type[errors.Overloaded]] = {"saga_busy": errors.SagaBusy, "storage_full": errors.StorageFull}
+        busy = kinds.get(reason, errors.Overloaded)
         return busy(detail, retry_after=problem.retry_after if isinstance(problem.retry_after, float) else 0.1)
     if 400 <= status < 500:
         return errors.InvalidRequest(detail, field="request", code=reason)

@@ -8,6 +8,7 @@ nothing is complete: the kernel does without, or refuses the call that needs the
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from msgspec import Struct
@@ -310,6 +311,18 @@ class Guarding(Protocol):
         ...
 
 
+class OnDisk(Protocol):
+    """The data may be in a file system of this machine."""
+
+    def data_path(self) -> Path | None:
+        """Return a path in that file system; None if the data is on another machine, or that is not known. May ask the store."""
+        ...
+
+    def data_size(self) -> int:
+        """Return how many bytes the database takes, with whatever else is in it. May ask the store."""
+        ...
+
+
 class Capabilities(Struct, frozen=True):
     """What an engine can do beyond `Engine`: for each capability the object that has its methods, or None. Declared rather than
     discovered, so that a type checker compares the declaration with the methods."""
@@ -327,3 +340,4 @@ class Capabilities(Struct, frozen=True):
     erasure: Erasing | None = None
     rollups: RollupStore | None = None
     archive: Archiving | None = None
+    on_disk: OnDisk | None = None

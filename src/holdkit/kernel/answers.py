@@ -18,6 +18,10 @@ Answer = Hold | Pool | Record | SweepReport | errors.Refused | errors.InvalidReq
 """What `apply` gives per command: the thing itself, a refusal as a value, or None where there is nothing to show."""
 
 
+class BatchTooLarge(errors.InvalidRequest):
+    """The commands touch too many legs together. That was noticed when the holds that they name had been loaded."""
+
+
 def answer_of(command: AnyCommand, outcome: Reply) -> Answer:
     """An outcome as users see it."""
     if isinstance(outcome, Receipt) and outcome.hold is not None:

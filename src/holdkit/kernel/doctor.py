@@ -8,9 +8,10 @@ from importlib.metadata import PackageNotFoundError, version
 from urllib.parse import unquote
 
 from ..core.model import SECOND, Slot
-from ..core.reading import ReadGeneration, Survey, TakeSurvey
+from ..core.reading import ListTenants, ReadGeneration, Survey, TakeSurvey
 from ..engines.clocks import wall_clock
-from ..engines.doctor import Finding
+from ..engines.doctor import MIN_FREE, Finding, Space, examine_space, space_of
+from ..engines.port import Engine
 from ..errors import HoldkitError
 from .opening import is_postgres, open_engine
 
@@ -20,11 +21,11 @@ LAG = 60 * SECOND
 """If a hold is due for longer than this, nothing sweeps."""
 
 
-def examine(url: str) -> Iterator[Finding]:
-    """Check versions, settings and files, then the state itself."""
+def examine(url: str, min_free: int = MIN_FREE) -> Iterator[Finding]:
+    """Check versions, settings and files, then the state itself. `min_free` is the server's setting."""
     yield Finding("versions", "ok", f"holdkit {_version()}, Python {platform.python_version()}, {platform.system()}")
     try:
-        for finding in _examine_engine(url):
+        for finding in _examine_engine(url, min_free):
             yield finding
             if finding.name == "schema" and finding.level == "warn":
                 yield Finding("opening", "warn", "not opened: that would change the schema", "")
@@ -41,11 +42,12 @@ def examine(url: str) -> Iterator[Finding]:
         yield Finding("generation", "ok", f"{engine.read(ReadGeneration())} of the journal")
         survey = engine.read(TakeSurvey())
         yield from weigh(survey, (before + wall_clock()) // 2)
+        yield from _examine_disk(engine, min_free, looked_at=not is_postgres(url))
     finally:
         engine.close()
 
 
-def _examine_engine(url: str) -> Iterator[Finding]:
+def _examine_engine(url: str, min_free: int) -> Iterator[Finding]:
     scheme, _, rest = url.partition(":///")
     if is_postgres(url):
         from ..engines.postgres.doctor import examine as examine_postgres
@@ -54,7 +56,45 @@ def _examine_engine(url: str) -> Iterator[Finding]:
     elif scheme == "sqlite":
         from ..engines.sqlite.inspection import examine as examine_sqlite
 
-        yield from examine_sqlite(unquote(rest))
+        yield from examine_sqlite(unquote(rest), min_free)
+
+
+def _examine_disk(engine: Engine, min_free: int, *, looked_at: bool) -> Iterator[Finding]:
+    """The disk, unless it was looked at before the engine was opened; and which quota keeps one tenant from filling it."""
+    on_disk = engine.capabilities.on_disk
+    if on_disk is None:
+        return
+    path = on_disk.data_path()
+    space = None if path is None else space_of(path)
+    tenants = 1 + _count_tenants(engine)
+    if space is None:
+        yield Finding("disk space", "ok", "not known: the data is on another machine, or its directory is not shown to this role",
+                      "watch that disk there: min_free cannot protect it")  # fmt: skip
+        yield Finding("storage quota", "ok", f"{tenants} tenants share a disk that is not known here",
+                      "choose as quota_bytes three quarters of the room for this database, divided by the tenants")  # fmt: skip
+        return
+    if not looked_at:
+        yield examine_space(space, min_free)
+    quota = advised_quota(space, on_disk.data_size(), min_free, tenants)
+    yield Finding("storage quota", "ok", f"{tenants} tenants share the disk, the default tenant among them",
+                  f"so that none can fill it, choose quota_bytes={quota}" if quota else "")  # fmt: skip
+
+
+def _count_tenants(engine: Engine) -> int:
+    count, after = 0, ""
+    while page := engine.read(ListTenants(after, 1_000)):
+        count, after = count + len(page), page[-1]
+    return count
+
+
+def advised_quota(space: Space, stored: int, min_free: int, tenants: int) -> int:
+    """Return the bytes that each tenant may store so that all of them together leave `min_free` on the disk, with two digits; 0 if
+    there is no room. A quota counts text: with its indexes a database takes up to a third more."""
+    quota = int((space.free + stored - min_free) * 0.75 / tenants)
+    if quota < 1:
+        return 0
+    unit: int = 10 ** max(0, len(str(quota)) - 2)
+    return quota // unit * unit
 
 
 def weigh(survey: Survey, here: Slot) -> Iterator[Finding]:

@@ -91,14 +91,8 @@ class Admission:
         """Whether there is no API key at all."""
         return not self.directory.keys
 
-    def admit(self, headers: dict[bytes, bytes], route: Route) -> Caller:
-        """The caller, if it may call this route now; raises `Problem` otherwise."""
-        caller = self.allowed(headers, route)
-        self.rates.charge(caller.id, caller.tenant, 1)
-        return caller
-
     def allowed(self, headers: dict[bytes, bytes], route: Route) -> Caller:
-        """The same, not charged to the caller's rate: for requests that last, which are checked again while they do."""
+        """The caller, if it may call this route now; raises `Problem` otherwise. Its rate is neither checked nor charged."""
         needed = route.scope
         assert needed is not None
         caller = self._anonymous if self._settings.open else self._authenticated(headers.get(b"authorization"))

@@ -38,6 +38,7 @@ from .places import PlaceWatch
 from .quotas import Quotas
 from .request import Receive, Request, Scope, Send
 from .rollups import Rollups
+from .room import Room, open_room
 from .routes import ROUTES
 from .routing import Table
 from .settings import Settings, secret_from_environment
@@ -66,6 +67,8 @@ class Running:
         self.tenants = AsyncTenants(kernel, self.keys)
         self.admission = Admission(kernel, self.keys, self.tenants, settings)
         self.quotas = Quotas(kernel.executor, self.admission.directory, settings)
+        self.room = Room(lambda: None, settings.min_free)
+        """Watches no disk until the application starts."""
         self.feeds = Feeds(settings.max_feeds)
         self.webhook_sender = WebhookSender(
             kernel.executor,
@@ -148,6 +151,7 @@ class Running:
             "streams": self.streams.shares.used,
             "in_work": self.in_work,
             "full_quotas": self.quotas.full,
+            "disk": self.room.document(),
             "connections": None if self.connections is None else self.connections(),
         }
 
@@ -215,6 +219,7 @@ class Application:
         tasks: list[asyncio.Task[None]] = []
         try:
             await running.admission.refresh()
+            running.room = await open_room(kernel.executor, self.settings.min_free)
             if self._check is not None:
                 self._check(running)
             if self.settings.sweep_every:

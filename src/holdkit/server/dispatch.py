@@ -11,15 +11,17 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
-from ..errors import HoldkitError, Refused
+from ..errors import HoldkitError, InvalidRequest, OperationConflict, Refused
+from ..kernel.answers import BatchTooLarge
 from ..wire.fields import at
 from ..wire.headers import given_id
-from ..wire.problems import Problem, problem_body, problem_headers, problem_of
+from ..wire.problems import STORED, Problem, problem_body, problem_headers, problem_of
 from .admission import operators_only
 from .decoding import decode_body, read_body, read_query
 from .exports import export_tenant
 from .large_answers import LARGE
 from .places import place_events
+from .rates import cost_of
 from .request import (
     DURABILITY,
     WRITE_ANSWER,
@@ -31,6 +33,7 @@ from .request import (
     read_headers,
     refuse_tickets,
 )
+from .room import check_room
 from .routing import Route, segments_of
 from .streams import events
 
@@ -137,15 +140,15 @@ async def _answer(running: Running, route: Route, request: Request, send: Send) 
     if settings.open:
         _check_host(request)
     if route.scope is not None:
-        request.caller = running.admission.admit(request.headers, route)
+        caller = request.caller = running.admission.allowed(request.headers, route)
+        request.unlimited = caller.operator and route.administers
+        if not request.unlimited:
+            running.admission.rates.admit(caller.id, caller.tenant)
         if settings.trusted_proxies:
             request.person = running.admission.person(request.scope, request.headers)
-    if running.in_work >= running.bounds.requests:
-        raise Problem(503, "overloaded", "the server is processing too many requests: retry later", retry_after=0.2)
     tenant = request.caller.tenant if route.scope is not None else STRANGERS
-    if running.in_work_of.get(tenant, 0) >= running.bounds.requests_of_tenant:
-        detail = "the server is processing as many requests of this tenant as it may have: retry later"
-        raise Problem(503, "overloaded", detail, retry_after=0.2)
+    if not request.unlimited:
+        _check_load(running, tenant)
     request.query = read_query(request.scope["query_string"], route.query, settings)
     if getattr(request.query, "all_tenants", False):
         operators_only(request.caller)
@@ -161,6 +164,10 @@ async def _answer(running: Running, route: Route, request: Request, send: Send) 
     running.idle.clear()
     try:
         return _stamped(await _work(route, request, settings.request_timeout), request)
+    except Exception as error:
+        if not _kernel_has_seen(error):
+            request.settle()
+        raise
     finally:
         running.in_work -= 1
         left = running.in_work_of[tenant] - 1
@@ -170,6 +177,21 @@ async def _answer(running: Running, route: Route, request: Request, send: Send) 
             del running.in_work_of[tenant]
         if not running.in_work:
             running.idle.set()
+
+
+def _check_load(running: Running, tenant: str) -> None:
+    if running.in_work >= running.bounds.requests:
+        raise Problem(503, "overloaded", "the server is processing too many requests: retry later", retry_after=0.2)
+    if running.in_work_of.get(tenant, 0) >= running.bounds.requests_of_tenant:
+        detail = "the server is processing as many requests of this tenant as it may have: retry later"
+        raise Problem(503, "overloaded", detail, retry_after=0.2)
+
+
+def _kernel_has_seen(error: Exception) -> bool:
+    """Whether the kernel has seen the request that ended with this error."""
+    if isinstance(error, InvalidRequest):
+        return error.code in STORED or isinstance(error, BatchTooLarge)
+    return not isinstance(error, Problem | OperationConflict)  # of a conflict it has looked up the key, and nothing else
 
 
 async def _work(route: Route, request: Request, seconds: float) -> Answer | None:
@@ -182,7 +204,7 @@ async def _work(route: Route, request: Request, seconds: float) -> Answer | None
     if route.scope is not None and request.caller.limit is not None:
         with running.timeouts.limit(seconds):
             await request.caller.limit.check(request)
-    if route.changes and running.pacing.costly(request.caller.tenant, request.cost):
+    if route.changes and running.pacing.costly(request.caller.tenant, request.cost.tokens):
         return await _in_turn(route, request, seconds)
     return await _decide(route, request, seconds)
 
@@ -234,6 +256,8 @@ async def _read_body(route: Route, request: Request) -> None:
     if route.method == "GET":
         return
     raw = await read_body(request.receive, request.headers, settings, request.running.timeouts)
+    if not request.unlimited:
+        request.running.admission.rates.read(request.caller.tenant, len(raw))
     if route.body is None:
         if raw.strip() not in (b"", b"{}"):
             raise Problem(400, "body_unexpected", "this route takes no body")
@@ -243,11 +267,11 @@ async def _read_body(route: Route, request: Request) -> None:
     elif request.headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != b"application/json":
         raise Problem(415, "content_type_unknown", "send Content-Type: application/json")
     request.body = decode_body(raw, route.body, settings)
-    if route.scope is not None:
-        caller = request.caller
-        request.cost = request.running.admission.rates.charge_body(caller.id, caller.tenant, request.body)
+    cost = cost_of(request.body, len(raw))
+    request.reserve(cost)
     if route.changes:
-        request.running.quotas.admit(request.caller.tenant, request.body, len(raw))
+        await check_room(request)
+        request.running.quotas.add(request.caller.tenant, cost.commands, len(raw))
 
 
 def _check_host(request: Request) -> None:

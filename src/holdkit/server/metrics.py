@@ -16,6 +16,7 @@ from prometheus_client.registry import Collector
 from ..contrib.prometheus import family_of
 from ..kernel.group_commit import Stats
 from ..kernel.measures import Measure, by_label, counter, gauge, histogram, kernel_measures
+from ..wire.stats import Disk
 
 BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)
 """Seconds."""
@@ -60,6 +61,7 @@ def server_measures(metrics: Metrics, numbers: dict[str, Any], stats: Stats) -> 
     yield from kernel_measures(stats)
     for name, says, value in _gauges(numbers):
         yield gauge(f"holdkit_{name}", says, value)
+    yield from _disk(numbers["disk"])
     yield from _connections(numbers["connections"])
     sweeper, webhooks = numbers["sweeper"], numbers["webhooks"]
     yield counter("holdkit_sweeper_expired", "Holds that the sweeper expired.", sweeper["expired"])
@@ -77,6 +79,13 @@ def _gauges(numbers: dict[str, Any]) -> Iterator[tuple[str, str, float]]:
     yield "webhook_attempts_in_work", "Webhook attempts being made.", webhooks["attempts"]
     yield "webhook_attempts_waiting", "Webhook attempts that wait for a slot.", webhooks["waiting"]
     yield "webhook_lookups", "Host names of webhooks being resolved.", webhooks["lookups"]
+
+
+def _disk(disk: Disk | None) -> Iterator[Measure]:
+    if disk is not None:
+        yield gauge("holdkit_disk_free_bytes", "Free bytes of the data's disk.", disk.free)
+        yield gauge("holdkit_disk_bytes", "Size of the data's disk in bytes.", disk.total)
+        yield gauge("holdkit_disk_min_free_bytes", "Free bytes below which nothing new is stored.", disk.min_free)
 
 
 def _connections(numbers: dict[str, int] | None) -> Iterator[Measure]:

@@ -1,32 +1,62 @@
 """The rate limit: token buckets, one per API key and one per tenant, charged by what a request costs.
 
-A request costs one token when it is admitted, before anything is read or stored. What it costs beyond that is known only when its
-body is decoded: a command costs one token, and one more for each leg, item or pool beyond its first. So a batch of 1,000 commands
-costs 1,000 tokens, in one request or in many. That is charged before the kernel sees the request. A request that is refused then has
-cost the work that was done: its first token, and a twentieth of a token for each token's worth that was decoded. The legs of holds that
-a request names only by id are known when it is answered, and charged then: the next request waits for them.
+Theory of operation
+-------------------
 
-A request that costs more than a whole burst is admitted when the bucket is full, and leaves it in debt. Every check takes constant
-time. The limits count in each server process.
+*What a request costs.* One token when it is admitted, before anything is read or stored. When its body is decoded, one token for each
+further command, leg, item or pool that it has, one for each 4 KiB of the body, and `SEARCH` for a search through the seats of a section.
+So a batch of 1,000 commands costs 1,000 tokens, in one request or in many. The legs of holds that a request names only by id are known
+when it is answered, and charged then. A tenant has a third bucket, of bytes: all bodies that are read are charged to it.
+
+*Reserve, then settle.* What the body costs is charged before the kernel sees the request. If the request is refused before the kernel
+sees it (it is malformed, not allowed, over a quota or a rate), it has cost its *plain* cost: one token, and a twentieth of a token for
+each element that was decoded. `settle` gives the rest back.
+
+*One request cannot lock out anybody.* Every cost is a number of things that were decoded, or is bounded here. No bucket is charged more
+than its burst for one request, and none is ever more than one burst in debt, whatever many requests cost that were admitted at the same
+time. An operator's key of the default tenant is not limited at all where it administers the server (`Route.administers`).
+
+Every check takes constant time. The limits count in each server process.
 """
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from ..wire.batches import Batch, BatchConsume, BatchHold
 from ..wire.holds import NewConsume, NewHoldInLine
-from ..wire.items import AddItems, BestItems, ReadItems, ReopenItems, ReserveItems
+from ..wire.items import MAX_SEATS, AddItems, BestItems, EndItems, ReadItems, RemoveSeats, ReopenItems, ReserveItems
 from ..wire.problems import Problem
 from ..wire.windows import ReadWindows, WindowConsume, Windowed, WindowHold
-from .settings import Settings
+from .settings import KIB, Settings
 
 MOST_BUCKETS: Final = 10_000
 """Buckets of each kind that are kept: beyond that those that are full go, which changes nothing for anybody."""
 DECODED: Final = 0.05
-"""The share of its cost that a request has cost when it is refused after its body was decoded."""
+"""Tokens that an element of a body costs if the request is refused before the kernel sees it."""
+SEARCH: Final = 20
+"""Tokens that a search through a section costs, or a change of its map: each reads all of its seats, which takes as long as some twenty
+holds."""
+TOKEN_BYTES: Final = 4 * KIB
+"""Bytes of a body that cost a token."""
+
+
+class Cost(NamedTuple):
+    """What a request costs."""
+
+    commands: int = 1
+    """About how many commands of one leg it is: what it may store."""
+    elements: int = 0
+    """Commands, legs, items and pools that were decoded."""
+    tokens: int = 1
+    """In all."""
+
+    @property
+    def plain(self) -> float:
+        """Tokens that it costs if it is refused before the kernel sees it."""
+        return min(self.tokens, 1 + DECODED * self.elements)
 
 
 class Bucket:
@@ -39,37 +69,40 @@ class Bucket:
 
 
 class RateLimit:
-    """The buckets of all keys, or of all tenants: so many tokens a second, at most `burst` at once."""
+    """The buckets of all keys, or of all tenants: each gets `rate` tokens a second, and has at most `burst`."""
 
-    def __init__(self, whose: str, rate: float, burst: int) -> None:
-        self._whose, self._rate, self._burst = whose, rate, burst
+    def __init__(self, whose: str, rate: float, burst: int, unit: str = "tokens") -> None:
+        self._whose, self._rate, self._burst, self._unit = whose, rate, burst, unit
         self._buckets: dict[str, Bucket] = {}
 
     def bucket(self, id: str, now: float) -> Bucket:
         """The bucket as it is now."""
-        found = self._buckets.get(id)
-        if found is None:
+        bucket = self._buckets.get(id)
+        if bucket is None:
             if len(self._buckets) >= MOST_BUCKETS:
                 self._drop_full(now)
-            found = self._buckets[id] = Bucket(self._burst, now)
-            return found
-        level = found.level + (now - found.seen) * self._rate
-        found.level = min(self._burst, level)
-        found.seen = now
-        return found
+            bucket = self._buckets[id] = Bucket(self._burst, now)
+            return bucket
+        bucket.level = min(self._burst, bucket.level + (now - bucket.seen) * self._rate)
+        bucket.seen = now
+        return bucket
 
-    def check(self, bucket: Bucket, cost: float) -> None:
-        """Raise unless the bucket has so many tokens, or is full but for the first token of the request."""
-        needed = min(cost, max(1, self._burst - 1))
+    def check(self, bucket: Bucket, paid: float, cost: float) -> None:
+        """Raise unless the bucket has what a request still costs that has `paid` a part of its `cost`, or is full but for that part."""
+        needed = min(cost, self._burst) - min(paid, self._burst)
         if bucket.level < needed:
             wait = (needed - bucket.level) / self._rate
-            what = "this request" if cost <= 1 else f"this request costs {cost:g} tokens, and"
+            what = "this request" if cost <= 1 else f"this request costs {cost - paid:g} {self._unit}, and"
             raise Problem(
                 429,
                 "rate_exceeded",
-                f"{self._whose} exceeds its rate of {self._rate:g} tokens per second: {what} can be sent again in {wait:.3g} s",
+                f"{self._whose} exceeds its rate of {self._rate:g} {self._unit} per second: {what} can be sent again in {wait:.3g} s",
                 retry_after=wait,
             )
+
+    def charge(self, bucket: Bucket, paid: float, cost: float) -> None:
+        """Charge what a request still costs that has `paid` a part of its `cost`; give back what it has paid beyond that."""
+        bucket.level = max(-self._burst, bucket.level - (min(cost, self._burst) - min(paid, self._burst)))
 
     def _drop_full(self, now: float) -> None:
         rate, burst = self._rate, self._burst
@@ -80,63 +113,80 @@ class RateLimit:
 
 
 class Rates:
-    """Both limits of a request's caller."""
+    """All limits of a request's caller."""
 
     def __init__(self, settings: Settings) -> None:
         self._keys = RateLimit("the API key", settings.rate, settings.burst)
         self._tenants = RateLimit("the tenant", settings.tenant_rate, settings.tenant_burst)
+        self._bytes = RateLimit("the tenant", settings.tenant_byte_rate, settings.tenant_byte_burst, "bytes")
 
-    def charge(self, key: str, tenant: str, cost: float, *, refused: float = 0.0) -> None:
-        """Take so many tokens from both buckets. If one has too few, raise, and take only what the request has cost so far."""
+    def admit(self, key: str, tenant: str) -> None:
+        """Charge the first token of a request, or raise `Problem`."""
+        self._take(key, tenant, 0, 1)
+
+    def read(self, tenant: str, size: int) -> None:
+        """Charge the bytes of a body, or raise `Problem`."""
+        if size:
+            bucket = self._bytes.bucket(tenant, time.monotonic())
+            self._bytes.check(bucket, 0, size)
+            self._bytes.charge(bucket, 0, size)
+
+    def reserve(self, key: str, tenant: str, cost: Cost) -> None:
+        """Charge what a decoded body costs beyond the token that its request has paid. Raise `Problem` if the key or the tenant has
+        too little; the request has then cost its plain cost."""
+        if cost.tokens > 1:
+            try:
+                self._take(key, tenant, 1, cost.tokens)
+            except Problem:
+                self.charge(key, tenant, 1, cost.plain)
+                raise
+
+    def charge(self, key: str, tenant: str, paid: float, cost: float) -> None:
+        """Charge both buckets what a request still costs that has `paid` a part of its `cost`, whether or not they have it; give back
+        what it has paid beyond that."""
+        now = time.monotonic()
+        self._keys.charge(self._keys.bucket(key, now), paid, cost)
+        self._tenants.charge(self._tenants.bucket(tenant, now), paid, cost)
+
+    def _take(self, key: str, tenant: str, paid: float, cost: float) -> None:
+        """The same if both buckets have it; else raise `Problem`, and charge nothing."""
         now = time.monotonic()
         ours, theirs = self._keys.bucket(key, now), self._tenants.bucket(tenant, now)
-        try:
-            self._keys.check(ours, cost)
-            self._tenants.check(theirs, cost)
-        except Problem:
-            ours.level -= refused
-            theirs.level -= refused
-            raise
-        ours.level -= cost
-        theirs.level -= cost
-
-    def charge_body(self, key: str, tenant: str, body: object) -> int:
-        """Charge what a decoded body costs beyond the token that its request has paid; returns what it costs in all."""
-        cost = weight(body)
-        if cost > 1:
-            self.charge(key, tenant, cost - 1, refused=DECODED * (cost - 1))
-        return cost
-
-    def charge_answer(self, key: str, tenant: str, legs: int) -> None:
-        """Charge the legs of holds that the request named by id: afterwards, so that it may leave the buckets in debt."""
-        now = time.monotonic()
-        self._keys.bucket(key, now).level -= legs
-        self._tenants.bucket(tenant, now).level -= legs
+        self._keys.check(ours, paid, cost)
+        self._tenants.check(theirs, paid, cost)
+        self._keys.charge(ours, paid, cost)
+        self._tenants.charge(theirs, paid, cost)
 
 
-def weight(body: object) -> int:
-    """About how many commands of one leg a body is."""
-    weigh = _WEIGHTS.get(type(body))
-    return 1 if weigh is None else max(1, weigh(body))
+def cost_of(body: object, size: int) -> Cost:
+    """What a decoded body of so many bytes costs."""
+    kind = type(body)
+    count = _ELEMENTS.get(kind)
+    elements = 0 if count is None else count(body)
+    # the only element that is a number: it is not checked yet, and a request whose number is out of its bounds is refused
+    commands = min(max(1, body.count), MAX_SEATS) if isinstance(body, BestItems) else max(1, elements)
+    searched = kind in _SEARCHING or (isinstance(body, AddItems) and bool(body.seats))
+    return Cost(commands, elements, commands + (SEARCH if searched else 0) + size // TOKEN_BYTES)
 
 
 def _commands(commands: Iterable[Any]) -> int:
     """Commands, and legs beyond the first of each."""
-    cost = 0
+    elements = 0
     for command in commands:
-        cost += len(command.legs) if isinstance(command, _PLACING) and command.legs else 1
-    return cost
+        elements += len(command.legs) if isinstance(command, _PLACING) and command.legs else 1
+    return elements
 
 
 _PLACING: Final = (BatchHold, BatchConsume, WindowHold, WindowConsume)
-_WEIGHTS: Final[dict[type[Any], Callable[[Any], int]]] = {
+_SEARCHING: Final = frozenset((BestItems, RemoveSeats))
+_ELEMENTS: Final[dict[type[Any], Callable[[Any], int]]] = {
     Batch: lambda body: _commands(body.commands),
     Windowed: lambda body: _commands(body.commands),
     NewHoldInLine: lambda body: len(body.legs or ()),
     NewConsume: lambda body: len(body.legs or ()),
     AddItems: lambda body: len(body.ids or body.seats or ()),
     **dict.fromkeys((ReopenItems, ReserveItems, ReadItems), lambda body: len(body.ids)),
-    BestItems: lambda body: body.count,
+    **dict.fromkeys((EndItems, RemoveSeats), lambda body: len(body.ids or ())),
     ReadWindows: lambda body: len(body.pools),
 }
-"""The tokens that a body costs in all. Bodies that are not listed cost one."""
+"""The elements that a body has. Bodies that are not listed cost one token, and those of their bytes."""

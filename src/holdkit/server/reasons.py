@@ -143,6 +143,9 @@ REASONS: Final[dict[str, Meaning]] = {
     "streams_too_many": Meaning(503, "too many streams are open", _named),
     "feeds_too_many": Meaning(503, "too many tenants are being watched", _named),
     "outcome_unknown": Meaning(503, "the request may or may not have taken effect: retry with the same key", _every),
+    "storage_full": Meaning(
+        507, "the disk of the server is nearly full: what stores something new is turned away", _changing
+    ),
     "timed_out": Meaning(504, "the storage did not answer in time: retry with the same key", _every),
 }
 ENDING: Final = (

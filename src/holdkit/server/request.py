@@ -14,6 +14,7 @@ from ..wire.headers import retry_key
 from ..wire.keys import Scope as KeyScope
 from ..wire.problems import Problem
 from .positions import PlainPositions
+from .rates import Cost
 
 if TYPE_CHECKING:
     from .application import Running
@@ -93,8 +94,8 @@ class Request:
     """A request as a handler sees it, after all checks."""
 
     __slots__ = (
-        "_op", "body", "caller", "cost", "headers", "id", "kind", "names", "person", "query", "receive", "route", "running",
-        "scope",
+        "_op", "body", "caller", "cost", "headers", "id", "kind", "names", "paid", "person", "query", "receive", "route", "running",
+        "scope", "unlimited",
     )  # fmt: skip
 
     caller: Caller
@@ -104,8 +105,12 @@ class Request:
     def __init__(self, scope: Scope, receive: Receive, headers: dict[bytes, bytes], id: str) -> None:
         self.scope, self.receive, self.headers, self.id = scope, receive, headers, id
         self._op: str | None = None
-        self.cost = 1
-        """The tokens that its body costs."""
+        self.cost = Cost()
+        """What its body costs, as soon as that is charged."""
+        self.paid: float = 1
+        """The tokens that were charged for it."""
+        self.unlimited = False
+        """Whether an operator administers the server: then nothing is charged."""
         self.kind = "none"
         """The name of the request in metrics."""
         self.names: tuple[str, ...] = ()
@@ -121,11 +126,27 @@ class Request:
         return self.caller.kernel
 
     def charge_legs(self, legs: int) -> None:
-        """Charge the caller's rate for work that its body does not show: the legs of holds that the request names by id, beyond the
-        first of each, or seats that are searched."""
+        """Charge the caller for work that the body does not show: the legs of holds that the request names by id, beyond the first of
+        each."""
         if legs > 0:
             self.running.pacing.touched(self.caller.tenant, legs)
-            self.running.admission.rates.charge_answer(self.caller.id, self.caller.tenant, legs)
+            self._charge(self.paid + legs)
+
+    def reserve(self, cost: Cost) -> None:
+        """Charge what the decoded body costs, before the kernel sees the request; or raise `Problem`."""
+        if not self.unlimited:
+            self.running.admission.rates.reserve(self.caller.id, self.caller.tenant, cost)
+            self.cost, self.paid = cost, cost.tokens
+
+    def settle(self) -> None:
+        """The kernel has not seen the request: give back all but its plain cost."""
+        if self.paid > self.cost.plain:
+            self._charge(self.cost.plain)
+
+    def _charge(self, cost: float) -> None:
+        if not self.unlimited:
+            self.running.admission.rates.charge(self.caller.id, self.caller.tenant, self.paid, cost)
+        self.paid = cost
 
     def now(self, *seen: Slot | None) -> datetime:
         """The engine's time, but not before the slots that the answer has `seen`."""

@@ -16,6 +16,7 @@ from ..wire.fields import Nothing
 from ..wire.keys import Scope as KeyScope
 from .request import Answer, Request, Scope
 
+_ADMINISTRATION: Final = ("/v1/keys", "/v1/tenants", "/v1/limits")
 Handler: TypeAlias = Callable[[Request], Awaitable[Answer | None]]
 """Returns an answer, or None if it has sent one itself."""
 
@@ -47,6 +48,12 @@ class Route(Struct, frozen=True, kw_only=True):
     media: str = "application/json"
     kind: str = ""
     """Its name in metrics."""
+
+    @property
+    def administers(self) -> bool:
+        """Whether an operator's key reaches it however much its tenant has used up: whoever manages keys, tenants and limits must be
+        able to stop what is using it up."""
+        return self.path.startswith(_ADMINISTRATION)
 
     @property
     def changes(self) -> bool:

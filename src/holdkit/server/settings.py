@@ -11,6 +11,8 @@ from typing import Annotated, Final, TypeAlias
 
 from msgspec import Meta, Struct
 
+from ..engines.doctor import MIN_FREE
+
 KIB = 1024
 SECRET: Final = "secret"
 """The mark of a setting whose value is never shown."""
@@ -186,8 +188,8 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         float,
         Meta(
             gt=0,
-            description="tokens per second of one API key, on average, in each process: a command costs one, and one more for "
-            "each leg beyond its first",
+            description="tokens per second of one API key, on average, in each process: a command costs one, one more for each "
+            "leg beyond its first, and one for each 4 KiB of the body",
         ),
     ] = 5_000.0
     burst: Annotated[Count, Meta(description="tokens of one API key in a burst, in each process")] = 10_000
@@ -197,6 +199,12 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     tenant_burst: Annotated[
         Count, Meta(description="tokens of all API keys of one tenant in a burst, in each process")
     ] = 20_000
+    tenant_byte_rate: Annotated[
+        Bytes, Meta(description="bytes of request bodies per second of one tenant, on average, in each process")
+    ] = 2_048 * KIB
+    tenant_byte_burst: Annotated[
+        Bytes, Meta(description="bytes of request bodies of one tenant in a burst, in each process")
+    ] = 65_536 * KIB
     refusal_delay: Annotated[Seconds, Meta(description="seconds before a request beyond its rate is refused")] = 0.1
     costly: Annotated[Count, Meta(description="tokens beyond which a request waits for a turn beside others")] = 64
     pace: Annotated[Seconds, Meta(description="pause after a costly request in times its duration; 0: no turns")] = 2.0
@@ -295,6 +303,13 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     job_timeout: Annotated[Seconds, Meta(description="seconds after which a job is stopped")] = 3_600.0
     job_retention: Annotated[Seconds, Meta(description="seconds for which a process keeps an ended job")] = 3_600.0
     max_jobs: Annotated[Count, Meta(description="ended jobs that a process keeps, of all tenants")] = 100
+    min_free: Annotated[
+        int,
+        Meta(
+            ge=0,
+            description="free bytes of the data's disk below which requests that store something new are refused; 0: never refused",
+        ),
+    ] = MIN_FREE
     quota_bytes: Annotated[
         Bytes | None,
         Meta(description="bytes that one tenant may store in the database, unless it has a quota of its own"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
@@ -11,6 +11,8 @@ from ..faces.seating import Seat
 from .fields import Body, Limit, Span, Time, Token
 
 ItemIds: TypeAlias = Annotated[list[str], Meta(min_length=1, max_length=1_000)]
+MAX_SEATS: Final = 1_000
+"""Seats that one request may take."""
 
 
 class ItemsQuery(Struct, forbid_unknown_fields=True):
@@ -65,7 +67,7 @@ class ReserveItems(Body, kw_only=True):
 class BestItems(Body, kw_only=True):
     """Reserve the best free seats of a section."""
 
-    count: Annotated[int, Meta(extra_json_schema={"minimum": 1, "maximum": 1_000})]
+    count: Annotated[int, Meta(extra_json_schema={"minimum": 1, "maximum": MAX_SEATS})]
     section: str
     kind: Annotated[str, Meta(description="only seats of this kind are looked at")] = ""
     together: Annotated[

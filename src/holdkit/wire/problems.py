@@ -143,6 +143,7 @@ TITLES: Final = {
     500: "Internal error",
     503: "Temporarily unavailable",
     504: "Timed out",
+    507: "Storage full",
 }
 
 
@@ -177,6 +178,8 @@ def problem_of(error: BaseException) -> Problem:
     if isinstance(error, errors.OutcomeUnknown):
         detail = "the request may or may not have taken effect: retry it with the same Idempotency-Key"
         return Problem(503, "outcome_unknown", detail, effect="unknown", retry_after=0.5)
+    if isinstance(error, errors.StorageFull):
+        return Problem(507, "storage_full", plain(error), retry_after=error.retry_after)
     if isinstance(error, errors.Overloaded):
         reason = "saga_busy" if isinstance(error, errors.SagaBusy) else "overloaded"
         return Problem(503, reason, plain(error), retry_after=error.retry_after)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
@@ -19,12 +19,31 @@ class Live(Struct):
     status: str
 
 
+DiskState: TypeAlias = Literal["ok", "low", "full"]
+
+
+class Disk(Struct):
+    """The free space of the data's disk, in bytes."""
+
+    state: Annotated[
+        DiskState,
+        Meta(description="low: less than 5 % is free; full: less than `min_free` is, and nothing new is stored"),
+    ]
+    free: int
+    total: int
+    min_free: int
+
+
 class Ready(Struct):
     """The server is ready."""
 
     status: str
     durability: Survives
     clock_lag: float
+    disk: Annotated[
+        DiskState | None,
+        Meta(description="low: less than 5 % is free; full: nothing new is stored; null: the disk is not watched"),
+    ]
 
 
 class Latency(Struct):
@@ -117,6 +136,8 @@ class Stats(Struct, kw_only=True):
     in_work: int
     full_quotas: int
     """Tenants whose storage quota is full, as far as this process knows."""
+    disk: Disk | None
+    """None if the disk is not watched: PostgreSQL on another machine, or data in memory."""
     connections: Connections | None
     """None if the application is mounted in another server."""
     server_time: Time

@@ -19,8 +19,9 @@ import holdkit
 from holdkit.cli.documents import DoctorDocument, WatchDocument
 from holdkit.cli.root import root
 from holdkit.core.reading import Survey
+from holdkit.engines.doctor import Space
 from holdkit.engines.sqlite.inspection import examine_file_system, examine_library
-from holdkit.kernel.doctor import weigh
+from holdkit.kernel.doctor import advised_quota, weigh
 from tests.support.command_line import run, told
 
 RUN = [sys.executable, "-m", "holdkit"]
@@ -100,12 +101,53 @@ def test_a_healthy_file(hk: holdkit.Kernel, tmp_path: Path) -> None:
     found = levels()
     assert "fail" not in found.values()
     for name in ("versions", "library", "file system", "file mode", "disk space", "journal mode", "wal_autocheckpoint",
-                 "synchronous", "schema", "opening", "clock", "sweep", "pools", "live holds", "journal"):  # fmt: skip
+                 "synchronous", "schema", "opening", "clock", "sweep", "pools", "live holds", "journal", "storage quota"):  # fmt: skip
         assert name in found
     assert "ok    pools" in run("doctor").out
     (tmp_path / "holds.db").chmod(0o644)
     assert levels()["file mode"] == "warn"
     assert "chmod go=" in run("doctor").out
+
+
+@pytest.mark.parametrize(
+    ("free", "level", "advice"),
+    [
+        (50 << 30, "ok", ""),
+        (4 << 30, "warn", "make room"),
+        (1000 << 20, "warn", "make room: a server stores nothing new while less than 1024 MiB are free (min_free)"),
+        (15 << 20, "fail", "make room: writes are about to fail"),
+    ],
+)
+def test_a_disk_that_is_nearly_full(
+    hk: holdkit.Kernel, monkeypatch: pytest.MonkeyPatch, free: int, level: str, advice: str
+) -> None:
+    monkeypatch.setattr("holdkit.engines.doctor.space_of", lambda _path: Space(free, 100 << 30))
+    found = {one.name: one for one in told(DoctorDocument, "doctor", code=6 if level == "fail" else 0).findings}
+    assert (found["disk space"].level, found["disk space"].advice) == (level, advice)
+    assert found["disk space"].says == f"{free >> 20} MiB free of 102400"
+
+
+def test_the_setting_of_the_server_decides_what_is_too_little(
+    hk: holdkit.Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("holdkit.engines.doctor.space_of", lambda _path: Space(10 << 30, 100 << 30))
+    assert levels()["disk space"] == "ok"
+    monkeypatch.setenv("HOLDKIT_SERVER_MIN_FREE", str(11 << 30))
+    assert levels()["disk space"] == "warn"
+
+
+def test_which_quota_to_choose(hk: holdkit.Kernel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("holdkit.kernel.doctor.space_of", lambda _path: Space(41 << 30, 100 << 30))
+    for tenant in ("acme", "globex"):
+        hk.tenant(tenant).create_pool("p", 1)
+    (found,) = [one for one in told(DoctorDocument, "doctor").findings if one.name == "storage quota"]
+    assert (found.level, found.says) == ("ok", "3 tenants share the disk, the default tenant among them")
+    assert found.advice == "so that none can fill it, choose quota_bytes=10000000000"
+    GIB = 1 << 30
+    assert advised_quota(Space(41 * GIB, 100 * GIB), 8 * GIB, GIB, 1) == 38_000_000_000
+    assert advised_quota(Space(GIB, 100 * GIB), 0, GIB, 1) == 0
+    assert advised_quota(Space(GIB + 40, 100 * GIB), 0, GIB, 3) == 10
+    assert advised_quota(Space(0, 100 * GIB), 4 * GIB, GIB, 5) == 480_000_000
 
 
 def test_what_fails_says_what_to_do(tmp_path: Path) -> None:

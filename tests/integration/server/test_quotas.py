@@ -12,7 +12,7 @@ import holdkit
 from holdkit.core.reading import ListRecords
 from holdkit.kernel._async.usage import AsyncUsageCounter
 from holdkit.server import Application, Settings
-from holdkit.server.quotas import GROWING, grows
+from holdkit.server.quotas import GROWING, Quotas, grows
 from holdkit.server.routes import ROUTES
 from holdkit.wire.batches import Batch
 from holdkit.wire.journal import MoveCursor
@@ -68,9 +68,6 @@ def test_one_key_cannot_fill_the_storage_of_all(tmp_path: Any) -> None:
         assert usage["usage"]["bytes"] < 200_000
         await here.call("POST", "/v1/pools", {"id": "p", "total": 10}, tenant="globex")
         assert (await hold(here, 0, "globex")).status_code == 201, "another tenant has its own quota"
-        assert (await here.call("POST", "/v1/pools", {"id": "p", "total": 1})).status_code == 201, (
-            "an operator has none"
-        )
 
     run(work, url=f"sqlite:///{tmp_path / 'holds.db'}")
 
@@ -227,6 +224,96 @@ def test_the_count_of_the_journal_is_stored_and_continued(tmp_path: Any, monkeyp
 
     monkeypatch.setattr(AsyncUsageCounter, "step", watched)
     run(again, url=url, settings=QUICK)
+
+
+def test_the_default_tenant_has_a_quota_like_any_other() -> None:
+    """The attack: a key of scope hold of the default tenant, which is the only one on most servers, fills the disk."""
+
+    async def work(here: InProcessApp) -> None:
+        for n in range(4):
+            assert (await hold(here, n, "")).status_code in (201, 404)
+        set_ = await here.call("PUT", "/v1/tenants//quota", {"quota": {"rows": 3}, "reason": "small"})
+        assert (set_.status_code, set_.json()["name"], set_.json()["quota"]) == (200, "", {"bytes": None, "rows": 3})
+        async with asyncio.timeout(PATIENCE):
+            n = 0
+            while (made := await here.call("POST", "/v1/pools", {"id": f"p{n}", "total": 5})).status_code == 201:
+                n += 1
+                await asyncio.sleep(0)
+        assert (made.status_code, made.json()["reason"], made.json()["allowed"]) == (403, "storage_quota_exceeded", 3)
+        assert (await here.call("PUT", "/v1/tenants//quota", {"quota": None})).status_code == 200, "its own setting is reached"
+        assert (await here.call("POST", "/v1/pools", {"id": "again", "total": 5})).status_code == 201
+        assert (await here.call("GET", "/v1/usage")).json()["quota"] == {"bytes": 100_000, "rows": None}
+        assert (await here.call("GET", "/v1/tenants")).json()["items"][0]["name"] == "acme", "it is still not listed"
+
+    run(work)
+
+
+def test_the_default_tenant_may_have_all_of_a_bounded_table() -> None:
+    async def main() -> None:
+        async with await holdkit.connect_async("memory://", limits=holdkit.Limits(max_pools=10)) as kernel:
+            application = Application(kernel, settings=replace(QUICK, table_share=0.1, quota_rows=1_000))
+            async with application.lifespan() as running:
+                here = InProcessApp(application, running)
+                statuses = []
+                for n in range(10):
+                    statuses.append((await here.call("POST", "/v1/pools", {"id": f"p{n}", "total": 1})).status_code)
+                    running.quotas._recent.clear()
+                    await running.quotas.usage("")
+                assert statuses == [201] * 10
+                await here.http.aclose()
+
+    asyncio.run(main())
+
+
+def test_counting_rests_so_that_it_takes_a_fiftieth_of_a_processor(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However many tenants there are, and however often they ask."""
+    names = [f"t{n}" for n in range(10)]
+
+    async def work(here: InProcessApp) -> None:
+        now, counted = [1_000.0], list[str]()
+        settings = replace(QUICK, quota_rows=1_000)
+        executor, directory = here.running.kernel.executor, here.running.admission.directory
+        quotas = Quotas(executor, directory, settings, clock=lambda: now[0])
+        usage = AsyncUsageCounter.usage
+
+        async def slow(self: Any, tenant: str) -> Any:
+            counted.append(tenant)
+            now[0] += 0.1
+            return await usage(self, tenant)
+
+        async def rest(self: Quotas) -> None:
+            now[0] = max(now[0], self._rests_until)
+
+        monkeypatch.setattr(AsyncUsageCounter, "usage", slow)
+        monkeypatch.setattr(Quotas, "_rest", rest)
+
+        def change_all() -> None:
+            for name in names:
+                assert quotas.refusal(name) is None
+                quotas.add(name, 1, 100)
+
+        change_all()
+        await quotas._count_all(due=True)
+        assert (sorted(counted), now[0]) == (names, pytest.approx(1_001)), "at first without a rest"
+        change_all()
+        counted.clear()
+        await quotas._count_all(due=True)
+        assert (sorted(counted), now[0]) == (names, pytest.approx(1_051)), "10 counts of 0.1 s in 50 s"
+        now[0] += 10
+        counted.clear()
+        for _ in range(3):
+            for name in names:
+                await quotas.usage(name)
+        assert counted == ["t0"], "who asks while counts rest is told the last count"
+        change_all()
+        quotas._estimates["t7"].wanted = True
+        counted.clear()
+        await quotas._count_all(due=True)
+        assert (counted[0], sorted(counted)) == ("t7", names), "first of all what is wanted"
+
+    run(work, settings=QUICK, url=f"sqlite:///{tmp_path / 'holds.db'}")
 
 
 def test_without_a_quota_nothing_is_counted(tmp_path: Any) -> None:

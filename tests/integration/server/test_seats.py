@@ -111,12 +111,12 @@ def test_lists_that_cannot_be(query: str, code: str | None) -> None:
 
 def test_a_search_costs_more_than_a_hold() -> None:
     async def main() -> None:
-        async with in_process_app(settings=structs.replace(QUICK, rate=0.001, burst=40)) as here:
+        async with in_process_app(settings=structs.replace(QUICK, rate=0.001, burst=50)) as here:
             body = {"count": 1, "section": "nowhere"}
             statuses = [
                 (await here.call("POST", "/v1/items/best", body, op=str(n), key="hold")).status_code for n in range(3)
             ]
-            assert statuses == [404, 404, 429]  # 21 tokens each, of 40
+            assert statuses == [404, 404, 429]  # 21 tokens each, of 50
 
     asyncio.run(main())
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final, Literal
 
 import psycopg
@@ -137,6 +138,15 @@ def check_version(number: int, address: Address) -> None:
 def shown_version(number: int) -> str:
     """`server_version_num` as people write it."""
     return f"{number // 10_000}.{number % 10_000}"
+
+
+def local_data_directory(connection: PipelineConnection, address: Address) -> Path | None:
+    """Return the directory of the server's files, if there is one server, on this machine, whose directory our role may know."""
+    if len(address.hosts) > 1:
+        return None
+    rows = connection.fetch("local_data_directory")
+    path = Path(rows[0][0]) if rows else None
+    return path if path is not None and path.is_dir() else None
 
 
 # What a done answer survives

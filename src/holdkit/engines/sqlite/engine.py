@@ -120,7 +120,16 @@ class SqliteEngine:
     def capabilities(self) -> Capabilities:
         """What this engine can do beyond the port."""
         return Capabilities(repair=self, import_=self, lend=self, marks=self, channels=self._channels, seals=self._seals,
-                            erasure=self, rollups=self._rollups, archive=self)  # fmt: skip
+                            erasure=self, rollups=self._rollups, archive=self, on_disk=self)  # fmt: skip
+
+    def data_path(self) -> Path:
+        """Return the file's path."""
+        return Path(self.path)
+
+    def data_size(self) -> int:
+        """Return the bytes of the file and of its write-ahead log."""
+        files = (Path(self.path), Path(f"{self.path}-wal"))
+        return sum(file.stat().st_size for file in files if file.exists())
 
     @property
     def limits(self) -> Limits:

@@ -18,11 +18,11 @@ LONG_WAL = 256 << 20
 """Bytes of write-ahead log that say that no checkpoint gets through."""
 
 
-def examine(path: str) -> Iterator[Finding]:
+def examine(path: str, min_free: int) -> Iterator[Finding]:
     """The library, the file system, the file, its settings, its schema."""
     yield examine_library(sqlite3.sqlite_version_info)
     yield examine_file_system(file_system(path))
-    yield from examine_path(Path(path))
+    yield from examine_path(Path(path), min_free)
     try:
         connection = sqlite3.connect(f"file:{quote(path)}?mode=ro", uri=True, isolation_level=None)
     except SQLITE_ERRORS as error:

@@ -20,7 +20,7 @@ from ...engines.clocks import Reading
 from ...engines.clocks import read as read_clock
 from ...engines.port import Applied, Engine
 from ...errors import InvalidRequest, OutcomeUnknown, Overloaded
-from ..answers import Answer, answer_of, in_own_words, refusal_of, settled
+from ..answers import Answer, BatchTooLarge, answer_of, in_own_words, refusal_of, settled
 from ..async_group_commit import AsyncGroupCommit  # async-only
 
 # sync-only: from ..group_commit import GroupCommit
@@ -236,7 +236,7 @@ class AsyncExecutor:
         """The outcomes of a group as users see them. One that touches too many legs as a whole is raised: nothing was done."""
         first = outcomes[0]
         if isinstance(first, Invalid) and first.code == TOO_LARGE:
-            raise InvalidRequest(first.message, field=first.field, code=first.code)
+            raise BatchTooLarge(first.message, field=first.field, code=first.code)
         return [answer_of(command, outcome) for command, outcome in zip(group.commands, outcomes, strict=True)]
 
     async def execute_together(self, commands: Sequence[AnyCommand], tx: Any = None) -> list[Reply]:

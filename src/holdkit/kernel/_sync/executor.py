@@ -21,7 +21,7 @@ from ...engines.clocks import Reading
 from ...engines.clocks import read as read_clock
 from ...engines.port import Applied, Engine
 from ...errors import InvalidRequest, OutcomeUnknown, Overloaded
-from ..answers import Answer, answer_of, in_own_words, refusal_of, settled
+from ..answers import Answer, BatchTooLarge, answer_of, in_own_words, refusal_of, settled
 from ..follower_state import Shown
 from ..group_commit import GroupCommit, Stats
 from ..journal import JournalEntry
@@ -234,7 +234,7 @@ class Executor:
         """The outcomes of a group as users see them. One that touches too many legs as a whole is raised: nothing was done."""
         first = outcomes[0]
         if isinstance(first, Invalid) and first.code == TOO_LARGE:
-            raise InvalidRequest(first.message, field=first.field, code=first.code)
+            raise BatchTooLarge(first.message, field=first.field, code=first.code)
         return [answer_of(command, outcome) for command, outcome in zip(group.commands, outcomes, strict=True)]
 
     def execute_together(self, commands: Sequence[AnyCommand], tx: Any = None) -> list[Reply]:

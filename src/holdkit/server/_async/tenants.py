@@ -69,8 +69,8 @@ class AsyncTenants:
         return await self._change(check_tenant(name), call, state=state, note=note)
 
     async def set_quota(self, name: str, quota: Quota | None, **call: Unpack[Call]) -> StoredTenant:
-        """Give a tenant a quota of its own, or take it away."""
-        return await self._change(check_tenant(name), call, quota=quota)
+        """Give a tenant, the default one too, a quota of its own, or take it away."""
+        return await self._change(name and check_tenant(name), call, quota=quota)
 
     async def _change(self, name: str, call: Call, **fields: Any) -> StoredTenant:
         while True:

@@ -70,8 +70,8 @@ class Tenants:
         return self._change(check_tenant(name), call, state=state, note=note)
 
     def set_quota(self, name: str, quota: Quota | None, **call: Unpack[Call]) -> StoredTenant:
-        """Give a tenant a quota of its own, or take it away."""
-        return self._change(check_tenant(name), call, quota=quota)
+        """Give a tenant, the default one too, a quota of its own, or take it away."""
+        return self._change(name and check_tenant(name), call, quota=quota)
 
     def _change(self, name: str, call: Call, **fields: Any) -> StoredTenant:
         while True:

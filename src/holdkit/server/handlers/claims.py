@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Final
 
 from ...core.codec import is_ticket, ticket
 from ...core.keyed import CLAIM
@@ -43,10 +42,6 @@ from ..request import Answer, Request, answer
 from .calls import call_fields, need_admin
 from .holds import hold_tag
 
-SEARCH: Final = 20
-"""Tokens that a search of a section costs, or a change of its map, besides the seats that are named: each reads all of its seats,
-which takes as long as some twenty holds."""
-
 
 def _claim(request: Request, claim: Claim, status: int = 200, *, secret: bool = False) -> Answer:
     shown = claim_answer(claim, _time(request, claim), secret=secret)
@@ -59,6 +54,7 @@ def _time(request: Request, *claims: Claim) -> datetime:
 
 
 def _hold(request: Request, hold: Hold, status: int = 200, *, secret: bool = False) -> Answer:
+    request.charge_legs(len(hold.row.legs) - request.cost.commands)
     shown = hold_now(hold, request.now(hold.held_slot), request.caller.show, secret=secret)
     tag = (b"etag", hold_tag(hold))
     return answer(shown, status, (tag, REPLAYED) if hold.replayed else (tag,))
@@ -152,8 +148,6 @@ async def add_items(request: Request) -> Answer:
     body: AddItems = request.body
     if (body.ids is None) == (body.seats is None):
         raise invalid("ids", "ids_ambiguous" if body.ids else "ids_required", "give either ids or seats")
-    if body.seats is not None:
-        request.charge_legs(SEARCH)
     await request.kernel.items.add(body.seats or body.ids or [], **call_fields(request, body))
     return await _changed(request, body.ids or [seat.id for seat in body.seats or ()])
 
@@ -175,7 +169,6 @@ async def list_seats(request: Request) -> Answer:
 async def remove_seats(request: Request) -> Answer:
     """Take seats out of the map of a section."""
     body: RemoveSeats = request.body
-    request.charge_legs(SEARCH)
     await request.kernel.items.remove_seats(body.section, body.ids, **call_fields(request, body))
     return answer(SeatsRemoved(body.section, request.now()))
 
@@ -227,7 +220,6 @@ async def reserve_items(request: Request) -> Answer:
 async def best_items(request: Request) -> Answer:
     """Find and reserve seats in one request."""
     body: BestItems = request.body
-    request.charge_legs(SEARCH)
     hold = await request.kernel.items.best_available(
         body.count,
         section=body.section,

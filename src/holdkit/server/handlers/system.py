@@ -56,7 +56,7 @@ async def ready(request: Request) -> Answer:
     except (HoldkitError, TimeoutError):
         raise Problem(503, "engine_error", "the storage does not answer: see the server's log") from None
     stats = running.kernel.stats
-    return answer(Ready("ok", stats.durability.level, stats.clock_lag))
+    return answer(Ready("ok", stats.durability.level, stats.clock_lag, running.room.state))
 
 
 async def metrics(request: Request) -> Answer:

@@ -93,9 +93,9 @@ async def _set_state(request: Request, state: TenantState) -> Answer:
 
 
 async def set_quota(request: Request) -> Answer:
-    """Give a tenant a quota of its own, or take it away."""
+    """Give a tenant, the default one too, a quota of its own, or take it away."""
     body: ChangeQuota = request.body
-    name = check_tenant(request.names[0])
+    name = request.names[0]
     return await _answer(request, await _tenants(request).set_quota(name, body.quota, **call_fields(request, body)))
 
 

@@ -11,6 +11,15 @@ select current_setting('server_version_num')::int, current_setting('server_encod
 select extract(epoch from pg_postmaster_start_time())::text,
        (select d.oid::bigint from pg_database d where d.datname = current_database()), pg_backend_pid()
 
+-- name: local_data_directory
+-- Where the server's files are, if we are on the same machine; no row if not, or if our role may not know.
+select s.setting from pg_catalog.pg_settings s
+where s.name = 'data_directory' and (inet_server_addr() is null or inet_server_addr() = inet_client_addr())
+
+-- name: database_size
+-- The bytes of everything in the database.
+select pg_catalog.pg_database_size(pg_catalog.current_database())
+
 -- name: read_durability
 -- What a done answer survives, as this connection has it.
 select current_setting('fsync'), current_setting('full_page_writes'), current_setting('synchronous_commit'),

@@ -1,0 +1,124 @@
+"""Room: a server turns away what stores something new while its disk is nearly full.
+
+Theory of operation
+-------------------
+
+A full disk stops everybody: the holds that are there can neither be confirmed nor released, because each answer is an entry of the
+journal. So a part of the disk, `min_free`, is kept for what ends or shrinks. While less than that is free, a request that would store
+something new (`quotas.grows`) is turned away with 507 `storage_full`, before the kernel sees it: it settles no operation id. What
+exists already goes on: it is confirmed, released, extended, returned, swept, archived, erased; a record that exists is replaced, so
+that a saga finishes and a follower moves on.
+
+The free space is that of the file system of the data, where that is on this machine (`port.OnDisk`): PostgreSQL elsewhere is not
+watched. It is read when somebody asks, at most once in `FRESH` seconds, so what was admitted within that time may pass the bound.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from typing import Final
+
+from ..core.reading import FindRecord
+from ..engines.doctor import Space, is_low, space_of
+from ..kernel._async.executor import AsyncExecutor
+from ..wire.problems import Problem
+from ..wire.records import PutRecordBody
+from ..wire.stats import Disk, DiskState
+from .quotas import grows
+from .request import Request
+
+log = logging.getLogger("holdkit.server")
+
+FRESH: Final = 1.0
+"""Seconds for which the free space is not read again."""
+RETRY_AFTER: Final = 30.0
+"""Seconds after which a request that was turned away may be sent again: a person has to make room."""
+
+
+class Room:
+    """The free space of the disk, and whether it is enough for something new."""
+
+    def __init__(
+        self, read: Callable[[], Space | None], min_free: int, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """`read` gives the space of the data's file system, or None if that is not known."""
+        self._read, self._min_free, self._clock = read, min_free, clock
+        self._space: Space | None = None
+        self._read_again_at = float("-inf")
+        self._state: DiskState | None = None
+
+    @property
+    def state(self) -> DiskState | None:
+        """Whether there is room; None if that is not known."""
+        now = self._clock()
+        if now >= self._read_again_at:
+            self._read_again_at = now + FRESH
+            self._space = self._read()
+            self._change(self._state_of(self._space))
+        return self._state
+
+    def document(self) -> Disk | None:
+        """The free space, for operators."""
+        state, space = self.state, self._space
+        return None if state is None or space is None else Disk(state, space.free, space.total, self._min_free)
+
+    def refusal(self) -> Problem | None:
+        """Why nothing new may be stored now; None if it may."""
+        if self.state != "full":
+            return None
+        return Problem(
+            507,
+            "storage_full",
+            "the disk of the server is nearly full, so nothing new is stored until an operator has made room; confirm, release, "
+            "extend and return still work",
+            retry_after=RETRY_AFTER,
+        )
+
+    def _state_of(self, space: Space | None) -> DiskState | None:
+        if space is None:
+            return None
+        return "full" if space.free < self._min_free else "low" if is_low(space) else "ok"
+
+    def _change(self, state: DiskState | None) -> None:
+        """Log a state when it begins."""
+        if state == self._state:
+            return
+        self._state = state
+        free = 0 if self._space is None else self._space.free
+        if state == "full":
+            log.warning(
+                "%d MiB of the data's disk are free, less than min_free: nothing new is stored until there is room",
+                free >> 20,
+                extra={"event": "disk_full", "free": free},
+            )
+        elif state == "low":
+            log.warning(
+                "%d MiB of the data's disk are free, less than a twentieth: make room",
+                free >> 20,
+                extra={"event": "disk_low", "free": free},
+            )
+
+
+async def open_room(executor: AsyncExecutor, min_free: int) -> Room:
+    """Watch the disk that has the data of a kernel, if it is one of this machine."""
+    on_disk = executor.engine.capabilities.on_disk
+    path = None if on_disk is None else await executor.run_blocking(on_disk.data_path)
+    return Room(lambda: None if path is None else space_of(path), min_free)
+
+
+async def check_room(request: Request) -> None:
+    """Refuse a request that would store something new, while its tenant's quota or the disk is full."""
+    running = request.running
+    refusal = running.quotas.refusal(request.caller.tenant) or running.room.refusal()
+    if refusal is not None and grows(request.body) and not await _replaces(request):
+        raise refusal
+
+
+async def _replaces(request: Request) -> bool:
+    """Whether the request writes a record that exists already."""
+    if not isinstance(request.body, PutRecordBody) or request.body.if_version == 0:
+        return False
+    kind, id = request.names
+    return await request.kernel.executor.read(FindRecord((request.caller.tenant, kind, id))) is not None
