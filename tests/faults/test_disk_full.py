@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import resource
+import shutil
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
 import pytest
+from msgspec import structs
 
 import holdkit
+from holdkit.client import Policy, connect
 from holdkit.engines.sqlite import SqliteEngine
+from holdkit.errors import StorageFull
+from tests.support.servers import QUICK, live_server
 
 Space = Callable[[], None]
 """Gives the space back."""
@@ -104,20 +109,58 @@ def _mounting(*command: str) -> bool:
     return False
 
 
-@pytest.fixture
-def small_disk(tmp_path: Path) -> Iterator[Path]:
-    point = tmp_path / "small"
+@contextmanager
+def small_disk(folder: Path, megabytes: int) -> Iterator[Path]:
+    """A file system of so many megabytes."""
+    point = folder / "small"
     point.mkdir()
-    if not _mounting("mount", "-t", "tmpfs", "-o", "size=2m,mode=0777", "tmpfs", str(point)):
+    if not _mounting("mount", "-t", "tmpfs", "-o", f"size={megabytes}m,mode=0777", "tmpfs", str(point)):
         pytest.skip("cannot mount a small file system here (needs root): a full one was not tried")
-    yield point
-    assert _mounting("umount", str(point))
+    try:
+        yield point
+    finally:
+        assert _mounting("umount", str(point))
 
 
-def test_a_full_file_system(small_disk: Path) -> None:
-    ballast = small_disk / "ballast"
-    ballast.write_bytes(bytes(1_000_000))
-    path = small_disk / "holds.db"
-    with opened(path) as hk:
-        held = live_through_it(hk, ballast.unlink, certain=True)
-    assert found_by_a_stranger(path) == held
+def test_a_full_file_system(tmp_path: Path) -> None:
+    with small_disk(tmp_path, 2) as disk:
+        ballast = disk / "ballast"
+        ballast.write_bytes(bytes(1_000_000))
+        path = disk / "holds.db"
+        with opened(path) as hk:
+            held = live_through_it(hk, ballast.unlink, certain=True)
+        assert found_by_a_stranger(path) == held
+
+
+MIB = 1 << 20
+
+
+def test_one_key_fills_no_disk_and_what_is_held_can_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The attack: a key of scope hold writes until the disk is full; then nobody could confirm or release anything."""
+    monkeypatch.setattr("holdkit.server.room.FRESH", 0.0)
+    settings = structs.replace(QUICK, min_free=64 * MIB)
+    with (
+        small_disk(tmp_path, 160) as disk,
+        live_server(f"sqlite:///{disk}/holds.db", settings=settings) as server,
+        connect(server.url, key=server.admin) as operator,
+        connect(server.url, key=server.key("hold"), policy=Policy(attempts=1)) as hk,
+    ):
+        operator.create_pool("seats", 10)
+        one, two, three = (hk.hold("seats", 1, ttl="1h") for _ in range(3))
+        with pytest.raises(StorageFull):
+            for number in range(1_000):
+                hk.put_record("note", f"n{number}", f'"{number:0200000}"')
+        free = shutil.disk_usage(disk).free
+        assert 16 * MIB < free < 64 * MIB, "about what is kept for what ends"
+        for _ in range(100):
+            with pytest.raises(StorageFull):
+                hk.hold("seats", 1, ttl="1h", op="late")
+        assert hk.extend(one, by="1h").state == "held"
+        assert hk.confirm(one).state == "confirmed"
+        assert hk.return_units(one).legs[0].returned == 1
+        assert (hk.release(two).state, hk.confirm(three).state) == ("released", "confirmed")
+        assert shutil.disk_usage(disk).free > 16 * MIB
+        for number in range(100):
+            hk.put_record("note", f"n{number}", None)
+        assert operator.verify().ok
+    assert not (disk / "holds.db").exists()

@@ -191,7 +191,9 @@ def _kernel_has_seen(error: Exception) -> bool:
     """Whether the kernel has seen the request that ended with this error."""
     if isinstance(error, InvalidRequest):
         return error.code in STORED or isinstance(error, BatchTooLarge)
-    return not isinstance(error, Problem | OperationConflict)  # of a conflict it has looked up the key, and nothing else
+    return not isinstance(
+        error, Problem | OperationConflict
+    )  # of a conflict it has looked up the key, and nothing else
 
 
 async def _work(route: Route, request: Request, seconds: float) -> Answer | None:

@@ -29,23 +29,14 @@ import math
 import time
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from ..core.bounds import Limits
 from ..errors import HoldkitError
 from ..kernel._async.executor import AsyncExecutor
 from ..kernel.results import StorageUsage
-from ..wire.batches import Batch
-from ..wire.budgets import BudgetConsume, BudgetHold, BudgetSet
-from ..wire.claims import NewClaim
-from ..wire.holds import Join, NewConsume, NewHold
-from ..wire.items import AddItems, BestItems, ReserveItems
-from ..wire.journal import MoveCursor
-from ..wire.pools import NewPool
 from ..wire.problems import Problem
-from ..wire.records import PutRecordBody
 from ..wire.tenants import Quota
-from ..wire.windows import WindowConsume, Windowed, WindowHold
 from .checkpoints import CheckpointedCounter
 from .directory import Directory
 from .settings import Settings
@@ -68,34 +59,6 @@ REST: Final = 49
 """The rest after a count, in times its duration: so counting takes a fiftieth of one processor at most."""
 COUNTS: Final = 2
 """Counts at a time: each keeps a thread that reads busy."""
-
-GROWING: Final = (
-    NewPool,
-    NewHold,
-    NewConsume,
-    Join,
-    NewClaim,
-    AddItems,
-    ReserveItems,
-    BestItems,
-    BudgetHold,
-    BudgetConsume,
-    BudgetSet,
-    WindowHold,
-    WindowConsume,
-)
-"""Bodies, and commands of a batch, that store something new."""
-
-
-def grows(body: Any) -> bool:
-    """Whether a request may store something new. What it cannot refuse it lets pass: see the theory of operation."""
-    if isinstance(body, Batch | Windowed):
-        return any(isinstance(command, GROWING) for command in body.commands)
-    if isinstance(body, PutRecordBody):
-        return body.body is not None
-    if isinstance(body, MoveCursor):
-        return body.if_version == 0
-    return isinstance(body, GROWING)
 
 
 class Amounts(NamedTuple):

@@ -5,7 +5,7 @@ Theory of operation
 
 A full disk stops everybody: the holds that are there can neither be confirmed nor released, because each answer is an entry of the
 journal. So a part of the disk, `min_free`, is kept for what ends or shrinks. While less than that is free, a request that would store
-something new (`quotas.grows`) is turned away with 507 `storage_full`, before the kernel sees it: it settles no operation id. What
+something new (`grows`) is turned away with 507 `storage_full`, before the kernel sees it: it settles no operation id. What
 exists already goes on: it is confirmed, released, extended, returned, swept, archived, erased; a record that exists is replaced, so
 that a saga finishes and a follower moves on.
 
@@ -18,15 +18,22 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from ..core.reading import FindRecord
 from ..engines.doctor import Space, is_low, space_of
 from ..kernel._async.executor import AsyncExecutor
+from ..wire.batches import Batch
+from ..wire.budgets import BudgetConsume, BudgetHold, BudgetSet
+from ..wire.claims import NewClaim
+from ..wire.holds import Join, NewConsume, NewHold
+from ..wire.items import AddItems, BestItems, ReserveItems
+from ..wire.journal import MoveCursor
+from ..wire.pools import NewPool
 from ..wire.problems import Problem
 from ..wire.records import PutRecordBody
 from ..wire.stats import Disk, DiskState
-from .quotas import grows
+from ..wire.windows import WindowConsume, Windowed, WindowHold
 from .request import Request
 
 log = logging.getLogger("holdkit.server")
@@ -35,6 +42,35 @@ FRESH: Final = 1.0
 """Seconds for which the free space is not read again."""
 RETRY_AFTER: Final = 30.0
 """Seconds after which a request that was turned away may be sent again: a person has to make room."""
+
+
+GROWING: Final = (
+    NewPool,
+    NewHold,
+    NewConsume,
+    Join,
+    NewClaim,
+    AddItems,
+    ReserveItems,
+    BestItems,
+    BudgetHold,
+    BudgetConsume,
+    BudgetSet,
+    WindowHold,
+    WindowConsume,
+)
+"""Bodies, and commands of a batch, that store something new."""
+
+
+def grows(body: Any) -> bool:
+    """Whether a request may store something new. What it cannot refuse it lets pass: see the theory of operation."""
+    if isinstance(body, Batch | Windowed):
+        return any(isinstance(command, GROWING) for command in body.commands)
+    if isinstance(body, PutRecordBody):
+        return body.body is not None
+    if isinstance(body, MoveCursor):
+        return body.if_version == 0
+    return isinstance(body, GROWING)
 
 
 class Room:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import yaml  # type: ignore[import-untyped,unused-ignore]
@@ -26,12 +27,13 @@ RUNBOOK = ROOT / "docs/operating.md"
 def exposed() -> str:
     """The metrics of a server that has answered a request."""
 
-    async def main() -> str:
-        async with in_process_app() as here:
+    async def main(url: str) -> str:
+        async with in_process_app(url) as here:
             await here.call("GET", "/v1/pools")
             return (await here.call("GET", "/metrics")).text
 
-    return asyncio.run(main())
+    with TemporaryDirectory() as folder:  # a disk is watched
+        return asyncio.run(main(f"sqlite:///{folder}/holds.db"))
 
 
 def test_every_rule_is_about_metrics_and_outcomes_that_there_are() -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 from contextlib import closing
 from pathlib import Path
+from uuid import uuid4
 
 import psycopg
 
 from holdkit.engines.postgres.engine import PostgresEngine
 from holdkit.kernel.doctor import examine
-from tests.support.databases import Migrated
+from tests.conftest import Migrated
 from tests.support.servers import in_process_app
 
 
@@ -35,34 +36,22 @@ def test_a_server_on_this_machine_is_watched(migrated: Migrated) -> None:
 
 
 def test_a_directory_that_our_role_may_not_know_is_not_watched(migrated: Migrated) -> None:
-    url = migrated()
+    url, role = migrated(), f"blind_{uuid4().hex}"
+    blind = url.replace("postgresql://postgres@", f"postgresql://{role}@")
+    assert blind != url
     with psycopg.connect(url, autocommit=True) as connection:
-        (database,) = connection.execute("select current_database()").fetchone() or ("",)
-        connection.execute("drop role if exists blind")
-        connection.execute("create role blind login superuser")
-        connection.execute("set role blind")
-        connection.execute("reset role")
-        connection.execute("alter role blind nosuperuser")
-        for schema in ("holdkit",):
-            connection.execute(f"grant usage on schema {schema} to blind")
-            connection.execute(f"grant all on all tables in schema {schema} to blind")
-            connection.execute(f"grant all on all sequences in schema {schema} to blind")
-        del database
-    try:
-        with closing(PostgresEngine(_as("blind", url))) as engine:
-            assert engine.data_path() is None
-        found = {one.name: one for one in examine(_as("blind", url))}
-        assert (found["disk space"].level, found["disk space"].says[:9]) == ("ok", "not known")
-        assert found["storage quota"].advice.startswith("choose as quota_bytes three quarters")
-    finally:
-        with psycopg.connect(url, autocommit=True) as connection:
-            connection.execute("drop owned by blind")
-            connection.execute("drop role blind")
-
-
-def _as(role: str, url: str) -> str:
-    separator = "&" if "?" in url else "?"
-    return f"{url}{separator}options=-c%20role%3D{role}"
+        connection.execute(f"create role {role} login".encode())
+        connection.execute(f"grant usage on schema holdkit to {role}".encode())
+        connection.execute(f"grant all on all tables in schema holdkit to {role}".encode())
+        try:
+            with closing(PostgresEngine(blind)) as engine:
+                assert engine.data_path() is None
+            found = {one.name: one for one in examine(blind)}
+            assert (found["disk space"].level, found["disk space"].says[:9]) == ("ok", "not known")
+            assert found["storage quota"].advice.startswith("choose as quota_bytes three quarters")
+        finally:
+            connection.execute(f"drop owned by {role}".encode())
+            connection.execute(f"drop role {role}".encode())
 
 
 def test_of_several_hosts_none_is_watched(migrated: Migrated) -> None:

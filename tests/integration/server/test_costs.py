@@ -20,7 +20,9 @@ from holdkit.testing import FakeClock
 from tests.integration.server.test_authorization_matrix import BODIES, name_of, path_of, scene
 from tests.support.servers import NOON, QUICK, InProcessApp, in_process_app
 
-FROZEN = structs.replace(QUICK, rate=1e-9, tenant_rate=1e-9, tenant_byte_rate=1, refusal_delay=0.0, request_timeout=60.0)
+FROZEN = structs.replace(
+    QUICK, rate=1e-9, tenant_rate=1e-9, tenant_byte_rate=1, refusal_delay=0.0, request_timeout=60.0
+)
 """Buckets that are not filled again, so that their levels tell what was charged."""
 NUMBERS = (0, -1, 10**15, 2**63, 10**399, -(10**398), 1e300)
 BEFORE_THE_KERNEL = {400, 401, 405, 413, 415, 422, 429}
@@ -111,9 +113,12 @@ def bodies(route: Route) -> Iterator[tuple[str, dict[str, Any]]]:
     for field in kind.fields:
         for number in NUMBERS:
             for name, value in planted(field.type, number):
-                yield f"{field.encode_name}{name}={number:.3g}" if isinstance(number, float) else (
-                    f"{field.encode_name}{name}={str(number)[:20]}"
-                ), {**BODIES.get(route.kind, {}), field.encode_name: value}
+                yield (
+                    f"{field.encode_name}{name}={number:.3g}"
+                    if isinstance(number, float)
+                    else (f"{field.encode_name}{name}={str(number)[:20]}"),
+                    {**BODIES.get(route.kind, {}), field.encode_name: value},
+                )
 
 
 def elements(value: Any) -> int:
@@ -142,7 +147,9 @@ def charged(here: InProcessApp) -> float:
     return round(max((burst - bucket.level for bucket, burst in buckets(here)), default=0.0), 6)
 
 
-async def cost(here: InProcessApp, method: str, path: str, body: Any = None, **more: Any) -> tuple[httpx.Response, float]:
+async def cost(
+    here: InProcessApp, method: str, path: str, body: Any = None, **more: Any
+) -> tuple[httpx.Response, float]:
     """Send one request while all buckets are full; its answer, and what it has cost."""
     refill(here)
     answer = await here.call(method, path, body, op=f"cost-{next(OPS)}", **more)
@@ -236,7 +243,9 @@ def test_what_the_kernel_decides_costs_what_its_commands_cost_refused_or_not() -
         commands = [{"type": "hold", "pool": "theirs", "quantity": 3, "ttl": 60}] * 30
         answer, taken = await cost(here, "POST", "/v1/batch", {"commands": commands}, **ACME)
         assert (answer.status_code, taken) == (200, 30), "of which most were refused"
-        answer, taken = await cost(here, "POST", "/v1/batch", {"commands": [*commands, {**commands[0], "ttl": "soon"}]}, **ACME)
+        answer, taken = await cost(
+            here, "POST", "/v1/batch", {"commands": [*commands, {**commands[0], "ttl": "soon"}]}, **ACME
+        )
         assert (answer.status_code, taken) == (400, 2.55)
         wide = {"legs": [{"pool": f"no-such-pool-{n}"} for n in range(30)], "ttl": 60}
         answer, taken = await cost(here, "POST", "/v1/holds", wide, **ACME)
@@ -276,11 +285,14 @@ def test_a_tenant_is_charged_the_bytes_of_all_bodies() -> None:
         assert (await here.call("PUT", "/v1/records/note/a", note, op="1", **ACME)).status_code == 200
         told = await here.call("PUT", "/v1/records/note/b", note, op="2", **ACME)
         assert (told.status_code, told.json()["reason"], told.json()["effect"]) == (429, "rate_exceeded", "none")
-        assert "the tenant exceeds its rate of 1 bytes per second: this request costs 60015 bytes, and can be sent again" in (
-            told.json()["detail"]
+        assert (
+            "the tenant exceeds its rate of 1 bytes per second: this request costs 60015 bytes, and can be sent again"
+            in (told.json()["detail"])
         )
         small = {"body": '"x"'}
-        assert (await here.call("PUT", "/v1/records/note/c", small, op="3", **ACME)).status_code == 200, "a short one passes"
+        assert (await here.call("PUT", "/v1/records/note/c", small, op="3", **ACME)).status_code == 200, (
+            "a short one passes"
+        )
         assert (await here.call("PUT", "/v1/records/note/d", note, op="4", key="hold")).status_code == 200
 
     play(work, settings=few)

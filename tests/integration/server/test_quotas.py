@@ -12,7 +12,8 @@ import holdkit
 from holdkit.core.reading import ListRecords
 from holdkit.kernel._async.usage import AsyncUsageCounter
 from holdkit.server import Application, Settings
-from holdkit.server.quotas import GROWING, Quotas, grows
+from holdkit.server.quotas import Quotas
+from holdkit.server.room import GROWING, grows
 from holdkit.server.routes import ROUTES
 from holdkit.wire.batches import Batch
 from holdkit.wire.journal import MoveCursor
@@ -240,7 +241,9 @@ def test_the_default_tenant_has_a_quota_like_any_other() -> None:
                 n += 1
                 await asyncio.sleep(0)
         assert (made.status_code, made.json()["reason"], made.json()["allowed"]) == (403, "storage_quota_exceeded", 3)
-        assert (await here.call("PUT", "/v1/tenants//quota", {"quota": None})).status_code == 200, "its own setting is reached"
+        assert (await here.call("PUT", "/v1/tenants//quota", {"quota": None})).status_code == 200, (
+            "its own setting is reached"
+        )
         assert (await here.call("POST", "/v1/pools", {"id": "again", "total": 5})).status_code == 201
         assert (await here.call("GET", "/v1/usage")).json()["quota"] == {"bytes": 100_000, "rows": None}
         assert (await here.call("GET", "/v1/tenants")).json()["items"][0]["name"] == "acme", "it is still not listed"

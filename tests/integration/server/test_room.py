@@ -233,9 +233,7 @@ def test_the_disk_of_a_sqlite_file_is_watched_and_that_of_data_in_memory_is_not(
     asyncio.run(main())
 
 
-def test_a_client_gets_storage_full_and_its_followers_go_on(
-    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_client_gets_storage_full_and_its_followers_go_on(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     disk = [ROOMY]
     monkeypatch.setattr("holdkit.server.room.space_of", lambda _path: disk[0])
     monkeypatch.setattr("holdkit.server.room.FRESH", 0.0)

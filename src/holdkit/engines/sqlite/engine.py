@@ -51,6 +51,7 @@ from .erasing import SqliteStore
 from .fair_write_lock import FairWriteLock
 from .file_watch import FileChannels, FileWatch
 from .forking import Activity
+from .inspection import SqliteFiles
 from .opening import (
     SQLITE_ERRORS,
     check_library,
@@ -120,16 +121,7 @@ class SqliteEngine:
     def capabilities(self) -> Capabilities:
         """What this engine can do beyond the port."""
         return Capabilities(repair=self, import_=self, lend=self, marks=self, channels=self._channels, seals=self._seals,
-                            erasure=self, rollups=self._rollups, archive=self, on_disk=self)  # fmt: skip
-
-    def data_path(self) -> Path:
-        """Return the file's path."""
-        return Path(self.path)
-
-    def data_size(self) -> int:
-        """Return the bytes of the file and of its write-ahead log."""
-        files = (Path(self.path), Path(f"{self.path}-wal"))
-        return sum(file.stat().st_size for file in files if file.exists())
+                            erasure=self, rollups=self._rollups, archive=self, on_disk=SqliteFiles(self.path))  # fmt: skip
 
     @property
     def limits(self) -> Limits:

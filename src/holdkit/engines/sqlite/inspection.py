@@ -18,6 +18,22 @@ LONG_WAL = 256 << 20
 """Bytes of write-ahead log that say that no checkpoint gets through."""
 
 
+class SqliteFiles:
+    """The database file and its write-ahead log."""
+
+    def __init__(self, path: str) -> None:
+        self._path = Path(path)
+
+    def data_path(self) -> Path:
+        """Return the file's path."""
+        return self._path
+
+    def data_size(self) -> int:
+        """Return the bytes of both files."""
+        files = (self._path, Path(f"{self._path}-wal"))
+        return sum(file.stat().st_size for file in files if file.exists())
+
+
 def examine(path: str, min_free: int) -> Iterator[Finding]:
     """The library, the file system, the file, its settings, its schema."""
     yield examine_library(sqlite3.sqlite_version_info)

@@ -78,9 +78,7 @@ def _is_public(ip: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:
     return ip in GLOBAL_V6 and not any(ip in network for network in NOT_PUBLIC_V6)
 
 
-TELLS_TENANT: Final = (
-    "the URL must use https, and its host name must lead to public addresses; the server's settings can allow hosts and networks"
-)
+TELLS_TENANT: Final = "the URL must use https, and its host name must lead to public addresses; the server's settings can allow hosts and networks"
 """What a tenant is told of a URL that cannot be called, whatever the cause: whether a name is unknown, or known on an inside network
 only, is not for the tenant."""
 

@@ -92,7 +92,10 @@ class Attempts:
         except ExchangeFailed as failed:
             outcome, why = failed.outcome, str(failed)
         except TimeoutError:
-            outcome, why = "answer_timed_out", "no answer in time, and another tenant waits for the slot of this attempt"
+            outcome, why = (
+                "answer_timed_out",
+                "no answer in time, and another tenant waits for the slot of this attempt",
+            )
         else:
             outcome = "delivered" if 200 <= status < 300 else "gone" if status == 410 else "rejected"
             why = None if outcome == "delivered" else f"the receiver answered {status}"

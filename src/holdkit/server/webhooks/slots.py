@@ -155,7 +155,9 @@ class FairSlots:
             return False
         chosen: tuple[str, _Queued] | None = None
         for tenant, queue in self._queues.items():
-            queued = next((one for one in queue if not one.granted.done() and self._has_room(tenant, one.receiver)), None)
+            queued = next(
+                (one for one in queue if not one.granted.done() and self._has_room(tenant, one.receiver)), None
+            )
             if queued is not None and (chosen is None or tenant not in self._held):
                 chosen = tenant, queued
                 if tenant not in self._held:
