@@ -139,16 +139,7 @@ async def _answer(running: Running, route: Route, request: Request, send: Send) 
         raise Problem(503, "stopping", "the server is shutting down: retry on another server or later", retry_after=1.0)
     if settings.open:
         _check_host(request)
-    if route.scope is not None:
-        caller = request.caller = running.admission.allowed(request.headers, route)
-        request.unlimited = caller.operator and route.administers
-        if not request.unlimited:
-            running.admission.rates.admit(caller.id, caller.tenant)
-        if settings.trusted_proxies:
-            request.person = running.admission.person(request.scope, request.headers)
-    tenant = request.caller.tenant if route.scope is not None else STRANGERS
-    if not request.unlimited:
-        _check_load(running, tenant)
+    tenant = _admit(running, route, request)
     request.query = read_query(request.scope["query_string"], route.query, settings)
     if getattr(request.query, "all_tenants", False):
         operators_only(request.caller)
@@ -179,12 +170,24 @@ async def _answer(running: Running, route: Route, request: Request, send: Send) 
             running.idle.set()
 
 
-def _check_load(running: Running, tenant: str) -> None:
+def _admit(running: Running, route: Route, request: Request) -> str:
+    """Admit the caller, within its rate and its share of the requests at a time; return whose share that is."""
+    tenant = STRANGERS
+    if route.scope is not None:
+        caller = request.caller = running.admission.allowed(request.headers, route)
+        tenant, request.unlimited = caller.tenant, caller.operator and route.administers
+        if not request.unlimited:
+            running.admission.rates.admit(caller.id, tenant)
+        if running.settings.trusted_proxies:
+            request.person = running.admission.person(request.scope, request.headers)
+    if request.unlimited:
+        return tenant
     if running.in_work >= running.bounds.requests:
         raise Problem(503, "overloaded", "the server is processing too many requests: retry later", retry_after=0.2)
     if running.in_work_of.get(tenant, 0) >= running.bounds.requests_of_tenant:
         detail = "the server is processing as many requests of this tenant as it may have: retry later"
         raise Problem(503, "overloaded", detail, retry_after=0.2)
+    return tenant
 
 
 def _kernel_has_seen(error: Exception) -> bool:

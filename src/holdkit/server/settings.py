@@ -200,11 +200,9 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         Count, Meta(description="tokens of all API keys of one tenant in a burst, in each process")
     ] = 20_000
     tenant_byte_rate: Annotated[
-        Bytes, Meta(description="bytes of bodies per second of one tenant, in each process")
+        Bytes, Meta(description="bytes of request bodies per second of one tenant, in each process")
     ] = 2_048 * KIB
-    tenant_byte_burst: Annotated[
-        Bytes, Meta(description="bytes of bodies of one tenant in a burst, in each process")
-    ] = 65_536 * KIB
+    tenant_byte_burst: Annotated[Bytes, Meta(description="bytes of bodies of one tenant in a burst")] = 65_536 * KIB
     refusal_delay: Annotated[Seconds, Meta(description="seconds before a request beyond its rate is refused")] = 0.1
     costly: Annotated[Count, Meta(description="tokens beyond which a request waits for a turn beside others")] = 64
     pace: Annotated[Seconds, Meta(description="pause after a costly request in times its duration; 0: no turns")] = 2.0
@@ -304,11 +302,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     job_retention: Annotated[Seconds, Meta(description="seconds for which a process keeps an ended job")] = 3_600.0
     max_jobs: Annotated[Count, Meta(description="ended jobs that a process keeps, of all tenants")] = 100
     min_free: Annotated[
-        int,
-        Meta(
-            ge=0,
-            description="free bytes of the data's disk below which nothing new is stored; 0: no such bound",
-        ),
+        int, Meta(ge=0, description="free bytes of the data's disk below which nothing new is stored; 0: no such bound")
     ] = MIN_FREE
     quota_bytes: Annotated[
         Bytes | None,

@@ -147,6 +147,9 @@ TITLES: Final = {
 }
 
 
+_TURNED_AWAY: Final = {errors.SagaBusy: (503, "saga_busy"), errors.StorageFull: (507, "storage_full")}
+
+
 class Problem(Exception):
     """An answer to a request that did not succeed: of the server, or of an application."""
 
@@ -178,11 +181,9 @@ def problem_of(error: BaseException) -> Problem:
     if isinstance(error, errors.OutcomeUnknown):
         detail = "the request may or may not have taken effect: retry it with the same Idempotency-Key"
         return Problem(503, "outcome_unknown", detail, effect="unknown", retry_after=0.5)
-    if isinstance(error, errors.StorageFull):
-        return Problem(507, "storage_full", plain(error), retry_after=error.retry_after)
     if isinstance(error, errors.Overloaded):
-        reason = "saga_busy" if isinstance(error, errors.SagaBusy) else "overloaded"
-        return Problem(503, reason, plain(error), retry_after=error.retry_after)
+        status, reason = _TURNED_AWAY.get(type(error), (503, "overloaded"))
+        return Problem(status, reason, plain(error), retry_after=error.retry_after)
     if isinstance(error, errors.CursorLost):
         if error.archived_to is not None:  # where to, is for those who run the server
             left = "what follows this cursor was archived, beside the server: read it there, and start anew from GET /v1/cursor"

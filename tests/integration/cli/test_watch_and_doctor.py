@@ -143,11 +143,10 @@ def test_which_quota_to_choose(hk: holdkit.Kernel, tmp_path: Path, monkeypatch: 
     (found,) = [one for one in told(DoctorDocument, "doctor").findings if one.name == "storage quota"]
     assert (found.level, found.says) == ("ok", "3 tenants share the disk, the default tenant among them")
     assert found.advice == "so that none can fill it, choose quota_bytes=10000000000"
-    GIB = 1 << 30
-    assert advised_quota(Space(41 * GIB, 100 * GIB), 8 * GIB, GIB, 1) == 38_000_000_000
-    assert advised_quota(Space(GIB, 100 * GIB), 0, GIB, 1) == 0
-    assert advised_quota(Space(GIB + 40, 100 * GIB), 0, GIB, 3) == 10
-    assert advised_quota(Space(0, 100 * GIB), 4 * GIB, GIB, 5) == 480_000_000
+    assert advised_quota(Space(41_000, 90_000), 8_000, 1_000, 1) == 36_000
+    assert advised_quota(Space(1_000, 90_000), 0, 1_000, 1) == 0
+    assert advised_quota(Space(1_040, 90_000), 0, 1_000, 3) == 10
+    assert advised_quota(Space(0, 90_000), 4_000, 1_000, 5) == 450
 
 
 def test_what_fails_says_what_to_do(tmp_path: Path) -> None:
