@@ -17,6 +17,7 @@ import type { ServerHistory, Stats } from "../types";
 const tick = signal(0);
 /** Seconds of clock skew from which a warning is shown. */
 const MOST_SKEW = 5;
+const MIB = 1_048_576;
 const RATES: Curve[] = [
   { label: "requests per second", colour: "--held" },
   { label: "errors per second", colour: "--danger" },
@@ -142,7 +143,7 @@ function Rates() {
   );
 }
 
-/** What a committed answer survives, and whether the clocks of the server and of the engine agree. */
+/** What a committed answer survives, whether the clocks of the server and of the engine agree, and whether the disk has room. */
 function DurabilityCard({ stats }: { stats: Stats }) {
   const { level, says, advice } = stats.durability;
   const risky = level === "asynchronous_standby" || level === "unsafe";
@@ -157,6 +158,12 @@ function DurabilityCard({ stats }: { stats: Stats }) {
       {skew > MOST_SKEW && (
         <p class="wrong" data-clock>
           The clocks of the server and of the database differ by {skew.toFixed(1)} s. The database's clock is used.
+        </p>
+      )}
+      {stats.disk !== null && stats.disk.state !== "ok" && (
+        <p class="wrong" data-disk={stats.disk.state}>
+          The disk of the data is nearly full: {number(stats.disk.free / MIB)} of {number(stats.disk.total / MIB)} MiB
+          are free. {stats.disk.state === "full" ? "Nothing new is stored until there is room." : "Make room."}
         </p>
       )}
     </section>

@@ -11,6 +11,7 @@ from playwright.sync_api import Browser, expect
 
 import holdkit
 from holdkit.core.model import DAY
+from holdkit.engines.doctor import Space
 from tests.conftest import Migrated
 from tests.integration.dashboard.browser import PHONE, Api, Delivery, served, watched
 from tests.integration.dashboard.test_accessibility import found as accessibility
@@ -352,6 +353,20 @@ def test_health_shows_what_a_done_answer_survives(browser: Browser, tmp_path: Pa
         card = page.locator("[data-durability=local]")
         expect(card).to_contain_text("local changes are synced to this machine's disk")
         expect(card.locator(".wrong")).to_have_count(0)
+
+
+def test_health_warns_of_a_disk_that_is_nearly_full(
+    browser: Browser, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    space = [Space(4_000 << 20, 100_000 << 20)]
+    monkeypatch.setattr("holdkit.server.room.space_of", lambda _path: space[0])
+    with served(tmp_path) as (server, _), watched(browser, server) as tab:
+        page = tab.open("health")
+        expect(page.locator("[data-disk=low]")).to_have_text(
+            "The disk of the data is nearly full: 4,000 of 100,000 MiB are free. Make room."
+        )
+        space[0] = Space(900 << 20, 100_000 << 20)
+        expect(page.locator("[data-disk=full]")).to_contain_text("Nothing new is stored until there is room.")
 
 
 def test_health_warns_of_what_may_be_lost_and_of_clocks_that_differ(
