@@ -219,6 +219,16 @@ def keeps_statistics(harness: Harness) -> None:
     harness.verify()
 
 
+def finds_its_disk(harness: Harness) -> None:
+    """An engine whose data is in a file system of this machine names a path there, and how much the data takes."""
+    on_disk = harness.engine.capabilities.on_disk
+    if on_disk is None:
+        return
+    path = on_disk.data_path()
+    require(path is None or path.exists(), f"the data is said to be in {path}, which does not exist")
+    require(on_disk.data_size() > 0, "the data is said to take no room")
+
+
 CHECKS = (
     repair_changes_no_sound_row,
     imports_a_journal,
@@ -229,4 +239,5 @@ CHECKS = (
     wakes_by_channel,
     keeps_seals,
     keeps_statistics,
+    finds_its_disk,
 )
