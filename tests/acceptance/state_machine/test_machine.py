@@ -1,6 +1,7 @@
 """R1: one state machine drives every engine together; and canaries: that it would notice an off-by-one in expiry, and a batch whose key was used before.
 
-HOLDKIT_EXAMPLES, HOLDKIT_STEPS and HOLDKIT_SEED make longer runs and repeat one; HOLDKIT_SEED=random looks for new ones.
+HOLDKIT_EXAMPLES, HOLDKIT_STEPS and HOLDKIT_SEED make longer runs and repeat one; HOLDKIT_SEED=random looks for new ones. With
+HOLDKIT_FAULTS=every (`make prove`) there are 200 examples.
 """
 
 from __future__ import annotations
@@ -27,9 +28,10 @@ from holdkit.testing.broken import ExpiresLate, PassesEveryGuard
 from tests.acceptance.state_machine.engine_group import BUILDERS, MEMORY, Builder, Disagreement, postgres
 from tests.acceptance.state_machine.machine import EnginesAgree, compare
 from tests.acceptance.state_machine.shrinking import disagree, shortened
+from tests.faults.sampling import STRIDE
 from tests.support.databases import Databases
 
-EXAMPLES = int(os.environ.get("HOLDKIT_EXAMPLES", "40"))
+EXAMPLES = int(os.environ.get("HOLDKIT_EXAMPLES", "200" if STRIDE == 1 else "40"))
 STEPS = int(os.environ.get("HOLDKIT_STEPS", "25"))
 FLOOR = 20
 """How often each reason must have been answered at least, in 200 examples."""
