@@ -12,7 +12,7 @@ import pytest
 import holdkit
 from holdkit.core.entries import Action
 from holdkit.core.keyed import claim_id
-from holdkit.engines.postgres import PostgresEngine
+from holdkit.engines.postgres import PostgresEngine, migrate
 from holdkit.kernel._sync.executor import Executor
 from holdkit.kernel.seals import Sealer, verify_seals
 from tests.conftest import Migrated
@@ -105,6 +105,26 @@ def test_what_a_callers_transaction_left_without_a_number_is_erased_too(migrated
         hk.erase("account", "customer:7", reason="request")
         assert [word for word in ("user:7", "customer:7", "Ann") if left(url, word)] == []
         assert hk.verify().ok
+
+
+def test_tables_that_were_analyzed_are_analyzed_again(postgres_url: str) -> None:
+    """Others must not be: the planner would scan a table that was small then."""
+    migrate(postgres_url, lanes=4)
+    analyzed = {"holds", "journal"}
+    stats = "select distinct tablename from pg_stats where schemaname = 'holdkit'"
+    with holdkit.connect(postgres_url) as hk, psycopg.connect(postgres_url, autocommit=True) as connection:
+        live(hk, "user:ann")
+        live(hk, "user:bea")
+        live(hk, "user:cid")
+        erase_all(hk, "user:cid")
+        assert connection.execute(stats).fetchall() == []
+        for table in analyzed:
+            connection.execute(f"analyze holdkit.{table}".encode())
+        erase_all(hk, "user:ann")
+        assert {row[0] for row in connection.execute(stats)} == analyzed
+        remembered = connection.execute("select s::text from pg_stats s where schemaname = 'holdkit'").fetchall()
+        assert [row for row in remembered if "user:ann" in row[0]] == []
+        assert [row for row in remembered if "user:bea" in row[0]] != []
 
 
 def test_beside_other_writers_nothing_is_lost_and_every_seal_holds(migrated: Migrated) -> None:

@@ -20,10 +20,12 @@ SECRET = "whsec_" + "A" * 43 + "="
 
 
 class Receiver:
-    """Somebody's endpoint: answers what the plan says, then 204; keeps what it took."""
+    """Somebody's endpoint: answers what the plan says, then 204, as soon as it may; keeps what it took."""
 
     def __init__(self) -> None:
         self.plan: list[int] = []
+        self.asked, self.may_answer = asyncio.Event(), asyncio.Event()
+        self.may_answer.set()
         self.taken: list[tuple[dict[str, str], bytes]] = []
         self.heard = asyncio.Queue[int]()
 
@@ -32,6 +34,8 @@ class Receiver:
             head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
             headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in head[1:]) if value}
             body = await reader.readexactly(int(headers["content-length"]))
+            self.asked.set()
+            await self.may_answer.wait()
             status = self.plan.pop(0) if self.plan else 204
             if status == 204:
                 self.taken.append((headers, body))

@@ -18,6 +18,7 @@ from ..archived_store import erase
 from ..clocks import steady
 from ..erasing import Rewrites, Rows
 from ..progress import Progress
+from .audit import LONG
 from .compact_entries import journal_row
 from .connections import PipelineConnection
 from .database import BatchOptions, Database
@@ -66,8 +67,9 @@ class PostgresErasing:
         return erase(self._store, erasure, archive, progress, dry_run=dry_run)
 
     def finish_erasure(self, erasure: Erasure) -> None:
-        """Forget that it was begun. What is left of old rows is vacuumed as always."""
+        """Renew the planner's statistics, which have values of old rows, and forget that it was begun. The old rows are vacuumed as always."""
         self._check()
+        self._store.analyze_again()
         self._store.forget(erasure.id)
 
     def unfinished(self) -> bool:
@@ -134,6 +136,18 @@ class PostgresStore:
     def forget(self, id: str) -> None:
         """An erasure has ended."""
         self._transact(lambda connection, _: connection.execute((BEGIN, ("drop_setting", (ERASING + id,)), COMMIT)))
+
+    def analyze_again(self) -> None:
+        """Compute the planner's statistics anew of every table that has some: they have values of rows."""
+
+        def work(connection: PipelineConnection, options: BatchOptions) -> None:
+            usual, connection.timeout = connection.timeout, LONG
+            try:
+                connection.execute((BEGIN, ("set_repair_timeouts", (options.wait_ms,)), ("analyze_again", ()), COMMIT))
+            finally:
+                connection.timeout = usual
+
+        self._transact(work)
 
     def settle(self) -> None:
         """Wait for the transactions that use pools now. One that finds a pool missing has nothing locked: it may have looked before a claim

@@ -219,6 +219,16 @@ class Hooks:
             parked = replace(parked, body=TOO_LARGE)
         await self.executor.execute(self._put(PARKED, parked.id, parked, None), faces=True)
 
+    async def as_it_is_now(self, entry: JournalEntry) -> JournalEntry:
+        """Return an entry as the journal has it now: an erasure may have rewritten it since it was read. Return the same object if nothing
+        was rewritten, or if the journal no longer has the entry."""
+        rows = await self.executor.read(FindEntries(((entry.position.lane, entry.position.seq),)))
+        for row in rows:
+            current = JournalEntry(row, entry.read_before, entry.as_of, entry.generation)
+            if current.digest == entry.digest and current.entry != entry.entry:
+                return current
+        return entry
+
     async def unpark(self, id: str) -> None:
         """Remove a parked delivery that was delivered."""
         await self.executor.execute(self._put(PARKED, id, None, None), faces=True)

@@ -311,6 +311,10 @@ class Runner:
             await self._change_status(self._failing)
             raise RetryLater
         self._failing = failing
+        # An attempt takes seconds: what was erased meanwhile must not be stored anew.
+        current = await self._hooks.as_it_is_now(entry)
+        if current is not entry:
+            body = envelope(self._delivery.source, attempt.event, current, self._hooks.positions)
         await self._hooks.park(hook, entry, body, attempt.why, now)
         self._attempts.parked += 1
         status = await self._change_status(failing, parked=1)

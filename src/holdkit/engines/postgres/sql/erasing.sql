@@ -20,6 +20,23 @@ select s.name, s.value from holdkit.settings s where starts_with(s.name, 'erasin
 -- One of them has ended.
 delete from holdkit.settings s where s.name = $1::text
 
+-- name: analyze_again
+-- The statistics of columns have values of rows, among them what was erased. Tables that were never analyzed have none, and stay so.
+do $$
+declare
+    analyzed regclass;
+begin
+    for analyzed in
+        select c.oid
+        from pg_catalog.pg_class p join pg_catalog.pg_namespace n on n.oid = p.relnamespace
+        join pg_catalog.pg_class c on c.relnamespace = n.oid and c.relkind = 'r'
+        where p.oid = 'holdkit.pools'::regclass
+          and exists (select from pg_catalog.pg_stats s where s.schemaname = n.nspname and s.tablename = c.relname)
+    loop
+        execute format('analyze %s', analyzed);
+    end loop;
+end $$
+
 -- name: find_pool_users
 -- The other transactions that have locked pools, or tried to: as a text that no later transaction has.
 select l.virtualtransaction
