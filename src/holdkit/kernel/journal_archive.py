@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from heapq import merge
 
 from ..core.personal import text_digest
@@ -37,25 +37,22 @@ class JournalArchive:
             if tenant is None or entry.tenant == tenant:
                 yield entry
 
-    def about(self, tenant: str, subject: str, after: Positions) -> Iterator[JournalRow]:
+    def about(self, tenant: str, subject: str, after: Positions, through: Mapping[int, int]) -> Iterator[JournalRow]:
         """The archived entries about a hold, a record (kind/id) or a pool behind these positions, lane by lane; those of a pool
-        include all that moved its units."""
+        include all that moved its units. `through` is the last archived entry of each lane: what a file has behind it is of an archive
+        run that was killed, or of a history that a restore has lost."""
         wanted = encode_text(subject)
-        for lane in self._directory.lanes():
-            for row in self._lane(lane, after):
+        for lane, last in sorted(through.items()):
+            for row in self._lane(lane, after, last):
                 if wanted in row.text:
                     entry = entry_of(row)
                     about = entry.subject == subject and not entry.part
                     if entry.tenant == tenant and (about or touches(entry, subject)):
                         yield row
 
-    def reaches(self) -> dict[int, int]:
-        """The last entry of each lane that it has."""
-        return {file.lane: file.last for file in self._directory.files()}
-
-    def _lane(self, lane: int, positions: Positions) -> Iterator[JournalRow]:
+    def _lane(self, lane: int, positions: Positions, upto: int | None = None) -> Iterator[JournalRow]:
         seq, seen = positions.get(lane, (0, ""))
-        for row in self._directory.rows(lane, max(0, seq - 1)):
+        for row in self._directory.rows(lane, max(0, seq - 1), upto):
             if row.seq > seq:
                 yield row
             elif seen and text_digest(row.text) != seen:

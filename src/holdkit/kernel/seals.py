@@ -89,7 +89,10 @@ class Sealer:
     ) -> None:
         self._engine, self._store = engine, store_of(engine)
         self._after, self._key, self._anchor = after, key, anchor
-        self._anchored = {line.lane: line.last for _, line in read_anchor(anchor)} if anchor is not None else {}
+        self._anchored = {line.lane: line for _, line in read_anchor(anchor)} if anchor is not None else {}
+        """By lane: the last seal in the anchor."""
+        self._generation: str | None = None
+        """The generation of the journal in which these were looked for."""
         self._waiting: dict[int, tuple[int, Slot]] = {}
         """By lane: the first entry that is not sealed, and its slot, so that it is not read again in every pass."""
 
@@ -97,6 +100,9 @@ class Sealer:
         """Seal what is due, or with `all_now` everything, up to so many runs; returns how many it has sealed."""
         last, done = self._store.last_seals(), 0
         generation, rewrites = self._engine.read(ReadGeneration()), self._store.rewrites()
+        if generation != self._generation:
+            self._check_anchor()
+            self._generation = generation
         for end in self._engine.read(FindEnds()):
             seal = last.get(end.lane)
             while (
@@ -152,19 +158,33 @@ class Sealer:
             waiting = self._waiting[lane] = (done + 1, decode_entry(rows[0].text).slot if rows else now)
         return waiting[1] <= now - self._after
 
+    def _check_anchor(self) -> None:
+        """Raise if the journal lacks a seal that the anchor has: it was restored to before it, or cut off. Seals with lower numbers would
+        not be anchored, and later ones would hide that."""
+        for lane, line in self._anchored.items():
+            page = self._store.read_seals(lane, max(0, line.last - RUN), RUN)  # a run has at most as many entries
+            if (line.last, line.digest) not in [(seal.last, seal.digest) for seal in page]:
+                raise EngineError(
+                    f"the anchor {self._anchor} has a seal of lane {lane} behind entry {line.last}, and the journal does not: it was restored "
+                    "to before that, or cut off. Run `holdkit verify --seals` with this anchor, keep it, and begin a new anchor; nothing was sealed"
+                )
+
     def _write_anchor(self, seals: Iterable[Seal]) -> None:
         """Append every lane's last seal that the file does not have. If the process dies before this, the next pass does it."""
         if self._anchor is None:
             return
-        new = sorted((one for one in seals if one.last > self._anchored.get(one.lane, 0)), key=lambda one: one.lane)
-        if not new:
+        lines = [
+            AnchorLine(one.lane, one.last, one.digest, one.slot, one.signature, one.key_id)
+            for one in sorted(seals, key=lambda one: one.lane)
+            if one.lane not in self._anchored or one.last > self._anchored[one.lane].last
+        ]
+        if not lines:
             return
-        lines = [AnchorLine(one.lane, one.last, one.digest, one.slot, one.signature, one.key_id) for one in new]
         try:
             append_lines(self._anchor, lines)
         except OSError as error:
             raise EngineError(f"cannot write to the anchor {self._anchor}: {error.strerror or error}") from error
-        self._anchored.update({one.lane: one.last for one in new})
+        self._anchored.update({line.lane: line for line in lines})
 
 
 # The check

@@ -12,6 +12,7 @@ from os import PathLike
 from typing import Any, Unpack
 from uuid import UUID
 
+from ...core.archived import FindArchived
 from ...core.codec import is_ticket
 from ...core.commands import Command, Ttl
 from ...core.ladders.finding import missing
@@ -257,11 +258,14 @@ class Reads(Searches):
         given = subject if isinstance(subject, str) and not is_ticket(subject) else reference(subject, None)[0]
         name = text(normal_id(given), "subject", 600)
         positions = {} if after is None else decode_cursor(after)
-        found = self._executor.run_blocking(lambda: list(islice(archive.about(self._tenant, name, positions), limit)))
+        through = {one.lane: one.through for one in self._executor.read(FindArchived())}
+        found = self._executor.run_blocking(
+            lambda: list(islice(archive.about(self._tenant, name, positions, through), limit))
+        )
         entries, positions = journal_entries(found, positions, self._executor.now())  # type: ignore[assignment]
         if len(entries) == limit:
             return Page(entries, more=True)
-        behind = {lane: (max(seq, positions.get(lane, (0, ""))[0]), "") for lane, seq in archive.reaches().items()}
+        behind = {lane: (max(seq, positions.get(lane, (0, ""))[0]), "") for lane, seq in through.items()}
         rest = self.history(name, after=encode_cursor({**positions, **behind}), limit=limit - len(entries))
         return Page([*entries, *rest], more=rest.more)
 
