@@ -7,6 +7,7 @@ for nobody else. When the session ends, what it still holds is released; if the 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
@@ -15,13 +16,15 @@ from uuid import uuid4
 
 from ...client import AsyncRemoteKernel
 from ...core.model import SECOND, Pool, Slot
-from ...errors import EngineError, HoldkitError, OperationTableFull, OutcomeUnknown, Overloaded, Refused
+from ...errors import EngineError, HoldkitError, OperationTableFull, OutcomeUnknown, Overloaded, Refused, plain
 from ...faces._async.budgets import AsyncBudgets
 from ...faces._async.kernel import AsyncKernel
 from ...faces.allowances import Usage
 from ...kernel.context import Actor, Call
 from ...kernel.results import Hold
 from .policy import NotAllowed, Policy
+
+log = logging.getLogger("holdkit.contrib")
 
 AnyKernel: TypeAlias = AsyncKernel | AsyncRemoteKernel
 """Both have the same methods."""
@@ -51,7 +54,9 @@ class Session:
         """The last holds that have ended: they can still be shown."""
 
     async def check(self) -> None:
-        """Fail now, not in the middle of the work, if the policy names a limit pool or a set of budgets that is not there."""
+        """Fail now, not in the middle of the work, if the database or the API key cannot be used, or if the policy names a limit pool or a
+        set of budgets that is not there."""
+        await self.pools()
         await self.limit()
         for name in self.policy.budgets:
             await self.usage(name)
@@ -159,8 +164,11 @@ class Session:
             try:
                 await self.release(id)
             except Refused:
-                continue  # it has ended
-            except HoldkitError:
+                self._forget(id)  # it has ended
+            except HoldkitError as failed:
+                count = len(self._owned)
+                what = "1 hold is left to its deadline" if count == 1 else f"{count} holds are left to their deadlines"
+                log.warning("the session ends, and %s: %s", what, plain(failed), extra={"event": "mcp_holds_left"})
                 return
 
     def _check_room(self) -> Policy:
