@@ -63,6 +63,8 @@ class Campaign:
         self.report.parts.append(self.part)
         if self._canaries:
             self.run_canaries(name)
+        else:
+            self.report.skipped.append(f"canaries of {name}: left out by --no-canaries")
         if name in ("failovers", "cancelled_waits", "crash_alone"):
             self.fail_over(name, number)
         elif name == "guarded_batches":
@@ -159,6 +161,7 @@ def command(options: argparse.Namespace) -> str:
     """The command that repeats this run."""
     said = [f"--only {options.only}"] if options.only != ",".join(PARTS) else []
     said += [f"--rounds {options.rounds}"] if options.rounds is not None else []
+    said += ["--no-canaries"] if options.no_canaries else []
     return f"make faults ARGS='{' '.join([*said, f'--seed {options.seed}'])}'"
 
 

@@ -284,7 +284,8 @@ def done(attempt: Attempt, thing: Any) -> tuple[Answer, Line]:
     position = getattr(thing, "position", None)
     hold = thing.id if isinstance(thing, holdkit.Hold) else getattr(thing, "hold_id", None) or ""
     lane, seq = (position.lane, position.seq) if position is not None else (0, 0)
-    return Answer("done", thing), written(attempt, "done", hold=hold, lane=lane, seq=seq)
+    survives = getattr(thing, "durability", None) or ""
+    return Answer("done", thing), written(attempt, "done", hold=hold, lane=lane, seq=seq, words=f"done, {survives}")
 
 
 def refused(attempt: Attempt, error: Exception) -> tuple[Answer, Line]:

@@ -208,6 +208,21 @@ def wait_a_moment(trial: Trial, seconds: float) -> None:
         trial.clients.reader.more()
 
 
+def standby_stopped(trial: Trial, _: Round) -> None:
+    """The standby stands still; then the primary dies, and the standby takes over with what it had. Whoever waits for it gets no answer
+    meanwhile; whoever does not is told what the failover takes back."""
+    pair = trial.pair
+    pair.standby.server.pause()
+    if pair.synchronous:
+        wait_a_moment(trial, 0.3)
+    else:
+        trial.clients.await_answers(WARM, now())
+    pair.primary.server.kill()
+    pair.standby.server.kill()
+    pair.standby.server.start()
+    pair.promote()
+
+
 FAILOVERS: Final[Mapping[str, Callable[[Trial, Round], None]]] = {
     "killed": killed,
     "postmaster_killed": postmaster_killed,
@@ -223,7 +238,12 @@ CUT_BACK: Final = frozenset({"cancelled_waits", "crash_alone"})
 """Here a commit can be read that the failover takes back: no answer rests on it, and no follower is shown it."""
 REACHABLE: Final = frozenset({"smart", "healed_late"})
 """Here the old primary goes on beside the new one. It cannot commit: nobody confirms that the standby has it."""
-KINDS: Final = {**FAILOVERS, "cancelled_waits": cancelled_waits, "crash_alone": crash_alone}
+KINDS: Final = {
+    **FAILOVERS,
+    "cancelled_waits": cancelled_waits,
+    "crash_alone": crash_alone,
+    "standby_stopped": standby_stopped,
+}
 
 
 def canary(name: str, kind: str, rounds: int, seed: int) -> Iterator[Round]:
@@ -235,14 +255,11 @@ def canary(name: str, kind: str, rounds: int, seed: int) -> Iterator[Round]:
 
 
 def asynchronous(seed: int) -> Round:
-    """An asynchronous standby, its sender stopped for a moment: what is acknowledged meanwhile is lost."""
+    """An asynchronous standby that stands still for a moment: what is answered meanwhile is lost, and each answer said so."""
     with Pair(synchronous=False) as pair, Trial(pair, seed) as trial:
+        found = Round(kind="asynchronous_standby", verdict=Verdict())
         trial.clients.await_answers(WARM)
-        pair.standby.server.pause()
-        trial.clients.await_answers(WARM, now())
-        pair.primary.server.kill()
-        pair.standby.server.kill()
-        pair.standby.server.start()
-        pair.promote()
+        standby_stopped(trial, found)
         trial.clients.await_each(now())
-        return Round(kind="asynchronous_standby", verdict=trial.check())
+        found.verdict = trial.check()
+        return found
