@@ -11,6 +11,7 @@ from collections.abc import Callable
 from types import MappingProxyType
 from typing import Any, Final
 
+from holdkit.core.reading import Query
 from holdkit.engines.postgres import database, script
 from holdkit.engines.postgres.driver import Sql
 from holdkit.engines.postgres.journal_reading import Reader
@@ -42,7 +43,12 @@ def postgres_unproved() -> None:
 
 def unproved_pages() -> None:
     """What a follower is about to show is read like anything else."""
-    Executor.read_to_show = Executor.read  # type: ignore[method-assign]
+    plain = Executor.read
+
+    def read(self: Executor, query: Query[Any], tx: Any = None, *, durable: bool = False) -> Any:
+        return plain(self, query, tx, durable=durable and not query.shown)
+
+    Executor.read = read  # type: ignore[method-assign]
 
 
 def altered(name: str, text: str, instead: str) -> Callable[[], None]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import closing
+from functools import partial
 from typing import Any
 
 import pytest
@@ -18,8 +19,8 @@ from holdkit.core.reading import FindEnds, ReadJournal
 from holdkit.engines.postgres import PostgresEngine, migrate
 from holdkit.engines.postgres.migrating import Layout, migrate_to
 from holdkit.engines.postgres.shown_reads import Shown
-from holdkit.kernel._async.executor import AsyncExecutor
-from holdkit.kernel._sync.executor import Executor
+from holdkit.kernel._async import following as async_following
+from holdkit.kernel._sync import following as sync_following
 from holdkit.testing import FakeClock
 from holdkit.testing.postgres import PostgresServer
 from holdkit.testing.postgres.shared import memory
@@ -62,8 +63,9 @@ def subjects(entries: Any) -> list[str]:
 
 def without_proof(patch: pytest.MonkeyPatch) -> None:
     """The canary: what is about to be shown is read like anything else."""
-    for executor in (Executor, AsyncExecutor):
-        patch.setattr(executor, "read_to_show", executor.read)
+    for module in (async_following, sync_following):
+        plain = partial(module.read_to_show, durable=False)
+        patch.setattr(module, "read_to_show", lambda executor, query, *, durable, plain=plain: plain(executor, query))
 
 
 @pytest.mark.slow
@@ -80,7 +82,7 @@ def test_nothing_is_shown_that_no_standby_has(server: PostgresServer, database: 
             for follower in followers:
                 with pytest.raises(holdkit.Overloaded, match="no standby has confirmed these entries"):
                     list(hk.follow(follower, after=cursor, wait=False))
-            assert cancelled.count > before, "the server was asked"
+            await_that(lambda: cancelled.count > before, "the server was not asked")
             assert subjects(hk.journal(after=cursor)) == [made], "a plain read"
             with pytest.MonkeyPatch.context() as canary:
                 without_proof(canary)
@@ -249,7 +251,7 @@ def test_a_role_that_may_only_read_waits_too(server: PostgresServer, url: str, r
             before = cancelled.count
             with pytest.raises(holdkit.Overloaded, match="no standby has confirmed"):
                 list(hk.follow(after=cursor, wait=False))
-            assert cancelled.count > before
+            await_that(lambda: cancelled.count > before, "the server was not asked")
     with holdkit.connect(theirs) as hk:
         assert subjects(hk.follow(after=cursor, wait=False)) == [role]
 

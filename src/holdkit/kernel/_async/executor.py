@@ -19,7 +19,7 @@ from ...core.validation import BY_LIMITS, check
 from ...engines.clocks import Reading
 from ...engines.clocks import read as read_clock
 from ...engines.port import Applied, Engine
-from ...errors import InvalidRequest, OutcomeUnknown, Overloaded
+from ...errors import InvalidRequest
 from ..answers import Answer, BatchTooLarge, answer_of, in_own_words, refusal_of, settled
 from ..async_group_commit import AsyncGroupCommit  # async-only
 
@@ -40,7 +40,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-NOT_CONFIRMED = "no standby has confirmed these entries yet, and a failover could take them back, so followers are not shown them: try again"
 RETRIED = -1
 """The version of limits under which nothing was checked: the core checks the command, unless it finds its record."""
 
@@ -275,14 +274,6 @@ class AsyncExecutor:
         """Ask the engine; in the caller's own transaction the answer counts what that has not committed yet. `durable`: the
         answer of a command will rest on it."""
         return await self.group_commit.read(query, tx, durable=durable)
-
-    async def read_to_show(self, query: Query[T]) -> T:
-        """Ask the engine for what a follower is about to show, which must be as durable as what a command writes. Raise `Overloaded`
-        if that cannot be shown now."""
-        try:
-            return await self.read(query, durable=True)
-        except OutcomeUnknown as unknown:
-            raise Overloaded(NOT_CONFIRMED, retry_after=1.0) from unknown
 
     async def find_pools(self, keys: Sequence[Key], tx: Any = None, *, durable: bool = False) -> list[Pool | None]:
         """Pools as they are now, in the order asked."""

@@ -34,7 +34,7 @@ from ..journal import (
     visible,
 )
 from ..workers import AsyncSignal
-from .baselines import AsyncBaselineReading, another_entry, archived_there
+from .baselines import AsyncBaselineReading, another_entry, archived_there, read_to_show
 from .executor import AsyncExecutor
 from .named_following import AsyncNamedFollower
 
@@ -111,8 +111,8 @@ class AsyncFollower:
         if self.at_end:
             await self._check_seen(ends)
             return Page()
-        read = self._executor.read_to_show if self._durable else self._executor.read
-        rows = await read(self._query(seen, limit, max_bytes or self._executor.page_bytes))
+        query = self._query(seen, limit, max_bytes or self._executor.page_bytes)
+        rows = await read_to_show(self._executor, query, durable=self._durable)
         await self._check_positions()  # after the read: so what was read belongs to the journal that has our positions
         before, self.generation = self.generation, await self._executor.read(ReadGeneration())
         unread = {row.lane for row in (*rows, *ends) if row.seq > 1} - self._positions.keys()

@@ -1,17 +1,32 @@
 # Generated from ../_async/baselines.py by tools/gen_sync.py: do not edit.
-"""Reading the baseline of a lane whose first entries are archived, page by page; and cursors that stand in what is archived."""
+"""What a follower is shown, read durably; the baseline of a lane whose first entries are archived, page by page; and cursors that stand
+in what is archived."""
 
 from __future__ import annotations
+
+from typing import TypeVar
 
 from ...core.archived import FindArchived, ReadBaseline
 from ...core.baseline import ArchivedLane, BaselineRow, RowKey, entry_of_row
 from ...core.codec import encode_entry
-from ...core.reading import JournalRow
-from ...errors import CursorLost
+from ...core.reading import JournalRow, Query
+from ...errors import CursorLost, OutcomeUnknown, Overloaded
 from ..journal import JournalEntry, Positions, baseline_mark
 from .executor import Executor
 
+T = TypeVar("T")
+
 PAGE = 1_000
+NOT_CONFIRMED = "no standby has confirmed these entries yet, and a failover could take them back, so followers are not shown them: try again"
+
+
+def read_to_show(executor: Executor, query: Query[T], *, durable: bool) -> T:
+    """Ask the engine for what is about to be shown; if asked to, as durable as what a command writes. Raise `Overloaded` if that cannot
+    be shown now."""
+    try:
+        return executor.read(query, durable=durable)
+    except OutcomeUnknown as unknown:
+        raise Overloaded(NOT_CONFIRMED, retry_after=1.0) from unknown
 
 
 class BaselineReading:
@@ -62,8 +77,7 @@ class BaselineReading:
     def _read(self, executor: Executor, tenant: str | None, limit: int) -> list[BaselineRow]:
         lane, through = self.archived.lane, self.archived.through
         rows = executor.read(ReadBaseline(tenant, lane, through, self._after, limit))
-        find = executor.read_to_show if self._durable and rows else executor.read
-        if self.archived not in find(FindArchived()):
+        if self.archived not in read_to_show(executor, FindArchived(), durable=self._durable and bool(rows)):
             raise CursorLost(
                 "entries were archived while the baseline was read: start anew, from the beginning",
                 position=(lane, through),

@@ -35,7 +35,7 @@ from ..journal import (
     visible,
 )
 from ..workers import Signal
-from .baselines import BaselineReading, another_entry, archived_there
+from .baselines import BaselineReading, another_entry, archived_there, read_to_show
 from .executor import Executor
 from .named_following import NamedFollower
 
@@ -112,8 +112,8 @@ class Follower:
         if self.at_end:
             self._check_seen(ends)
             return Page()
-        read = self._executor.read_to_show if self._durable else self._executor.read
-        rows = read(self._query(seen, limit, max_bytes or self._executor.page_bytes))
+        query = self._query(seen, limit, max_bytes or self._executor.page_bytes)
+        rows = read_to_show(self._executor, query, durable=self._durable)
         self._check_positions()  # after the read: so what was read belongs to the journal that has our positions
         before, self.generation = self.generation, self._executor.read(ReadGeneration())
         unread = {row.lane for row in (*rows, *ends) if row.seq > 1} - self._positions.keys()
