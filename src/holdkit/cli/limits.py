@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final
 
 import click
 
@@ -13,6 +13,9 @@ from ..wire.fields import at
 from ..wire.system import LimitsAnswer, SweepAnswer
 from .options import call_options, chosen_url, database_options, key_option, open_kernel, time_of
 from .output import OK, Output
+
+MAX_DIGITS: Final = 32
+"""Digits of a number: longer text is refused as malformed, like any other text."""
 
 
 @click.command()
@@ -58,7 +61,7 @@ def _change(text: str) -> tuple[str, Any]:
         raise click.UsageError(f"--set {text}: must have the form NAME=VALUE, such as retention=90d")
     if value == "none":
         return name, None
-    return name, int(value) if value.isdecimal() else value
+    return name, int(value) if value.isdecimal() and len(value) <= MAX_DIGITS else value
 
 
 def _who(call: dict[str, Any]) -> dict[str, Any]:

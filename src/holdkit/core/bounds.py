@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from msgspec import Struct
 
-from .model import DAY, SECOND, Slot
+from .model import DAY, MAX_QUANTITY, SECOND, Slot
 
 if TYPE_CHECKING:
     from .retention import PastRetention
 
 
 class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Every bound. Intervals are in slots (microseconds on a wall clock); None means unbounded. `version` (the number of
-    changes), `past` (shorter retentions, oldest first) and what exists of erased names are stored with the data; callers never set them."""
+    """Every bound. Intervals are in slots (microseconds on a wall clock); None means unbounded; `BOUNDS` has what each may be.
+    `version` (the number of changes), `past` (shorter retentions, oldest first) and what exists of erased names are stored with the
+    data; callers never set them."""
 
     max_pools: int | None = None
     max_holds: int | None = None
@@ -49,8 +50,47 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     past: tuple[PastRetention, ...] = ()
 
 
-MEANING: Final = ("max_pools", "max_holds", "max_operations", "retry_window", "retention",
-                  "retention_consumed", "min_ttl", "max_ttl", "max_lifetime", "max_legs", "max_line")  # fmt: skip
+class Bound(NamedTuple):
+    """The values that a limit may have: from `least` to `greatest`, in slots if it is an interval."""
+
+    least: int
+    greatest: int
+    is_interval: bool = False
+    is_stored: bool = False
+    """Whether it changes what answers mean: then it is stored with the data, not taken from each `connect`."""
+    may_be_none: bool = False
+    """Whether None is allowed, for no bound."""
+
+
+LONGEST_INTERVAL: Final = 100_000 * DAY
+"""Any slot of this century and two such intervals are less than 2^63, so no engine's arithmetic overflows."""
+LONGEST_LOCK_TIMEOUT: Final = 10 * DAY
+"""PostgreSQL counts timeouts in 31 bits of milliseconds; a session's longest one is twice this and ten seconds."""
+MOST_LEGS: Final = 10_000
+"""Legs of one hold, whatever the limits are."""
+
+BOUNDS: Final = {
+    "max_pools": Bound(0, MAX_QUANTITY, is_stored=True, may_be_none=True),
+    "max_holds": Bound(0, MAX_QUANTITY, is_stored=True, may_be_none=True),
+    "max_operations": Bound(0, MAX_QUANTITY, is_stored=True, may_be_none=True),
+    "retry_window": Bound(1, LONGEST_INTERVAL, is_interval=True, is_stored=True),
+    "retention": Bound(0, LONGEST_INTERVAL, is_interval=True, is_stored=True),
+    "retention_consumed": Bound(0, LONGEST_INTERVAL, is_interval=True, is_stored=True),
+    "min_ttl": Bound(1, LONGEST_INTERVAL, is_interval=True, is_stored=True),
+    "max_ttl": Bound(1, LONGEST_INTERVAL, is_interval=True, is_stored=True),
+    "max_lifetime": Bound(1, LONGEST_INTERVAL, is_interval=True, is_stored=True),
+    "max_legs": Bound(1, MOST_LEGS, is_stored=True),
+    "max_due": Bound(1, 10_000),
+    "max_offers": Bound(1, 10_000),
+    "max_line": Bound(0, MAX_QUANTITY, is_stored=True),
+    "max_batch": Bound(1, 10_000),
+    "max_touched_legs": Bound(1, 1_000_000),
+    "max_queue": Bound(1, 1_000_000),
+    "lock_timeout": Bound(0, LONGEST_LOCK_TIMEOUT, is_interval=True),
+    "call_timeout": Bound(SECOND // 1_000, LONGEST_INTERVAL, is_interval=True),
+}
+"""Each limit that callers give, in the order of the fields. Checks, messages and the table of docs/semantics.md follow from it."""
+MEANING: Final = tuple(name for name, bound in BOUNDS.items() if bound.is_stored)
 """The limits that change meaning: stored with the data, not taken from each `connect`."""
 ERASED_NAMES: Final = ("erased_accounts", "erased_claims")
 """What an erasure stores with the limits, so that every transaction knows of it. They only grow."""

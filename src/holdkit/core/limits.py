@@ -12,9 +12,10 @@ from typing import Final
 import msgspec
 from msgspec import Struct, structs
 
-from .bounds import ERASED_NAMES, MEANING, Limits
+from ..errors import InvalidRequest
+from .bounds import BOUNDS, ERASED_NAMES, MEANING, Limits
 from .commands import ChangeLimits
-from .model import MAX_QUANTITY, MAX_SLOT, Record, RecordKey, Slot
+from .model import DAY, MAX_QUANTITY, SECOND, Record, RecordKey, Slot
 from .retention import PastRetention
 from .values import for_faces, invalid, whole
 
@@ -51,18 +52,42 @@ def changed_of(record: Record) -> Changed:
     return _decoder.decode(record.body)
 
 
-UNBOUNDED: Final = ("max_pools", "max_holds", "max_operations")
-"""Limits that may be None."""
-SPANS: Final = ("retry_window", "retention", "retention_consumed", "min_ttl", "max_ttl", "max_lifetime", "lock_timeout",
-                "call_timeout")  # fmt: skip
+SPANS: Final = tuple(name for name, bound in BOUNDS.items() if bound.is_interval)
 """Limits that are intervals."""
 
 
 def limit_value(name: str, value: object) -> None:
-    """One of the limits: an integer, or None if it may be unbounded."""
-    unbounded = value is None and name in UNBOUNDED
-    if not unbounded and (type(value) is not int or not 0 <= value <= MAX_SLOT):
-        raise invalid(name, f"{name}_malformed", f"is {value!r}, which is no whole number from 0 on")
+    """Refuse a value that the limit may not have. The message names what it may have."""
+    bound = BOUNDS[name]
+    if value is None and bound.may_be_none:
+        return
+    if type(value) is not int:
+        raise invalid(name, f"{name}_malformed", allowed(name))
+    if not bound.least <= value <= bound.greatest:
+        raise beyond_bounds(name, too_much=value > bound.greatest)
+
+
+def beyond_bounds(name: str, *, too_much: bool) -> InvalidRequest:
+    """The error for a limit that is below its least value, or above its greatest."""
+    small, large = ("short", "long") if BOUNDS[name].is_interval else ("small", "large")
+    return invalid(name, f"{name}_too_{large if too_much else small}", allowed(name))
+
+
+def allowed(name: str) -> str:
+    """What a limit may be, in words."""
+    bound = BOUNDS[name]
+    if bound.is_interval:
+        return f"must lie between {spelled(bound.least)} and {spelled(bound.greatest)}"
+    unbounded = ", or none for no bound" if bound.may_be_none else ""
+    return f"must be a whole number between {bound.least} and {bound.greatest}{unbounded}"
+
+
+def spelled(slots: Slot) -> str:
+    """An interval as text that is accepted as a ttl."""
+    for letter, unit in (("d", DAY), ("s", SECOND)):
+        if slots % unit == 0:
+            return f"{slots // unit}{letter}" if slots else "0s"
+    return f"{slots / 1_000:.12g}ms"
 
 
 def check_change(command: ChangeLimits, _limits: Limits, faces: bool) -> None:
@@ -75,7 +100,10 @@ def check_change(command: ChangeLimits, _limits: Limits, faces: bool) -> None:
     for name, value in command.changes.items():
         if name not in MEANING and name not in ERASED_NAMES:
             raise invalid(name, "limit_unknown", f"is not a limit that is stored with the data: {', '.join(MEANING)}")
-        limit_value(name, value)
+        if name in BOUNDS:
+            limit_value(name, value)
+        else:
+            whole(value, name, 0, MAX_QUANTITY)
     if command.if_version is not None:
         whole(command.if_version, "if_version", 0, MAX_QUANTITY)
 

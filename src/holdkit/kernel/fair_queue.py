@@ -34,10 +34,10 @@ from collections.abc import Callable, Iterator, Sequence
 from math import inf
 from typing import Any, Final
 
+from ..core.bounds import MOST_LEGS
 from ..core.commands import Group
 from ..core.outcomes import Receipt
 from ..errors import Overloaded
-from .normalise import MOST_LEGS
 from .queued_calls import QueuedCall
 
 MAX_COMMANDS: Final = 1_000

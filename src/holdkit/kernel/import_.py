@@ -19,7 +19,7 @@ from ..core.codec import decode_entry, digest
 from ..core.entries import Entry
 from ..core.import_ import Carried
 from ..core.lanes import MAX_LANES
-from ..core.limits import limit_value
+from ..core.model import MAX_SLOT
 from ..core.validation import invalid
 from ..engines.durability import sync_path
 from ..engines.settings import stored_form
@@ -43,10 +43,12 @@ class Import:
         self.header = _header(self._next())
 
     def limits(self) -> Limits:
-        """The defaults, but the limits of holds are those of the exported journal. Bounds of tables are the engine's."""
+        """The defaults, but the limits of holds are those of the exported journal, also if an older version allowed what `BOUNDS` no
+        longer does. Bounds of tables are the engine's."""
         carried = {name: self.header.limits[name] for name in ADOPTED}
         for name, value in carried.items():
-            limit_value(name, value)
+            if type(value) is not int or not 0 <= value <= MAX_SLOT:
+                raise _bad(1, f"{name}_malformed", f"has a {name} that is no whole number from 0 to {MAX_SLOT}")
         return structs.replace(Limits(), **carried)
 
     def carried(self) -> Iterator[Carried]:

@@ -9,38 +9,49 @@ from typing import Any
 from msgspec import Struct
 
 from ..core import bounds
-from ..core.bounds import MEANING
+from ..core.bounds import BOUNDS, MEANING
 from ..core.commands import Ttl
-from ..core.limits import SPANS, limit_value
-from ..core.model import MAX_SLOT, SECOND
+from ..core.limits import SPANS, beyond_bounds, limit_value
+from ..core.model import SECOND
 from ..core.validation import invalid
+from ..errors import InvalidRequest
 from .normalise import span
 
 
 class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Every bound in one place. Intervals are given like a ttl: seconds, a timedelta, or text such as "90s", "5m", "30d". The
-    limits in force are returned as `LimitsInForce`. None means unbounded. `version` counts the changes; it cannot be given."""
+    """Every bound in one place. Intervals are given like a ttl: seconds, a timedelta, or text such as "90s", "5m", "30d". None means
+    unbounded. docs/semantics.md has the least and the greatest value of each limit; `InvalidRequest` names them.
+
+    The limits in force are returned as `LimitsInForce`. `version` counts the changes; it cannot be given.
+    """
 
     max_pools: int | None = None
+    """Pools of all tenants. With 0 no pool can be created."""
     max_holds: int | None = None
-    """Live holds. Holds that have ended are kept for `retention`, as far as there is room."""
+    """Live holds of all tenants. Holds that have ended are kept for `retention`, as far as there is room. With 0 no hold can be placed."""
     max_operations: int | None = None
+    """Operation ids that are remembered. With 0 a call with an operation id is refused, unless it ends a hold."""
     retry_window: Ttl = timedelta(days=1)
     """How long an operation id is remembered; at age == window it is gone."""
     retention: Ttl = timedelta(days=30)
-    """How long an ended hold can be read, from its last change; its journal entries stay."""
+    """How long an ended hold can be read, from its last change; its journal entries stay. With 0 it is gone at once."""
     retention_consumed: Ttl = timedelta(days=400)
-    """How long a hold is kept whose units a pool still counts as consumed: until then they can be returned by the hold."""
+    """How long a hold is kept whose units a pool still counts as consumed: until then they can be returned by the hold. With 0 it is kept
+    as long as any other."""
     min_ttl: Ttl = timedelta(microseconds=1)
+    """The shortest ttl that a hold may ask for."""
     max_ttl: Ttl = timedelta(days=30)
+    """The longest ttl that a hold may ask for."""
     max_lifetime: Ttl = timedelta(days=90)
+    """How long a hold may live in all, extended or not."""
     max_legs: int = 1_000
+    """Pools of one hold, those above them included."""
     max_due: int = 1_000
     """Due legs one transaction returns; a longer backlog goes first, in transactions of its own."""
     max_offers: int = 250
     """Offers to those who wait in line that one transaction makes for one tenant; the rest follow at once, in transactions of their own."""
     max_line: int = 100_000
-    """Holds that wait in one line."""
+    """Holds that wait in one line. With 0 nobody can join one."""
     max_batch: int = 1_000
     """Commands of one `apply`."""
     max_touched_legs: int = 10_000
@@ -50,10 +61,13 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Commands of a tenant that wait for the group commit before its callers are turned away. While other tenants wait too, each may
     have fewer: as many as are free of twice this number. So one tenant cannot fill the queue."""
     lock_timeout: Ttl = timedelta(seconds=10)
-    """How long a write waits for other processes before it is turned away."""
+    """How long a write waits for other processes before it is turned away. With 0 it is turned away as soon as it would have to wait."""
     call_timeout: Ttl = timedelta(seconds=30)
     """How long a whole call may take, unless `holdkit.context(timeout=…)` says otherwise."""
     version: int = 0
+
+    def __post_init__(self) -> None:
+        _checked({name: getattr(self, name) for name in BOUNDS})
 
 
 class LimitsInForce(Limits, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -66,10 +80,10 @@ class LimitsInForce(Limits, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     max_ttl: timedelta = timedelta(days=30)
     max_lifetime: timedelta = timedelta(days=90)
     lock_timeout: timedelta = timedelta(seconds=10)
+    call_timeout: timedelta = timedelta(seconds=30)
 
-
-BOUNDS = Limits.__struct_fields__[:-1]
-"""All limits that can be given."""
+    def __post_init__(self) -> None:
+        """Accept what is stored: it may be older than the bounds."""
 
 
 def slots_of(limits: Limits) -> bounds.Limits:
@@ -78,14 +92,7 @@ def slots_of(limits: Limits) -> bounds.Limits:
         raise invalid("limits", "limits_malformed", "must be a holdkit.Limits")
     if limits.version != 0:
         raise invalid("limits", "limits_malformed", "names a version, which is kept with the data")
-    asked = {name: _value(name, getattr(limits, name)) for name in BOUNDS}
-    for name, value in asked.items():
-        limit_value(name, value)
-    if asked["call_timeout"] == 0:
-        raise invalid("call_timeout", "call_timeout_too_short", "must be above 0: no call would ever be in time")
-    if asked["max_offers"] == 0:
-        raise invalid("max_offers", "max_offers_too_small", "must be at least 1: no line would ever be served")
-    return bounds.Limits(**asked)
+    return bounds.Limits(**_checked({name: getattr(limits, name) for name in BOUNDS}))
 
 
 def asked_slots(limits: Limits | None) -> bounds.Limits | None:
@@ -100,28 +107,36 @@ def limits_of(limits: bounds.Limits) -> LimitsInForce:
 
 
 def changes_of(given: Mapping[str, Any]) -> dict[str, Any]:
-    """New values by name, intervals as slots. Other values are checked with the command."""
+    """New values by name, intervals as slots; an `InvalidRequest` names a limit that is not stored, or not within its bounds."""
     for name in given:
         if name not in MEANING:
             raise invalid(name, "limit_unknown", f"is not a limit that is stored with the data: {', '.join(MEANING)}")
-    return {name: _value(name, value) for name, value in given.items()}
+    return _checked(given)
 
 
-def _value(name: str, value: Any) -> Any:
+def _checked(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Limits as the core counts them; an `InvalidRequest` names one that is not within its bounds."""
+    found = {name: _slots(name, value) for name, value in given.items()}
+    for name, value in found.items():
+        limit_value(name, value)
+    return found
+
+
+def _slots(name: str, value: Any) -> Any:
     """One limit, an interval as slots."""
     if name not in SPANS:
         return value
-    slots = span(value, name)
-    if slots < 0:
-        raise invalid(name, f"{name}_too_short", "must not be less than 0")
-    if slots > MAX_SLOT:
-        raise invalid(name, f"{name}_too_long", "is longer than any clock here can count")
-    return slots
+    try:
+        return span(value, name)
+    except InvalidRequest as error:
+        if error.code == f"{name}_malformed":
+            raise
+        raise beyond_bounds(name, too_much=error.code == f"{name}_too_long") from None
 
 
 def in_seconds(limits: Limits) -> dict[str, float | int | None]:
     """The stored limits for documents: intervals in seconds."""
-    return seconds_of(changes_of({name: getattr(limits, name) for name in MEANING}))
+    return seconds_of({name: _slots(name, getattr(limits, name)) for name in MEANING})
 
 
 def seconds_of(slots: Mapping[str, int | None]) -> dict[str, float | int | None]:

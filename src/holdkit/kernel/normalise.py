@@ -13,6 +13,7 @@ from uuid import UUID
 
 from msgspec.structs import replace
 
+from ..core.bounds import MOST_LEGS
 from ..core.codec import is_ticket, read_ticket
 from ..core.commands import (
     PLACING,
@@ -49,8 +50,6 @@ class Legs(tuple[Leg, ...]):
 What: TypeAlias = "str | Mapping[str, int] | Iterable[Leg | Legs | str | tuple[str, int]]"
 """A pool id (with a quantity), a mapping of pool to quantity, or a list of legs; faces may give several at once."""
 
-MOST_LEGS: Final = 10_000
-"""Legs of one hold, whatever the limits are."""
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _spelled: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)\s*", re.ASCII)
 _UNITS: Final = {"ms": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}

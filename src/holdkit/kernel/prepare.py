@@ -11,7 +11,7 @@ from uuid import UUID
 import msgspec
 from msgspec.structs import replace
 
-from ..core.bounds import Limits
+from ..core.bounds import MOST_LEGS, Limits
 from ..core.codec import canonical_json, fingerprint, group_fingerprint, id_begin, id_ends
 from ..core.commands import PLACING, AnyCommand, Command, Consume, Group, Guard, JoinLine, PlaceHold
 from ..core.lanes import in_lane, lane_of_pool
@@ -19,7 +19,7 @@ from ..core.model import Slot
 from ..core.validation import check, invalid, text
 from ..core.values import MAX_OP
 from .context import actor_text, call_fields, correlation_text
-from .normalise import MOST_LEGS, combined, normalise, original_of
+from .normalise import combined, normalise, original_of
 from .queued_calls import legs_in
 
 Randomness: TypeAlias = Callable[[int], bytes]

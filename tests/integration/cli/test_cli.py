@@ -52,6 +52,12 @@ def test_limits(tmp_path: Path) -> None:
     assert "unlimited" in shown
     assert "retentoin" in run("limits", url, "--set", "retentoin=1d", code=2).stderr
     assert "must have the form NAME=VALUE" in run("limits", url, "--set", "retention", code=2).stderr
+    for given, said in (
+        ("retention=100001d", "retention: must lie between 0s and 100000d"),
+        ("max_legs=0", "max_legs: must be a whole number between 1 and 10000"),
+        ("max_legs=" + "9" * 5_000, "max_legs: must be a whole number between 1 and 10000"),
+    ):
+        assert said in run("limits", url, "--set", given, code=2).stderr
     run("limits", url, "--set", "max_legs=3", "--if-version", "7", code=1)
     assert spoken("verify", url)["ok"]
 

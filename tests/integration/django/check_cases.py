@@ -30,6 +30,7 @@ CASES: list[tuple[dict[str, Any], Any, list[str]]] = [
     (SQLITE, {"LIMITS": {"max_poolz": 3}}, ["holdkit.E001"]),
     (SQLITE, {"LIMITS": {"retention": "soon"}}, ["holdkit.E001"]),
     (SQLITE, {"LIMITS": {"max_holds": -5}}, ["holdkit.E001"]),
+    (POSTGRES, {"LIMITS": {"lock_timeout": 2e6}}, ["holdkit.E001"]),
     (POSTGRES, {"SCHEMA": "My-Schema"}, ["holdkit.E001"]),
     (POSTGRES, {"POOL_SIZE": 0}, ["holdkit.E001"]),
     (POSTGRES, {"ALLOW_UNSAFE": ["nonsense"]}, ["holdkit.E001"]),

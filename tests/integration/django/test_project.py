@@ -46,7 +46,7 @@ def test_the_command_line_of_a_new_project(tmp_path: Path) -> None:
 def test_system_checks() -> None:
     ran = run(["-m", "tests.integration.django.check_cases"], {})
     assert ran.returncode == 0, ran.stderr
-    assert ran.stdout.strip() == "18 cases"
+    assert ran.stdout.strip() == "19 cases"
 
 
 def test_without_django(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from datetime import timedelta
 
 import pytest
@@ -45,6 +46,11 @@ async def _only_an_operator(here: InProcessApp) -> None:
         ({"retention": "soon"}, "retention_malformed"),
         ({"if_version": 3}, "limit_unknown"),
         ({"max_legs": "many"}, "max_legs_malformed"),
+        ({"max_legs": 0}, "max_legs_too_small"),
+        ({"max_legs": 10**18}, "max_legs_too_large"),
+        ({"retention": -1}, "retention_too_short"),
+        ({"retention": "100001d"}, "retention_too_long"),
+        ({"min_ttl": 0}, "min_ttl_too_short"),
     ],
 )
 def test_bad_input_names_the_limit(limits: dict[str, object], code: str) -> None:
@@ -53,6 +59,11 @@ def test_bad_input_names_the_limit(limits: dict[str, object], code: str) -> None
             answer = await here.call("POST", "/v1/limits", {"limits": limits})
             assert answer.status_code in (400, 422)
             assert answer.json()["code"] == code
+            if "_too_" in code:
+                (name,) = limits
+                assert re.match(
+                    f"{name}: must (lie|be a whole number) between [0-9.]+(|s|ms) and 1000*d?$", answer.json()["detail"]
+                )
 
     asyncio.run(main())
 

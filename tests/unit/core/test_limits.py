@@ -18,7 +18,7 @@ from holdkit.core.entries import Action
 from holdkit.core.fold import fold
 from holdkit.core.ladders.finding import missing
 from holdkit.core.limits import LIMITS_KEY, MOST_PAST, changed_of, changed_record, in_force, journaled, was_bounded
-from holdkit.core.model import Record
+from holdkit.core.model import DAY, Record
 from holdkit.core.outcomes import Invalid, Reason, Refusal
 from holdkit.core.outstanding import OpenLeg
 from holdkit.core.retention import PastRetention, retired_until, shortest_retention
@@ -115,6 +115,7 @@ def test_a_retry_is_answered_before_it_is_checked_again() -> None:
     assert done(again).replayed
 
 
+BETWEEN = "must lie between 0s and 100000d"
 STORED = "max_pools, max_holds, max_operations, retry_window, retention, retention_consumed, min_ttl, max_ttl, max_lifetime, max_legs, max_line"
 
 
@@ -122,15 +123,19 @@ STORED = "max_pools, max_holds, max_operations, retry_window, retention, retenti
     ("changes", "field", "code", "words"),
     [
         ({}, "limits", "limits_required", "name at least one limit to change"),
-        ({"retention": "90d"}, "retention", "retention_malformed",
-         "is '90d', which is no whole number from 0 on"),
-        ({"retention": -1}, "retention", "retention_malformed", "is -1, which is no whole number from 0 on"),
-        ({"retention": 2**63}, "retention", "retention_malformed",
-         "is 9223372036854775808, which is no whole number from 0 on"),
-        ({"retention": True}, "retention", "retention_malformed",
-         "is True, which is no whole number from 0 on"),
-        ({"retention": None}, "retention", "retention_malformed",
-         "is None, which is no whole number from 0 on"),
+        ({"retention": "90d"}, "retention", "retention_malformed", BETWEEN),
+        ({"retention": -1}, "retention", "retention_too_short", BETWEEN),
+        ({"retention": 100_000 * DAY + 1}, "retention", "retention_too_long", BETWEEN),
+        ({"retention": True}, "retention", "retention_malformed", BETWEEN),
+        ({"retention": None}, "retention", "retention_malformed", BETWEEN),
+        ({"min_ttl": 0}, "min_ttl", "min_ttl_too_short", "must lie between 0.001ms and 100000d"),
+        ({"max_legs": 0}, "max_legs", "max_legs_too_small", "must be a whole number between 1 and 10000"),
+        ({"max_legs": 10_001}, "max_legs", "max_legs_too_large", "must be a whole number between 1 and 10000"),
+        ({"max_legs": None}, "max_legs", "max_legs_malformed", "must be a whole number between 1 and 10000"),
+        ({"max_holds": -1}, "max_holds", "max_holds_too_small",
+         "must be a whole number between 0 and 9007199254740991, or none for no bound"),
+        ({"erased_claims": -1}, "erased_claims", "erased_claims_out_of_range",
+         "must lie between 0 and 9007199254740991"),
         ({"max_queue": 5}, "max_queue", "limit_unknown", f"is not a limit that is stored with the data: {STORED}"),
         ({"version": 5}, "version", "limit_unknown", f"is not a limit that is stored with the data: {STORED}"),
     ],
@@ -144,7 +149,7 @@ def test_bad_changes_are_named(changes: dict[str, Any], field: str, code: str, w
 
 @pytest.mark.parametrize(
     ("changes", "version"),
-    [({"retention": 0}, None), ({"retention": 2**63 - 1}, 0), ({"max_holds": None, "max_legs": 3}, 2**53 - 1)],
+    [({"retention": 0}, None), ({"retention": 100_000 * DAY}, 0), ({"max_holds": None, "max_legs": 3}, 2**53 - 1)],
 )
 def test_the_bounds_of_a_change(changes: dict[str, Any], version: int | None) -> None:
     check(structs.replace(change(**changes), if_version=version), Limits(), faces=True)

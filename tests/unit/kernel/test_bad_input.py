@@ -341,9 +341,6 @@ def test_an_endless_list_of_legs_ends(world: tuple[Any, WatchedEngine]) -> None:
         ({"url": "memory://#x"}, "url", "url_options"),
         ({"url": "memory://["}, "url", "url_malformed"),
         ({"url": "sqlite:///a%00b.db"}, "url", "url_malformed"),
-        ({"url": "memory://", "limits": Limits(max_queue=-1)}, "max_queue", "max_queue_malformed"),
-        ({"url": "memory://", "limits": Limits(max_legs="9")}, "max_legs", "max_legs_malformed"),  # type: ignore[arg-type]
-        ({"url": "memory://", "limits": Limits(max_ttl=None)}, "max_ttl", "max_ttl_malformed"),  # type: ignore[arg-type]
         ({"url": "memory://", "clock": 7}, "clock", "clock_not_callable"),
         ({"url": "memory://", "limits": {"max_pools": 1}}, "limits", "limits_malformed"),
         ({"url": "memory://", "randomness": 7}, "randomness", "randomness_not_callable"),

@@ -23,8 +23,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.db import DatabaseError, connections
 
 from ...errors import EngineError, InvalidRequest
-from ...kernel.limits import asked_slots
-from .configuration import Configuration, configuration, connection_of, limits_of, url_of
+from .configuration import Configuration, configuration, connection_of, url_of
 from .kernels import check_tables
 
 
@@ -34,10 +33,6 @@ def check_settings(**_: Any) -> list[CheckMessage]:
         read = configuration()
     except ImproperlyConfigured as error:
         return [Error(str(error), hint="See docs/django.md for the keys of HOLDKIT.", id="holdkit.E001")]
-    try:
-        asked_slots(limits_of(read))
-    except InvalidRequest as error:
-        return [_wrong_value(error)]
     try:
         connection = connection_of(read)
     except ImproperlyConfigured as error:

@@ -11,6 +11,7 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.db import connections
 
+from ...errors import InvalidRequest, plain
 from ...kernel.limits import Limits
 
 
@@ -44,6 +45,8 @@ def configuration() -> Configuration:
     except (msgspec.ValidationError, TypeError) as error:
         known = ", ".join(sorted(Configuration.__struct_encode_fields__))
         raise ImproperlyConfigured(f"HOLDKIT: {error}. Known keys: {known}") from error
+    except InvalidRequest as error:
+        raise ImproperlyConfigured(f"HOLDKIT has a wrong value: LIMITS: {plain(error)}") from error
     return read
 
 
