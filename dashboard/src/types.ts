@@ -746,7 +746,7 @@ export interface PoolAnswer {
   /** consumed units that belong to no hold that is still kept, and to no account */
   loose: number;
   available: number;
-  /** what a hold could take now: nothing while somebody waits, and no more than the pools above leave; in a journal entry and in the answer of a change, without the pools above */
+  /** what a hold could take now: nothing while somebody waits, and no more than the pools above leave; in a journal entry, in the answer of a change, and for an API key that may not read all of these, without them */
   bookable: number;
   /** holds that wait in its line */
   waiting: number;
@@ -808,7 +808,7 @@ export interface PoolNow {
   /** consumed units that belong to no hold that is still kept, and to no account */
   loose: number;
   available: number;
-  /** what a hold could take now: nothing while somebody waits, and no more than the pools above leave; in a journal entry and in the answer of a change, without the pools above */
+  /** what a hold could take now: nothing while somebody waits, and no more than the pools above leave; in a journal entry, in the answer of a change, and for an API key that may not read all of these, without them */
   bookable: number;
   /** holds that wait in its line */
   waiting: number;

@@ -273,11 +273,12 @@ class HoldTableFull(Refused):
 class AccountLimit(Refused):
     """The account would have more of a pool than `limit`, the most that one account may have: it uses `used` already.
 
-    `shortfalls` lists every such pool; `requested`, `used` and `limit` are those of the first.
+    `shortfalls` lists every such pool; `requested`, `used` and `limit` are those of the first. A server that is asked with an API key
+    limited to other pools lists none, and the refusal then has no `requested`, `used` and `limit`.
     """
 
     reason = "account_limit"
-    shortfalls: tuple[Shortfall, ...]
+    shortfalls: tuple[Shortfall, ...] = ()
     requested: int
     used: int
     limit: int
@@ -286,12 +287,13 @@ class AccountLimit(Refused):
 class InsufficientCapacity(Refused):
     """At least one pool has less available than was requested.
 
-    `shortfalls` lists every such pool; `requested`, `available` and `total` are those of the first.
+    `shortfalls` lists every such pool; `requested`, `available` and `total` are those of the first. A server that is asked with an API
+    key limited to other pools lists none, and the refusal then has no `requested`, `available` and `total`.
     """
 
     reason = "insufficient_capacity"
     transient = True
-    shortfalls: tuple[Shortfall, ...]
+    shortfalls: tuple[Shortfall, ...] = ()
     requested: int
     available: int
     total: int
@@ -302,7 +304,10 @@ class InsufficientCapacity(Refused):
 
 
 class LineAhead(Refused):
-    """Others (`waiting`) wait in line for the pool, and nobody is served before them. Join the line, or try later."""
+    """Others (`waiting`) wait in line for the pool, and nobody is served before them. Join the line, or try later.
+
+    A refusal because of a pool that an API key may not read, as it is limited to others, has no `waiting`.
+    """
 
     reason = "line_ahead"
     transient = True

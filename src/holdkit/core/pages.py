@@ -68,3 +68,19 @@ def beyond(prefix: str) -> str | None:
             return prefix[:-1] + chr(0xE000 if last == 0xD7FF else last + 1)
         prefix = prefix[:-1]
     return None
+
+
+def apart(prefixes: Iterable[str]) -> tuple[str, ...]:
+    """These prefixes in order, without those that begin with another of them: a text begins with one of the rest at most."""
+    found: list[str] = []
+    for prefix in sorted(prefixes):
+        if not found or not prefix.startswith(found[-1]):
+            found.append(prefix)
+    return tuple(found)
+
+
+def ranges_behind(after: str, prefixes: Iterable[str]) -> list[tuple[str, str | None]]:
+    """The texts behind `after` that begin with one of these prefixes, of which there is at least one, as ranges in order: from a first
+    text, which may be `after` itself, up to a text that is not among them."""
+    found = [(max(after, prefix), beyond(prefix)) for prefix in apart(prefixes)]
+    return [(lower, upper) for lower, upper in found if upper is None or lower < upper]

@@ -85,6 +85,8 @@ class ListHolds(Query[Page[StoredHold]], frozen=True):
     """The first slot that is too late."""
     newest_first: bool = False
     max_scanned: int = 20_000
+    within: tuple[str, ...] = ()
+    """Only holds whose pools all begin with one of these; empty: any."""
 
 
 class CountAhead(Query[int | None], frozen=True):
@@ -117,6 +119,8 @@ class ListUsage(Query[list[AccountUsage]], frozen=True):
     account: str
     after: str = ""
     limit: int = 100
+    within: tuple[str, ...] = ()
+    """Only pools that begin with one of these; empty: any. The others are not looked at, however many there are."""
 
 
 class FindRecord(Query[Record | None], frozen=True):

@@ -48,6 +48,7 @@ def fits_hold(hold: StoredHold, query: ListHolds) -> bool:
         and (query.actor is None or hold.actor == query.actor)
         and (query.account is None or hold.account == query.account)
         and (query.pool is None or any(leg.pool == query.pool for leg in hold.legs))
+        and (not query.within or all(leg.pool.startswith(query.within) for leg in hold.legs))
         and (query.placed_from is None or placed_at(hold) >= query.placed_from)
         and (query.placed_to is None or placed_at(hold) < query.placed_to)
     )

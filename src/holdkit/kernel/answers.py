@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from msgspec.structs import replace
@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from .. import errors
 from ..core.commands import PLACING, AnyCommand, Group, ReleaseHold, Sweep
 from ..core.model import SECOND, Leg, Pool, Record, Slot
-from ..core.outcomes import Done, Invalid, Reason, Receipt, Refusal, Reply
+from ..core.outcomes import Done, Invalid, Reason, Receipt, Refusal, Reply, Shortfall
 from .normalise import datetime_of
 from .results import Hold, SweepReport
 
@@ -78,8 +78,27 @@ def refusal_of(refusal: Refusal) -> errors.Refused:
             details[TIMES[name]] = datetime_of(refusal.found)
     message = _message(refusal)
     if refusal.replayed:
-        message += " (this is the recorded answer: to try again, use a new operation id)"
+        message += RECORDED
     return cls(message, replayed=refusal.replayed, **details)
+
+
+def without_hidden_pools(refused: errors.Refused, may_read: Callable[[str], bool]) -> errors.Refused:
+    """Return the refusal as a caller may see it who may not read every pool: without the numbers and the names of the others.
+
+    These can only be above a pool that the caller has named, because a hold takes units there too.
+    """
+    if refused.reason not in OF_POOLS:
+        return refused
+    short: tuple[Shortfall, ...] = getattr(refused, "shortfalls", ())
+    readable = tuple([one for one in short if may_read(one.pool)])
+    if len(readable) == len(short) and (short or may_read(refused.subject)):
+        return refused
+    is_named = refused.subject in [one.pool for one in short] or not short
+    if readable:
+        subject = readable[0].pool if is_named else refused.subject
+        return refusal_of(Refusal(Reason(refused.reason), subject, readable, replayed=refused.replayed))
+    message = _ABOVE[Reason(refused.reason)] + (RECORDED if refused.replayed else "")
+    return type(refused)(message, replayed=refused.replayed, **({} if is_named else {"subject": refused.subject}))
 
 
 def settled(outcomes: Iterable[Reply]) -> None:
@@ -115,6 +134,18 @@ def in_own_words(refusal: errors.Refused, legs: Iterable[Leg]) -> errors.Refused
     return refusal
 
 
+RECORDED: Final = " (this is the recorded answer: to try again, use a new operation id)"
+_ABOVE: Final = {
+    Reason.POOL_NOT_FOUND: "a pool above does not exist: create it first",
+    Reason.POOL_ARCHIVED: "a pool above is archived and grants nothing: use another pool",
+    Reason.ACCOUNT_REQUIRED: "a pool above has a limit per account, and this hold is for none: place it for an account",
+    Reason.ACCOUNT_LIMIT: "the account would have more of a pool above than one account may have",
+    Reason.INSUFFICIENT_CAPACITY: "a pool above has too little available: try later, or request less",
+    Reason.LINE_AHEAD: "others wait in line for a pool above, and nobody is served before them: try later",
+}
+"""Messages of refusals because of a pool that the caller may not read."""
+OF_POOLS: Final = frozenset(_ABOVE)
+"""Reasons of refusals that may name a pool above those that the request names."""
 _FOUND: Final = {
     "below_in_use": "in_use",
     "pool_in_use": "in_use",

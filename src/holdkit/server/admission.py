@@ -160,7 +160,7 @@ class Admission:
         found = self._callers.get(key.id)
         if found is not None and found[0] is key:
             return found[1]
-        kernel = AsyncKernel(self.kernel.executor.for_client(key.id, self._settings.page_bytes), key.tenant)
+        kernel = AsyncKernel(self.kernel.executor.for_client(key.id, self._settings.page_bytes, key.pools), key.tenant)
         limit = KeyLimit(key) if key.limited else None
         positions = self.positions(key.tenant, sealed=limit is not None)
         caller = Caller(key.id, key.tenant, key.scope, kernel, f"api_client:{key.id}", positions, limit)

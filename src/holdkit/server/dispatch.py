@@ -62,7 +62,7 @@ async def dispatch(application: Application, scope: Scope, receive: Receive, sen
     try:
         answer = await _handle(application, request, send)
     except Exception as error:
-        problem = problem_of(error)
+        problem = problem_of(_shown_to_caller(error, request))
         outcome = problem.reason
         if isinstance(error, Refused) and running is not None and running.rollups is not None:
             waited = request.kind == "leave"  # the journal has that the hold left its line
@@ -84,6 +84,12 @@ async def dispatch(application: Application, scope: Scope, receive: Receive, sen
     if running is not None:
         running.metrics.count(request.kind, outcome, status, None if answer is None else time.monotonic() - began)
     return request, outcome, status
+
+
+def _shown_to_caller(error: Exception, request: Request) -> Exception:
+    """The error without what a limited key may not know."""
+    caller = getattr(request, "caller", None)  # missing if the caller was not admitted
+    return error if caller is None or caller.limit is None else caller.limit.error(error)
 
 
 def _pools_named(request: Request) -> list[str]:

@@ -8,9 +8,14 @@ limited key may make at all: the verb that it needs, and how the pools are found
 refused, so a new route is closed to limited keys until somebody decides otherwise.
 
 The first check runs with those of the key and its scope, the second before the handler, on the decoded request. A request that names an existing hold touches the pools of its legs;
-they are read from the hold, which is safe because the pools of a hold never change. Lists are not refused but narrowed, by their
-handlers. What tells of all pools of the tenant (its journal, its events, the overview, the history of a pool, whose holds may have
-other legs) is refused to a key that is limited to pools; so are claims, items, budgets and windows, whose pools are reserved.
+they are read from the hold, which is safe because the pools of a hold never change. Lists are not refused but narrowed: of holds and of
+an account's usage by the key's executor, of pools by their handler. What tells of all pools of the tenant (its journal, its events, the
+overview, the history of a pool, whose holds may have other legs) is refused to a key that is limited to pools; so are claims, items,
+budgets and windows, whose pools are reserved.
+
+A hold also takes units of the pools above those that it names, which the key may perhaps not read. So three kinds of answers lose here what
+they tell of such pools: a pool (what it can grant depends on those above), an entry of a hold's history, and an error. Two things remain,
+because a hold is worth nothing without them: whether it is granted, and its fence, which grows with every grant in the tree.
 """
 
 from __future__ import annotations
@@ -18,13 +23,18 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, Final, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from ..core.model import HeldLeg
-from ..errors import HoldNotFound
+from ..core.entries import Action
+from ..core.model import HeldLeg, Pool
+from ..core.pages import apart
+from ..core.trees import ancestors
+from ..errors import HoldNotFound, Overloaded, Refused
+from ..kernel.answers import OF_POOLS, without_hidden_pools
 from ..kernel.normalise import hold_id, reference
 from ..wire.batches import Batch, BatchJoin
 from ..wire.holds import LegBody
+from ..wire.journal import EntryAnswer, RefusedAnswer
 from ..wire.problems import Problem
 from .keys import VERBS, StoredKey
 from .request import Request
@@ -58,8 +68,57 @@ class KeyLimit:
         """The prefixes, in order and apart from one another, of the pools that begin with `prefix` and are within the limit."""
         if not self.pools or prefix.startswith(self.pools):
             return (prefix,)
-        inside = sorted({one for one in self.pools if one.startswith(prefix)})
-        return tuple(one for at, one in enumerate(inside) if at == 0 or not one.startswith(tuple(inside[:at])))
+        return apart(one for one in self.pools if one.startswith(prefix))
+
+    def pool(self, pool: Pool) -> Pool:
+        """The pool as the key may see it: what it can grant without the pools above, if the key may not read them."""
+        hidden = pool.least is not None and not all(map(self.covers_pool, ancestors(pool.id)))
+        return structs.replace(pool, least=None) if hidden else pool
+
+    def entries(self, entries: Iterable[EntryAnswer]) -> list[EntryAnswer]:
+        """Entries of a hold's history as the key may see them. One that tells of other pools alone is left out."""
+        if not self.pools:
+            return [*entries]
+        return [
+            self._entry(entry) for entry in entries if entry.action != Action.LEG_RETURNED or self._reads_some(entry)
+        ]
+
+    def _reads_some(self, entry: EntryAnswer) -> bool:
+        return any(self.covers_pool(effect.pool.id) for effect in entry.pools)
+
+    def _entry(self, entry: EntryAnswer) -> EntryAnswer:
+        pools = [effect for effect in entry.pools if self.covers_pool(effect.pool.id)]
+        above = [level for level in entry.after.get("above", ()) if self.covers_pool(level["pool"])]
+        after = {name: value for name, value in entry.after.items() if name != "above"} | (
+            {"above": above} if above else {}
+        )
+        return structs.replace(entry, pools=pools, after=after, refused=self._refused(entry.refused))
+
+    def _refused(self, refused: RefusedAnswer | None) -> RefusedAnswer | None:
+        if refused is None or refused.reason not in OF_POOLS:
+            return refused
+        legs = [leg for leg in refused.legs if self.covers_pool(leg.pool)]
+        if refused.subject is None or self.covers_pool(refused.subject):
+            return structs.replace(refused, legs=legs)
+        return structs.replace(refused, legs=legs, subject=None, found=None)
+
+    def refusal(self, refused: Refused) -> Refused:
+        """The refusal as the key may see it."""
+        return without_hidden_pools(refused, self.covers_pool) if self.pools else refused
+
+    def error(self, error: Exception) -> Exception:
+        """The error as the key may see it."""
+        if not self.pools:
+            return error
+        if isinstance(error, Refused):
+            return self.refusal(error)
+        if isinstance(error, Overloaded):  # it may name what is locked
+            detail = "what the request needs is in use by others: try again a little later"
+            return Overloaded(detail, retry_after=error.retry_after)
+        if isinstance(error, Problem) and error.reason == "storage_quota_exceeded":
+            detail = "the tenant has stored as much as it may: ask who runs it"
+            return Problem(error.status, error.reason, detail, what=error.more["what"])
+        return error
 
     def admit(self, kind: str) -> None:
         """Refuse kinds of requests that the key may not make at all."""

@@ -82,7 +82,7 @@ class PoolAnswer(Struct, kw_only=True, omit_defaults=True):
         int,
         Meta(
             description="what a hold could take now: nothing while somebody waits, and no more than the pools above leave; "
-            "in a journal entry and in the answer of a change, without the pools above"
+            "in a journal entry, in the answer of a change, and for an API key that may not read all of these, without them"
         ),
     ]
     waiting: Annotated[int, Meta(description="holds that wait in its line")]

@@ -339,7 +339,7 @@ LINE = "SEARCH {} USING COVERING INDEX holdkit_legs_line (tenant=? AND pool=? AN
         ("count_ahead", LINE.format("holdkit_legs", "number>? AND number<?")),
         ("read_line", LINE.format("holdkit_legs", "number>?")),
         ("next_deadline", "SEARCH holdkit_legs USING PRIMARY KEY (tenant=? AND pool=?)"),
-        ("read_usage", "SEARCH t USING INDEX holdkit_tallies_account (tenant=? AND account=? AND pool>?)"),
+        ("read_usage", "SEARCH t USING INDEX holdkit_tallies_account (tenant=? AND account=? AND pool>? AND pool<?)"),
         ("read_usage", "SEARCH l USING PRIMARY KEY (tenant=? AND pool=? AND deadline<?)"),
         ("read_pools", "SEARCH p USING PRIMARY KEY (tenant=? AND id>? AND id<?)"),
         ("read_pools_of_entity", "SEARCH p USING INDEX holdkit_pools_entity (tenant=? AND entity=? AND id>? AND id<?)"),

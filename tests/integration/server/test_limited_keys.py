@@ -5,11 +5,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine
 from itertools import count
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import pytest
 
+import holdkit
+from holdkit.core.reading import ListUsage, Query
+from holdkit.engines.sqlite.engine import SqliteEngine
 from holdkit.server.key_limits import RULES, KeyLimit
 from holdkit.server.keys import VERBS, StoredKey
 from holdkit.server.routes import ROUTES
@@ -240,6 +244,38 @@ def test_the_pages_of_an_accounts_usage_name_no_pool_that_the_key_may_not_see() 
             assert found == ["show:1", "show:2"], limit
 
     play(work)
+
+
+class CountedReads(SqliteEngine):
+    """An engine that remembers what it was asked."""
+
+    asked: list[Query[Any]]
+
+    def read(self, query: Query[Any], *, durable: bool = False) -> Any:
+        """Answer a query."""
+        self.asked.append(query)
+        return super().read(query, durable=durable)
+
+
+def test_a_page_of_an_accounts_usage_is_one_query_however_many_pools_are_hidden(tmp_path: Path) -> None:
+    async def work() -> None:
+        engine = CountedReads(tmp_path / "holds.db")
+        engine.asked = []
+        async with await holdkit.connect_async(engine) as kernel, in_process_app(kernel, settings=QUICK) as here:  # type: ignore[arg-type]
+            acme = kernel.tenant("acme")
+            hidden = [f"{side}:{number}" for side in "az" for number in range(150)]
+            shown = ["show:1", "show:2"]
+            await acme.apply([holdkit.CreatePool(id=pool, total=5) for pool in (*hidden, *shown)])
+            await acme.apply([holdkit.Consume(legs=(holdkit.Leg(pool, 1),), account="x") for pool in (*hidden, *shown)])
+            key = await limited(here, scope="read", pools=["show:", "zoo", "b"])
+            for after, pool, end in (("", "show:1", "show:1"), ("show:1", "show:2", "show:2"), ("show:2", None, None)):
+                engine.asked.clear()
+                params = {"limit": 1, "after": after}
+                page = (await do(here, "GET", "/v1/accounts/x/usage", key=key, params=params))[1]
+                assert ([one["pool"] for one in page["items"]], page["next"]) == ([] if pool is None else [pool], end)
+                assert len([query for query in engine.asked if isinstance(query, ListUsage)]) == 1
+
+    asyncio.run(work())
 
 
 def test_a_limited_key_of_the_default_tenant_is_no_operator() -> None:

@@ -198,12 +198,13 @@ class Tools:
                 f"{'your limit of units at a time' if one.pool == own else one.label or one.pool}: {one.requested} requested, "
                 f"{one.available} available of {one.total}"
                 for one in short.shortfalls
-            )
+            ) or plain(short).removeprefix(f"{short.reason}: ")
             advice = "Hold less, or release what you do not need"
             raise ToolError(f"refused ({short.reason}): nothing was held. {missing}. {advice}") from short
         except PoolNotFound as none:
             raise ToolError(
-                f"refused ({none.reason}): there is no pool {none.subject!r}; list_pools names those"
+                f"refused ({none.reason}): there is no {f'pool {none.subject!r}' if none.subject else 'such pool'}; "
+                "list_pools names those"
             ) from none
         except (HoldNotFound, HoldRetired) as none:
             raise ToolError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import islice, takewhile
 from operator import itemgetter
@@ -14,7 +14,7 @@ from msgspec import Struct
 from ...core.bounds import Limits
 from ...core.codec import minted_at
 from ...core.model import Pool, Record, Slot, State, StoredHold
-from ...core.pages import Page, hold_bytes, page_of, record_bytes
+from ...core.pages import Page, hold_bytes, page_of, ranges_behind, record_bytes
 from ...core.reading import (
     ROW_BYTES,
     AccountUsage,
@@ -192,7 +192,7 @@ def list_usage(reader: Reader, query: ListUsage) -> list[AccountUsage]:
     tables, account = reader.tables, query.account
     pools = tables.accounts.get((query.tenant, account), [])
     found: list[AccountUsage] = []
-    for name in pools[bisect_right(pools, query.after) :]:
+    for name in _within(pools, query):
         row = tables.pools[query.tenant, name]
         legs = tables.legs.get(row.key, {})
         due = [legs[hold] for _, hold in tables.due(row.key, max(reader.slot, row.slot))]
@@ -203,6 +203,14 @@ def list_usage(reader: Reader, query: ListUsage) -> list[AccountUsage]:
         if len(found) == query.limit:
             break
     return found
+
+
+def _within(pools: list[str], query: ListUsage) -> Iterator[str]:
+    """Those of these pools, which are in order, that the query asks for."""
+    for lower, upper in ranges_behind(query.after, query.within or ("",)):
+        for name in islice(pools, bisect_left(pools, lower), None if upper is None else bisect_left(pools, upper)):
+            if name != query.after:
+                yield name
 
 
 def find_record(reader: Reader, query: FindRecord) -> Record | None:

@@ -161,7 +161,8 @@ def _walk(query: ListHolds, name: str, ids: IdRange, span: int) -> Script[list[W
     state = query.state and query.state.value
     fitting = (state, query.entity, query.actor, query.account, query.pool)
     back = "_back" if query.newest_first else ""
-    rows = yield from query_one(name + back, (query.tenant, lower, upper, *fitting, span))
+    within = [*query.within] if query.within else None
+    rows = yield from query_one(name + back, (query.tenant, lower, upper, *fitting, span, within))
     return [Walked([id for id, fits, _ in rows if fits]), *(Walked((), id) for id, _, last in rows if last)]
 
 

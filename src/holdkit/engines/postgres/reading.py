@@ -10,7 +10,7 @@ from typing import Any, Final, TypeVar
 
 from ...core.lanes import lane_of_pool, lane_of_record
 from ...core.model import Key, Pool, Record, Slot
-from ...core.pages import Page, beyond, page_of, record_bytes
+from ...core.pages import Page, beyond, page_of, ranges_behind, record_bytes
 from ...core.reading import (
     AccountUsage,
     CountAhead,
@@ -146,7 +146,10 @@ def list_usage(options: BatchOptions, query: ListUsage) -> Script[list[AccountUs
     found: list[AccountUsage] = []
     after: str | None = query.after
     while len(found) < query.limit and after is not None:
-        rows = yield from query_one("read_usage", (options.slot, query.tenant, query.account, after, query.limit))
+        ranges = ranges_behind(after, query.within or ("",))
+        lowers, uppers = [lower for lower, _ in ranges], [upper for _, upper in ranges]
+        asked = (options.slot, query.tenant, query.account, after, query.limit, lowers, uppers)
+        rows = yield from query_one("read_usage", asked)
         page = sorted(rows, key=itemgetter(0))[: query.limit]
         found += [AccountUsage(pool, used - (due or 0), limit) for pool, used, limit, due in page if used != (due or 0)]
         after = page[-1][0] if len(page) == query.limit else None

@@ -35,7 +35,7 @@ from ...core.seen import seen_hold
 from ..journal_search import written
 from .driver import Row
 from .pool_reading import BEHIND_ALL_TEXT, At, by_tenant, count_waiting_before
-from .rows import hold_of
+from .rows import hold_of, keys_json
 
 
 def _slot(row: Row, at: At) -> Slot:
@@ -117,6 +117,7 @@ def _walk(at: At, query: ListHolds, name: str, ids: IdRange, span: int) -> Walke
         "tenant": query.tenant, "lower": ids.lower, "upper": BEHIND_ALL_TEXT if ids.upper is None else ids.upper,
         "state": query.state and query.state.value, "entity": query.entity, "actor": query.actor,
         "account": query.account, "pool": None if query.pool is None else written(query.pool), "most": span,
+        "within": keys_json([written(prefix)[:-1] for prefix in query.within]) if query.within else None,
     }  # fmt: skip
     rows = at.driver.ask(name + "_back" if query.newest_first else name, parameters)
     return Walked([id for id, fits in rows if fits], rows[-1][0] if len(rows) == span else None)

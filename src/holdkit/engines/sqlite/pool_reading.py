@@ -7,12 +7,12 @@ an id says that there are any; a command between the two statements may be seen 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Final, NamedTuple
 
 from ...core.bounds import Limits
 from ...core.model import MAX_SLOT, Key, Pool, Slot, StoredHold
-from ...core.pages import beyond
+from ...core.pages import beyond, ranges_behind
 from ...core.reading import (
     AccountUsage,
     FindAvailable,
@@ -111,7 +111,10 @@ def count_waiting_before(at: At, hold: StoredHold, now: Slot, limit: int) -> int
 
 def list_usage(at: At, query: ListUsage) -> list[AccountUsage]:
     """What an account uses, by pool, as far as it is not due."""
-    parameters = {"tenant": query.tenant, "account": query.account, "after": query.after, "now": at.now}
-    rows = at.driver.each("read_usage", parameters)
+    rows = chain.from_iterable(
+        at.driver.each("read_usage", {"tenant": query.tenant, "account": query.account, "after": query.after,
+                                      "lower": lower, "upper": upper or BEHIND_ALL_TEXT, "now": at.now})
+        for lower, upper in ranges_behind(query.after, query.within or ("",))
+    )  # fmt: skip
     found = (AccountUsage(pool, used - (due or 0), limit) for pool, used, limit, due in rows)
     return list(islice((usage for usage in found if usage.used), query.limit))

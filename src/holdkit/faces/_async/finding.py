@@ -7,10 +7,10 @@ thousands of names at a time.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from ...core.model import HeldLeg, Pool
+from ...core.model import Pool
 from ...core.validation import text, whole
 from ...errors import InvalidRequest
 from ...kernel.results import Hold
@@ -25,21 +25,12 @@ SCANNED: Final = 20_000
 _HEX: Final = re.compile(r"[0-9a-f]{1,32}")
 
 
-def _anywhere(prefix: str) -> tuple[str, ...]:
-    return (prefix,)
-
-
 class AsyncFinder:
-    """Searches one tenant; if `covers` is given, only pools that `narrowed` leaves and holds that it covers: claims, items, entities and
-    accounts would tell of others."""
+    """Searches one tenant; if `narrowed` is given, only the pools that it leaves, and the holds that the kernel lists: claims, items,
+    entities and accounts would tell of others."""
 
-    def __init__(
-        self,
-        kernel: AsyncKernel,
-        narrowed: Callable[[str], tuple[str, ...]] = _anywhere,
-        covers: Callable[[Iterable[HeldLeg]], bool] | None = None,
-    ) -> None:
-        self._kernel, self._narrowed, self._covers = kernel, narrowed, covers
+    def __init__(self, kernel: AsyncKernel, narrowed: Callable[[str], tuple[str, ...]] | None = None) -> None:
+        self._kernel, self._narrowed = kernel, narrowed
 
     async def find(self, wanted: str, limit: int) -> Found:
         """Find a text: up to `limit` of each kind."""
@@ -50,7 +41,7 @@ class AsyncFinder:
             others, after = await self.pools(contains=wanted, archived=True, limit=limit)
             known = {pool.id for pool in pools}
             pools = [*pools, *(pool for pool in others if pool.id not in known)][:limit]
-        kernel, everything = self._kernel, self._covers is None
+        kernel, everything = self._kernel, self._narrowed is None
         claim = await self._claim(wanted) if everything else None
         return Found(
             pools=pools,
@@ -68,7 +59,7 @@ class AsyncFinder:
         """Pools by prefix and by a part of their name, and where to continue."""
         found: list[Pool] = []
         reached: str | None = None
-        for one in self._narrowed(prefix):
+        for one in (prefix,) if self._narrowed is None else self._narrowed(prefix):
             left = limit - len(found)
             if contains:
                 more, reached = await self._containing(one, contains, archived, after, left)
@@ -107,8 +98,7 @@ class AsyncFinder:
             return []
         first = f"{max(0, int(begin.ljust(32, '0'), 16) - 1):032x}" if begin.strip("0") else ""
         found = await self._kernel.holds(after=first, limit=limit)
-        covers = self._covers
-        return [one for one in found if one.id.startswith(begin) and (covers is None or covers(one.legs))]
+        return [one for one in found if one.id.startswith(begin)]
 
     async def _claim(self, wanted: str) -> Claim | None:
         """The claim of a key, if the text is one."""

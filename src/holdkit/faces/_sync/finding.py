@@ -8,10 +8,10 @@ thousands of names at a time.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from ...core.model import HeldLeg, Pool
+from ...core.model import Pool
 from ...core.validation import text, whole
 from ...errors import InvalidRequest
 from ...kernel.results import Hold
@@ -26,21 +26,12 @@ SCANNED: Final = 20_000
 _HEX: Final = re.compile(r"[0-9a-f]{1,32}")
 
 
-def _anywhere(prefix: str) -> tuple[str, ...]:
-    return (prefix,)
-
-
 class Finder:
-    """Searches one tenant; if `covers` is given, only pools that `narrowed` leaves and holds that it covers: claims, items, entities and
-    accounts would tell of others."""
+    """Searches one tenant; if `narrowed` is given, only the pools that it leaves, and the holds that the kernel lists: claims, items,
+    entities and accounts would tell of others."""
 
-    def __init__(
-        self,
-        kernel: Kernel,
-        narrowed: Callable[[str], tuple[str, ...]] = _anywhere,
-        covers: Callable[[Iterable[HeldLeg]], bool] | None = None,
-    ) -> None:
-        self._kernel, self._narrowed, self._covers = kernel, narrowed, covers
+    def __init__(self, kernel: Kernel, narrowed: Callable[[str], tuple[str, ...]] | None = None) -> None:
+        self._kernel, self._narrowed = kernel, narrowed
 
     def find(self, wanted: str, limit: int) -> Found:
         """Find a text: up to `limit` of each kind."""
@@ -51,7 +42,7 @@ class Finder:
             others, after = self.pools(contains=wanted, archived=True, limit=limit)
             known = {pool.id for pool in pools}
             pools = [*pools, *(pool for pool in others if pool.id not in known)][:limit]
-        kernel, everything = self._kernel, self._covers is None
+        kernel, everything = self._kernel, self._narrowed is None
         claim = self._claim(wanted) if everything else None
         return Found(
             pools=pools,
@@ -69,7 +60,7 @@ class Finder:
         """Pools by prefix and by a part of their name, and where to continue."""
         found: list[Pool] = []
         reached: str | None = None
-        for one in self._narrowed(prefix):
+        for one in (prefix,) if self._narrowed is None else self._narrowed(prefix):
             left = limit - len(found)
             if contains:
                 more, reached = self._containing(one, contains, archived, after, left)
@@ -108,8 +99,7 @@ class Finder:
             return []
         first = f"{max(0, int(begin.ljust(32, '0'), 16) - 1):032x}" if begin.strip("0") else ""
         found = self._kernel.holds(after=first, limit=limit)
-        covers = self._covers
-        return [one for one in found if one.id.startswith(begin) and (covers is None or covers(one.legs))]
+        return [one for one in found if one.id.startswith(begin)]
 
     def _claim(self, wanted: str) -> Claim | None:
         """The claim of a key, if the text is one."""

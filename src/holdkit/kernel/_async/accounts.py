@@ -27,7 +27,7 @@ class AsyncAccount:
         Units below a pool are counted in the pool too."""
         whole(limit, "limit", 1, 1_000)
         check_after(after, "after")
-        asked = ListUsage(self._tenant, self.name, after, limit)
+        asked = ListUsage(self._tenant, self.name, after, limit, self._executor.within)
         own = await self._executor.read(asked, tx)
         names = await self._executor.erased_names(tx)
         others = () if names is None else names.others(self._tenant, self.name)

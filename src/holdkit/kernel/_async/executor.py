@@ -101,6 +101,9 @@ class AsyncExecutor:
 
     page_bytes: int | None = None
     """About how many bytes of rows a page has at most; None: as many as its limit allows."""
+    within: tuple[str, ...] = ()
+    """How the pools begin that its client may see; empty: all pools. Holds on others are left out of lists, and so is what an account
+    uses of them."""
     tracer: Tracer | None = None
     """Where the spans of a traced kernel go."""
 
@@ -134,12 +137,12 @@ class AsyncExecutor:
         if applied.served:
             self.line_watch.served(applied.served)
 
-    def for_client(self, client_id: str, page_bytes: int | None = None) -> Self:
-        """An executor for one client of a server: an answer that contains a token is not given to another client, and pages are
-        bounded in bytes."""
+    def for_client(self, client_id: str, page_bytes: int | None = None, within: tuple[str, ...] = ()) -> Self:
+        """An executor for one client of a server: an answer that contains a token is not given to another client, pages are bounded
+        in bytes, and lists show what the client may see."""
         other = copy(self)
         other.mint = self.mint.for_client(client_id)
-        other.page_bytes = page_bytes
+        other.page_bytes, other.within = page_bytes, within
         return other
 
     @property

@@ -70,7 +70,7 @@ class AsyncSearches:
         query = ListHolds(
             self._tenant, pool, None if state is None else State(state), entity, before or after, limit,
             self._executor.page_bytes, actor, account, _slot(placed_from, "placed_from"),
-            _slot(placed_to, "placed_to"), newest_first is not bool(before),
+            _slot(placed_to, "placed_to"), newest_first is not bool(before), within=self._executor.within,
         )  # fmt: skip
         rows = await self._executor.read(query, tx)
         found = reversed(rows) if before else rows

@@ -75,6 +75,7 @@ def _answered(outcome: Outcome, asked: AnyCommand, now: datetime, caller: Caller
         shown_pool = pool_now(outcome, now)
         return CommandAnswer(status="done", pool=shown_pool, replayed=outcome.replayed)
     if isinstance(outcome, errors.Refused):
+        outcome = outcome if caller.limit is None else caller.limit.refusal(outcome)
         return CommandAnswer(
             status="refused",
             reason=outcome.reason,

@@ -261,8 +261,8 @@ async def list_line(request: Request) -> Answer:
 
 
 async def list_holds(request: Request) -> Answer:
-    """List holds in order of id, which is the order of creation for generated ids, from either end. Where a page goes on is sealed
-    for a limited key: it may be the id of a hold that the key may not see."""
+    """List holds in order of id, which is the order of creation for generated ids, from either end. The kernel of a limited key finds
+    only what the key may see. Where a page goes on is sealed for it: it may be the id of a hold that it may not see."""
     query: HoldsQuery = request.query
     caller = request.caller
     begins = {
@@ -276,11 +276,10 @@ async def list_holds(request: Request) -> Answer:
     )  # fmt: skip
     reached = holds.reached if holds.more else None
     hidden = reached is not None and caller.limit is not None
-    after, now, limit = caller.positions.hide(reached) if hidden and reached else reached, request.now(), caller.limit
-    seen = [hold for hold in holds if limit is None or limit.covers(hold.legs)]
-    labels = await _labels(request, seen)
+    after, now = caller.positions.hide(reached) if hidden and reached else reached, request.now()
+    labels = await _labels(request, holds)
 
     def page() -> HoldPage:
-        return HoldPage([_label(hold_answer(hold.row), labels) for hold in seen], after, now)
+        return HoldPage([_label(hold_answer(hold.row), labels) for hold in holds], after, now)
 
     return await request.running.large_answers.page(request, holds.size, page)

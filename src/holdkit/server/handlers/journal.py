@@ -77,7 +77,8 @@ async def _entries(
 
     def page() -> EntryPage:
         items = _shown(request, entries, with_tenant=with_tenant)
-        return EntryPage(items, items[-1].cursor if items else after, entries.more, now)
+        end, limit = items[-1].cursor if items else after, request.caller.limit
+        return EntryPage(items if limit is None else limit.entries(items), end, entries.more, now)
 
     cursors = len(entries) * CURSOR_OF_LANE * request.kernel.executor.engine.lanes
     return await request.running.large_answers.page(request, entries.size + cursors, page)

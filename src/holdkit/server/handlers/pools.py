@@ -38,7 +38,13 @@ def _pool_answer(request: Request, pool: Pool, status: int = 200) -> Answer:
     headers: Headers = ((b"etag", pool_tag(pool)),)
     if pool.replayed:
         headers = (*headers, REPLAYED)
-    return answer(pool_now(pool, request.now()), status, headers)
+    return answer(pool_now(shown_pool(request, pool), request.now()), status, headers)
+
+
+def shown_pool(request: Request, pool: Pool) -> Pool:
+    """The pool as the caller may see it."""
+    limit = request.caller.limit
+    return pool if limit is None else limit.pool(pool)
 
 
 async def create_pool(request: Request) -> Answer:
@@ -132,7 +138,7 @@ async def list_pools(request: Request) -> Answer:
     pools, after = await finder(request).pools(
         query.prefix, contains=query.contains, archived=query.archived, after=query.after, limit=query.limit
     )
-    return answer(PoolPage([pool_answer(pool) for pool in pools], after, request.now()))
+    return answer(PoolPage([pool_answer(shown_pool(request, pool)) for pool in pools], after, request.now()))
 
 
 def finder(request: Request) -> AsyncFinder:
@@ -140,31 +146,20 @@ def finder(request: Request) -> AsyncFinder:
     limit = request.caller.limit
     if limit is None or not limit.pools:
         return AsyncFinder(request.kernel)
-    return AsyncFinder(request.kernel, limit.narrowed, limit.covers)
+    return AsyncFinder(request.kernel, limit.narrowed)
 
 
 async def list_children(request: Request) -> Answer:
     """The pools directly below a pool."""
     query: PageQuery = request.query
     pools = await request.kernel.children(request.names[0], after=query.after, limit=query.limit)
-    return answer(PoolPage([pool_answer(pool) for pool in pools], pools.reached, request.now()))
+    return answer(PoolPage([pool_answer(shown_pool(request, pool)) for pool in pools], pools.reached, request.now()))
 
 
 async def account_usage(request: Request) -> Answer:
     """What an account uses, by pool."""
     query: PageQuery = request.query
-    account, limit = request.kernel.account(request.names[0]), request.caller.limit
-    shown: list[PoolUsageAnswer] = []
-    after: str | None = query.after
-    while after is not None and len(shown) < query.limit:  # again if the key may not see some of a page
-        found = await account.usage(after=after, limit=query.limit)
-        after = found[-1].pool if len(found) == query.limit else None
-        shown += [
-            PoolUsageAnswer(one.pool, one.used, one.limit)
-            for one in found
-            if limit is None or limit.covers_pool(one.pool)
-        ]
-    if len(shown) >= query.limit:
-        del shown[query.limit :]
-        after = shown[-1].pool  # one that the key may see
+    found = await request.kernel.account(request.names[0]).usage(after=query.after, limit=query.limit)
+    shown = [PoolUsageAnswer(one.pool, one.used, one.limit) for one in found]
+    after = shown[-1].pool if len(shown) == query.limit else None
     return answer(PoolUsagePage(shown, after, request.now()))

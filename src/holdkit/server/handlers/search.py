@@ -8,7 +8,7 @@ from ...wire.holds import hold_answer
 from ...wire.pools import pool_answer
 from ...wire.search import NamePage, NamesQuery, SearchAnswer, SearchQuery
 from ..request import Answer, Request, answer
-from .pools import finder
+from .pools import finder, shown_pool
 
 
 async def search(request: Request) -> Answer:
@@ -20,7 +20,7 @@ async def search(request: Request) -> Answer:
     now = request.now(*(one.held_slot for one in found.holds))
     return answer(
         SearchAnswer(
-            pools=[pool_answer(pool) for pool in found.pools],
+            pools=[pool_answer(shown_pool(request, pool)) for pool in found.pools],
             holds=[hold_answer(hold.row) for hold in found.holds],
             entities=found.entities,
             accounts=found.accounts,

@@ -70,6 +70,11 @@ _FILTERS: Final[tuple[Mapping[str, Any], ...]] = (
     {"placed_to": -1},
     {"placed_from": 2**62},
     {"entity": "order:1", "placed_from": 10 * MINUTE},
+    *({"within": prefixes} for prefixes in (("a",), ("b",), ("a", "b//"), ("full",), ("b", "ful", "a"))),
+    {"within": ("b", "a"), "state": State.CONFIRMED},
+    {"within": ("a",), "entity": "order:1"},
+    {"within": ("a",), "account": "customer:0"},
+    {"within": ("a", "b"), "placed_from": 10 * MINUTE},
     {"actor": "nobody"},
 )
 

@@ -214,6 +214,15 @@ def trees_move_every_level(harness: Harness) -> None:
         [(one.pool, one.requested, one.available) for one in short], [("a", 2, 1)], "the level that fell short"
     )
     require_equal(usage(harness, "x"), [("a", 3, None), ("a//b", 3, None), ("a//b//c", 2, None)], "tallies, by level")
+    below = [("a//b", 3, None), ("a//b//c", 2, None)]
+    for prefixes in (("a//b",), ("a//b//c", "zoo", "a//b", "a//"), ("a//",)):
+        require_equal(usage(harness, "x", within=prefixes), below, f"tallies within {prefixes}")
+        require_equal(usage(harness, "x", within=prefixes, limit=1), below[:1], f"the first page within {prefixes}")
+        require_equal(
+            usage(harness, "x", within=prefixes, after="a//b"), below[1:], f"the second page within {prefixes}"
+        )
+    require_equal(usage(harness, "x", within=("b", "a//b//d", "a//c")), [], "tallies within other pools")
+    require_equal(usage(harness, "x", within=("a", "b"), limit=1, after="a"), below[:1], "a page behind a prefix")
     harness.refused(RemovePool(id="a//b"), Reason.POOL_IN_USE)
     harness.done(ConfirmHold(id=hold_id(1), owner=TOKEN, quantity={"a//b//c": 1}, keep_rest=True))
     harness.done(joining(3, "a", 3))

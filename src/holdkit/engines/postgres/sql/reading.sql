@@ -128,7 +128,8 @@ select s.value::bigint from holdkit.settings s where s.name = 'limits_version'
 -- Whether the columns of a hold fit a query; on the hold as it shows the reader decides again. What has not ended may have expired.
 (($4::text is null or i.state = $4 or ($4 = 'expired' and i.state in ('held', 'waiting')))
             and ($5::text is null or i.entity = $5) and ($6::text is null or i.actor = $6)
-            and ($7::text is null or i.account = $7) and ($8::text is null or i.pools @> array[$8]))
+            and ($7::text is null or i.account = $7) and ($8::text is null or i.pools @> array[$8])
+            and ($10::text[] is null or exists (select 1 from unnest(i.pools) n where n ^@ any ($10))))
 
 -- name: walk_holds
 -- A span of holds by id, lane by lane: those that may fit, and the last one that was looked at.
@@ -300,11 +301,13 @@ order by l.deadline
 limit 1
 
 -- name: read_usage
--- A page of the pools of which an account uses anything: what it uses, how much of that is due, and the limit.
+-- A page of the pools of some ranges of which an account uses anything: what it uses, how much of that is due, and the limit. Of each
+-- range no more is read than a page.
 select t.pool, t.used, p.per_account, d.units
-from (
+from unnest($6::text[], $7::text[]) r (lower, upper) cross join lateral (
     select * from holdkit.tallies o
-    where o.tenant = $2::text and o.account = $3::text and o.pool > $4::text /* distributed: and o.lane = $lane */
+    where o.tenant = $2::text and o.account = $3::text and o.pool >= r.lower and (r.upper is null or o.pool < r.upper)
+      and o.pool <> $4::text /* distributed: and o.lane = $lane */
     order by o.pool
     limit $5::int
 ) t
@@ -315,6 +318,7 @@ cross join lateral (
       and l.deadline <= greatest(p.slot, {now})
 ) d
 order by t.pool
+limit $5
 
 -- name: read_record
 -- One record.

@@ -91,6 +91,7 @@ from json_each(?2) k cross join holdkit_holds h on h.tenant = ?1 and h.id = k.va
 (:state is null or h.state = :state or (:state = 'expired' and (h.state = 'held' or h.state = 'waiting')))
        and (:entity is null or h.entity = :entity) and (:actor is null or h.actor = :actor)
        and (:account is null or h.account = :account) and (:pool is null or instr(h.legs, :pool) > 0)
+       and (:within is null or exists (select 1 from json_each(:within) w where instr(h.legs, w.value) > 0))
 
 -- name: walk_holds
 -- a span of holds by id: each id, and whether the hold may fit
@@ -204,13 +205,13 @@ limit :limit
 select min(deadline) from holdkit_legs where tenant = ? and pool = ?
 
 -- name: read_usage
--- what an account uses, by pool, straight off holdkit_tallies_account; and how much of it is due
+-- what an account uses of a range of pools, straight off holdkit_tallies_account; and how much of it is due
 select t.pool, t.used, p.per_account,
        (select sum(l.units + l.waiting) from holdkit_legs l
         where l.tenant = p.tenant and l.pool = p.id and l.deadline <= max(p.slot, :now) and l.account = :account)
 from holdkit_tallies t indexed by holdkit_tallies_account
 cross join holdkit_pools p on p.tenant = t.tenant and p.id = t.pool
-where t.tenant = :tenant and t.account = :account and t.pool > :after
+where t.tenant = :tenant and t.account = :account and t.pool >= :lower and t.pool < :upper and t.pool <> :after
 order by t.pool
 
 -- name: read_records
