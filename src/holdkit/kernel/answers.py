@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from .. import errors
 from ..core.commands import PLACING, AnyCommand, Group, ReleaseHold, Sweep
+from ..core.ladders.retiring import Keeping
 from ..core.model import SECOND, Leg, Pool, Record, Slot
 from ..core.outcomes import Done, Invalid, Reason, Receipt, Refusal, Reply, Shortfall
 from .normalise import datetime_of
@@ -82,6 +83,12 @@ def refusal_of(refusal: Refusal) -> errors.Refused:
     return cls(message, replayed=refusal.replayed, **details)
 
 
+def too_late_to_return(refused: errors.Refused, rule: Keeping, until: Slot) -> errors.Refused:
+    """Return the refusal of a return whose hold was dropped, with until when it could return its units, and why not longer."""
+    message = _RETURNABLE[rule].format(subject=repr(refused.subject), at=_when(until))
+    return type(refused)(message + (RECORDED if refused.replayed else ""), replayed=refused.replayed, **refused.details)
+
+
 def without_hidden_pools(refused: errors.Refused, may_read: Callable[[str], bool]) -> errors.Refused:
     """Return the refusal as a caller may see it who may not read every pool: without the numbers and the names of the others.
 
@@ -134,6 +141,13 @@ def in_own_words(refusal: errors.Refused, legs: Iterable[Leg]) -> errors.Refused
     return refusal
 
 
+_RETURNABLE: Final = {
+    Keeping.WINDOW: "hold {subject} is no longer kept: its units could be returned until {at}; after its last window, such as a night, "
+    "a hold is kept for `retention`",
+    Keeping.CONSUMED: "hold {subject} is no longer kept: its units could be returned until {at}; a hold with consumed units is kept for "
+    "`retention_consumed`, and they are returned by pool then",
+}
+"""What is said of a return that comes too late, by the rule under which the hold was kept."""
 RECORDED: Final = " (this is the recorded answer: to try again, use a new operation id)"
 _ABOVE: Final = {
     Reason.POOL_NOT_FOUND: "a pool above does not exist: create it first",

@@ -4,7 +4,7 @@ import asyncio
 from typing import Any
 
 from holdkit.testing import FakeClock
-from tests.support.servers import InProcessApp, in_process_app, live_server
+from tests.support.servers import NOON, InProcessApp, in_process_app, live_server
 
 
 def run(work: Any, **more: Any) -> None:
@@ -195,3 +195,19 @@ def test_a_batch_answers_command_by_command() -> None:
         assert (none.status_code, none.json()["reason"]) == (400, "idempotency_key_required")
 
     run(work)
+
+
+def test_a_return_that_comes_too_late_says_until_when_it_was_possible() -> None:
+    clock = FakeClock(start=NOON)
+
+    async def work(here: InProcessApp) -> None:
+        await here.call("POST", "/v1/pools", {"id": "gpu", "total": 1})
+        hold = (await here.call("POST", "/v1/consume", {"pool": "gpu"}, op="a")).json()
+        clock.advance(400 * 86_400)
+        await here.call("POST", "/v1/sweep", {})
+        path, body = f"/v1/holds/{hold['id']}/return", {"owner": hold["owner"]}
+        no = await here.call("POST", path, body, op="b")
+        assert (no.status_code, no.json()["reason"]) == (410, "hold_retired")
+        assert "its units could be returned until 2024-12-19 12:00:00.000+00:00; a hold with" in no.json()["detail"]
+
+    run(work, clock=clock)

@@ -16,7 +16,7 @@ from holdkit.core.decide import SweepList, decide
 from holdkit.core.entries import Action, Effect, Entry
 from holdkit.core.fold import fold, reconstruct
 from holdkit.core.import_ import Carried, needs_of
-from holdkit.core.ladders.retiring import Keeping, keeping, kept_for, may_retire
+from holdkit.core.ladders.retiring import Keeping, keeping, kept_for, may_retire, returnable_until
 from holdkit.core.model import DAY, Key, Leg, Pool, State
 from holdkit.core.needs import needs
 from holdkit.core.outcomes import Done, Reason, Refusal, Shortfall
@@ -476,3 +476,32 @@ def test_a_sweep_that_drops_exactly_as_many_as_it_may_leaves_nothing(limit: int,
     world.slot = 10
     assert [done(world.do(Sweep(limit=limit))).more for _ in range(2)] == more
     assert (world.holds, world.row("p").loose) == ({}, 2)
+
+
+def history(world: World, name: str) -> list[Entry]:
+    return [entry for entry in world.entries if entry.subject == hold_id(name)]
+
+
+def test_until_when_a_dropped_hold_could_return_its_units(world: World) -> None:
+    done(world.do(consume("a", {"p": 1})))
+    done(world.do(consume("b", window(closes=30))))
+    done(world.do(place("c", "p", 10)))
+    done(world.do(release("c")))
+    assert returnable_until(history(world, "a"), world.limits) is None, "it is still there"
+    world.slot = CONSUMED + 7
+    done(world.do(Sweep()))
+    assert world.actions(hold_id("a"))[-1] == world.actions(hold_id("b"))[-1] == "hold.retired"
+    assert returnable_until(history(world, "a"), world.limits) == (Keeping.CONSUMED, CONSUMED)
+    assert returnable_until(history(world, "b"), world.limits) == (Keeping.WINDOW, 30 + KEPT)
+    assert returnable_until(history(world, "c"), world.limits) is None, "it had nothing to return"
+    assert returnable_until([], world.limits) is None
+    assert returnable_until(history(world, "a")[1:], world.limits) is None, "its beginning is archived"
+
+
+def test_a_hold_that_was_dropped_earlier_could_return_its_units_until_then(world: World) -> None:
+    """To make room, or under a shorter retention."""
+    done(world.do(consume("a", {"p": 1})))
+    world.slot = CONSUMED
+    done(world.do(Sweep()))
+    longer = structs.replace(world.limits, retention_consumed=10 * CONSUMED)
+    assert returnable_until(history(world, "a"), longer) == (Keeping.CONSUMED, CONSUMED)

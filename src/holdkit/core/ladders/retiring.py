@@ -7,11 +7,13 @@ exists, by its pool afterwards, and never twice.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import IntEnum
 
 from ..bounds import Limits
 from ..commands import Command, ReturnToPool
-from ..entries import Action, Effect
+from ..entries import Action, Effect, Entry
+from ..fold import reconstruct
 from ..model import Key, Pool, Slot, StoredHold
 from ..outcomes import Done, Outcome, Reason, Refusal, Shortfall
 from ..outstanding import tallied
@@ -47,6 +49,17 @@ def keeping(hold: StoredHold) -> tuple[Keeping, Slot] | None:
 def kept_for(rule: Keeping, limits: Limits) -> Slot:
     """How long a hold is kept under a rule: with consumed units never shorter than without."""
     return max(limits.retention, limits.retention_consumed) if rule is Keeping.CONSUMED else limits.retention
+
+
+def returnable_until(history: Iterable[Entry], limits: Limits) -> tuple[Keeping, Slot] | None:
+    """The rule under which a hold that was dropped was kept for its units, and until when they could be returned; None if its history
+    does not say."""
+    entries = [entry for entry in history if not (entry.part or entry.refused)]
+    hold = reconstruct(entries)
+    kept = None if hold is None else keeping(hold)
+    if kept is None or kept[0] is Keeping.ENDED or entries[-1].action is not Action.HOLD_RETIRED:
+        return None
+    return kept[0], min(kept[1] + kept_for(kept[0], limits), entries[-1].slot)
 
 
 def may_retire(hold: StoredHold, limits: Limits, now: Slot, *, pressed: bool = False) -> bool:

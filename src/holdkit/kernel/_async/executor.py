@@ -8,19 +8,20 @@ from copy import copy
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from ...core.bounds import Limits
-from ...core.commands import AnyCommand, Group
+from ...core.commands import AnyCommand, Group, ReturnUnits
 from ...core.erased_names import ErasedNames, names_of
+from ...core.ladders.retiring import returnable_until
 from ...core.limits import LIMITS_KEY, in_force
 from ...core.model import Key, Pool, Slot, StoredHold
-from ...core.outcomes import Invalid, Receipt, Refusal, Reply, Survives
+from ...core.outcomes import Invalid, Reason, Receipt, Refusal, Reply, Survives
 from ...core.reading import FindHold, FindPools, FindRecord, Query, ReadHistory, entry_of
 from ...core.touching import TOO_LARGE
 from ...core.validation import BY_LIMITS, check
 from ...engines.clocks import Reading
 from ...engines.clocks import read as read_clock
 from ...engines.port import Applied, Engine
-from ...errors import InvalidRequest
-from ..answers import Answer, BatchTooLarge, answer_of, in_own_words, refusal_of, settled
+from ...errors import HoldkitError, InvalidRequest, Refused
+from ..answers import Answer, BatchTooLarge, answer_of, in_own_words, refusal_of, settled, too_late_to_return
 from ..async_group_commit import AsyncGroupCommit  # async-only
 
 # sync-only: from ..group_commit import GroupCommit
@@ -42,6 +43,8 @@ T = TypeVar("T")
 
 RETRIED = -1
 """The version of limits under which nothing was checked: the core checks the command, unless it finds its record."""
+MOST_TOLD = 1_000
+"""Entries of a dropped hold that are read to say until when it could return its units."""
 
 
 class AsyncExecutorPort(Protocol):
@@ -223,9 +226,20 @@ class AsyncExecutor:
             return outcome
         if isinstance(outcome, Refusal):
             refusal = refusal_of(outcome)
+            if isinstance(command, ReturnUnits) and outcome.reason is Reason.HOLD_RETIRED:
+                raise await self._too_late(refusal, (command.tenant, outcome.subject))
             mixed = not faces and combined(command)
             raise in_own_words(refusal, getattr(command, "legs", ())) if mixed else refusal
         raise InvalidRequest(outcome.message, field=outcome.field, code=outcome.code)
+
+    async def _too_late(self, refusal: Refused, hold: Key) -> Refused:
+        """The refusal of a return whose hold was dropped, with until when it could return its units, if the journal still tells."""
+        try:
+            rows = await self.read(ReadHistory(*hold, limit=MOST_TOLD))
+        except HoldkitError:
+            return refusal
+        kept = None if rows.more else returnable_until(map(entry_of, rows), self.limits)
+        return refusal if kept is None else too_late_to_return(refusal, *kept)
 
     async def execute_prepared(self, commands: list[AnyCommand], *, atomic: bool, op: str | None) -> list[Answer]:
         """Execute commands that are normalised and have the fields of a call (`call_fields`) already, as one group; returns

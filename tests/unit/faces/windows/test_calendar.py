@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from holdkit import BelowInUse, InsufficientCapacity, InvalidRequest, State, WindowClosed
+from holdkit import BelowInUse, HoldRetired, InsufficientCapacity, InvalidRequest, State, WindowClosed
 from holdkit.faces.grid import Free
 from holdkit.kernel.normalise import moment
 from tests.support.kernels import Store
@@ -269,3 +269,51 @@ def test_bad_totals_and_operation_ids_of_a_resize(memory: Store) -> None:
         with pytest.raises(InvalidRequest) as no:
             inn.resize("double", total, BEGIN, END, **call)
         assert no.value.code == code
+
+
+def test_a_stay_can_be_returned_until_a_month_after_its_last_night(store: Store) -> None:
+    """Then it is dropped, because a night is swept with its consumption; the refusal says until when it could be returned."""
+    hk, inn = store.hk, opened(store)
+    early, late = [inn.consume("double", JULY[0], JULY[3]) for _ in range(2)]
+    until = moment(datetime(2026, 7, 4, tzinfo=LISBON)) + 30 * 86_400_000_000
+    for slot in (until - 20 * 86_400_000_000, until - 1):
+        store.clock.set(slot)
+        hk.sweep()
+    assert hk.pools("~calendar/") == []
+    assert hk.return_units(early).state is State.CONFIRMED
+    store.clock.set(until)
+    hk.sweep()
+    with pytest.raises(HoldRetired) as refused:
+        hk.return_units(late, op="too late")
+    said = (
+        f"holdkit: hold_retired: hold '{late.id}' is no longer kept: its units could be returned until 2026-08-02 23:00:00.000+00:00; "
+        "after its last window, such as a night, a hold is kept for `retention`"
+    )
+    assert (str(refused.value), refused.value.replayed) == (said, False)
+    store.clock.advance(60)
+    hk.change_limits(retention="90d")
+    with pytest.raises(HoldRetired) as again:
+        hk.return_units(late, op="too late")
+    recorded = " (this is the recorded answer: to try again, use a new operation id)"
+    assert (str(again.value), again.value.replayed) == (said + recorded, True)
+    with pytest.raises(HoldRetired, match="ended longer ago than the retention period"):
+        hk.release(late)
+
+
+def test_what_was_consumed_of_a_counted_pool_can_be_returned_for_longer(store: Store) -> None:
+    hk = store.hk
+    store.clock.set(moment(datetime(2026, 7, 1, tzinfo=UTC)))
+    hk.create_pool("parking", total=3)
+    place = hk.consume("parking", 1)
+    store.clock.advance(400 * 86_400 - 1)
+    hk.sweep()
+    assert hk.get(place).state is State.CONFIRMED
+    store.clock.advance(1)
+    hk.sweep()
+    with pytest.raises(HoldRetired) as refused:
+        hk.return_units(place)
+    assert str(refused.value) == (
+        f"holdkit: hold_retired: hold '{place.id}' is no longer kept: its units could be returned until 2027-08-05 00:00:00.000+00:00; a "
+        "hold with consumed units is kept for `retention_consumed`, and they are returned by pool then"
+    )
+    assert hk.pool("parking").loose == 1
