@@ -22,6 +22,8 @@ export interface RequestOptions {
   /** The idempotency key: the same for every attempt at one change. */
   op?: string;
   signal?: AbortSignal;
+  /** Milliseconds that the answer may take. */
+  patience?: number;
 }
 
 /** The URL of an API path, wherever the application is mounted. */
@@ -44,6 +46,10 @@ const RESOLVED = /(^|\/)\.{1,2}(\/|$)/;
 
 /** Milliseconds that a change may take. After that its outcome is unknown. */
 const PATIENCE = 40_000;
+/** Milliseconds that a read may take. A browser opens six connections to a server: reads that nobody ends would keep them all. */
+export const READ_PATIENCE = 15_000;
+/** The reason of a problem: there was no answer in time. */
+export const LATE = "late";
 /** Whether a request may change something. */
 const changes = ({ method = "GET" }: RequestOptions): boolean => method !== "GET";
 
@@ -59,35 +65,39 @@ export async function ask<T>(path: string, options: RequestOptions = {}): Promis
   if (options.body !== undefined) sent["Content-Type"] = "application/json";
   const init: RequestInit = { method: options.method ?? "GET", headers: sent, cache: "no-store", credentials: "omit" };
   if (options.body !== undefined) init.body = JSON.stringify(options.body);
-  const late = changes(options) ? AbortSignal.timeout(PATIENCE) : null;
-  const signals = [options.signal, late].filter((one) => one instanceof AbortSignal);
-  if (signals.length > 0) init.signal = AbortSignal.any(signals);
-  let answer: Response;
-  try {
-    answer = await fetch(address(path, options.query), init);
-  } catch (error) {
-    if (options.signal?.aborted) throw error;
-    const why = late?.aborted
-      ? `the server has not answered within ${PATIENCE / 1_000} s`
-      : "the server cannot be reached";
-    throw new Problem(0, "unreachable", why, changes(options) ? "unknown" : "none");
-  }
-  const body = await bodyOf(answer, options);
+  const { answer, body } = await answered(address(path, options.query), init, options);
   if (!answer.ok) throw problem(answer.status, body);
   const time = (body as { server_time?: string }).server_time;
   if (time !== undefined) syncClock(time);
   return body as T;
 }
 
-/** An answer that was cut short is none; the text of an error may be missing. */
-async function bodyOf(answer: Response, options: RequestOptions): Promise<unknown> {
+interface Answered {
+  answer: Response;
+  body: unknown;
+}
+
+/** The whole answer, or a problem if there is none in time. An answer that was cut short is none; the text of an error may be missing. */
+async function answered(url: string, init: RequestInit, options: RequestOptions): Promise<Answered> {
+  const patience = options.patience ?? (changes(options) ? PATIENCE : READ_PATIENCE);
+  const late = new AbortController();
+  const timer = setTimeout(() => late.abort(), patience);
+  const effect = changes(options) ? "unknown" : "none";
+  let answer: Response | null = null;
   try {
+    const signal = options.signal ? AbortSignal.any([options.signal, late.signal]) : late.signal;
+    answer = await fetch(url, { ...init, signal });
     const text = await answer.text();
-    return text === "" ? {} : JSON.parse(text);
+    return { answer, body: text === "" ? {} : JSON.parse(text) };
   } catch (error) {
     if (options.signal?.aborted) throw error;
-    if (!answer.ok) return {};
-    throw new Problem(0, "unreachable", "the answer was cut short", changes(options) ? "unknown" : "none");
+    if (late.signal.aborted)
+      throw new Problem(0, LATE, `the server has not answered within ${patience / 1_000} s`, effect);
+    if (answer === null) throw new Problem(0, "unreachable", "the server cannot be reached", effect);
+    if (!answer.ok) return { answer, body: {} };
+    throw new Problem(0, "unreachable", "the answer was cut short", effect);
+  } finally {
+    clearTimeout(timer);
   }
 }
 

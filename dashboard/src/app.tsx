@@ -1,7 +1,7 @@
 /** Chooses what is shown: the sign-in form without a valid API key, otherwise the view that the address names. */
 import { signal, useSignalEffect } from "@preact/signals";
 import { useEffect } from "preact/hooks";
-import { ask, Problem } from "./api";
+import { ask, LATE, Problem, READ_PATIENCE } from "./api";
 import { key, offered, takeOffered } from "./key";
 import { readRoutes } from "./features";
 import { confirmAction, Dialogs } from "./components/Dialog";
@@ -29,22 +29,21 @@ import { Sagas } from "./views/Sagas";
 import { Webhooks } from "./views/Webhooks";
 
 const refused = signal<Problem | null>(null);
-/** Milliseconds within which the server must say whose key it is. */
-const PATIENCE = 15_000;
 let timer = 0;
 
-const LATE = `no answer within ${PATIENCE / 1_000} s. A browser opens six connections to a server: if many windows show this page, close some`;
+const CROWDED = `no answer within ${READ_PATIENCE / 1_000} s. A browser opens six connections to a server: if many windows show this page, close some`;
 
 /** Check the API key; on success start the live stream. */
 async function signIn(): Promise<void> {
   clearTimeout(timer);
   try {
-    me.value = await ask<WhoAmI>("v1/whoami", { signal: AbortSignal.timeout(PATIENCE) });
+    me.value = await ask<WhoAmI>("v1/whoami");
     refused.value = null;
     stream.start();
     void readRoutes();
   } catch (error) {
-    refused.value = error instanceof Problem ? error : new Problem(0, "unreachable", LATE);
+    const late = !(error instanceof Problem) || error.reason === LATE;
+    refused.value = late ? new Problem(0, LATE, CROWDED) : error;
     if (refused.value.status === 0 || refused.value.status >= 500) timer = setTimeout(() => void signIn(), 2_000);
   }
 }

@@ -16,10 +16,12 @@ const MOST_LAG = 10;
 const found = signal<Record<string, Concern[] | null>>({});
 
 /** Everything that needs a person, as far as this key may see it. */
-export const concerns = computed<Concern[]>(() => Object.values(found.value).flatMap((list) => list ?? []));
-/** What could not be read: nothing may be said about it. */
+export const concerns = computed<Concern[]>(() =>
+  stream.down.value ? [] : Object.values(found.value).flatMap((list) => list ?? []),
+);
+/** What could not be read, or was read before the server was away: nothing may be said about it. */
 export const unknown = computed<string[]>(() =>
-  Object.entries(found.value).flatMap(([name, list]) => (list === null ? [name] : [])),
+  Object.entries(found.value).flatMap(([name, list]) => (list === null || stream.down.value ? [name] : [])),
 );
 
 const checks: [string, () => boolean, () => Promise<Concern[]>][] = [

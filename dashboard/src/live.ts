@@ -49,15 +49,34 @@ export type ConnectionStatus =
 
 const SHORTEST = 500;
 const LONGEST = 10_000;
-/** The server sends something every 15 s; a connection that is silent for this long is dead. */
-const SILENCE = 40_000;
 /** Milliseconds for which a hidden tab keeps its connection. */
 const HIDDEN = 10_000;
+/** Milliseconds between two looks at how long the server has been silent. */
+const LOOK = 500;
+/** Milliseconds that the first answer may take when somebody looks again at a tab that has given its connection back. */
+const GRACE = 1_000;
 const AWAY = "the server cannot be reached";
+
+/** Milliseconds after which the server gives a sign of life, at the latest. Each stream says so when it begins. */
+let pingEvery = 15_000;
+/** Milliseconds after which a server that has sent nothing is away. */
+const silence = (): number => 2 * pingEvery;
+
+const quiet = (): string => `the server has sent nothing for ${Math.round(silence() / 100) / 10} s`;
+
+/** A moment by two clocks: one of them stands still while the machine sleeps, the other one can be set back. */
+interface Moment {
+  date: number;
+  steady: number;
+}
+const moment = (): Moment => ({ date: Date.now(), steady: performance.now() });
+/** Milliseconds since a moment, by the clock that says more. */
+const since = ({ date, steady }: Moment): number => Math.max(Date.now() - date, performance.now() - steady);
 
 export class Stream {
   readonly status = signal<ConnectionStatus>({ state: "connecting" });
-  /** The connection is refused, or broke and did not come back at once: nobody reports changes any more. */
+  /** The connection is refused, broke and did not come back at once, or nothing was received for two intervals of the server's ping:
+   * nobody reports changes any more, until something is received. An attempt to connect, which may hang, does not end this. */
   readonly down = signal(false);
   /** The last sign of life, in milliseconds on the engine's clock: what this stream reports was current then. */
   readonly heard = signal(0);
@@ -69,6 +88,14 @@ export class Stream {
   private wake: () => void = () => undefined;
   private resting = false;
   private hiding = 0;
+  private watch = 0;
+  /** When something was received last, and when the present attempt began or was answered. */
+  private received = moment();
+  private answered = moment();
+  /** When somebody began to look at this tab. */
+  private seen = moment();
+  /** The present connection was given up because the server was silent. */
+  private silent = false;
 
   /** `forbidden` takes over if the API key may not read this stream. */
   constructor(
@@ -78,6 +105,8 @@ export class Stream {
   ) {}
 
   start(): void {
+    this.received = this.seen = moment();
+    this.watch = setInterval(this.listen, LOOK);
     addEventListener("online", this.retry);
     document.addEventListener("visibilitychange", this.look);
     this.look(); // a tab may be opened behind others
@@ -89,9 +118,23 @@ export class Stream {
     removeEventListener("online", this.retry);
     document.removeEventListener("visibilitychange", this.look);
     clearTimeout(this.hiding);
+    clearInterval(this.watch);
     this.aborter.abort();
     this.wake();
   }
+
+  /** Notice that the server is silent, whatever the connection looks like: a server that is stopped keeps it open. */
+  private readonly listen = (): void => {
+    if (this.resting) return;
+    if (!this.down.peek() && since(this.received) > silence() && since(this.seen) > GRACE) {
+      this.why.value = quiet();
+      this.down.value = true;
+    }
+    if (since(this.answered) > silence()) {
+      this.silent = true;
+      this.aborter.abort();
+    }
+  };
 
   private readonly look = (): void => {
     clearTimeout(this.hiding);
@@ -118,8 +161,9 @@ export class Stream {
       const refused = await this.once().catch(() => null);
       if (this.stopped) return;
       if (this.resting) continue;
-      this.why.value = refused?.message ?? AWAY;
+      this.why.value = refused?.message ?? (this.silent ? quiet() : AWAY);
       if (refused && refused.status < 500 && refused.status !== 429) {
+        clearInterval(this.watch);
         this.status.value = { state: "refused", problem: refused };
         if (refused.status === 403 && this.forbidden) this.forbidden();
         else this.down.value = true;
@@ -137,17 +181,14 @@ export class Stream {
         this.wake = resolve;
       });
     this.attempt = 1;
+    this.seen = moment();
   }
 
   /** One connection, until it breaks; returns a problem if the server refused it. */
   private async once(): Promise<Problem | null> {
     this.aborter = new AbortController();
-    let watchdog = 0;
-    const listen = (): void => {
-      clearTimeout(watchdog);
-      watchdog = setTimeout(() => this.aborter.abort(), SILENCE);
-    };
-    listen();
+    this.silent = false;
+    this.answered = moment();
     try {
       const answer = await fetch(address(this.path()), {
         headers: { ...headers(), Accept: "text/event-stream" },
@@ -156,12 +197,13 @@ export class Stream {
         signal: this.aborter.signal,
       });
       if (!answer.ok || answer.body === null) return problem(answer.status, await answer.json().catch(() => ({})));
+      pingEvery = Number(answer.headers.get("Holdkit-Ping-Every")) * 1_000 || pingEvery;
       const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
       const frames = new EventParser();
       for (;;) {
         const { done, value } = await reader.read();
         if (done) return null;
-        listen();
+        this.received = this.answered = moment();
         this.heard.value = serverNow();
         for (const frame of frames.take(value)) {
           this.attempt = 0;
@@ -171,7 +213,6 @@ export class Stream {
         }
       }
     } finally {
-      clearTimeout(watchdog);
       this.aborter.abort();
     }
   }

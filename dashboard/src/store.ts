@@ -6,7 +6,7 @@
  * read every few seconds instead, and summed here.
  */
 import { batch, computed, signal, type Signal } from "@preact/signals";
-import { ask, Problem } from "./api";
+import { ask, Problem, READ_PATIENCE } from "./api";
 import { syncClock, serverNow } from "./clock";
 import { Stream, type ServerEvent } from "./live";
 import { RingBuffer } from "./buffers";
@@ -132,7 +132,8 @@ async function readAll(): Promise<void> {
   try {
     let after = "";
     do {
-      const page: PoolPage = await ask("v1/pools", { query: { after, limit: PAGE }, signal: mine.signal });
+      const patience = polling ? 2 * POLL : READ_PATIENCE;
+      const page: PoolPage = await ask("v1/pools", { query: { after, limit: PAGE }, signal: mine.signal, patience });
       for (const pool of page.items) {
         seen.add(pool.id);
         const known = arrived.get(pool.id) ?? pools.get(pool.id)?.peek();

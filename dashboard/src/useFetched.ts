@@ -24,8 +24,6 @@ export interface Reading<T> extends Fetched<T> {
 
 const PAUSE = 1_000;
 const LONGEST = 10_000;
-/** Milliseconds after which a read counts as failed. */
-const PATIENCE = 15_000;
 
 class Reader<T> {
   readonly state = signal<Fetched<T>>({ value: null, error: null, at: 0 });
@@ -57,17 +55,15 @@ class Reader<T> {
     const mine = (this.round += 1);
     this.busy = true;
     this.last = Date.now();
-    const late = AbortSignal.timeout(PATIENCE);
     try {
-      const value = await this.read(AbortSignal.any([this.aborter.signal, late]));
+      const value = await this.read(this.aborter.signal);
       if (mine !== this.round) return;
       this.failures = 0;
       this.state.value = { value, error: null, at: serverNow() };
     } catch (error) {
       if (this.aborter.signal.aborted || mine !== this.round) return;
-      const said = late.aborted ? new Problem(0, "unreachable", `no answer within ${PATIENCE / 1_000} s`) : error;
-      this.state.value = { ...(gone(said) ? { value: null, at: 0 } : this.state.peek()), error: said };
-      if (passing(said)) this.later();
+      this.state.value = { ...(gone(error) ? { value: null, at: 0 } : this.state.peek()), error };
+      if (passing(error)) this.later();
     } finally {
       if (mine === this.round) this.settle();
     }

@@ -1,6 +1,6 @@
 /** Empty, loading and error states: what is wrong, and what to do about it. */
 import type { ComponentChildren } from "preact";
-import { Problem } from "../api";
+import { LATE, Problem } from "../api";
 import { signOut } from "../key";
 
 interface Props {
@@ -65,6 +65,7 @@ function titleOf(problem: Problem): string {
 export function adviceOf(problem: Problem, change = false): string {
   switch (problem.reason) {
     case "unreachable":
+    case LATE:
       return "Check that the server is running. This page reconnects by itself.";
     case "operator_only":
       return "This view covers all tenants and needs an API key of the default tenant.";

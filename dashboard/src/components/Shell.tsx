@@ -5,6 +5,7 @@ import { useLayoutEffect, useRef } from "preact/hooks";
 import { now } from "../clock";
 import { compact } from "../format";
 import { signOut } from "../key";
+import type { ConnectionStatus } from "../live";
 import { finderShown, helpShown } from "../keyboard";
 import { link, route } from "../route";
 import { me, perSecond, POLL, stream } from "../store";
@@ -81,10 +82,17 @@ export function Shell({ children }: { children: ComponentChildren }) {
 const polls = (): boolean =>
   stream.status.value.state === "refused" && stream.status.value.problem.status === 403 && me.value !== null;
 
+/** The state of the connection; while nothing is received it is not live, whatever it looks like. */
+function stateShown(): ConnectionStatus["state"] {
+  const { state } = stream.status.value;
+  if (polls()) return stream.down.value ? "connecting" : "live";
+  return state === "live" && stream.down.value ? "connecting" : state;
+}
+
 function ConnectionState() {
-  const state = stream.status.value.state;
   const rate = perSecond.value;
-  if (polls() && !stream.down.value)
+  const state = stateShown();
+  if (state === "live" && polls())
     return (
       <div class="connection" data-state="live" title="This API key gets no live updates.">
         <i />
@@ -100,36 +108,32 @@ function ConnectionState() {
   );
 }
 
+/** Stays until something is received: an attempt to connect, which may hang, changes only what it says about itself. */
 function ConnectionBanner() {
   const connection = stream.status.value;
-  if (connection.state === "waiting" && connection.attempt > 1) {
-    void now.value; // so that the seconds count down
-    const left = Math.max(0, Math.ceil((connection.until - Date.now()) / 1_000));
-    return (
-      <section class="banner" aria-label="Connection">
-        <span>
-          <span role="alert">Disconnected from the server. The data shown may be out of date.</span> Reconnecting
-          {left > 0 ? ` in ${left} s` : ""}…
-        </span>
-        <button type="button" class="button small" onClick={stream.retry}>
-          Reconnect now
-        </button>
-      </section>
-    );
-  }
-  if (polls())
-    return stream.down.value ? (
-      <section class="banner" aria-label="Connection">
-        <span role="alert">Disconnected from the server. The data shown may be out of date.</span>
-      </section>
-    ) : null;
-  if (connection.state === "refused" && connection.problem.status !== 401)
-    return (
+  if (connection.state === "refused" && !polls())
+    return connection.problem.status === 401 ? null : (
       <section class="banner" aria-label="Connection">
         <span role="alert">The server refused live updates: {connection.problem.message}</span>
       </section>
     );
-  return null;
+  if (!stream.down.value) return null;
+  void now.value; // so that the seconds count down
+  const waits = connection.state === "waiting";
+  const left = waits ? Math.max(0, Math.ceil((connection.until - Date.now()) / 1_000)) : 0;
+  return (
+    <section class="banner" aria-label="Connection">
+      <span>
+        <span role="alert">Disconnected from the server. The data shown may be out of date.</span> Reconnecting
+        {left > 0 ? ` in ${left} s` : ""}…
+      </span>
+      {waits && (
+        <button type="button" class="button small" onClick={stream.retry}>
+          Reconnect now
+        </button>
+      )}
+    </section>
+  );
 }
 
 const NEXT: Record<Theme, Theme> = { auto: "light", light: "dark", dark: "auto" };

@@ -246,7 +246,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         Seconds, Meta(description="seconds after which a stream is dropped if its client reads nothing")
     ] = 10.0
     summary_every: Annotated[Seconds, Meta(description="seconds between two summaries of one stream")] = 0.25
-    ping_every: Annotated[Seconds, Meta(description="seconds between two signs of life in a quiet stream")] = 15.0
+    ping_every: Annotated[Positive, Meta(description="seconds between two signs of life in a quiet stream")] = 15.0
     sweep_every: Annotated[Seconds, Meta(description="seconds between two sweeps; 0 turns the sweeper off")] = 1.0
     seal_after: Annotated[
         Seconds | None,

@@ -47,6 +47,8 @@ PAGE: Final = 200
 PACKET: Final = 256 * KIB
 """Bytes of entries sent together, about: every stream may have as many in memory while its client takes them."""
 POLL: Final = 0.5
+PING_EVERY: Final = "Holdkit-Ping-Every"
+"""The header of a stream that says after how many seconds it gives a sign of life, at the latest."""
 FAREWELL: Final = 0.5
 """Seconds that a stream whose caller would no longer be admitted gets to say so."""
 
@@ -174,7 +176,7 @@ async def _send(request: Request, content: AsyncGenerator[bytes, None], send: Se
                 content,
                 ping=settings.ping_every,
                 send_timeout=settings.stream_timeout,
-                headers=dict(request.running.plain_headers(request)),
+                headers=dict([*request.running.plain_headers(request), (PING_EVERY, f"{settings.ping_every:g}")]),
             )
             await response(request.scope, request.receive, forward)
         if open_still:  # the server stopped in the middle of the stream

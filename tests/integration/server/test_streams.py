@@ -43,6 +43,14 @@ def test_the_journal_comes_as_events_and_resumes_behind_the_last_one_seen() -> N
             assert next(told)[2]["subject"] == "b"
 
 
+def test_a_stream_says_how_often_it_gives_a_sign_of_life_and_does() -> None:
+    with live_server(settings=replace(QUICK, ping_every=0.05)) as server, server.client() as http:
+        for path in ("/v1/events", "/v1/events?kind=summary"):
+            with http.stream("GET", path) as answer:
+                assert answer.headers["holdkit-ping-every"] == "0.05"
+                assert next(line for line in answer.iter_lines() if line.startswith(": ping")), path
+
+
 def test_summaries_tell_what_changed_and_add_up() -> None:
     with live_server() as server, server.client() as http:
         http.post("/v1/pools", json={"id": "a", "total": 5})
