@@ -217,6 +217,7 @@ def test_the_journal_is_read_back_to_its_beginning_and_forth_again(browser: Brow
 def test_a_text_finds_anything_from_anywhere_by_keys_alone(browser: Browser, server: LiveServer) -> None:
     with watched(browser, server) as tab:
         page = tab.open("health")
+        expect(page.locator("main h1")).to_have_text("Health")  # before that there is nothing that takes keys
         box, found = page.get_by_role("combobox", name="Find"), page.get_by_role("dialog").get_by_role("option")
         for text, arrows, choice, heading in (
             ("zeb", 0, "zebra", "zebra"),
