@@ -84,7 +84,7 @@ def test_what_a_stopped_server_said_last_is_out_of_date_until_it_says_something(
     browser: Browser, serve: Callable[..., tuple[StoppedServer, LiveServer]], view: str
 ) -> None:
     process, server = serve("--ping-every", "0.5")
-    with watched(browser, server, quiet=False) as tab:
+    with watched(browser, server, quiet=False, alone=True) as tab:
         page = tab.open(view)
         is_live(page)
         process.stop()
@@ -104,8 +104,7 @@ def test_without_another_setting_that_is_thirty_seconds(
     browser: Browser, serve: Callable[..., tuple[StoppedServer, LiveServer]]
 ) -> None:
     process, server = serve()
-    with watched(browser, server, quiet=False) as tab:
-        tab.page.clock.install()
+    with watched(browser, server, quiet=False, alone=True) as tab:
         page = tab.open()
         is_live(page)
         process.stop()
@@ -124,8 +123,7 @@ def test_the_server_says_how_often_it_gives_a_sign_of_life(
     browser: Browser, serve: Callable[..., tuple[StoppedServer, LiveServer]]
 ) -> None:
     process, server = serve("--ping-every", "1000")
-    with watched(browser, server, quiet=False) as tab:
-        tab.page.clock.install()
+    with watched(browser, server, quiet=False, alone=True) as tab:
         page = tab.open()
         is_live(page)
         process.stop()
@@ -142,8 +140,7 @@ def test_a_key_that_gets_no_updates_is_told_too(
     browser: Browser, serve: Callable[..., tuple[StoppedServer, LiveServer]]
 ) -> None:
     process, server = serve()
-    with watched(browser, server, quiet=False) as tab:
-        tab.page.clock.install()
+    with watched(browser, server, quiet=False, alone=True) as tab:
         page = tab.open(key=process.limited_key)
         expect(page.locator(".connection")).to_contain_text("Every 5 s")
         expect(page.locator("main")).to_contain_text("gpu")
@@ -163,8 +160,7 @@ def test_whoever_looks_again_at_a_tab_sees_at_once_that_it_is_out_of_date(
     browser: Browser, serve: Callable[..., tuple[StoppedServer, LiveServer]]
 ) -> None:
     process, server = serve()
-    with watched(browser, server, quiet=False) as tab:
-        tab.page.clock.install()
+    with watched(browser, server, quiet=False, alone=True) as tab:
         page = tab.open()
         is_live(page)
         hide(tab, hidden=True)
@@ -192,8 +188,7 @@ def test_a_machine_that_slept_or_whose_clock_was_set_back_notices_too(
     browser: Browser, serve: Callable[..., tuple[StoppedServer, LiveServer]], hours: int
 ) -> None:
     process, server = serve()
-    with watched(browser, server, quiet=False) as tab:
-        tab.page.clock.install()
+    with watched(browser, server, quiet=False, alone=True) as tab:
         page = tab.open()
         is_live(page)
         process.stop()
