@@ -134,6 +134,7 @@ def _served(file: Path, every: str) -> Iterator[tuple[int, httpx.Client]]:
         key = Keys(hk).make("bench", scope="admin").text
     command = [sys.executable, "-m", "holdkit", "serve", url(file), "--port", "0", "--json", "--rollup-every", every]
     command += ["--rate", "1e9", "--burst", "1000000000", "--tenant-rate", "1e9", "--tenant-burst", "1000000000"]
+    command += ["--tenant-byte-rate", "1000000000000", "--tenant-byte-burst", "1000000000000", "--min-free", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as child:
         assert child.stdout is not None
         address = json.loads(child.stdout.readline())["listens"]

@@ -14,7 +14,10 @@ import holdkit
 from holdkit.server import Keys, Settings, serve
 
 POOLS: Final = 8
-UNLIMITED: Final = {"rate": 1e9, "burst": 10**9, "tenant_rate": 1e9, "tenant_burst": 10**9}
+UNLIMITED: Final = {
+    "rate": 1e9, "burst": 10**9, "tenant_rate": 1e9, "tenant_burst": 10**9, "tenant_byte_rate": 10**12,
+    "tenant_byte_burst": 10**12, "min_free": 0,
+}  # fmt: skip
 """Settings that would limit the load; a revision may have some of them only."""
 
 

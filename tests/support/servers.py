@@ -20,7 +20,7 @@ from holdkit.server.routing import segments_of
 from holdkit.server.settings import Delivery
 from tests.support.threads import PATIENCE
 
-QUICK = Settings(key_refresh=0.05, sweep_every=0, webhooks=Delivery(allowed=frozenset(["127.0.0.1"])))
+QUICK = Settings(key_refresh=0.05, sweep_every=0, min_free=0, webhooks=Delivery(allowed=frozenset(["127.0.0.1"])))
 NOON = 1_700_049_600_000_000
 """A slot far from where any window ends."""
 

@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from playwright.sync_api import Browser, expect
 
 import holdkit
@@ -15,7 +16,7 @@ from holdkit.engines.doctor import Space
 from tests.conftest import Migrated
 from tests.integration.dashboard.browser import PHONE, Api, Delivery, served, watched
 from tests.integration.dashboard.test_accessibility import found as accessibility
-from tests.support.servers import live_server
+from tests.support.servers import QUICK, live_server
 
 
 def test_pools_are_shown_and_move_as_others_change_them(browser: Browser, tmp_path: Path) -> None:
@@ -360,7 +361,8 @@ def test_health_warns_of_a_disk_that_is_nearly_full(
 ) -> None:
     space = [Space(4_000 << 20, 100_000 << 20)]
     monkeypatch.setattr("holdkit.server.room.space_of", lambda _path: space[0])
-    with served(tmp_path) as (server, _), watched(browser, server) as tab:
+    keeping = replace(QUICK, min_free=1 << 30)
+    with served(tmp_path, settings=keeping) as (server, _), watched(browser, server) as tab:
         page = tab.open("health")
         expect(page.locator("[data-disk=low]")).to_have_text(
             "The disk of the data is nearly full: 4,000 of 100,000 MiB are free. Make room."

@@ -33,7 +33,7 @@ def test_changes_carry_it_and_nothing_else_does(shared_server: LiveServer) -> No
         refused = http.post("/v1/pools", json={"id": "p", "total": 5})
         assert refused.status_code == 409
         assert all(HEADER not in answer.headers for answer in (*looked, refused))
-        assert looked[3].json() == {"status": "ok", "durability": "process", "clock_lag": 0.0}
+        assert looked[3].json() == {"status": "ok", "durability": "process", "clock_lag": 0.0, "disk": None}
         assert looked[1].json()["durability"]["says"] == "nothing is stored: all changes are lost when the process ends"
 
 

@@ -237,7 +237,8 @@ def test_a_client_gets_storage_full_and_its_followers_go_on(tmp_path: Any, monke
     disk = [ROOMY]
     monkeypatch.setattr("holdkit.server.room.space_of", lambda _path: disk[0])
     monkeypatch.setattr("holdkit.server.room.FRESH", 0.0)
-    with live_server(f"sqlite:///{tmp_path / 'holds.db'}") as server, connect(server.url, key=server.admin) as hk:
+    url, settings = f"sqlite:///{tmp_path / 'holds.db'}", replace(QUICK, min_free=GIB)
+    with live_server(url, settings=settings) as server, connect(server.url, key=server.admin) as hk:
         hk.create_pool("seats", 5)
         held = hk.hold("seats", ttl="1h")
         assert len(list(hk.follow("mailer", wait=False))) == 2
