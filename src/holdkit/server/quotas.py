@@ -15,10 +15,10 @@ one server exceeds a quota by the requests under way, and n servers together by 
 start of a server, and for a tenant's first request) nothing is refused. The default tenant has a quota like any other, but may have
 all of a bounded table.
 
-*What counting costs.* A count reads every row of a tenant: 45 ms of processor time for 100,000 rows on SQLite. So counts rest: after a
-count of a tenant that was counted before, none of such a tenant begins for `REST` times as long as it took, however many tenants
-there are and however often they ask what they use; who asks meanwhile is told the last count. Many large tenants are counted less often
-than every minute; until then the estimate counts, which is never too low for long.
+*What counting costs.* A count reads every row of a tenant: 45 ms of processor time for 100,000 rows on SQLite. So the server rests after
+each count of a tenant that it has counted before, `REST_FACTOR` times as long as the count took, however many tenants there are.
+Requests that ask for a usage meanwhile get the last count. Many large tenants are counted less often than every minute; until its turn
+comes a tenant is judged by its estimate.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ MAX_ESTIMATES: Final = 10_000
 """Tenants whose estimates are kept; the least recently active are forgotten, and counted anew when they return."""
 FRESH: Final = 1.0
 """Seconds for which a count is not repeated."""
-REST: Final = 49
+REST_FACTOR: Final = 49
 """The rest after a count, in times its duration: so counting takes a fiftieth of one processor at most."""
 COUNTS: Final = 2
 """Counts at a time: each keeps a thread that reads busy."""
@@ -187,7 +187,7 @@ class Quotas:
         return estimate
 
     def refusal(self, tenant: str) -> Problem | None:
-        """Why a tenant may store nothing new now; None if it may."""
+        """Return the problem of a request of this tenant that would store something new now, or None if it may."""
         stored, limits = self._directory.tenants.get(tenant), self._executor.limits
         estimate = self._estimates.get(tenant)
         if estimate is None or estimate.stored is not stored or estimate.limits is not limits:
@@ -200,7 +200,7 @@ class Quotas:
         return _exceeded(estimate.used(), allowed) if estimate.full else None
 
     def add(self, tenant: str, commands: int, size: int) -> None:
-        """Count an admitted request with so many commands, and a body of this size."""
+        """Add an admitted request, by its commands and the bytes of its body, to the estimate of its tenant."""
         estimate = self._estimates.get(tenant)
         if estimate is not None and estimate.allowed is not None:
             self._estimates.move_to_end(tenant)
@@ -242,7 +242,7 @@ class Quotas:
         estimate.measure()
         now = self._clock()
         if tenant in self._recent:
-            self._rests_until = max(self._rests_until, now) + REST * (now - began)
+            self._rests_until = max(self._rests_until, now) + REST_FACTOR * (now - began)
         estimate.next_count = now + FRESH
         self._recent[tenant] = (estimate.next_count, counted)
         self._recent.move_to_end(tenant)

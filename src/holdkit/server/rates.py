@@ -4,17 +4,17 @@ Theory of operation
 -------------------
 
 *What a request costs.* One token when it is admitted, before anything is read or stored. When its body is decoded, one token for each
-further command, leg, item or pool that it has, one for each 4 KiB of the body, and `SEARCH` for a search through the seats of a section.
-So a batch of 1,000 commands costs 1,000 tokens, in one request or in many. The legs of holds that a request names only by id are known
-when it is answered, and charged then. A tenant has a third bucket, of bytes: all bodies that are read are charged to it.
+further command, leg, item or pool that it has, one for each 4 KiB of the body, and `SEARCH_TOKENS` for a search through the seats of a
+section. So a batch of 1,000 commands costs 1,000 tokens, in one request or in many. The legs of holds that a request names only by id
+are known when it is answered, and charged then. A tenant has a third bucket, of bytes, which pays for every body that is read.
 
 *Reserve, then settle.* What the body costs is charged before the kernel sees the request. If the request is refused before the kernel
 sees it (it is malformed, not allowed, over a quota or a rate), it has cost its *plain* cost: one token, and a twentieth of a token for
 each element that was decoded. `settle` gives the rest back.
 
-*One request cannot lock out anybody.* Every cost is a number of things that were decoded, or is bounded here. No bucket is charged more
-than its burst for one request, and none is ever more than one burst in debt, whatever many requests cost that were admitted at the same
-time. An operator's key of the default tenant is not limited at all where it administers the server (`Route.administers`).
+*One request cannot lock out anybody.* Every cost counts things that were decoded, or is bounded here. One request takes at most one
+burst from a bucket, and a bucket is at most one burst in debt, also when many requests that were admitted together are answered. An
+operator's key of the default tenant is not limited where it administers the server (`Route.administers`).
 
 Every check takes constant time. The limits count in each server process.
 """
@@ -34,12 +34,12 @@ from .settings import KIB, Settings
 
 MOST_BUCKETS: Final = 10_000
 """Buckets of each kind that are kept: beyond that those that are full go, which changes nothing for anybody."""
-DECODED: Final = 0.05
+TOKENS_PER_ELEMENT: Final = 0.05
 """Tokens that an element of a body costs if the request is refused before the kernel sees it."""
-SEARCH: Final = 20
+SEARCH_TOKENS: Final = 20
 """Tokens that a search through a section costs, or a change of its map: each reads all of its seats, which takes as long as some twenty
 holds."""
-TOKEN_BYTES: Final = 4 * KIB
+BYTES_PER_TOKEN: Final = 4 * KIB
 """Bytes of a body that cost a token."""
 
 
@@ -56,7 +56,7 @@ class Cost(NamedTuple):
     @property
     def plain(self) -> float:
         """Tokens that it costs if it is refused before the kernel sees it."""
-        return min(self.tokens, 1 + DECODED * self.elements)
+        return min(self.tokens, 1 + TOKENS_PER_ELEMENT * self.elements)
 
 
 class Bucket:
@@ -76,7 +76,7 @@ class RateLimit:
         self._buckets: dict[str, Bucket] = {}
 
     def bucket(self, id: str, now: float) -> Bucket:
-        """The bucket as it is now."""
+        """Return the bucket, filled up to this moment."""
         bucket = self._buckets.get(id)
         if bucket is None:
             if len(self._buckets) >= MOST_BUCKETS:
@@ -88,7 +88,7 @@ class RateLimit:
         return bucket
 
     def check(self, bucket: Bucket, paid: float, cost: float) -> None:
-        """Raise unless the bucket has what a request still costs that has `paid` a part of its `cost`, or is full but for that part."""
+        """Raise `Problem` unless the bucket has the rest of what a request costs that has `paid` a part; a full bucket has enough."""
         needed = min(cost, self._burst) - min(paid, self._burst)
         if bucket.level < needed:
             wait = (needed - bucket.level) / self._rate
@@ -101,7 +101,7 @@ class RateLimit:
             )
 
     def charge(self, bucket: Bucket, paid: float, cost: float) -> None:
-        """Charge what a request still costs that has `paid` a part of its `cost`; give back what it has paid beyond that."""
+        """Charge the rest of what a request costs that has `paid` a part; give back what it has paid beyond its cost."""
         bucket.level = max(-self._burst, bucket.level - (min(cost, self._burst) - min(paid, self._burst)))
 
     def _drop_full(self, now: float) -> None:
@@ -142,14 +142,14 @@ class Rates:
                 raise
 
     def charge(self, key: str, tenant: str, paid: float, cost: float) -> None:
-        """Charge both buckets what a request still costs that has `paid` a part of its `cost`, whether or not they have it; give back
-        what it has paid beyond that."""
+        """Charge both buckets the rest of what a request costs that has `paid` a part, whether or not they have it; give back what it
+        has paid beyond its cost."""
         now = time.monotonic()
         self._keys.charge(self._keys.bucket(key, now), paid, cost)
         self._tenants.charge(self._tenants.bucket(tenant, now), paid, cost)
 
     def _take(self, key: str, tenant: str, paid: float, cost: float) -> None:
-        """The same if both buckets have it; else raise `Problem`, and charge nothing."""
+        """Charge both buckets the rest of what a request costs, or raise `Problem` and charge nothing."""
         now = time.monotonic()
         ours, theirs = self._keys.bucket(key, now), self._tenants.bucket(tenant, now)
         self._keys.check(ours, paid, cost)
@@ -159,14 +159,14 @@ class Rates:
 
 
 def cost_of(body: object, size: int) -> Cost:
-    """What a decoded body of so many bytes costs."""
+    """Return what a decoded body of `size` bytes costs."""
     kind = type(body)
     count = _ELEMENTS.get(kind)
     elements = 0 if count is None else count(body)
-    # the only element that is a number: it is not checked yet, and a request whose number is out of its bounds is refused
+    # a count is the only cost that is a number in the body; it is not checked yet, and the kernel refuses one that is out of bounds
     commands = min(max(1, body.count), MAX_SEATS) if isinstance(body, BestItems) else max(1, elements)
     searched = kind in _SEARCHING or (isinstance(body, AddItems) and bool(body.seats))
-    return Cost(commands, elements, commands + (SEARCH if searched else 0) + size // TOKEN_BYTES)
+    return Cost(commands, elements, commands + (SEARCH_TOKENS if searched else 0) + size // BYTES_PER_TOKEN)
 
 
 def _commands(commands: Iterable[Any]) -> int:

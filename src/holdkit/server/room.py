@@ -4,13 +4,13 @@ Theory of operation
 -------------------
 
 A full disk stops everybody: the holds that are there can neither be confirmed nor released, because each answer is an entry of the
-journal. So a part of the disk, `min_free`, is kept for what ends or shrinks. While less than that is free, a request that would store
-something new (`grows`) is turned away with 507 `storage_full`, before the kernel sees it: it settles no operation id. What
-exists already goes on: it is confirmed, released, extended, returned, swept, archived, erased; a record that exists is replaced, so
-that a saga finishes and a follower moves on.
+journal. So the server keeps `min_free` bytes for what ends or shrinks. While less is free, it turns away requests that would store
+something new (`grows`) with 507 `storage_full`, before the kernel sees them, so they settle no operation id. What exists can be
+confirmed, released, extended, returned, swept, archived and erased, and a record that exists can be replaced: sagas finish, and
+followers move on.
 
-The free space is that of the file system of the data, where that is on this machine (`port.OnDisk`): PostgreSQL elsewhere is not
-watched. It is read when somebody asks, at most once in `FRESH` seconds, so what was admitted within that time may pass the bound.
+The server reads the free space of the file system that has the data, if that is on this machine (`port.OnDisk`). It reads it when a
+request needs it, at most once in `READ_EVERY_SECONDS`; what is admitted within that time may go beyond the bound.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from .request import Request
 
 log = logging.getLogger("holdkit.server")
 
-FRESH: Final = 1.0
+READ_EVERY_SECONDS: Final = 1.0
 """Seconds for which the free space is not read again."""
-RETRY_AFTER: Final = 30.0
+RETRY_AFTER_SECONDS: Final = 30.0
 """Seconds after which a request that was turned away may be sent again: a person has to make room."""
 
 
@@ -63,7 +63,7 @@ GROWING: Final = (
 
 
 def grows(body: Any) -> bool:
-    """Whether a request may store something new. What it cannot refuse it lets pass: see the theory of operation."""
+    """Return whether a request may store something new. What ends, shrinks or changes what exists does not."""
     if isinstance(body, Batch | Windowed):
         return any(isinstance(command, GROWING) for command in body.commands)
     if isinstance(body, PutRecordBody):
@@ -90,18 +90,18 @@ class Room:
         """Whether there is room; None if that is not known."""
         now = self._clock()
         if now >= self._read_again_at:
-            self._read_again_at = now + FRESH
+            self._read_again_at = now + READ_EVERY_SECONDS
             self._space = self._read()
             self._change(self._state_of(self._space))
         return self._state
 
     def document(self) -> Disk | None:
-        """The free space, for operators."""
+        """Return the free space for operators, or None if it is not known."""
         state, space = self.state, self._space
         return None if state is None or space is None else Disk(state, space.free, space.total, self._min_free)
 
     def refusal(self) -> Problem | None:
-        """Why nothing new may be stored now; None if it may."""
+        """Return the problem of a request that would store something new now, or None if it may."""
         if self.state != "full":
             return None
         return Problem(
@@ -109,7 +109,7 @@ class Room:
             "storage_full",
             "the disk of the server is nearly full, so nothing new is stored until an operator has made room; confirm, release, "
             "extend and return still work",
-            retry_after=RETRY_AFTER,
+            retry_after=RETRY_AFTER_SECONDS,
         )
 
     def _state_of(self, space: Space | None) -> DiskState | None:
@@ -153,7 +153,7 @@ async def check_room(request: Request) -> None:
 
 
 async def _replaces(request: Request) -> bool:
-    """Whether the request writes a record that exists already."""
+    """Return whether the request writes a record that exists already."""
     if not isinstance(request.body, PutRecordBody) or request.body.if_version == 0:
         return False
     kind, id = request.names

@@ -236,7 +236,7 @@ def test_the_disk_of_a_sqlite_file_is_watched_and_that_of_data_in_memory_is_not(
 def test_a_client_gets_storage_full_and_its_followers_go_on(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     disk = [ROOMY]
     monkeypatch.setattr("holdkit.server.room.space_of", lambda _path: disk[0])
-    monkeypatch.setattr("holdkit.server.room.FRESH", 0.0)
+    monkeypatch.setattr("holdkit.server.room.READ_EVERY_SECONDS", 0.0)
     url, settings = f"sqlite:///{tmp_path / 'holds.db'}", replace(QUICK, min_free=GIB)
     with live_server(url, settings=settings) as server, connect(server.url, key=server.admin) as hk:
         hk.create_pool("seats", 5)

@@ -178,8 +178,8 @@ def test_a_slot_is_wanted_back_for_each_tenant_that_has_none_and_for_no_other() 
 
 
 def test_work_in_a_slot_is_ended_only_if_a_tenant_without_one_waits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(slots_module, "CERTAIN", 0.0)
-    monkeypatch.setattr(slots_module, "LEAST", 0.0)
+    monkeypatch.setattr(slots_module, "CERTAIN_SECONDS", 0.0)
+    monkeypatch.setattr(slots_module, "LEAST_WORK_SECONDS", 0.0)
 
     async def work() -> None:
         slots, ended, begun = FairSlots(2, 2, 2), list[str](), list[str]()
@@ -219,10 +219,10 @@ def test_work_that_begins_late_in_a_wanted_slot_still_has_its_least_time() -> No
             assert slot.limit is not None
             ends = slot.limit.when()
             assert ends is not None
-            assert ends - now >= slots_module.LEAST
+            assert ends - now >= slots_module.LEAST_WORK_SECONDS
         slot.taken_at = asyncio.get_running_loop().time()
         async with slot.work():
-            assert slot.limit.when() == slot.taken_at + slots_module.CERTAIN
+            assert slot.limit.when() == slot.taken_at + slots_module.CERTAIN_SECONDS
         slots.give_back(slot)
         await waiting
 

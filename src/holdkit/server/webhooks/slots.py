@@ -1,5 +1,5 @@
-"""A bound on what happens at a time, shared fairly: so many in this process, at most so many per tenant, and per tenant and
-receiver. Whoever finds no room waits here, before anything is opened.
+"""A bound on concurrent work in this process, shared fairly: in all, per tenant, and per tenant and receiver. Work for which there
+is no room waits here, before anything is opened.
 
 Theory of operation
 
@@ -10,10 +10,10 @@ at those that wait: they wait for their own tenant's or their own receiver's slo
 one whose turn was longest ago, and within the tenant to the first whose receiver has room. However many wait for one tenant, the next
 tenant waits for one slot.
 
-*Slow holders.* While all slots are taken and a tenant that has none waits, a slot is *wanted* back for each such tenant: of the tenant
-that has the most, the one that it has had longest. What is done in a wanted slot (`Slot.work`) is ended as soon as its holder has had
-the slot for `CERTAIN` seconds. So a tenant waits for its first slot for `CERTAIN` seconds at most, as long as no more tenants wait
-for one than there are slots; nobody who works faster notices it, and nobody at all while slots are free.
+*Slow work.* While all slots are taken, one slot is *wanted* back for each tenant that waits and has none: the oldest slot of the tenant
+that has the most. The work in a wanted slot (`Slot.work`) is ended when the slot is `CERTAIN_SECONDS` old. So a tenant waits at most
+`CERTAIN_SECONDS` for its first slot, unless more tenants wait for one than there are slots. Work that is faster is never ended, and
+nothing is ended while a slot is free.
 
 *Cost.* A tenant that waits although slots are free has slots in use itself, and so has one that is passed over. So a search for the
 next one passes over at most as many tenants as there are slots.
@@ -32,9 +32,9 @@ from typing import Final
 
 from msgspec import Struct
 
-CERTAIN: Final = 3.0
+CERTAIN_SECONDS: Final = 3.0
 """Seconds for which a slot is certain; work that takes longer may be ended for a tenant that has none."""
-LEAST: Final = 2.0
+LEAST_WORK_SECONDS: Final = 2.0
 """Seconds that work in a slot has in any case, however late in its time it begins."""
 
 
@@ -56,7 +56,7 @@ class Slot(Struct, eq=False):
     async def work(self) -> AsyncIterator[None]:
         """Work in the slot. Raises `TimeoutError` if that takes long and another tenant has none."""
         now = asyncio.get_running_loop().time()
-        self.ends_at = max(self.taken_at + CERTAIN, now + LEAST)
+        self.ends_at = max(self.taken_at + CERTAIN_SECONDS, now + LEAST_WORK_SECONDS)
         async with asyncio.timeout_at(self.ends_at if self.wanted else None) as self.limit:
             try:
                 yield
