@@ -42,7 +42,7 @@ from ..saga_records import (
     step_commands,
     storable_result,
 )
-from ..saga_steps import Phase, Step, next_step
+from ..saga_steps import UNFINISHED, Phase, Step, next_step
 
 log = logging.getLogger("holdkit")
 
@@ -98,8 +98,11 @@ class SagaDriver:
         self._ids_taken = 0
 
     def drive(self) -> None:
-        """Take steps until nothing is left to do. Raises `Aborted`, `LeaseLost`, or the exception that stopped it."""
-        while True:
+        """Take steps until the saga has ended or is parked. Raises `Aborted`, `LeaseLost`, or the exception that stopped it.
+
+        Nothing is read after the last write: a read that failed then would be recorded as a failure of a saga that has ended.
+        """
+        while self.body.phase in UNFINISHED:
             hold = self._read_hold()
             state = None if hold is None else hold.state
             consumes = may_consume(self._executor, self.record.tenant, self.body, hold)
