@@ -108,11 +108,11 @@ docs-serve: $(READY) ## show the documentation site, and build it again at each 
 shots: $(READY) ## take the screenshots in docs/images again
 	HOLDKIT_SHOTS=docs/images $(BIN)/python -m pytest -q -n 0 tests/integration/dashboard/test_make_run.py tests/integration/examples
 
-sim: $(READY) ## simulate the log engine: 2,000 seeds, or one (SEED=7)
-	$(BIN)/python -m holdkit.sim $(if $(SEED),--seed $(SEED)) $(ARGS)
+sim: $(READY) ## simulate the kernel with faults: 2,000 seeds, or one (SEED=7; ARGS='--seeds 20000 --operations 500': more and longer ones)
+	$(BIN)/python -m tests.simulation --jobs $(JOBS) $(if $(SEED),--seed $(SEED)) $(ARGS)
 
-prove: $(READY) ## run in full what `make test` samples: 2,000 simulated runs, a fault at every statement, a cut at every byte of a commit, a kill at every step of an erasure (about 8 minutes)
-	$(BIN)/python -m holdkit.sim --jobs $(JOBS)
+prove: $(READY) ## run in full what `make test` samples: 2,000 simulated runs of 500 commands, a fault at every statement, a cut at every byte of a commit, a kill at every step of an erasure (about 8 minutes)
+	$(BIN)/python -m tests.simulation --operations 500 --jobs $(JOBS)
 	@mkdir -p .build
 	HOLDKIT_FAULTS=every $(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal tests/faults/test_statements.py \
 		tests/faults/postgres/test_cuts.py::test_cut_at_every_byte_of_the_commit_exchange \
