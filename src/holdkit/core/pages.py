@@ -70,7 +70,7 @@ def beyond(prefix: str) -> str | None:
     return None
 
 
-def apart(prefixes: Iterable[str]) -> tuple[str, ...]:
+def disjoint(prefixes: Iterable[str]) -> tuple[str, ...]:
     """These prefixes in order, without those that begin with another of them: a text begins with one of the rest at most."""
     found: list[str] = []
     for prefix in sorted(prefixes):
@@ -82,5 +82,5 @@ def apart(prefixes: Iterable[str]) -> tuple[str, ...]:
 def ranges_behind(after: str, prefixes: Iterable[str]) -> list[tuple[str, str | None]]:
     """The texts behind `after` that begin with one of these prefixes, of which there is at least one, as ranges in order: from a first
     text, which may be `after` itself, up to a text that is not among them."""
-    found = [(max(after, prefix), beyond(prefix)) for prefix in apart(prefixes)]
+    found = [(max(after, prefix), beyond(prefix)) for prefix in disjoint(prefixes)]
     return [(lower, upper) for lower, upper in found if upper is None or lower < upper]

@@ -81,12 +81,10 @@ class ListHolds(Query[Page[StoredHold]], frozen=True):
     actor: str | None = None
     account: str | None = None
     placed_from: Slot | None = None
-    placed_to: Slot | None = None
-    """The first slot that is too late."""
+    placed_to: Slot | None = None  # the first slot that is too late
     newest_first: bool = False
     max_scanned: int = 20_000
-    within: tuple[str, ...] = ()
-    """Only holds whose pools all begin with one of these; empty: any."""
+    within: tuple[str, ...] = ()  # only holds whose pools all begin with one of these; empty: any
 
 
 class CountAhead(Query[int | None], frozen=True):
@@ -108,8 +106,7 @@ class AccountUsage(Struct, frozen=True, gc=False):
     pool: str
     used: int
     """Units waited for, held, or confirmed and not returned."""
-    limit: int | None = None
-    """The pool's `per_account`."""
+    limit: int | None = None  # the pool's `per_account`
 
 
 class ListUsage(Query[list[AccountUsage]], frozen=True):
@@ -119,8 +116,7 @@ class ListUsage(Query[list[AccountUsage]], frozen=True):
     account: str
     after: str = ""
     limit: int = 100
-    within: tuple[str, ...] = ()
-    """Only pools that begin with one of these; empty: any. The others are not looked at, however many there are."""
+    within: tuple[str, ...] = ()  # only pools that begin with one of these; the others are not looked at; empty: any
 
 
 class FindRecord(Query[Record | None], frozen=True):

@@ -27,7 +27,7 @@ from msgspec import Struct, structs
 
 from ..core.entries import Action
 from ..core.model import HeldLeg, Pool
-from ..core.pages import apart
+from ..core.pages import disjoint
 from ..core.trees import ancestors
 from ..errors import HoldNotFound, Overloaded, Refused
 from ..kernel.answers import OF_POOLS, without_hidden_pools
@@ -68,7 +68,7 @@ class KeyLimit:
         """The prefixes, in order and apart from one another, of the pools that begin with `prefix` and are within the limit."""
         if not self.pools or prefix.startswith(self.pools):
             return (prefix,)
-        return apart(one for one in self.pools if one.startswith(prefix))
+        return disjoint(one for one in self.pools if one.startswith(prefix))
 
     def pool(self, pool: Pool) -> Pool:
         """The pool as the key may see it: what it can grant without the pools above, if the key may not read them."""

@@ -11,7 +11,6 @@ from typing import Annotated, Final, TypeAlias
 
 from msgspec import Meta, Struct
 
-from ..core.bounds import BOUNDS
 from ..engines.doctor import MIN_FREE
 
 KIB = 1024
@@ -22,9 +21,6 @@ Bytes: TypeAlias = Annotated[int, Meta(ge=1)]
 Count: TypeAlias = Annotated[int, Meta(ge=1)]
 Seconds: TypeAlias = Annotated[float, Meta(ge=0)]
 Positive: TypeAlias = Annotated[float, Meta(gt=0)]
-TouchedLegs: TypeAlias = Annotated[
-    int, Meta(ge=BOUNDS["max_touched_legs"].least, le=BOUNDS["max_touched_legs"].greatest)
-]
 
 
 class Delivery(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -185,7 +181,7 @@ class Settings(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         ),
     ] = None
     max_touched_legs: Annotated[
-        TouchedLegs,
+        Annotated[int, Meta(ge=1, le=1_000_000)],
         Meta(description="legs that a batch touches, those of the holds that it names included, when opening a URL"),
     ] = 10_000
     rate: Annotated[

@@ -6,10 +6,13 @@ import asyncio
 import re
 from datetime import timedelta
 
+import msgspec
 import pytest
 
 import holdkit
 from holdkit.client import NotAdmitted, connect, connect_async
+from holdkit.core.bounds import BOUNDS
+from holdkit.server.configuration import SETTINGS
 from tests.support.servers import InProcessApp, in_process_app, live_server
 
 
@@ -105,3 +108,12 @@ def test_a_tenants_client_is_refused() -> None:
         theirs = server.key("admin", "acme")
         with connect(server.url, key=theirs) as hk, pytest.raises(NotAdmitted):
             hk.change_limits(retention="90d")
+
+
+def test_the_servers_own_setting_has_the_bounds_of_the_limit() -> None:
+    bound, setting = BOUNDS["max_touched_legs"], SETTINGS["max_touched_legs"]
+    for value in (bound.least, bound.greatest):
+        assert msgspec.convert(value, setting.type) == value
+    for value in (bound.least - 1, bound.greatest + 1):
+        with pytest.raises(msgspec.ValidationError):
+            msgspec.convert(value, setting.type)

@@ -9,20 +9,19 @@ from copy import copy
 from typing import TYPE_CHECKING, Any, Protocol, Self, TypeVar
 
 from ...core.bounds import Limits
-from ...core.commands import AnyCommand, Group, ReturnUnits
+from ...core.commands import AnyCommand, Group
 from ...core.erased_names import ErasedNames, names_of
-from ...core.ladders.retiring import returnable_until
 from ...core.limits import LIMITS_KEY, in_force
 from ...core.model import Key, Pool, Slot, StoredHold
-from ...core.outcomes import Invalid, Reason, Receipt, Refusal, Reply, Survives
+from ...core.outcomes import Invalid, Receipt, Refusal, Reply, Survives
 from ...core.reading import FindHold, FindPools, FindRecord, Query, ReadHistory, entry_of
 from ...core.touching import TOO_LARGE
 from ...core.validation import BY_LIMITS, check
 from ...engines.clocks import Reading
 from ...engines.clocks import read as read_clock
 from ...engines.port import Applied, Engine
-from ...errors import HoldkitError, InvalidRequest, Refused
-from ..answers import Answer, BatchTooLarge, answer_of, in_own_words, refusal_of, settled, too_late_to_return
+from ...errors import InvalidRequest
+from ..answers import Answer, BatchTooLarge, answer_of, in_own_words, refusal_of, settled
 from ..follower_state import Shown
 from ..group_commit import GroupCommit, Stats
 from ..journal import JournalEntry
@@ -32,6 +31,7 @@ from ..queued_calls import Undo
 from ..tracing import Tracer
 from ..workers import Signal, Work, Worker
 from .feeding import Feeder
+from .late_returns import explain_late_return
 from .line_watch import LineWatch
 
 if TYPE_CHECKING:
@@ -41,8 +41,6 @@ T = TypeVar("T")
 
 RETRIED = -1
 """The version of limits under which nothing was checked: the core checks the command, unless it finds its record."""
-MOST_TOLD = 1_000
-"""Entries of a dropped hold that are read to say until when it could return its units."""
 
 
 class ExecutorPort(Protocol):
@@ -103,8 +101,7 @@ class Executor:
     page_bytes: int | None = None
     """About how many bytes of rows a page has at most; None: as many as its limit allows."""
     within: tuple[str, ...] = ()
-    """How the pools begin that its client may see; empty: all pools. Holds on others are left out of lists, and so is what an account
-    uses of them."""
+    """How the pools begin that its client may see, in lists of holds and of what an account uses; empty: all."""
     tracer: Tracer | None = None
     """Where the spans of a traced kernel go."""
 
@@ -223,21 +220,10 @@ class Executor:
         if isinstance(outcome, Receipt):
             return outcome
         if isinstance(outcome, Refusal):
-            refusal = refusal_of(outcome)
-            if isinstance(command, ReturnUnits) and outcome.reason is Reason.HOLD_RETIRED:
-                raise self._too_late(refusal, (command.tenant, outcome.subject))
+            refusal = explain_late_return(self, command, refusal_of(outcome))
             mixed = not faces and combined(command)
             raise in_own_words(refusal, getattr(command, "legs", ())) if mixed else refusal
         raise InvalidRequest(outcome.message, field=outcome.field, code=outcome.code)
-
-    def _too_late(self, refusal: Refused, hold: Key) -> Refused:
-        """The refusal of a return whose hold was dropped, with until when it could return its units, if the journal still tells."""
-        try:
-            rows = self.read(ReadHistory(*hold, limit=MOST_TOLD))
-        except HoldkitError:
-            return refusal
-        kept = None if rows.more else returnable_until(map(entry_of, rows), self.limits)
-        return refusal if kept is None else too_late_to_return(refusal, *kept)
 
     def execute_prepared(self, commands: list[AnyCommand], *, atomic: bool, op: str | None) -> list[Answer]:
         """Execute commands that are normalised and have the fields of a call (`call_fields`) already, as one group; returns
