@@ -302,7 +302,9 @@ def test_what_does_not_fit_is_refused(world: World, tmp_path: Path) -> None:
             other.create_pool(f"p{_}", 1)
         world.clock.advance(100 * DAY)
         other.create_pool("last", 1)
-        with pytest.raises(EngineError, match="another entry 1 of lane 0 than the journal"):
+        several = world.hk.executor.engine.lanes > 1
+        says = "lanes is 4, and this database knows 1" if several else "another entry 1 of lane 0 than the journal"
+        with pytest.raises(EngineError, match=says):
             other.archive(before="30d", to=world.to)
         assert len(other.journal()) == 4
     with holdkit.connect("memory://") as memory, pytest.raises(InvalidRequest, match="cannot archive"):

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
+import os
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from holdkit.core.baseline import KnownFile
 from holdkit.core.reading import JournalRow
 from holdkit.engines.archive_files import (
     FORMAT,
@@ -38,12 +42,18 @@ def entry(seq: int, lane: int = 3) -> ArchivedEntry:
 
 
 def written(directory: Path, first: int, last: int, lane: int = 3) -> ArchiveFile:
-    return write_archive_file(directory, head(first, last, lane), (entry(seq, lane) for seq in range(first, last + 1)))
+    return write_archive_file(directory, head(first, last, lane), (entry(seq, lane) for seq in range(first, last + 1)))[
+        0
+    ]
 
 
 def test_what_is_written_is_read_back(tmp_path: Path) -> None:
     lines: list[ArchivedLine] = [entry(7), entry(8), ArchivedSeal(msgspec.Raw(b'{"digest":"x"}')), entry(9)]
-    file = write_archive_file(tmp_path, head(7, 9), lines)
+    file, known = write_archive_file(tmp_path, head(7, 9), lines)
+    sha256 = hashlib.sha256(
+        b"".join(gzip.decompress(file.path.read_bytes()).splitlines(keepends=True)[:-1])
+    ).hexdigest()
+    assert known == KnownFile(9, file.path.stat().st_size, sha256, str(tmp_path))
     assert file.path.name == "lane-0003-000000000007-000000000009.jsonl.gz"
     assert [msgspec.json.encode(line) for line in read_archive_file(file)] == [
         msgspec.json.encode(line) for line in lines
@@ -58,7 +68,7 @@ def test_what_is_written_is_read_back(tmp_path: Path) -> None:
 def test_a_file_is_replaced_as_a_whole(tmp_path: Path) -> None:
     file = written(tmp_path, 1, 2)
     other = archived_entry(JournalRow(1, '{"slot":1,"action":"record.put","subject":"erased","tenant":""}', 3))
-    assert write_archive_file(tmp_path, head(1, 2), [other, entry(2)]) == file
+    assert write_archive_file(tmp_path, head(1, 2), [other, entry(2)])[0] == file
     assert [row.text for row in ArchiveDirectory(tmp_path).rows(3)] == [other.text, entry(2).text]
     assert len(list(tmp_path.iterdir())) == 1
 
@@ -90,6 +100,25 @@ def test_files_follow_one_another(tmp_path: Path) -> None:
         list(archive.rows(3, 0, 4))
     with pytest.raises(EngineError, match="cannot read the archive"):
         ArchiveDirectory(tmp_path / "missing").files()
+
+
+def test_a_gap_between_files_is_no_end(tmp_path: Path) -> None:
+    written(tmp_path, 1, 2)
+    written(tmp_path, 5, 6)
+    archive = ArchiveDirectory(tmp_path)
+    with pytest.raises(EngineError, match="no file with entry 3 of lane 3"):
+        list(archive.rows(3))
+    assert [row.seq for row in archive.rows(3, 4)] == [5, 6]
+
+
+def test_what_only_looks_like_a_file_of_the_archive_is_passed_over(tmp_path: Path) -> None:
+    """Another spelling of a name, which would be read in place of the file, and what is no file."""
+    file = written(tmp_path, 1, 2)
+    shutil.copy(file.path, tmp_path / "lane-00003-000000000001-000000000002.jsonl.gz")
+    shutil.copy(file.path, tmp_path / "lane-0003-0000000000001-000000000002.jsonl.gz")
+    (tmp_path / "lane-0003-000000000003-000000000004.jsonl.gz").mkdir()
+    os.mkfifo(tmp_path / "lane-0003-000000000005-000000000006.jsonl.gz")
+    assert ArchiveDirectory(tmp_path).files() == [file]
 
 
 def rewritten(file: ArchiveFile, change: tuple[bytes, bytes]) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 import holdkit
+from holdkit.core.baseline import KnownFile
 from holdkit.core.commands import CreatePool, Group
 from holdkit.engines.archive_pace import AIM, FEWEST, QUIET, REST, SLICE, Pace
 from holdkit.engines.archiving import STEP, Archiver
@@ -124,7 +125,8 @@ class Noted(Pace):
 
 def drop_some(archiver: Archiver) -> None:
     (lane,) = archiver.lanes()
-    archiver.drop(lane.archived, archiver.read(0, lane.archived.through, 3), "a directory")
+    rows = archiver.read(0, lane.archived.through, 3)
+    archiver.drop(lane.archived, rows, rows[0].seq, KnownFile(rows[-1].seq, 99, "", "a directory"))
 
 
 def test_commits_of_others_are_seen_from_this_process_and_from_another_connection(tmp_path: Path) -> None:

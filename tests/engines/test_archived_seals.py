@@ -126,7 +126,7 @@ def test_what_was_done_to_a_file_is_named(sealed: Sealed) -> None:
         (altered(1), []),  # a pool's creation has no actor: nothing is changed
         (altered(19), [("14-19", "digest")]),
         (other_seal, [("1-7", "archived seal")]),
-        (without_seals, []),
+        (without_seals, [("1-7", "archived seal")]),
     ):
         sealed.rewrite(change)
         assert sealed.broken() == found
@@ -137,7 +137,7 @@ def test_what_was_done_to_a_file_is_named(sealed: Sealed) -> None:
     assert sealed.broken() == [("1-7", "entries")]
 
 
-def test_an_erasure_in_the_files_is_lawful_wherever_the_salts_are(sealed: Sealed) -> None:
+def test_an_erasure_is_lawful_if_file_and_database_know_of_it(sealed: Sealed) -> None:
     seals = sealed.hk.executor.engine.capabilities.seals
     assert seals is not None
     after: list[Seal] = []
@@ -161,13 +161,18 @@ def test_an_erasure_in_the_files_is_lawful_wherever_the_salts_are(sealed: Sealed
     (file,) = ArchiveDirectory(sealed.to).files()
     whole = file.path.read_bytes()
     sealed.rewrite(lambda lines: change(lines, with_seal=True))
-    assert sealed.broken() == []
+    assert sealed.broken() == [("8-13", "archived salts")], "the database was restored to before the erasure"
+    erased_file = file.path.read_bytes()
     file.path.write_bytes(whole)
     sealed.rewrite(lambda lines: change(lines, with_seal=False))
     assert sealed.broken() == [("8-13", "digest")], "no salts fit what was erased"
     with closing(sqlite3.connect(sealed.url[10:])) as db, db:
         text = msgspec.json.encode(after[0].salts).decode()
         db.execute("update holdkit_seals set salts = ? where first = 8", (text,))
+    assert sealed.broken() == [("8-13", "digest")], "those of the file do not"
+    file.path.write_bytes(whole)
+    assert sealed.broken() == [("8-13", "archived salts")], "the file was put back from before the erasure"
+    file.path.write_bytes(erased_file)
     assert sealed.broken() == []
 
 

@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from holdkit.core.audit_rows import Difference
 from holdkit.core.erasure import By
 from holdkit.core.reading import JournalRow
 from holdkit.engines.archive_files import (
     ArchivedEntry,
     ArchiveDirectory,
+    ArchiveFile,
     archived_entry,
     read_archive_file,
     read_head,
@@ -20,6 +22,7 @@ from holdkit.engines.archive_files import (
 )
 from holdkit.errors import CursorLost, Overloaded
 from holdkit.kernel import archive as kernel_archive
+from holdkit.kernel.archive_check import ArchiveCheck
 from holdkit.kernel.erasing import begun, erase_alone, selector_of
 from holdkit.kernel.export import export
 from tests.engines.test_erasure_archived import ACCOUNT, MAIL, PERSON, Life
@@ -51,20 +54,15 @@ def rewrite(life: Life, by: By, value: str) -> None:
 
 def between(monkeypatch: pytest.MonkeyPatch, work: Callable[[int], None]) -> list[int]:
     """Have `work` done in each attempt of `verify`, with its number, when the database is read as of one moment and no file is yet."""
-    whole, attempts = kernel_archive.archived_entries, [0]
+    whole, attempts = ArchiveCheck.rows, [0]
 
-    def wrapped(*arguments: object) -> Callable[[int, int], Iterator[JournalRow]]:
-        rows = whole(*arguments)  # type: ignore[arg-type]
+    def rows(check: ArchiveCheck, lane: int, upto: int) -> Iterator[JournalRow | Difference]:
+        if lane == 0:
+            attempts[0] += 1
+            work(attempts[0])
+        yield from whole(check, lane, upto)
 
-        def read(lane: int, upto: int) -> Iterator[JournalRow]:
-            if lane == 0:
-                attempts[0] += 1
-                work(attempts[0])
-            yield from rows(lane, upto)
-
-        return read
-
-    monkeypatch.setattr(kernel_archive, "archived_entries", wrapped)
+    monkeypatch.setattr(ArchiveCheck, "rows", rows)
     return attempts
 
 
@@ -77,18 +75,23 @@ def test_it_compares_again_if_an_erasure_came_between(life: Life, monkeypatch: p
 
 
 def test_what_differs_is_reported_although_an_erasure_came_between(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
-    names = NAMES[:1]
-    between(monkeypatch, lambda _: rewrite(life, *names.pop(0)) if names else None)
-    file = ArchiveDirectory(life.to).files(0)[-1]
-    lines = list(read_archive_file(file))
-    at = max(
-        number for number, line in enumerate(lines) if isinstance(line, ArchivedEntry) and "customer:9" in line.text
-    )
-    line = lines[at]
-    assert isinstance(line, ArchivedEntry)
-    lines[at] = archived_entry(JournalRow(line.seq, line.text.replace("customer:9", "customer:8"), line.lane))
-    write_archive_file(life.to, read_head(file), lines)
+    def change(attempt: int) -> None:
+        if attempt > 1:
+            return
+        rewrite(life, *NAMES[0])
+        file = ArchiveDirectory(life.to).files(0)[-1]
+        lines = list(read_archive_file(file))
+        at, line = max(
+            (number, line)
+            for number, line in enumerate(lines)
+            if isinstance(line, ArchivedEntry) and "customer:9" in line.text
+        )
+        lines[at] = archived_entry(JournalRow(line.seq, line.text.replace("customer:9", "customer:8"), line.lane))
+        write_archive_file(life.to, read_head(file), lines)
+
+    attempts = between(monkeypatch, change)
     assert life.hk.verify(archive=life.to).differences != ()
+    assert attempts == [2]
 
 
 def test_while_erasures_go_on_and_on_it_says_to_wait(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,3 +124,25 @@ def test_an_export_beside_an_erasure_has_no_end(life: Life, with_files: bool) ->
     with pytest.raises(CursorLost, match="an erasure has changed the journal"):
         list(beside)
     assert b'"sealed"' in list(lines())[-1]
+
+
+def test_a_file_that_is_rewritten_before_it_is_read_was_not_swapped(
+    life: Life, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is known of it was read before."""
+    engine, whole = life.hk.executor.engine, ArchiveDirectory.reading
+    names: list[tuple[By, str]] = []
+
+    def reading(directory: ArchiveDirectory, *span: int) -> Iterator[tuple[ArchiveFile, int]]:
+        if names:
+            rewrite(life, *names.pop())
+        yield from whole(directory, *span)
+
+    monkeypatch.setattr(ArchiveDirectory, "reading", reading)
+    names.append(NAMES[1])
+    assert life.hk.verify(archive=life.to).differences == ()
+    assert names == []
+    names.append(NAMES[2])
+    with pytest.raises(CursorLost, match=r"an erasure rewrites .* while it is read"):
+        list(export(engine, archive=kernel_archive.archived_entries(engine, life.to)))
+    assert list(export(engine, archive=kernel_archive.archived_entries(engine, life.to)))

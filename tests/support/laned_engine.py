@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from threading import RLock
 from typing import Any, TypeVar
 
 from msgspec import structs
 
+from holdkit.core.archived import FindArchived, ReadBaseline
 from holdkit.core.audit_rows import Difference
+from holdkit.core.baseline import KINDS, ArchivedLane, BaselineRow, KnownFile, RowKey
 from holdkit.core.bounds import Limits
 from holdkit.core.codec import encode_entry
 from holdkit.core.commands import Group
@@ -32,6 +35,7 @@ from holdkit.core.reading import (
     touches,
 )
 from holdkit.core.searching import SearchJournal, fits_entry
+from holdkit.engines.archiving import StoredRow, step_of
 from holdkit.engines.clocks import Clock
 from holdkit.engines.journal_search import search_lanes
 from holdkit.engines.memory import MemoryEngine
@@ -57,6 +61,8 @@ class LanedEngine:
         self._lock = RLock()
         self.written: list[JournalRow] = []
         self._places: dict[int, tuple[int, int]] = {}
+        self.archived: dict[int, ArchivedLane] = {}
+        self._baselines: dict[int, dict[RowKey, str]] = {}
         self.asked: list[Query[Any]] = []
         self.answered: Callable[[Query[Any]], None] | None = None
         """Called when a read has its answer, before the reader has it."""
@@ -101,7 +107,8 @@ class LanedEngine:
         return place
 
     def _put(self, lane: int, entry: Entry) -> tuple[int, int]:
-        seq = 1 + sum(row.lane == lane for row in self.written)
+        through = self.archived[lane].through if lane in self.archived else 0
+        seq = 1 + through + sum(row.lane == lane for row in self.written)
         self.written.append(JournalRow(seq, encode_entry(entry), lane))
         return lane, seq
 
@@ -155,13 +162,19 @@ class LanedEngine:
                 return [last[lane] for lane in sorted(last)]
             case FindEntries():
                 return sorted((row for row in self.written if _position(row) in query.positions), key=_position)
+            case FindArchived():
+                return [self.archived[lane] for lane in sorted(self.archived)]
+            case ReadBaseline():
+                return self._baseline_page(query)
             case TakeSurvey():
                 return structs.replace(self.inner.read(query), entries=len(self.written))
         return self.inner.read(query)
 
     def _kept(self) -> dict[int, tuple[int, int]]:
         """The first and the last number of each lane."""
-        return {row.lane: (1, row.seq) for row in sorted(self.written, key=_position)}
+        lanes = sorted({row.lane for row in self.written})
+        numbers = {lane: [row.seq for row in self.written if row.lane == lane] for lane in lanes}
+        return {lane: (min(seqs), max(seqs)) for lane, seqs in numbers.items()}
 
     def _between(self, query: SearchJournal, lane: int, above: int, upto: int, limit: int) -> Page[JournalRow]:
         rows = [row for row in self.written if row.lane == lane and above < row.seq <= upto]
@@ -173,6 +186,42 @@ class LanedEngine:
         with self._lock:
             kept = [row for row in self.written if row.lane != lane or row.seq < seq]
             self.written[:] = kept if text is None else [*kept, JournalRow(seq, text, lane)]
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Nobody else reads or writes meanwhile."""
+        with self._lock:
+            yield
+
+    def archive(self, through: Mapping[int, int], place: str = "/archive") -> None:
+        """The entries of each of these lanes, through a number, leave the journal as they do for files."""
+        with self._lock:
+            for lane, last in through.items():
+                before = self.archived.get(lane, ArchivedLane(lane, 0, 0, "", ""))
+                rows = [row for row in self.written if row.lane == lane and row.seq <= last]
+                baseline = self._baselines.setdefault(lane, {})
+                file = KnownFile(last, 0, "", place)
+                step = step_of(before, rows, before.through + 1, file, _Baseline(baseline))
+                baseline.update(step.put)
+                for key in step.remove:
+                    baseline.pop(key, None)
+                self.archived[lane] = step.archived
+                self.written[:] = [row for row in self.written if row not in rows]
+
+    def change_baseline(self, lane: int) -> None:
+        """Rows of a lane's baseline change, as when those leave it that nothing needs."""
+        archived = self.archived[lane]
+        self.archived[lane] = structs.replace(archived, edition=archived.edition + 1)
+
+    def _baseline_page(self, query: ReadBaseline) -> Page[BaselineRow]:
+        archived, rows = self.archived.get(query.lane), self._baselines.get(query.lane, {})
+        if archived is None or archived.through != query.through:
+            return Page()
+        keys = sorted((KINDS.index(kind), tenant, id, part) for kind, tenant, id, part in rows if kind in KINDS)
+        after = None if query.after is None else (KINDS.index(query.after[0]), *query.after[1:])
+        wanted = [key for key in keys if query.tenant in (None, key[1]) and (after is None or key > after)]
+        page = [(KINDS[key[0]], *key[1:]) for key in wanted[: query.limit]]
+        return Page([BaselineRow(*key, rows[key], rows.get(("pool", key[1], key[2], ""))) for key in page])
 
     def read_in(self, tx: Any, query: Query[T]) -> T:
         return self.inner.read_in(tx, query)
@@ -188,6 +237,22 @@ class LanedEngine:
 
     def close(self) -> None:
         self.inner.close()
+
+
+class _Baseline:
+    """The rows of a lane's baseline. Every hold is needed."""
+
+    def __init__(self, rows: Mapping[RowKey, str]) -> None:
+        self._rows = rows
+
+    def load(self, keys: Sequence[RowKey]) -> Mapping[RowKey, StoredRow]:
+        return {key: StoredRow(self._rows[key], 0) for key in keys if key in self._rows}
+
+    def needed(self, holds: Sequence[Key], behind: int) -> Collection[Key]:
+        return holds
+
+    def measure(self) -> tuple[int, int]:
+        return 0, 0
 
 
 def _position(row: JournalRow) -> tuple[int, int]:

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx
+import msgspec
 from msgspec.structs import replace
 
+from ..core.entries import Action
 from ..kernel.follower_state import CursorStore, OnGeneration
 from ..wire.journal import EntryAnswer
 from .answers import read_entry
@@ -25,9 +27,9 @@ class StreamCursor:
     def __init__(self, cursor: str | None) -> None:
         self.cursor = cursor
         self._ahead: set[str] = set()
-        """Positions of entries that were seen, and that the cursor does not cover yet."""
-        self._packet: list[str] = []
-        """Positions of the entries that came since the stream's last cursor."""
+        """Entries that were seen, and that the cursor does not cover yet (`identity_of`)."""
+        self._packet: list[EntryAnswer] = []
+        """The entries that came since the stream's last cursor."""
         self._next_cursor: str | None = None
         self._partial = b""
 
@@ -39,15 +41,16 @@ class StreamCursor:
     def is_new(self, entry: EntryAnswer) -> bool:
         """Whether this entry has not been seen before; marks it as seen. Positions have no order, but what comes
         again lies behind the cursor, so only what the cursor does not cover must be remembered."""
-        if entry.position in self._ahead:
+        identity = identity_of(entry)
+        if identity in self._ahead:
             return False
-        self._ahead.add(entry.position)
+        self._ahead.add(identity)
         return True
 
-    def move(self, cursor: str, covered: Iterable[str]) -> None:
-        """Move to a cursor that covers the entries at these positions too."""
+    def move(self, cursor: str, covered: Iterable[EntryAnswer]) -> None:
+        """Move to a cursor that covers these entries too."""
         self.cursor = cursor
-        self._ahead.difference_update(covered)
+        self._ahead.difference_update(map(identity_of, covered))
 
     def entries(self, packet: bytes) -> Iterator[EntryAnswer]:
         """The new entries in a packet of the stream."""
@@ -71,7 +74,7 @@ class StreamCursor:
             entry = read_entry(line[6:]) if line.startswith('data: {"position"') else None
             new = entry is not None and self.is_new(entry)
             if entry is not None:
-                self._packet.append(entry.position)
+                self._packet.append(entry)
             if self._next_cursor is not None:
                 self.move(self._next_cursor, self._packet)
                 self._packet, self._next_cursor = [], None
@@ -82,6 +85,14 @@ class StreamCursor:
     def restart(self) -> None:
         """The last stream has ended, perhaps in the middle of an event."""
         self._next_cursor, self._partial, self._packet = None, b"", []
+
+
+def identity_of(entry: EntryAnswer) -> str:
+    """Return a text by which an entry is recognised when it comes again. All rows of a baseline have one position: they are told apart by
+    what they say."""
+    if entry.action != Action.JOURNAL_BASELINE:
+        return entry.position
+    return msgspec.json.encode(replace(entry, cursor="")).decode()
 
 
 class LocalState(NamedTuple):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from .baseline import ArchivedLane, BaselineRow, RowKey
+from .audit_rows import Difference
+from .baseline import ArchivedLane, BaselineRow, KnownFile, RowKey
 from .pages import Page
 from .reading import Query
 
@@ -32,3 +33,16 @@ class ReadRewritten(Query[dict[int, str]], frozen=True):
     erasure is under way, or was interrupted."""
 
     lane: int
+
+
+class FindKnownFiles(Query[dict[int, KnownFile]], frozen=True):
+    """The files of a lane's archive that the database knows, by the number of their first entry. Releases from before there were such
+    records have written files that it does not know."""
+
+    lane: int
+
+
+class CheckBaselines(Query[list[Difference]], frozen=True):
+    """What is wrong with the rows of the baselines by themselves, as they are at one moment: at most so many differences."""
+
+    limit: int = 10

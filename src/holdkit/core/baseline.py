@@ -14,6 +14,7 @@ Whoever reads from the beginning gets each row as an entry `journal.baseline`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -35,6 +36,17 @@ KINDS: Final = (FLOOR, POOL, TALLY, HOLD, RECORD)
 
 ENTRY: Final = "entry"
 """An archived entry that an erasure has rewritten, until its file has it too: no part of the state, and read by itself."""
+
+FILE: Final = "file"
+"""What is known of a file of the archive (`KnownFile`): no part of the state."""
+
+TOTAL: Final = "total"
+"""How many rows there must be (`BaselineTotal`): no part of the state."""
+
+TOTAL_KEY: Final = (TOTAL, "", "~total", "")
+
+COUNTED: Final = frozenset({*KINDS, FILE})
+"""The kinds of rows that a total counts."""
 
 FLOOR_ID: Final = "~fence_floor"
 """The id of every floor; no pool has it."""
@@ -83,8 +95,35 @@ class ArchivedLane(Struct, frozen=True, gc=False):
     """Grows whenever rows of the baseline change although no further entry is archived."""
 
 
+class KnownFile(Struct, frozen=True, gc=False):
+    """What a database knows of a file of its archive, by the number of the first entry."""
+
+    last: int
+    """The number of the last entry."""
+    size: int
+    """Of the file, in bytes."""
+    sha256: str
+    """Of its lines."""
+    place: str
+    """The directory to which it was written."""
+
+
+_known_file: Final = msgspec.json.Decoder(KnownFile)
+
+
+class BaselineTotal(Struct, frozen=True, gc=False):
+    """How many rows a lane's baseline must have. It counts only while the lane is archived through this entry, in this edition: a
+    release from before there were totals may have archived more."""
+
+    through: int
+    edition: int
+    rows: int
+    checksums: int
+    """The sum of the rows' checksums."""
+
+
 class Baseline:
-    """Rows into which entries are folded. Only the holds that the entries change, and floors, have to be loaded before."""
+    """Rows into which entries are folded. Those that the entries touch have to be loaded before."""
 
     def __init__(self, rows: Mapping[RowKey, str]) -> None:
         self._rows = rows
@@ -164,6 +203,21 @@ def decode_row(kind: str, body: str) -> Any:
     return _BODIES[kind].decode(body)
 
 
+def known_files(rows: Iterable[tuple[str, str]]) -> dict[int, KnownFile]:
+    """What is known of files, by the number of their first entry, from the ids and bodies of rows. Those that were changed by hand and
+    cannot be read are left out: their checksums tell."""
+    found: dict[int, KnownFile] = {}
+    for id, body in rows:
+        with suppress(ValueError, msgspec.DecodeError):
+            found[int(id)] = _known_file.decode(body)
+    return found
+
+
+def file_key(first: int) -> RowKey:
+    """The key of what is known of a file, by the number of its first entry. Keys sort as numbers do."""
+    return (FILE, "", f"{first:020d}", "")
+
+
 def entry_key(seq: int) -> RowKey:
     """The key of an archived entry that was rewritten. Keys sort as numbers do."""
     return (ENTRY, "", f"{seq:020d}", "")
@@ -179,11 +233,24 @@ def hold_may_leave(body: str) -> bool:
     return may_leave(_hold.decode(body))
 
 
-def rows_needed(entries: Iterable[Entry]) -> list[RowKey]:
-    """The rows to load before these entries are folded."""
-    holds = {(entry.tenant, entry.subject) for entry in entries if entry.change is not None}
-    floors = {effect.pool.tenant for entry in entries if entry.removed for effect in entry.effects}
-    return [*((HOLD, *key, "") for key in sorted(holds)), *((FLOOR, tenant, FLOOR_ID, "") for tenant in sorted(floors))]
+def rows_touched(entries: Iterable[Entry]) -> list[RowKey]:
+    """Return the keys of the rows that these entries may put or remove: `fold` needs some of them as they are before."""
+    keys: set[RowKey] = set()
+    for entry in entries:
+        for effect in entry.effects:
+            pool, tally = effect.pool, effect.tally
+            keys.add((POOL, pool.tenant, pool.id, ""))
+            if entry.removed:
+                keys.add((FLOOR, pool.tenant, FLOOR_ID, ""))
+            if tally is not None:
+                keys.add((TALLY, pool.tenant, pool.id, tally.account))
+        if entry.record is not None:
+            keys.add((RECORD, entry.record.tenant, entry.record.id, entry.record.kind))
+        if entry.hold is not None:
+            keys.add((HOLD, *entry.hold.key, ""))
+        elif entry.change is not None or entry.action is Action.HOLD_RETIRED:
+            keys.add((HOLD, entry.tenant, entry.subject, ""))
+    return sorted(keys)
 
 
 def subject_keys(tenant: str, subject: str) -> Iterator[RowKey]:

@@ -19,7 +19,7 @@ from .outstanding import OpenLeg, Tally, TallyKey
 
 REPAIRABLE: Final = frozenset({"pools", "holds", "legs", "records", "tallies", "fence_floors"})
 """Tables that the journal can rebuild."""
-TRUTH: Final = frozenset({"journal", "heads", "migrations"})
+TRUTH: Final = frozenset({"journal", "heads", "migrations", "archived", "baseline"})
 """If these differ, there is nothing to repair from."""
 
 

@@ -21,9 +21,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Final, TypeAlias
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from ..core.baseline import HOLD, POOL, RECORD, TALLY, ArchivedLane, BaselineRow, RowKey, decode_row
+from ..core.baseline import HOLD, POOL, RECORD, TALLY, ArchivedLane, BaselineRow, KnownFile, RowKey, decode_row
 from ..core.codec import decode_entry
 from ..core.entries import Entry
 from ..core.new_names import entry_of_hold
@@ -36,13 +36,16 @@ from .archive_files import (
     ArchiveDirectory,
     ArchivedLine,
     ArchivedSeal,
+    ArchiveEnd,
     ArchiveFile,
     archived_entry,
     read_archive_file,
     read_head,
+    read_whole_file,
     rows_of,
     write_archive_file,
 )
+from .known_files import end_differences, file_differences, refusal
 from .progress import Progress
 
 PAGE: Final = 1_000
@@ -72,6 +75,7 @@ class ErasableArchive:
         rewritten: Callable[[int], Texts],
         baseline: Callable[[str, ArchivedLane], Iterator[BaselineRow]],
         journal: Callable[[int, int, int], Iterable[JournalRow]],
+        known: Callable[[int], Mapping[int, KnownFile]],
         progress: Progress | None = None,
     ) -> None:
         self._directory, self._progress = directory, progress
@@ -83,6 +87,7 @@ class ErasableArchive:
             lane: dict(rewritten(lane)) for lane in sorted({*self.lanes, *(file.lane for file in self._files)})
         }
         """By lane: what is rewritten, and not in its file yet."""
+        self._known = {lane: known(lane) for lane in self.rewritten}
         self._naming: dict[tuple[str, ...], dict[int, list[JournalRow]]] = {}
         self._about: dict[str, list[JournalRow]] = {}
         self._check()
@@ -91,20 +96,17 @@ class ErasableArchive:
         """Read everything: a file that is missing, damaged or of another database is named before anything is changed."""
         done, total = 0, sum(file.entries for file in self._files)
         for file in self._files:
+            known, pending, through = self._known[file.lane], self.rewritten[file.lane], self.through(file.lane)
             kept = self._digests(file)
-            for row in rows_of(file):
-                archived = self.lanes.get(row.lane)
-                left = archived is not None and row.seq == archived.through and text_digest(row.text) != archived.digest
-                if left:
-                    raise EngineError(
-                        f"{file.path} has another entry {row.seq} of lane {row.lane} than was archived: the directory is of another "
-                        "database, or of this one before it was restored; nothing was erased"
-                    )
-                if row.seq > self.through(row.lane) and next(kept, "") != text_digest(row.text):
-                    raise EngineError(
-                        f"{file.path} has another entry {row.seq} of lane {row.lane} than the journal: it is of another database, or of "
-                        "this one before it was restored. Move it away: it is no part of this archive; nothing was erased"
-                    )
+            different = [*file_differences(file, known, pending, through)]
+            for line in read_whole_file(file):
+                if isinstance(line, ArchivedEntry):
+                    self._check_entry(file, line.row, kept)
+                elif isinstance(line, ArchiveEnd):
+                    different += end_differences(file, line, known, pending)
+            if different:
+                advice = "Put back the files of that time, and give the same command again; nothing was erased"
+                raise refusal(self._directory, different[0], advice)
             done += file.entries
             self._report(done, total)
         for archived in self.lanes.values():
@@ -117,6 +119,20 @@ class ErasableArchive:
                     f"the archive {self._directory.path} has no file with entry {reached + 1} of lane {archived.lane}: the files are "
                     "incomplete, or of another database; nothing was erased"
                 )
+
+    def _check_entry(self, file: ArchiveFile, row: JournalRow, kept: Iterator[str]) -> None:
+        """The last entry that was archived must be that one, and an entry that has not left must be that of the journal."""
+        archived = self.lanes.get(row.lane)
+        if archived is not None and row.seq == archived.through and text_digest(row.text) != archived.digest:
+            raise EngineError(
+                f"{file.path} has another entry {row.seq} of lane {row.lane} than was archived: the directory is of another "
+                "database, or of this one before it was restored; nothing was erased"
+            )
+        if row.seq > self.through(row.lane) and next(kept, "") != text_digest(row.text):
+            raise EngineError(
+                f"{file.path} has another entry {row.seq} of lane {row.lane} than the journal: it is of another database, or of "
+                "this one before it was restored. Move it away: it is no part of this archive; nothing was erased"
+            )
 
     def _digests(self, file: ArchiveFile) -> Iterator[str]:
         """Of the entries that the journal has, and a file too: those behind the archived ones, as far as they follow one another."""
@@ -211,14 +227,18 @@ class ErasableArchive:
 
     # Rewriting
 
-    def write(self, forget: Callable[[int, Sequence[int]], None]) -> None:
-        """Write each file anew that does not have what is rewritten; `forget` then removes the stored texts of its entries."""
+    def write(self, forget: Callable[[int, Sequence[int], tuple[int, KnownFile] | None], None]) -> None:
+        """Write each file anew that does not have what is rewritten. `forget` then removes the stored texts of its entries, and stores
+        what is to be known of the file by the number of its first entry."""
         for lane, texts in self.rewritten.items():
             for file in self._files:
                 numbers = [seq for seq in texts if file.lane == lane and file.first <= seq <= file.last]
                 if numbers:
-                    write_archive_file(self._directory.path, read_head(file), _rewritten(file, texts))
-                    forget(lane, sorted(numbers))
+                    lines = _rewritten(file, texts)
+                    _, known = write_archive_file(self._directory.path, read_head(file), lines)
+                    before = self._known[lane].get(file.first)
+                    after = None if before is None else (file.first, structs.replace(known, place=before.place))
+                    forget(lane, sorted(numbers), after)
                     for seq in numbers:
                         del texts[seq]
                     self._report(0, 0)

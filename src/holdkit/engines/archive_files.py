@@ -29,6 +29,7 @@ from typing import Final, TypeAlias
 import msgspec
 from msgspec import Struct
 
+from ..core.baseline import KnownFile
 from ..core.codec import decode_entry, digest
 from ..core.entries import Entry
 from ..core.reading import JournalRow
@@ -114,23 +115,34 @@ class ArchiveFile(Struct, frozen=True, order=True):
         """How many entries it has."""
         return self.last - self.first + 1
 
+    @property
+    def size(self) -> int:
+        """Its bytes."""
+        try:
+            return self.path.stat().st_size
+        except OSError as error:
+            raise EngineError(f"cannot read {self.path}: {error.strerror or error}") from error
+
 
 def file_name(lane: int, first: int, last: int) -> str:
     """The name of a file."""
     return f"lane-{lane:04d}-{first:012d}-{last:012d}.jsonl.gz"
 
 
-def write_archive_file(directory: Path, head: ArchiveHead, lines: Iterable[ArchivedLine]) -> ArchiveFile:
+def write_archive_file(
+    directory: Path, head: ArchiveHead, lines: Iterable[ArchivedLine]
+) -> tuple[ArchiveFile, KnownFile]:
     """Write a file, or replace the one of the same name: a temporary name, sync, rename, sync the directory. The lines must be the
-    entries that the head announces, in order, each seal behind its run."""
+    entries that the head announces, in order, each seal behind its run. Return the file, and what the database is to know of it."""
     path = directory / file_name(head.lane, head.first, head.last)
     try:
         descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".unfinished", dir=directory)
         draft = Path(name)
         try:
             with os.fdopen(descriptor, "wb") as raw, gzip.GzipFile("", "wb", LEVEL, raw, mtime=0) as out:
-                _write(out, head, lines)
+                sha256 = _write(out, head, lines)
             sync_path(draft)
+            size = draft.stat().st_size
             draft.replace(path)
         except BaseException:
             draft.unlink(missing_ok=True)
@@ -138,10 +150,11 @@ def write_archive_file(directory: Path, head: ArchiveHead, lines: Iterable[Archi
         sync_path(directory)
     except OSError as error:
         raise EngineError(f"cannot write {path}: {error.strerror or error}") from error
-    return ArchiveFile(head.lane, head.first, head.last, path)
+    return ArchiveFile(head.lane, head.first, head.last, path), KnownFile(head.last, size, sha256, str(directory))
 
 
-def _write(out: gzip.GzipFile, head: ArchiveHead, lines: Iterable[ArchivedLine]) -> None:
+def _write(out: gzip.GzipFile, head: ArchiveHead, lines: Iterable[ArchivedLine]) -> str:
+    """Write every line; return their SHA-256."""
     hasher, expected = hashlib.sha256(), head.first
 
     def put(line: Struct) -> None:
@@ -157,6 +170,7 @@ def _write(out: gzip.GzipFile, head: ArchiveHead, lines: Iterable[ArchivedLine])
         put(line)
     assert expected == head.last + 1, "all the announced entries are written"
     out.write(msgspec.json.encode(ArchiveEnd(head.last - head.first + 1, hasher.hexdigest())) + b"\n")
+    return hasher.hexdigest()
 
 
 def read_head(file: ArchiveFile) -> ArchiveHead:
@@ -165,8 +179,8 @@ def read_head(file: ArchiveFile) -> ArchiveHead:
         return _decoded_head(file, stream.readline(LONGEST))
 
 
-def read_archive_file(file: ArchiveFile) -> Iterator[ArchivedLine]:
-    """Every line between head and end, each checked by itself. After the last one it raises if the whole does not check."""
+def read_whole_file(file: ArchiveFile) -> Iterator[ArchivedLine | ArchiveEnd]:
+    """Every line behind the head, each checked by itself. The end comes last, and only if the whole file checks."""
     with _opened(file) as stream:
         hasher, expected, number = hashlib.sha256(), file.first, 1
         line = stream.readline(LONGEST)
@@ -188,6 +202,14 @@ def read_archive_file(file: ArchiveFile) -> Iterator[ArchivedLine]:
             raise damaged(file, "its checksum does not fit its lines")
         if stream.read(1):
             raise damaged(file, "lines follow its last one")
+    yield found
+
+
+def read_archive_file(file: ArchiveFile) -> Iterator[ArchivedLine]:
+    """The entries and seals of a file. The whole file is read and checked."""
+    for line in read_whole_file(file):
+        if not isinstance(line, ArchiveEnd):
+            yield line
 
 
 def rows_of(file: ArchiveFile, after: int = 0) -> Iterator[JournalRow]:
@@ -255,34 +277,52 @@ class ArchiveDirectory:
     def files(self, lane: int | None = None) -> list[ArchiveFile]:
         """The whole files, in order of lane and number."""
         try:
-            names = sorted(entry.name for entry in self.path.iterdir())
+            names = [entry.name for entry in os.scandir(self.path) if entry.is_file()]
         except OSError as error:
             raise EngineError(f"cannot read the archive {self.path}: {error.strerror or error}") from error
         found = [(match, name) for name in names if (match := _NAME.fullmatch(name)) is not None]
         every = [ArchiveFile(int(match[1]), int(match[2]), int(match[3]), self.path / name) for match, name in found]
-        return sorted(file for file in every if lane is None or file.lane == lane)
+        named = [file for file in every if file.path.name == file_name(file.lane, file.first, file.last)]
+        return sorted(file for file in named if lane is None or file.lane == lane)
 
     def lanes(self) -> list[int]:
         """The lanes of which it has entries."""
         return sorted({file.lane for file in self.files()})
 
-    def rows(self, lane: int, after: int = 0, upto: int | None = None) -> Iterator[JournalRow]:
-        """A lane's entries behind a number, in order, without a gap; up to a number, where all of them must be there."""
+    def reading(self, lane: int, after: int = 0, upto: int | None = None) -> Iterator[tuple[ArchiveFile, int]]:
+        """The files to read for a lane's entries behind a number, each with the number behind which it is to be read. Raises
+        `EngineError` if entries are missing in between or, if `upto` is given, up to that number."""
         reached = after
         for file in self.files(lane):
-            if file.last <= reached:
+            if file.last <= reached or (upto is not None and reached >= upto):
                 continue
-            if file.first > reached + 1 or (upto is not None and reached >= upto):
-                break
+            if file.first > reached + 1:
+                raise self.missing(lane, reached + 1)
+            yield file, reached
+            reached = file.last
+        if upto is not None and reached < upto:
+            raise self.missing(lane, reached + 1)
+
+    def missing(self, lane: int, seq: int) -> EngineError:
+        """The error for an entry that no file has."""
+        return EngineError(
+            f"the archive {self.path} has no file with entry {seq} of lane {lane}: the files are incomplete, or of another database"
+        )
+
+    def rows(self, lane: int, after: int = 0, upto: int | None = None) -> Iterator[JournalRow]:
+        """A lane's entries behind a number, in order, without a gap; up to a number, where all of them must be there."""
+        for file, reached in self.reading(lane, after, upto):
             for row in rows_of(file, reached):
                 if upto is None or row.seq <= upto:
                     yield row
-            reached = file.last
-        if upto is not None and reached < upto:
-            raise EngineError(
-                f"the archive {self.path} has no file with entry {reached + 1} of lane {lane}: the files are incomplete, or of "
-                "another database"
-            )
+
+    def remove(self, file: ArchiveFile) -> None:
+        """Remove a file, durably."""
+        try:
+            file.path.unlink()
+        except OSError as error:
+            raise EngineError(f"cannot remove {file.path}: {error.strerror or error}") from error
+        sync_path(self.path)
 
     @contextmanager
     def taken(self) -> Iterator[None]:

@@ -7,10 +7,11 @@ them (`archive_erasing`), and in the same transaction the rows of the baseline b
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 from msgspec import structs
 
-from ..core.baseline import ENTRY, HOLD, ArchivedLane, RowKey, decode_row, encode_row, entry_key
+from ..core.baseline import ENTRY, HOLD, ArchivedLane, KnownFile, RowKey, decode_row, encode_row, entry_key, file_key
 from ..core.codec import decode_entry, encode_entry
 from ..core.entries import Entry
 from ..core.erasure import Erased, Erasure, texts_of
@@ -33,14 +34,16 @@ def erase(
     whole.prepare(progress)
     erased = EraseJob(whole, erasure, progress, dry_run=dry_run).run()
     if not dry_run:
-        archive.write(lambda lane, numbers: _forget(store, lane, numbers))
+        archive.write(partial(_forget, store))
     return erased
 
 
-def _forget(store: Store, lane: int, numbers: Sequence[int]) -> None:
+def _forget(store: Store, lane: int, numbers: Sequence[int], known: tuple[int, KnownFile] | None) -> None:
+    """A file has the texts of these entries: remove them, and store what is to be known of the file."""
+    put = [] if known is None else [(lane, file_key(known[0]), encode_row(known[1]))]
     for start in range(0, len(numbers), 1_000):
         gone = [(lane, entry_key(seq)) for seq in numbers[start : start + 1_000]]
-        store.change(lambda _, gone=gone: Rewrites(baseline_gone=gone))  # type: ignore[misc]
+        store.change(lambda _, gone=gone: Rewrites(baseline=put, baseline_gone=gone))  # type: ignore[misc]
 
 
 class ArchivedRows:

@@ -12,28 +12,26 @@ from typing import Final, NamedTuple, Protocol, TypeAlias
 from zlib import crc32
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from ..core.audit_rows import Difference, Folded, row_name
+from ..core.audit_rows import Difference
 from ..core.baseline import (
-    FLOOR,
+    COUNTED,
     HOLD,
-    POOL,
-    RECORD,
-    TALLY,
+    TOTAL_KEY,
     ArchivedLane,
     Baseline,
-    BaselineRow,
+    BaselineTotal,
+    KnownFile,
     RowKey,
     encode_row,
-    entry_of_row,
-    rows_needed,
+    file_key,
+    rows_touched,
 )
-from ..core.entries import Entry
 from ..core.model import Key, Slot
 from ..core.personal import text_digest
 from ..core.reading import JournalRow, entry_of
-from ..errors import EngineError
+from ..errors import EngineError, PromiseBroken, plain
 from .archive_pace import Pace
 from .progress import Progress
 
@@ -66,9 +64,10 @@ class Archiver(Protocol):
         """The next entries of a lane behind a number."""
         ...
 
-    def drop(self, archived: ArchivedLane, rows: Sequence[JournalRow], place: str) -> ArchivedLane:
-        """Fold the next entries of a lane into its baseline and delete them, in one transaction. A file on disk has them. Returns how
-        far the lane is archived now. Tells the pace how long writers waited, which rests."""
+    def drop(self, archived: ArchivedLane, rows: Sequence[JournalRow], first: int, file: KnownFile) -> ArchivedLane:
+        """Fold the next entries of a lane into its baseline and delete them, in one transaction. A file on disk has them, which begins
+        with the entry `first`; the transaction stores what is known of it. Returns how far the lane is archived now. Tells the pace how
+        long writers waited, which rests."""
         ...
 
     def tidy(self, archived: ArchivedLane) -> None:
@@ -76,8 +75,9 @@ class Archiver(Protocol):
         ...
 
 
-ArchivedEntries: TypeAlias = Callable[[int, int], Iterator[JournalRow]]
-"""The archived entries of a lane, through a number; raises `EngineError` if they are not all there."""
+ArchivedEntries: TypeAlias = Callable[[int, int], Iterator[JournalRow | Difference]]
+"""The archived entries of a lane, through a number, and what is wrong with their files; raises `EngineError` if the entries are not all
+there."""
 
 
 class Archiving(Protocol):
@@ -95,6 +95,29 @@ class Archiving(Protocol):
         ...
 
 
+class StoredRow(NamedTuple):
+    """A row of the baseline as it is stored."""
+
+    body: str
+    crc: int
+
+
+class StoredBaseline(Protocol):
+    """A lane's baseline, for whoever is about to change it. Nobody else changes it meanwhile."""
+
+    def load(self, keys: Sequence[RowKey]) -> Mapping[RowKey, StoredRow]:
+        """Those of these rows that are there."""
+        ...
+
+    def needed(self, holds: Sequence[Key], behind: int) -> Collection[Key]:
+        """Those of these holds that are stored, or that an entry behind a number tells of."""
+        ...
+
+    def measure(self) -> tuple[int, int]:
+        """How many rows there are that a total counts, and the sum of their checksums. Reads all of them."""
+        ...
+
+
 class Step(NamedTuple):
     """What one transaction writes."""
 
@@ -105,29 +128,71 @@ class Step(NamedTuple):
 
 
 def step_of(
-    archived: ArchivedLane,
-    rows: Sequence[JournalRow],
-    place: str,
-    load: Callable[[Sequence[RowKey]], Mapping[RowKey, str]],
-    still_needed: Callable[[Sequence[Key], int], Collection[Key]],
+    archived: ArchivedLane, rows: Sequence[JournalRow], first: int, file: KnownFile, stored: StoredBaseline
 ) -> Step:
-    """Fold these entries, which follow the archived ones, onto the rows that `load` gives. `still_needed` says which of some ended
-    holds are stored, or told of by an entry behind a number."""
+    """Fold these entries, which follow the archived ones, onto the stored rows. A file that begins with the entry `first` has them."""
     assert rows[0].seq == archived.through + 1, "entries leave in order"
     entries, last = [entry_of(row) for row in rows], rows[-1]
-    baseline = Baseline(load(rows_needed(entries)))
+    loaded = stored.load([*rows_touched(entries), file_key(first), TOTAL_KEY])
+    baseline = Baseline({key: row.body for key, row in loaded.items()})
     for entry in entries:
-        baseline.add(entry)
+        try:
+            baseline.add(entry)
+        except PromiseBroken as broken:
+            raise EngineError(
+                f"the baseline of lane {last.lane} lacks what an entry tells of ({plain(broken)}): run `holdkit verify`; nothing was archived"
+            ) from None
     leaving = baseline.leaving()
-    needed = still_needed(leaving, last.seq) if leaving else ()
+    needed = stored.needed(leaving, last.seq) if leaving else ()
     baseline.forget(key for key in leaving if key not in needed)
     after = ArchivedLane(
-        last.lane, last.seq, max(archived.slot, baseline.slot), text_digest(last.text), place, archived.edition
+        last.lane, last.seq, max(archived.slot, baseline.slot), text_digest(last.text), file.place, archived.edition
     )
-    changed = baseline.changed.items()
-    return Step(
-        after, [(key, body) for key, body in changed if body is not None], [k for k, body in changed if body is None]
-    )
+    put = [(key, body) for key, body in baseline.changed.items() if body is not None]
+    put.append((file_key(first), encode_row(file)))
+    return with_total(archived, after, put, [k for k, body in baseline.changed.items() if body is None], loaded, stored)
+
+
+def step_without(archived: ArchivedLane, holds: Sequence[Key], stored: StoredBaseline) -> Step:
+    """Remove these holds from a baseline."""
+    after = structs.replace(archived, edition=archived.edition + 1)
+    gone: list[RowKey] = [(HOLD, *key, "") for key in holds]
+    return with_total(archived, after, [], gone, stored.load([*gone, TOTAL_KEY]), stored)
+
+
+def with_total(
+    before: ArchivedLane,
+    after: ArchivedLane,
+    put: Sequence[tuple[RowKey, str]],
+    remove: Sequence[RowKey],
+    loaded: Mapping[RowKey, StoredRow],
+    stored: StoredBaseline,
+) -> Step:
+    """The step that puts and removes these rows, with the total of the rows that are there afterwards. `loaded` has all of them as they
+    are stored, and the total. A release from before there were totals has left none, or one of an earlier state: then the rows are
+    counted."""
+    total = loaded.get(TOTAL_KEY)
+    known = None if total is None else decode_total(total.body)
+    if known is not None and (known.through, known.edition) == (before.through, before.edition):
+        rows, checksums = known.rows, known.checksums
+    else:
+        rows, checksums = stored.measure()
+    replaced = [loaded[key].crc for key in {*remove, *(key for key, _ in put)} if key in loaded and key[0] in COUNTED]
+    new = [row_checksum(after.lane, key, body) for key, body in put if key[0] in COUNTED]
+    rows, checksums = rows + len(new) - len(replaced), checksums + sum(new) - sum(replaced)
+    body = encode_row(BaselineTotal(after.through, after.edition, rows, checksums))
+    return Step(after, [*put, (TOTAL_KEY, body)], [*remove])
+
+
+def decode_total(body: str) -> BaselineTotal | None:
+    """The total of a row's body; None if it is none."""
+    try:
+        return _total.decode(body)
+    except msgspec.DecodeError:
+        return None
+
+
+_total: Final = msgspec.json.Decoder(BaselineTotal)
 
 
 def row_checksum(lane: int, key: RowKey, body: str) -> int:
@@ -141,50 +206,6 @@ def archived_checksum(archived: ArchivedLane) -> int:
         archived.lane, archived.through, archived.slot, archived.digest, archived.place, archived.edition
     )  # fmt: skip
     return crc32("\0".join(map(str, columns)).encode())
-
-
-# What `verify` checks
-
-
-def check_row(lane: int, row: BaselineRow, crc: int) -> Iterator[Difference]:
-    """A row of the baseline must match its checksum."""
-    expected = row_checksum(lane, row.key, row.body)
-    if crc != expected:
-        yield Difference("baseline", _name(row), "crc", str(crc), str(expected))
-
-
-def _name(row: BaselineRow) -> str:
-    return f"{row.kind} {row_name((row.tenant, row.part, row.id) if row.part else (row.tenant, row.id))}"
-
-
-def baseline_entries(archived: ArchivedLane, rows: Iterable[tuple[BaselineRow, int]]) -> Iterator[Entry | Difference]:
-    """A lane's baseline as entries, and what is wrong with its rows."""
-    for row, crc in rows:
-        yield from check_row(archived.lane, row, crc)
-        try:
-            yield entry_of_row(row, archived.slot)
-        except msgspec.DecodeError as error:
-            yield Difference("baseline", _name(row), "body", str(error), "a row")
-
-
-def compare_baseline(lane: int, rows: Iterable[tuple[BaselineRow, int]], folded: Folded) -> Iterator[Difference]:
-    """Each row of a lane's baseline against what the archived entries fold to. (A row that is missing shows up when the kept entries
-    are folded onto the baseline alone.)"""
-    for row, crc in rows:
-        yield from check_row(lane, row, crc)
-        kind, tenant, id, part = row.key
-        found: object
-        if kind == HOLD:
-            found = folded.holds.get((tenant, id))
-        elif kind == RECORD:
-            found = folded.records.get((tenant, part, id))
-        elif kind == TALLY:
-            found = folded.tallies.get((tenant, id, part))
-        else:
-            found = folded.pools.get((tenant, id)) if kind == POOL else folded.floors.get((tenant,))
-        says = "missing" if found is None else encode_row(found)
-        if says != row.body and kind != FLOOR:  # a tenant's floor is the highest of all lanes
-            yield Difference("baseline", _name(row), "body", row.body, says)
 
 
 def moved_meanwhile(lane: int) -> EngineError:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final, Protocol, TypeVar
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
-from ..core.baseline import ArchivedLane, RowKey
+from ..core.baseline import COUNTED, TOTAL_KEY, ArchivedLane, RowKey
 from ..core.codec import decode_entry
 from ..core.entries import Action, Entry
 from ..core.erasure import Erased, Erasure, texts_of
@@ -18,6 +18,7 @@ from ..core.personal import replaced
 from ..core.reading import JournalRow
 from ..core.seals import Seal, erased
 from .archive_erasing import ErasableArchive
+from .archiving import StoredBaseline, with_total
 from .progress import Progress
 
 T = TypeVar("T")
@@ -259,6 +260,21 @@ def resealed(done: Rewrites, find: Callable[[JournalRow], Seal | None]) -> list[
             before, key = decode_entry(row.text), (seal.lane, seal.first)
             seals[key] = erased(seals.get(key, seal), row.seq, before, replaced(before, after))
     return list(seals.values())
+
+
+def with_totals(done: Rewrites, lanes: Iterable[ArchivedLane], stored: Callable[[int], StoredBaseline]) -> Rewrites:
+    """The same, with the totals of the baselines whose rows are replaced; `lanes` are those that are archived, as they are before."""
+    after = {one.lane: one for one in done.lanes}
+    totals: list[tuple[int, RowKey, str]] = []
+    for one in lanes:
+        put = [(key, body) for lane, key, body in done.baseline if lane == one.lane and key[0] in COUNTED]
+        gone = [key for lane, key in done.baseline_gone if lane == one.lane and key[0] in COUNTED]
+        if one.through and (put or gone):
+            baseline = stored(one.lane)
+            loaded = baseline.load([*gone, *(key for key, _ in put), TOTAL_KEY])
+            step = with_total(one, after.get(one.lane, one), put, gone, loaded, baseline)
+            totals += [(one.lane, *step.put[-1])]
+    return structs.replace(done, baseline=[*done.baseline, *totals]) if totals else done
 
 
 def parts(whole: Sequence[T], size: int) -> Iterator[Sequence[T]]:

@@ -9,9 +9,12 @@ Theory of operation. For each lane, and for one file after the other:
 How many entries a transaction takes, and when the run rests, is the matter of its pace (`holdkit.engines.archive_pace`).
 
 At every moment each entry is in the journal, in a whole file, or in both. A run that is killed during 1 leaves a file under a temporary
-name, which the next run removes. Killed during 2, it leaves a whole file that goes beyond `through`: the next run compares that file
-with the journal, entry by entry, and goes on deleting from there. A file whose entries are not those of the journal is of another
-history, for example of before a restore: then nothing is deleted.
+name, which the next run removes. Killed between the two, or during 2, it leaves a whole file that goes beyond `through`: the next run
+compares that file with the journal, entry by entry. If nothing of it has left, it is removed, and written anew; else the run goes on
+deleting from there. A file whose entries are not those of the journal is of another history, for example of before a restore: then
+nothing is deleted.
+
+Before any entry leaves, the files that are there are compared with what the database knows of them (`holdkit.kernel.archive_check`).
 
 *Progress* may raise (Ctrl-C does): that ends the run between two steps, as a kill would.
 """
@@ -21,17 +24,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing
-from itertools import islice
+from itertools import chain, islice
 from typing import Final
 
 import msgspec
 from msgspec import Struct
 
-from ..core.archived import ReadRewritten
 from ..core.audit_rows import Difference
+from ..core.baseline import ArchivedLane, KnownFile
 from ..core.model import Slot
 from ..core.reading import JournalRow, ReadClock, ReadGeneration, entry_of
-from ..core.seals import Seal
+from ..core.seals import RUN, Seal
 from ..core.validation import invalid
 from ..engines.archive_files import (
     FORMAT,
@@ -48,8 +51,8 @@ from ..engines.archive_files import (
 from ..engines.archiving import STEP, ArchivableLane, ArchivedEntries, Archiver, Archiving
 from ..engines.port import Engine
 from ..engines.progress import Progress
-from ..engines.seal_store import SealStore
-from ..errors import EngineError, Overloaded
+from ..errors import CursorLost, EngineError, Overloaded
+from .archive_check import ArchiveCheck, WrittenFile
 
 ATTEMPTS: Final = 5
 """How often files and database are compared while erasures change both."""
@@ -96,9 +99,7 @@ def archive(
             raise EngineError(UNFINISHED)
         if calls is not None:
             archiver.pace.watch(calls)
-        run = _Run(archiver, directory, engine.read(ReadGeneration()), engine.lanes, before, progress,
-                   engine.capabilities.seals)  # fmt: skip
-        return run.all_lanes()
+        return _Run(engine, archiver, directory, before, progress).all_lanes()
 
 
 def verify(
@@ -110,11 +111,11 @@ def verify(
     archiving = engine.capabilities.archive
     if archiving is None:
         raise invalid("archive", "archive_unsupported", NO_ARCHIVE)
-    return _verify_files(engine, archiving, archived_entries(engine, directory), progress)
+    return _verify_files(engine, archiving, ArchiveDirectory(directory), progress)
 
 
 def _verify_files(
-    engine: Engine, archiving: Archiving, files: ArchivedEntries, progress: Progress | None
+    engine: Engine, archiving: Archiving, directory: ArchiveDirectory, progress: Progress | None
 ) -> Iterator[Difference]:
     """Every difference. The database is read as it is at one moment, the files as they are later. An erasure, of this process or of another,
     counts its transactions (`SealStore.rewrites`), and changes a file only behind them. So a difference that is found while that number is
@@ -122,15 +123,21 @@ def _verify_files(
     store = engine.capabilities.seals
     assert store is not None, "engines that archive have seals"
     for _ in range(ATTEMPTS):
-        before, told = store.rewrites(), False
-        with closing(archiving.verify_with(files, progress)) as found:
-            for difference in found:
-                if store.rewrites() != before:
-                    break
-                told = True
-                yield difference
-            else:
-                return
+        before, told, check = store.rewrites(), False, ArchiveCheck(engine, directory)
+        try:
+            with closing(archiving.verify_with(check.rows, progress)) as of_rows:
+                for difference in chain(check.differences(), of_rows):
+                    if store.rewrites() != before:
+                        break
+                    told = True
+                    yield difference
+                else:
+                    return
+        except CursorLost:
+            pass  # an erasure rewrites a file
+        except EngineError:
+            if told or store.rewrites() == before:
+                raise
         if told:
             break
     raise Overloaded(
@@ -140,17 +147,10 @@ def _verify_files(
 
 
 def archived_entries(engine: Engine, directory: str | os.PathLike[str]) -> ArchivedEntries:
-    """What `verify` folds in place of the baseline: the entries of the files and, where an erasure has not come to rewrite these yet, what it
-    will write there."""
+    """What an export begins with in place of the baseline: the entries of the files, as an erasure leaves them."""
     files = ArchiveDirectory(directory)
     files.files()  # raises if there is no such directory
-
-    def rows(lane: int, upto: int) -> Iterator[JournalRow]:
-        texts = engine.read(ReadRewritten(lane))
-        for row in files.rows(lane, 0, upto):
-            yield row if row.seq not in texts else JournalRow(row.seq, texts[row.seq], lane)
-
-    return rows
+    return ArchiveCheck(engine, files).rows
 
 
 def _lines(rows: Iterable[JournalRow], runs: Mapping[int, Seal]) -> Iterator[ArchivedLine]:
@@ -165,19 +165,13 @@ class _Run:
     """One run."""
 
     def __init__(
-        self,
-        archiver: Archiver,
-        directory: ArchiveDirectory,
-        generation: str,
-        lanes: int,
-        before: Slot,
-        progress: Progress | None,
-        seals: SealStore | None,
+        self, engine: Engine, archiver: Archiver, directory: ArchiveDirectory, before: Slot, progress: Progress | None
     ) -> None:
-        self._seals = seals
+        self._seals, self._lanes = engine.capabilities.seals, engine.lanes
+        self._generation = engine.read(ReadGeneration())
         self._pace = archiver.pace
         self._archiver, self._directory, self._before = archiver, directory, before
-        self._generation, self._lanes = generation, lanes
+        self._check = ArchiveCheck(engine, directory)
         self._progress = progress
         self._done, self._total = 0, 0
         self._files: list[str] = []
@@ -186,38 +180,85 @@ class _Run:
         """One lane after the other."""
         lanes = self._archiver.lanes()
         self._total = sum(max(0, lane.upto - lane.archived.through) for lane in lanes)
-        for lane in lanes:
-            self._lane(lane)
+        self._check.refuse_differences()
+        leaving = [lane for lane in lanes if any(self._leaving(lane, lane.archived.through))]
+        newest = [self._check.newest(lane.archived, self._rest) for lane in leaving]
+        archived = {lane.archived.lane: lane.archived for lane in lanes}
+        for lane, file in zip(leaving, newest, strict=True):
+            archived[lane.archived.lane] = self._lane(lane, file)
+        for one in archived.values():
+            if one.through:
+                self._archiver.tidy(one)
         if self._progress is not None:
             self._progress(self._total, self._total)
         return ArchiveReport(self._done, tuple(self._files), str(self._directory.path))
 
-    def _lane(self, lane: ArchivableLane) -> None:
+    def _lane(self, lane: ArchivableLane, newest: WrittenFile | None) -> ArchivedLane:
+        """Archive a lane, file by file."""
         archived = lane.archived
-        while (file := self._next_file(lane, archived.through)) is not None:
-            rows = self._giving_way(rows_of(file, archived.through))
+        left = self._left_behind(lane, newest)
+        while (following := next(left, None) or self._next_file(lane, archived.through)) is not None:
+            file, known = following
+            rows = self._may_leave(lane, self._giving_way(rows_of(file, archived.through)))
             while step := list(islice(rows, self._pace.entries)):
                 self._compare(file, step)
-                archived = self._archiver.drop(archived, step, str(self._directory.path))
+                archived = self._archiver.drop(archived, step, file.first, known)
                 self._done += len(step)
-                if self._progress is not None:
-                    self._progress(min(self._done, self._total), self._total)
+                self._report()
             self._files.append(file.path.name)
-        if archived.through:
-            self._archiver.tidy(archived)
+            if archived.through < file.last:
+                break  # the rest must stay
+        return archived
 
-    def _next_file(self, lane: ArchivableLane, through: int) -> ArchiveFile | None:
-        """The file whose entries leave next: one that a run before has left, or a new one; None if there is nothing to archive."""
-        number = lane.archived.lane
+    def _left_behind(self, lane: ArchivableLane, newest: WrittenFile | None) -> Iterator[WrittenFile]:
+        """The files whose entries have not left, or only the first of them: of a killed run, or of a time behind that to which the
+        database was restored. One that cannot be used as it is, because an entry of it must stay or has been sealed since, is removed with
+        those behind it: the journal has all of their entries."""
+        number, through = lane.archived.lane, lane.archived.through
+        left = []
+        if newest is not None and newest.file.last > through:
+            left.append(newest)
+            through = newest.file.last
+        useless: list[ArchiveFile] = []
         for file in self._directory.files(number):
-            if file.first <= through + 1 <= file.last:
-                self._compare_all(file, through)
-                return file
-            if file.first > through + 1:
+            if file.first <= lane.archived.through:
+                continue
+            if file.first != through + 1:
                 raise EngineError(
                     f"{file.path} has entries from {file.first} on, but lane {number} is archived through {through}: the directory is "
                     "of another database, or of this one before it was restored; archive to another directory"
                 )
+            known, through = self._compared(lane, file), file.last
+            if known is None or useless:
+                useless.append(file)
+            else:
+                left.append(WrittenFile(file, known))
+        for file in reversed(useless):
+            self._directory.remove(file)
+        return iter(left)
+
+    def _compared(self, lane: ArchivableLane, file: ArchiveFile) -> KnownFile | None:
+        """Compare a file of which nothing has left with the journal. Return what is to be known of it; None if it cannot be used."""
+        step: list[JournalRow] = []
+        stays = False
+
+        def compare(row: JournalRow) -> None:
+            nonlocal stays
+            step.append(row)
+            stays = stays or next(self._may_leave(lane, (row,)), None) is None
+            if len(step) == STEP or row.seq == file.last:
+                self._compare(file, step)
+                step.clear()
+                self._rest()
+
+        content = self._check.read(file, compare)
+        is_sealed = self._seals is not None and lane.archived.lane in self._seals.last_seals()
+        cut = is_sealed and file.last not in content.seals
+        return None if stays or cut or self._check.wrong_seal(file, file.last, content.seals) else content.known
+
+    def _next_file(self, lane: ArchivableLane, through: int) -> WrittenFile | None:
+        """Write the file whose entries leave next; None if there is nothing to archive."""
+        number = lane.archived.lane
         rows = list(islice(self._giving_way(self._leaving(lane, through)), MAX_ENTRIES))
         runs = {} if self._seals is None else self._runs(number, through, rows)
         if runs is not None and runs:
@@ -225,7 +266,7 @@ class _Run:
         if not rows or runs is None:
             return None
         head = ArchiveHead("archive", FORMAT, self._lanes, number, rows[0].seq, rows[-1].seq, self._generation)
-        return write_archive_file(self._directory.path, head, _lines(self._giving_way(rows), runs))
+        return WrittenFile(*write_archive_file(self._directory.path, head, _lines(self._giving_way(rows), runs)))
 
     def _runs(self, lane: int, through: int, rows: list[JournalRow]) -> dict[int, Seal] | None:
         """The seals of the runs that are wholly among these entries, by their last entry: where a lane has seals, whole runs leave.
@@ -234,18 +275,26 @@ class _Run:
         last = self._seals.last_seals().get(lane)
         if last is None or not rows:
             return {}
-        found = self._seals.read_seals(lane, through, MAX_ENTRIES) if last.last > through else []
-        return {seal.last: seal for seal in found if seal.last <= rows[-1].seq} or None
+        found = self._seals.read_seals(lane, max(0, through - RUN), MAX_ENTRIES) if last.last > through else []
+        return {seal.last: seal for seal in found if through < seal.last <= rows[-1].seq} or None
 
     def _leaving(self, lane: ArchivableLane, through: int) -> Iterator[JournalRow]:
-        """The entries of a lane that are old enough, up to the first that is not."""
-        before = self._before if lane.before is None else min(self._before, lane.before)
+        """The next entries of a lane that may leave the journal."""
         while rows := self._archiver.read(lane.archived.lane, through, STEP):
-            for row in rows:
-                if row.seq != through + 1 or row.seq > lane.upto or entry_of(row).slot >= before:
-                    return
-                through = row.seq
+            following = (row for number, row in enumerate(rows, through + 1) if row.seq == number)
+            for row in self._may_leave(lane, following):
                 yield row
+                through = row.seq
+            if through < rows[-1].seq:
+                return
+
+    def _may_leave(self, lane: ArchivableLane, rows: Iterable[JournalRow]) -> Iterator[JournalRow]:
+        """Entries up to the first that must stay: it is too young, the newest, or a kept operation record refers to it."""
+        before = self._before if lane.before is None else min(self._before, lane.before)
+        for row in rows:
+            if row.seq > lane.upto or entry_of(row).slot >= before:
+                return
+            yield row
 
     def _giving_way(self, rows: Iterable[JournalRow]) -> Iterator[JournalRow]:
         """The same rows; others get their time between any two of them, and the run can be ended there now and then."""
@@ -253,15 +302,16 @@ class _Run:
         for number, row in enumerate(rows, 1):
             give_way()
             yield row
-            if number % STEP == 0 and self._progress is not None:
-                self._progress(min(self._done, self._total), self._total)
+            if number % STEP == 0:
+                self._report()
 
-    def _compare_all(self, file: ArchiveFile, through: int) -> None:
-        """Compare a file that another run has left before any of its entries leaves the journal. Its end may be of a history that a
-        restore has lost: then none may leave for it."""
-        rows = self._giving_way(rows_of(file, through))
-        while step := list(islice(rows, STEP)):
-            self._compare(file, step)
+    def _rest(self) -> None:
+        self._pace.give_way()
+        self._report()
+
+    def _report(self) -> None:
+        if self._progress is not None:
+            self._progress(min(self._done, self._total), self._total)
 
     def _compare(self, file: ArchiveFile, step: Iterable[JournalRow]) -> None:
         """What is about to be deleted must be what the file has."""

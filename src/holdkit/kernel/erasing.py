@@ -10,7 +10,7 @@ from functools import partial
 from os import PathLike
 from typing import Any, Final, get_args
 
-from ..core.archived import FindArchived, ReadBaseline, ReadRewritten
+from ..core.archived import FindArchived, FindKnownFiles, ReadBaseline, ReadRewritten
 from ..core.baseline import ArchivedLane, BaselineRow, RowKey
 from ..core.bounds import Limits
 from ..core.commands import ChangeLimits, Group, RemovePool
@@ -100,7 +100,13 @@ def erase_alone(
             seals = engine.capabilities.seals
             assert seals is not None, "engines that archive have seals"
             files = ErasableArchive(
-                directory, lanes, partial(_rewritten, engine), partial(_baseline, engine), seals.read_run, progress
+                directory,
+                lanes,
+                partial(_rewritten, engine),
+                partial(_baseline, engine),
+                seals.read_run,
+                lambda lane: engine.read(FindKnownFiles(lane)),
+                progress,
             )
         return erasing.erase(erasure, dry_run=dry_run, progress=progress, archive=files)
 

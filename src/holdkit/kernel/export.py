@@ -11,20 +11,21 @@ changes of limits belong to the default tenant, and are not among them; the head
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 import msgspec
 from msgspec import Struct
 
-from ..core.archived import FindArchived, ReadBaseline
+from ..core.archived import CheckBaselines, FindArchived, ReadBaseline
+from ..core.audit_rows import Difference
 from ..core.baseline import ArchivedLane, RowKey, entry_of_row
 from ..core.codec import digest, encode_entry
 from ..core.reading import FindEnds, JournalRow, ReadGeneration, ReadJournal, entry_of
 from ..engines.archiving import ArchivedEntries
 from ..engines.port import Engine
 from ..engines.settings import stored_form
-from ..errors import CursorLost
+from ..errors import CursorLost, EngineError
 
 FORMAT: Final = 2
 PAGE: Final = 1_000
@@ -80,11 +81,15 @@ def export(
     in pages; for one tenant it is read twice, because the header has the number of its entries.
 
     If entries were archived, the export begins with the baseline that stands for them or, with `archive`, with those entries. Raises
-    `CursorLost` if entries are archived or erased meanwhile: an export never has what was erased before its end."""
+    `EngineError` if rows of the baseline are missing or were changed, or a file was, and `CursorLost` if entries are archived or erased
+    meanwhile: an export never has what was erased before its end."""
     seals = engine.capabilities.seals
     rewrites = None if seals is None else seals.rewrites()
     ends = {row.lane: row.seq for row in engine.read(FindEnds())}
-    several = tenant is not None or (archive is None and engine.read(FindArchived()))
+    begins_with_baseline = archive is None and bool(engine.read(FindArchived()))
+    if begins_with_baseline:
+        _refuse_damaged_baseline(engine)
+    several = tenant is not None or begins_with_baseline
     total = sum(1 for _ in _rows(engine, ends, tenant, archive)) if several else sum(ends.values())
     hasher = hashlib.blake2b(digest_size=16)
     generation = engine.read(ReadGeneration())
@@ -114,7 +119,7 @@ def _rows(
     lanes = engine.read(FindArchived())
     seen: dict[int, int] = {one.lane: one.through for one in lanes}
     for one in lanes:
-        before = _baseline(engine, one, tenant) if archive is None else archive(one.lane, one.through)
+        before = _baseline(engine, one, tenant) if archive is None else _of_files(archive(one.lane, one.through))
         yield from (row for row in before if tenant is None or entry_of(row).tenant == tenant)
     left = sum(ends.values()) - sum(seen.values())
     while left:
@@ -129,6 +134,25 @@ def _rows(
                     yield row
         if not rows:
             raise CursorLost("the journal was cut back while it was exported: begin anew")
+
+
+def _refuse_damaged_baseline(engine: Engine) -> None:
+    """Raise `EngineError` if the baseline does not have the rows that it must have: without them the history would have no beginning."""
+    for found in engine.read(CheckBaselines(1)):
+        raise EngineError(
+            f"the baseline, which stands for the archived entries, was damaged ({found}), so an export would lack a part of the history: "
+            "restore a backup, or export with the archive's files (--archive DIR, archive=DIR); nothing was exported"
+        )
+
+
+def _of_files(rows: Iterable[JournalRow | Difference]) -> Iterator[JournalRow]:
+    """The archived entries; raises `EngineError` if a file is not what the database knows."""
+    for row in rows:
+        if isinstance(row, Difference):
+            raise EngineError(
+                f"the archive file {row.key} was changed or swapped ({row}): restore it from a copy of the archive; the export is not complete"
+            )
+        yield row
 
 
 def _baseline(engine: Engine, archived: ArchivedLane, tenant: str | None) -> Iterator[JournalRow]:

@@ -54,7 +54,7 @@ class JournalEntry:
         """The generation of the journal that it was read from: another one after a promotion, a restore or an import."""
         self._row = row
         self._positions = positions
-        """How far the other lanes were read before this entry was."""
+        """How far the lanes were read before this entry was; or further, where nothing that the reader asked for is in between."""
         self._mark = mark
         """Of a row of the baseline: which one it is."""
 
@@ -66,7 +66,9 @@ class JournalEntry:
     @property
     def cursor(self) -> str:
         """Opaque text: `journal(after=…)`, `follow(after=…)` and a history go on behind this entry."""
-        return encode_cursor({**self._positions, self._row.lane: (self._row.seq, self.seen)}, self.generation)
+        here = {self._row.lane: (self._row.seq, self.seen)}
+        read_further = self._positions.get(self._row.lane, (0, ""))[0] > self._row.seq
+        return encode_cursor({**self._positions, **({} if read_further else here)}, self.generation)
 
     @property
     def seen(self) -> str:
@@ -227,6 +229,11 @@ _MARK: Final = "ba5e"
 def baseline_mark(edition: int, rows: int) -> str:
     """What a cursor has in place of a digest while a lane's baseline is read: behind so many rows."""
     return f"{_MARK}{edition & 0xFFFF:04x}{rows:08x}"
+
+
+def is_baseline_mark(seen: str) -> bool:
+    """Whether a cursor stands in a baseline, of any edition. (One of 65,536 digests looks like a mark: compare those first.)"""
+    return seen.startswith(_MARK)
 
 
 def rows_behind(mark: str, edition: int) -> int | None:

@@ -11,7 +11,7 @@ from ..core.reading import JournalRow, entry_of, touches
 from ..engines.archive_files import ArchiveDirectory, read_head
 from ..engines.journal_search import written as encode_text
 from ..errors import CursorLost
-from .journal import JournalEntry, Positions, decode_cursor
+from .journal import JournalEntry, Positions, decode_cursor, is_baseline_mark
 
 
 class JournalArchive:
@@ -22,20 +22,25 @@ class JournalArchive:
 
     def entries(self, *, after: str | None = None, tenant: str | None = None) -> Iterator[JournalEntry]:
         """Every archived entry behind the cursor `after`, or from the beginning: of one tenant, or of all; in order within each lane,
-        and the lanes merged by time. `follow(after=entry.cursor)` goes on behind the last one.
+        and the lanes merged by time. `follow(after=entry.cursor)` goes on behind the last one. (If all that follows the cursor is of
+        other tenants, only `entries` without `tenant` gives one to go on from.)
 
-        Raises `CursorLost` if the archive has another entry than the cursor saw, and `EngineError` if a file is damaged.
+        Raises `CursorLost` if the archive has another entry than the cursor saw, and `EngineError` if a file is damaged or missing.
         """
-        positions = {} if after is None else decode_cursor(after)
+        read: Positions = {} if after is None else decode_cursor(after)
         files = self._directory.files()
         generation = read_head(files[-1]).generation if files else ""
-        lanes = [self._lane(lane, positions) for lane in sorted({file.lane for file in files})]
-        read: Positions = positions
+        lanes = [self._lane(lane, read) for lane in sorted({file.lane for file in files})]
+        last: JournalRow | None = None
+        """The last entry that was asked for: its cursor is behind those of other tenants that follow it."""
         for row in merge(*lanes, key=lambda row: entry_of(row).slot):
-            entry = JournalEntry(row, read, 0, generation)
-            read = {**read, row.lane: (row.seq, entry.digest)}
-            if tenant is None or entry.tenant == tenant:
-                yield entry
+            wanted = tenant is None or entry_of(row).tenant == tenant
+            if wanted and last is not None:
+                yield JournalEntry(last, read, 0, generation)
+            last = row if wanted else last
+            read = {**read, row.lane: (row.seq, text_digest(row.text))}
+        if last is not None:
+            yield JournalEntry(last, read, 0, generation)
 
     def about(self, tenant: str, subject: str, after: Positions, through: Mapping[int, int]) -> Iterator[JournalRow]:
         """The archived entries about a hold, a record (kind/id) or a pool behind these positions, lane by lane; those of a pool
@@ -51,11 +56,15 @@ class JournalArchive:
                         yield row
 
     def _lane(self, lane: int, positions: Positions, upto: int | None = None) -> Iterator[JournalRow]:
+        """A lane's entries behind a cursor. One that stands in a baseline has not read the entries for which the baseline stands."""
         seq, seen = positions.get(lane, (0, ""))
         for row in self._directory.rows(lane, max(0, seq - 1), upto):
             if row.seq > seq:
                 yield row
             elif seen and text_digest(row.text) != seen:
+                if is_baseline_mark(seen):
+                    yield from self._directory.rows(lane, 0, upto)
+                    return
                 raise CursorLost(
                     f"entry {seq} of lane {lane} in the archive {self._directory.path} is not what this cursor saw: the archive is of "
                     "another database, or of this one before it was restored",

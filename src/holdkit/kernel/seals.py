@@ -16,14 +16,14 @@ who can write to the database cannot.
 from __future__ import annotations
 
 import os
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Final
 
 import msgspec
 from msgspec import Struct, structs
 
-from ..core.archived import FindArchived
+from ..core.archived import FindArchived, FindKnownFiles, ReadRewritten
 from ..core.audit_rows import Difference
 from ..core.codec import decode_entry
 from ..core.commands import Ttl
@@ -122,7 +122,11 @@ class Sealer:
             return self._store.add_seal(first, rewrites)
         try:
             with archiving.archiver():
-                return self._archived(first.lane) < first.first and self._store.add_seal(first, rewrites)
+                archived = self._archived(first.lane)
+                known = self._engine.read(FindKnownFiles(first.lane)).values()
+                if any(file.last > archived for file in known):
+                    return False  # a run was killed while the entries of this file left: the rest of them leaves without a seal
+                return archived < first.first and self._store.add_seal(first, rewrites)
         except ArchiveUnderWay:
             return False
 
@@ -276,9 +280,10 @@ class _Check:
         if not follows(seal, before, self._archived.get(seal.lane, 0)):
             reached = "nothing" if before is None else before.name
             return Difference("seals", seal.name, "previous", seal.previous, f"a run that does not follow {reached}")
-        found = self._differs(seal)
-        while found is not None and (now := self._changed(seal)) is not None:
-            seal, found = now, self._differs(now)
+        found, looks = self._differs(seal), 1
+        while found is not None and ((now := self._changed(seal)) is not None or looks == 1):
+            seal, looks = now or seal, looks + 1  # a second look opens the file anew: an erasure may have replaced it
+            found = self._differs(seal)
         return found
 
     def _changed(self, seal: Seal) -> Seal | None:
@@ -290,27 +295,45 @@ class _Check:
     def _differs(self, seal: Seal) -> Difference | None:
         """What is wrong with a run by itself."""
         copy: Seal | None = None
+        pending: Mapping[int, str] = {}
+        through = self._archived.get(seal.lane, 0)
         try:
-            if seal.last > self._archived.get(seal.lane, 0):
-                entries = self._entries(seal)
+            if seal.first > through:
+                entries = self._entries(seal, seal.first - 1)
             elif self._runs is None:  # its entries have left the journal, and nobody says where they are
                 return self._unsigned(seal)
-            else:
+            else:  # a run of archiving that was killed leaves a part in the journal
+                pending = self._engine.read(ReadRewritten(seal.lane))
                 entries, copy = self._runs.read(seal)
+                kept = self._entries(seal, through) if seal.last > through else []
+                entries = [*(one for one in entries if not kept or one[0] <= through), *kept]
                 self._report(len(entries))
         except (msgspec.DecodeError, UnicodeDecodeError, EngineError) as error:
             return Difference("seals", seal.name, "entries", "sealed", plain(error))
         numbers = [seq for seq, _ in entries]
         if numbers != list(range(seal.first, seal.last + 1)):
             return Difference("seals", seal.name, "entries", f"{seal.last - seal.first + 1}", f"{len(numbers)}")
+        if seal.last <= through:
+            return self._differs_from_copy(seal, copy, entries, pending) or self._unsigned(seal)
         digest = digest_of(seal, entries)
-        if digest != seal.digest and copy is not None:  # an erasure may have replaced the salts on one side only
-            digest = digest_of(structs.replace(seal, salts=copy.salts), entries)
         if digest != seal.digest:
             return Difference("seals", seal.name, "digest", seal.digest, digest)
-        if copy is not None and copy.digest != seal.digest:
-            return Difference("seals", seal.name, "archived seal", copy.digest, seal.digest)
         return self._unsigned(seal)
+
+    def _differs_from_copy(
+        self, seal: Seal, copy: Seal | None, entries: list[tuple[int, Entry]], pending: Mapping[int, str]
+    ) -> Difference | None:
+        """What is wrong with an archived run and the seal behind it. An erasure rewrites both in one moment, so the salts of that seal
+        fit its entries; those of the database may have been replaced before, but differ in nothing once the erasure has ended."""
+        if copy is None or structs.replace(copy, salts=seal.salts) != seal:
+            found = "missing" if copy is None else copy.digest
+            return Difference("seals", seal.name, "archived seal", found, seal.digest)
+        digest = digest_of(copy, entries)
+        if digest != seal.digest:
+            return Difference("seals", seal.name, "digest", seal.digest, digest)
+        if copy.salts != seal.salts and not any(seal.first <= seq <= seal.last for seq in pending):
+            return Difference("seals", seal.name, "archived salts", "others", "those of the database")
+        return None
 
     def _unsigned(self, seal: Seal) -> Difference | None:
         """A signature must be by one of the keys."""
@@ -325,8 +348,9 @@ class _Check:
             return None
         return Difference("seals", seal.name, "anchor", line.digest, seal.digest)
 
-    def _entries(self, seal: Seal) -> list[tuple[int, Entry]]:
-        rows = self._store.read_run(seal.lane, seal.first - 1, seal.last - seal.first + 1)
+    def _entries(self, seal: Seal, after: int) -> list[tuple[int, Entry]]:
+        """Those of its entries that the journal has behind a number."""
+        rows = self._store.read_run(seal.lane, after, seal.last - after)
         self._report(len(rows))
         return [(row.seq, decode_entry(row.text)) for row in rows if row.seq <= seal.last]
 

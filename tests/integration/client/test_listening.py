@@ -245,7 +245,7 @@ def test_what_comes_again_after_a_broken_connection_is_skipped_once() -> None:
     cursor.restart()
     page = [read_entry(event(position).split(b"data: ")[1]) for position in ("g", "f")]
     assert [one.position for one in page if cursor.is_new(one)] == ["g"]
-    cursor.move("third", ["g", "f"])
+    cursor.move("third", page)
     assert not cursor._ahead, "what the cursor covers is forgotten"
 
 

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import json
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import holdkit
+from holdkit.core.lanes import lane_of_pool
+from holdkit.core.model import SECOND
+from holdkit.core.reading import FindEnds
 from holdkit.errors import EngineError
 from holdkit.kernel._async.named_following import find_cursor
 from holdkit.kernel.backup import back_up, restore
 from holdkit.kernel.journal import decode_cursor
 from holdkit.server.settings import Delivery, Settings
 from holdkit.server.webhooks.hooks import follower_name
+from holdkit.testing import FakeClock
+from tests.conftest import Migrated
 from tests.integration.server.test_webhooks import Receiver
 from tests.support.servers import InProcessApp, in_process_app
 from tests.support.threads import PATIENCE
@@ -101,6 +107,37 @@ def test_a_hook_that_an_archive_has_overtaken_stops_and_says_so(tmp_path: Path) 
                 hk.create_pool("b", 5)
                 hk.tenant("acme").create_pool("c", 5)
                 hk.archive(before="0s", to=tmp_path / "archive")
+            async with in_process_app(url, settings=settings) as here:
+                hook = await shown(here, "stopped")
+                assert hook["why"].startswith("the journal was archived beyond what it has read")
+                assert len(receiver.taken) == 1
+
+    asyncio.run(main())
+
+
+def test_a_hook_is_stopped_where_lanes_that_it_never_read_were_archived(migrated: Migrated, tmp_path: Path) -> None:
+    """What happened there is not replaced by the state that stands for it."""
+    url, now, names = migrated(lanes=64), int(time.time() * SECOND), [f"p{number}" for number in range(1_000)]
+    first = next(name for name in names if lane_of_pool(("", name), 64) == 0)
+
+    async def main() -> None:
+        receiver = Receiver()
+        server = await asyncio.start_server(receiver.serve, "127.0.0.1", 0)
+        target = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/hook"
+        settings = Settings(sweep_every=0, webhooks=Delivery(allowed=frozenset(["127.0.0.1"])))
+        async with server:
+            async with in_process_app(url, settings=settings) as here:
+                made = await here.call("POST", "/v1/webhooks", {"url": target, "actions": ["pool.created"]})
+                await here.call("POST", "/v1/pools", {"id": first, "total": 5})
+                await receiver.wait(1)
+                await kept(here, made.json()["id"], 1)
+            with holdkit.connect(url, clock=FakeClock(now - 60 * 86_400 * SECOND)) as hk:
+                used = {end.lane for end in hk.executor.engine.read(FindEnds())}
+                unread = min(set(range(64)) - used)
+                for name in [name for name in names if lane_of_pool(("", name), 64) == unread][:3]:
+                    hk.create_pool(name, 5)
+            with holdkit.connect(url, clock=FakeClock(now)) as hk:
+                assert hk.archive(before="30d", to=tmp_path / "archive").entries == 2
             async with in_process_app(url, settings=settings) as here:
                 hook = await shown(here, "stopped")
                 assert hook["why"].startswith("the journal was archived beyond what it has read")

@@ -19,7 +19,7 @@ from holdkit.core.baseline import (
     encode_row,
     entry_of_row,
     hold_may_leave,
-    rows_needed,
+    rows_touched,
     subject_keys,
 )
 from holdkit.core.commands import CreatePool, PutRecord
@@ -34,10 +34,11 @@ def folded(entries: list[Entry], step: int) -> dict[RowKey, str]:
     rows: dict[RowKey, str] = {}
     for start in range(0, len(entries), step):
         some = entries[start : start + step]
-        loaded = {key: rows[key] for key in rows_needed(some) if key in rows}
-        baseline = Baseline(loaded)
+        touched = rows_touched(some)
+        baseline = Baseline({key: rows[key] for key in touched if key in rows})
         for entry in some:
             baseline.add(entry)
+        assert baseline.changed.keys() <= set(touched)
         for key, body in baseline.changed.items():
             if body is None:
                 rows.pop(key, None)

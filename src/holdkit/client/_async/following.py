@@ -119,7 +119,7 @@ class AsyncRemoteFollower(AsyncRemoteCalls):
                     if self.cursor.is_new(entry):
                         yield entry
                 if page:
-                    self.cursor.move(page[-1].cursor, [entry.position for entry in page])
+                    self.cursor.move(page[-1].cursor, page)
                     await self._keep()
                 elif not wait:
                     return

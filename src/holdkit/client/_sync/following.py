@@ -118,7 +118,7 @@ class RemoteFollower(RemoteCalls):
                     if self.cursor.is_new(entry):
                         yield entry
                 if page:
-                    self.cursor.move(page[-1].cursor, [entry.position for entry in page])
+                    self.cursor.move(page[-1].cursor, page)
                     self._keep()
                 elif not wait:
                     return

@@ -8,8 +8,9 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from ...core.archived import FindArchived, ReadBaseline, ReadRewritten
-from ...core.baseline import ArchivedLane, BaselineRow
+from ...core.archived import CheckBaselines, FindArchived, FindKnownFiles, ReadBaseline, ReadRewritten
+from ...core.audit_rows import Difference
+from ...core.baseline import ArchivedLane, BaselineRow, KnownFile
 from ...core.pages import Page, page_of
 from ...core.reading import (
     CountEntries,
@@ -97,6 +98,16 @@ def read_rewritten(_journal: Journal, _query: ReadRewritten) -> dict[int, str]:
     return {}
 
 
+def find_known_files(_journal: Journal, _query: FindKnownFiles) -> dict[int, KnownFile]:
+    """There are no archive files."""
+    return {}
+
+
+def check_baselines(_journal: Journal, _query: CheckBaselines) -> list[Difference]:
+    """There are none."""
+    return []
+
+
 JOURNAL_ANSWERS: Final[dict[type[Query[Any]], Callable[[Journal, Any], Any]]] = {
     CountEntries: count_entries,
     ReadJournal: read_journal,
@@ -108,4 +119,6 @@ JOURNAL_ANSWERS: Final[dict[type[Query[Any]], Callable[[Journal, Any], Any]]] = 
     FindArchived: find_archived,
     ReadBaseline: read_baseline,
     ReadRewritten: read_rewritten,
+    FindKnownFiles: find_known_files,
+    CheckBaselines: check_baselines,
 }

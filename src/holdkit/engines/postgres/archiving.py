@@ -7,26 +7,18 @@ that there is one run at a time; each transaction also checks that `through` is 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from msgspec import structs
 
-from ...core.archived import ReadBaseline, ReadRewritten
 from ...core.baseline import (
-    ENTRY,
     HOLD,
-    KINDS,
     ArchivedLane,
-    BaselineRow,
+    KnownFile,
     RowKey,
-    entry_of_row,
     hold_may_leave,
-    subject_keys,
 )
-from ...core.codec import encode_entry
-from ...core.model import Key
-from ...core.pages import Page
 from ...core.reading import JournalRow
 from ..archive_pace import Pace
 from ..archiving import (
@@ -37,11 +29,13 @@ from ..archiving import (
     moved_meanwhile,
     row_checksum,
     step_of,
+    step_without,
     under_way,
 )
+from .archive_reading import PostgresBaseline, archived_lanes, nothing
 from .compact_entries import journal_row
 from .connections import PipelineConnection
-from .driver import BEGIN, COMMIT, ROLLBACK, Row, Statement
+from .driver import BEGIN, COMMIT, ROLLBACK, Statement
 from .rows import columns
 
 
@@ -68,39 +62,28 @@ class PostgresArchiver:
         rows = self._connection.fetch("read_journal", ([lane], [after], None, limit, None))
         return [journal_row(row[:-1]) for row in rows]  # the last column says whether commits wait
 
-    def drop(self, archived: ArchivedLane, rows: Sequence[JournalRow], place: str) -> ArchivedLane:
+    def drop(self, archived: ArchivedLane, rows: Sequence[JournalRow], first: int, file: KnownFile) -> ArchivedLane:
         """Fold and delete these entries."""
-        lane, fetch = archived.lane, self._connection.fetch
-
-        def load(keys: Sequence[RowKey]) -> Mapping[RowKey, str]:
-            found = fetch("load_baseline", (lane, *columns(keys, 4))) if keys else []
-            return {(row[0], row[1], row[2], row[3]): row[4] for row in found}
-
-        step = step_of(archived, rows, place, load, lambda holds, behind: self._needed(lane, holds, behind))
+        step = step_of(archived, rows, first, file, PostgresBaseline(self._connection.fetch, archived.lane))
         self._write(archived, step)
         self.pace.blocked(0.0, len(rows))
         return step.archived
 
-    def _needed(self, lane: int, holds: Sequence[Key], behind: int) -> Collection[Key]:
-        """Those of these holds that are stored, or that a later entry tells of."""
-        keys, fetch = columns(holds, 2), self._connection.fetch
-        stored = fetch("find_stored_holds", (lane, *keys))
-        return {(row[0], row[1]) for row in (*stored, *fetch("find_told_holds", (lane, *keys, behind)))}
-
     def tidy(self, archived: ArchivedLane) -> None:
         """Page through the holds of the baseline; remove those that nothing needs."""
         after: RowKey | None = (HOLD, "", "", "")
+        stored = PostgresBaseline(self._connection.fetch, archived.lane)
         while after is not None:
             self.pace.give_way()
             parameters = (archived.lane, HOLD, *after[1:], None, STEP)
             rows = self._connection.fetch("page_baseline", parameters)
             leaving = [(row[1], row[2]) for row in rows if hold_may_leave(row[4])]
-            needed = self._needed(archived.lane, leaving, archived.through) if leaving else ()
-            gone: list[RowKey] = [(HOLD, *key, "") for key in leaving if key not in needed]
+            needed = stored.needed(leaving, archived.through) if leaving else ()
+            gone = [key for key in leaving if key not in needed]
             if gone:
-                changed = structs.replace(archived, edition=archived.edition + 1)
-                self._write(archived, Step(changed, [], gone))
-                archived = changed
+                step = step_without(archived, gone, stored)
+                self._write(archived, step)
+                archived = step.archived
             after = rows[-1][:4] if len(rows) == STEP else None
 
     def _write(self, before: ArchivedLane, step: Step) -> None:
@@ -133,63 +116,3 @@ def archiver(connection: PipelineConnection, url: str) -> Iterator[PostgresArchi
             if connection.in_transaction:
                 connection.execute((ROLLBACK,))
             connection.fetch("release_archive")
-
-
-# What readers ask
-
-
-def nothing(lane: int) -> ArchivedLane:
-    """A lane of which nothing was archived."""
-    return ArchivedLane(lane, 0, 0, "", "")
-
-
-def archived_lanes(connection: PipelineConnection) -> dict[int, ArchivedLane]:
-    """How far each lane is archived; lanes of which nothing was are missing."""
-    return archived_by_lane(connection.fetch("read_archived"))
-
-
-def archived_by_lane(rows: Iterable[Row]) -> dict[int, ArchivedLane]:
-    """The rows of `read_archived` by their lanes."""
-    return {row[0]: ArchivedLane(*row[:6]) for row in rows}
-
-
-def read_baseline(connection: PipelineConnection, query: ReadBaseline) -> Page[BaselineRow]:
-    """A page of a lane's baseline. Whoever reads it compares `FindArchived` afterwards."""
-    rows = stored_rows(connection, query.lane, query.tenant, query.after, query.limit)
-    return Page([BaselineRow(*row[:6]) for row in rows])
-
-
-def read_rewritten(connection: PipelineConnection, query: ReadRewritten) -> dict[int, str]:
-    """Archived entries of a lane that an erasure has rewritten and whose files do not have them yet."""
-    found: dict[int, str] = {}
-    after = ""
-    while rows := connection.fetch("page_baseline", (query.lane, ENTRY, "", after, "", None, STEP)):
-        found.update({int(row[2]): row[4] for row in rows})
-        after = rows[-1][2]
-    return found
-
-
-def stored_rows(
-    connection: PipelineConnection, lane: int, tenant: str | None, after: RowKey | None, limit: int
-) -> list[Row]:
-    """Up to `limit` rows behind a key, kind by kind, with their checksums."""
-    found: list[Row] = []
-    for kind in KINDS if after is None else KINDS[KINDS.index(after[0]) :]:
-        behind = after[1:] if after is not None and kind == after[0] else (tenant or "", "", "")
-        found += connection.fetch("page_baseline", (lane, kind, *behind, tenant, limit - len(found)))
-        if len(found) >= limit:
-            break
-    return found
-
-
-def baseline_entry(
-    connection: PipelineConnection, archived: ArchivedLane, tenant: str, subject: str, after: int
-) -> list[JournalRow]:
-    """The row of a lane's baseline that stands for a subject's archived entries, if the reader has not seen them all."""
-    if after >= archived.through:
-        return []
-    keys = columns(list(subject_keys(tenant, subject)), 4)
-    for row in connection.fetch("load_baseline", (archived.lane, *keys)):
-        text = encode_entry(entry_of_row(BaselineRow(*row), archived.slot))
-        return [JournalRow(archived.through, text, archived.lane, archived.place)]
-    return []

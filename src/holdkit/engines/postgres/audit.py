@@ -8,7 +8,7 @@ that cannot be decoded is reported, and the audit goes on with the others.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from itertools import chain
 from typing import Any, Final, TypeVar
 
@@ -16,19 +16,22 @@ import msgspec
 
 from ...core.audit import Numbered, audit
 from ...core.audit_rows import Difference, Folded, Found, LegKey, Mismatches, TenantKey, leg_name, row_name
-from ...core.baseline import ArchivedLane, BaselineRow, RowKey
+from ...core.baseline import ArchivedLane
 from ...core.bounds import Limits
 from ...core.codec import decode_entry
 from ...core.entries import Entry
+from ...core.fold import fold
 from ...core.lanes import lane_of_hold, lane_of_operation, lane_of_pool, lane_of_record
 from ...core.limits import LIMITS_KEY
 from ...core.model import Key, Pool, Record, RecordKey, Slot, StoredHold
 from ...core.outstanding import OpenLeg, Tally, TallyKey
+from ...errors import PromiseBroken
 from ..archive_files import decoded
-from ..archiving import ArchivedEntries, archived_checksum, baseline_entries, compare_baseline
+from ..archiving import ArchivedEntries
+from ..baseline_check import baseline_entries, compare_baseline
 from ..progress import Meter, Progress
 from ..spill import Spill
-from .archiving import nothing, stored_rows
+from .archive_reading import PostgresBaseline, baseline_rows, check_archived, nothing
 from .compact_entries import expand, is_compact
 from .connections import PipelineConnection
 from .driver import ROLLBACK, Row
@@ -109,8 +112,8 @@ class Audit:
         holds = self._connection.fetch("audit_size")[0][0]
         meter = self.stored.meter = Meter(self._progress, sum(row[1] for row in heads) + holds)
         for row in self._connection.fetch("read_archived"):
-            self._archived[row[0]] = archived = ArchivedLane(*row[:6])
-            yield from _unless("archived", str(row[0]), "crc", row[6], archived_checksum(archived))
+            self._archived[row[0]] = ArchivedLane(*row[:6])
+            yield from check_archived(row)
         yield from self._operations(meter.watch(self._connection.fetch_each("audit_operations")))
         entries = meter.over(chain.from_iterable(self._lane(row[0], row[1]) for row in heads))
         yield from audit(_numbered(entries), self.stored, self._created, now, self.folded, self.mismatches)
@@ -142,18 +145,22 @@ class Audit:
 
     def _left(self, archived: ArchivedLane) -> Iterator[Entry | Difference]:
         """What a lane's archived entries have led to: the baseline or, if the files are given, those entries."""
-        rows = self._baseline(archived.lane)
+        rows = baseline_rows(self._connection, archived.lane)
         if self._archive is None:
             yield from baseline_entries(archived, rows)
             return
-        yield from map(decoded, self._archive(archived.lane, archived.through))
-        yield from compare_baseline(archived.lane, rows, self.folded)
-
-    def _baseline(self, lane: int) -> Iterator[tuple[BaselineRow, int]]:
-        after: RowKey | None = None
-        while rows := stored_rows(self._connection, lane, None, after, PAGE):
-            yield from ((BaselineRow(*row[:6]), row[6]) for row in rows)
-            after = rows[-1][:4]
+        with closing(Spill()) as spill:
+            of_lane = Folded(spill.table)  # what other lanes fold to is in `self.folded` too
+            for row in self._archive(archived.lane, archived.through):
+                if isinstance(row, Difference):
+                    yield row
+                    continue
+                entry = decoded(row)
+                with suppress(PromiseBroken):  # reported by whoever folds all lanes
+                    fold(of_lane, entry)
+                yield entry
+            stored = PostgresBaseline(self._connection.fetch, archived.lane)
+            yield from compare_baseline(archived, rows, of_lane, stored)
 
     def _pages(self, name: str, lane: int, position: slice, after: Row) -> Iterator[Row]:
         """A lane's rows in order of the columns that are their `position`."""

@@ -17,7 +17,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 from msgspec import structs
 
-from ...core.baseline import RowKey
+from ...core.baseline import ArchivedLane, RowKey
 from ...core.codec import decode_entry, decode_outcome, encode_entry
 from ...core.lanes import lane_of_hold, lane_of_operation, lane_of_pool, lane_of_record
 from ...core.model import Pool, Record, RecordKey, StoredHold
@@ -25,7 +25,8 @@ from ...core.outcomes import Operation
 from ...core.reading import JournalRow
 from ...core.seals import Seal, encode_salts, seal_of
 from ..archiving import archived_checksum, row_checksum
-from ..erasing import Rewrites, resealed
+from ..erasing import Rewrites, resealed, with_totals
+from .archive_reading import PostgresBaseline
 from .compact_entries import WHOLE, compact, journal_row
 from .connections import PipelineConnection
 from .database import BatchOptions
@@ -165,8 +166,10 @@ class PostgresRows:
 
     def baseline(self, lane: int, keys: Sequence[RowKey]) -> Mapping[RowKey, str]:
         """Those of these rows of a lane's baseline that are there."""
-        found = [row for part in _parts(keys) for row in self._fetch(("load_baseline", (lane, *columns(part, 4))))[0]]
-        return {(row[0], row[1], row[2], row[3]): row[4] for row in found}
+        return {key: row.body for key, row in self._baseline(lane).load(keys).items()}
+
+    def _baseline(self, lane: int) -> PostgresBaseline:
+        return PostgresBaseline(lambda name, parameters: self._fetch((name, parameters))[0], lane)
 
     def records(self, keys: Sequence[RecordKey]) -> list[Record]:
         """Those of these records that are stored, locked."""
@@ -184,6 +187,9 @@ class PostgresRows:
         if done.empty:
             self._fetch(ROLLBACK)
             return
+        if done.baseline or done.baseline_gone:
+            lanes = [ArchivedLane(*row[:6]) for row in self._fetch(("read_archived", ()))[0]]
+            done = with_totals(done, lanes, self._baseline)
         for part in _parts([self._entry_row(row, entry) for row, entry in done.entries]):
             self._fetch(("rewrite_entries", (*columns(part, 5 + len(WHOLE)), len(part), True)))
         statements = [*self._rows(done), *self._tallies(done), *self._salts(done), *_baseline(done)]

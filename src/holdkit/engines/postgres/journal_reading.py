@@ -13,8 +13,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 import msgspec
 from msgspec import structs
 
-from ...core.archived import ReadBaseline, ReadRewritten
-from ...core.baseline import ArchivedLane, BaselineRow
+from ...core.baseline import ArchivedLane
 from ...core.bounds import Limits
 from ...core.codec import decode_entry, digest
 from ...core.lanes import lane_of_pool
@@ -40,7 +39,7 @@ from ...core.reading import (
 )
 from ...core.searching import FoundEntries, SearchJournal
 from ..journal_search import Texts, find_touching, search_lanes, written
-from .archiving import archived_lanes, baseline_entry, nothing, read_baseline, read_rewritten
+from .archive_reading import ARCHIVE_ANSWERS, archived_lanes, baseline_entry, nothing
 from .compact_entries import HELD, SYSTEM, journal_row
 from .connections import PipelineConnection
 from .database import BatchOptions
@@ -108,6 +107,9 @@ def answer(reader: Reader, query: Query[Any]) -> Any:
     assert not reader.durable or isinstance(query, ReadHistory), (
         "nothing but this is proved: no command rests on the others"
     )
+    if type(query) in ARCHIVE_ANSWERS:
+        answered, empty = ARCHIVE_ANSWERS[type(query)]
+        return empty() if reader.options.distributed else answered(reader.connection, query)
     return _ANSWERS[type(query)](reader, query)
 
 
@@ -295,16 +297,6 @@ def _archived(reader: Reader) -> dict[int, ArchivedLane]:
     return {} if reader.options.distributed else archived_lanes(reader.connection)
 
 
-def find_rewritten(reader: Reader, query: ReadRewritten) -> dict[int, str]:
-    """Archived entries that an erasure has rewritten and whose files do not have them yet."""
-    return {} if reader.options.distributed else read_rewritten(reader.connection, query)
-
-
-def find_baseline(reader: Reader, query: ReadBaseline) -> Page[BaselineRow]:
-    """A page of a lane's baseline."""
-    return read_baseline(reader.connection, query)
-
-
 _ANSWERS: Final[dict[type[Any], Callable[[Reader, Any], Any]]] = {
     ReadClock: read_clock,
     ReadGeneration: read_generation,
@@ -312,8 +304,6 @@ _ANSWERS: Final[dict[type[Any], Callable[[Reader, Any], Any]]] = {
     ReadPoolHistory: read_pool_history,
     SearchJournal: search_journal,
     FindEnds: find_ends,
-    ReadBaseline: find_baseline,
-    ReadRewritten: find_rewritten,
     FindEntries: find_entries,
     TakeSurvey: take_survey,
     CountRows: count_rows,

@@ -15,7 +15,7 @@ from ...core.archived import FindArchived
 from ...core.codec import decode_entry
 from ...core.pages import page_of
 from ...core.reading import JournalRow, Query, ReadJournal, row_bytes
-from .archiving import archived_by_lane
+from .archive_reading import archived_by_lane
 from .compact_entries import journal_row
 from .connections import PipelineConnection
 from .database import Database

@@ -197,6 +197,7 @@ ONE_SERVER_ONLY: Final = frozenset(
         "put_baseline",
         "delete_baseline",
         "page_baseline",
+        "measure_baseline",
         "load_archived_holds",
         "read_archivable",
     }

@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
-from ...core.archived import FindArchived, ReadBaseline, ReadRewritten
-from ...core.baseline import ENTRY, KINDS, ArchivedLane, BaselineRow, RowKey, entry_of_row, subject_keys
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import chain, islice
+
+from ...core.archived import CheckBaselines, FindArchived, FindKnownFiles, ReadBaseline, ReadRewritten
+from ...core.audit_rows import Difference
+from ...core.baseline import (
+    ENTRY,
+    FILE,
+    KINDS,
+    ArchivedLane,
+    BaselineRow,
+    KnownFile,
+    RowKey,
+    entry_of_row,
+    known_files,
+    subject_keys,
+)
 from ...core.codec import encode_entry
+from ...core.model import Key
 from ...core.pages import Page
 from ...core.reading import JournalRow
+from ..archiving import StoredRow, archived_checksum
+from ..baseline_check import STORED_KINDS, check_baseline
 from .driver import Driver, Row
 from .pool_reading import At
+from .rows import keys_json
 
 NOTHING = ArchivedLane(0, 0, 0, "", "")
 
@@ -36,16 +55,68 @@ def read_baseline(at: At, query: ReadBaseline) -> Page[BaselineRow]:
     return Page(page_rows(at.driver, query.tenant, query.after, query.limit))
 
 
-def read_rewritten(at: At, _: ReadRewritten) -> dict[int, str]:
+def read_rewritten(at: At, query: ReadRewritten) -> dict[int, str]:
     """Archived entries that an erasure has rewritten and whose files do not have them yet."""
-    found: dict[int, str] = {}
+    return {int(row[2]): row[4] for row in _rows_of_kind(at.driver, query.lane, ENTRY)}
+
+
+def find_known_files(at: At, query: FindKnownFiles) -> dict[int, KnownFile]:
+    """What is known of the files of the archive."""
+    rows = _rows_of_kind(at.driver, query.lane, FILE)
+    return known_files((row[2], row[4]) for row in rows)
+
+
+def _rows_of_kind(driver: Driver, lane: int, kind: str) -> list[Row]:
+    """Rows of no tenant, by id; none of a lane that only a foreign file names."""
+    found: list[Row] = []
     after = ""
-    while rows := at.driver.ask(
-        "page_baseline", {"kind": ENTRY, "tenant": "", "id": after, "part": "", "limit": 1_000}
+    while not lane and (
+        rows := driver.ask("page_baseline", {"kind": kind, "tenant": "", "id": after, "part": "", "limit": 1_000})
     ):
-        found.update({int(row[2]): row[4] for row in rows})
+        found += rows
         after = rows[-1][2]
     return found
+
+
+def check_archived(driver: Driver) -> Iterator[Difference]:
+    """What is known about the archive matches its checksum."""
+    for row in driver.ask("read_archived"):
+        expected = archived_checksum(lane_of_row(row))
+        if row[6] != expected:
+            yield Difference("archived", str(row[0]), "crc", str(row[6]), str(expected))
+
+
+def check_baselines(at: At, query: CheckBaselines) -> list[Difference]:
+    """What is wrong with the baseline by itself."""
+    driver = at.driver
+    driver.tell("begin")
+    try:
+        archived = archived_lane(driver)
+        rows = check_baseline(archived, baseline_rows(driver)) if archived.through else ()
+        return list(islice(chain(check_archived(driver), rows), query.limit))
+    finally:
+        driver.tell("rollback")
+
+
+class SqliteBaseline:
+    """The baseline, for whoever is about to change it."""
+
+    def __init__(self, driver: Driver) -> None:
+        self._driver = driver
+
+    def load(self, keys: Sequence[RowKey]) -> Mapping[RowKey, StoredRow]:
+        """Those of these rows that are there."""
+        rows = self._driver.ask("load_baseline", (keys_json(keys),))
+        return {(row[0], row[1], row[2], row[3]): StoredRow(row[4], row[5]) for row in rows}
+
+    def needed(self, holds: Sequence[Key], behind: int) -> Collection[Key]:
+        """Those of these holds that are stored, or that a later entry tells of."""
+        return {(row[0], row[1]) for row in self._driver.ask("find_needed", (keys_json(holds), behind))}
+
+    def measure(self) -> tuple[int, int]:
+        """How many rows a total counts, and the sum of their checksums."""
+        rows, checksums = self._driver.ask("measure_baseline")[0]
+        return rows, checksums
 
 
 def page_rows(driver: Driver, tenant: str | None, after: RowKey | None, limit: int) -> list[BaselineRow]:
@@ -53,17 +124,28 @@ def page_rows(driver: Driver, tenant: str | None, after: RowKey | None, limit: i
     return [BaselineRow(*row[:6]) for row in stored_rows(driver, tenant, after, limit)]
 
 
-def stored_rows(driver: Driver, tenant: str | None, after: RowKey | None, limit: int) -> list[Row]:
+def stored_rows(
+    driver: Driver, tenant: str | None, after: RowKey | None, limit: int, kinds: Sequence[str] = KINDS
+) -> list[Row]:
     """The same as they are stored, with their checksums."""
     found: list[Row] = []
     name = "page_baseline" if tenant is None else "page_baseline_of_tenant"
-    for kind in KINDS if after is None else KINDS[KINDS.index(after[0]) :]:
+    for kind in kinds if after is None else kinds[kinds.index(after[0]) :]:
         behind = after[1:] if after is not None and kind == after[0] else (tenant or "", "", "")
         parameters = dict(zip(("tenant", "id", "part"), behind, strict=True), kind=kind, limit=limit - len(found))
         found += driver.ask(name, parameters)
         if len(found) >= limit:
             break
     return found
+
+
+def baseline_rows(driver: Driver) -> Iterator[tuple[BaselineRow, int]]:
+    """Every row of the baseline, with its checksum, in the order of `STORED_KINDS`."""
+    after: RowKey | None = None
+    while rows := stored_rows(driver, None, after, 1_000, STORED_KINDS):
+        for row in rows:
+            yield BaselineRow(*row[:6]), row[6]
+        after = rows[-1][:4]
 
 
 def baseline_entry(driver: Driver, tenant: str, subject: str, after: int) -> list[JournalRow]:

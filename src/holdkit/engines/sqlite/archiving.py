@@ -10,14 +10,14 @@ is what it was. The pages of deleted rows are used again for new ones; the file 
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager
 from time import perf_counter
 from typing import Final
 
 import msgspec
 
-from ...core.baseline import HOLD, ArchivedLane, RowKey, hold_may_leave
+from ...core.baseline import ArchivedLane, KnownFile, hold_may_leave
 from ...core.model import Key
 from ...core.reading import JournalRow
 from ..archive_pace import Pace
@@ -29,12 +29,12 @@ from ..archiving import (
     moved_meanwhile,
     row_checksum,
     step_of,
+    step_without,
     under_way,
 )
-from .archived_reading import NOTHING, archived_lane, lane_of_row
+from .archived_reading import NOTHING, SqliteBaseline, archived_lane, lane_of_row
 from .driver import Script, Statement
 from .readers import Readers
-from .rows import keys_json
 from .script import ScriptResult
 from .writer import Writer
 
@@ -66,19 +66,10 @@ class SqliteArchiver:
         with self._readers.one() as driver:
             return [JournalRow(*row) for row in driver.ask("read_journal", (after, limit))]
 
-    def drop(self, archived: ArchivedLane, rows: Sequence[JournalRow], place: str) -> ArchivedLane:
+    def drop(self, archived: ArchivedLane, rows: Sequence[JournalRow], first: int, file: KnownFile) -> ArchivedLane:
         """Fold and delete these entries."""
         with self._readers.one() as driver:
-
-            def load(keys: Sequence[RowKey]) -> Mapping[RowKey, str]:
-                return {
-                    (row[0], row[1], row[2], row[3]): row[4] for row in driver.ask("load_baseline", (keys_json(keys),))
-                }
-
-            def still_needed(holds: Sequence[Key], behind: int) -> Collection[Key]:
-                return {(row[0], row[1]) for row in driver.ask("find_needed", (keys_json(holds), behind))}
-
-            step = step_of(archived, rows, place, load, still_needed)
+            step = step_of(archived, rows, first, file, SqliteBaseline(driver))
         self._write(archived, step, len(rows))
         return step.archived
 
@@ -89,11 +80,11 @@ class SqliteArchiver:
             limit = self.pace.entries
             with self._readers.one() as driver:
                 rows = driver.ask("page_unneeded", (*after, limit))
-            gone: list[RowKey] = [(HOLD, row[0], row[1], "") for row in rows if not row[3] and hold_may_leave(row[2])]
-            if gone:
-                changed = msgspec.structs.replace(archived, edition=archived.edition + 1)
-                self._write(archived, Step(changed, [], gone), len(gone))
-                archived = changed
+                gone = [(row[0], row[1]) for row in rows if not row[3] and hold_may_leave(row[2])]
+                step = step_without(archived, gone, SqliteBaseline(driver)) if gone else None
+            if step is not None:
+                self._write(archived, step, len(gone))
+                archived = step.archived
             self.pace.give_way()
             after = (rows[-1][0], rows[-1][1]) if len(rows) == limit else None
 

@@ -15,17 +15,17 @@ import msgspec
 
 from ...core.audit import Numbered, audit
 from ...core.audit_rows import Difference, Folded, Found, LegKey, Mismatches, TenantKey, row_name
-from ...core.baseline import ArchivedLane, BaselineRow, RowKey
 from ...core.bounds import MEANING, Limits
 from ...core.codec import decode_entry
 from ...core.model import Key, Pool, Record, RecordKey, Slot, StoredHold
 from ...core.outstanding import OpenLeg, Tally, TallyKey
 from ...errors import EngineError
 from ..archive_files import decoded
-from ..archiving import ArchivedEntries, archived_checksum, baseline_entries, compare_baseline
+from ..archiving import ArchivedEntries
+from ..baseline_check import baseline_entries, compare_baseline
 from ..progress import Meter, Progress
 from ..spill import Spill
-from .archived_reading import archived_lane, stored_rows
+from .archived_reading import SqliteBaseline, archived_lane, baseline_rows, check_archived
 from .driver import Driver, Row, migrations
 from .rows import (
     ERASING,
@@ -91,8 +91,8 @@ class Audit:
         rows = baseline_rows(driver)
         if archive is not None and archived.through:
             for row in archive(0, archived.through):
-                yield row.seq, decoded(row)
-            yield from compare_baseline(0, rows, self.folded)
+                yield row if isinstance(row, Difference) else (row.seq, decoded(row))
+            yield from compare_baseline(archived, rows, self.folded, SqliteBaseline(driver))
         else:
             number = archived.through - driver.ask("count_baseline")[0][0]
             for one in baseline_entries(archived, rows):
@@ -151,23 +151,6 @@ def check_operations(rows: Iterator[Row]) -> Iterator[Difference]:
         expected = checksum(*row[:6])
         if expected != row[6]:
             yield Difference("operations", row_name((row[0], row[1])), "crc", str(row[6]), str(expected))
-
-
-def check_archived(driver: Driver) -> Iterator[Difference]:
-    """What is known about the archive matches its checksum."""
-    for row in driver.ask("read_archived"):
-        expected = archived_checksum(ArchivedLane(*row[:6]))
-        if row[6] != expected:
-            yield Difference("archived", str(row[0]), "crc", str(row[6]), str(expected))
-
-
-def baseline_rows(driver: Driver) -> Iterator[tuple[BaselineRow, int]]:
-    """Every row of the baseline, with its checksum."""
-    after: RowKey | None = None
-    while rows := stored_rows(driver, None, after, PAGE):
-        for row in rows:
-            yield BaselineRow(*row[:6]), row[6]
-        after = rows[-1][:4]
 
 
 def read_journal(driver: Driver, through: int) -> Iterator[Numbered | Difference]:

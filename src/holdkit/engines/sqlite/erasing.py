@@ -14,7 +14,8 @@ from ...core.outcomes import Operation
 from ...core.reading import JournalRow
 from ...core.seals import Seal, encode_salts, seal_of
 from ..archiving import archived_checksum, row_checksum
-from ..erasing import Rewrites, Rows, resealed
+from ..erasing import Rewrites, Rows, resealed, with_totals
+from .archived_reading import SqliteBaseline, archived_lane
 from .driver import Driver, Row, Script, Statement
 from .readers import Readers
 from .rows import (
@@ -73,8 +74,7 @@ class SqliteRows:
 
     def baseline(self, lane: int, keys: Sequence[RowKey]) -> Mapping[RowKey, str]:  # noqa: ARG002
         """Those of these rows of the baseline that are there."""
-        rows = self._driver.ask("load_baseline", (keys_json(keys),))
-        return {(row[0], row[1], row[2], row[3]): row[4] for row in rows}
+        return {key: row.body for key, row in SqliteBaseline(self._driver).load(keys).items()}
 
     def records(self, keys: Sequence[RecordKey]) -> list[Record]:
         """Those of these records that are stored."""
@@ -142,7 +142,7 @@ class SqliteStore:
         def script(_: bool) -> Script[ScriptResult]:
             nonlocal done
             driver = self._writer.driver
-            done = work(SqliteRows(driver))
+            done = with_totals(work(SqliteRows(driver)), [archived_lane(driver)], lambda _: SqliteBaseline(driver))
             statements = (*statements_of(done), *_salts(driver, done))
             if done.entries or done.archived:
                 counted = setting_row(REWRITES, rewrites_of(driver) + 1)

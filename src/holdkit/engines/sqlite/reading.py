@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from ...core.archived import FindArchived, ReadBaseline, ReadRewritten
+from ...core.archived import CheckBaselines, FindArchived, FindKnownFiles, ReadBaseline, ReadRewritten
 from ...core.model import Record, Slot
 from ...core.pages import Page, page_of, record_bytes
 from ...core.reading import (
@@ -48,7 +48,15 @@ from ...core.reading import (
 )
 from ...core.searching import FoundEntries, ListAccounts, ListEntities, ListLine, SearchJournal
 from ..journal_search import Texts, find_touching, search_lanes, written
-from .archived_reading import archived_lane, baseline_entry, find_archived, read_baseline, read_rewritten
+from .archived_reading import (
+    archived_lane,
+    baseline_entry,
+    check_baselines,
+    find_archived,
+    find_known_files,
+    read_baseline,
+    read_rewritten,
+)
 from .hold_reading import count_ahead, find_hold, find_holds, list_accounts, list_entities, list_holds, list_line
 from .pool_reading import (
     At,
@@ -227,5 +235,7 @@ _ANSWERS: Final[dict[type[Any], Callable[[At, Any], Any]]] = {
     FindArchived: find_archived,
     ReadBaseline: read_baseline,
     ReadRewritten: read_rewritten,
+    FindKnownFiles: find_known_files,
+    CheckBaselines: check_baselines,
     TakeSurvey: take_survey,
 }

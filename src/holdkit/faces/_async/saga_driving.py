@@ -99,7 +99,9 @@ class AsyncSagaDriver:
 
     async def drive(self) -> None:
         """Take steps until the saga has ended or is parked. Raises `Aborted`, `LeaseLost`, or the exception that stopped it."""
-        while self.body.phase in UNFINISHED:  # asked first: a failed read would count as a failure of a saga that has ended
+        while (
+            self.body.phase in UNFINISHED
+        ):  # asked first: a failed read would count as a failure of a saga that has ended
             hold = await self._read_hold()
             state = None if hold is None else hold.state
             consumes = await may_consume(self._executor, self.record.tenant, self.body, hold)

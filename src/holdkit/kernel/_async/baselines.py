@@ -1,5 +1,10 @@
 """What a follower is shown, read durably; the baseline of a lane whose first entries are archived, page by page; and cursors that stand
-in what is archived."""
+in what is archived.
+
+A reader that begins at the very beginning is given the baseline of every lane that is archived. From its first entry on its cursor names
+all of these lanes, those whose baseline is still to be read too. So a lane that a cursor does not name is one whose beginning its reader
+has not read: if entries of that lane were archived since, the reader has missed them, and is told (`CursorLost`).
+"""
 
 from __future__ import annotations
 
@@ -10,7 +15,7 @@ from ...core.baseline import ArchivedLane, BaselineRow, RowKey, entry_of_row
 from ...core.codec import encode_entry
 from ...core.reading import JournalRow, Query
 from ...errors import CursorLost, OutcomeUnknown, Overloaded
-from ..journal import JournalEntry, Positions, baseline_mark
+from ..journal import JournalEntry, Positions, baseline_mark, is_baseline_mark, rows_behind
 from .executor import AsyncExecutor
 
 T = TypeVar("T")
@@ -40,15 +45,14 @@ class AsyncBaselineReading:
         self._after: RowKey | None = None
 
     @property
-    def partly(self) -> Positions:
-        """The position behind the rows that were read, if any were."""
-        mark = baseline_mark(self.archived.edition, self.behind)
-        return {self.archived.lane: (self.archived.through, mark)} if self.behind else {}
+    def position(self) -> tuple[int, str]:
+        """The position behind the rows that were read."""
+        return self.archived.through, baseline_mark(self.archived.edition, self._skip + self.behind)
 
     @property
-    def finished(self) -> Positions:
+    def end(self) -> tuple[int, str]:
         """The position behind the whole baseline."""
-        return {self.archived.lane: (self.archived.through, self.archived.digest)}
+        return self.archived.through, self.archived.digest
 
     async def entries(
         self, executor: AsyncExecutor, tenant: str | None, limit: int, before: Positions, generation: str
@@ -88,18 +92,28 @@ class AsyncBaselineReading:
         return list(rows)
 
 
+def rows_read(archived: ArchivedLane, seq: int, seen: str) -> int | None:
+    """Return how many rows of a lane's baseline a cursor has behind it, None if it stands behind all of them. Raise `CursorLost` if
+    entries behind the cursor were archived."""
+    rows = rows_behind(seen, archived.edition) if seq == archived.through and seen != archived.digest else None
+    outdated = seq == archived.through and rows is None and seen != archived.digest and is_baseline_mark(seen)
+    if seq < archived.through or outdated:
+        first = 1 if is_baseline_mark(seen) else seq + 1
+        raise CursorLost(
+            f"entry {first} of lane {archived.lane} and those behind it, through entry {archived.through}, were archived to "
+            f"{archived.place}: read on there with holdkit.JournalArchive, then follow behind the last entry that it gives",
+            position=(archived.lane, first),
+            archived_to=archived.place,
+        )
+    return rows
+
+
 async def archived_there(executor: AsyncExecutor, lane: int, seq: int, seen: str) -> bool:
-    """Whether a cursor stands exactly behind the last archived entry. Raises `CursorLost` if it stands before that."""
+    """Return whether a cursor stands exactly behind the last archived entry, or in the baseline. Raise `CursorLost` if entries behind it
+    were archived."""
     for archived in await executor.read(FindArchived()):
-        if archived.lane == lane and seq < archived.through:
-            raise CursorLost(
-                f"entry {seq + 1} of lane {lane} and those behind it, through entry {archived.through}, were archived to "
-                f"{archived.place}: read on there with holdkit.JournalArchive, then follow behind the last entry that it gives",
-                position=(lane, seq + 1),
-                archived_to=archived.place,
-            )
-        if archived.lane == lane and (seq, seen) == (archived.through, archived.digest):
-            return True
+        if archived.lane == lane and seq <= archived.through:
+            return rows_read(archived, seq, seen) is not None or seen == archived.digest
     return False
 
 

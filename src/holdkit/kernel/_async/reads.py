@@ -298,8 +298,8 @@ class AsyncReads(AsyncSearches):
         With a `name` the cursor is saved durably, and `after` applies only the first time. An entry counts as seen once the
         loop has asked for the next one behind its page, so after a crash the last page comes again (at least once).
         Commits of this kernel wake the follower at once, those of other processes within `poll` seconds. It ends on `close`, or
-        with `wait=False` at the end of the journal. Raises `CursorLost` if the journal was cut back. `tenant=ALL` follows all
-        tenants, on a kernel without one; such followers have names of their own.
+        with `wait=False` at the end of the journal. Raises `CursorLost` if the journal was cut back, or what follows the cursor
+        in any lane was archived. `tenant=ALL` follows all tenants, on a kernel without one; such followers have names of their own.
 
         A saved cursor is cut back together with the journal. `remember` (a file, or a `CursorStore`) keeps outside of the
         database what is about to be shown: if entries that were shown are missing when the follower begins again, `CursorLost`

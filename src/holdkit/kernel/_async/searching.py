@@ -98,7 +98,7 @@ class AsyncSearches:
         of all tenants. `include_reserved`: with the changes of a server's API keys, tenants and webhooks, but not what their
         records say.
 
-        Raises `CursorLost` if the journal was cut back.
+        Raises `CursorLost` if the journal was cut back, or what follows the cursor in any lane was archived.
         """
         whole(limit, "limit", 1, 10_000)
         flag(include_reserved, "include_reserved")
@@ -141,7 +141,11 @@ class AsyncSearches:
             raise invalid("before", "before_ambiguous", "give either after or before, not both")
         cursor = before if after is None else after
         owner = whose(tenant, self._tenant)
-        await AsyncFollower(self._executor, owner).begin(cursor)  # checks that the journal has what the cursor saw
+        follower = AsyncFollower(self._executor, owner)
+        if after is not None:
+            await follower.begin(after)
+        elif before is not None:  # what follows it may be archived
+            await follower.check(before)
         start = None if cursor is None else {lane: seq for lane, (seq, _) in decode_cursor(cursor).items()}
         wanted = None if action is None else Action(action)
         query = SearchJournal(

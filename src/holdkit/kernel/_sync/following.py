@@ -31,11 +31,10 @@ from ..journal import (
     decode_cursor,
     encode_cursor,
     journal_entries,
-    rows_behind,
     visible,
 )
 from ..workers import Signal
-from .baselines import BaselineReading, another_entry, archived_there, read_to_show
+from .baselines import BaselineReading, another_entry, archived_there, read_to_show, rows_read
 from .executor import Executor
 from .named_following import NamedFollower
 
@@ -86,10 +85,15 @@ class Follower:
         if self._named is not None:
             self.generation = self._executor.read(ReadGeneration())
             self._named.compare(saved, encode_cursor(self._positions, self.generation), self.generation)
+        self._enter_archive()
         self._proved = self._positions
-        self._find_baselines()
-        if after is not None:
-            self._check_positions()
+        self._check_positions()
+
+    def check(self, cursor: str) -> None:
+        """Raise `CursorLost` if the journal no longer has what a cursor saw. Says nothing of what follows there."""
+        self._executor.check_open()
+        self._positions = decode_cursor(cursor)
+        self._check_positions()
 
     def page(self, limit: int, max_bytes: int | None = None) -> Page[JournalEntry]:
         """The next entries, and move behind them: at most `limit`, and about `max_bytes`, or what the executor allows. May be empty
@@ -116,8 +120,9 @@ class Follower:
         rows = read_to_show(self._executor, query, durable=self._durable)
         self._check_positions()  # after the read: so what was read belongs to the journal that has our positions
         before, self.generation = self.generation, self._executor.read(ReadGeneration())
-        unread = {row.lane for row in (*rows, *ends) if row.seq > 1} - self._positions.keys()
-        if unread and self._find_baselines():  # archived before we came to read it
+        checked = {lane for lane, (_, seen) in self._positions.items() if seen}
+        unchecked = {row.lane for row in (*rows, *ends) if row.seq > 1} - checked
+        if unchecked and self._enter_archive():  # archived before we came to read it
             return self._baseline_page(limit)
         self.at_end = not rows.more
         shown = Page(visible(self._entries(rows), self._include_reserved), more=rows.more, size=rows.size)
@@ -131,18 +136,18 @@ class Follower:
             self._positions = {**self._positions, **{end.lane: (end.seq, text_digest(end.text)) for end in behind}}
         return shown
 
-    def _find_baselines(self) -> bool:
-        """Find the lanes that are archived and of which nothing was read yet, or a part of the baseline."""
+    def _enter_archive(self) -> bool:
+        """At the very beginning, or in the middle of baselines: whether there are any to read. Raises `CursorLost` if a lane is
+        archived behind our position there; a lane that our cursor does not name is at its beginning."""
         if self._pool is not None:  # a pool's history begins with its own row
             return False
+        at_beginning = not self._positions
         for archived in self._executor.read(FindArchived()):
-            seq, mark = self._positions.get(archived.lane, (0, ""))
-            behind = (
-                rows_behind(mark, archived.edition) if seq == archived.through and mark != archived.digest else None
-            )
-            if not seq or behind is not None:
-                self._baselines.append(BaselineReading(archived, behind or 0, durable=self._durable))
-                self._positions = {lane: at for lane, at in self._positions.items() if lane != archived.lane}
+            seq, seen = self._positions.get(archived.lane, (0, ""))
+            rows = 0 if at_beginning else rows_read(archived, seq, seen)
+            if rows is not None:
+                self._baselines.append(BaselineReading(archived, rows, durable=self._durable))
+        self._positions = {**self._positions, **{one.archived.lane: one.position for one in self._baselines}}
         return bool(self._baselines)
 
     def _baseline_page(self, limit: int) -> Page[JournalEntry]:
@@ -151,7 +156,10 @@ class Follower:
         entries = reading.entries(self._executor, self._tenant, limit, before, self.generation)
         if not entries:
             del self._baselines[0]
-            self._proved = self._positions = {**before, **reading.finished}
+        self._proved = self._positions = {
+            **before,
+            reading.archived.lane: reading.position if entries else reading.end,
+        }
         self.at_end = False
         shown = Page(visible(entries, self._include_reserved), more=True)
         if shown and self._named is not None:
@@ -160,8 +168,7 @@ class Follower:
 
     def _cursor(self) -> str:
         """The cursor behind what was read."""
-        partly = self._baselines[0].partly if self._baselines else {}
-        return encode_cursor({**self._positions, **partly}, self.generation)
+        return encode_cursor(self._positions, self.generation)
 
     def _query(self, seen: Mapping[int, int], limit: int, max_bytes: int | None) -> Query[Page[JournalRow]]:
         if self._pool is None:

@@ -37,7 +37,7 @@ delete from holdkit.journal j where j.lane = $1::int and j.seq > $2::bigint and 
 
 -- name: load_baseline
 -- The rows with these keys.
-select b.kind, b.tenant, b.id, b.part, b.body
+select b.kind, b.tenant, b.id, b.part, b.body, b.crc
 from unnest($2::text[], $3::text[], $4::text[], $5::text[]) k(kind, tenant, id, part)
 join holdkit.baseline b on b.lane = $1::int and b.kind = k.kind and b.tenant = k.tenant and b.id = k.id and b.part = k.part
 
@@ -78,6 +78,10 @@ where b.lane = $1::int and b.kind = $2::text and (b.tenant, b.id, b.part) > ($3:
   and ($6::text is null or b.tenant = $6)
 order by b.tenant, b.id, b.part
 limit $7::int
+
+-- name: measure_baseline
+-- How many rows of a lane a total counts, and the sum of their checksums.
+select count(*), coalesce(sum(b.crc), 0)::bigint from holdkit.baseline b where b.lane = $1::int and b.kind not in ('entry', 'total')
 
 -- name: load_archived_holds
 -- Holds whose first entries are archived, in the place of the entry that created them: for answers that refer to their entry.

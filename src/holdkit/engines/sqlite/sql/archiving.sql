@@ -22,7 +22,7 @@ select kind, tenant, id, part, body from holdkit_baseline where lane = 0 and kin
 
 -- name: load_baseline
 -- the rows with these keys
-select b.kind, b.tenant, b.id, b.part, b.body
+select b.kind, b.tenant, b.id, b.part, b.body, b.crc
 from json_each(?1) k cross join holdkit_baseline b
 on b.lane = 0 and b.kind = k.value ->> 0 and b.tenant = k.value ->> 1 and b.id = k.value ->> 2 and b.part = k.value ->> 3
 
@@ -74,5 +74,9 @@ order by b.tenant, b.id
 limit ?
 
 -- name: count_baseline
--- how many rows the baseline has, without the entries that an erasure has rewritten
-select count(*) from holdkit_baseline where kind <> 'entry'
+-- how many rows of the baseline are state
+select count(*) from holdkit_baseline where lane = 0 and kind in ('floor', 'pool', 'tally', 'hold', 'record')
+
+-- name: measure_baseline
+-- how many rows a total counts, and the sum of their checksums
+select count(*), coalesce(sum(crc), 0) from holdkit_baseline where lane = 0 and kind not in ('entry', 'total')
