@@ -15,6 +15,12 @@ from tests.conftest import Migrated
 from tests.support.servers import in_process_app
 
 
+def path_of(engine: PostgresEngine) -> Path | None:
+    on_disk = engine.capabilities.on_disk
+    assert on_disk is not None
+    return on_disk.data_path()
+
+
 def test_a_server_on_this_machine_is_watched(migrated: Migrated) -> None:
     url = migrated()
     with psycopg.connect(url) as connection:
@@ -45,7 +51,7 @@ def test_a_directory_that_our_role_may_not_know_is_not_watched(migrated: Migrate
         connection.execute(f"grant all on all tables in schema holdkit to {role}".encode())
         try:
             with closing(PostgresEngine(blind)) as engine:
-                assert engine.data_path() is None
+                assert path_of(engine) is None
             found = {one.name: one for one in examine(blind)}
             assert (found["disk space"].level, found["disk space"].says[:9]) == ("ok", "not known")
             assert found["storage quota"].advice.startswith("choose as quota_bytes three quarters")
@@ -60,4 +66,4 @@ def test_of_several_hosts_none_is_watched(migrated: Migrated) -> None:
         host, port = connection.info.host, connection.info.port
     separator = "&" if "?" in url else "?"
     with closing(PostgresEngine(f"{url}{separator}host={host},{host}&port={port},{port}")) as engine:
-        assert engine.data_path() is None
+        assert path_of(engine) is None

@@ -14,7 +14,6 @@ import os
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 from typing import Any, TypeVar
 
 import psycopg
@@ -47,7 +46,7 @@ from .guards import Guards
 from .journal_reading import Reader, answer
 from .migrating import check_schema
 from .notifications import Listener, NotificationChannels, Notifier
-from .opening import DurabilityCheck, check_same_database, check_server, connect, local_data_directory
+from .opening import DurabilityCheck, ServerDisk, check_same_database, check_server, connect
 from .own_transaction import LentConnections, OwnTransactions
 from .reading import read_script, with_clock
 from .repair import import_journal, repair
@@ -88,7 +87,6 @@ class PostgresEngine:
         self.clock: Clock = clock or database.server_clock
         self._durability = DurabilityCheck(address)
         watch, timeout = PrimaryWatch(address.hosts), database.asked.lock_timeout / SECOND
-
         sizes, opened = address.sizes, partial(connect, database, on_statement, watch)
 
         def pool(size: int, *, cancels: bool = False) -> ConnectionPool:
@@ -137,7 +135,8 @@ class PostgresEngine:
         whole = None if self.distributed else self
         rollups = None if self.distributed else self._rollups
         return Capabilities(whole, whole, self, self, self, self, self._channels, self._database.lock_timer, self,
-                            self._seals, erasure=self._erasing, rollups=rollups, archive=whole, on_disk=self)  # fmt: skip
+                            self._seals, erasure=self._erasing, rollups=rollups, archive=whole,
+                            on_disk=ServerDisk(self._database.address, self._transactions.read))  # fmt: skip
 
     @property
     def durability(self) -> Durability:
@@ -297,19 +296,6 @@ class PostgresEngine:
             import_journal(connection, carried, created, database.lanes, now, self.url, verify=verify)
 
         self._with_tables_locked(work)
-
-    def data_path(self) -> Path | None:
-        """Return the server's data directory, if the server is on this machine and tells it to our role."""
-        self._check()
-        with self._connections.no_wait.connection() as connection, self._as_engine_error():
-            return local_data_directory(connection, self._database.address)
-
-    def data_size(self) -> int:
-        """Return the bytes of the whole database."""
-        self._check()
-        with self._connections.no_wait.connection() as connection, self._as_engine_error():
-            size: int = connection.fetch("database_size")[0][0]
-            return size
 
     def _with_tables_locked(self, work: Callable[[PipelineConnection], T]) -> T:
         self._check()

@@ -8,7 +8,7 @@ have them, and which standbys receive its log. A standby that is fed from an arc
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -140,13 +140,24 @@ def shown_version(number: int) -> str:
     return f"{number // 10_000}.{number % 10_000}"
 
 
-def local_data_directory(connection: PipelineConnection, address: Address) -> Path | None:
-    """Return the directory of the server's files, if there is one server, on this machine, whose directory our role may know."""
-    if len(address.hosts) > 1:
-        return None
-    rows = connection.fetch("local_data_directory")
-    path = Path(rows[0][0]) if rows else None
-    return path if path is not None and path.is_dir() else None
+class ServerDisk:
+    """The disk of the server's data, if there is one server, on this machine, that shows its directory to our role."""
+
+    def __init__(self, address: Address, read: Callable[[Callable[[PipelineConnection], Any]], Any]) -> None:
+        self._address, self._read = address, read
+
+    def data_path(self) -> Path | None:
+        """Return the server's data directory, or None if it is not known to be on this machine."""
+        if len(self._address.hosts) > 1:
+            return None
+        rows = self._read(lambda connection: connection.fetch("local_data_directory"))
+        path = Path(rows[0][0]) if rows else None
+        return path if path is not None and path.is_dir() else None
+
+    def data_size(self) -> int:
+        """Return the bytes of the whole database."""
+        size: int = self._read(lambda connection: connection.fetch("database_size"))[0][0]
+        return size
 
 
 # What a done answer survives
