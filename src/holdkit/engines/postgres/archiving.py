@@ -60,7 +60,7 @@ class PostgresArchiver:
     def read(self, lane: int, after: int, limit: int) -> Sequence[JournalRow]:
         """The next entries of a lane."""
         rows = self._connection.fetch("read_journal", ([lane], [after], None, limit, None))
-        return [journal_row(row[:-1]) for row in rows]  # the last column says whether commits wait
+        return [journal_row(row) for row in rows]
 
     def drop(self, archived: ArchivedLane, rows: Sequence[JournalRow], first: int, file: KnownFile) -> ArchivedLane:
         """Fold and delete these entries."""

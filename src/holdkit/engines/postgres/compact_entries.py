@@ -99,6 +99,8 @@ class CompactColumns(NamedTuple):
 WHOLE: Final[Row] = (None,) * len(CompactColumns._fields)
 """The columns of a row with a whole entry."""
 _POOL: Final = CompactColumns._fields.index("pool")
+_BEHIND: Final = 5 + len(CompactColumns._fields)
+"""The first column behind these, in what is read of an entry."""
 
 
 CompactRow: TypeAlias = tuple[bytes, Row]
@@ -290,7 +292,8 @@ def is_compact(columns: Row) -> bool:
 
 
 def journal_row(row: Row) -> JournalRow:
-    """What leaves the engine, of a row that was read: seq, body, lane, tenant, subject, and the columns of `CompactColumns`."""
-    columns = row[5:]
+    """What leaves the engine, of a row that was read: seq, body, lane, tenant, subject, and the columns of `CompactColumns`. A statement may
+    read more columns behind these."""
+    columns = row[5:_BEHIND]
     text = encode_entry(expand(row[3], row[4], row[1], columns)) if is_compact(columns) else row[1]
     return JournalRow(row[0], text, row[2])

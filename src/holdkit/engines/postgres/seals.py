@@ -35,7 +35,7 @@ class PostgresSeals:
 
         def work(connection: PipelineConnection) -> list[JournalRow]:
             rows = Reader(connection, options).fetch("read_journal", ([lane], [after], None, limit, None))
-            return [journal_row(row[:-1]) for row in rows]  # the last column says whether commits wait
+            return [journal_row(row) for row in rows]
 
         return self._transactions.read(work)
 

@@ -91,8 +91,7 @@ def read_journal(reader: Reader, query: ReadJournal) -> Shown:
 
 
 def _merged(rows: Iterable[Row]) -> list[JournalRow]:
-    """The entries of rows that have one more column than an entry."""
-    lanes = [[journal_row(row[:-1]) for row in lane] for _, lane in groupby(rows, key=lambda row: row[_LANE])]
+    lanes = [[journal_row(row) for row in lane] for _, lane in groupby(rows, key=lambda row: row[_LANE])]
     if len(lanes) == 1:
         return lanes[0]
     return list(merge(*lanes, key=lambda row: decode_entry(row.text).slot))
