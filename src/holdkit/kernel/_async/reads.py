@@ -301,6 +301,9 @@ class AsyncReads(AsyncSearches):
         with `wait=False` at the end of the journal. Raises `CursorLost` if the journal was cut back, or what follows the cursor
         in any lane was archived. `tenant=ALL` follows all tenants, on a kernel without one; such followers have names of their own.
 
+        Where commits wait for standbys, an entry comes when these have it. Until then the follower tries again by itself; with
+        `wait=False` it raises `Overloaded`.
+
         A saved cursor is cut back together with the journal. `remember` (a file, or a `CursorStore`) keeps outside of the
         database what is about to be shown: if entries that were shown are missing when the follower begins again, `CursorLost`
         is raised. Without it, `on_generation(before, now)` is called, and a warning logged, if the cursor was saved in another
