@@ -42,11 +42,13 @@ class Caller:
         self._watch, self._clock, self._reached = watch, clock, reached
         self._is_in_doubt = False
         """An attempt may have had an effect that nobody was told of."""
-        self._answers: list[tuple[Slot, list[Reply]]] = []
+        self._began: Slot | None = None
+        self._answers: list[list[Reply]] = []
 
     async def run(self, executor: AsyncExecutor, attempts: int | None = None) -> None:
         """Ask until there is an answer, or the attempts are used up."""
         self._left = self._left if attempts is None else attempts
+        self._began = self._clock() if self._began is None else self._began
         while self._left > 0 and not self.is_over:
             self._left -= 1
             try:
@@ -81,7 +83,7 @@ class Caller:
 
     def _hear(self, replies: list[Reply]) -> None:
         """Take an answer into the ledger, and compare it with the journal."""
-        now, watch = self._clock(), self._watch
+        watch = self._watch
         for command, reply in zip(self.commands, replies, strict=True):
             self._reached[str(getattr(reply, "reason", "done"))] += 1
             if not isinstance(reply, Receipt):
@@ -103,10 +105,11 @@ class Caller:
                 raise SimulationFailed(f"{self.name} was told that {entry} is the entry of {command}")
             if command.op is None and entry.call not in (self.name, None):
                 raise SimulationFailed(f"{self.name} was told that {entry} is its entry")
-        for before, earlier in self._answers:
-            if self.may_ask_again and max(now, watch.latest) < before + watch.least_window:
+        is_remembered = max(self._clock(), watch.latest) < (self._began or 0) + watch.least_window
+        if self.may_ask_again and is_remembered and not self._reached["clock back"]:
+            for earlier in self._answers:
                 self._compare(earlier, replies)
-        self._answers.append((now, replies))
+        self._answers.append(replies)
 
     def _compare(self, before: list[Reply], after: list[Reply]) -> None:
         """The same answer again."""
@@ -128,7 +131,7 @@ class Caller:
                 raise SimulationFailed(
                     f"{self.name} has had its effect twice, in frames {before.frame} and {after.frame}"
                 )
-        replies = [reply for _, answer in self._answers for reply in answer]
+        replies = [reply for answer in self._answers for reply in answer]
         if executions and not self._is_in_doubt and not any(isinstance(reply, Receipt) for reply in replies):
             raise SimulationFailed(f"{self.name} was refused, and has an effect in frame {executions[0].frame}")
 

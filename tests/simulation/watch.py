@@ -23,6 +23,12 @@ ENDED: Final = {
     State.RELEASED: Action.HOLD_RELEASED,
     State.EXPIRED: Action.HOLD_EXPIRED,
 }
+BY_THE_HOLD: Final = (
+    Action.HOLD_CONFIRMED,
+    Action.HOLD_RELEASED,
+    Action.HOLD_PARTLY_CONFIRMED,
+    Action.HOLD_PARTLY_RELEASED,
+)
 AFTER_THE_END: Final = (Action.HOLD_RETURNED, Action.LEG_RETURNED, Action.HOLD_RETIRED)
 
 
@@ -73,8 +79,9 @@ class Watch:
         """The transactions in which a call had an effect."""
         self.readers: list[Callable[[int, Entry], None]] = []
         """Others that read along."""
-        self._by_op: dict[tuple[str, str], Execution] = {}
-        self._ops_of_frame: set[tuple[str, str, Action, str]] = set()
+        self._by_op: dict[tuple[str, str, str], Execution] = {}
+        """By tenant and operation id; of those that end a hold, also by that: with a full table only the hold remembers them."""
+        self._ops_of_frame: set[tuple[str, str, str, Action, str]] = set()
         self.latest: Slot = 0
         """The latest slot of any transaction."""
         self._holds: dict[Key, LiveHold] = {}
@@ -115,13 +122,15 @@ class Watch:
                 executions.append(execution)
         if entry.op is None:
             return
-        key = (entry.tenant, entry.op)
-        before = self._by_op.get(key)
+        ends = entry.change is not None and entry.action in BY_THE_HOLD
+        plain = (entry.tenant, entry.op, "")
+        key = (entry.tenant, entry.op, entry.subject) if ends else plain
+        before = self._by_op.get(key) or self._by_op.get(plain)
         if before is not None and before.frame != frame and not before.is_forgotten(self.latest, self.least_window):
             raise SimulationFailed(f"operation {key} has had an effect twice, in frames {before.frame} and {frame}")
-        if (*key, entry.action, entry.subject) in self._ops_of_frame:
+        if (*plain, entry.action, entry.subject) in self._ops_of_frame:
             raise SimulationFailed(f"operation {key} has had an effect twice in frame {frame}")
-        self._ops_of_frame.add((*key, entry.action, entry.subject))
+        self._ops_of_frame.add((*plain, entry.action, entry.subject))
         self._by_op[key] = execution
 
     # Holds
