@@ -209,9 +209,9 @@ def interrupted_page_taken_for_delivered(patch: pytest.MonkeyPatch) -> None:
     """The cursor moves behind a page before it is delivered."""
     deliver = Runner._deliver_all
 
-    async def early(self: Runner, follower: AsyncFollower, entries: Any) -> bool:
+    async def early(self: Runner, slot: Any, follower: AsyncFollower, entries: Any) -> bool:
         await follower.save_cursor()
-        return await deliver(self, follower, entries)
+        return await deliver(self, slot, follower, entries)
 
     patch.setattr(Runner, "_deliver_all", early)
 
@@ -310,7 +310,7 @@ CANARIES: Final[dict[str, Canary]] = {
     "expires late": Canary(expires_late, "and its deadline is|is due"),
     "due units stay": Canary(due_units_stay, "is granted at .* is due"),
     "operation forgotten": Canary(operation_forgotten, "effect twice|asked twice|was refused, and has an effect"),
-    "time goes back": Canary(time_goes_back, "goes back behind|its deadline is"),
+    "time goes back": Canary(time_goes_back, "goes back behind|its deadline is|is granted at .* is due"),
     "retired units forgotten": Canary(retired_units_forgotten, "verify"),
     "account limit ignored": Canary(account_limit_ignored, "and its limit is"),
     "line overtaken": Canary(line_overtaken, "overtakes"),
