@@ -240,12 +240,12 @@ class _Run:
     def _compared(self, lane: ArchivableLane, file: ArchiveFile) -> KnownFile | None:
         """Compare a file of which nothing has left with the journal. Return what is to be known of it; None if it cannot be used."""
         step: list[JournalRow] = []
-        stays = False
+        must_stay = False
 
         def compare(row: JournalRow) -> None:
-            nonlocal stays
+            nonlocal must_stay
             step.append(row)
-            stays = stays or next(self._may_leave(lane, (row,)), None) is None
+            must_stay = must_stay or next(self._may_leave(lane, (row,)), None) is None
             if len(step) == STEP or row.seq == file.last:
                 self._compare(file, step)
                 step.clear()
@@ -254,7 +254,7 @@ class _Run:
         content = self._check.read(file, compare)
         is_sealed = self._seals is not None and lane.archived.lane in self._seals.last_seals()
         cut = is_sealed and file.last not in content.seals
-        return None if stays or cut or self._check.wrong_seal(file, file.last, content.seals) else content.known
+        return None if must_stay or cut or self._check.wrong_seal(file, file.last, content.seals) else content.known
 
     def _next_file(self, lane: ArchivableLane, through: int) -> WrittenFile | None:
         """Write the file whose entries leave next; None if there is nothing to archive."""

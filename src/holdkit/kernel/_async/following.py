@@ -74,8 +74,9 @@ class AsyncFollower:
         self._turned_away = False
         """Whether the last page could not be read, and nothing is wrong."""
 
-    async def begin(self, after: str | None) -> None:
-        """Begin behind the cursor that is saved under our name, else behind the one given, else at the beginning."""
+    async def begin(self, after: str | None, *, reads_on: bool = True) -> None:
+        """Begin behind the cursor that is saved under our name, else behind the one given, else at the beginning. Unless it `reads_on`,
+        what follows there may be archived."""
         self._executor.check_open()
         saved = None if self._named is None else await self._named.begin()
         after = after if saved is None else saved.cursor
@@ -84,14 +85,9 @@ class AsyncFollower:
         if self._named is not None:
             self.generation = await self._executor.read(ReadGeneration())
             await self._named.compare(saved, encode_cursor(self._positions, self.generation), self.generation)
-        await self._enter_archive()
+        if reads_on:
+            await self._enter_archive()
         self._proved = self._positions
-        await self._check_positions()
-
-    async def check(self, cursor: str) -> None:
-        """Raise `CursorLost` if the journal no longer has what a cursor saw. Says nothing of what follows there."""
-        self._executor.check_open()
-        self._positions = decode_cursor(cursor)
         await self._check_positions()
 
     async def page(self, limit: int, max_bytes: int | None = None) -> Page[JournalEntry]:
@@ -119,8 +115,9 @@ class AsyncFollower:
         rows = await read_to_show(self._executor, query, durable=self._durable)
         await self._check_positions()  # after the read: so what was read belongs to the journal that has our positions
         before, self.generation = self.generation, await self._executor.read(ReadGeneration())
-        checked = {lane for lane, (_, seen) in self._positions.items() if seen}
-        unchecked = {row.lane for row in (*rows, *ends) if row.seq > 1} - checked
+        unchecked = {
+            row.lane for row in (*rows, *ends) if row.seq > 1 and not self._positions.get(row.lane, (0, ""))[1]
+        }
         if unchecked and await self._enter_archive():  # archived before we came to read it
             return await self._baseline_page(limit)
         self.at_end = not rows.more

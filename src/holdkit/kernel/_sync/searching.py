@@ -142,11 +142,7 @@ class Searches:
             raise invalid("before", "before_ambiguous", "give either after or before, not both")
         cursor = before if after is None else after
         owner = whose(tenant, self._tenant)
-        follower = Follower(self._executor, owner)
-        if after is not None:
-            follower.begin(after)
-        elif before is not None:  # what follows it may be archived
-            follower.check(before)
+        Follower(self._executor, owner).begin(cursor, reads_on=after is not None)  # is what it saw still there?
         start = None if cursor is None else {lane: seq for lane, (seq, _) in decode_cursor(cursor).items()}
         wanted = None if action is None else Action(action)
         query = SearchJournal(
