@@ -24,7 +24,8 @@ from holdkit.engines.sqlite import SqliteEngine
 from holdkit.errors import CursorLost, EngineError, HoldkitError, InvalidRequest, Refused
 from holdkit.kernel.export import export
 from holdkit.kernel.import_ import Import, import_journal
-from holdkit.kernel.seals import Sealing, verify_seals
+from holdkit.kernel.seal_check import verify_seals
+from holdkit.kernel.seals import Sealing
 from holdkit.testing import FakeClock
 
 DAY = 86_400

@@ -28,7 +28,8 @@ from holdkit.engines.archive_files import (
     read_head,
     write_archive_file,
 )
-from holdkit.kernel.seals import Sealer, verify_seals
+from holdkit.kernel.seal_check import verify_seals
+from holdkit.kernel.seals import Sealer
 from holdkit.testing import FakeClock
 from holdkit.wire.system import VerifyAnswer
 from tests.conftest import Migrated

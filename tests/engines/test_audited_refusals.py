@@ -18,7 +18,8 @@ from holdkit.core.outcomes import Reason
 from holdkit.errors import InvalidRequest
 from holdkit.kernel.export import export
 from holdkit.kernel.import_ import Import, import_journal
-from holdkit.kernel.seals import Sealer, verify_seals
+from holdkit.kernel.seal_check import verify_seals
+from holdkit.kernel.seals import Sealer
 from holdkit.testing import FakeClock
 from tests.conftest import Migrated
 

@@ -11,7 +11,8 @@ import pytest
 
 import holdkit
 from holdkit.core.entries import Action
-from holdkit.kernel.seals import Sealer, verify_seals
+from holdkit.kernel.seal_check import verify_seals
+from holdkit.kernel.seals import Sealer
 
 KEYED = re.compile(r"erased:[0-9a-f]{32}(-[0-9]+)?")
 RANDOM = re.compile(r"erased:[0-9a-f]{16}")

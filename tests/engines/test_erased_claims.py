@@ -17,7 +17,8 @@ from holdkit.engines.erase_claims import RenameClaim
 from holdkit.engines.erase_job import EraseJob
 from holdkit.kernel.export import export
 from holdkit.kernel.import_ import Import, import_journal
-from holdkit.kernel.seals import Sealer, verify_seals
+from holdkit.kernel.seal_check import verify_seals
+from holdkit.kernel.seals import Sealer
 
 KEY = ("email", "ann@example.org")
 NAME = ":".join(KEY)

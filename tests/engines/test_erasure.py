@@ -20,7 +20,8 @@ from holdkit.core.entries import Action
 from holdkit.core.keyed import claim_id
 from holdkit.engines.memory import MemoryEngine
 from holdkit.engines.port import Capabilities
-from holdkit.kernel.seals import Sealer, verify_seals
+from holdkit.kernel.seal_check import verify_seals
+from holdkit.kernel.seals import Sealer
 
 STUB = re.compile(r"erased:[0-9a-f]{16}")
 PRIVATE = (b"user:7", b"customer:7", b"Ann", b"ann@example.org", b"annie", claim_id("email:ann@example.org").encode())

@@ -28,7 +28,8 @@ from holdkit.kernel import archive as kernel_archive
 from holdkit.kernel.backup import back_up, restore
 from holdkit.kernel.export import export
 from holdkit.kernel.import_ import Import, import_journal
-from holdkit.kernel.seals import Sealer, verify_seals
+from holdkit.kernel.seal_check import verify_seals
+from holdkit.kernel.seals import Sealer
 from holdkit.testing import FakeClock
 
 DAY = 86_400

@@ -21,7 +21,8 @@ from holdkit.core.personal import erase
 from holdkit.core.seals import Salts, Seal, erased, seal_run
 from holdkit.errors import EngineError, InvalidRequest
 from holdkit.kernel.opening import open_engine
-from holdkit.kernel.seals import Sealer, Sealing, verify_seals
+from holdkit.kernel.seal_check import verify_seals
+from holdkit.kernel.seals import Sealer, Sealing
 from holdkit.kernel.signing import PublicKey, SigningKey
 from tests.engines.sealed_stores import PostgresStore, SealedStore, SqliteStore, changed, with_engine
 

@@ -14,7 +14,8 @@ from ..kernel.archive import verify as verify_journal
 from ..kernel.doctor import examine
 from ..kernel.opening import migrate as migrate_schema
 from ..kernel.results import VerifyReport
-from ..kernel.seals import Sealing, verify_seals
+from ..kernel.seal_check import verify_seals
+from ..kernel.seals import Sealing
 from ..kernel.signing import PublicKey
 from ..kernel.verification import sealed_through, verify_whole
 from ..wire.fields import Time, at

@@ -9,7 +9,7 @@ from ..core.audit_rows import Difference
 from ..engines.port import Engine
 from ..engines.progress import Progress
 from .archive import verify
-from .seals import verify_seals
+from .seal_check import verify_seals
 
 
 def sealed_through(engine: Engine) -> dict[int, int]:

@@ -32,7 +32,8 @@ from holdkit.engines.archive_files import (
     write_archive_file,
 )
 from holdkit.kernel.anchors import read_anchor
-from holdkit.kernel.seals import Sealing, verify_seals
+from holdkit.kernel.seal_check import verify_seals
+from holdkit.kernel.seals import Sealing
 from holdkit.testing import FakeClock
 from holdkit.testing.postgres import ServerAddress
 from tests.support.databases import Databases

@@ -14,7 +14,8 @@ from holdkit.core.entries import Action
 from holdkit.core.keyed import claim_id
 from holdkit.engines.postgres import PostgresEngine, migrate
 from holdkit.kernel._sync.executor import Executor
-from holdkit.kernel.seals import Sealer, verify_seals
+from holdkit.kernel.seal_check import verify_seals
+from holdkit.kernel.seals import Sealer
 from tests.conftest import Migrated
 from tests.support.threads import CallerThreads
 

@@ -16,7 +16,8 @@ from ...core.reading import FindPool
 from ...engines.port import Lent, NeedsThread
 from ...engines.rollups import RollupPosition, RollupRow
 from ...errors import InvalidRequest
-from ...kernel.seals import Sealer, verify_seals
+from ...kernel.seal_check import verify_seals
+from ...kernel.seals import Sealer
 from .batches import word_of
 from .harness import Harness, placing, prepared, require, require_equal
 from .journal import exercise_everything
