@@ -247,6 +247,7 @@ def test_a_copy_under_the_name_of_another_lane_is_named(attacked: Attacked) -> N
 
 SEALS: Final[dict[str, str]] = {
     "digest": "update holdkit.seals set digest = reverse(digest) where lane = 1 and first = 1",
+    "salts": 'update holdkit.seals set salts = \'{"run":"00"}\' where lane = 1 and first = 1',
     "of another lane": "update holdkit.seals s set digest = o.digest, salts = o.salts, last = o.last, previous = o.previous "
     "from holdkit.seals o where s.lane = 1 and s.first = 1 and o.lane = 2 and o.first = 1",
     "the first removed": "delete from holdkit.seals where lane = 1 and first = 1",
@@ -276,6 +277,7 @@ def test_what_was_done_to_the_seals_is_named(attacked: Attacked, sql: str) -> No
 ARCHIVED: Final[dict[str, str]] = {
     "a row of another lane": "update holdkit.baseline b set body = o.body from holdkit.baseline o "
     "where b.kind = 'pool' and o.kind = 'pool' and b.lane = 0 and o.lane = 1",
+    "rows of a lane gone": "delete from holdkit.baseline where lane = 2",
     "a lane is archived further": "update holdkit.archived set through = through + 1 where lane = 3",
     "a lane is archived less far": "update holdkit.archived set through = through - 1 where lane = 3",
     "a lane was never archived": "delete from holdkit.archived where lane = 3",
