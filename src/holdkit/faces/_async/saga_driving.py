@@ -98,10 +98,9 @@ class AsyncSagaDriver:
         self._ids_taken = 0
 
     async def drive(self) -> None:
-        """Take steps until the saga has ended or is parked. Raises `Aborted`, `LeaseLost`, or the exception that stopped it."""
-        while (
-            self.body.phase in UNFINISHED
-        ):  # asked first: a failed read would count as a failure of a saga that has ended
+        """Take steps until the saga has ended or is parked. Raise `Aborted`, `LeaseLost`, or the exception that stopped it. Nothing is read
+        behind the last step: a read that failed there would count as a failure of the saga."""
+        while self.body.phase in UNFINISHED:
             hold = await self._read_hold()
             state = None if hold is None else hold.state
             consumes = await may_consume(self._executor, self.record.tenant, self.body, hold)
