@@ -98,8 +98,7 @@ class SagaDriver:
         self._ids_taken = 0
 
     def drive(self) -> None:
-        """Take steps until the saga has ended or is parked. Raise `Aborted`, `LeaseLost`, or the exception that stopped it. Nothing is read
-        behind the last step: a read that failed there would count as a failure of the saga."""
+        """Take steps until the saga is over; read nothing after that, as it could fail. Raise `Aborted`, `LeaseLost`, or what stopped it."""
         while self.body.phase in UNFINISHED:
             hold = self._read_hold()
             state = None if hold is None else hold.state
