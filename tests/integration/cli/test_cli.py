@@ -112,9 +112,12 @@ def test_bad_usage_is_words_and_a_code(arguments: tuple[str, ...], code: int) ->
 
 
 def test_help_and_version() -> None:
-    for arguments in ((), ("--help",), ("journal", "--help"), ("verify", "-h")):
+    for arguments in ((), ("--help",), ("journal", "--help")):
         done = run(*arguments, code=0 if arguments else 2)
         assert "Usage: holdkit" in (done.stdout if arguments else done.stderr)
+    assert (
+        "Usage: holdkit" in start("verify", "-h").stdout
+    )  # click keeps the options of whoever asked first in this process
     assert start("--version").stdout.startswith("holdkit")
     assert "Usage: holdkit" in start(code=2).stderr
 
