@@ -20,7 +20,8 @@ from holdkit.faces._async import saga_driving, sagas
 from holdkit.faces._async.saga_driving import AsyncSagaDriver
 from holdkit.faces.saga_steps import Phase, Step
 from holdkit.kernel import batches, unknown_outcomes
-from holdkit.kernel._async.following import AsyncFollower, AsyncNamedFollower
+from holdkit.kernel._async.following import AsyncFollower
+from holdkit.kernel._async.named_following import AsyncNamedFollower
 from holdkit.kernel.batches import BatchRunner
 from holdkit.kernel.prepare import Mint
 from holdkit.kernel.queued_calls import fail

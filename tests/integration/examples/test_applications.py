@@ -73,6 +73,7 @@ def shown(browser: Browser, address: str) -> Iterator[Page]:
     expected = (
         "Failed to load resource: the server responded with a status of 4",  # a refusal, which the page shows
         "Failed to load resource: net::ERR_CONNECTION_REFUSED",  # the server is down, which the page says
+        "Failed to load resource: net::ERR_CONNECTION_RESET",  # it was killed while a request was under way: the same
     )
     assert [one for one in wrong if not one.startswith(expected)] == []
 

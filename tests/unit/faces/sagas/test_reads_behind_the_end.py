@@ -62,7 +62,7 @@ def engine() -> Iterator[FailsBehindTheEnd]:
 def story(hk: Kernel) -> list[tuple[str, int, str | None]]:
     """Phase, failures and error of every write."""
     events = hk.sagas.history("s")
-    return [(str(event.phase), event.failures, event.error and event.error.kind) for event in events]
+    return [(str(event.phase), event.failures, None if event.error is None else event.error.kind) for event in events]
 
 
 def test_a_saga_that_is_done_stays_done(engine: FailsBehindTheEnd) -> None:
