@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from random import Random
 from typing import Any
 
+import pytest
+
 import holdkit
-from holdkit.errors import HoldkitError
+from holdkit.errors import EngineError, HoldkitError
 from holdkit.kernel.backup import back_up, restore
 from holdkit.testing import FakeClock
 from tests.faults.sampling import STRIDE
 
-IMAGES = 8_000 if STRIDE == 1 else 160
+IMAGES = 2_000 if STRIDE == 1 else 160
 PAGE = 4_096
 SEED = 9
 
@@ -94,3 +98,17 @@ def test_r9_a_damaged_backup_is_refused_or_gives_what_was_backed_up(tmp_path: Pa
         assert not list(tmp_path.glob(".*")), "nothing is left behind"
     assert refused > IMAGES // 5
     assert same > IMAGES // 50, "much of a page is free"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("secret", '"00fg"'), ("secret", "{"), ("limit.retention", "{"), ("limit.retention", '"text"')],
+)
+def test_a_damaged_setting_is_named(name: str, value: str, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path}/holds.db"
+    holdkit.connect(url).close()
+    with closing(sqlite3.connect(tmp_path / "holds.db")) as connection, connection:
+        changed = connection.execute("update holdkit_settings set value = ? where name = ?", [value, name])
+        assert changed.rowcount == 1
+    with pytest.raises(EngineError, match="damaged; restore a backup"):
+        holdkit.connect(url)

@@ -298,14 +298,25 @@ def _store_secret() -> Script[None]:
 def stored_secret(driver: Driver, path: str) -> bytes:
     """The secret of the file, for keyed names."""
     for (value,) in driver.ask("find_setting", (SECRET,)):
-        return bytes.fromhex(msgspec.json.decode(value, type=str))
+        try:
+            return bytes.fromhex(msgspec.json.decode(value, type=str))
+        except (ValueError, msgspec.DecodeError) as error:
+            raise EngineError(f"cannot open {path}: its secret is damaged; restore a backup") from error
     raise EngineError(f"cannot open {path}: its settings lack the secret; restore a backup")
+
+
+def _stored_limit(value: str, path: str) -> int | None:
+    try:
+        limit: int | None = msgspec.json.decode(value, type=int | None)
+    except msgspec.DecodeError as error:
+        raise EngineError(f"cannot open {path}: its limits are damaged; restore a backup") from error
+    return limit
 
 
 def stored_limits(driver: Driver, path: str, asked: Limits | None, secret: bytes) -> StoredLimits:
     """The limits in force: those that change meaning as stored, the others as asked for."""
     stored = {
-        name[6:]: msgspec.json.decode(value)
+        name[6:]: _stored_limit(value, path)
         for name, value in driver.ask("load_settings")
         if name.startswith("limit.") and name[6:] in MEANING
     }
