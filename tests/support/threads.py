@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -39,12 +40,10 @@ class CallerThreads:
 
 def wait_until(condition: Callable[[], bool]) -> None:
     """Spin, yielding the processor, until another thread has got there: for states that give no signal."""
-    ended = threading.Event()
-    for _ in range(int(PATIENCE * 2000)):
-        if condition():
-            return
-        ended.wait(0.0005)
-    raise AssertionError("it never came")
+    pause, deadline = threading.Event(), time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, "it never came"
+        pause.wait(0.0005)
 
 
 def no_threads_left(but: set[threading.Thread]) -> None:

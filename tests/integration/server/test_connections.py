@@ -31,6 +31,18 @@ LIVE = b"GET /livez HTTP/1.1\r\nHost: localhost\r\n\r\n"
 SLOW = b"POST /v1/pools HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 9\r\n%s\r\n{"
 
 
+def begin_slow_requests(server: LiveServer, wires: list[socket.socket]) -> None:
+    """Send on each connection a request whose body never ends, and wait until the server reads the bodies.
+
+    Until then a connection is idle, and gives its place to the next newcomer.
+    """
+    asked = SLOW % f"Authorization: Bearer {server.admin}\r\nExpect: 100-continue\r\n".encode()
+    for wire in wires:
+        wire.sendall(asked)
+    for wire in wires:
+        assert wire.recv(65_536).startswith(b"HTTP/1.1 100")
+
+
 def settings(**more: Any) -> Settings:
     return Settings(key_refresh=0.05, sweep_every=0, **more)
 
@@ -102,6 +114,10 @@ def test_without_a_write_timeout_they_lock_everybody_out() -> None:
         with sockets(server.port, 8, room=4096) as readers:
             for wire in readers:
                 wire.sendall(asked)
+            for wire in readers:
+                assert wire.recv(1, socket.MSG_PEEK), (
+                    "its answer has begun: until then it is idle, and a newcomer takes its place"
+                )
             wait_until(lambda: not is_live(server))
         wait_until(lambda: is_live(server))
 
@@ -165,9 +181,7 @@ def test_idle_sockets_lock_nobody_out(payload: bytes) -> None:
 def test_requests_are_bounded_below_connections_so_that_one_too_many_is_told() -> None:
     bounds = settings(max_connections=8, max_requests_of_tenant=8)
     with live_server(settings=bounds) as server, sockets(server.port, 6) as busy:
-        slow = SLOW % f"Authorization: Bearer {server.admin}\r\n".encode()
-        for wire in busy:
-            wire.sendall(slow)
+        begin_slow_requests(server, busy)
         with server.client() as http:
             wait_until(lambda: http.get("/v1/stats").status_code == 503)
             told = http.get("/v1/pools")
@@ -178,9 +192,7 @@ def test_requests_are_bounded_below_connections_so_that_one_too_many_is_told() -
 def test_a_client_beyond_all_connections_is_told_too() -> None:
     bounds = settings(max_connections=4, max_requests=4, max_requests_of_tenant=4)
     with live_server(settings=bounds) as server, sockets(server.port, 4) as busy:
-        slow = SLOW % f"Authorization: Bearer {server.admin}\r\n".encode()
-        for wire in busy:
-            wire.sendall(slow)
+        begin_slow_requests(server, busy)
         wait_until(lambda: refused(server))
         told = httpx.get(f"{server.url}/livez", timeout=PATIENCE)
         assert (told.status_code, told.json()["reason"], told.headers["retry-after"]) == (503, "overloaded", "1")
