@@ -78,7 +78,8 @@ class InProcessApp:
         if body is not None:
             more["json"] = body
         answer = await self.http.request(method, path, headers=headers, **more)
-        await asyncio.sleep(0)  # an answer from memory suspends nothing: a loop of calls would never let another task run
+        # An answer from memory suspends nothing: without this, a loop of calls starves other tasks.
+        await asyncio.sleep(0)
         self._is_declared(answer)
         return answer
 
