@@ -15,10 +15,13 @@ from holdkit.core.baseline import (
     TALLY,
     Baseline,
     BaselineRow,
+    KnownFile,
     RowKey,
     encode_row,
     entry_of_row,
+    file_key,
     hold_may_leave,
+    known_files,
     rows_touched,
     subject_keys,
 )
@@ -137,3 +140,17 @@ def test_rows_are_read_back_as_entries() -> None:
     assert row.key == (POOL, "t", "p", "")
     with pytest.raises(msgspec.DecodeError):
         entry_of_row(BaselineRow(POOL, "t", "p", "", "{}"), 1)
+
+
+def test_what_is_known_of_files_is_read_by_the_number_of_their_first_entry() -> None:
+    one = KnownFile(last=9, size=120, sha256="ab" * 32, place="file:///archive")
+    two = KnownFile(last=11, size=7, sha256="cd" * 32, place="file:///archive")
+    rows = [(file_key(1)[2], encode_row(one)), (file_key(10)[2], encode_row(two))]
+    assert known_files(rows) == {1: one, 10: two}
+    assert [id for id, _ in sorted(rows)] == [id for id, _ in rows]
+
+
+@pytest.mark.parametrize(("id", "body"), [("7", "{"), ("7", "{}"), ("7", "null"), ("seven", None), ("", None)])
+def test_a_file_whose_row_cannot_be_read_is_not_known(id: str, body: str | None) -> None:
+    known = encode_row(KnownFile(last=9, size=120, sha256="ab" * 32, place="file:///archive"))
+    assert known_files([(id, known if body is None else body), ("1", known)]).keys() == {1}

@@ -3,9 +3,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from holdkit.core.model import HeldLeg, Record, StoredHold
-from holdkit.core.pages import Page, hold_bytes, page_of, record_bytes, text_bytes
+from holdkit.core.pages import Page, disjoint, hold_bytes, page_of, ranges_behind, record_bytes, text_bytes
 from holdkit.core.reading import JournalRow, row_bytes
 
 
@@ -59,3 +61,33 @@ def test_bytes_are_those_of_the_text_as_it_is_sent() -> None:
         "", "0" * 32, (HeldLeg("ab", 1, 1), HeldLeg("é", 1, 1)), "hash", held_at=0, fence=1, deadline=9, metadata="{}"
     )
     assert hold_bytes(hold) == 500 + 2 + 2 * (80 + 2)
+
+
+@given(st.lists(st.text("ab\ud7ff\U0010ffff", max_size=4), max_size=6))
+def test_of_prefixes_that_begin_with_each_other_the_shortest_remain(prefixes: list[str]) -> None:
+    remaining = disjoint(prefixes)
+    assert list(remaining) == sorted(set(remaining))
+    assert set(remaining) <= set(prefixes)
+    for prefix in prefixes:
+        assert len([one for one in remaining if prefix.startswith(one)]) == 1
+
+
+TEXTS = st.text("ab\ud7ff\U0010ffff", max_size=4)
+
+
+@given(TEXTS, st.lists(TEXTS, min_size=1, max_size=5), st.lists(TEXTS, min_size=1, max_size=40))
+def test_ranges_hold_exactly_the_texts_that_begin_with_a_prefix(
+    after: str, prefixes: list[str], texts: list[str]
+) -> None:
+    ranges = ranges_behind(after, prefixes)
+    assert ranges == sorted(ranges)
+    for text in [*texts, *prefixes]:
+        expected = text >= after and any(text.startswith(prefix) for prefix in prefixes)
+        among = [one for one in ranges if text >= one[0] and (one[1] is None or text < one[1])]
+        assert len(among) == expected, (text, ranges)
+
+
+def test_a_range_that_ends_before_its_begin_is_left_out() -> None:
+    assert ranges_behind("b", ["a", "b", "c"]) == [("b", "c"), ("c", "d")]
+    assert ranges_behind("", ["top//mine", "top"]) == [("top", "toq")]
+    assert ranges_behind("x", [""]) == [("x", None)]
