@@ -36,7 +36,7 @@ def place_groups(batch: int, turn: int = 0, slot: Slot = START) -> list[Group]:
     groups = []
     for number in range(batch):
         hold_id = minted_id(slot, (turn * batch + number).to_bytes(10, "big"))
-        command = PlaceHold(legs=(Leg(POOL, 1),), ttl_slots=TTL * SECOND, id=hold_id, owner=f"token-{number:032}")
+        command = PlaceHold(legs=(Leg(POOL, 1),), ttl_slots=TTL * SECOND, id=hold_id, token=f"token-{number:032}")
         groups.append(Group((command,)))
     return groups
 
@@ -48,7 +48,7 @@ def release_groups(placed: list[Group]) -> list[Group]:
         command = group.commands[0]
         assert isinstance(command, PlaceHold)
         assert command.id is not None
-        groups.append(Group((ReleaseHold(id=command.id, owner=command.owner),)))
+        groups.append(Group((ReleaseHold(id=command.id, token=command.token),)))
     return groups
 
 

@@ -122,7 +122,7 @@ def _embedded(hk: holdkit.Kernel, batches: int, account: str | None, size: int) 
             PlaceHold((Leg(f"pool:{n % POOLS}", 1),), ttl="1h", account=None if account is None else account.format(n % BATCH))
             for n in batch
         ])  # fmt: skip
-        hk.apply([ConfirmHold(id=one.id, owner=one.owner) for one in placed if isinstance(one, holdkit.Hold)])
+        hk.apply([ConfirmHold(id=one.id, token=one.token) for one in placed if isinstance(one, holdkit.Hold)])
         count += len(batch)
     return Cost((process_time() - processor) * 1e6 / count, (perf_counter() - elapsed) * 1e6 / count)
 
@@ -153,7 +153,7 @@ def _over_http(pid: int, client: httpx.Client, batches: int) -> Cost:
         placed = client.post("/v1/holds", json={"pool": f"pool:{number % POOLS}", "ttl": 3_600}, headers=_retry_key())
         hold = placed.raise_for_status().json()
         path = f"/v1/holds/{hold['id']}/confirm"
-        client.post(path, json={"owner": hold["owner"]}, headers=_retry_key()).raise_for_status()
+        client.post(path, json={"token": hold["token"]}, headers=_retry_key()).raise_for_status()
     spent = (cpu_time(pid) or 0.0) - processor
     return Cost(spent * 1e6 / holds, (perf_counter() - elapsed) * 1e6 / holds)
 

@@ -144,7 +144,7 @@ def _entries(past: Past) -> Iterator[Entry]:
         place = number * 7_919 % len(pools)
         pools[place] = pool = _moved(pools[place], slot, held=1)
         waiting[number] = hold = StoredHold(
-            "", f"{number * 0x9E3779B97F4A7C15 % 2**128:032x}", (HeldLeg(pool.id, 1, 1),), "owner", slot, pool.fence,
+            "", f"{number * 0x9E3779B97F4A7C15 % 2**128:032x}", (HeldLeg(pool.id, 1, 1),), "token", slot, pool.fence,
             deadline=slot + DAY, metadata=f'{{"order":{number}}}',
         )  # fmt: skip
         yield Entry(slot, Action.HOLD_HELD, hold.id, effects=(Effect(pool, held=1),), hold=hold)

@@ -182,8 +182,8 @@ def audit(books: Path) -> dict[str, int]:
         assert spent == {posting: saga for saga, record in done.items() for posting in record.intent["inputs"]}
         assert made == {f"{saga}.{n}" for saga, record in done.items() for n in range(len(record.intent["outputs"]))}
         for item in states(hk, books):
-            owner = spent.get(item.id)
-            expected = ("spent", done[owner].hold) if owner else ("available", None)
+            token = spent.get(item.id)
+            expected = ("spent", done[token].hold) if token else ("available", None)
             assert (item.state, item.hold) == expected, f"{item} instead of {expected}"
         return {
             "done": len(done),

@@ -31,7 +31,7 @@ def write(hk: Any, clock: Clock) -> dict[str, Any]:
     """Holds in every state, on pools of two tenants."""
     hk.create_pool("stock", total=20)
     hk.create_pool("room", total=2)
-    live = hk.hold("stock", 3, ttl=86_400, op="op-live", owner="owner-of-the-live-hold")
+    live = hk.hold("stock", 3, ttl=86_400, op="op-live", token="owner-of-the-live-hold")
     both = hk.hold({"stock": 1, "room": 1}, ttl=86_400, entity="order:2", metadata={"note": "two legs"})
     confirmed = hk.hold("stock", 4, ttl=86_400)
     hk.confirm(confirmed, entity="order:1")
@@ -53,7 +53,7 @@ def write(hk: Any, clock: Clock) -> dict[str, Any]:
     later = write_later(hk)
     return {
         "slot": clock.slot,
-        "live": {"id": live.id, "owner": "owner-of-the-live-hold", "op": "op-live"},
+        "live": {"id": live.id, "token": "owner-of-the-live-hold", "op": "op-live"},
         "states": states,
         "pools": {name: counters(hk, name) for name in ["stock", "room", *later]},
         "acme": counters(other, "stock"),

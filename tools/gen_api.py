@@ -60,7 +60,7 @@ def described(module: ModuleType) -> Iterator[str]:
             yield f"{name}: {kind.__name__}"
 
 
-def members(owner: str, cls: type) -> Iterator[str]:
+def members(token: str, cls: type) -> Iterator[str]:
     """The public members that Holdkit's own classes define, inherited ones too; fields with their types as they are written."""
     ours = [base for base in reversed(cls.__mro__) if base.__module__.startswith("holdkit")]
     fields = {name: text for base in ours for name, text in inspect.get_annotations(base).items()}
@@ -73,11 +73,11 @@ def members(owner: str, cls: type) -> Iterator[str]:
         plain = value.__func__ if isinstance(value, staticmethod | classmethod) else value
         if name in fields:
             default = " = ..." if name in optional else ""
-            yield f"  {owner}.{name}: {fields[name]}{default}"
+            yield f"  {token}.{name}: {fields[name]}{default}"
         elif isinstance(value, property | cached_property) or not callable(plain):
-            yield f"  {owner}.{name}"
+            yield f"  {token}.{name}"
         else:
-            yield f"  {owner}.{name}{signature(plain)}"
+            yield f"  {token}.{name}{signature(plain)}"
 
 
 def signature(value: Any) -> str:

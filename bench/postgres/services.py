@@ -165,7 +165,7 @@ def groups(engine: PostgresEngine, count: int) -> list[Group]:
     made = []
     for _ in range(count):
         id = in_lane(minted_id(engine.clock(), os.urandom(10)), lane, engine.lanes)
-        command = PlaceHold(id=id, owner=id, legs=(Leg(POOL),), ttl_slots=300 * SECOND, op=id, fingerprint=id)
+        command = PlaceHold(id=id, token=id, legs=(Leg(POOL),), ttl_slots=300 * SECOND, op=id, fingerprint=id)
         made.append(Group((command,)))
     return made
 

@@ -112,7 +112,7 @@ async def _wide(port: int, key: str) -> tuple[bytes, int]:
     legs = [{"pool": f"wide:{number}"} for number in range(LEGS)]
     hold = json.loads(await wire.post("/v1/holds", json.dumps({"legs": legs, "ttl": 3600}).encode(), wire.name))
     wire.close()
-    extend = {"type": "extend", "id": hold["id"], "owner": hold["owner"], "ttl": 3600}
+    extend = {"type": "extend", "id": hold["id"], "token": hold["token"], "ttl": 3600}
     return json.dumps({"commands": [extend] * 10}).encode(), 10
 
 

@@ -60,7 +60,7 @@ class Placed(Struct):
     """What the load needs of the answer to a hold."""
 
     id: str
-    owner: str
+    token: str
 
 
 _placed: Final = msgspec.json.Decoder(Placed)
@@ -70,15 +70,15 @@ async def lifecycle(wire: Wire, name: int, number: int) -> None:
     """Hold, then confirm."""
     body = b'{"pool":"pool:%d","quantity":1,"ttl":60}' % (name % POOLS)
     placed = _placed.decode(await wire.post("/v1/holds", body, f"hold-{wire.name}-{number}"))
-    confirm = b'{"owner":"%b","entity":"order:%d"}' % (placed.owner.encode(), number)
+    confirm = b'{"token":"%b","entity":"order:%d"}' % (placed.token.encode(), number)
     await wire.post(f"/v1/holds/{placed.id}/confirm", confirm, f"confirm-{placed.id}")
 
 
 async def echo(wire: Wire, name: int, number: int) -> None:
     """The same bodies, to the echo."""
-    body = b'{"id":"","owner":"","pool":"pool:%d","quantity":1,"ttl":60}' % (name % POOLS)
+    body = b'{"id":"","token":"","pool":"pool:%d","quantity":1,"ttl":60}' % (name % POOLS)
     _placed.decode(await wire.post("/echo", body, "hold"))
-    await wire.post("/echo", b'{"owner":"%b","entity":"order:%d"}' % (b"0" * 32, number), "confirm")
+    await wire.post("/echo", b'{"token":"%b","entity":"order:%d"}' % (b"0" * 32, number), "confirm")
 
 
 async def batch(wire: Wire, name: int, number: int) -> None:
@@ -86,7 +86,7 @@ async def batch(wire: Wire, name: int, number: int) -> None:
     holds = [{"type": "hold", "pool": f"pool:{name % POOLS}", "ttl": 60}] * BATCH
     retry_key = f"{wire.name}-{number}"
     told = json.loads(await wire.post("/v1/batch", json.dumps({"commands": holds}).encode(), f"holds-{retry_key}"))
-    confirms = [{"type": "confirm", "id": one["hold"]["id"], "owner": one["hold"]["owner"]} for one in told["answers"]]
+    confirms = [{"type": "confirm", "id": one["hold"]["id"], "token": one["hold"]["token"]} for one in told["answers"]]
     body = json.dumps({"commands": confirms}).encode()
     done = json.loads(await wire.post("/v1/batch", body, f"confirms-{retry_key}"))
     if any(one["status"] != "done" for one in done["answers"]):

@@ -88,7 +88,7 @@ export interface ClaimAnswer {
   combined: boolean;
   /** the tenant, empty for the default one; only where several tenants are shown */
   tenant?: string | null;
-  owner?: string | null;
+  token?: string | null;
   ticket?: string | null;
   replayed?: boolean;
   server_time: string;
@@ -436,7 +436,7 @@ export interface Hello {
   generation: string;
 }
 
-/** A hold, without its owner token. */
+/** A hold, without its token. */
 export interface HoldAnswer {
   id: string;
   state: State;
@@ -500,7 +500,7 @@ export interface HoldNow {
   tenant?: string | null;
   position?: string | null;
   uncovered?: Record<string, number> | null;
-  owner?: string | null;
+  token?: string | null;
   ticket?: string | null;
   replayed?: boolean;
   server_time: string;

@@ -327,7 +327,7 @@ class HoldRetired(Refused):
 
 
 class NotOwner(Refused):
-    """The owner token is missing, or is not the one that the hold was placed with."""
+    """The token is missing, or is not the one that the hold was placed with."""
 
     reason = "not_owner"
 

@@ -37,15 +37,15 @@ def create(pool: str = "gpu", total: int = 10, **more: Any) -> CreatePool:
 
 
 def confirm(hold: str, **more: Any) -> ConfirmHold:
-    return ConfirmHold(id=hold, owner="me", **more)
+    return ConfirmHold(id=hold, token="me", **more)
 
 
 def release(hold: str, **more: Any) -> ReleaseHold:
-    return ReleaseHold(id=hold, owner="me", **more)
+    return ReleaseHold(id=hold, token="me", **more)
 
 
 def extend(hold: str, by: Slot = SECOND, **more: Any) -> ExtendHold:
-    return ExtendHold(id=hold, owner="me", by_slots=by, **more)
+    return ExtendHold(id=hold, token="me", by_slots=by, **more)
 
 
 def put(id: str, body: str | None = "{}", **more: Any) -> PutRecord:

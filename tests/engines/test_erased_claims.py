@@ -102,7 +102,7 @@ def test_held_it_is_taken_until_its_deadline_or_its_owner_gives_it_up(hk: holdki
     with pytest.raises(holdkit.AlreadyClaimed) as caught:
         hk.claims.reserve(*KEY, ttl=60)
     assert caught.value.transient
-    same = hk.claims.reserve(*KEY, ttl=60, owner=claim.owner)
+    same = hk.claims.reserve(*KEY, ttl=60, token=claim.token)
     assert same.hold_id == claim.hold_id, "whoever has the token has the claim"
     hk.claims.release(claim)
     assert hk.claims.reserve(*KEY, ttl=60).fence > claim.fence
@@ -152,7 +152,7 @@ def test_a_retry_gets_its_recorded_answer(hk: holdkit.Kernel) -> None:
     hk.claims.confirm(claim, entity="user:7", op="confirm")
     hk.erase("claim", NAME, reason="request 1")
     again = hk.claims.reserve(*KEY, ttl=60, op="claim")
-    assert (again.hold_id, again.owner, again.replayed) == (claim.hold_id, claim.owner, True)
+    assert (again.hold_id, again.token, again.replayed) == (claim.hold_id, claim.token, True)
     confirmed = hk.claims.confirm(claim, entity="user:7", op="confirm")
     assert confirmed.replayed
     with pytest.raises(holdkit.AlreadyClaimed) as caught:

@@ -141,7 +141,7 @@ def test_a_retry_gets_the_same_answer_with_stubs(hk: holdkit.Kernel) -> None:
     holds = live(hk)
     erase_all(hk)
     again = hk.hold("show", 2, ttl=600, actor="user:7", metadata={"name": "Ann"}, account="customer:7", op="pay")
-    assert (again.id, again.owner, again.replayed) == (holds["paid"].id, holds["paid"].owner, True)
+    assert (again.id, again.token, again.replayed) == (holds["paid"].id, holds["paid"].token, True)
     assert again.metadata == {"erased": True}
     confirmed = hk.confirm(holds["paid"], entity="user:7", op="paid")
     assert confirmed.replayed

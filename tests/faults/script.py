@@ -45,7 +45,7 @@ class Step(Struct, frozen=True):
 
 def ticket(answers: Answers, step: str) -> dict[str, Any]:
     """The id and the token that an earlier step gave."""
-    return {"hold": answers[step]["id"], "owner": answers[step]["owner"]}
+    return {"hold": answers[step]["id"], "token": answers[step]["token"]}
 
 
 def _holding(what: Any, quantity: int | None = None, **options: Any) -> Callable[[holdkit.Kernel, Answers, str], Any]:
@@ -76,7 +76,7 @@ def _steps() -> list[Step]:
     step("pool-refused", lambda hk, answers, op: hk.create_pool("gpu", 9, op=op))
     at(1)
     step("hold-a", _holding("gpu", 3, ttl=600, metadata={"for": "a"}, actor="user:7"))
-    step("hold-b", _holding({"gpu": 1, "room": 2}, ttl=60, owner="given-by-the-caller"))
+    step("hold-b", _holding({"gpu": 1, "room": 2}, ttl=60, token="given-by-the-caller"))
     step("hold-c", _holding({"gpu": 1, "desk": 1}, ttl=60))
     step("hold-d", _holding("room", 1, ttl=60))
     step("hold-short", _holding({"desk": 99, "room": 1}, ttl=60))
@@ -110,7 +110,7 @@ def _steps() -> list[Step]:
         "atomic-refused",
         lambda hk, a, op: hk.apply(
             [
-                ConfirmHold(id=a["atomic"]["all"][1]["id"], owner=a["atomic"]["all"][1]["owner"], op=f"{op}.1"),
+                ConfirmHold(id=a["atomic"]["all"][1]["id"], token=a["atomic"]["all"][1]["token"], op=f"{op}.1"),
                 PlaceHold(legs=(Leg("hall", 99),), ttl=40, op=f"{op}.2"),
             ],
             atomic=True,
@@ -185,7 +185,7 @@ def spelled(answer: Any) -> Answer:
     if isinstance(answer, list):
         return {"all": [spelled(one) for one in answer]}
     if isinstance(answer, holdkit.Hold):
-        return {**answer.to_dict(), "owner": answer.owner, "seq": answer.seq, "uncovered": answer.uncovered}
+        return {**answer.to_dict(), "token": answer.token, "seq": answer.seq, "uncovered": answer.uncovered}
     if isinstance(answer, holdkit.Refused):
         return {"refused": answer.reason, "details": msgspec.to_builtins(answer.details)}
     return {"value": msgspec.to_builtins(answer)}
@@ -196,7 +196,7 @@ def _first_minted() -> dict[str, str]:
     """Every id, token and hash of a token that can be minted here, with what the first attempt of the first life gives."""
     known: dict[str, str] = {}
     for index in range(len(STEPS)):
-        for command in (PlaceHold(legs=()), PlaceHold(legs=(), owner="given")):
+        for command in (PlaceHold(legs=()), PlaceHold(legs=(), token="given")):
             for counter in range(4):
                 first = _minted(index, 0, 0, counter, command)
                 for life in range(4):
@@ -212,8 +212,8 @@ def _minted(index: int, life: int, attempt: int, counter: int, command: PlaceHol
     done = Mint(lambda: STEPS[index].slot, minter).prepare(command)
     assert isinstance(done, PlaceHold)
     assert done.id is not None
-    assert done.owner is not None
-    return done.id, done.owner, hash_owner(done.owner)
+    assert done.token is not None
+    return done.id, done.token, hash_owner(done.token)
 
 
 _WORD: Final = re.compile(r"[0-9a-f]{32}|[A-Za-z0-9_-]{22,}")

@@ -108,7 +108,7 @@ def work_in_batches(hk: RemoteKernel, key: str, atomic: bool, ledger: Ledger) ->
     if not placed:
         ledger.refused += 1
         return
-    ended = hk.apply([ReleaseHold(id=hold.id, owner=hold.owner) for hold in placed], op=f"{key}-releases")
+    ended = hk.apply([ReleaseHold(id=hold.id, token=hold.token) for hold in placed], op=f"{key}-releases")
     assert all(isinstance(one, holdkit.Hold) for one in ended), f"not released: {ended}"
     ledger.released += [hold.id for hold in placed]
 

@@ -17,7 +17,7 @@ def test_b01_a_long_hold_never_hides_a_short_one(store: Store, first: str) -> No
     hk.create_pool("p", 10)
     deadlines = {"a": 1000, "b": 3}
     for name in (first, *(deadlines.keys() - {first})):
-        hk.hold("p", 5, deadline=deadlines[name] * SECOND, owner=name)
+        hk.hold("p", 5, deadline=deadlines[name] * SECOND, token=name)
     store.clock.set(20 * SECOND)
     hk = store.reopen(hk)
     assert hk.pool("p").available == 5

@@ -21,7 +21,7 @@ def test_b8_claim_confirm_claim_again(store: Store) -> None:
         with pytest.raises(holdkit.AlreadyClaimed) as refused:
             hk.claims.reserve("email", "alice@example.com", ttl=300)
         assert (refused.value.claim, refused.value.state, refused.value.remaining) == (claim.id, "confirmed", None)
-        assert claim.owner not in f"{refused.value} {refused.value.details}"
+        assert claim.token not in f"{refused.value} {refused.value.details}"
         hk = store.reopen(hk)
     store.clock.advance(40 * 86_400)  # the hold has retired: the key remembers by itself
     hk.sweep()
@@ -79,18 +79,18 @@ def test_b11_ids_are_of_the_key_alone_and_of_all_of_it() -> None:
 
 def test_b12_a_retry_safe_claim_by_another_owner(store: Store) -> None:
     hk = store.open()
-    mine = hk.claims.reserve("email", "alice@example.com", ttl=300, owner="session-1")
+    mine = hk.claims.reserve("email", "alice@example.com", ttl=300, token="session-1")
     store.clock.advance(60)
-    again = hk.claims.reserve("email", "alice@example.com", ttl=900, owner="session-1")
-    assert (again.hold_id, again.deadline, again.owner, again.replayed) == (
+    again = hk.claims.reserve("email", "alice@example.com", ttl=900, token="session-1")
+    assert (again.hold_id, again.deadline, again.token, again.replayed) == (
         mine.hold_id,
         mine.deadline,
         "session-1",
         True,
     )
-    for owner in ("session-2", None):
+    for token in ("session-2", None):
         with pytest.raises(holdkit.AlreadyClaimed) as refused:
-            hk.claims.reserve("email", "alice@example.com", ttl=900, owner=owner)
+            hk.claims.reserve("email", "alice@example.com", ttl=900, token=token)
         assert (refused.value.claim, refused.value.remaining, refused.value.transient) == (mine.id, 240, True)
         assert "session-1" not in repr(refused.value.details)
 

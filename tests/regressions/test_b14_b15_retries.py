@@ -113,16 +113,16 @@ def test_b14_another_worker_asks_again(store: Store) -> None:
         claim = hk.claims.reserve("email", "a@b.c", ttl=60, op="claim", **said)
         hk.items.add(["seat:1"])
         return [
-            a.owner,
+            a.token,
             hk.confirm(a, quantity=1, keep_rest=True, op="part", **said),
             hk.extend(a, by=10, op="extend", **said),
             hk.release(a, op="rest", **said),
             hk.return_units(a, op="return", **said),
             hk.consume("p", 1, op="consume", **said),
             claim,
-            claim.owner,
+            claim.token,
             hk.claims.confirm(claim, entity="user:1", op="claimed", **said),
-            hk.items.reserve(["seat:1"], owner="me", op="seats", **said),
+            hk.items.reserve(["seat:1"], token="me", op="seats", **said),
             hk.apply([holdkit.Consume(legs=(Leg("p"),), **said)], op="batch"),
         ]
 
@@ -144,11 +144,11 @@ def test_b15_a_refused_attempt_leaves_nothing_in_the_way(store: Store) -> None:
     wanted = [Leg("fresh", 1, 5), Leg("p", 1)]
     for op in ("try-1", "try-2", None, None):
         with pytest.raises(holdkit.InsufficientCapacity):
-            hk.hold(wanted, ttl=60, id=f"{7:032x}", owner="me", op=op)
+            hk.hold(wanted, ttl=60, id=f"{7:032x}", token="me", op=op)
         with pytest.raises(holdkit.PoolNotFound):
             hk.pool("fresh")
     hk.release(rival)
-    assert hk.hold(wanted, ttl=60, id=f"{7:032x}", owner="me", op="try-3").state == "held"
+    assert hk.hold(wanted, ttl=60, id=f"{7:032x}", token="me", op="try-3").state == "held"
     assert hk.pool("fresh").held == 1
     assert differences(hk) == ()
 
@@ -156,7 +156,7 @@ def test_b15_a_refused_attempt_leaves_nothing_in_the_way(store: Store) -> None:
 def test_b15_an_aborted_batch_leaves_nothing_in_the_way(store: Store) -> None:
     hk = store.open()
     hk.create_pool("p", 1)
-    place = holdkit.PlaceHold(legs=(Leg("p", 1),), ttl=60, id=f"{1:032x}", owner="me")
+    place = holdkit.PlaceHold(legs=(Leg("p", 1),), ttl=60, id=f"{1:032x}", token="me")
     impossible = holdkit.PlaceHold(legs=(Leg("p", 9),), ttl=60)
     for _ in range(3):
         first, second = hk.apply([place, impossible], atomic=True)

@@ -27,7 +27,7 @@ def line_up(start: Barrier) -> None:
 def grab(hk: holdkit.Kernel, wanted: list[str]) -> str | None:
     """The hold, or None if others were first; anything else is a fault."""
     try:
-        return hk.items.reserve(wanted, owner="me").id
+        return hk.items.reserve(wanted, token="me").id
     except holdkit.ItemsTaken as refused:
         assert "b" in refused.taken  # noqa: PT017  (not a test's own)
         return None
@@ -41,7 +41,7 @@ def grab_elsewhere(url: str, wanted: list[str], rounds: int) -> list[str | None]
             got.append(grab(hk, wanted))
             _start.wait(PATIENCE)
             if got[-1] is not None:
-                hk.items.release(got[-1], owner="me")
+                hk.items.release(got[-1], token="me")
             _start.wait(PATIENCE)
         return got
 
@@ -72,7 +72,7 @@ def test_b16_overlapping_sets_in_threads(engine: str, tmp_path: Path, request: p
                 thread.join(PATIENCE)
             (winner,) = [one for one in won if one is not None]
             assert len(won) == len(SETS)
-            hk.items.release(winner, owner="me")
+            hk.items.release(winner, token="me")
         assert {item.state for item in hk.items.states("abcdef"[n] for n in range(6))} == {"available"}
         assert hk.verify().ok
 
@@ -103,9 +103,9 @@ def test_a_thousand_items_in_one_hold_or_none(store: Store) -> None:
         hk.items.reserve(reversed(names))
     assert (refused.value.taken, refused.value.holders) == ((names[500],), {names[500]: one.id})
     hk.items.release(one)
-    everything = hk.items.reserve(reversed(names), owner="saga")
+    everything = hk.items.reserve(reversed(names), token="saga")
     assert [leg.pool for leg in everything.legs] == [f"~item/{name}" for name in names]
-    hk.items.finalize(everything.id, owner="saga", entity="batch:1")
+    hk.items.finalize(everything.id, token="saga", entity="batch:1")
     states = hk.items.states([names[-1], "nowhere", names[0]])
     assert [(item.id, item.state, item.hold) for item in states] == [
         (names[-1], "spent", everything.id), ("nowhere", "missing", None), (names[0], "spent", everything.id),

@@ -37,8 +37,8 @@ def test_b19_one_step_and_one_batch(store: Store) -> None:
     hk = store.open()
     hk.create_pool("p", 9)
     consumed = hk.consume("p", 1)
-    place = PlaceHold(legs=(Leg("p", 2),), ttl=60, id=f"{1:032x}", owner="me")
-    batched = hk.apply([place, ConfirmHold(id=f"{1:032x}", owner="me")])[-1]
+    place = PlaceHold(legs=(Leg("p", 2),), ttl=60, id=f"{1:032x}", token="me")
+    batched = hk.apply([place, ConfirmHold(id=f"{1:032x}", token="me")])[-1]
     for hold in (consumed, batched):
         assert hold.state == "confirmed"
         assert [entry.action for entry in hk.history(hold)] == ["hold.held", "hold.confirmed"]

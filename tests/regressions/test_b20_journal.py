@@ -49,7 +49,7 @@ COMMANDS: dict[str, Callable[[Any, holdkit.Hold, holdkit.Hold], Any]] = {
     "return_units": lambda hk, held, paid: hk.return_units(paid),
     "put_record": lambda hk, held, paid: hk.put_record("note", "1", "{}"),
     "sweep": lambda hk, held, paid: hk.sweep(),
-    "batch": lambda hk, held, paid: hk.apply([holdkit.CreatePool(id="q", total=1), holdkit.ConfirmHold(id=held.id, owner=held.owner)]),
+    "batch": lambda hk, held, paid: hk.apply([holdkit.CreatePool(id="q", total=1), holdkit.ConfirmHold(id=held.id, token=held.token)]),
     "atomic": lambda hk, held, paid: hk.apply([holdkit.CreatePool(id="q", total=1)], atomic=True),
 }  # fmt: skip
 

@@ -23,9 +23,9 @@ def test_b21_by_every_way_in(store: Store) -> None:
     batches = [
         PlaceHold(legs=(Leg("p", 0),), ttl=60, op="op"),
         Consume(legs=(Leg("p", 0),), op="op"),
-        ConfirmHold(id=held.id, owner=held.owner, quantity=0, op="op"),
-        ReleaseHold(id=held.id, owner=held.owner, quantity=0, op="op"),
-        ReturnUnits(id=paid.id, owner=paid.owner, quantity=0, op="op"),
+        ConfirmHold(id=held.id, token=held.token, quantity=0, op="op"),
+        ReleaseHold(id=held.id, token=held.token, quantity=0, op="op"),
+        ReturnUnits(id=paid.id, token=paid.token, quantity=0, op="op"),
     ]
     calls: list[Callable[[], Any]] = [
         lambda: hk.hold("p", 0, ttl=60, op="op"),

@@ -75,7 +75,7 @@ class Clients:
         elif kind in (1, 6):
             self._placed.append((tenant, hold))
         call: dict[str, Any] = {"tenant": tenant, "op": op}
-        mine: dict[str, Any] = {**call, "id": hold, "owner": random.choice(("me", "me", "me", "me", "you"))}
+        mine: dict[str, Any] = {**call, "id": hold, "token": random.choice(("me", "me", "me", "me", "you"))}
         if kind == 1 and random.random() < 0.1:
             mine = call  # the kernel mints id and token
         match kind:
@@ -132,7 +132,7 @@ class LineClients:
         if kind < 2:
             hold = minted_id(START, random.randbytes(10))
             self._holds.append(hold)
-        birth: dict[str, Any] = {"id": hold, "owner": "me", "account": random.choice((None, "x", "y"))}
+        birth: dict[str, Any] = {"id": hold, "token": "me", "account": random.choice((None, "x", "y"))}
         match kind:
             case 0:
                 legs = (Leg(LINE, random.choice((1, 1, 2, 3))),)
@@ -143,10 +143,10 @@ class LineClients:
                 tree = tuple(Leg(name, random.choice((1, 1, 2))) for name in names)
                 return PlaceHold(**birth, legs=tree, ttl_slots=random.choice((5, 30, 200)) * SECOND)
             case 2:
-                return ReleaseHold(id=hold, owner="me", quantity=random.choice((None, None, 1)))
+                return ReleaseHold(id=hold, token="me", quantity=random.choice((None, None, 1)))
             case 3:
                 overage: Any = random.choice(("reject", "if_available", "up_to_available"))
-                return ConfirmHold(id=hold, owner="me", quantity=random.choice((None, None, 2)), overage=overage)
+                return ConfirmHold(id=hold, token="me", quantity=random.choice((None, None, 2)), overage=overage)
             case 4:
                 return LimitPool(id=random.choice(TREE), per_account=random.choice((None, 2, 5)))
             case 5:
@@ -154,9 +154,9 @@ class LineClients:
             case 6:
                 return random.choice((ArchivePool, UnarchivePool, UnarchivePool))(id=random.choice(TREE))
             case 7:
-                return ReturnUnits(id=hold, owner="me")
+                return ReturnUnits(id=hold, token="me")
             case _:
-                return ExtendHold(id=hold, owner="me", by_slots=random.choice((5, 100)) * SECOND)
+                return ExtendHold(id=hold, token="me", by_slots=random.choice((5, 100)) * SECOND)
 
 
 CHANGED: Final[dict[str, tuple[int | None, ...]]] = {

@@ -29,7 +29,7 @@ from holdkit.server import journal_watch
 from holdkit.server.webhooks import attempts
 from tests.simulation.store import Store
 
-OWNER: ContextVar[Process | None] = ContextVar("owner", default=None)
+OWNER: ContextVar[Process | None] = ContextVar("token", default=None)
 """The process in which code runs."""
 
 
@@ -64,10 +64,10 @@ class VirtualLoop(asyncio.BaseEventLoop):
         return self._captured[-1]
 
     def create_task(self, coro: Any, **options: Any) -> asyncio.Task[Any]:
-        owner = self._owner()
+        token = self._owner()
         task = super().create_task(coro, **options)
-        self._owners[task] = owner
-        owner.tasks.append(task)
+        self._owners[task] = token
+        token.tasks.append(task)
         return task
 
     def run_in_executor(self, executor: Any, func: Any, *args: Any) -> asyncio.Future[Any]:  # type: ignore[override]
@@ -79,9 +79,9 @@ class VirtualLoop(asyncio.BaseEventLoop):
     def _owner(self) -> Process:
         """The process of whatever runs now. (A task may have an empty context.)"""
         current = asyncio.current_task(self)
-        owner = OWNER.get() if current is None else self._owners[current]
-        assert owner is not None, "this runs in no process"
-        return owner
+        token = OWNER.get() if current is None else self._owners[current]
+        assert token is not None, "this runs in no process"
+        return token
 
     @contextmanager
     def inside(self, process: Process | None = None) -> Iterator[None]:

@@ -1,10 +1,10 @@
 # In a batch a refused command has no effect, and the others stand; each sees what the ones before it left.
 pool     gpu total=2
 batch
-  hold     a gpu 1 ttl=60 id=@1 owner=me     -> held
+  hold     a gpu 1 ttl=60 id=@1 token=me     -> held
   hold     b gpu 2 ttl=60                    -> insufficient_capacity requested=2 available=1
   hold     c gpu 1 ttl=60                    -> held
-  confirm  a owner=me                        -> confirmed
+  confirm  a token=me                        -> confirmed
   pool     gpu total=9                       -> pool_exists
   pool     cpu total=1
   hold     d cpu 1 ttl=60                    -> held

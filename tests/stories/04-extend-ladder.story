@@ -1,9 +1,9 @@
 # The same three, then deadline_passed, then lifetime_exceeded; refused, not clamped.
 limits   max_lifetime=100
 pool     gpu total=3
-extend   @9 owner=me by=10            -> hold_not_found
+extend   @9 token=me by=10            -> hold_not_found
 hold     a gpu 1 ttl=60               -> held deadline=60
-extend   a by=10 owner=thief          -> not_owner
+extend   a by=10 token=thief          -> not_owner
 extend   a by=10                      -> held deadline=70
 clock    20
 extend   a until=20                   -> deadline_passed found_at=20

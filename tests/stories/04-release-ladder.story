@@ -1,8 +1,8 @@
 # As confirm, without overage; what is left over can be released in parts.
 pool     gpu total=4
-release  @9 owner=me                  -> hold_not_found
+release  @9 token=me                  -> hold_not_found
 hold     a gpu 3 ttl=60               -> held
-release  a 9 owner=thief              -> not_owner
+release  a 9 token=thief              -> not_owner
 release  a 4                          -> quantity_exceeds_hold found=3
 release  a 1                          -> held held=2
 expect pool gpu                       -> held=2 available=2

@@ -1,8 +1,8 @@
 # What was consumed can come back: not_owner, not_confirmed, quantity_exceeds_hold; the hold stays confirmed.
 pool     gpu total=5
-return   @9 owner=me                  -> hold_not_found
+return   @9 token=me                  -> hold_not_found
 hold     a gpu 4 ttl=60               -> held
-return   a owner=thief                -> not_owner
+return   a token=thief                -> not_owner
 return   a                            -> not_confirmed
 confirm  a 3                          -> confirmed confirmed=3
 return   a 4                          -> quantity_exceeds_hold found=3

@@ -1,4 +1,4 @@
-# Same operation id and same payload: the recorded answer again, the owner token included, and nothing is applied twice.
+# Same operation id and same payload: the recorded answer again, the token included, and nothing is applied twice.
 pool     gpu total=4 op=setup
 pool     gpu total=4 op=setup               -> done replayed total=4            # no pool_exists: it was this very request
 hold     a gpu 2 ttl=60 op=req-1            -> held

@@ -14,7 +14,7 @@ release  a                                  -> hold_retired
 return   a                                  -> hold_retired
 extend   a by=1                             -> hold_retired
 expire   a                                  -> hold_retired
-confirm  a owner=thief                      -> hold_retired
+confirm  a token=thief                      -> hold_retired
 expect hold b                               -> expired
 clock    110
 expect hold b                               -> hold_retired          # its end was its deadline

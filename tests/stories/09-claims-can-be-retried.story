@@ -8,7 +8,7 @@ claim reserve b email x ttl=300 op=r3                        -> held
 claim confirm b entity=user:1 op=c1                          -> confirmed
 claim confirm b entity=user:1 op=c1                          -> confirmed replayed
 claim confirm b entity=user:2 op=c1                          -> operation_conflict
-claim reserve c email y ttl=300 owner=carol                  -> held
+claim reserve c email y ttl=300 token=carol                  -> held
 claim release c op=l1                                        -> released
 claim release c via=ticket op=l1                             -> released replayed      # however the claim is named
-claim release c via=id owner=carol op=l1                     -> released replayed
+claim release c via=id token=carol op=l1                     -> released replayed

@@ -12,7 +12,7 @@ claim reserve c email x ttl=60                               -> already_claimed
 items reserve c seat:1                                       -> items_taken taken=seat:1
 items finalize a                                             -> part_of_hold
 items release a                                              -> part_of_hold
-release  a owner=thief                                       -> not_owner
+release  a token=thief                                       -> not_owner
 confirm  a entity=order:9                                    -> confirmed entity=order:9
 expect   pool show                                           -> consumed=2 available=1
 items states seat:1                                          -> spent

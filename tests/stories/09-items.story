@@ -2,11 +2,11 @@
 items add seat:1 seat:2 seat:3 seat:4
 items add seat:4
 items states seat:4 seat:1 nowhere                           -> available available missing
-items reserve a seat:2 seat:1 owner=saga-77                  -> held deadline=none
+items reserve a seat:2 seat:1 token=saga-77                  -> held deadline=none
 items reserve b seat:3 seat:2 seat:1                         -> items_taken taken=seat:1,seat:2 transient=true
 items states seat:1 seat:2 seat:3                            -> held held available
 items reserve b seat:3 nowhere                               -> pool_not_found subject=nowhere
-items release a owner=thief                                  -> not_owner
+items release a token=thief                                  -> not_owner
 items reserve b seat:3 ttl=60                                -> held deadline=60
 items finalize a entity=order:9                              -> confirmed entity=order:9
 items states seat:1 seat:2 seat:3                            -> spent spent held

@@ -2,11 +2,11 @@
 pool     gpu total=9
 hold     a gpu 1 ttl=60 id=seven            -> invalid field=id code=id_malformed
 hold     a gpu 1 ttl=60 id=''               -> invalid field=id code=id_malformed
-confirm  @seven owner=x                     -> invalid field=hold code=hold_malformed
-release  @seven owner=x                     -> invalid field=hold
-extend   @seven owner=x by=1                -> invalid field=hold
+confirm  @seven token=x                     -> invalid field=hold code=hold_malformed
+release  @seven token=x                     -> invalid field=hold
+extend   @seven token=x by=1                -> invalid field=hold
 expire   @seven                             -> invalid field=hold
-return   @seven owner=x                     -> invalid field=hold
+return   @seven token=x                     -> invalid field=hold
 expect hold @seven                          -> invalid field=hold
 hold     a gpu 1 ttl=60 id=FFFFFFFF-FFFF-FFFF-FFFF-FFFFFFFFFFFF   -> held
 expect hold @ffffffffffffffffffffffffffffffff                     -> held

@@ -3,7 +3,7 @@ pool     gpu total=1
 hold     a gpu 1 ttl=60                     -> held deadline=60
 cursor   here
 batch
-  release a trusted owner=none
+  release a trusted token=none
 end -> invalid field=trusted code=trusted_reserved
 batch
   confirm a trusted

@@ -2,7 +2,7 @@
 limits   retention=100 retention_consumed=400
 pool     show total=10
 consume  a show 3 actor=user:7 correlation_id=c -> confirmed
-return   a 1 force reason=refund owner=none -> confirmed returned=1
+return   a 1 force reason=refund token=none -> confirmed returned=1
 entry    a -1                               -> hold.returned forced=true reason=refund show.consumed=-1
 clock    400
 sweep                                       -> done

@@ -6,8 +6,8 @@ claim reserve b email y ttl=60              -> held
 claim confirm b entity=user:7               -> confirmed
 clock    300
 sweep                                       -> done
-claim forget a via=id owner=none            -> not_owner
-claim forget a via=id owner=none force reason=closed -> released
+claim forget a via=id token=none            -> not_owner
+claim forget a via=id token=none force reason=closed -> released
 claim taken email x                         -> false
 clock    400
 sweep                                       -> done

@@ -17,7 +17,7 @@ return   pool/show 3 force reason=refund      -> quantity_exceeds_consumed loose
 return   pool/show 1 force reason=refund account=c:8 -> quantity_exceeds_consumed loose=0
 return   pool/show 2 force reason=refund account=c:7 -> done loose=2 consumed=4
 usage    c:7                                  -> show:2/9
-return   c force reason=refund owner=none     -> confirmed returned=1
+return   c force reason=refund token=none     -> confirmed returned=1
 usage    c:7                                  -> show:1/9
 return   pool/show 2 force reason=refund      -> done loose=0 consumed=1
 return   pool/show 1 force reason=refund account=c:7 -> done loose=0 consumed=0

@@ -5,7 +5,7 @@ hold     a show 1 ttl=90                      -> held
 join     b show 1 ttl=50 offer_ttl=60         -> waiting
 join     c show 1 ttl=50 offer_ttl=60         -> waiting
 join     d show 1 ttl=101 offer_ttl=60        -> lifetime_exceeded
-release  b owner=thief                        -> not_owner
+release  b token=thief                        -> not_owner
 release  b 1                                  -> quantity_exceeds_hold
 extend   c by=51                              -> lifetime_exceeded
 extend   c by=40                              -> waiting deadline=90 held_slot=none
@@ -18,7 +18,7 @@ place    c                                    -> 0
 history  b                                    -> waiting released
 history  c                                    -> waiting extended
 join     d show 1 ttl=100 offer_ttl=10        -> waiting number=3
-release  d owner=none force reason=operator   -> released
+release  d token=none force reason=operator   -> released
 entry    d -1                                 -> hold.released forced=true show.waiting=-1 show.held=0
 clock    80
 release  a                                    -> released

@@ -7,9 +7,9 @@ clock    300
 sweep                                       -> done
 expect hold a                               -> confirmed
 return   pool/show 1 force reason=refund    -> quantity_exceeds_consumed requested=1 loose=0 consumed=5
-return   a 1 force reason=refund owner=none -> confirmed returned=1
-return   a 1 owner=none                     -> not_owner
-return   a 1 force owner=none               -> invalid field=reason code=reason_required
+return   a 1 force reason=refund token=none -> confirmed returned=1
+return   a 1 token=none                     -> not_owner
+return   a 1 force token=none               -> invalid field=reason code=reason_required
 clock    400
 expect hold b                               -> confirmed             # there until somebody drops it
 sweep                                       -> done

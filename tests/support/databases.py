@@ -72,8 +72,8 @@ class Databases:
 class Database:
     """One that was taken."""
 
-    def __init__(self, owner: Databases, kind: Hashable, name: str, url: str) -> None:
-        self._owner, self.kind, self.name, self.url = owner, kind, name, url
+    def __init__(self, token: Databases, kind: Hashable, name: str, url: str) -> None:
+        self._owner, self.kind, self.name, self.url = token, kind, name, url
 
     def give_back(self) -> None:
         """For the next test."""

@@ -15,17 +15,17 @@ function ownerField(): FieldSpec {
   const hint = may("admin")
     ? "Leave empty to act by force, which the journal records"
     : "Returned when the hold was placed";
-  return { name: "owner", label: "Owner token", type: "password", hint, required: !may("admin") };
+  return { name: "token", label: "Token", type: "password", hint, required: !may("admin") };
 }
 
 /** The body that all verbs of a hold share. */
 function bodyOf(fields: Fields): Record<string, unknown> {
-  const owner = fields.owner ?? "";
-  return { reason: fields.reason, ...(owner === "" ? { force: true } : { owner }) };
+  const token = fields.token ?? "";
+  return { reason: fields.reason, ...(token === "" ? { force: true } : { token }) };
 }
 
 const forced = (fields: Fields): string[] =>
-  (fields.owner ?? "") === "" ? ["The owner did not ask for this: the journal records it as forced."] : [];
+  (fields.token ?? "") === "" ? ["The owner did not ask for this: the journal records it as forced."] : [];
 
 /** A saga ends its hold itself. */
 function ofSaga(hold: HoldAnswer): string[] {
@@ -269,7 +269,7 @@ export function placeHold(pool: PoolAnswer, after: After): void {
       });
       const secrets = [
         { label: "Hold", value: held.id },
-        { label: "Owner token", value: held.owner ?? "" },
+        { label: "Token", value: held.token ?? "" },
       ];
       return { said: "Hold placed.", secrets };
     },
@@ -290,6 +290,6 @@ function placed(fields: Fields, pool: PoolAnswer): string[] {
     ];
   return [
     `${number(count)} of ${counted(pool.bookable, "free unit is", "free units are")} held${until}.`,
-    "Whoever has the owner token, which is shown once, confirms or releases the hold.",
+    "Whoever has the token, which is shown once, confirms or releases the hold.",
   ];
 }

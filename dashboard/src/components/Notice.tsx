@@ -86,7 +86,7 @@ export function adviceOf(problem: Problem, change = false): string {
     case "version_conflict":
       return "It was changed in the meantime. Reload and try again.";
     case "not_owner":
-      return "The owner token does not belong to this hold.";
+      return "The token does not belong to this hold.";
     default:
       if (problem.status === 404) return "It may have been removed, or it belongs to another tenant.";
       if (!change) return "";

@@ -28,9 +28,9 @@ leg_option: Callable[[Any], Any] = click.option(
     "--leg", "legs", type=(str, int), multiple=True, metavar="POOL UNITS", help="a pool and how many units; repeatable"
 )
 ticket_argument: Callable[[Any], Any] = click.argument("hold", metavar="TICKET")
-owner_option: Callable[[Any], Any] = click.option("--owner", help="the owner token, if only the id is given")
+token_option: Callable[[Any], Any] = click.option("--token", help="the token, if only the id is given")
 force_option: Callable[[Any], Any] = click.option(
-    "--force", is_flag=True, help="act without the owner token; needs --reason, and is recorded as forced"
+    "--force", is_flag=True, help="act without the token; needs --reason, and is recorded as forced"
 )
 
 account_option: Callable[[Any], Any] = click.option(

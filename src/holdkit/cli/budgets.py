@@ -23,10 +23,10 @@ from .arguments import (
     json_object,
     limit_option,
     metadata_option,
-    owner_option,
     print_ticket,
     row_of,
     ticket_from,
+    token_option,
 )
 from .options import Opened, call_of, call_options, is_local, open_kernel, tenant_options, time_of
 from .output import OK, Output, clock_time
@@ -154,14 +154,14 @@ def usage(url: str | None, tenant: str, in_json: bool, name: str, client: str) -
 @click.argument("client")
 @amounts_argument
 @click.option("--ttl", required=True, help="time to live: 90s, 5m, 2h")
-@click.option("--owner", help="a token of your own, which confirm then needs")
+@click.option("--token", help="a token of your own, which confirm then needs")
 @entity_option
 @metadata_option
 @call_options
 @tenant_options
 def hold(
     url: str | None, tenant: str, in_json: bool, name: str, client: str, amounts: tuple[str, ...], ttl: str,
-    owner: str | None, entity: str | None, metadata: str | None, **call: Any,
+    token: str | None, entity: str | None, metadata: str | None, **call: Any,
 ) -> int:  # fmt: skip
     """Hold an estimate, of all budgets named or of none. Prints the ticket that confirm needs.
 
@@ -172,7 +172,7 @@ def hold(
     estimate = _amounts(amounts)
     with open_kernel(url, tenant) as hk:
         held = _opened(hk, tenant, name).hold(
-            client, estimate, ttl=interval(ttl), owner=owner, entity=entity, metadata=json_object(metadata),
+            client, estimate, ttl=interval(ttl), token=token, entity=entity, metadata=json_object(metadata),
             **call_of(call),
         )  # fmt: skip
         return print_ticket(hk, held, in_json)
@@ -208,7 +208,7 @@ def consume(
 @name_argument
 @click.argument("hold", metavar="TICKET")
 @click.argument("amounts", metavar="[AMOUNT|BUDGET=AMOUNT...]", nargs=-1)
-@owner_option
+@token_option
 @click.option("--keep-rest", is_flag=True, help="keep the rest held")
 @click.option(
     "--overage",
@@ -221,11 +221,11 @@ def consume(
 @call_options
 @tenant_options
 def confirm(
-    url: str | None, tenant: str, in_json: bool, name: str, hold: str, amounts: tuple[str, ...], owner: str | None,
+    url: str | None, tenant: str, in_json: bool, name: str, hold: str, amounts: tuple[str, ...], token: str | None,
     keep_rest: bool, overage: Overage, entity: str | None, **call: Any,
 ) -> int:  # fmt: skip
     """Confirm what was actually spent; without amounts, the estimate. 0 releases it. TICKET may be - (read from stdin), or an id with
-    --owner. What no budget could cover is shown on stderr, and with --json as `uncovered`.
+    --token. What no budget could cover is shown on stderr, and with --json as `uncovered`.
 
     \b
     Example:
@@ -235,7 +235,7 @@ def confirm(
     with open_kernel(url, tenant) as hk:
         opened = _opened(hk, tenant, name)
         done = opened.confirm(
-            ticket_from(hold), actual, owner=owner, entity=entity, keep_rest=keep_rest, overage=overage, **call_of(call)
+            ticket_from(hold), actual, token=token, entity=entity, keep_rest=keep_rest, overage=overage, **call_of(call)
         )
         document = hold_document(hk, done)
         document.uncovered = opened.uncovered(done) or document.uncovered

@@ -10,7 +10,7 @@ import click
 
 from ..faces.claim import Claim
 from ..wire.claims import claim_answer
-from .arguments import force_option, goes_on, interval, limit_option, owner_option, seconds, ticket_from
+from .arguments import force_option, goes_on, interval, limit_option, seconds, ticket_from, token_option
 from .options import Opened, call_of, call_options, is_local, open_kernel, tenant_options, time_of
 from .output import OK, Output, clock_time
 
@@ -32,11 +32,11 @@ def claim() -> None:
 @click.argument("type_", metavar="TYPE")
 @click.argument("value")
 @click.option("--ttl", required=True, help="time to live: 90s, 5m, 2h; at most 24h")
-@click.option("--owner", help="a token of your own: the same owner gets the same claim again")
+@click.option("--token", help="a token of your own: the same owner gets the same claim again")
 @call_options
 @tenant_options
 def reserve(
-    url: str | None, tenant: str, in_json: bool, type_: str, value: str, ttl: str, owner: str | None, **call: Any
+    url: str | None, tenant: str, in_json: bool, type_: str, value: str, ttl: str, token: str | None, **call: Any
 ) -> int:
     """Claim TYPE:VALUE. Prints the ticket that confirm and release need.
 
@@ -45,7 +45,7 @@ def reserve(
       holdkit claim reserve username alice --ttl 5m
     """
     with open_kernel(url, tenant) as hk:
-        found = hk.claims.reserve(type_, value, ttl=interval(ttl), owner=owner, **call_of(call))
+        found = hk.claims.reserve(type_, value, ttl=interval(ttl), token=token, **call_of(call))
         document = claim_answer(found, time_of(hk), secret=True, with_tenant=is_local(hk))
     Output(in_json).write(document, found.ticket or "")
     if not in_json and sys.stdout.isatty():
@@ -56,74 +56,74 @@ def reserve(
 @claim.command()
 @click.argument("which", metavar="TICKET")
 @click.option("--entity", required=True, help="the permanent owner, such as user:7")
-@owner_option
+@token_option
 @call_options
 @tenant_options
 def confirm(
-    url: str | None, tenant: str, in_json: bool, which: str, entity: str, owner: str | None, **call: Any
+    url: str | None, tenant: str, in_json: bool, which: str, entity: str, token: str | None, **call: Any
 ) -> int:
-    """Give the key to the entity, permanently. TICKET may be - (read from stdin), or an id with --owner.
+    """Give the key to the entity, permanently. TICKET may be - (read from stdin), or an id with --token.
 
     \b
     Example:
       holdkit claim confirm "$TICKET" --entity user:7
     """
     with open_kernel(url, tenant) as hk:
-        return _print(hk, [hk.claims.confirm(ticket_from(which), entity=entity, owner=owner, **call_of(call))], in_json)
+        return _print(hk, [hk.claims.confirm(ticket_from(which), entity=entity, token=token, **call_of(call))], in_json)
 
 
 @claim.command()
 @click.argument("which", metavar="TICKET")
-@owner_option
+@token_option
 @call_options
 @tenant_options
-def release(url: str | None, tenant: str, in_json: bool, which: str, owner: str | None, **call: Any) -> int:
-    """Free the key at once. TICKET may be - (read from stdin), or an id with --owner.
+def release(url: str | None, tenant: str, in_json: bool, which: str, token: str | None, **call: Any) -> int:
+    """Free the key at once. TICKET may be - (read from stdin), or an id with --token.
 
     \b
     Example:
       holdkit claim release "$TICKET" --reason user_cancelled
     """
     with open_kernel(url, tenant) as hk:
-        return _print(hk, [hk.claims.release(ticket_from(which), owner=owner, **call_of(call))], in_json)
+        return _print(hk, [hk.claims.release(ticket_from(which), token=token, **call_of(call))], in_json)
 
 
 @claim.command()
 @click.argument("which", metavar="TICKET")
-@owner_option
+@token_option
 @force_option
 @call_options
 @tenant_options
-def forget(url: str | None, tenant: str, in_json: bool, which: str, owner: str | None, force: bool, **call: Any) -> int:
-    """Free a confirmed key, for example when an account is closed. An id needs --owner, or --force and --reason.
+def forget(url: str | None, tenant: str, in_json: bool, which: str, token: str | None, force: bool, **call: Any) -> int:
+    """Free a confirmed key, for example when an account is closed. An id needs --token, or --force and --reason.
 
     \b
     Example:
       holdkit claim forget "$TICKET" --reason "account closed"
     """
     with open_kernel(url, tenant) as hk:
-        return _print(hk, [hk.claims.forget(ticket_from(which), owner=owner, force=force, **call_of(call))], in_json)
+        return _print(hk, [hk.claims.forget(ticket_from(which), token=token, force=force, **call_of(call))], in_json)
 
 
 @claim.command()
 @click.argument("which", metavar="TICKET")
-@owner_option
+@token_option
 @click.option("--by", help="time to add to the current deadline")
 @click.option("--ttl", help="time to live, counted from now")
 @call_options
 @tenant_options
 def extend(
-    url: str | None, tenant: str, in_json: bool, which: str, owner: str | None, by: str | None, ttl: str | None,
+    url: str | None, tenant: str, in_json: bool, which: str, token: str | None, by: str | None, ttl: str | None,
     **call: Any,
 ) -> int:  # fmt: skip
-    """Move the deadline to a later time, never to an earlier one. TICKET may be - (read from stdin), or an id with --owner.
+    """Move the deadline to a later time, never to an earlier one. TICKET may be - (read from stdin), or an id with --token.
 
     \b
     Example:
       holdkit claim extend "$TICKET" --by 5m
     """
     with open_kernel(url, tenant) as hk:
-        done = hk.claims.extend(ticket_from(which), by=seconds(by), ttl=seconds(ttl), owner=owner, **call_of(call))
+        done = hk.claims.extend(ticket_from(which), by=seconds(by), ttl=seconds(ttl), token=token, **call_of(call))
         return _print(hk, [done], in_json)
 
 

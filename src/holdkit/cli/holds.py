@@ -19,7 +19,6 @@ from .arguments import (
     json_object,
     leg_option,
     metadata_option,
-    owner_option,
     pass_limits_option,
     placed_time,
     print_hold,
@@ -29,6 +28,7 @@ from .arguments import (
     seconds,
     ticket_argument,
     ticket_from,
+    token_option,
 )
 from .options import call_of, call_options, is_local, open_kernel, tenant_options, time_of
 from .output import OK, Output
@@ -99,7 +99,7 @@ def consume(
 
 @click.command()
 @ticket_argument
-@owner_option
+@token_option
 @click.option("--units", type=int, help="confirm only this many units and release the rest")
 @leg_option
 @click.option("--keep-rest", is_flag=True, help="keep the rest held")
@@ -109,10 +109,10 @@ def consume(
 @call_options
 @tenant_options
 def confirm(
-    url: str | None, tenant: str, in_json: bool, hold: str, owner: str | None, units: int | None,
+    url: str | None, tenant: str, in_json: bool, hold: str, token: str | None, units: int | None,
     legs: list[tuple[str, int]], keep_rest: bool, overage: Overage, entity: str | None, force: bool, **call: Any,
 ) -> int:  # fmt: skip
-    """Make held units consumed. TICKET may be - (read from stdin), or an id with --owner or --force.
+    """Make held units consumed. TICKET may be - (read from stdin), or an id with --token or --force.
 
     \b
     Example:
@@ -121,7 +121,7 @@ def confirm(
     """
     with open_kernel(url, tenant) as hk:
         done = hk.confirm(
-            ticket_from(hold), owner=owner, quantity=amounts(units, legs), keep_rest=keep_rest, overage=overage,
+            ticket_from(hold), token=token, quantity=amounts(units, legs), keep_rest=keep_rest, overage=overage,
             entity=entity, force=force, **call_of(call),
         )  # fmt: skip
         return print_hold(hk, done, in_json)
@@ -129,17 +129,17 @@ def confirm(
 
 @click.command()
 @ticket_argument
-@owner_option
+@token_option
 @click.option("--units", type=int, help="release only this many units")
 @leg_option
 @force_option
 @call_options
 @tenant_options
 def release(
-    url: str | None, tenant: str, in_json: bool, hold: str, owner: str | None, units: int | None,
+    url: str | None, tenant: str, in_json: bool, hold: str, token: str | None, units: int | None,
     legs: list[tuple[str, int]], force: bool, **call: Any,
 ) -> int:  # fmt: skip
-    """Make held units available; a hold that waits leaves its line. TICKET may be - (read from stdin), or an id with --owner or --force.
+    """Make held units available; a hold that waits leaves its line. TICKET may be - (read from stdin), or an id with --token or --force.
 
     \b
     Example:
@@ -147,23 +147,23 @@ def release(
       holdkit release 0199c0ffee… --force --reason "worker died"
     """
     with open_kernel(url, tenant) as hk:
-        done = hk.release(ticket_from(hold), owner=owner, quantity=amounts(units, legs), force=force, **call_of(call))
+        done = hk.release(ticket_from(hold), token=token, quantity=amounts(units, legs), force=force, **call_of(call))
         return print_hold(hk, done, in_json)
 
 
 @click.command()
 @ticket_argument
-@owner_option
+@token_option
 @click.option("--by", help="time to add to the current deadline")
 @click.option("--ttl", help="time to live, counted from now")
 @force_option
 @call_options
 @tenant_options
 def extend(
-    url: str | None, tenant: str, in_json: bool, hold: str, owner: str | None, by: str | None, ttl: str | None,
+    url: str | None, tenant: str, in_json: bool, hold: str, token: str | None, by: str | None, ttl: str | None,
     force: bool, **call: Any,
 ) -> int:  # fmt: skip
-    """Move the deadline to a later time, never to an earlier one. TICKET may be - (read from stdin), or an id with --owner or
+    """Move the deadline to a later time, never to an earlier one. TICKET may be - (read from stdin), or an id with --token or
     --force.
 
     \b
@@ -172,23 +172,23 @@ def extend(
       holdkit extend 0199c0ffee… --by 1h --force --reason "customer called"
     """
     with open_kernel(url, tenant) as hk:
-        done = hk.extend(ticket_from(hold), owner=owner, by=seconds(by), ttl=seconds(ttl), force=force, **call_of(call))
+        done = hk.extend(ticket_from(hold), token=token, by=seconds(by), ttl=seconds(ttl), force=force, **call_of(call))
         return print_hold(hk, done, in_json)
 
 
 @click.command("return")
 @ticket_argument
-@owner_option
+@token_option
 @click.option("--units", type=int, help="return only this many units")
 @leg_option
 @force_option
 @call_options
 @tenant_options
 def return_(
-    url: str | None, tenant: str, in_json: bool, hold: str, owner: str | None, units: int | None,
+    url: str | None, tenant: str, in_json: bool, hold: str, token: str | None, units: int | None,
     legs: list[tuple[str, int]], force: bool, **call: Any,
 ) -> int:  # fmt: skip
-    """Make consumed units available again. TICKET may be - (read from stdin), or an id with --owner or --force.
+    """Make consumed units available again. TICKET may be - (read from stdin), or an id with --token or --force.
 
     \b
     Example:
@@ -197,7 +197,7 @@ def return_(
     """
     with open_kernel(url, tenant) as hk:
         done = hk.return_units(
-            ticket_from(hold), owner=owner, quantity=amounts(units, legs), force=force, **call_of(call)
+            ticket_from(hold), token=token, quantity=amounts(units, legs), force=force, **call_of(call)
         )
         return print_hold(hk, done, in_json)
 

@@ -19,12 +19,12 @@ from .arguments import (
     json_object,
     limit_option,
     metadata_option,
-    owner_option,
     print_hold,
     print_ticket,
     seconds,
     ticket_argument,
     ticket_from,
+    token_option,
 )
 from .options import call_of, call_options, open_kernel, tenant_options
 from .output import OK, Output
@@ -34,7 +34,7 @@ SEAT_HEADS = ("seat", "section", "row", "number", "position", "kind")
 TOGETHER: dict[str, Together] = {"yes": True, "prefer": "prefer", "no": False}
 
 ids_argument = click.argument("ids", metavar="ITEM...", nargs=-1, required=True)
-own_token_option = click.option("--owner", help="a token of your own: the same owner gets the same hold again")
+own_token_option = click.option("--token", help="a token of your own: the same owner gets the same hold again")
 
 _decode_seat: Final = msgspec.json.Decoder(Seat).decode
 
@@ -90,9 +90,9 @@ def list_items(url: str | None, tenant: str, in_json: bool, prefix: str, after: 
 
 @items.command()
 @ids_argument
-@click.option("--owner", help="an owner token: with --json each item says whether it is yours")
+@click.option("--token", help="a token: with --json each item says whether it is yours")
 @tenant_options
-def show(url: str | None, tenant: str, in_json: bool, ids: tuple[str, ...], owner: str | None) -> int:
+def show(url: str | None, tenant: str, in_json: bool, ids: tuple[str, ...], token: str | None) -> int:
     """Show the state of items, in the order given.
 
     \b
@@ -100,7 +100,7 @@ def show(url: str | None, tenant: str, in_json: bool, ids: tuple[str, ...], owne
       holdkit items show voucher:1 voucher:2
     """
     with open_kernel(url, tenant) as hk:
-        return _print(hk.items.states(_named(ids), owner=owner), in_json)
+        return _print(hk.items.states(_named(ids), token=token), in_json)
 
 
 @items.command()
@@ -111,7 +111,7 @@ def show(url: str | None, tenant: str, in_json: bool, ids: tuple[str, ...], owne
 @call_options
 @tenant_options
 def reserve(
-    url: str | None, tenant: str, in_json: bool, ids: tuple[str, ...], ttl: str | None, owner: str | None,
+    url: str | None, tenant: str, in_json: bool, ids: tuple[str, ...], ttl: str | None, token: str | None,
     metadata: str | None, **call: Any,
 ) -> int:  # fmt: skip
     """Hold items, all of these or none. Prints the ticket that release and finalize need.
@@ -122,7 +122,7 @@ def reserve(
     """
     with open_kernel(url, tenant) as hk:
         held = hk.items.reserve(
-            _named(ids), ttl=seconds(ttl), owner=owner, metadata=json_object(metadata), **call_of(call)
+            _named(ids), ttl=seconds(ttl), token=token, metadata=json_object(metadata), **call_of(call)
         )
         return print_ticket(hk, held, in_json)
 
@@ -145,7 +145,7 @@ def reserve(
 @tenant_options
 def best(
     url: str | None, tenant: str, in_json: bool, count: int, section: str, kind: str, together: str, ttl: str | None,
-    owner: str | None, metadata: str | None, **call: Any,
+    token: str | None, metadata: str | None, **call: Any,
 ) -> int:  # fmt: skip
     """Hold the best COUNT free seats of a section. Prints the ticket; `holdkit holds show` tells which seats they are.
 
@@ -155,7 +155,7 @@ def best(
     """
     with open_kernel(url, tenant) as hk:
         held = hk.items.best_available(
-            count, section=section, kind=kind, together=TOGETHER[together], ttl=seconds(ttl), owner=owner,
+            count, section=section, kind=kind, together=TOGETHER[together], ttl=seconds(ttl), token=token,
             metadata=json_object(metadata), **call_of(call),
         )  # fmt: skip
         return print_ticket(hk, held, in_json)
@@ -163,11 +163,11 @@ def best(
 
 @items.command()
 @ticket_argument
-@owner_option
+@token_option
 @call_options
 @tenant_options
-def release(url: str | None, tenant: str, in_json: bool, hold: str, owner: str | None, **call: Any) -> int:
-    """Make all items of a hold available. TICKET may be - (read from stdin), or an id with --owner. Without either, an operator uses
+def release(url: str | None, tenant: str, in_json: bool, hold: str, token: str | None, **call: Any) -> int:
+    """Make all items of a hold available. TICKET may be - (read from stdin), or an id with --token. Without either, an operator uses
     `holdkit release HOLD --force --reason …`.
 
     \b
@@ -175,26 +175,26 @@ def release(url: str | None, tenant: str, in_json: bool, hold: str, owner: str |
       holdkit items release "$TICKET"
     """
     with open_kernel(url, tenant) as hk:
-        return print_hold(hk, hk.items.release(ticket_from(hold), owner=owner, **call_of(call)), in_json)
+        return print_hold(hk, hk.items.release(ticket_from(hold), token=token, **call_of(call)), in_json)
 
 
 @items.command()
 @ticket_argument
-@owner_option
+@token_option
 @entity_option
 @call_options
 @tenant_options
 def finalize(
-    url: str | None, tenant: str, in_json: bool, hold: str, owner: str | None, entity: str | None, **call: Any
+    url: str | None, tenant: str, in_json: bool, hold: str, token: str | None, entity: str | None, **call: Any
 ) -> int:
-    """Make all items of a hold spent. TICKET may be - (read from stdin), or an id with --owner.
+    """Make all items of a hold spent. TICKET may be - (read from stdin), or an id with --token.
 
     \b
     Example:
       holdkit items finalize "$TICKET" --entity order:9
     """
     with open_kernel(url, tenant) as hk:
-        done = hk.items.finalize(ticket_from(hold), owner=owner, entity=entity, **call_of(call))
+        done = hk.items.finalize(ticket_from(hold), token=token, entity=entity, **call_of(call))
         return print_hold(hk, done, in_json)
 
 

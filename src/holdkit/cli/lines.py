@@ -18,12 +18,12 @@ from .arguments import (
     json_object,
     limit_option,
     metadata_option,
-    owner_option,
     pass_limits_option,
     print_hold,
     print_ticket,
     ticket_argument,
     ticket_from,
+    token_option,
 )
 from .documents import NameDocument
 from .options import Opened, call_of, call_options, is_local, open_kernel, tenant_options, time_of
@@ -84,12 +84,12 @@ def place(url: str | None, tenant: str, in_json: bool, hold: str) -> int:
 
 @click.command()
 @ticket_argument
-@owner_option
+@token_option
 @force_option
 @call_options
 @tenant_options
-def leave(url: str | None, tenant: str, in_json: bool, hold: str, owner: str | None, force: bool, **call: Any) -> int:
-    """Leave the line. Units that were offered meanwhile are released. TICKET may be - (read from stdin), or an id with --owner or
+def leave(url: str | None, tenant: str, in_json: bool, hold: str, token: str | None, force: bool, **call: Any) -> int:
+    """Leave the line. Units that were offered meanwhile are released. TICKET may be - (read from stdin), or an id with --token or
     --force.
 
     \b
@@ -98,7 +98,7 @@ def leave(url: str | None, tenant: str, in_json: bool, hold: str, owner: str | N
       holdkit leave 0199c0ffee… --force --reason "asked twice"
     """
     with open_kernel(url, tenant) as hk:
-        return print_hold(hk, hk.release(ticket_from(hold), owner=owner, force=force, **call_of(call)), in_json)
+        return print_hold(hk, hk.release(ticket_from(hold), token=token, force=force, **call_of(call)), in_json)
 
 
 LONGEST = 100_000

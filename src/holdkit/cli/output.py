@@ -1,6 +1,6 @@
 """The output of commands: tables and text for people, JSON for programs, exit codes for scripts, progress bars on stderr.
 
-Results go to stdout, everything else to stderr. An owner token is printed only in the answer to the caller that placed the
+Results go to stdout, everything else to stderr. A token is printed only in the answer to the caller that placed the
 hold.
 """
 

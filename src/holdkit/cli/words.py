@@ -48,8 +48,8 @@ HINTS: Final = (
     (r"sqlite:///file\.db and postgresql://…", "sqlite:///file.db, postgresql://… and a server's http://…"),
     (r"read it with history\(\)", "read it with holdkit history"),
     (
-        r"pass the Hold that hold\(\) returned \(one that was read has no token\), its ticket, or owner=",
-        "give the ticket that was printed when it was placed, or its id with --owner; an operator uses --force and --reason",
+        r"pass the Hold that hold\(\) returned \(one that was read has no token\), its ticket, or token=",
+        "give the ticket that was printed when it was placed, or its id with --token; an operator uses --force and --reason",
     ),
     (
         r"run a sweep, which removes empty pools \(on PostgreSQL a call with tx= cannot remove them\)",

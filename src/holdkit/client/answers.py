@@ -148,7 +148,7 @@ def receipt_from(document: HoldNow, durability: Survives | None, decided: dateti
     return Receipt(
         slot=(document.held_slot or document.joined_slot or 0) if decided is None else slot_of(decided),
         hold=row_from(document),
-        token=document.owner,
+        token=document.token,
         uncovered=document.uncovered,
         replayed=document.replayed,
         position=position_from(document.position),
@@ -163,9 +163,9 @@ def position_from(shown: str | None) -> Position | None:
     return Position(int(lane), int(seq)) if dot else None
 
 
-def hold_from(document: HoldNow, owner: str | None, durability: Survives | None = None) -> Hold:
+def hold_from(document: HoldNow, token: str | None, durability: Survives | None = None) -> Hold:
     """A hold as the kernel would return it."""
-    return hold_of(receipt_from(document, durability), owner)
+    return hold_of(receipt_from(document, durability), token)
 
 
 def pool_from(document: PoolAnswer, replayed: bool = False) -> Pool:
@@ -212,7 +212,7 @@ def saga_from(document: SagaAnswer) -> SagaRecord:
     return SagaRecord(**{name: getattr(document, name) for name in SagaRecord.__struct_fields__})
 
 
-def claim_from(document: ClaimAnswer, owner: str | None, clock: Clock, durability: Survives | None = None) -> Claim:
+def claim_from(document: ClaimAnswer, token: str | None, clock: Clock, durability: Survives | None = None) -> Claim:
     """A claim as the face would return it."""
     id = CLAIMS + document.id
     taken, spent = int(document.state is State.HELD), int(document.state is State.CONFIRMED)
@@ -222,7 +222,7 @@ def claim_from(document: ClaimAnswer, owner: str | None, clock: Clock, durabilit
     if document.held_slot is not None and document.hold is not None:
         hold = _life(document, id, taken, spent, document.held_slot)
     as_of = read_clock(clock, slot_of(document.server_time))
-    return Claim(pool, hold, document.owner or owner, replayed=document.replayed, as_of=as_of, durability=durability)
+    return Claim(pool, hold, document.token or token, replayed=document.replayed, as_of=as_of, durability=durability)
 
 
 def _life(document: ClaimAnswer, pool: str, taken: int, spent: int, held_slot: Slot) -> StoredHold:

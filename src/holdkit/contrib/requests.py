@@ -42,7 +42,7 @@ def request_id_of(header: GetHeader) -> str:
 def operation_id_of(header: GetHeader) -> str | None:
     """The operation id of a request that carries an `Idempotency-Key`: the key, together with the actor of the context.
 
-    A recorded answer has the hold's owner token, so it is for the actor who asked. Somebody else who sends the same key gets an
+    A recorded answer has the hold's token, so it is for the actor who asked. Somebody else who sends the same key gets an
     operation of their own.
     """
     key = retry_key(_bytes(header("idempotency-key")))

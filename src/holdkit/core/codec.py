@@ -24,7 +24,7 @@ _canonical: Final = msgspec.json.Encoder(order="deterministic")
 _plain: Final = msgspec.json.Encoder()
 _entry: Final = msgspec.json.Decoder(Entry)
 _outcome: Final = msgspec.json.Decoder(Done | Refusal)
-_owner: Final = hashlib.blake2b(digest_size=16, person=b"holdkit.owner")
+_owner: Final = hashlib.blake2b(digest_size=16, person=b"holdkit.token")
 _RANDOM_BITS: Final = bytes.fromhex("0fff3fffffffffffffff")  # of the last 10 bytes of a UUID
 _VERSION_7: Final = bytes.fromhex("70008000000000000000")  # the others: version and variant
 
@@ -45,7 +45,7 @@ def decode_entry(text: str | bytes) -> Entry:
 
 
 def encode_outcome(outcome: Outcome) -> str:
-    """An outcome as JSON text, including the owner token, which only operation records keep."""
+    """An outcome as JSON text, including the token, which only operation records keep."""
     return _plain.encode(outcome).decode()
 
 
@@ -59,7 +59,7 @@ def fingerprint(command: AnyCommand, client_id: bytes = b"", original: AnyComman
     """32 hex digits that distinguish payloads under the same operation id. They are computed from `original` if a face made the
     command from it.
 
-    If, and only if, the answer carries an owner token, they also distinguish one `client_id` from another.
+    If, and only if, the answer carries a token, they also distinguish one `client_id` from another.
     """
     asked = command if original is None else original
     asked = structs.replace(
@@ -83,7 +83,7 @@ def group_fingerprint(commands: Sequence[AnyCommand], atomic: bool) -> str:
 
 
 def hash_owner(token: str) -> str:
-    """What holds and journal keep of an owner token."""
+    """What holds and journal keep of a token."""
     hasher = _owner.copy()
     hasher.update(token.encode())
     return hasher.hexdigest()

@@ -109,7 +109,7 @@ class Placing(Command, frozen=True):
 
     legs: tuple[Leg, ...]
     id: str | None = None
-    owner: str | None = None
+    token: str | None = None
     entity: str | None = None
     metadata: dict[str, Any] | None = None
     account: str | None = None
@@ -146,14 +146,14 @@ class JoinLine(Placing, frozen=True):
 
 
 PLACING: Final = (PlaceHold, Consume, JoinLine)
-"""Commands that place a hold, and are answered with an owner token. (A tuple: `isinstance` with a union is several times slower.)"""
+"""Commands that place a hold, and are answered with a token. (A tuple: `isinstance` with a union is several times slower.)"""
 
 
 class ConfirmHold(Command, frozen=True):
     """Held units become consumed."""
 
     id: str
-    owner: str | None = None
+    token: str | None = None
     entity: str | None = None
     quantity: Amounts = None
     keep_rest: bool = False
@@ -164,20 +164,20 @@ class ConfirmHold(Command, frozen=True):
     late_overage: bool = False
     """Overage is also taken from a closed window, because the work began in it. Faces only."""
     force: bool = False
-    """A control-plane confirm without the owner token, whose overage no limit per account refuses; needs a reason and is journaled
+    """A control-plane confirm without the token, whose overage no limit per account refuses; needs a reason and is journaled
     as forced."""
     trusted: bool = False
-    """No owner token is required: the face proves its right by a record of its own in the same group. Faces only."""
+    """No token is required: the face proves its right by a record of its own in the same group. Faces only."""
 
 
 class ReleaseHold(Command, frozen=True):
     """Held units become available."""
 
     id: str
-    owner: str | None = None
+    token: str | None = None
     quantity: Amounts = None
     force: bool = False
-    """A control-plane release without the owner token; needs a reason and is journaled as forced."""
+    """A control-plane release without the token; needs a reason and is journaled as forced."""
     trusted: bool = False
     """As for `ConfirmHold`."""
 
@@ -186,7 +186,7 @@ class LeaveLine(Command, frozen=True):
     """Stop waiting: the end of a blocking call whose time is over. A hold that has been offered units by then keeps them."""
 
     id: str
-    owner: str | None = None
+    token: str | None = None
     placed_op: str | None = None
     """The operation id under which the hold was placed: from now on its answer is the refusal that the call ends with."""
 
@@ -195,7 +195,7 @@ class ExtendHold(Command, frozen=True):
     """Set a later deadline: `by` counts from the current deadline, `ttl` from now, `until` is absolute. Never shortens."""
 
     id: str
-    owner: str | None = None
+    token: str | None = None
     by: Ttl | None = None
     ttl: Ttl | None = None
     until: Slot | datetime | None = None
@@ -204,7 +204,7 @@ class ExtendHold(Command, frozen=True):
     forever: bool = False
     """Remove the deadline. Only for a face that ends the hold in any case."""
     force: bool = False
-    """A control-plane extension without the owner token; needs a reason and is journaled as forced."""
+    """A control-plane extension without the token; needs a reason and is journaled as forced."""
     trusted: bool = False
     """As for `ConfirmHold`."""
 
@@ -219,10 +219,10 @@ class ReturnUnits(Command, frozen=True):
     """Consumed units become available again: an order cancelled after it was paid."""
 
     id: str
-    owner: str | None = None
+    token: str | None = None
     quantity: Amounts = None
     force: bool = False
-    """A control-plane return without the owner token; needs a reason and is journaled as forced."""
+    """A control-plane return without the token; needs a reason and is journaled as forced."""
     trusted: bool = False
     """As for `ConfirmHold`."""
 
@@ -233,7 +233,7 @@ class ReturnToPool(Command, frozen=True):
     id: str
     quantity: int
     force: bool = False
-    """Must be True: the command needs no owner token."""
+    """Must be True: the command needs no token."""
     account: str | None = None
     """Whose units; None: those of holds without an account."""
 

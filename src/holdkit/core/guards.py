@@ -51,7 +51,7 @@ def guardable(group: Group, limits: Limits) -> PlaceHold | Ending | None:
     if type(command) is PlaceHold:
         return command if _is_plain_place(command, limits) else None
     if type(command) is ConfirmHold or type(command) is ReleaseHold:
-        special = command.quantity is not None or command.force or command.trusted or command.owner is None
+        special = command.quantity is not None or command.force or command.trusted or command.token is None
         return None if special else command
     return None
 
@@ -76,7 +76,7 @@ def granted(command: PlaceHold, owner_hash: str, metadata: str | None, slot: Slo
     correlation_id: str | None = command.correlation_id  # type: ignore[assignment]  # text by now
     hold = StoredHold(command.tenant, command.id, (HeldLeg(leg.pool, leg.quantity, leg.quantity),), owner_hash, slot, fence,
                       deadline, HELD, command.entity, None, None, command.actor, correlation_id, metadata)  # fmt: skip
-    return Done(slot, hold, token=command.owner)
+    return Done(slot, hold, token=command.token)
 
 
 def ended(command: Ending, hold: StoredHold, slot: Slot) -> Done:

@@ -168,7 +168,7 @@ class HeldLeg(Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class StoredHold(Struct, frozen=True, gc=False, omit_defaults=True):
-    """A hold as engines store it: the owner token only as a hash."""
+    """A hold as engines store it: the token only as a hash."""
 
     tenant: str
     id: str

@@ -108,7 +108,7 @@ class Done(Struct, frozen=True, gc=False, omit_defaults=True, tag="done"):
     pool: Pool | None = None
     record: Record | None = None
     token: str | None = None
-    """The owner token of a hold just placed."""
+    """The token of a hold just placed."""
     uncovered: dict[str, int] | None = None
     """Overage that no pool could cover, by pool."""
     swept: tuple[Key, ...] = ()
@@ -144,7 +144,7 @@ class Receipt(Done, frozen=True, gc=False, omit_defaults=True, tag="done"):
 
 
 class Operation(Struct, frozen=True, gc=False):
-    """The recorded answer of an operation id: the only place that keeps an owner token, for the retry."""
+    """The recorded answer of an operation id: the only place that keeps a token, for the retry."""
 
     tenant: str
     id: str

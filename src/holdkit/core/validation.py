@@ -88,8 +88,8 @@ def check(command: AnyCommand, limits: Limits, *, faces: bool = False) -> None:
         text(command.correlation_id, "correlation_id", MAX_TEXT)
     if command.reason is not None:
         text(command.reason, "reason", MAX_TEXT)
-    if (owner := getattr(command, "owner", None)) is not None:
-        text(owner, "owner", MAX_TOKEN)
+    if (token := getattr(command, "token", None)) is not None:
+        text(token, "token", MAX_TOKEN)
     checker(command, limits, faces)
 
 

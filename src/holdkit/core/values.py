@@ -81,7 +81,7 @@ def flag(value: object, field: str) -> None:
 
 
 def forced(force: object, reason: object, what: str) -> None:
-    """A control-plane call without the owner token must have a reason."""
+    """A control-plane call without the token must have a reason."""
     flag(force, "force")
     if force and reason is None:
         raise invalid("reason", "reason_required", f"a forced {what} must say why")

@@ -90,7 +90,7 @@ class Buyers:
         if self.random.random() < LOST_REPLIES:
             again = await self.ask(call)
             self.count("replayed")
-            if again.id != hold.id or again.owner != hold.owner or not again.replayed:
+            if again.id != hold.id or again.token != hold.token or not again.replayed:
                 self.broken.append(f"the retry of {op} returned another hold")
         return hold
 

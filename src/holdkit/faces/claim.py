@@ -1,4 +1,4 @@
-"""What `hk.claims` returns: frozen claims. No repr and no dict made here contains the owner token or the ticket."""
+"""What `hk.claims` returns: frozen claims. No repr and no dict made here contains the token or the ticket."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from ..kernel.normalise import datetime_of, text_of
 class Claim:
     """A key in one of its lives, as it was when this answer was given. Immutable; read it again with `find`."""
 
-    __slots__ = ("_hold", "_pool", "as_of", "durability", "owner", "replayed")
+    __slots__ = ("_hold", "_pool", "as_of", "durability", "replayed", "token")
 
     _pool: Pool
     _hold: StoredHold | None
-    owner: str | None
-    """The owner token, if this call created or was given it. Keep it secret; pass it on as `ticket`."""
+    token: str | None
+    """The token, if this call created or was given it. Keep it secret; pass it on as `ticket`."""
     replayed: bool
     """This answer was recorded earlier under the same operation id, or the same owner had this claim already."""
     as_of: Reading | None
@@ -34,13 +34,13 @@ class Claim:
         self,
         pool: Pool,
         hold: StoredHold | None,
-        owner: str | None = None,
+        token: str | None = None,
         *,
         replayed: bool = False,
         as_of: Reading | None = None,
         durability: Survives | None = None,
     ) -> None:
-        given = {"_pool": pool, "_hold": hold, "owner": owner, "replayed": replayed, "as_of": as_of}
+        given = {"_pool": pool, "_hold": hold, "token": token, "replayed": replayed, "as_of": as_of}
         for name, value in {**given, "durability": durability}.items():
             object.__setattr__(self, name, value)
 
@@ -51,7 +51,7 @@ class Claim:
         raise AttributeError(f"a Claim is frozen: {name} cannot be deleted")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restore, (self._pool, self._hold, self.owner, self.replayed, self.durability)
+        return _restore, (self._pool, self._hold, self.token, self.replayed, self.durability)
 
     @property
     def id(self) -> str:
@@ -158,7 +158,7 @@ class Claim:
     @property
     def ticket(self) -> str | None:
         """One text with hold id and token, for another process. Secret, like the token."""
-        return None if self.owner is None or self.hold_id is None else ticket(self.hold_id, self.owner)
+        return None if self.token is None or self.hold_id is None else ticket(self.hold_id, self.token)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything but the secrets, ready for JSON."""
@@ -179,9 +179,9 @@ class Claim:
 
 
 def _restore(
-    pool: Pool, hold: StoredHold | None, owner: str | None, replayed: bool, durability: Survives | None
+    pool: Pool, hold: StoredHold | None, token: str | None, replayed: bool, durability: Survives | None
 ) -> Claim:
-    return Claim(pool, hold, owner, replayed=replayed, durability=durability)
+    return Claim(pool, hold, token, replayed=replayed, durability=durability)
 
 
 def state_of(pool: Pool, hold: StoredHold | None) -> State:

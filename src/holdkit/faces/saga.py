@@ -37,7 +37,7 @@ class SagaStep(Struct, frozen=True, kw_only=True):
     op: str
     """An operation id for what the effect calls: the same however often the effect of this attempt runs."""
     hold: Hold | None = None
-    """The units held; None in `reserve`, and in `undo` if there are none. It has no owner token: the saga ends it."""
+    """The units held; None in `reserve`, and in `undo` if there are none. It has no token: the saga ends it."""
 
 
 class Saga:

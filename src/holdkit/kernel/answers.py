@@ -26,7 +26,7 @@ class BatchTooLarge(errors.InvalidRequest):
 def answer_of(command: AnyCommand, outcome: Reply) -> Answer:
     """An outcome as users see it."""
     if isinstance(outcome, Receipt) and outcome.hold is not None:
-        return hold_of(outcome, getattr(command, "owner", None))
+        return hold_of(outcome, getattr(command, "token", None))
     if isinstance(outcome, Refusal):
         refused = refusal_of(outcome)
         return in_own_words(refused, command.legs) if isinstance(command, PLACING) else refused
@@ -53,10 +53,10 @@ def report_of(done: Done) -> SweepReport:
     return SweepReport(done.expired, holds, tenants, done.slot, done.more)
 
 
-def hold_of(done: Receipt, owner: str | None) -> Hold:
+def hold_of(done: Receipt, token: str | None) -> Hold:
     """The hold of a done outcome. A recorded token takes precedence over the one just minted for the retry."""
     assert done.hold is not None
-    return Hold(done.hold, owner if done.token is None else done.token, done)
+    return Hold(done.hold, token if done.token is None else done.token, done)
 
 
 def refusal_of(refusal: Refusal) -> errors.Refused:
@@ -124,7 +124,7 @@ def undo_grant(outcomes: list[Reply]) -> Group | None:
     if not isinstance(outcome, Receipt) or outcome.hold is None or outcome.replayed:
         return None
     hold = outcome.hold
-    return Group((ReleaseHold(id=hold.id, tenant=hold.tenant, owner=outcome.token, reason="cancelled"),))
+    return Group((ReleaseHold(id=hold.id, tenant=hold.tenant, token=outcome.token, reason="cancelled"),))
 
 
 def in_own_words(refusal: errors.Refused, legs: Iterable[Leg]) -> errors.Refused:
@@ -254,8 +254,8 @@ _SAID: Final = {
     "hold_table_full": "the limit on live holds is reached: retry when some have ended, or raise max_holds",
     "hold_not_found": "there is no hold {subject}: check the id and the tenant",
     "hold_retired": "hold {subject} ended longer ago than the retention period: read it with history()",
-    "not_owner": "the owner token is missing or does not belong to hold {subject}: pass the Hold that hold() returned (one that "
-    "was read has no token), its ticket, or owner=",
+    "not_owner": "the token is missing or does not belong to hold {subject}: pass the Hold that hold() returned (one that "
+    "was read has no token), its ticket, or token=",
     "already_confirmed": "hold {subject} was already confirmed",
     "already_released": "hold {subject} was already released: place a new hold",
     "hold_expired": "hold {subject} reached its deadline at {at}, and its units are free for others: place a new hold",

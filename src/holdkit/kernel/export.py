@@ -1,6 +1,6 @@
 """Export: a journal as JSON lines, to be imported into another engine. A header, one line per entry, and a seal.
 
-An export has everything up to one moment, of all tenants and lanes, or of one tenant. It contains owner hashes, no owner tokens.
+An export has everything up to one moment, of all tenants and lanes, or of one tenant. It contains owner hashes, no tokens.
 The answers that are kept for retries are not part of it.
 
 Nothing that happens to one tenant depends on another's entries, so one tenant's entries are a whole journal: numbered anew in each

@@ -170,7 +170,7 @@ class GroupCommit(LeaderQueue, MainQueue):
         command = group.commands[0]
         if isinstance(command, PlaceHold) and command.wait_slots is not None:
             assert command.id is not None
-            release = ReleaseHold(id=command.id, tenant=command.tenant, owner=command.owner, reason="cancelled")
+            release = ReleaseHold(id=command.id, tenant=command.tenant, token=command.token, reason="cancelled")
             with suppress(HoldkitError), at_most(LEAVING):
                 self.submit(Group((release,)))
 

@@ -153,7 +153,7 @@ class JournalEntry:
 
     @property
     def forced(self) -> bool:
-        """Whether it was done without the owner token, by a control plane."""
+        """Whether it was done without the token, by a control plane."""
         return self.entry.forced
 
     @property

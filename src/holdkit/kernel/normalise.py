@@ -207,25 +207,25 @@ def hold_id(value: Any) -> Any:
     return value.lower() if isinstance(value, str) else value
 
 
-def reference(value: Any, owner: str | None) -> tuple[Any, str | None]:
-    """Id and token of a hold that is given as a `Hold`, a ticket, or an id with `owner=`."""
+def reference(value: Any, token: str | None) -> tuple[Any, str | None]:
+    """Id and token of a hold that is given as a `Hold`, a ticket, or an id with `token=`."""
     if isinstance(value, str):
         if is_ticket(value):
             parts = read_ticket(value)
             if parts is None:
                 raise invalid("hold", "ticket_malformed", "this ticket is cut short or damaged")
             named = check_hold_id(hold_id(parts[0]), "hold")
-            if owner is not None and owner != parts[1]:
-                raise invalid("owner", "owner_ambiguous", "the ticket carries another token: give one of the two")
+            if token is not None and token != parts[1]:
+                raise invalid("token", "token_ambiguous", "the ticket carries another token: give one of the two")
             return named, parts[1]
-        return check_hold_id(hold_id(value), "hold"), owner
+        return check_hold_id(hold_id(value), "hold"), token
     if isinstance(value, UUID):
-        return value.hex, owner
+        return value.hex, token
     if hasattr(value, "hold_id"):
         raise invalid("hold", "hold_is_claim", "is a claim: hk.claims confirms, extends and releases it")
-    if hasattr(value, "id") and hasattr(value, "owner"):
-        return value.id, value.owner if owner is None else owner
-    raise invalid("hold", "hold_malformed", "must be a Hold, a ticket, or an id with owner=")
+    if hasattr(value, "id") and hasattr(value, "token"):
+        return value.id, value.token if token is None else token
+    raise invalid("hold", "hold_malformed", "must be a Hold, a ticket, or an id with token=")
 
 
 def normalise(command: AnyCommand) -> AnyCommand:

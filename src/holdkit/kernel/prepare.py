@@ -31,7 +31,7 @@ Births: TypeAlias = PlaceHold | Consume | JoinLine
 
 
 PIECE: Final = 26
-"""Random bytes of one hold: 10 for its id, 16 for its owner token."""
+"""Random bytes of one hold: 10 for its id, 16 for its token."""
 PAGE: Final = 128
 """Holds for which randomness is drawn from the operating system at once: a system call for each would take longer than all else
 about them."""
@@ -43,7 +43,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _from_page() -> str:
-    """For one hold, of the operating system's randomness: the end of an id (20 digits), and an owner token (32, which are 128
+    """For one hold, of the operating system's randomness: the end of an id (20 digits), and a token (32, which are 128
     random bits, as text that is safe in URLs)."""
     try:
         return _page.popleft()
@@ -54,7 +54,7 @@ def _from_page() -> str:
 
 
 class Mint:
-    """Makes hold ids and owner tokens, and fills them in where the caller gave none, after the fingerprint was taken."""
+    """Makes hold ids and tokens, and fills them in where the caller gave none, after the fingerprint was taken."""
 
     def __init__(
         self,
@@ -98,10 +98,10 @@ class Mint:
         if not isinstance(command, PLACING):
             same = not taken_of and command.client_id == client and command.trace == trace
             return command if same else replace(command, fingerprint=taken_of, client_id=client, trace=trace)
-        id, owner, metadata = command.id, command.owner, command.metadata
-        if id is None or owner is None:
+        id, token, metadata = command.id, command.token, command.metadata
+        if id is None or token is None:
             minted = minted or id_begin(self._clock() // 1000) + self._draw()
-            owner = minted[32:] if owner is None else owner
+            token = minted[32:] if token is None else token
             if id is None:
                 id = minted[:32] if self._lanes == 1 else self._in_home_lane(minted[:32], command)
                 if self._channel is not None and not isinstance(command, Consume) and command.offer_slots is not None:
@@ -109,7 +109,7 @@ class Mint:
         if metadata is not None:
             metadata = msgspec.json.decode(canonical_json(metadata))
         return replace(
-            command, id=id, owner=owner, metadata=metadata, fingerprint=taken_of, client_id=client, trace=trace
+            command, id=id, token=token, metadata=metadata, fingerprint=taken_of, client_id=client, trace=trace
         )
 
     def prepare_all(self, commands: list[AnyCommand]) -> tuple[AnyCommand, ...]:

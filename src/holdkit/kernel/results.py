@@ -1,6 +1,6 @@
 """What calls return: frozen holds, and reports.
 
-The owner token and the ticket never appear in a repr, in JSON or in a dict made here.
+The token and the ticket never appear in a repr, in JSON or in a dict made here.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ __all__ = ["Hold", "JournalEntry", "Position", "RepairReport", "StorageUsage", "
 class Hold:
     """A hold as it was when this answer was given. Immutable; ask again with `get` for the present."""
 
-    __slots__ = ("_done", "owner", "row")
+    __slots__ = ("_done", "row", "token")
 
     row: StoredHold
-    owner: str | None
-    """The owner token, where this call gave or knew it: keep it secret, pass it on as `ticket`."""
+    token: str | None
+    """The token, where this call gave or knew it: keep it secret, pass it on as `ticket`."""
     _done: Receipt | None
 
-    def __init__(self, row: StoredHold, owner: str | None = None, done: Receipt | None = None) -> None:
+    def __init__(self, row: StoredHold, token: str | None = None, done: Receipt | None = None) -> None:
         _put_row(self, row)
-        _put_owner(self, owner)
+        _put_owner(self, token)
         _put_done(self, done)
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
@@ -46,7 +46,7 @@ class Hold:
         raise AttributeError(f"a Hold is frozen: {name} cannot be deleted")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (Hold, (self.row, self.owner, self._done))
+        return (Hold, (self.row, self.token, self._done))
 
     @property
     def id(self) -> str:
@@ -81,7 +81,7 @@ class Hold:
     @property
     def ticket(self) -> str | None:
         """One text with id and token, to pass to another process. Secret, like the token."""
-        return None if self.owner is None else ticket(self.row.id, self.owner)
+        return None if self.token is None else ticket(self.row.id, self.token)
 
     @property
     def fence(self) -> int:
@@ -240,7 +240,7 @@ class Hold:
 
 
 _put_done, _put_owner, _put_row = (
-    vars(Hold)[name].__set__ for name in ("_done", "owner", "row")
+    vars(Hold)[name].__set__ for name in ("_done", "token", "row")
 )  # past the frozen `__setattr__`, in one step each
 
 

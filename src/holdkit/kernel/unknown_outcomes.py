@@ -139,7 +139,7 @@ def _by_hold(engine: Askable, command: Placing, send: Callable[[], Applied]) -> 
 def _placed(engine: Askable, command: Placing) -> Receipt | None:
     """The answer that was lost, rebuilt from the first entries of the hold; None if the journal does not have them."""
     assert command.id is not None
-    assert command.owner is not None
+    assert command.token is not None
     rows = engine.read(ReadHistory(command.tenant, command.id), durable=True)
     story: list[Entry] = []
     for row in rows:
@@ -150,8 +150,8 @@ def _placed(engine: Askable, command: Placing) -> Receipt | None:
             story.append(entry)
         if len(story) == (2 if isinstance(command, Consume) else 1):
             hold = reconstruct(story)
-            if hold is None or hold.owner_hash != hash_owner(command.owner):
+            if hold is None or hold.owner_hash != hash_owner(command.token):
                 return None
             position, survives = Position(row.lane, row.seq), engine.durability.level
-            return Receipt(entry.slot, hold, token=command.owner, position=position, durability=survives)
+            return Receipt(entry.slot, hold, token=command.token, position=position, durability=survives)
     return None

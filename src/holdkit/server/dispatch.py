@@ -208,9 +208,7 @@ def _kernel_has_seen(error: Exception) -> bool:
 async def _work(route: Route, request: Request, seconds: float) -> Answer | None:
     running = request.running
     if b"if-match" in request.headers and not route.precondition:
-        raise Problem(
-            400, "if_match_unsupported", "If-Match is not supported here: a hold is protected by its owner token"
-        )
+        raise Problem(400, "if_match_unsupported", "If-Match is not supported here: a hold is protected by its token")
     await _read_body(route, request)
     if route.scope is not None and request.caller.limit is not None:
         with running.timeouts.limit(seconds):

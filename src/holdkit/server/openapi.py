@@ -263,7 +263,7 @@ _PARAMETERS: Final = {
     "X-Request-Id": _header("X-Request-Id", "your own id for the request, in the server's log", pattern="^[A-Za-z0-9._-]{1,64}$"),
     "Idempotency-Key": _header("Idempotency-Key", _RETRY, required=True, **_KEY_FORM),
     "Idempotency-Key-optional": _header("Idempotency-Key", _RETRY, **_KEY_FORM),
-    "Holdkit-Ticket": _header("Holdkit-Ticket", "the ticket of the hold, instead of its id (the path has -) and its owner token"),
+    "Holdkit-Ticket": _header("Holdkit-Ticket", "the ticket of the hold, instead of its id (the path has -) and its token"),
     "If-Match": _header("If-Match", "the ETag of the pool as you last saw it: 412 if it has changed since"),
     "If-None-Match": _header("If-None-Match", "the ETag that you have: 304 if it is still the same"),
     "Last-Event-ID": _header("Last-Event-ID", "the id of the last event that you have seen: the stream continues after it"),

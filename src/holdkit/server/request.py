@@ -27,7 +27,7 @@ Headers = Sequence[tuple[bytes, bytes]]
 CLOSE_CONNECTION: Final = "holdkit.close_connection"
 """In the state of a request's scope: closes the connection at once."""
 TICKET: Final = b"holdkit-ticket"
-"""Carries the ticket of a hold: id and owner token."""
+"""Carries the ticket of a hold: id and token."""
 WRITE_ANSWER: Final = "holdkit.write_answer"
 """In the state of a request's scope: writes status, headers and body at once; says whether it has."""
 JSON: Final = (b"content-type", b"application/json")

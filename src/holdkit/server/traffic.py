@@ -119,22 +119,22 @@ class Shopper:
         self._think(0.1, 0.9)
 
     def _decide(self, hold: dict[str, Any], pool: str, ttl: float, who: str) -> None:
-        owner, path = hold["owner"], f"/v1/holds/{hold['id']}"
+        token, path = hold["token"], f"/v1/holds/{hold['id']}"
         behaviour = self._dice.choices(list(BEHAVIOURS), list(BEHAVIOURS.values()))[0]
         if behaviour == "abandons":
             return
         self._think(1.0, 12.0)
         if self._dice.random() < 0.12:
-            self._call("POST", f"{path}/extend", {"owner": owner, "by": 30, "actor": who})
+            self._call("POST", f"{path}/extend", {"token": token, "by": 30, "actor": who})
         if behaviour == "cancels":
-            self._call("POST", f"{path}/release", {"owner": owner, "actor": who, "reason": "changed their mind"})
+            self._call("POST", f"{path}/release", {"token": token, "actor": who, "reason": "changed their mind"})
             return
         if behaviour == "pays late" and ttl <= 20:
             self._think(ttl, ttl + 1)
         order = f"order:{self._dice.randint(10_000, 99_999)}"
-        status, _ = self._call("POST", f"{path}/confirm", {"owner": owner, "entity": order, "actor": who})
+        status, _ = self._call("POST", f"{path}/confirm", {"token": token, "entity": order, "actor": who})
         if status == 200:
-            self._paid.append((hold["id"], owner, pool))
+            self._paid.append((hold["id"], token, pool))
             self._cancel_when_full(pool)
 
     def _take_seats(self, who: str) -> None:
@@ -145,8 +145,8 @@ class Shopper:
         if status == 201:
             self._think(2.0, 10.0)
             if self._dice.random() < 0.6:
-                self._call("POST", "/v1/items/finalize", {"hold": hold["id"], "owner": hold["owner"], "actor": who})
-                self._paid.append((hold["id"], hold["owner"], "seats"))
+                self._call("POST", "/v1/items/finalize", {"hold": hold["id"], "token": hold["token"], "actor": who})
+                self._paid.append((hold["id"], hold["token"], "seats"))
         if len(self._paid) > 6:
             self._cancel_something()
 
@@ -155,7 +155,7 @@ class Shopper:
         status, claim = self._call("POST", "/v1/claims", {"type": "email", "value": name, "ttl": 60, "actor": who})
         self._think(1.0, 4.0)
         if status == 201 and self._dice.random() < 0.7:
-            body = {"owner": claim["owner"], "entity": who, "actor": who}
+            body = {"token": claim["token"], "entity": who, "actor": who}
             self._call("POST", f"/v1/claims/{claim['id']}/confirm", body)
 
     def _cancel_when_full(self, pool: str) -> None:
@@ -167,8 +167,8 @@ class Shopper:
 
     def _cancel_something(self) -> None:
         if self._paid:
-            id, owner, _ = self._paid.popleft()
-            self._call("POST", f"/v1/holds/{id}/return", {"owner": owner, "reason": "order cancelled"})
+            id, token, _ = self._paid.popleft()
+            self._call("POST", f"/v1/holds/{id}/return", {"token": token, "reason": "order cancelled"})
 
     def _think(self, least: float, most: float) -> None:
         self._stop.wait(self._dice.uniform(least, most))

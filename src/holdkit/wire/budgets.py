@@ -21,7 +21,7 @@ class BudgetHold(Body, kw_only=True):
     client: str
     estimate: Spent
     ttl: Span
-    owner: Token = None
+    token: Token = None
     entity: str | None = None
     metadata: dict[str, Any] | None = None
 
@@ -42,7 +42,7 @@ class BudgetConfirm(Body, kw_only=True):
     actual: Annotated[int | dict[str, int] | None, Meta(description="null: as estimated; 0: release the estimate")] = (
         None
     )
-    owner: Token = None
+    token: Token = None
     entity: str | None = None
     keep_rest: bool = False
     overage: Overage = "up_to_available"

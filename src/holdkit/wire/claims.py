@@ -1,4 +1,4 @@
-"""Claims: unique keys. An owner token is only in the answer that creates it."""
+"""Claims: unique keys. A token is only in the answer that creates it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class NewClaim(Body, kw_only=True):
     type: str
     value: str
     ttl: Span
-    owner: Annotated[
+    token: Annotated[
         Token, Meta(description="your own token: while the claim is held, the same owner gets the same claim")
     ] = None
     metadata: dict[str, Any] | None = None
@@ -28,13 +28,13 @@ class ConfirmClaim(Body, kw_only=True):
     """Give the key to an entity permanently."""
 
     entity: str
-    owner: Token = None
+    token: Token = None
 
 
 class EndClaim(Body, kw_only=True):
     """Release a key."""
 
-    owner: Token = None
+    token: Token = None
 
 
 class ForgetClaim(EndClaim, kw_only=True):
@@ -46,7 +46,7 @@ class ForgetClaim(EndClaim, kw_only=True):
 class ExtendClaim(Body, kw_only=True):
     """Move the deadline to a later time."""
 
-    owner: Token = None
+    token: Token = None
     by: Span | None = None
     ttl: Span | None = None
 
@@ -84,7 +84,7 @@ class ClaimAnswer(Struct, kw_only=True, omit_defaults=True):
     version: int
     combined: Annotated[bool, Meta(description="whether its hold has other legs too")]
     tenant: Tenant = None
-    owner: str | None = None
+    token: str | None = None
     ticket: str | None = None
     replayed: bool = False
     server_time: Time
@@ -119,7 +119,7 @@ def claim_answer(claim: Claim, now: datetime, *, secret: bool = False, with_tena
         version=claim.version,
         combined=claim.combined,
         tenant=claim.tenant if with_tenant else None,
-        owner=claim.owner if secret else None,
+        token=claim.token if secret else None,
         ticket=claim.ticket if secret else None,
         replayed=claim.replayed,
         server_time=now,

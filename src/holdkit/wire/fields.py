@@ -45,8 +45,8 @@ Amounts: TypeAlias = Annotated[
 Time: TypeAlias = Annotated[datetime, Meta(extra_json_schema={"format": "date-time"})]
 """A time in an answer, always in UTC."""
 Moment: TypeAlias = Annotated[Time | Slot, Meta(description="RFC 3339, or a slot: microseconds since 1970, UTC")]
-Token: TypeAlias = Annotated[str | None, Meta(description="the owner token, from the answer that placed the hold")]
-Force: TypeAlias = Annotated[bool, Meta(description="act without the owner token; needs a reason, and scope admin")]
+Token: TypeAlias = Annotated[str | None, Meta(description="the token, from the answer that placed the hold")]
+Force: TypeAlias = Annotated[bool, Meta(description="act without the token; needs a reason, and scope admin")]
 PassLimits: TypeAlias = Annotated[
     bool, Meta(description="no limit per account refuses it; needs a reason, and scope admin")
 ]

@@ -1,4 +1,4 @@
-"""Holds. An owner token is only in the answer that creates it."""
+"""Holds. A token is only in the answer that creates it."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class Placing(Body, kw_only=True):
     """The hold to place."""
 
     id: Annotated[str | None, Meta(description="your own 128-bit id; by default one is generated")] = None
-    owner: Token = None
+    token: Token = None
     entity: str | None = None
     metadata: dict[str, Any] | None = None
     account: Account = None
@@ -89,7 +89,7 @@ class NewHoldInLine(NewHold, kw_only=True):
 class Leave(Body, kw_only=True):
     """Stop waiting in line."""
 
-    owner: Token = None
+    token: Token = None
     placed_op: Annotated[
         str | None, Meta(description="the retry key that placed the hold: it is answered with the refusal from now on")
     ] = None
@@ -110,7 +110,7 @@ class Join(Placing, kw_only=True):
 class Confirming(Body, kw_only=True):
     """How much of a hold to confirm, and for what."""
 
-    owner: Token = None
+    token: Token = None
     entity: str | None = None
     quantity: Amounts = None
     keep_rest: bool = False
@@ -126,7 +126,7 @@ class Confirm(Confirming, kw_only=True):
 class Release(Body, kw_only=True):
     """Make held units available."""
 
-    owner: Token = None
+    token: Token = None
     quantity: Amounts = None
     force: Force = False
 
@@ -134,7 +134,7 @@ class Release(Body, kw_only=True):
 class Extend(Body, kw_only=True):
     """Move the deadline to a later time."""
 
-    owner: Token = None
+    token: Token = None
     by: Annotated[Span | None, Meta(description="added to the current deadline")] = None
     ttl: Annotated[Span | None, Meta(description="counted from now")] = None
     until: Moment | None = None
@@ -148,7 +148,7 @@ class Expire(Body, kw_only=True):
 class Return(Body, kw_only=True):
     """Make consumed units available again."""
 
-    owner: Token = None
+    token: Token = None
     quantity: Amounts = None
     force: Force = False
 
@@ -193,7 +193,7 @@ class LegAnswer(Struct, omit_defaults=True):
 
 
 class HoldAnswer(Struct, kw_only=True, omit_defaults=True):
-    """A hold, without its owner token."""
+    """A hold, without its token."""
 
     id: str
     state: State
@@ -225,7 +225,7 @@ class HoldNow(HoldAnswer, kw_only=True):
 
     position: PositionText | None = None
     uncovered: dict[str, int] | None = None
-    owner: str | None = None
+    token: str | None = None
     ticket: str | None = None
     replayed: bool = False
     server_time: Time
@@ -319,7 +319,7 @@ def hold_now(hold: Hold, now: datetime, show: ShowPosition, *, secret: bool, wit
         tenant=row.tenant if with_tenant else None,
         position=None if position is None else show(position),
         uncovered=hold.uncovered or None,
-        owner=hold.owner if secret else None,
+        token=hold.token if secret else None,
         ticket=hold.ticket if secret else None,
         replayed=hold.replayed,
         server_time=now,

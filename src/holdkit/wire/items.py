@@ -60,7 +60,7 @@ class ReserveItems(Body, kw_only=True):
 
     ids: ItemIds
     ttl: Span | None = None
-    owner: Token = None
+    token: Token = None
     metadata: dict[str, Any] | None = None
 
 
@@ -74,7 +74,7 @@ class BestItems(Body, kw_only=True):
         bool | Literal["prefer"], Meta(description="neighbours only; neighbours if possible; or the best ones anywhere")
     ] = True
     ttl: Span | None = None
-    owner: Token = None
+    token: Token = None
     metadata: dict[str, Any] | None = None
 
 
@@ -83,7 +83,7 @@ class EndItems(Body, kw_only=True):
 
     hold: str | None = None
     ids: ItemIds | None = None
-    owner: Token = None
+    token: Token = None
     entity: str | None = None
 
 
@@ -91,7 +91,7 @@ class ReadItems(Struct, kw_only=True, forbid_unknown_fields=True):
     """The items to read; in a body, because a thousand ids do not fit into a URL."""
 
     ids: ItemIds
-    owner: Annotated[str | None, Meta(description="an owner token: each item then says whether it is `yours`")] = None
+    token: Annotated[str | None, Meta(description="a token: each item then says whether it is `yours`")] = None
 
 
 class ItemPage(Struct):

@@ -53,7 +53,7 @@ class ReturnToPool(Body, kw_only=True):
     """Return consumed units whose holds are no longer kept."""
 
     quantity: Quantity
-    force: Annotated[bool, Meta(description="must be true, with a reason, because no owner token is checked")] = False
+    force: Annotated[bool, Meta(description="must be true, with a reason, because no token is checked")] = False
     account: Annotated[str | None, Meta(description="whose units; null: those of holds without an account")] = None
 
 

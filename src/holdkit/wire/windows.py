@@ -30,7 +30,7 @@ class WindowHold(Body, tag="hold", tag_field="type", kw_only=True):
     legs: WindowLegs
     ttl: Span | None = None
     deadline: Moment | None = None
-    owner: Token = None
+    token: Token = None
     entity: str | None = None
     metadata: dict[str, Any] | None = None
 
@@ -56,7 +56,7 @@ class WindowRelease(Body, tag="release", tag_field="type", kw_only=True):
     """Release a hold."""
 
     id: str
-    owner: Token = None
+    token: Token = None
 
 
 class WindowResize(Body, tag="resize_pool", tag_field="type", kw_only=True):

@@ -272,7 +272,7 @@ class Names:
 
     def _hold(self, draft: CommandDraft) -> dict[str, Any]:
         tenant, hold_id = self._key(draft)
-        return {"tenant": tenant, "id": hold_id, "owner": "stranger" if draft.stranger else f"owner of {hold_id}"}
+        return {"tenant": tenant, "id": hold_id, "token": "stranger" if draft.stranger else f"owner of {hold_id}"}
 
     def _amounts(self, draft: CommandDraft) -> Any:
         if len(draft.amounts) < 2:
@@ -289,7 +289,7 @@ class Names:
         legs = tuple(structs.replace(leg, total=total) for leg, total in zip_longest(legs, draft.answers[: len(legs)]))
         self.pools[frame["tenant"], hold_id] = tuple(leg.pool for leg in legs)
         account = ACCOUNTS[draft.account]
-        return {**frame, "id": hold_id, "owner": f"owner of {hold_id}", "legs": legs, "account": account}
+        return {**frame, "id": hold_id, "token": f"owner of {hold_id}", "legs": legs, "account": account}
 
     def _place(self, draft: CommandDraft, frame: dict[str, Any], now: Slot) -> PlaceHold:
         birth = self._birth(draft, frame, now)

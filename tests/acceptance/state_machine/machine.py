@@ -164,8 +164,8 @@ class EnginesAgree(RuleBasedStateMachine):
             owners = [(pool.id, None) for pool in self.engine_group.read(ListPools(tenant)) if pool.loose]
             for account in ("x", "y"):
                 owners += [(usage.pool, account) for usage in self.engine_group.read(ListUsage(tenant, account))]
-            for pool, owner in owners:
-                command = ReturnToPool(tenant=tenant, id=pool, quantity=1, force=True, reason="refund", account=owner)
+            for pool, token in owners:
+                command = ReturnToPool(tenant=tenant, id=pool, quantity=1, force=True, reason="refund", account=token)
                 self.apply(Group((command,)))
 
     def read_back(self) -> None:

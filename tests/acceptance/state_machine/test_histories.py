@@ -36,7 +36,7 @@ def work(recorder: Recorder, worker: int) -> None:
         mine, any_hold = worker * EACH + number, hold_id(random.randrange(4 * EACH))
         pool = random.choice("ab")
         recorder.ask(placing(mine, pool, random.randint(1, 3)))
-        recorder.ask(random.choice((ConfirmHold, ReleaseHold))(id=any_hold, owner=TOKEN))
+        recorder.ask(random.choice((ConfirmHold, ReleaseHold))(id=any_hold, token=TOKEN))
         recorder.read_back(FindPool(("", pool)))
         recorder.read_back(FindHold(("", any_hold)))
 
@@ -94,7 +94,7 @@ class Forged:
         recorder.ask(placing(2))
         recorder.read_back(FindPool(("", "a")))
         recorder.ask(placing(3))
-        recorder.ask(ReleaseHold(id=hold_id(1), owner=TOKEN))
+        recorder.ask(ReleaseHold(id=hold_id(1), token=TOKEN))
         recorder.read_back(FindHold(("", hold_id(1))))
         self.journal, self.answers, self.reads = harness.numbered_journal(), recorder.answers, recorder.reads
         harness.close()

@@ -21,7 +21,7 @@ class Live(Struct):
     """A hold that is held, with the operation id that placed it."""
 
     id: str
-    owner: str
+    token: str
     op: str
 
 
@@ -42,7 +42,7 @@ class Archived(Struct):
     slot: int
     old: str
     live: str
-    owner: str
+    token: str
     archived: int
 
 

@@ -71,9 +71,9 @@ def test_b20_a_batch_that_breaks_changes_nothing() -> None:
     calls = EngineCalls()
     done(calls.do(CreatePool(id="p", total=10)))
     create = CreatePool(id="q", total=1)
-    broken = place("b", "p", 50, owner=None)  # the kernel would have minted one
+    broken = place("b", "p", 50, token=None)  # the kernel would have minted one
     before = calls.rows
-    with pytest.raises(AssertionError, match="the kernel mints owner tokens"):
+    with pytest.raises(AssertionError, match="the kernel mints tokens"):
         calls.batch(create, place("a", "p", 50), broken)
     assert calls.rows == before
     assert calls.pool("q") is None

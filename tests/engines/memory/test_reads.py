@@ -202,7 +202,7 @@ def test_entries_by_position(calls: EngineCalls) -> None:
 
 
 def test_no_read_shows_a_token(calls: EngineCalls) -> None:
-    secret = place("secret", "gpu", 50, owner="the-token", op="o")
+    secret = place("secret", "gpu", 50, token="the-token", op="o")
     done(calls.do(secret))
     key: Key = ("", hold_id("secret"))
     texts = [row.text for row in calls.engine.read(ReadJournal(None))]

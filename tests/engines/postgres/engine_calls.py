@@ -53,7 +53,7 @@ def pool_in(lane: int, number: int = 0, lanes: int = LANES) -> str:
 
 def place(*pools: str, ttl: Slot = 10 * MINUTE, on_demand: int | None = None, **more: Any) -> PlaceHold:
     legs = tuple(Leg(pool, 1, on_demand) for pool in pools)
-    return PlaceHold(legs=legs, ttl_slots=ttl, **{"id": hold_id(pools[0]), "owner": "me", **more})
+    return PlaceHold(legs=legs, ttl_slots=ttl, **{"id": hold_id(pools[0]), "token": "me", **more})
 
 
 # Asking

@@ -39,12 +39,12 @@ class Case:
     def place(self, quantity: int = 1, pool: str = "p", **more: Any) -> PlaceHold:
         self._made += 1
         number = in_lane(f"{self._made:028x}0000", lane_of_pool((self.tenant, pool), LANES), LANES)
-        common: dict[str, Any] = {"id": number, "legs": (Leg(pool, quantity),), "owner": "ann", "ttl_slots": 1_000}
+        common: dict[str, Any] = {"id": number, "legs": (Leg(pool, quantity),), "token": "ann", "ttl_slots": 1_000}
         return PlaceHold(tenant=self.tenant, **{**common, **more})
 
     def end(self, placed: PlaceHold, kind: type[ConfirmHold | ReleaseHold] = ConfirmHold, **more: Any) -> AnyCommand:
         assert placed.id is not None
-        return kind(**{"tenant": self.tenant, "id": placed.id, "owner": "ann", **more})
+        return kind(**{"tenant": self.tenant, "id": placed.id, "token": "ann", **more})
 
     def held(self, quantity: int = 1, **more: Any) -> PlaceHold:
         """A hold that is there, by the core."""
@@ -55,7 +55,7 @@ class Case:
     def wait_in_line(self, quantity: int) -> PlaceHold:
         placed = self.place(quantity)
         self.pair.both(
-            JoinLine(tenant=self.tenant, legs=placed.legs, id=placed.id, owner="ann", ttl_slots=30, offer_slots=5)
+            JoinLine(tenant=self.tenant, legs=placed.legs, id=placed.id, token="ann", ttl_slots=30, offer_slots=5)
         )
         return placed
 
@@ -134,7 +134,7 @@ def ended_after_its_deadline(case: Case) -> None:
 
 
 def ended_by_another(case: Case) -> None:
-    case.batch(case.end(case.held(), ReleaseHold, owner="bob"))
+    case.batch(case.end(case.held(), ReleaseHold, token="bob"))
 
 
 def in_front_of_a_line(case: Case) -> None:
@@ -214,7 +214,7 @@ def offered(case: Case, ttl: int) -> PlaceHold:
     waiting = case.wait_in_line(1)
     case.pair.both(case.end(first, ReleaseHold))
     if ttl > 5:  # the offer stands for 5
-        case.pair.both(ExtendHold(tenant=case.tenant, id=waiting.id or "", owner="ann", by_slots=ttl))
+        case.pair.both(ExtendHold(tenant=case.tenant, id=waiting.id or "", token="ann", by_slots=ttl))
     return waiting
 
 
@@ -248,7 +248,7 @@ def released_in_part(case: Case, ttl: int) -> PlaceHold:
 
 def of_two_legs(case: Case, ttl: int) -> PlaceHold:
     placed = case.place(ttl_slots=ttl)
-    both = PlaceHold(tenant=case.tenant, legs=(Leg("p"), Leg("q")), id=placed.id, owner="ann", ttl_slots=ttl)
+    both = PlaceHold(tenant=case.tenant, legs=(Leg("p"), Leg("q")), id=placed.id, token="ann", ttl_slots=ttl)
     case.pair.both(both)
     return both
 

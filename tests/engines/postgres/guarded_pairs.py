@@ -218,7 +218,7 @@ class Story:
         given: dict[str, Any] = {
             "legs": (Leg(pool, self.random.choice((1, 1, 1, 1, 1, 2, 2, 3, 3, 9, MAX_QUANTITY))),),
             "id": self.hold_id(pool),
-            "owner": self.random.choice(OWNERS),
+            "token": self.random.choice(OWNERS),
             "ttl_slots": self.random.choice((1, 5, 20, 1_000, 1_000, None)),
             "entity": "e1" if pick() < 0.3 else None,
             "metadata": {"b": 1, "a": "\u2713"} if pick() < 0.3 else None,
@@ -228,19 +228,19 @@ class Story:
         return PlaceHold(**given)
 
     def end(self) -> AnyCommand:
-        hold, owner = self.random.choice(self.holds) if self.holds else ("0" * 32, "ann")
+        hold, token = self.random.choice(self.holds) if self.holds else ("0" * 32, "ann")
         if self.random.random() < 0.1:
-            owner = self.random.choice(OWNERS)
+            token = self.random.choice(OWNERS)
         if self.random.random() < 0.5:
-            return ReleaseHold(id=hold, owner=owner, **self._words())
+            return ReleaseHold(id=hold, token=token, **self._words())
         entity, keep_rest = self.random.choice((None, "e2")), self.random.random() < 0.1
-        return ConfirmHold(id=hold, owner=owner, entity=entity, keep_rest=keep_rest, **self._words())
+        return ConfirmHold(id=hold, token=token, entity=entity, keep_rest=keep_rest, **self._words())
 
     def other(self) -> AnyCommand:
         """What only the core decides."""
         pool, tenant, total = self.random.choice(self.pools), self.tenant, self.random.randint(1, 12)
-        hold, owner = self.random.choice(self.holds) if self.holds else ("0" * 32, "ann")
-        mine: dict[str, Any] = {"tenant": tenant, "id": hold, "owner": owner}
+        hold, token = self.random.choice(self.holds) if self.holds else ("0" * 32, "ann")
+        mine: dict[str, Any] = {"tenant": tenant, "id": hold, "token": token}
         choices: list[AnyCommand] = [
             ResizePool(tenant=tenant, id=pool, total=total),
             ArchivePool(tenant=tenant, id=pool),
@@ -260,7 +260,7 @@ class Story:
             self.place(legs=(Leg("p0", 1, total=total),)),
             self.place(legs=(Leg(f"{pool}//child", 1),)),
             self.place(legs=(Leg(pool, 1, create_with_total=4),)),
-            Consume(tenant=tenant, legs=(Leg(pool, 1),), id=self.hold_id(pool), owner="ann"),
+            Consume(tenant=tenant, legs=(Leg(pool, 1),), id=self.hold_id(pool), token="ann"),
             ExpireHold(tenant=tenant, id=hold),
             LimitPool(tenant=tenant, id=pool, per_account=3),
             ResizePool(tenant=tenant, id=pool, total=MAX_QUANTITY),
@@ -274,7 +274,7 @@ class Story:
             "tenant": self.tenant,
             "legs": (Leg(pool, 1),),
             "id": self.hold_id(pool),
-            "owner": "ann",
+            "token": "ann",
         }
         return {**common, "ttl_slots": 30, "offer_slots": 5}
 
@@ -302,7 +302,7 @@ class Story:
 
     def note(self, command: AnyCommand, outcome: Outcome) -> None:
         if isinstance(outcome, Done) and outcome.hold is not None and isinstance(command, PlaceHold | JoinLine):
-            self.holds = [*self.holds[-11:], (outcome.hold.id, command.owner or "")]
+            self.holds = [*self.holds[-11:], (outcome.hold.id, command.token or "")]
         elif isinstance(outcome, Done) and self.random.random() < 0.8:
             self.holds = [each for each in self.holds if outcome.hold is None or each[0] != outcome.hold.id]
         if command.op is not None:

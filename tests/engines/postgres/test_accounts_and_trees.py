@@ -66,13 +66,13 @@ def test_a_hold_moves_every_level_in_the_lane_of_the_root(engine: PostgresEngine
 
 def test_a_pool_shows_what_those_above_it_leave(engine: PostgresEngine) -> None:
     venue(engine)
-    done(engine, Consume(legs=(Leg(VENUE, 8),), id=hold_id(), owner="me"))
+    done(engine, Consume(legs=(Leg(VENUE, 8),), id=hold_id(), token="me"))
     keys = (("", LEFT), ("", "none"), ("", VENUE))
     for shown in (engine.read(FindPools(keys))[0], engine.read(FindPool(("", LEFT))), engine.read(ListPools(""))[2]):
         assert shown is not None
         assert (shown.id, shown.available, shown.bookable) == (LEFT, 4, 2)
     assert engine.read(FindPools(keys))[1] is None
-    refused = one(engine, Consume(legs=(Leg(LEFT, 3),), id=hold_id(), owner="me"))
+    refused = one(engine, Consume(legs=(Leg(LEFT, 3),), id=hold_id(), token="me"))
     assert engine_calls.reason(refused) is Reason.INSUFFICIENT_CAPACITY
 
 
@@ -152,10 +152,10 @@ def test_units_of_a_dropped_hold_come_back_by_pool_and_account(open_engine: Open
     engine = open_engine(clock=clock)
     venue(engine)
     for _ in range(2):
-        done(engine, Consume(legs=(Leg(LEFT, 1),), id=hold_id(), owner="me", account="a"))
-    kept = done(engine, Consume(legs=(Leg(LEFT, 1),), id=hold_id(), owner="me", account="a")).hold
+        done(engine, Consume(legs=(Leg(LEFT, 1),), id=hold_id(), token="me", account="a"))
+    kept = done(engine, Consume(legs=(Leg(LEFT, 1),), id=hold_id(), token="me", account="a")).hold
     assert kept is not None
-    done(engine, ReturnUnits(id=kept.id, owner="me"))
+    done(engine, ReturnUnits(id=kept.id, token="me"))
     clock.slot += 500 * DAY
     done(engine, sweep())
     assert ask(postgres_url, "select pool, used, loose from holdkit.tallies order by pool") == [

@@ -211,7 +211,7 @@ def play(engine: PostgresEngine, clock: Clock, url: str) -> tuple[list[str], lis
         extended = placed(name, ttl=MINUTE)
         done(engine, extend(extended))
         placed(name, ttl=MINUTE, entity="late", **who)
-        done(engine, Consume(legs=(Leg(name, 2),), id=hold_id(name), owner="me", op=f"e{number}"))
+        done(engine, Consume(legs=(Leg(name, 2),), id=hold_id(name), token="me", op=f"e{number}"))
     placed(*pools)
     with caller(url) as tx:
         engine.apply_in(tx, groups(place(pools[0]), confirm(placed(pools[0]))))

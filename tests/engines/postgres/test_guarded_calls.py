@@ -247,12 +247,12 @@ def test_an_answer_that_is_asked_for_again_before_its_entry_has_a_number(hk: hol
         assert hk.stats.guards.passed == 2
         for end in (tx.commit, tx.rollback):
             again = hk.hold("lamp", 1, ttl=60, op="a", metadata={"n": 1}, tx=tx)
-            assert (again.id, again.owner, again.replayed, again.state) == (hold.id, hold.owner, True, "held")
+            assert (again.id, again.token, again.replayed, again.state) == (hold.id, hold.token, True, "held")
             ended = hk.confirm(hold, op="b", entity="order:1", tx=tx)
             assert (ended.entity, ended.replayed, ended.version) == ("order:1", True, done.version)
             end()
         assert hk.verify().ok, "the entries have no numbers yet"
-    assert hk.hold("lamp", 1, ttl=60, op="a", metadata={"n": 1}).owner == hold.owner
+    assert hk.hold("lamp", 1, ttl=60, op="a", metadata={"n": 1}).token == hold.token
     assert hk.confirm(hold, op="b", entity="order:1").entity == "order:1"
     assert [str(entry.action) for entry in hk.history(hold.id)] == ["hold.held", "hold.confirmed"]
     assert len(hk.journal()) == 3

@@ -113,7 +113,7 @@ def test_two_ends_of_one_hold(open_engine: Open, postgres_url: str, second: Call
 def test_a_deadline_that_a_caller_moved(engine: PostgresEngine, clock: Clock, postgres_url: str, commits: bool) -> None:
     hold = held(engine, ttl=10 * SECOND)
     with closing(psycopg.connect(postgres_url)) as tx, ThreadPoolExecutor(1) as thread:
-        engine.apply_in(tx, groups(ExtendHold(id=hold, owner="me", by_slots=60 * SECOND)))
+        engine.apply_in(tx, groups(ExtendHold(id=hold, token="me", by_slots=60 * SECOND)))
         clock.slot += 20 * SECOND
         waiting = thread.submit(at_once, engine, confirm(hold))
         await_waiter(postgres_url)

@@ -58,7 +58,7 @@ _names = count(1)
 
 def join(pool: str = SHOW, quantity: int = 1, **more: Any) -> JoinLine:
     """In any lane: a caller may choose the id."""
-    given = {"id": hold_id(), "owner": "me", "ttl_slots": 60 * MINUTE, "offer_slots": 10 * MINUTE}
+    given = {"id": hold_id(), "token": "me", "ttl_slots": 60 * MINUTE, "offer_slots": 10 * MINUTE}
     return JoinLine(legs=(Leg(pool, quantity),), **{**given, **more})
 
 
@@ -184,7 +184,7 @@ def test_a_batch_that_waits_loads_a_line_that_is_known_with_the_rest(
         assert first[-2:] == ["load_lines", "lock_lines_waiting"], "the pool of this hold is known"
         assert last[-1] == "commit"
     assert offered(engine) == waiting[:2]
-    done(engine, LeaveLine(id=waiting[2], owner="me"))
+    done(engine, LeaveLine(id=waiting[2], token="me"))
     first, more, last = waited(engine, exchanges, ResizePool(id=SHOW, total=5))
     assert first[-1] == "lock_lines_waiting"
     assert more == ["load_lines", "lock_lines_waiting"], "it may serve more of them than was expected"
@@ -197,7 +197,7 @@ def test_a_batch_that_waits_loads_a_line_that_is_known_with_the_rest(
 def test_a_line_that_is_known_may_be_gone(engine: PostgresEngine, exchanges: list[list[str]]) -> None:
     sold_out(engine)
     (waiting,) = joined(engine, join())
-    done(engine, LeaveLine(id=waiting, owner="me"))
+    done(engine, LeaveLine(id=waiting, token="me"))
     assert "load_lines" in waited(engine, exchanges, ResizePool(id=SHOW, total=2))[0]
     assert "load_lines" not in waited(engine, exchanges, ResizePool(id=SHOW, total=3))[0], "nobody waits any more"
 
@@ -242,7 +242,7 @@ def test_a_batch_that_grows_and_one_on_the_event_loop_offer_too(open_engine: Ope
     engine = open_engine(limits=Limits(max_offers=1))
     first, second, third = sold_out(engine, 3)
     waiting = joined(engine, *(join() for _ in range(3)))
-    done(engine, ReleaseHold(id=first, owner="me"))
+    done(engine, ReleaseHold(id=first, token="me"))
     grown = engine.apply_growing(groups(join()), lambda fits: [late] if fits(late := group_of(join())) else [])
     assert len(grown.outcomes) == 2
     assert pool(engine, SHOW).waiting == 4
@@ -263,7 +263,7 @@ def test_who_left_is_answered_so_when_the_call_is_repeated(engine: PostgresEngin
     assert isinstance(placed, Done)
     assert placed.hold is not None
     assert placed.hold.state is State.WAITING
-    left = done(engine, LeaveLine(id=placed.hold.id, owner="me", placed_op="x"))
+    left = done(engine, LeaveLine(id=placed.hold.id, token="me", placed_op="x"))
     assert isinstance(left.refusal, Refusal)
     assert engine.apply([group]).outcomes[0][0] == structs.replace(left.refusal, replayed=True)
     engine_calls.sound(engine, postgres_url)
@@ -346,7 +346,7 @@ def test_a_waiter_is_changed_only_under_the_lock_of_its_pool(engine: PostgresEng
     (waits,) = joined(engine, join())
     with caller(postgres_url) as tx:
         engine.apply_in(tx, [], [("", SHOW)])
-        for command in (extend(waits), release(waits), LeaveLine(id=waits, owner="me")):
+        for command in (extend(waits), release(waits), LeaveLine(id=waits, token="me")):
             assert engine.apply(groups(command)).skipped_locked == {0: f"/{SHOW}"}
     engine_calls.sound(engine, postgres_url)
 
@@ -374,7 +374,7 @@ def test_leaving_races_an_offer(open_engine: Open, postgres_url: str) -> None:
         name = pool_in(round_ % 4, 30 + round_)
         (held,) = sold_out(engines[0], 1, name)
         waits, behind = joined(engines[0], join(name), join(name))
-        racing: tuple[AnyCommand, ...] = (release(held), LeaveLine(id=waits, owner="me"))
+        racing: tuple[AnyCommand, ...] = (release(held), LeaveLine(id=waits, token="me"))
         _, left = together(*(partial(done, *each) for each in zip(engines, racing, strict=True)))
         states = [hold(engines[0], each).state for each in (waits, behind)]
         assert left.hold is not None

@@ -188,7 +188,7 @@ def test_the_floors_of_an_older_schema_are_found_in_its_journal(urls: list[str])
             for _ in range(grants):
                 held = done(engine, engine_calls.place("~k", on_demand=1, tenant=tenant)).hold
                 assert held is not None
-                done(engine, ReleaseHold(id=held.id, owner="me", tenant=tenant))
+                done(engine, ReleaseHold(id=held.id, token="me", tenant=tenant))
         done(engine, CreatePool(id="never granted", total=1, tenant="new"))
         done(engine, RemovePool(id="never granted", tenant="new"))
         done(engine, Sweep())

@@ -45,7 +45,7 @@ IDS = [f"{number:028x}0000" for number in range(0xA00, 0xA40)]
 
 def script() -> list[AnyCommand]:
     """Every command that answers with a hold, on every kind of hold, each under an operation id."""
-    me: dict[str, Any] = {"owner": "me"}
+    me: dict[str, Any] = {"token": "me"}
     who: dict[str, Any] = {"actor": "ann", "correlation_id": "c", "reason": "why", "client_id": "k"}
     ids = iter(IDS)
     commands: list[AnyCommand] = []
@@ -103,7 +103,7 @@ def again(command: AnyCommand) -> Group:
     """As a caller sends it again: the kernel mints another id and another token."""
     (signed,) = group_of(command).commands
     placing = isinstance(signed, PlaceHold | Consume | JoinLine)
-    return Group((structs.replace(signed, id=hold_id(), owner="another") if placing else signed,))
+    return Group((structs.replace(signed, id=hold_id(), token="another") if placing else signed,))
 
 
 def retry(engine: PostgresEngine, command: AnyCommand) -> Reply:
@@ -114,7 +114,7 @@ def retry(engine: PostgresEngine, command: AnyCommand) -> Reply:
 def live_on(engine: PostgresEngine, clock: Clock) -> None:
     """Everything that may happen to holds afterwards, up to their removal."""
     for id in IDS[:25:3]:
-        for command in (extend(id), release(id), confirm(id), ReturnUnits(id=id, owner="me", reason="later")):
+        for command in (extend(id), release(id), confirm(id), ReturnUnits(id=id, token="me", reason="later")):
             one(engine, command)
     clock.slot += 3 * 60 * MINUTE
     for _ in range(3):
@@ -239,7 +239,7 @@ def test_an_answer_that_is_replaced(engine: PostgresEngine, postgres_url: str) -
     assert waiter.id is not None
     done(engine, waiter)
     assert ask(postgres_url, "select id from holdkit.operations where outcome is null") == [("mine",)]
-    done(engine, LeaveLine(id=waiter.id, owner="me", placed_op="mine"))
+    done(engine, LeaveLine(id=waiter.id, token="me", placed_op="mine"))
     assert ask(postgres_url, "select id, slot, hold, token from holdkit.operations") == [("mine", None, None, None)]
     assert isinstance(retry(engine, waiter), Refusal)
     sound(engine, postgres_url)

@@ -28,7 +28,7 @@ def engine(open_engine: Open) -> PostgresEngine:
 def spend(engine: PostgresEngine, *pools: str) -> str:
     """A hold of one unit of each, confirmed."""
     id = hold_id(pools[0])
-    done(engine, Consume(id=id, legs=tuple(Leg(pool) for pool in pools), owner="me"))
+    done(engine, Consume(id=id, legs=tuple(Leg(pool) for pool in pools), token="me"))
     return id
 
 
@@ -97,7 +97,7 @@ def test_a_return_and_a_sweep_at_once_bring_each_unit_back_once(engine: Postgres
             lambda: [engine.apply([Group((Sweep(limit=1),))], wait_for_locks=True) for _ in range(25)]
         )
         for id in ids:
-            command = ReturnUnits(id=id, owner="me")
+            command = ReturnUnits(id=id, token="me")
             (outcomes,) = engine.apply([Group((command,))], wait_for_locks=True).outcomes
             returned += isinstance(outcomes[0], Done)
         sweeping.result(120)

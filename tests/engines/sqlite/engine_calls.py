@@ -49,7 +49,7 @@ def refused(engine: SqliteEngine, command: AnyCommand) -> Refusal:
 
 def place(*legs: str | tuple[str, int], ttl: Slot | None = 60, id: str | None = None, **more: Any) -> PlaceHold:
     pairs = [(leg, 1) if isinstance(leg, str) else leg for leg in legs or ("gpu",)]
-    return PlaceHold(legs=tuple(Leg(*pair) for pair in pairs), ttl_slots=ttl, id=id or hold_id(), owner="me", **more)
+    return PlaceHold(legs=tuple(Leg(*pair) for pair in pairs), ttl_slots=ttl, id=id or hold_id(), token="me", **more)
 
 
 def pool(engine: SqliteEngine, name: str = "gpu", tenant: str = "") -> Pool:

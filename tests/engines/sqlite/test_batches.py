@@ -73,7 +73,7 @@ def test_everything_is_there_after_opening_anew(open_one: Open) -> None:
 def test_a_hold_is_stored_with_all_that_was_said_of_it(engine: SqliteEngine, more: dict[str, Any]) -> None:
     """Whichever statement inserts it: `verify` compares every column with the journal."""
     done(engine, create())
-    said: dict[str, Any] = {"id": hold_id(), "owner": "me", "legs": (Leg("gpu", 2),), "ttl_slots": 60}
+    said: dict[str, Any] = {"id": hold_id(), "token": "me", "legs": (Leg("gpu", 2),), "ttl_slots": 60}
     placed = done(engine, PlaceHold(**said | more)).hold
     assert placed is not None
     assert hold(engine, placed.id) == placed
@@ -153,7 +153,7 @@ def test_partial_confirm_and_extend_keep_the_outstanding_legs_right(engine: Sqli
     consistent(engine)
     done(engine, release(id))
     assert (pool(engine).held, pool(engine).consumed) == (0, 2)
-    done(engine, ReturnUnits(id=id, owner="me", quantity=1))
+    done(engine, ReturnUnits(id=id, token="me", quantity=1))
     assert pool(engine).consumed == 1
     consistent(engine)
 
@@ -185,7 +185,7 @@ def test_the_sweep_takes_away_empty_on_demand_pools_and_keeps_their_fence(engine
     def on_demand() -> int:
         command = place(("claim", 1))
         leg = Leg("claim", 1, create_with_total=1)
-        outcome = one(engine, type(command)(legs=(leg,), ttl_slots=10, id=hold_id(), owner="me"))
+        outcome = one(engine, type(command)(legs=(leg,), ttl_slots=10, id=hold_id(), token="me"))
         assert isinstance(outcome, Done)
         assert outcome.hold is not None
         return outcome.hold.fence
@@ -308,7 +308,7 @@ def test_lists_are_paged_by_id_and_show_states_as_of_now(engine: SqliteEngine, c
     engine.apply(
         groups(*(place("a:1", id=id, ttl=10 if n < 3 else DAY, entity=f"e{n % 2}") for n, id in enumerate(ids)))
     )
-    done(engine, Consume(legs=(Leg("b:1"),), id=hold_id(), owner="me"))
+    done(engine, Consume(legs=(Leg("b:1"),), id=hold_id(), token="me"))
     assert [row.id for row in engine.read(ListPools("", prefix="a:"))] == ["a:1", "a:2"]
     assert [row.id for row in engine.read(ListPools("", after="a:1", limit=1))] == ["a:2"]
     clock.slot += 10

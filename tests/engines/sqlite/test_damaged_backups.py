@@ -28,7 +28,7 @@ def furnish(hk: holdkit.Kernel) -> None:
     hk.create_pool("p", 20, per_account=9)
     hk.create_pool("line", 1)
     for number in range(6):
-        hk.hold("p", 1, ttl="1d", account=f"customer:{number}", entity=f"user:{number}", op=f"op{number}", owner="me")
+        hk.hold("p", 1, ttl="1d", account=f"customer:{number}", entity=f"user:{number}", op=f"op{number}", token="me")
     hk.confirm(hk.hold("p", 2, ttl="1d", entity="order:1", account="customer:1"))
     hk.release(hk.hold("p", 3, ttl="1d", account="customer:2"), reason="changed")
     hk.hold("line", 1, ttl="1d")
@@ -48,7 +48,7 @@ def contents(hk: holdkit.Kernel) -> Any:
         [(one.entry, one.position) for one in hk.follow(wait=False, tenant=holdkit.ALL)],
         [[one.entry for one in hk.history(hold.id)] for hold in hk.holds(limit=100)],
         hk.limits_in_force(),
-        [hk.hold("p", 1, ttl="1d", account=f"customer:{number}", entity=f"user:{number}", op=f"op{number}", owner="me")
+        [hk.hold("p", 1, ttl="1d", account=f"customer:{number}", entity=f"user:{number}", op=f"op{number}", token="me")
          for number in range(6)],
     )  # fmt: skip
 

@@ -57,7 +57,7 @@ from tests.engines.sqlite.engine_calls import (
 
 
 def join(name: str = "gpu", quantity: int = 1, ttl: int = 1_000, offer: int = 60, **more: Any) -> JoinLine:
-    named = {"id": hold_id(), "owner": "me", **more}
+    named = {"id": hold_id(), "token": "me", **more}
     return JoinLine(legs=(Leg(name, quantity),), ttl_slots=ttl, offer_slots=offer, **named)
 
 
@@ -120,7 +120,7 @@ def test_a_line_is_there_after_opening_anew(open_one: Open) -> None:
 def test_an_extended_waiter_keeps_its_place(engine: SqliteEngine, path: Path, clock: Clock) -> None:
     full(engine)
     first, second = placed(engine, join(ttl=10)), placed(engine, join(ttl=10))
-    done(engine, ExtendHold(id=first.id, owner="me", by_slots=500))
+    done(engine, ExtendHold(id=first.id, token="me", by_slots=500))
     assert [row[:2] for row in rows(path, LEGS)[1:]] == [(first.id, START + 510), (second.id, START + 10)]
     third = placed(engine, join())
     assert engine.read(CountAhead(third.key)) == 2
@@ -333,7 +333,7 @@ def test_a_sweep_feeds_behind_one_who_is_due_or_asks_too_much(engine: SqliteEngi
 
 
 def on_demand(name: str, **more: Any) -> PlaceHold:
-    return PlaceHold(legs=(Leg(name, 1, 2),), ttl_slots=60, id=hold_id(), owner="me", **more)
+    return PlaceHold(legs=(Leg(name, 1, 2),), ttl_slots=60, id=hold_id(), token="me", **more)
 
 
 def test_a_sweep_takes_away_a_child_and_its_parent_counts_it(engine: SqliteEngine, path: Path) -> None:

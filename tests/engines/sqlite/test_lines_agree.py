@@ -101,7 +101,7 @@ class Draw:
             return self.standing(kind)
         if kind in ("place", "consume"):
             waits = {"wait_slots": 30, "offer_slots": 5} if pick.random() < 0.2 else {}
-            named = {"id": self.id(tenant), "owner": "me", "tenant": tenant, "account": self.account()}
+            named = {"id": self.id(tenant), "token": "me", "tenant": tenant, "account": self.account()}
             if kind == "consume":
                 return Consume(legs=self.legs(), **named)  # type: ignore[arg-type]
             legs = (Leg(root, pick.choice((1, 2))),) if waits else self.legs()
@@ -112,7 +112,7 @@ class Draw:
                 ttl_slots=pick.choice((10, 50)),
                 offer_slots=pick.choice((3, 12)),
                 id=self.id(tenant),
-                owner="me",
+                token="me",
                 tenant=tenant,
                 account=self.account(),
             )
@@ -140,15 +140,15 @@ class Draw:
             case "confirm":
                 overage = self.random.choice(OVERAGES)
                 quantity = self.random.choice((None, None, 1, 2))
-                return ConfirmHold(id=id, owner="me", tenant=tenant, quantity=quantity, overage=overage, keep_rest=rest)
+                return ConfirmHold(id=id, token="me", tenant=tenant, quantity=quantity, overage=overage, keep_rest=rest)
             case "release":
-                return ReleaseHold(id=id, owner="me", tenant=tenant, quantity=1 if rest else None)
+                return ReleaseHold(id=id, token="me", tenant=tenant, quantity=1 if rest else None)
             case "extend":
-                return ExtendHold(id=id, owner="me", tenant=tenant, by_slots=20)
+                return ExtendHold(id=id, token="me", tenant=tenant, by_slots=20)
             case "leave":
-                return LeaveLine(id=id, owner="me", tenant=tenant)
+                return LeaveLine(id=id, token="me", tenant=tenant)
             case _:
-                return ReturnUnits(id=id, owner="me", tenant=tenant, quantity=1 if rest else None)
+                return ReturnUnits(id=id, token="me", tenant=tenant, quantity=1 if rest else None)
 
     def batch(self) -> list[Group]:
         sizes = self.random.choice(((1,), (1,), (1,), (1, 1, 1), (2,), (3, 1)))

@@ -203,8 +203,8 @@ def test_the_floors_of_an_older_file_are_found_in_its_journal(open_one: Open, pa
     for tenant, grants in (("", 1), ("acme", 3)):
         for number in range(grants):
             id = f"{number:032}"
-            done(engine, PlaceHold(id=id, owner="me", legs=(Leg("~k", 1, 1),), ttl_slots=5, tenant=tenant))
-            done(engine, ReleaseHold(id=id, owner="me", tenant=tenant))
+            done(engine, PlaceHold(id=id, token="me", legs=(Leg("~k", 1, 1),), ttl_slots=5, tenant=tenant))
+            done(engine, ReleaseHold(id=id, token="me", tenant=tenant))
     done(engine, CreatePool(id="never granted", total=1, tenant="new"))
     done(engine, RemovePool(id="never granted", tenant="new"))
     done(engine, Sweep())

@@ -38,17 +38,17 @@ EVERY: list[tuple[AnyCommand, bool]] = [
     (CreatePool(id="gpu", total=9, op="create"), False),
     (
         PlaceHold(
-            id=A, owner="a", legs=LEG, ttl_slots=60, op="place", metadata={"b": "ü"}, actor="user:7", reason="why"
+            id=A, token="a", legs=LEG, ttl_slots=60, op="place", metadata={"b": "ü"}, actor="user:7", reason="why"
         ),
         True,
     ),
-    (PlaceHold(id=B, owner='b "quoted"\\ü', legs=(*LEG, Leg("~new", 1, 3)), ttl_slots=60, op="place two"), True),
-    (Consume(id=C, owner="c", legs=LEG, op="consume"), False),
-    (ConfirmHold(id=A, owner="a", op="confirm"), False),
-    (ExtendHold(id=B, owner='b "quoted"\\ü', by_slots=5, op="extend"), False),
-    (ReleaseHold(id=B, owner='b "quoted"\\ü', op="release"), False),
-    (PlaceHold(id=hold_id(), owner="d", legs=(Leg("gpu", 6),), ttl_slots=60, op="refused"), False),
-    (JoinLine(id=D, owner="d", legs=(Leg("gpu", 6),), ttl_slots=60, offer_slots=5, op="join"), True),
+    (PlaceHold(id=B, token='b "quoted"\\ü', legs=(*LEG, Leg("~new", 1, 3)), ttl_slots=60, op="place two"), True),
+    (Consume(id=C, token="c", legs=LEG, op="consume"), False),
+    (ConfirmHold(id=A, token="a", op="confirm"), False),
+    (ExtendHold(id=B, token='b "quoted"\\ü', by_slots=5, op="extend"), False),
+    (ReleaseHold(id=B, token='b "quoted"\\ü', op="release"), False),
+    (PlaceHold(id=hold_id(), token="d", legs=(Leg("gpu", 6),), ttl_slots=60, op="refused"), False),
+    (JoinLine(id=D, token="d", legs=(Leg("gpu", 6),), ttl_slots=60, offer_slots=5, op="join"), True),
     (PutRecord(kind="k", id="r", body="1", op="record"), False),
 ]
 """Commands, and whether their record refers to the entry."""
@@ -66,7 +66,7 @@ def test_every_answer_is_replayed_as_it_was_given(open_one: Open, path: Path) ->
         assert command.op is not None
         text = stored(path, command.op)
         if refers:
-            assert msgspec.json.decode(text) == command.owner  # type: ignore[union-attr]
+            assert msgspec.json.decode(text) == command.token  # type: ignore[union-attr]
         else:
             assert isinstance(decode_outcome(text), Refusal if command.op == "refused" else Done)
         assert isinstance(answer, Receipt | Refusal)
@@ -81,7 +81,7 @@ def test_every_answer_is_replayed_as_it_was_given(open_one: Open, path: Path) ->
 def test_a_hold_that_was_changed_in_the_same_batch_is_replayed_as_it_was_placed(open_one: Open, path: Path) -> None:
     engine = open_one()
     done(engine, CreatePool(id="gpu", total=9))
-    batch: list[AnyCommand] = [place(id=A, op="place"), ReleaseHold(id=A, owner="me", op="release")]
+    batch: list[AnyCommand] = [place(id=A, op="place"), ReleaseHold(id=A, token="me", op="release")]
     (first,) = engine.apply([Group(tuple(batch))]).replies(None)
     (again,) = engine.apply([Group(tuple(batch))]).replies(None)
     assert again == [structs.replace(answer, replayed=True) for answer in first]
@@ -92,7 +92,7 @@ def test_a_hold_that_was_changed_in_the_same_batch_is_replayed_as_it_was_placed(
 def test_a_waiter_that_was_offered_units_at_once_is_stored_whole(open_one: Open, path: Path) -> None:
     engine = open_one()
     done(engine, CreatePool(id="gpu", total=9))
-    command = JoinLine(id=D, owner="d", legs=LEG, ttl_slots=60, offer_slots=5, op="join")
+    command = JoinLine(id=D, token="d", legs=LEG, ttl_slots=60, offer_slots=5, op="join")
     first = done(engine, command)
     assert first.hold is not None
     assert first.hold.state == "held"

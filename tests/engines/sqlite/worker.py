@@ -23,7 +23,7 @@ from holdkit.engines.sqlite.fair_write_lock import FairWriteLock
 
 
 def place(engine: SqliteEngine) -> bool:
-    command = PlaceHold(legs=(Leg("gpu"),), ttl_slots=10**9, id=os.urandom(16).hex(), owner="me")
+    command = PlaceHold(legs=(Leg("gpu"),), ttl_slots=10**9, id=os.urandom(16).hex(), token="me")
     return isinstance(engine.apply([Group((command,))]).outcomes[0][0], Done)
 
 
@@ -32,7 +32,7 @@ def take_turns(engine: SqliteEngine, rounds: int) -> list[int]:
     numbers = []
     for _ in range(rounds):
         id = os.urandom(16).hex()
-        joined = JoinLine(legs=(Leg("gpu"),), ttl_slots=10**9, offer_slots=10**9, id=id, owner="me")
+        joined = JoinLine(legs=(Leg("gpu"),), ttl_slots=10**9, offer_slots=10**9, id=id, token="me")
         answer = engine.apply([Group((joined,))]).outcomes[0][0]
         assert isinstance(answer, Done), answer
         hold = answer.hold
@@ -41,7 +41,7 @@ def take_turns(engine: SqliteEngine, rounds: int) -> list[int]:
         assert hold.state is State.HELD, hold
         assert hold.number is not None
         numbers.append(hold.number)
-        engine.apply([Group((ReleaseHold(id=id, owner="me"),))])
+        engine.apply([Group((ReleaseHold(id=id, token="me"),))])
     return numbers
 
 

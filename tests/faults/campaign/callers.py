@@ -105,20 +105,20 @@ def by_hold_id(caller: str, chance: random.Random) -> Habit:
     """The caller chooses the hold's id and repeats the call: `hold_exists` settles it."""
     numbers = count()
     while True:
-        id, owner = UUID(int=chance.getrandbits(112) << 16), f"owner-{chance.getrandbits(64)}"
-        held = yield from asked_until_settled(caller, next(numbers), "hold", WIDE, 1, ttl="1h", id=id, owner=owner)
+        id, token = UUID(int=chance.getrandbits(112) << 16), f"owner-{chance.getrandbits(64)}"
+        held = yield from asked_until_settled(caller, next(numbers), "hold", WIDE, 1, ttl="1h", id=id, token=token)
         if held.said in ("done", "settled"):
             verb = chance.choice(["confirm", "release"])
-            yield from asked_until_settled(caller, next(numbers), verb, id, owner=owner)
+            yield from asked_until_settled(caller, next(numbers), verb, id, token=token)
 
 
 def with_claims(caller: str, chance: random.Random) -> Habit:
     """Claims a key, asking again as the same owner; confirms it or lets it go."""
     numbers = count()
     while True:
-        call, owner = next(numbers), f"owner-{chance.getrandbits(64)}"
+        call, token = next(numbers), f"owner-{chance.getrandbits(64)}"
         claim = yield from asked_until_settled(
-            caller, call, "claims.reserve", "key", f"{caller}-{call}", ttl="1h", owner=owner
+            caller, call, "claims.reserve", "key", f"{caller}-{call}", ttl="1h", token=token
         )
         if claim.said != "done":
             continue

@@ -191,10 +191,10 @@ def run_slow(job: Job, ledger: Ledger, control: Control) -> None:
             held: list[str] = []
             for _ in range(chance.randint(1, 2)):
                 if held and chance.random() < 0.5:
-                    attempt = Attempt(name, next(calls), 0, "release", (held.pop(),), {"owner": OWNER})
+                    attempt = Attempt(name, next(calls), 0, "release", (held.pop(),), {"token": OWNER})
                 else:
                     attempt = Attempt(
-                        name, next(calls), 0, "hold", (chance.choice(list(POOLS)), 1), {"ttl": 0.2, "owner": OWNER}
+                        name, next(calls), 0, "hold", (chance.choice(list(POOLS)), 1), {"ttl": 0.2, "token": OWNER}
                     )
                 ledger.write(asked(attempt))
                 lines.append(written(attempt, "none", words="rolled back"))

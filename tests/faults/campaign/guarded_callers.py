@@ -49,14 +49,14 @@ def short_holds(caller: str, chance: random.Random) -> Habit:
         return asked_once(caller, call, verb, *arguments, **options)
 
     def end(hold: UUID) -> Call:
-        owner = OWNER if chance.random() < 0.95 else "nobody"
-        return ask("confirm" if chance.random() < 0.25 else "release", hold, owner=owner)
+        token = OWNER if chance.random() < 0.95 else "nobody"
+        return ask("confirm" if chance.random() < 0.25 else "release", hold, token=token)
 
     def place() -> Call:
         call = next(numbers)
         id, pool = hold_of(caller, call)
         ttl = chance.choice([chance.uniform(*SHORT), chance.uniform(*SHORT), 0.3, "10m", LONG])
-        options = {"ttl": ttl, "id": id, "owner": OWNER}
+        options = {"ttl": ttl, "id": id, "token": OWNER}
         if ttl != LONG and chance.random() < 0.5:
             options["op"] = f"{caller}-{call}"
             return asked_until_settled(caller, call, "hold", pool, chance.randint(1, 2), **options)

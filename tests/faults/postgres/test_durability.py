@@ -130,7 +130,7 @@ def test_a_reload_is_noticed_under_an_open_kernel(primary: PostgresServer, mode:
         hold = hk.hold("seats", 1, ttl=60)
         assert hk.stats.durability.standbys == (Standby("standby", "synchronous"),)
         assert "synchronous standby (standby)" in hk.stats.durability.says
-        (answer,) = hk.apply([holdkit.ConfirmHold(id=hold.id, owner=hold.owner)])
+        (answer,) = hk.apply([holdkit.ConfirmHold(id=hold.id, token=hold.token)])
         assert answer.durability == "synchronous"
         assert hk.get(hold.id).durability is None, "it was only read"
 
@@ -198,7 +198,7 @@ def test_the_server_its_metrics_and_its_clients_say_so(primary: PostgresServer, 
                 hold = remote.hold("seats", 1, ttl=60)
                 assert hold.durability == level
                 assert remote.extend(hold, by=5).durability == level
-                (answer,) = remote.apply([holdkit.ConfirmHold(id=hold.id, owner=hold.owner)])
+                (answer,) = remote.apply([holdkit.ConfirmHold(id=hold.id, token=hold.token)])
                 assert answer.durability == level
                 assert remote.get(hold.id).durability is None
                 assert remote.stats()["durability"]["level"] == level

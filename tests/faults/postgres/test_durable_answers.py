@@ -167,7 +167,7 @@ def test_nothing_that_was_read_is_answered_while_the_standby_is_away(
     ours, missing = engine_calls.hold_id("seats"), engine_calls.hold_id("seats")
 
     def born(hk: Any) -> Any:
-        return hk.hold("seats", 1, ttl=600, id=ours, owner="me")
+        return hk.hold("seats", 1, ttl=600, id=ours, token="me")
 
     def confirmed(hk: Any) -> Any:
         return hk.confirm(first)
@@ -179,7 +179,7 @@ def test_nothing_that_was_read_is_answered_while_the_standby_is_away(
     reading: tuple[Callable[[Any], Any], ...] = (
         *writing,
         lambda hk: hk.hold("one", 1, ttl=60),
-        lambda hk: hk.confirm(missing, owner="me"),
+        lambda hk: hk.confirm(missing, token="me"),
         lambda hk: hk.extend(third, until=third.deadline),
         lambda hk: hk.create_pool("seats", 10, exist_ok=True),
         lambda hk: hk.put_record("note", "none", "{}", if_version=7),
@@ -231,16 +231,16 @@ def faces(hk: Any, sold: str, hold: holdkit.Hold) -> dict[str, Callable[[], Any]
     orders = hk.sagas.register(Order)
     inn = hk.calendar("inn", {"double": 3})
     return {
-        "a key's second claim": lambda: hk.claims.reserve("email", "b@c.d", ttl=60, owner="ours"),
+        "a key's second claim": lambda: hk.claims.reserve("email", "b@c.d", ttl=60, token="ours"),
         "a ticket of nothing": lambda: hk.claims.confirm(token, entity="user:1"),
-        "a claim of nothing": lambda: hk.claims.release(claim_id("email:never"), owner="me"),
+        "a claim of nothing": lambda: hk.claims.release(claim_id("email:never"), token="me"),
         "a claim that is no claim": lambda: hk.claims.extend(hold.ticket, by=1),
-        "nothing to forget": lambda: hk.claims.forget(claim_id("email:never"), owner="me"),
-        "items of nothing": lambda: hk.items.release(engine_calls.hold_id("seats"), owner="me"),
-        "items that are none": lambda: hk.items.finalize(hold.id, owner=hold.owner),
+        "nothing to forget": lambda: hk.claims.forget(claim_id("email:never"), token="me"),
+        "items of nothing": lambda: hk.items.release(engine_calls.hold_id("seats"), token="me"),
+        "items that are none": lambda: hk.items.finalize(hold.id, token=hold.token),
         "no seat left": lambda: hk.items.best_available(1, section=sold),
         "no such section": lambda: hk.items.seats(f"{sold}/none"),
-        "seats of nobody": lambda: hk.items.release([sold], owner="me"),
+        "seats of nobody": lambda: hk.items.release([sold], token="me"),
         "a saga begun before": lambda: orders.begin("begun", 1),
         "a saga that is done": lambda: orders.run("done", 1),
         "a saga of another intent": lambda: orders.begin("begun", 2),
@@ -281,7 +281,7 @@ def test_faces_answer_nothing_from_a_look_while_the_standby_is_away(
         hold = hk.hold("seats", 1, ttl=600)
         hk.items.add([holdkit.Seat(sold := f"sold-{mode}/1", f"sold-{mode}", "A", 1)])
         hk.items.reserve([sold])
-        hk.claims.reserve("email", "b@c.d", ttl=60, owner="ours")
+        hk.claims.reserve("email", "b@c.d", ttl=60, token="ours")
         orders = hk.sagas.register(Order)
         orders.begin("begun", 1)
         orders.run("done", 1)
@@ -312,10 +312,10 @@ def test_a_server_answers_nothing_from_a_look_while_the_standby_is_away(server: 
         hook = http.post("/v1/webhooks", json={"url": "http://127.0.0.1:9/hook"}).json()["id"]
         assert http.delete(f"/v1/webhooks/{hook}").status_code == 200
         assert http.delete(f"/v1/keys/{key}").status_code == 200
-        remote.claims.reserve("email", "far@b.c", ttl=60, owner="ours")
+        remote.claims.reserve("email", "far@b.c", ttl=60, token="ours")
         inn = remote.calendar("far-inn", {"double": 3})
         calls: dict[str, tuple[Callable[[], Any], str]] = {
-            "a key's second claim": (lambda: remote.claims.reserve("email", "far@b.c", ttl=60, owner="ours"), "Claim"),
+            "a key's second claim": (lambda: remote.claims.reserve("email", "far@b.c", ttl=60, token="ours"), "Claim"),
             "no night": (lambda: inn.resize("double", 2, date(2031, 5, 1), date(2031, 5, 3)), "int"),
         }
         requests: dict[str, tuple[Callable[[], Any], int]] = {
@@ -349,16 +349,16 @@ def test_a_primary_that_came_back_without_its_standby_promises_nothing(postgres_
     back. The canary is told *done*, and what it was told is gone."""
     ours, spent = engine_calls.hold_id("seats"), engine_calls.hold_id("seats")
     calls: dict[str, Callable[[Any], Any]] = {
-        "HoldExists": lambda hk: hk.hold("seats", 1, ttl=600, id=ours, owner="me"),
-        "Claim": lambda hk: hk.claims.reserve("email", "a@b.c", ttl=600, owner="ours"),
-        "AlreadyConfirmed": lambda hk: hk.confirm(spent, owner="me"),
+        "HoldExists": lambda hk: hk.hold("seats", 1, ttl=600, id=ours, token="me"),
+        "Claim": lambda hk: hk.claims.reserve("email", "a@b.c", ttl=600, token="ours"),
+        "AlreadyConfirmed": lambda hk: hk.confirm(spent, token="me"),
     }
     with PostgresServer(within=memory()) as primary:
         primary.create_database("shop")
         migrate(primary.dsn("shop"), lanes=engine_calls.LANES)
         with holdkit.connect(primary.dsn("shop")) as hk:
             hk.create_pool("seats", 10)
-            hk.hold("seats", 1, ttl=600, id=spent, owner="me")
+            hk.hold("seats", 1, ttl=600, id=spent, token="me")
         with closing(primary.standby(within=memory())) as standby:
             standby.start()
             primary.change_setting("synchronous_standby_names", "standby")
@@ -464,6 +464,6 @@ def test_an_answer_in_a_callers_transaction_is_as_durable_as_its_commit(server: 
     with away(server), holdkit.connect(url) as hk, psycopg.connect(url) as tx:
         tx.add_notice_handler(lambda notice: said.append(notice.message_primary or ""))
         with pytest.raises(holdkit.HoldNotFound):
-            hk.confirm(engine_calls.hold_id("seats"), owner="me", tx=tx)
+            hk.confirm(engine_calls.hold_id("seats"), token="me", tx=tx)
         tx.commit()
     assert ["canceling wait for synchronous replication" in words for words in said] == [True]

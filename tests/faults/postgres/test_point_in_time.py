@@ -80,7 +80,7 @@ def judge_restored(
         assert hk.verify().ok
         assert hk.get(early).state == "held", "its confirm was after that moment"
         retried = hk.hold("gpu", 2, ttl="1h", op="kept")
-        assert (retried.id, retried.owner) == (kept.id, kept.owner), "a retry of what is there"
+        assert (retried.id, retried.token) == (kept.id, kept.token), "a retry of what is there"
         with pytest.raises(holdkit.HoldNotFound):
             hk.get(lost)
         again = hk.hold("gpu", 3, ttl="1h", op="lost")

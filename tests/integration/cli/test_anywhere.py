@@ -109,11 +109,11 @@ def test_items_from_adding_to_reopening() -> None:
     ids = [f"voucher:{n}" for n in (1, 2, 3)]
     added = each(Item, "items", "add", "-", stdin="\n".join(ids) + "\n")
     assert [(one.id, one.state) for one in added] == [(id, "available") for id in ids]
-    held = told(HoldNow, "items", "reserve", *ids[:2], "--ttl", "5m", "--owner", "mine")
-    assert told(HoldNow, "items", "reserve", *ids[:2], "--ttl", "5m", "--owner", "mine").id == held.id
+    held = told(HoldNow, "items", "reserve", *ids[:2], "--ttl", "5m", "--token", "mine")
+    assert told(HoldNow, "items", "reserve", *ids[:2], "--ttl", "5m", "--token", "mine").id == held.id
     taken = refusal("items", "reserve", *ids[1:], "--ttl", "5m")
     assert (taken.reason, taken.details["taken"]) == ("items_taken", [ids[1]])
-    assert [one.yours for one in each(Item, "items", "show", *ids, "--owner", "mine")] == [True, True, False]
+    assert [one.yours for one in each(Item, "items", "show", *ids, "--token", "mine")] == [True, True, False]
     assert told(HoldNow, "items", "finalize", held.ticket, "--entity", "order:9").state == "confirmed"
     assert [one.state for one in each(Item, "items", "list", "--prefix", "voucher:")] == ["spent", "spent", "available"]
     assert refusal("items", "reopen", ids[0], code=2).field == "reason"

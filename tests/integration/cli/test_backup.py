@@ -20,7 +20,7 @@ def url(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     monkeypatch.setenv("HOLDKIT_URL", place)
     with holdkit.connect(place) as hk:
         hk.create_pool("gpu", total=9)
-        hk.hold("gpu", 2, ttl=60, id="5" * 32, owner="me")
+        hk.hold("gpu", 2, ttl=60, id="5" * 32, token="me")
     return place
 
 
@@ -47,7 +47,7 @@ def test_there_and_back(url: str, tmp_path: Path) -> None:
     with holdkit.connect(url) as hk:
         with pytest.raises(holdkit.CursorLost):
             hk.journal(after=cursor)
-        assert hk.confirm("5" * 32, owner="me").state == "confirmed"
+        assert hk.confirm("5" * 32, token="me").state == "confirmed"
     assert {path.name for path in tmp_path.iterdir()} <= {"copy", "holds", "holds-lock", "holds-gate"}, (
         "nothing is left"
     )

@@ -33,8 +33,8 @@ def test_a_key_from_claim_to_forgetting() -> None:
 
 
 def test_another_owner_is_refused_and_told_whose_it_is_not() -> None:
-    first = told(ClaimAnswer, "claim", "reserve", *KEY, "--ttl", "5m", "--owner", "mine")
-    again = told(ClaimAnswer, "claim", "reserve", *KEY, "--ttl", "5m", "--owner", "mine")
+    first = told(ClaimAnswer, "claim", "reserve", *KEY, "--ttl", "5m", "--token", "mine")
+    again = told(ClaimAnswer, "claim", "reserve", *KEY, "--ttl", "5m", "--token", "mine")
     assert (again.hold, again.replayed) == (first.hold, True)
     said = run("claim", "reserve", *KEY, "--ttl", "5m", "--json", code=1)
     error = read(ErrorDocument, said.err)

@@ -51,10 +51,10 @@ def furnish(url: str) -> None:
             hk.create_pool(f"p{number}", total=10)
         hk.confirm(hk.hold({"p0": 1, "p1": 2, "p2": 3}, ttl=60), quantity={"p0": 1, "p1": 1}, keep_rest=True)
         hk.confirm(hk.hold("p3", 2, ttl=60, op="op"), entity="order:1")
-        hk.return_units(hk.consume({"p4": 3, "p5": 1}, owner="me"), quantity={"p4": 1}, owner="me")
+        hk.return_units(hk.consume({"p4": 3, "p5": 1}, token="me"), quantity={"p4": 1}, token="me")
         hk.release(hk.hold("p0", 4, ttl=60), reason="changed")
         hk.hold("p5", 9, ttl=0.000001)
-        hk.hold("p5", 1, ttl=60, id="7" * 32, owner="mine", metadata={"é": [1, "\U0001f642"]})
+        hk.hold("p5", 1, ttl=60, id="7" * 32, token="mine", metadata={"é": [1, "\U0001f642"]})
         hk.resize_pool("p1", 20)
         for _ in range(3):  # pools that come and go: their fences live on
             hk.release(hk.hold([holdkit.Leg("on demand", 1, create_with_total=1)], ttl=60))
@@ -127,7 +127,7 @@ def test_from_any_engine_to_any_other(place: Place, tmp_path: Path, path: str) -
         assert tale(target) == happened
         url = target
     with holdkit.connect(url) as hk:  # and life goes on there
-        assert hk.confirm("7" * 32, owner="mine").state == "confirmed"
+        assert hk.confirm("7" * 32, token="mine").state == "confirmed"
         with pytest.raises(holdkit.PoolArchived):
             hk.hold("shut", ttl=60)
         with pytest.raises(holdkit.QuantityExceedsConsumed):
@@ -309,7 +309,7 @@ def furnish_tenants(url: str) -> None:
                 its.create_pool(f"p{n}", total=10)
                 its.create_pool("gone", total=1)
                 its.confirm(its.hold({f"p{n}": 2}, ttl=60), entity="order:1")
-                its.hold({f"p{m}": 1 for m in range(n + 1)}, ttl=60, owner="mine", metadata={"of": name})
+                its.hold({f"p{m}": 1 for m in range(n + 1)}, ttl=60, token="mine", metadata={"of": name})
                 its.remove_pool("gone")
                 its.put_record("note", f"n{n}", '"x"')
         for name in ("acme", "rival"):

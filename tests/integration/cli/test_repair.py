@@ -30,7 +30,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monk
         for pool in ("a", "b", "c"):
             hk.create_pool(pool, total=9)
         hk.confirm(hk.hold("a", 2, ttl=60))
-        hk.hold({"a": 3, "b": 1}, ttl=60, id="5" * 32, owner="me")
+        hk.hold({"a": 3, "b": 1}, ttl=60, id="5" * 32, token="me")
         hk.tenant("acme").create_pool("a", total=4)
         hk.tenant("acme").hold("a", 1, ttl=60)
         hk.tenant("acme").create_pool("gone", total=1)
@@ -91,7 +91,7 @@ def test_verify_repair_verify(url: str, by_hand: Change, damage: str) -> None:
     assert told(VerifyAnswer, "verify").ok
     assert told(RepairDocument, "repair", "--yes").repaired == ()
     with holdkit.connect(url) as hk:  # life goes on
-        held = hk.release("5" * 32, owner="me")
+        held = hk.release("5" * 32, token="me")
         assert held.state == "released"
         assert {pool.id: (pool.held, pool.consumed, pool.available) for pool in hk.pools()} == {
             "a": (0, 2, 7), "b": (0, 0, 9), "c": (0, 0, 9), "late": (0, 1, 0)}  # fmt: skip

@@ -74,8 +74,8 @@ def test_units_come_back_by_ticket() -> None:
 
 def test_people_see_the_hold_whose_units_came_back() -> None:
     held = confirmed("gpu", "--units", 3)
-    said = run("return", held.id, "--owner", "x", code=1)
-    assert (said.out, "owner token" in said.err) == ("", True)
+    said = run("return", held.id, "--token", "x", code=1)
+    assert (said.out, "token" in said.err) == ("", True)
     shown = run("return", held.ticket).out
     assert held.id in shown
     assert "confirmed" in shown
@@ -104,7 +104,7 @@ def test_an_operator_brings_units_back_without_the_token() -> None:
 def test_what_was_not_confirmed_does_not_come_back() -> None:
     held = told(HoldNow, "hold", "gpu", "--ttl", "5m")
     assert refusal("return", held.ticket).reason == "not_confirmed"
-    assert refusal("return", "0" * 32, "--owner", "x").reason == "hold_not_found"
+    assert refusal("return", "0" * 32, "--token", "x").reason == "hold_not_found"
     assert refusal("return", "no-such-id", code=2).field == "hold"
     assert counts() == (1, 0, 4)
 

@@ -73,8 +73,8 @@ def test_several_legs_all_or_nothing(url: str) -> None:
 
 
 def test_who_holds_what(url: str) -> None:
-    for owner in ("user:1", "user:2"):
-        run("hold", "gpu", "--ttl", "5m", "--actor", owner, "--entity", f"order:{owner[-1]}")
+    for token in ("user:1", "user:2"):
+        run("hold", "gpu", "--ttl", "5m", "--actor", token, "--entity", f"order:{token[-1]}")
     listed = each(HoldAnswer, "holds", "list", "--pool", "gpu", "--state", "held")
     assert sorted(hold.actor or "" for hold in listed) == [
         "user:1",
@@ -176,7 +176,7 @@ def test_bad_input_is_named_and_nothing_is_written(url: str, arguments: tuple[ob
 
 def test_what_is_not_there(url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert refusal("pools", "show", "nowhere").reason == "pool_not_found"
-    assert refusal("confirm", "0" * 32, "--owner", "x").reason == "hold_not_found"
+    assert refusal("confirm", "0" * 32, "--token", "x").reason == "hold_not_found"
     for arguments in (("pools", "list"), ("hold", "gpu", "--ttl", "1m"), ("history", "gpu"), ("sweep",)):
         error = refusal(*arguments, "--url", f"sqlite:///{tmp_path}/mistyped.db", code=2)
         assert error.code == "url_not_found"

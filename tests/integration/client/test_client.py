@@ -38,16 +38,16 @@ def test_a_hold_from_end_to_end(hk: RemoteKernel) -> None:
         hold = hk.hold({"one/a": 2, "one/b": 1}, ttl="5m", metadata={"seat": "12"}, op="req-1")
     again = hk.hold({"one/b": 1, "one/a": 2}, ttl=300, metadata={"seat": "12"}, op="req-1", actor="user:7")
     assert (hold.state, hold.actor, hold.correlation_id, hold.metadata) == ("held", "user:7", "c-1", {"seat": "12"})
-    assert (again.owner, again.id, again.replayed, hold.replayed) == (hold.owner, hold.id, True, False)
+    assert (again.token, again.id, again.replayed, hold.replayed) == (hold.token, hold.id, True, False)
     assert hold.position is not None
     later = hk.extend(hold, by=timedelta(minutes=1))
     assert later.deadline == (hold.deadline or 0) + 60_000_000
-    assert later.owner == hold.owner
+    assert later.token == hold.token
     part = hk.confirm(hold.ticket or "", quantity={"one/a": 1}, keep_rest=True)
     assert [(leg.held, leg.confirmed) for leg in part.legs] == [(1, 1), (1, 0)]
     done = hk.confirm(hold, entity="order:9")
     assert (done.state, done.entity) == ("confirmed", "order:9")
-    assert hk.get(hold).owner is None
+    assert hk.get(hold).token is None
     assert [entry.action for entry in hk.history(hold)][-1] == "hold.confirmed"
     assert hk.return_units(done).legs[0].returned == 2
     assert hk.pool("one/a").available == 10
@@ -146,7 +146,7 @@ def test_refusals_are_the_kernels_own_with_their_numbers(hk: RemoteKernel) -> No
     assert missing.value.subject == "nowhere"
     hold = hk.hold("two", deadline=datetime.now(UTC) + timedelta(hours=1))
     with pytest.raises(holdkit.NotOwner):
-        hk.confirm(hold.id, owner="thief")
+        hk.confirm(hold.id, token="thief")
     with pytest.raises(holdkit.NotDue) as early:
         hk.expire(hold)
     assert early.value.deadline == hold.deadline
@@ -158,7 +158,7 @@ def test_refusals_are_the_kernels_own_with_their_numbers(hk: RemoteKernel) -> No
         hk.hold("two", 2, ttl=60, op="x")
     with pytest.raises(holdkit.InvalidRequest, match="transaction"):
         hk.hold("two", ttl=60, tx=object())
-    assert hold.owner is not None
+    assert hold.token is not None
     assert str(short.value).startswith("holdkit: insufficient_capacity: pool 'two' has")
 
 
@@ -172,7 +172,7 @@ def test_a_batch_gives_values(hk: RemoteKernel) -> None:
     pool, hold, short, missing = hk.apply(commands, op="b-1")
     assert isinstance(pool, holdkit.Pool)
     assert isinstance(hold, holdkit.Hold)
-    assert hold.owner is not None
+    assert hold.token is not None
     assert isinstance(short, holdkit.InsufficientCapacity)
     assert isinstance(missing, holdkit.HoldNotFound)
     again = hk.apply(commands, op="b-1")

@@ -53,7 +53,7 @@ def test_what_was_erased_is_recognised_over_http(hk: RemoteKernel) -> None:
 def test_a_key_is_claimed_confirmed_found_and_forgotten(hk: RemoteKernel) -> None:
     claim = hk.claims.reserve("email", "alice@example.com", ttl="5m", op="c-1", correlation_id="c-9")
     again = hk.claims.reserve("email", "alice@example.com", ttl=300, op="c-1", correlation_id="c-9")
-    assert (again.owner, again.replayed, claim.replayed) == (claim.owner, True, False)
+    assert (again.token, again.replayed, claim.replayed) == (claim.token, True, False)
     assert (claim.key, claim.type, claim.value) == ("email:alice@example.com", "email", "alice@example.com")
     assert (claim.state, claim.correlation_id, claim.combined) == ("held", "c-9", False)
     assert hk.claims.is_active(claim)
@@ -68,16 +68,16 @@ def test_a_key_is_claimed_confirmed_found_and_forgotten(hk: RemoteKernel) -> Non
     later = hk.claims.extend(claim, by=60)
     assert later.deadline == (claim.deadline or 0) + 60_000_000
     with pytest.raises(holdkit.NotOwner):
-        hk.claims.confirm(claim.id, entity="user:2", owner="thief")
+        hk.claims.confirm(claim.id, entity="user:2", token="thief")
     done = hk.claims.confirm(claim.ticket or "", entity="user:1", op="c-2")
-    for named, owner in ((claim, None), (claim.id, claim.owner)):
-        assert hk.claims.confirm(named, entity="user:1", owner=owner, op="c-2").replayed
+    for named, token in ((claim, None), (claim.id, claim.token)):
+        assert hk.claims.confirm(named, entity="user:1", token=token, op="c-2").replayed
     assert (hk.claims.remaining_ttl(done), hk.claims.is_active(done)) == (None, False)
     with pytest.raises(holdkit.AlreadyClaimed) as for_ever:
         hk.claims.reserve("email", "alice@example.com", ttl=60)
     told = for_ever.value
     assert (told.transient, told.remaining, told.deadline, told.deadline_at) == (False, None, None, None)
-    assert (done.state, done.entity, done.owner) == ("confirmed", "user:1", claim.owner)
+    assert (done.state, done.entity, done.token) == ("confirmed", "user:1", claim.token)
     for found in (
         hk.claims.find(id=claim.id),
         hk.claims.find(key=claim.key),
@@ -86,7 +86,7 @@ def test_a_key_is_claimed_confirmed_found_and_forgotten(hk: RemoteKernel) -> Non
         hk.claims.linked("user:1")[0],
     ):
         assert found is not None
-        assert (found.id, found.state, found.owner, found.held_at) == (claim.id, "confirmed", None, claim.held_at)
+        assert (found.id, found.state, found.token, found.held_at) == (claim.id, "confirmed", None, claim.held_at)
     assert hk.claims.find(key=claim.key, active_only=True) is None
     assert [one.id for one in hk.claims.listed() if one.key == claim.key] == [claim.id]
     with pytest.raises(holdkit.NotOwner):
@@ -117,7 +117,7 @@ def test_a_claim_means_its_own_life_and_none_after_it(hk: RemoteKernel) -> None:
 def test_items_all_or_none(hk: RemoteKernel) -> None:
     ids = ["seat:1", "seat:2", "seat:3"]
     hk.items.add(ids)
-    hold = hk.items.reserve(ids[:2], owner="saga-77", op="i-1")
+    hold = hk.items.reserve(ids[:2], token="saga-77", op="i-1")
     with pytest.raises(holdkit.ItemsTaken) as taken:
         hk.items.reserve(iter(ids[1:]), ttl=60)
     assert (taken.value.taken, taken.value.holders) == (("seat:2",), {"seat:2": hold.id})

@@ -74,7 +74,7 @@ def scenario(hk: Any, clock: FakeClock) -> Iterator[Any]:
     again = hk.join(
         "show", 2, ttl=7200, offer_ttl=600, account="b", id=IDS[2], actor="user:1", metadata={"a": 1}, op="first"
     )
-    yield (again.owner == first.owner, again.replayed)
+    yield (again.token == first.token, again.replayed)
     second = hk.join("show", 1, **LINE, account="c", id=IDS[3], actor="user:1")
     yield [hk.place(first), hk.place(second.ticket), hk.place(held)]
     yield outcome(lambda: hk.pool("show"))

@@ -38,7 +38,7 @@ def name() -> str:
 def test_a_rate_is_taken_together_and_tells_when_to_come_back(remote: Any, name: str) -> None:
     api = remote.rates(name, Allowance(2, per="day"), Allowance(3, per="year"))
     taken = api.take("ann", 2, op=f"{name}-1")
-    assert (taken.state, taken.owner is None) == ("confirmed", False)
+    assert (taken.state, taken.token is None) == ("confirmed", False)
     assert api.take("ann", 2, op=f"{name}-1").replayed
     assert api.remaining("ann") == 0
     with pytest.raises(holdkit.InsufficientCapacity) as full:
@@ -170,12 +170,12 @@ def test_the_best_items_are_looked_for_and_taken_at_once(remote: Any, name: str)
     remote.items.add([holdkit.Seat(id, name, "A", number) for number, id in enumerate(seats, 1)], op=f"{name}-add")
     assert [seat.id for seat in remote.items.seats(name)] == seats
     remote.items.reserve([seats[1]], ttl=60)
-    best = remote.items.best_available(3, section=name, ttl=60, owner="me", op=f"{name}-1")
+    best = remote.items.best_available(3, section=name, ttl=60, token="me", op=f"{name}-1")
     assert [leg.pool for leg in best.legs] == [f"~item/{seat}" for seat in seats[2:5]]
-    again = remote.items.best_available(3, section=name, ttl=60, owner="me", op=f"{name}-1")
-    assert (again.id, again.owner, again.replayed) == (best.id, best.owner, True)
-    assert remote.items.reserve(seats[2:5], owner="me").id == best.id
-    assert [item.yours for item in remote.items.states(seats, owner="me")] == [False, False, True, True, True, False]
+    again = remote.items.best_available(3, section=name, ttl=60, token="me", op=f"{name}-1")
+    assert (again.id, again.token, again.replayed) == (best.id, best.token, True)
+    assert remote.items.reserve(seats[2:5], token="me").id == best.id
+    assert [item.yours for item in remote.items.states(seats, token="me")] == [False, False, True, True, True, False]
     with pytest.raises(holdkit.ItemsTaken, match="side by side"):
         remote.items.best_available(2, section=name)
     loose = remote.items.best_available(2, section=name, together="prefer")
@@ -185,10 +185,10 @@ def test_the_best_items_are_looked_for_and_taken_at_once(remote: Any, name: str)
             remote.items.best_available(1, **wrong)
         assert code in (None, refused.value.code)
     with pytest.raises(holdkit.PartOfHold) as part:
-        remote.items.release(seats[2:4], owner="me")
+        remote.items.release(seats[2:4], token="me")
     assert part.value.hold == best.id
-    assert remote.items.finalize(seats[2:5], owner="me", entity="order:9").state == "confirmed"
-    assert remote.items.release([seats[5], seats[0]], owner=loose.owner).state == "released"
+    assert remote.items.finalize(seats[2:5], token="me", entity="order:9").state == "confirmed"
+    assert remote.items.release([seats[5], seats[0]], token=loose.token).state == "released"
     remote.items.remove_seats(name, seats[:1], op=f"{name}-remove")
     assert [seat.id for seat in remote.items.seats(name)] == seats[1:]
     remote.items.remove_seats(name)

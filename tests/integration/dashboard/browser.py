@@ -138,7 +138,7 @@ class Api:
         return self._done(
             self.http.post(
                 f"/v1/holds/{hold['id']}/confirm",
-                json={"owner": hold["owner"], **more},
+                json={"token": hold["token"], **more},
                 headers={"Idempotency-Key": f"test-{self._count}"},
             )
         )

@@ -77,18 +77,18 @@ def test_every_verb_of_a_hold(browser: Browser, acting: Acting) -> None:
         dialog.get_by_label("Units").fill("12")
         expect(dialog.locator("[data-effect]")).to_contain_text("It will be refused: 10 of 10 can be held.")
         finish(dialog, says="6 of 10 free units are held until", reason="for a guest", Units="6")
-        secret = page.get_by_role("dialog", name="Hold placed.").get_by_label("Owner token")
-        owner = secret.input_value()
-        assert owner
+        secret = page.get_by_role("dialog", name="Hold placed.").get_by_label("Token")
+        token = secret.input_value()
+        assert token
         page.get_by_role("button", name="I have stored it").click()
-        assert owner not in page.content()
-        assert owner not in page.evaluate("JSON.stringify([{...sessionStorage}, {...localStorage}])")
+        assert token not in page.content()
+        assert token not in page.evaluate("JSON.stringify([{...sessionStorage}, {...localStorage}])")
         (hold,) = api.get("/v1/holds?pool=verbs")["items"]
         placed = acting.last(hold["id"])
         assert (placed["reason"], placed["actor"]) == ("for a guest", f"api_client:{placed['client_id']}")
 
         go(page, f"hold/{hold['id']}")
-        act(page, "Extend", says="It expires at", Extend_by="10m", Owner_token=owner)
+        act(page, "Extend", says="It expires at", Extend_by="10m", Owner_token=token)
         assert (acting.last(hold["id"])["action"], acting.last(hold["id"])["forced"]) == ("hold.extended", False)
         act(page, "Release", says="1 unit becomes available at once.", reason="one too many", Units="1")
         assert acting.hold(hold["id"])["legs"][0]["held"] == 5
@@ -207,7 +207,7 @@ def test_a_key_is_offered_what_it_may_do_and_no_more(browser: Browser, acting: A
         dialog = page.get_by_role("dialog")
         dialog.get_by_label("Reason").fill("mine")
         dialog.get_by_role("button", name="Confirm").click()
-        assert acting.hold(hold["id"])["state"] == "held", "the owner token is asked for"
+        assert acting.hold(hold["id"])["state"] == "held", "the token is asked for"
         page.keyboard.press("Escape")
         go(page, "pool/mine")
         expect(page.locator(".head-actions button")).to_have_text(["Place hold"])
@@ -273,7 +273,7 @@ def test_another_attempt_after_a_lost_answer_is_the_same_operation(browser: Brow
             if reason == "first":
                 expect(dialog.locator("[data-unknown]")).to_be_visible()
                 page.keyboard.press("Escape")
-        expect(page.get_by_role("dialog", name="Hold placed.").get_by_label("Owner token")).to_be_visible()
+        expect(page.get_by_role("dialog", name="Hold placed.").get_by_label("Token")).to_be_visible()
     (hold,) = acting.api.get("/v1/holds?pool=again")["items"]
     assert acting.last(hold["id"])["reason"] == "first"
 

@@ -25,7 +25,7 @@ def test_claims_are_listed_found_and_followed(browser: Browser, tmp_path: Path) 
             made.append(http.post("/v1/claims", json=body, headers={"Idempotency-Key": f"c{n}"}).json())
         rows = page.get_by_role("list", name="Claims").get_by_role("listitem")
         expect(rows).to_have_count(3)
-        done = {"owner": made[1]["owner"], "entity": "user:7"}
+        done = {"token": made[1]["token"], "entity": "user:7"}
         http.post(f"/v1/claims/{made[1]['id']}/confirm", json=done, headers={"Idempotency-Key": "done"})
         expect(rows.filter(has_text="u1@example.org")).to_contain_text("confirmed")
         page.get_by_role("searchbox").fill("user:7")

@@ -42,7 +42,7 @@ class Admin(TransactionTestCase):
             self.assertEqual(answer.status_code, 200, page)
             for text in texts:
                 self.assertContains(answer, text)
-        self.assertNotContains(self.client.get(HOLDS), hold.owner or "-")
+        self.assertNotContains(self.client.get(HOLDS), hold.token or "-")
         self.assertContains(self.client.get(f"{HOLDS}?state=nonsense"), "state")
         self.assertEqual(self.client.get(f"{HOLDS}nonsense/change/").status_code, 404)
         self.assertEqual(self.client.get(f"{POOLS}add/").status_code, 403)

@@ -28,17 +28,17 @@ def sign_up(app: Application) -> str:
     """An order, a key and an item in the application's own transaction; refusals on the way leave it usable."""
     claims, items, tx = app.hk.claims, app.hk.items, app.tx
     app.begin()
-    claim = claims.reserve("email", "a@b.c", ttl=300, owner="me", op="sign-up", tx=tx)
+    claim = claims.reserve("email", "a@b.c", ttl=300, token="me", op="sign-up", tx=tx)
     with pytest.raises(holdkit.AlreadyClaimed):
-        claims.reserve("email", "a@b.c", ttl=300, owner="you", tx=tx)
+        claims.reserve("email", "a@b.c", ttl=300, token="you", tx=tx)
     app.order("a")
-    again = claims.reserve("email", "a@b.c", ttl=300, owner="me", op="sign-up", tx=tx)
+    again = claims.reserve("email", "a@b.c", ttl=300, token="me", op="sign-up", tx=tx)
     assert (again.hold_id, again.replayed) == (claim.hold_id, True)
     hold = items.best_available(1, section="stalls", op="seat", tx=tx)
     with pytest.raises(holdkit.ItemsTaken):
         items.reserve(["seat:1"], tx=tx)
     items.finalize(hold, tx=tx)
-    assert claims.confirm(claim.id, owner="me", entity="user:1", tx=tx).state == "confirmed"
+    assert claims.confirm(claim.id, token="me", entity="user:1", tx=tx).state == "confirmed"
     assert not claims.is_reserved("email", "a@b.c"), "nobody else sees it yet"
     return str(claim.id)
 

@@ -100,7 +100,7 @@ def test_hold_extend_confirm_release_and_reads(tmp_path: Path) -> None:
         placed = [entry for entry in entries if entry.action == "hold.held"]
         assert {entry.actor for entry in placed} == {"api_client:helper"}
         assert placed[0].after["entity"] == "training"
-    assert not any("hk1." in text or "owner" in text or "token" in text for text in read), (
+    assert not any("hk1." in text or "token" in text or "token" in text for text in read), (
         "the token stays in the process"
     )
 
@@ -210,7 +210,7 @@ def test_no_argument_and_no_number_of_calls_passes_the_limits(tmp_path: Path) ->
             forged = {
                 "force": True,
                 "account": "boss",
-                "owner": "x",
+                "token": "x",
                 "tenant": "acme",
                 "reason": "because",
                 "ttl": 10**9,

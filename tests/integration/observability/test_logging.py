@@ -22,7 +22,7 @@ LEVELS = {"info": "INFO", "warning": "WARNING", "error": "ERROR", "exception": "
 METHODS = {*LEVELS, "debug", "critical", "log", "warn", "fatal"}
 RESERVED = set(vars(logging.makeLogRecord({}))) | {"message", "asctime"}
 ERRORS = {"failed", "error", "refused", "lost", "also", "unknown", "errors.plain(error)"}
-PERSONAL = {"entity", "account", "actor", "metadata", "label", "key", "token", "owner", "secret", "url", "body"}
+PERSONAL = {"entity", "account", "actor", "metadata", "label", "key", "token", "secret", "url", "body"}
 
 
 class LogCall(NamedTuple):

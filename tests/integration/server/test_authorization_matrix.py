@@ -227,7 +227,7 @@ def test_force_is_for_admins_only() -> None:
         before = await state(here)
         for route in taking:
             body = {**BODIES.get(route.kind, {}), **FORCE}
-            for more in ({}, {} if route.kind == "return_to_pool" else {"owner": "a guess"}):
+            for more in ({}, {} if route.kind == "return_to_pool" else {"token": "a guess"}):
                 answer = await here.call(
                     "POST", path_of(route, ids), {**body, **more}, op=f"f{next(NUMBERS)}", key="hold", tenant="acme"
                 )

@@ -30,7 +30,7 @@ def test_the_estimate_is_held_and_the_actual_confirmed() -> None:
         assert short.json()["budgets"] == ["tokens"]
         assert 0 < short.json()["retry_after"] <= 60
         assert int(short.headers["retry-after"]) >= 1
-        said = {"hold": held.json()["id"], "owner": held.json()["owner"], "actual": {"tokens": 500, "dollars": 1}}
+        said = {"hold": held.json()["id"], "token": held.json()["token"], "actual": {"tokens": 500, "dollars": 1}}
         done = await here.call("POST", "/v1/budgets/llm/confirm", said, op="c", key="hold")
         assert done.json()["uncovered"] == {"tokens": 100}
         clock.advance(60)

@@ -75,7 +75,7 @@ async def fill(here: InProcessApp) -> str:
         await sagas.begin(f"saga-{number:03}", {"text": "z" * 8_000})
     first = holds[0]
     for number in range(EXTENDED):
-        body = {"by": 1, "owner": first["owner"]}
+        body = {"by": 1, "token": first["token"]}
         await done(here, "POST", f"/v1/holds/{first['id']}/extend", body, f"extend-{number}")
     return str(first["id"])
 

@@ -30,24 +30,24 @@ def test_a_key_is_reserved_confirmed_found_and_forgotten() -> None:
         claim = made.json()
         assert (claim["key"], claim["state"]) == ("email:alice@example.com", "held")
         again = await here.call("POST", "/v1/claims", EMAIL, op="a", key="hold")
-        assert again.json()["owner"] == claim["owner"]
+        assert again.json()["token"] == claim["token"]
         assert again.headers["idempotency-replayed"] == "true"
         rival = await here.call("POST", "/v1/claims", EMAIL, op="b", key="hold")
         assert (rival.status_code, rival.json()["reason"]) == (409, "already_claimed")
         assert (rival.json()["claim"], rival.json()["remaining"]) == (claim["id"], 300)
         assert (rival.json()["transient"], rival.json()["deadline"]) == (True, claim["deadline"])
-        assert claim["owner"] not in rival.text
+        assert claim["token"] not in rival.text
         at = f"/v1/claims/{claim['id']}"
-        longer = await here.call("POST", f"{at}/extend", {"owner": claim["owner"], "by": 60}, op="c")
+        longer = await here.call("POST", f"{at}/extend", {"token": claim["token"], "by": 60}, op="c")
         assert longer.json()["deadline"] > claim["deadline"]
-        thief = await here.call("POST", f"{at}/confirm", {"owner": "x", "entity": "user:2"}, op="d")
+        thief = await here.call("POST", f"{at}/confirm", {"token": "x", "entity": "user:2"}, op="d")
         assert (thief.status_code, thief.json()["reason"]) == (403, "not_owner")
-        done = await here.call("POST", f"{at}/confirm", {"owner": claim["owner"], "entity": "user:1"}, op="e")
+        done = await here.call("POST", f"{at}/confirm", {"token": claim["token"], "entity": "user:1"}, op="e")
         assert (done.json()["state"], done.json()["entity"]) == ("confirmed", "user:1")
         for query in ("key=email%3Aalice%40example.com", "type=email&value=alice%40example.com", "entity=user%3A1"):
             (found,) = (await here.call("GET", f"/v1/claims?{query}", key="read")).json()["items"]
             assert found["id"] == claim["id"], query
-            assert "owner" not in found
+            assert "token" not in found
         assert (await here.call("GET", at, key="read")).json()["state"] == "confirmed"
         never = await here.call("POST", "/v1/claims", EMAIL, op="b2", key="hold")
         assert (never.status_code, never.json()["reason"], never.json()["state"]) == (
@@ -57,13 +57,13 @@ def test_a_key_is_reserved_confirmed_found_and_forgotten() -> None:
         )
         assert (never.json()["transient"], never.json()["remaining"], never.json()["deadline"]) == (False, None, None)
         by_hold = f"/v1/claims/{claim['hold']}"
-        again = await here.call("POST", f"{by_hold}/confirm", {"owner": claim["owner"], "entity": "user:1"}, op="e")
+        again = await here.call("POST", f"{by_hold}/confirm", {"token": claim["token"], "entity": "user:1"}, op="e")
         assert (again.status_code, again.headers["idempotency-replayed"]) == (200, "true"), again.text
-        gone = await here.call("POST", f"{at}/forget", {"owner": claim["owner"]}, op="f")
+        gone = await here.call("POST", f"{at}/forget", {"token": claim["token"]}, op="f")
         assert gone.json()["state"] == "released"
         fresh = await here.call("POST", "/v1/claims", EMAIL, op="g")
         assert fresh.json()["fence"] > claim["fence"]
-        let_go = await here.call("POST", f"{at}/release", {"owner": fresh.json()["owner"]}, op="h")
+        let_go = await here.call("POST", f"{at}/release", {"token": fresh.json()["token"]}, op="h")
         assert let_go.json()["state"] == "released"
 
     run(work)
@@ -119,20 +119,20 @@ def test_items_are_taken_all_or_none_and_spent() -> None:
         ids = ["posting:1", "posting:2", "posting:3"]
         added = await here.call("POST", "/v1/items", {"ids": ids})
         assert [one["state"] for one in added.json()["items"]] == ["available"] * 3
-        held = await here.call("POST", "/v1/items/reserve", {"ids": ids[:2], "owner": "saga-77"}, op="a", key="hold")
+        held = await here.call("POST", "/v1/items/reserve", {"ids": ids[:2], "token": "saga-77"}, op="a", key="hold")
         assert held.status_code == 201, held.text
         assert held.json()["deadline"] is None
         rival = await here.call("POST", "/v1/items/reserve", {"ids": ids[1:]}, op="b", key="hold")
         assert (rival.status_code, rival.json()["reason"]) == (409, "items_taken")
         assert rival.json()["taken"] == ["posting:2"]
         spent = await here.call(
-            "POST", "/v1/items/finalize", {"hold": held.json()["id"], "owner": "saga-77"}, op="c", key="hold"
+            "POST", "/v1/items/finalize", {"hold": held.json()["id"], "token": "saga-77"}, op="c", key="hold"
         )
         assert spent.json()["state"] == "confirmed"
         looked = await here.call("POST", "/v1/items/states", {"ids": [*ids, "posting:9"]}, key="read")
         assert [one["state"] for one in looked.json()["items"]] == ["spent", "spent", "available", "missing"]
         third = await here.call("POST", "/v1/items/reserve", {"ids": ids[2:], "ttl": 60}, op="d")
-        body = {"hold": third.json()["id"], "owner": third.json()["owner"]}
+        body = {"hold": third.json()["id"], "token": third.json()["token"]}
         assert (await here.call("POST", "/v1/items/release", body, op="e")).json()["state"] == "released"
 
     run(work)
@@ -201,7 +201,7 @@ def test_claims_and_items_are_listed_page_by_page_and_by_prefix() -> None:
         seen = [claim["value"] for claim in first["items"] + rest["items"]]
         assert sorted(seen) == [f"u{n}@example.com" for n in range(5)]
         assert (len(first["items"]), rest["next"]) == (3, None)
-        assert all("owner" not in claim for claim in first["items"])
+        assert all("token" not in claim for claim in first["items"])
         await here.call("POST", "/v1/items", {"ids": ["seat:a1", "seat:a2", "seat:b1", "voucher:1"]})
         await here.call("POST", "/v1/items/reserve", {"ids": ["seat:a2"]}, op="r")
         seats = (await here.call("GET", "/v1/items?prefix=seat%3A&limit=2", key="read")).json()

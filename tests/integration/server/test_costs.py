@@ -310,7 +310,7 @@ def test_debt_is_at_most_one_burst_however_many_requests_are_answered_at_once() 
         held = (await here.call("POST", "/v1/holds", {"legs": legs, "ttl": 60}, op="wide", **ACME)).json()
         refill(here)
         extend: list[Coroutine[Any, Any, httpx.Response]] = [
-            here.call("POST", f"/v1/holds/{held['id']}/extend", {"owner": held["owner"], "by": 1}, op=f"e{n}", **ACME)
+            here.call("POST", f"/v1/holds/{held['id']}/extend", {"token": held["token"], "by": 1}, op=f"e{n}", **ACME)
             for n in range(20)
         ]
         assert {one.status_code for one in await asyncio.gather(*extend)} == {200}

@@ -185,7 +185,7 @@ async def live(here: InProcessApp, night: str) -> None:
     }  # fmt: skip
     held = (await call("POST", "/v1/holds", asked, op=f"place {night}")).json()
     assert "id" in held, held
-    body = {"owner": held["owner"], "entity": f"user:{PERSON}", "actor": f"user:{PERSON}"}
+    body = {"token": held["token"], "entity": f"user:{PERSON}", "actor": f"user:{PERSON}"}
     done = await call("POST", f"/v1/holds/{held['id']}/confirm", body, op=f"pay {night}")
     assert done.status_code == 200, done.text
     claim = {

@@ -29,7 +29,7 @@ def test_a_batch_is_bounded_by_the_legs_that_it_touches() -> None:
     async def main() -> None:
         async with in_process_app() as here:
             hold = await wide_hold(here, 101)
-            extend = {"type": "extend", "id": hold["id"], "owner": hold["owner"], "by": 1}
+            extend = {"type": "extend", "id": hold["id"], "token": hold["token"], "by": 1}
             told = await here.call("POST", "/v1/batch", {"commands": [extend] * 100}, key="hold", op="large")
             assert told.status_code == 400
             problem = told.json()
@@ -127,7 +127,7 @@ def test_the_legs_of_a_hold_that_is_named_are_charged_afterwards() -> None:
     async def main() -> None:
         async with in_process_app(settings=structs.replace(QUICK, rate=0.001, burst=100)) as here:
             hold = await wide_hold(here, 40)
-            extend = {"owner": hold["owner"], "by": 1}
+            extend = {"token": hold["token"], "by": 1}
             path = f"/v1/holds/{hold['id']}/extend"
             statuses = [(await here.call("POST", path, extend, key="hold", op=f"{n}")).status_code for n in range(4)]
             assert statuses == [200, 200, 200, 429], "the third leaves the bucket in debt"

@@ -57,7 +57,7 @@ async def build(here: InProcessApp, world: int, *, taken: int, total: int, **mor
     await pool(here, "venue//balcony", 1_000)
     for name in (MINE, SEAT):
         await pool(here, name, 20)
-    await take(here, MINE, 1, id=FIRST, owner=OWNER, account="customer:7")
+    await take(here, MINE, 1, id=FIRST, token=OWNER, account="customer:7")
     if taken:
         await take(here, "venue//balcony", taken, account="customer:7")
     for number in range(world * 3):
@@ -178,32 +178,32 @@ async def tour(here: InProcessApp, visitor: Visitor, clock: FakeClock) -> None:
             {"pool": SEAT, "quantity": 5, "account": "customer:7"},
             {"legs": [{"pool": SEAT, "quantity": 2}, {"pool": MINE, "quantity": 3}], "account": "customer:7"},
         ):
-            await ask("POST", path, {**asked, **place, "id": SECOND, "owner": OWNER}, op=f"{path}-{asked}"[:200])
-            await ask("POST", path, {**asked, **place, "id": SECOND, "owner": OWNER}, op=f"{path}-{asked}"[:200])
+            await ask("POST", path, {**asked, **place, "id": SECOND, "token": OWNER}, op=f"{path}-{asked}"[:200])
+            await ask("POST", path, {**asked, **place, "id": SECOND, "token": OWNER}, op=f"{path}-{asked}"[:200])
             await ask("GET", f"/v1/holds/{SECOND}/history")
-    taking = {"pool": SEAT, "quantity": 5, "owner": OWNER, "id": THIRD}
+    taking = {"pool": SEAT, "quantity": 5, "token": OWNER, "id": THIRD}
     for atomic in (False, True):
         commands = [
             {"type": "hold", "ttl": 60, **taking},
             {"type": "consume", **taking, "account": "customer:7"},
-            {"type": "confirm", "id": FIRST, "owner": OWNER, "quantity": 6, "overage": "reject"},
-            {"type": "confirm", "id": FIRST, "owner": OWNER, "quantity": 6, "overage": "if_available"},
+            {"type": "confirm", "id": FIRST, "token": OWNER, "quantity": 6, "overage": "reject"},
+            {"type": "confirm", "id": FIRST, "token": OWNER, "quantity": 6, "overage": "if_available"},
         ]
         await ask("POST", "/v1/batch", {"commands": commands, "atomic": atomic})
-    await ask("POST", "/v1/batch", {"commands": [{"type": "release", "id": LATE, "owner": OWNER}]})
+    await ask("POST", "/v1/batch", {"commands": [{"type": "release", "id": LATE, "token": OWNER}]})
     await ask("POST", "/v1/holds", {"pool": SEAT, "quantity": 5, "ttl": 60, "wait": 60, "offer_ttl": 60})
     await ask("POST", f"/v1/pools/{mine}/line", {"quantity": 5, "ttl": 60, "offer_ttl": 60})
     await ask(
         "POST",
         f"/v1/holds/{FIRST}/confirm",
-        {"owner": OWNER, "quantity": 6, "overage": "if_available", "keep_rest": True},
+        {"token": OWNER, "quantity": 6, "overage": "if_available", "keep_rest": True},
     )
-    await ask("POST", f"/v1/holds/{FIRST}/extend", {"owner": OWNER, "by": 60})
+    await ask("POST", f"/v1/holds/{FIRST}/extend", {"token": OWNER, "by": 60})
     await ask("POST", f"/v1/holds/{FIRST}/expire", {})
-    await ask("POST", f"/v1/holds/{FIRST}/leave", {"owner": OWNER})
-    await ask("POST", f"/v1/holds/{FIRST}/confirm", {"owner": OWNER})
-    await ask("POST", f"/v1/holds/{FIRST}/return", {"owner": OWNER})
-    await ask("POST", f"/v1/holds/{FIRST}/release", {"owner": OWNER})
+    await ask("POST", f"/v1/holds/{FIRST}/leave", {"token": OWNER})
+    await ask("POST", f"/v1/holds/{FIRST}/confirm", {"token": OWNER})
+    await ask("POST", f"/v1/holds/{FIRST}/return", {"token": OWNER})
+    await ask("POST", f"/v1/holds/{FIRST}/release", {"token": OWNER})
     await ask("PUT", f"/v1/pools/{seat}", {"total": 19})
     await ask("PUT", f"/v1/pools/{seat}/per_account", {"per_account": 15})
     await ask("POST", f"/v1/pools/{seat}/return", {"quantity": 1, "force": True, "reason": "refund"})
@@ -270,7 +270,7 @@ def test_what_the_pool_above_did_with_an_expired_hold_is_no_entry_of_its_history
 
     async def visit(world: int) -> list[Any]:
         async with visited(nothing_short, world) as (here, visitor, clock):
-            await take(here, MINE, 2, id=LATE, owner=OWNER, ttl=60)
+            await take(here, MINE, 2, id=LATE, token=OWNER, ttl=60)
             clock.advance(61)
             await take(here, "venue//balcony", world)
             await take(here, SEAT, 1)
@@ -290,7 +290,7 @@ def test_what_the_pool_above_did_with_an_expired_hold_is_no_entry_of_its_history
 def test_an_entry_about_the_pool_above_alone_is_left_out() -> None:
     async def work() -> None:
         async with visited(nothing_short, 1) as (here, visitor, clock):
-            await take(here, MINE, 2, id=LATE, owner=OWNER, ttl=60)
+            await take(here, MINE, 2, id=LATE, token=OWNER, ttl=60)
             clock.advance(61)
             await admin(here, "PUT", f"/v1/pools/{MINE.replace('/', '%2F')}", {"total": 21})  # touches no other pool
             await take(here, "venue//balcony", 1)

@@ -30,12 +30,12 @@ def test_a_hold_is_placed_and_confirmed_over_a_real_socket() -> None:
         assert (shown["held"], shown["available"]) == (2, 3)
         done = http.post(
             f"/v1/holds/{hold['id']}/confirm",
-            json={"owner": hold["owner"], "entity": "order:9"},
+            json={"token": hold["token"], "entity": "order:9"},
             headers={"Idempotency-Key": "b"},
         )
         assert done.status_code == 200, done.text
         assert done.json()["state"] == "confirmed"
-        assert "owner" not in done.json()
+        assert "token" not in done.json()
         assert http.get("/v1/pools/show%2F42").json()["consumed"] == 2
 
 
@@ -82,7 +82,7 @@ def test_an_operator_extends_confirms_and_returns_without_the_token_but_with_a_r
             forced = {**body, "force": True, "reason": "customer called"}
             done = await here.call("POST", f"{at}/{verb}", forced, op=f"d{number}")
             assert done.status_code == 200, done.text
-            assert "owner" not in done.json()
+            assert "token" not in done.json()
             again = await here.call("POST", f"{at}/{verb}", forced, op=f"d{number}")
             assert (again.status_code, again.json()["replayed"]) == (200, True)
             last = (await here.call("GET", f"{at}/history")).json()["items"][-1]
@@ -135,7 +135,7 @@ def test_times_are_rfc_3339_and_the_clock_is_the_engines() -> None:
         assert held["deadline_at"] == "1970-01-01T00:01:00Z"
         assert held["server_time"] == "1970-01-01T00:00:00Z"
         clock.advance(60)
-        late = await here.call("POST", f"/v1/holds/{held['id']}/confirm", {"owner": held["owner"]}, op="b")
+        late = await here.call("POST", f"/v1/holds/{held['id']}/confirm", {"token": held["token"]}, op="b")
         assert (late.status_code, late.json()["reason"]) == (409, "hold_expired")
         assert late.json()["deadline_at"] == "1970-01-01T00:01:00Z"
         assert late.json()["server_time"] == "1970-01-01T00:01:00Z"
@@ -153,14 +153,14 @@ def test_every_verb_of_a_hold() -> None:
         placed = await here.call("POST", "/v1/holds", {"legs": legs, "ttl": 60, "metadata": {"n": [1]}}, op="1")
         hold = placed.json()
         assert hold["metadata"] == {"n": [1]}
-        mine = {"owner": hold["owner"]}
+        mine = {"token": hold["token"]}
         at = f"/v1/holds/{hold['id']}"
         assert (await here.call("POST", f"{at}/extend", {**mine, "by": 60}, op="2")).json()["deadline_at"] == (
             "1970-01-01T00:02:00Z"
         )
         part = await here.call("POST", f"{at}/confirm", {**mine, "quantity": {"a": 1}, "keep_rest": True}, op="3")
         assert part.json()["legs"][0] == {"pool": "a", "quantity": 3, "held": 2, "confirmed": 1, "returned": 0}
-        assert (await here.call("POST", f"{at}/release", {"owner": "x"}, op="4")).status_code == 403
+        assert (await here.call("POST", f"{at}/release", {"token": "x"}, op="4")).status_code == 403
         assert (await here.call("POST", f"{at}/expire", {}, op="5")).json()["reason"] == "not_due"
         assert (await here.call("POST", f"{at}/release", mine, op="6")).json()["state"] == "released"
         assert (await here.call("POST", f"{at}/return", mine, op="7")).json()["legs"][0]["returned"] == 1
@@ -174,7 +174,7 @@ def test_every_verb_of_a_hold() -> None:
             "hold.released",
             "hold.returned",
         ]
-        assert hold["owner"] not in str(story)
+        assert hold["token"] not in str(story)
 
     run(work, clock=clock)
 
@@ -205,7 +205,7 @@ def test_a_return_that_comes_too_late_says_until_when_it_was_possible() -> None:
         hold = (await here.call("POST", "/v1/consume", {"pool": "gpu"}, op="a")).json()
         clock.advance(400 * 86_400)
         await here.call("POST", "/v1/sweep", {})
-        path, body = f"/v1/holds/{hold['id']}/return", {"owner": hold["owner"]}
+        path, body = f"/v1/holds/{hold['id']}/return", {"token": hold["token"]}
         no = await here.call("POST", path, body, op="b")
         assert (no.status_code, no.json()["reason"]) == (410, "hold_retired")
         assert "its units could be returned until 2024-12-19 12:00:00.000+00:00; a hold with" in no.json()["detail"]

@@ -120,10 +120,10 @@ def test_a_key_limited_to_pools_does_its_work_within_them_and_nowhere_else() -> 
         holds = await two_worlds(here)
         key = await limited(here, scope="hold", pools=["show:"])
         inside = (await do(here, "POST", "/v1/holds", {"pool": "show:1", "ttl": 60}, key=key))[1]
-        owner = {"owner": inside["owner"]}
-        assert (await do(here, "POST", f"/v1/holds/{inside['id']}/extend", {**owner, "by": 9}, key=key))[0] == 200
-        assert (await do(here, "POST", f"/v1/holds/{inside['id']}/confirm", owner, key=key))[0] == 200
-        assert (await do(here, "POST", f"/v1/holds/{inside['id']}/return", owner, key=key))[0] == 200
+        token = {"token": inside["token"]}
+        assert (await do(here, "POST", f"/v1/holds/{inside['id']}/extend", {**token, "by": 9}, key=key))[0] == 200
+        assert (await do(here, "POST", f"/v1/holds/{inside['id']}/confirm", token, key=key))[0] == 200
+        assert (await do(here, "POST", f"/v1/holds/{inside['id']}/return", token, key=key))[0] == 200
         assert (await do(here, "POST", "/v1/consume", {"pool": "show:2"}, key=key))[0] == 201
         for pool in ("tour:1", "show", "sho", "~claim/x", ""):
             for path in ("/v1/holds", "/v1/consume"):
@@ -135,7 +135,7 @@ def test_a_key_limited_to_pools_does_its_work_within_them_and_nowhere_else() -> 
         for name in ("outside", "both"):
             hold = holds[name]
             for verb in ("confirm", "release", "extend", "expire", "return"):
-                body = {"owner": hold["owner"], "by": 9} if verb == "extend" else {"owner": hold["owner"]}
+                body = {"token": hold["token"], "by": 9} if verb == "extend" else {"token": hold["token"]}
                 body = {} if verb == "expire" else body
                 for path in (hold["id"], hold["id"].upper(), str(UUID(hold["id"]))):
                     told = await do(here, "POST", f"/v1/holds/{path}/{verb}", body, key=key)
@@ -157,11 +157,11 @@ def test_a_batch_is_checked_command_by_command() -> None:
         holds = await two_worlds(here)
         key = await limited(here, pools=["show:"], verbs=["hold", "join", "confirm", "release", "create_pool"])
         good = {"type": "hold", "pool": "show:1", "ttl": 60}
-        own = {"type": "hold", "pool": "show:1", "ttl": 60, "id": "0123456789abcdef0123456789abcdef", "owner": "t" * 16}
-        done = {"type": "confirm", "id": own["id"], "owner": own["owner"]}
+        own = {"type": "hold", "pool": "show:1", "ttl": 60, "id": "0123456789abcdef0123456789abcdef", "token": "t" * 16}
+        done = {"type": "confirm", "id": own["id"], "token": own["token"]}
         place: dict[str, Any] = {"type": "join", "ttl": 60, "offer_ttl": 60}
-        joined = {**place, "pool": "show:1", "id": "1" * 32, "owner": "t" * 16}
-        left = {"type": "release", "id": joined["id"], "owner": joined["owner"]}
+        joined = {**place, "pool": "show:1", "id": "1" * 32, "token": "t" * 16}
+        left = {"type": "release", "id": joined["id"], "token": joined["token"]}
         batch = {"commands": [good, own, done, {**place, "pool": "show:1"}, joined, left]}
         status, told = await do(here, "POST", "/v1/batch", batch, key=key)
         assert (status, [one["status"] for one in told["answers"]]) == (200, ["done"] * 6)
@@ -172,8 +172,8 @@ def test_a_batch_is_checked_command_by_command() -> None:
             {**place, "pool": "tour:1", "id": holds["inside"]["id"]},
             {"type": "hold", "pool": "tour:1", "ttl": 60},
             {"type": "hold", "legs": [{"pool": "show:1"}, {"pool": "tour:1"}], "ttl": 60},
-            {"type": "release", "id": holds["outside"]["id"], "owner": holds["outside"]["owner"]},
-            {"type": "release", "id": holds["both"]["id"], "owner": holds["both"]["owner"]},
+            {"type": "release", "id": holds["outside"]["id"], "token": holds["outside"]["token"]},
+            {"type": "release", "id": holds["both"]["id"], "token": holds["both"]["token"]},
             {"type": "create_pool", "id": "tour:2", "total": 1},
             {"type": "consume", "pool": "show:1"},
             {"type": "resize_pool", "id": "show:1", "total": 1},

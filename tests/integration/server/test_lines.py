@@ -55,13 +55,13 @@ def test_a_buyer_joins_learns_its_place_is_offered_units_and_confirms() -> None:
         assert first["account"] == "customer:7"
         assert first["ticket"]
         _, again = await do(here, "POST", "/v1/pools/show/line", asked, op="first")
-        assert (again["owner"], again["replayed"]) == (first["owner"], True)
+        assert (again["token"], again["replayed"]) == (first["token"], True)
         _, second = await do(here, "POST", "/v1/pools/show/line", LINE)
         _, place = await do(here, "GET", f"/v1/holds/{second['id']}/place")
         assert (place["hold"], place["state"], place["ahead"], place["number"]) == (second["id"], "waiting", 1, 2)
         _, pool = await do(here, "GET", "/v1/pools/show")
         assert (pool["waiting"], pool["bookable"], pool["line"], pool["per_account"]) == (2, 0, "strict", None)
-        early = await do(here, "POST", f"/v1/holds/{first['id']}/confirm", {"owner": first["owner"]})
+        early = await do(here, "POST", f"/v1/holds/{first['id']}/confirm", {"token": first["token"]})
         assert (early[0], early[1]["reason"], early[1]["number"]) == (409, "hold_waiting", 1)
         assert early[1]["transient"] is True
         ticket = {"Holdkit-Ticket": held["ticket"]}
@@ -74,7 +74,7 @@ def test_a_buyer_joins_learns_its_place_is_offered_units_and_confirms() -> None:
         assert offered["deadline"] == NOON + 600_000_000
         _, done = await do(here, "POST", "/v1/holds/-/confirm", {"entity": "order:9"}, headers=ticket)
         assert (done["state"], done["entity"], done["fence"]) == ("confirmed", "order:9", 2)
-        _, left = await do(here, "POST", f"/v1/holds/{second['id']}/release", {"owner": second["owner"]})
+        _, left = await do(here, "POST", f"/v1/holds/{second['id']}/release", {"token": second["token"]})
         assert (left["state"], left["held_at"]) == ("released", None)
         listed = (await do(here, "GET", "/v1/holds?state=waiting"))[1]["items"]
         assert listed == []
@@ -111,7 +111,7 @@ def test_overage_of_a_hold_without_an_account_is_refused_where_a_limit_was_set_s
         await do(here, "POST", "/v1/pools", {"id": "show", "total": 5})
         _, held = await do(here, "POST", "/v1/holds", {"pool": "show", "ttl": 60})
         await do(here, "PUT", "/v1/pools/show/per_account", {"per_account": 3})
-        body = {"owner": held["owner"], "quantity": 2, "overage": "if_available"}
+        body = {"token": held["token"], "quantity": 2, "overage": "if_available"}
         status, told = await do(here, "POST", f"/v1/holds/{held['id']}/confirm", body)
         assert (status, told["reason"]) == (409, "account_required")
         assert "this hold is for none" in told["detail"]
@@ -358,13 +358,13 @@ def test_a_webhook_tells_of_an_offer() -> None:
             await do(here, "POST", "/v1/webhooks", {"url": url, "actions": ["hold.offered"]})
             held = await full_pool(here)
             _, waiter = await do(here, "POST", "/v1/pools/show/line", {**LINE, "account": "customer:7"})
-            await do(here, "POST", f"/v1/holds/{held['id']}/release", {"owner": held["owner"]})
+            await do(here, "POST", f"/v1/holds/{held['id']}/release", {"token": held["token"]})
             await receiver.wait(1)
             headers, body = receiver.taken[-1]
             event = json.loads(body)
             assert (event["type"], event["subject"]) == ("holdkit.hold.offered", waiter["id"])
             assert event["data"]["after"]["state"] == "held"
-            assert waiter["owner"].encode() not in body
+            assert waiter["token"].encode() not in body
             assert headers["webhook-signature"].startswith("v1,")
 
     asyncio.run(main())

@@ -25,7 +25,7 @@ OPAQUE = (
     "cursor",
     "next",
     "id",
-    "owner",
+    "token",
     "ticket",
     "subject",
     "holder",
@@ -70,8 +70,8 @@ async def remove_a_granted_pool(here: InProcessApp, pool: str, tenant: str, hold
     await here.call("POST", "/v1/pools", {"id": pool, "total": holds}, tenant=tenant)
     for number in range(holds):
         hold = await here.call("POST", "/v1/holds", {"pool": pool, "ttl": 60}, op=f"{pool}-{number}", tenant=tenant)
-        path, owner = f"/v1/holds/{hold.json()['id']}/release", {"owner": hold.json()["owner"]}
-        await here.call("POST", path, owner, op=f"{pool}-{number}-back", tenant=tenant)
+        path, token = f"/v1/holds/{hold.json()['id']}/release", {"token": hold.json()["token"]}
+        await here.call("POST", path, token, op=f"{pool}-{number}-back", tenant=tenant)
     assert (await here.call("DELETE", f"/v1/pools/{pool}", op=f"{pool}-gone", tenant=tenant)).status_code == 200
 
 
@@ -106,7 +106,7 @@ async def story_of_rival(
     await ask("GET", "/v1/cursor")
     await ask("POST", "/v1/pools", {"id": "mine", "total": 50})
     hold = await ask("POST", "/v1/holds", {"pool": "mine", "ttl": 60}, op="a")
-    await ask("POST", f"/v1/holds/{hold['id']}/confirm", {"owner": hold["owner"]}, op="b")
+    await ask("POST", f"/v1/holds/{hold['id']}/confirm", {"token": hold["token"]}, op="b")
     await ask("POST", "/v1/batch", {"commands": [{"type": "consume", "pool": "mine"}] * 2}, op="c")
     page = await ask("GET", "/v1/journal?limit=2")
     await ask("GET", "/v1/journal", params={"after": page["next"]})
@@ -122,7 +122,7 @@ async def story_of_rival(
     kept = await ask("GET", "/v1/cursors/mailer")
     await ask("GET", "/v1/overview")
     claim = await ask("POST", "/v1/claims", {"type": "email", "value": "a", "ttl": 60}, op="e")
-    await ask("POST", f"/v1/claims/{claim['id']}/confirm", {"owner": claim["owner"], "entity": "user:1"}, op="f")
+    await ask("POST", f"/v1/claims/{claim['id']}/confirm", {"token": claim["token"], "entity": "user:1"}, op="f")
     await ask("GET", "/v1/claims")
     seats = [{"id": f"seat:{number}", "section": "stalls", "row": "A", "number": number} for number in (1, 2)]
     await ask("POST", "/v1/items", {"seats": seats})
@@ -178,7 +178,7 @@ async def line_of_rival(here: InProcessApp, meanwhile: Callable[[InProcessApp, i
     await ask("POST", "/v1/holds", {"pool": "mine", "ttl": 60, "account": "customer:8"})
     await ask("GET", "/v1/accounts/customer:7/usage")
     await ask("GET", "/v1/pools/mine")
-    await ask("POST", f"/v1/holds/{held['id']}/release", {"owner": held["owner"]})
+    await ask("POST", f"/v1/holds/{held['id']}/release", {"token": held["token"]})
     await ask("GET", f"/v1/holds/{first['id']}")
     await ask("GET", f"/v1/holds/{second['id']}/place")
     await ask("GET", f"/v1/holds/{first['id']}/history")

@@ -104,7 +104,7 @@ def test_the_text_under_a_field_is_its_description_and_what_is_always_sent_is_re
     schemas = MADE["components"]["schemas"]
     assert schemas["Durability"]["properties"]["says"]["description"] == "The same as a sentence."
     assert "advice" in schemas["Durability"]["required"]  # it has a default, and is sent all the same
-    assert "owner" not in schemas["HoldNow"]["required"]
+    assert "token" not in schemas["HoldNow"]["required"]
     assert "exist_ok" not in schemas["NewPool"]["required"]
 
 

@@ -34,13 +34,13 @@ def test_a_stream_tells_the_place_and_ends_with_the_offer() -> None:
             event, id, place = next(told)
             assert (event, id, place["ahead"], place["number"]) == ("place", None, 1, 2)
             for one in held:
-                post(f"/v1/holds/{one['id']}/release", {"owner": one["owner"]})
+                post(f"/v1/holds/{one['id']}/release", {"token": one["token"]})
             event, _, last = next(told)
             while event == "place":
                 event, _, last = next(told)
             assert (event, last["id"], last["state"]) == ("offered", waiters[1]["id"], "held")
             assert last["deadline"] > last["held_slot"]
-            assert "owner" not in last
+            assert "token" not in last
             assert list(told) == [], "that was the last event"
         with http.stream("GET", f"/v1/holds/{held[0]['id']}/place/events") as answer:
             assert [event for event, _, _ in frames(answer)] == ["ended"]
@@ -71,11 +71,11 @@ def test_a_place_is_sent_at_most_every_two_seconds_and_the_end_at_once(monkeypat
         async with asyncio.timeout(PATIENCE):
             assert b'"ahead":2,' in await anext(told)
             following = asyncio.create_task(anext(told))
-            await do(here, "POST", f"/v1/holds/{waiters[0]['id']}/release", {"owner": waiters[0]["owner"]})
+            await do(here, "POST", f"/v1/holds/{waiters[0]['id']}/release", {"token": waiters[0]["token"]})
             paused = asyncio.create_task(throttled.wait())
             await asyncio.wait([following, paused], return_when=asyncio.FIRST_COMPLETED)
             assert not following.done(), "it has moved up, and the stream keeps that to itself for now"
-            await do(here, "POST", f"/v1/holds/{waiters[2]['id']}/release", {"owner": waiters[2]["owner"]})
+            await do(here, "POST", f"/v1/holds/{waiters[2]['id']}/release", {"token": waiters[2]["token"]})
             assert (await following).startswith(b"event: ended")
 
     play(work)
@@ -96,7 +96,7 @@ def test_many_streams_of_places_share_one_reader_and_leave_none_behind() -> None
                 for watcher in (one, two):
                     watcher.news.clear()
                     watcher.line_moved = False
-                await do(here, "POST", f"/v1/holds/{ahead['id']}/release", {"owner": ahead["owner"]})
+                await do(here, "POST", f"/v1/holds/{ahead['id']}/release", {"token": ahead["token"]})
                 await asyncio.gather(one.news.wait(), two.news.wait())
             assert (one.line_moved, two.line_moved) == (True, True)
             assert watch._reading is reader
@@ -118,9 +118,9 @@ def test_entries_of_another_tenant_wake_no_stream() -> None:
                 await watcher.news.wait()
                 watcher.news.clear()
                 watcher.line_moved = False
-                await do(here, "POST", f"/v1/holds/{theirs['id']}/release", {"owner": theirs["owner"]}, tenant="acme")
+                await do(here, "POST", f"/v1/holds/{theirs['id']}/release", {"token": theirs["token"]}, tenant="acme")
                 await do(
-                    here, "POST", f"/v1/holds/{mine['id']}/extend", {"by": 9, "owner": mine["owner"]}, tenant="rival"
+                    here, "POST", f"/v1/holds/{mine['id']}/extend", {"by": 9, "token": mine["token"]}, tenant="rival"
                 )
                 await watcher.news.wait()
             assert not watcher.line_moved, "only the stream's own hold was changed in its own tenant"
@@ -146,7 +146,7 @@ def test_a_stream_hears_of_an_offer_that_another_server_makes(
         with here.stream("GET", f"/v1/holds/{waiter['id']}/place/events") as answer:
             told = frames(answer)
             assert next(told)[2]["ahead"] == 0
-            post(f"/v1/holds/{held['id']}/release", {"owner": held["owner"]})
+            post(f"/v1/holds/{held['id']}/release", {"token": held["token"]})
             assert [event for event, _, _ in told] == ["offered"]
         usage = here.get("/v1/accounts/a/usage").json()["items"]
         assert usage == [{"pool": "show", "used": 1, "limit": None}]

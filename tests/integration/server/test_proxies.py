@@ -100,7 +100,7 @@ def test_holds_pass_and_names_keep_their_slashes(proxied: httpx.Client) -> None:
     assert held.status_code == 201
     hold = held.json()
     ended = proxied.post(
-        f"/v1/holds/{hold['id']}/confirm", json={"owner": hold["owner"]}, headers={"Idempotency-Key": "two"}
+        f"/v1/holds/{hold['id']}/confirm", json={"token": hold["token"]}, headers={"Idempotency-Key": "two"}
     )
     assert ended.json()["state"] == "confirmed"
     assert proxied.get("/v1/pools/shows%2F42").json()["consumed"] == 1
@@ -145,7 +145,7 @@ def test_a_place_in_line_is_told_while_the_stream_is_open(proxied: httpx.Client)
     with proxied.stream("GET", f"/v1/holds/{waiter['id']}/place/events") as stream:
         events = (line for line in stream.iter_lines() if line.startswith("event: "))
         assert next(events) == "event: place"
-        post(f"/v1/holds/{held['id']}/release", {"owner": held["owner"]}, "released")
+        post(f"/v1/holds/{held['id']}/release", {"token": held["token"]}, "released")
         assert list(events) == ["event: offered"]
 
 

@@ -84,16 +84,16 @@ def test_what_a_tenant_holds_can_be_ended_when_its_quota_is_full() -> None:
 
         async def change(kind: str, which: Any, **body: Any) -> int:
             path = f"/v1/holds/{which['id']}/{kind}"
-            body = {"owner": which["owner"], **body}
+            body = {"token": which["token"], **body}
             return (await here.call("POST", path, body, tenant="acme", op=f"{kind}-{which['id']}")).status_code
 
         assert await change("extend", one, by=60) == 200
         assert await change("confirm", one) == 200
         assert await change("return", one) == 200
         assert await change("release", two) == 200
-        ends = [{"type": "confirm", "id": three["id"], "owner": three["owner"]}]
+        ends = [{"type": "confirm", "id": three["id"], "token": three["token"]}]
         assert (await here.call("POST", "/v1/batch", {"commands": ends}, tenant="acme", op="b1")).status_code == 200
-        both = [{"type": "release", "id": four["id"], "owner": four["owner"]}, {"type": "hold", "pool": "p", "ttl": 60}]
+        both = [{"type": "release", "id": four["id"], "token": four["token"]}, {"type": "hold", "pool": "p", "ttl": 60}]
         refused = await here.call("POST", "/v1/batch", {"commands": both}, tenant="acme", op="b2")
         assert (refused.status_code, refused.json()["reason"]) == (403, "storage_quota_exceeded")
         gone = await here.call("PUT", "/v1/records/k/r", {"body": None}, tenant="acme", op="r1")

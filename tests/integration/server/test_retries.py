@@ -28,7 +28,7 @@ def test_the_same_key_and_payload_is_the_same_answer_token_included() -> None:
         first = await here.call("POST", "/v1/holds", HOLD, op="k")
         again = await here.call("POST", "/v1/holds", {"ttl": "1m", "pool": "a"}, op='"k"')
         assert (first.status_code, again.status_code) == (201, 201)
-        assert first.json()["owner"] == again.json()["owner"]
+        assert first.json()["token"] == again.json()["token"]
         assert "idempotency-replayed" not in first.headers
         assert again.headers["idempotency-replayed"] == "true"
         assert (await here.call("GET", "/v1/pools/a")).json()["held"] == 1
@@ -61,13 +61,13 @@ def test_a_retry_key_is_of_no_use_to_another_access_key(actor: str | None) -> No
         ]
         for answer in stolen:
             assert (answer.status_code, answer.json()["reason"]) == (422, "operation_conflict")
-            assert held["owner"] not in answer.text
-            assert first["hold"]["owner"] not in answer.text
+            assert held["token"] not in answer.text
+            assert first["hold"]["token"] not in answer.text
         await here.running.keys.rotate(theirs.info.id, grace=0)
         rotated = await here.running.keys.rotate(theirs.info.id)
         await here.running.admission.refresh()
         again = await ask(rotated.text, "/v1/holds", body, "k")
-        assert (again.status_code, again.json()["owner"]) == (201, held["owner"]), "a new secret is the same key"
+        assert (again.status_code, again.json()["token"]) == (201, held["token"]), "a new secret is the same key"
 
     run(work)
 
@@ -85,16 +85,16 @@ def test_what_has_no_token_is_answered_to_any_key_of_the_tenant() -> None:
             await here.call("POST", "/v1/claims", {"type": "t", "value": "v", "ttl": 60}, key=keys[0], op="c")
         ).json()
         await here.call("POST", "/v1/items", {"ids": ["seat"]}, key=keys[0])
-        owner, at = {"owner": held["owner"]}, f"/v1/holds/{held['id']}"
+        token, at = {"token": held["token"]}, f"/v1/holds/{held['id']}"
         plain: list[tuple[str, str, Any]] = [
             ("POST", "/v1/pools", {"id": "b", "total": 5}),
             ("PUT", "/v1/pools/b", {"total": 6}),
-            ("POST", f"{at}/confirm", owner | {"quantity": 1, "keep_rest": True}),
-            ("POST", f"{at}/extend", owner | {"by": 5}),
-            ("POST", f"{at}/release", owner),
-            ("POST", f"{at}/return", owner | {"reason": "refund"}),
-            ("POST", f"/v1/claims/{claim['id']}/confirm", {"owner": claim["owner"], "entity": "user:1"}),
-            ("POST", f"/v1/claims/{claim['id']}/forget", {"owner": claim["owner"]}),
+            ("POST", f"{at}/confirm", token | {"quantity": 1, "keep_rest": True}),
+            ("POST", f"{at}/extend", token | {"by": 5}),
+            ("POST", f"{at}/release", token),
+            ("POST", f"{at}/return", token | {"reason": "refund"}),
+            ("POST", f"/v1/claims/{claim['id']}/confirm", {"token": claim["token"], "entity": "user:1"}),
+            ("POST", f"/v1/claims/{claim['id']}/forget", {"token": claim["token"]}),
             ("PUT", "/v1/records/notes/1", {"body": "{}"}),
             ("POST", "/v1/batch", {"commands": [{"type": "create_pool", "id": "c", "total": 1}]}),
         ]
@@ -102,7 +102,7 @@ def test_what_has_no_token_is_answered_to_any_key_of_the_tenant() -> None:
             first, again = [await here.call(method, path, body, key=key, op=f"plain {n}") for key in keys]
             assert first.status_code in (200, 201), first.text
             assert (again.status_code, again.headers.get("idempotency-replayed")) == (first.status_code, "true"), path
-            assert held["owner"] not in again.text
+            assert held["token"] not in again.text
         for key in keys:  # its answer tells nothing, not even that it was recorded
             added = await here.call("POST", "/v1/items", {"ids": ["seat", "another"]}, key=key, op="add")
             assert added.status_code == 200, added.text
@@ -176,7 +176,7 @@ def test_a_batch_is_replayed_whole(atomic: bool) -> None:
             ["refused", "insufficient_capacity"],
         ]
         if not atomic:
-            assert again.json()["answers"][0]["hold"]["owner"] == first.json()["answers"][0]["hold"]["owner"]
+            assert again.json()["answers"][0]["hold"]["token"] == first.json()["answers"][0]["hold"]["token"]
         assert (await here.call("GET", "/v1/pools/a")).json()["held"] == (0 if atomic else 3)
 
     run(work)

@@ -45,7 +45,7 @@ async def make_traffic(app: InProcessApp) -> None:
     await app.call("POST", "/v1/pools", {"id": "gpu", "total": 3})
     first = (await app.call("POST", "/v1/holds", {"pool": "gpu", "ttl": 600}, op="a")).json()
     await app.call("POST", "/v1/holds", {"pool": "gpu", "ttl": 600}, op="b")
-    await app.call("POST", f"/v1/holds/{first['id']}/confirm", {"owner": first["owner"]}, op="c")
+    await app.call("POST", f"/v1/holds/{first['id']}/confirm", {"token": first["token"]}, op="c")
     refused = await app.call("POST", "/v1/holds", {"pool": "gpu", "quantity": 2, "ttl": 60}, op="d")
     assert refused.json()["reason"] == "insufficient_capacity"
     command = {"type": "hold", "pool": "gpu", "quantity": 5, "ttl": 60, "op": "e"}

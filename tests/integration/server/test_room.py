@@ -147,7 +147,7 @@ def test_what_exists_ends_and_a_batch_that_ends_things_passes() -> None:
             for n in range(4)
         ]
         disk.become(FULL)
-        one, two, three, four = ({"owner": hold["owner"]} for hold in held)
+        one, two, three, four = ({"token": hold["token"]} for hold in held)
         paths = [f"/v1/holds/{hold['id']}" for hold in held]
         assert await call(f"{paths[0]}/extend", {**one, "by": 60}) == 200
         assert await call(f"{paths[0]}/confirm", one) == 200

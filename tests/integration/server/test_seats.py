@@ -36,11 +36,11 @@ def test_seats_are_added_listed_searched_and_removed() -> None:
         best = await here.call("POST", "/v1/items/best", {"count": 2, "section": "stalls"}, op="a", key="hold")
         assert best.status_code == 201, best.text
         assert [leg["pool"] for leg in best.json()["legs"]] == ["~item/A1", "~item/A2"]
-        looked = await here.call("POST", "/v1/items/states", {"ids": ["A1", "A3"], "owner": best.json()["owner"]})
+        looked = await here.call("POST", "/v1/items/states", {"ids": ["A1", "A3"], "token": best.json()["token"]})
         assert [one["yours"] for one in looked.json()["items"]] == [True, False]
         short = await here.call("POST", "/v1/items/best", {"count": 4, "section": "stalls"}, op="b", key="hold")
         assert (short.status_code, short.json()["reason"], short.json()["subject"]) == (409, "items_taken", "stalls")
-        ended = {"ids": ["A2", "A1"], "owner": best.json()["owner"], "entity": "order:1"}
+        ended = {"ids": ["A2", "A1"], "token": best.json()["token"], "entity": "order:1"}
         assert (await here.call("POST", "/v1/items/finalize", ended, op="c", key="hold")).json()["state"] == "confirmed"
         gone = await here.call("POST", "/v1/seats/remove", {"section": "stalls", "ids": ["A1"]}, op="d")
         assert (gone.status_code, gone.json()["section"]) == (200, "stalls")
@@ -77,7 +77,7 @@ def test_seats_are_added_listed_searched_and_removed() -> None:
         ("/v1/items/release", {}, "hold_required"),
         ("/v1/items/finalize", {"hold": "0" * 32, "ids": ["a"]}, "hold_ambiguous"),
         ("/v1/seats/remove", {"section": "stalls", "ids": []}, None),
-        ("/v1/items/states", {"ids": ["a"], "owner": ""}, "owner_required"),
+        ("/v1/items/states", {"ids": ["a"], "token": ""}, "token_required"),
     ],
 )
 def test_requests_that_cannot_be(path: str, body: Any, code: str | None) -> None:

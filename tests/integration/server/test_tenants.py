@@ -73,7 +73,7 @@ def test_a_disabled_tenant_is_not_admitted_and_an_enabled_one_has_everything_aga
         assert (await here.call("POST", "/v1/sweep", {})).json()["expired"] == 1, "its holds go on expiring"
         again = await here.call("POST", "/v1/tenants/acme/enable", {})
         assert (again.json()["state"], again.json()["note"]) == ("active", None)
-        body = {"owner": kept.json()["owner"]}
+        body = {"token": kept.json()["token"]}
         confirmed = await here.call("POST", f"/v1/holds/{kept.json()['id']}/confirm", body, tenant="acme", op="c")
         assert confirmed.status_code == 200
         rows = await here.running.kernel.executor.read(ReadHistory("", "~tenant/=acme"))

@@ -115,14 +115,14 @@ def test_a_ticket_in_a_path_is_refused_on_every_route(caplog: pytest.LogCaptureF
         for path in [*paths, f"/v1/claims/{hold['ticket']}/confirm", f"/v1/claims/{hold['ticket']}/release"]:
             answer = await here.call("POST", path, {}, op=path[-40:])
             assert (answer.status_code, answer.json()["reason"]) == (400, "ticket_in_path"), path
-            assert hold["owner"] not in answer.text
+            assert hold["token"] not in answer.text
         for path in (f"/v1/holds/{hold['ticket']}", f"/v1/holds/{hold['ticket']}/history"):
             answer = await here.call("GET", path)
             assert (answer.status_code, answer.json()["reason"]) == (400, "ticket_in_path"), path
         shown = await here.call("GET", f"/v1/holds/{hold['id']}")
         assert shown.json()["state"] == "held"
         logged = [record.getMessage() for record in caplog.records if not record.name.startswith("httpx")]
-        assert not [line for line in logged if hold["owner"] in line]
+        assert not [line for line in logged if hold["token"] in line]
 
     caplog.set_level("DEBUG")
     play(work, Settings(sweep_every=0))
@@ -145,7 +145,7 @@ def test_a_ticket_in_its_header_confirms_releases_and_extends() -> None:
         assert await use(f"/v1/holds/{hold['id']}/release", other["ticket"], "f") == (400, "ticket_malformed")
         assert await use("/v1/holds/-/release", other["ticket"][:-1], "g") == (403, "not_owner")
         assert await use("/v1/holds/-/release", "hk1.x", "h") == (400, "ticket_malformed")
-        assert await use("/v1/holds/-/release", other["ticket"], "i", {"owner": "z" * 32}) == (400, "invalid_request")
+        assert await use("/v1/holds/-/release", other["ticket"], "i", {"token": "z" * 32}) == (400, "invalid_request")
         assert await use("/v1/holds/-/release", other["ticket"], "j") == (200, "released")
         claim = (await here.call("POST", "/v1/claims", {"type": "t", "value": "v", "ttl": 60}, op="k")).json()
         assert await use("/v1/claims/-/confirm", claim["ticket"], "l", {"entity": "user:1"}) == (200, "confirmed")

@@ -111,7 +111,7 @@ class Pair:
         ).raise_for_status()
 
     @property
-    def owner(self) -> str:
+    def token(self) -> str:
         """Who brought the last one."""
         return self.receiver.seen[-1][0]
 
@@ -187,7 +187,7 @@ def test_one_that_stops_hands_over_at_once_what_it_has_not_delivered(url: str) -
     with pair(url) as two:
         two.make(names(0, 1))
         two.receiver.wait_for(names(0, 1))
-        first = two.owner
+        first = two.token
         hangs, reached = threading.Event(), threading.Event()
 
         def answer(subject: str) -> int:
@@ -205,7 +205,7 @@ def test_one_that_stops_hands_over_at_once_what_it_has_not_delivered(url: str) -
         two.receiver.wait_for(names(0, 20))
         hangs.set()
         assert sorted(two.receiver.taken()) == names(0, 20), "what the first had delivered is not sent again"
-        assert two.owner != first
+        assert two.token != first
         assert in_order(two.receiver)
 
 
@@ -213,12 +213,12 @@ def test_one_that_is_killed_is_taken_over_from(url: str) -> None:
     with pair(url, seconds=1.0) as two:
         two.make(names(0, 5))
         two.receiver.wait_for(names(0, 5))
-        killed = two.owner
+        killed = two.token
         at = len(two.receiver.seen)
         two.make_at_once(names(5, 60))
         two.receiver.wait(lambda: len(two.receiver.seen) > at + 10)
         two.end(killed, signal.SIGKILL)
         two.make(names(60, 70))
         two.receiver.wait_for(names(0, 70))
-        assert two.owner != killed
+        assert two.token != killed
         assert in_order(two.receiver)

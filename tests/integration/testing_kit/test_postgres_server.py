@@ -279,20 +279,20 @@ time.sleep(600)
 @pytest.mark.parametrize("moment", ["while it is created", "while it runs", "it has forked a child"])
 def test_nothing_is_left_when_the_owner_is_killed(postgres_binaries: Path, moment: str) -> None:
     command = [sys.executable, "-c", OWNER, moment]
-    owner = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    assert owner.stdout
-    home = Path(owner.stdout.readline().strip())
+    token = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert token.stdout
+    home = Path(token.stdout.readline().strip())
     if moment != "while it is created":
-        postmaster = int(owner.stdout.readline())
+        postmaster = int(token.stdout.readline())
         backends = children(postmaster)
         assert len(backends) >= 3
     else:
         wait_for((home / "data").exists, "initdb did not begin")
         backends = []
-    owner.kill()
-    owner.wait()
+    token.kill()
+    token.wait()
     wait_for(lambda: not home.exists(), "its folder is still there")
-    owner.communicate()
+    token.communicate()
     assert alive(backends) == []
     assert [pid for pid in all_processes() if str(home) in command_line(pid)] == []
 

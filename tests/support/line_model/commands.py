@@ -118,5 +118,5 @@ def name_of(hold: str) -> str:
 
 
 def named(name: str) -> dict[str, Any]:
-    """The id of a hold, and its owner token."""
-    return {"id": hold_id(name), "owner": f"owner of {name}"}
+    """The id of a hold, and its token."""
+    return {"id": hold_id(name), "token": f"owner of {name}"}

@@ -134,8 +134,8 @@ def sweep(state: State) -> None:
         if hold.open or hold.changed_at is None or hold.changed_at + RETENTION > state.now:
             continue
         for pool, leg in hold.legs.items():
-            loose, owner = state.pools[pool].loose, hold.account or NOBODY
-            loose[owner] = loose.get(owner, 0) + leg.consumed
+            loose, token = state.pools[pool].loose, hold.account or NOBODY
+            loose[token] = loose.get(token, 0) + leg.consumed
         del state.holds[name]
     check_lines(state, POOLS)
 

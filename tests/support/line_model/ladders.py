@@ -281,8 +281,8 @@ def change_pool(t: Transaction, step: PoolStep) -> str:
 
 def return_loose(t: Transaction, step: ReturnLoose) -> str:
     """Consumed units become available whose holds have been dropped: those of the account, or of nobody."""
-    pool, owner = t.state.pools[step.pool], step.account or NOBODY
-    loose = pool.loose.get(owner, 0)
+    pool, token = t.state.pools[step.pool], step.account or NOBODY
+    loose = pool.loose.get(token, 0)
     if step.quantity > (pool.consumed if t.state.reading.any_consumed_unit_returns else loose):
         return "quantity_exceeds_consumed"
     for level in path(step.pool):
@@ -290,14 +290,14 @@ def return_loose(t: Transaction, step: ReturnLoose) -> str:
         t.state.pools[level].slot = t.now
         if not t.state.reading.any_consumed_unit_returns:
             t.tally(level, step.account, -step.quantity)
-    pool.loose[owner] = max(0, loose - step.quantity)
-    bring_back(t.state, step, owner)
+    pool.loose[token] = max(0, loose - step.quantity)
+    bring_back(t.state, step, token)
     return DONE
 
 
-def bring_back(state: State, step: ReturnLoose, owner: str) -> None:
+def bring_back(state: State, step: ReturnLoose, token: str) -> None:
     """The buyer's tickets are void; if that hold has none, those of another dropped hold of the same account."""
-    buyers = [name for name in state.accounts if name not in state.holds and state.accounts[name] == owner]
+    buyers = [name for name in state.accounts if name not in state.holds and state.accounts[name] == token]
     left = step.quantity
     for name in [step.bought_by, *buyers]:
         had = state.tickets.get((name, step.pool), 0)

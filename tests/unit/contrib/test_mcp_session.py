@@ -87,7 +87,7 @@ def test_a_hold_of_others_is_not_shown() -> None:
         with pytest.raises(NotAllowed):
             await session.hold(secret.id)
         shared = await hk.hold("gpu", 1, ttl=60, account="bob")
-        assert (await session.hold(shared.id)).owner is None
+        assert (await session.hold(shared.id)).token is None
         with pytest.raises(NotAllowed):
             await session.release(shared.id)
 

@@ -51,7 +51,7 @@ CONTEXT = st.fixed_dictionaries(
         "reason": st.just("because"),
     },
 )
-OWNERS = st.sampled_from([{}, {}, {}, {}, {"owner": "thief"}])
+OWNERS = st.sampled_from([{}, {}, {}, {}, {"token": "thief"}])
 AMOUNTS = st.one_of(
     st.none(),
     UNITS,

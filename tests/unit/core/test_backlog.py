@@ -21,7 +21,7 @@ def crowded(*, max_due: int) -> World:
     world.pool("a", 9)
     world.pool("b", 9)
     for number, (pool, ttl) in enumerate((("a", 10), ("a", 11), ("a", 12), ("b", 10), ("b", 11)), 1):
-        world.do(PlaceHold(id=f"{number:032x}", owner="me", legs=(Leg(pool, 1),), ttl_slots=ttl))
+        world.do(PlaceHold(id=f"{number:032x}", token="me", legs=(Leg(pool, 1),), ttl_slots=ttl))
     world.slot = 50
     return world
 

@@ -74,7 +74,7 @@ def test_what_does_not_count(same: dict[str, Any]) -> None:
         {"legs": (Leg("a"), Leg("b", 2, 5))},
         {"ttl_slots": 61},
         {"id": "0" * 32},
-        {"owner": "t"},
+        {"token": "t"},
         {"entity": "e"},
         {"metadata": {}},
     ],
@@ -98,7 +98,7 @@ def test_a_client_id_counts_where_the_answer_has_a_token() -> None:
         ours, theirs = codec.fingerprint(birth, b"ours"), codec.fingerprint(birth, b"theirs")
         assert len({codec.fingerprint(birth), ours, theirs}) == 3
         assert codec.fingerprint(structs.replace(birth, actor="user:2", reason="r"), b"ours") == ours
-    others = (CreatePool(id="p", total=1), ConfirmHold(id="1", owner="t"), ReleaseHold(id="1", actor="user:1"),
+    others = (CreatePool(id="p", total=1), ConfirmHold(id="1", token="t"), ReleaseHold(id="1", actor="user:1"),
               ReturnUnits(id="1", reason="r"), PutRecord(kind="k", id="1", body="{}"))  # fmt: skip
     for other in others:
         assert codec.fingerprint(other) == codec.fingerprint(structs.replace(other, actor=None, reason=None), b"ours")
@@ -111,7 +111,7 @@ def test_a_client_id_counts_where_the_answer_has_a_token() -> None:
 
 
 def test_owner_hashes() -> None:
-    expected = hashlib.blake2b(b"t\xc3\xb6ken", digest_size=16, person=b"holdkit.owner").hexdigest()
+    expected = hashlib.blake2b(b"t\xc3\xb6ken", digest_size=16, person=b"holdkit.token").hexdigest()
     assert codec.hash_owner("töken") == expected
     assert codec.same_owner("töken", expected)
     assert not codec.same_owner("token", expected)

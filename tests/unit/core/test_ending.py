@@ -83,7 +83,7 @@ def test_a_release_is_written_whole(world: World) -> None:
     assert not world.entries[-1].forced
 
 
-@pytest.mark.parametrize("owner", [None, "owner of y", "owner of x"])
+@pytest.mark.parametrize("token", [None, "owner of y", "owner of x"])
 @pytest.mark.parametrize(
     ("command", "more", "action"),
     [
@@ -98,11 +98,11 @@ def test_a_release_is_written_whole(world: World) -> None:
     ],
 )
 def test_by_force_no_token_is_needed_and_the_entry_says_so(
-    world: World, command: Any, more: dict[str, Any], action: Action, owner: str | None
+    world: World, command: Any, more: dict[str, Any], action: Action, token: str | None
 ) -> None:
-    if owner != "owner of x":
-        assert said(world.do(command("x", owner=owner, reason="why", **more))) == "not_owner"
-    done(world.do(command("x", owner=owner, force=True, reason="admin_override", client_id="key:1", **more)))
+    if token != "owner of x":
+        assert said(world.do(command("x", token=token, reason="why", **more))) == "not_owner"
+    done(world.do(command("x", token=token, force=True, reason="admin_override", client_id="key:1", **more)))
     entry = world.entries[-1]
     assert (entry.action, entry.forced, entry.reason, entry.client_id) == (action, True, "admin_override", "key:1")
 
@@ -113,7 +113,7 @@ def test_by_the_owner_no_entry_is_forced(world: World, command: Any) -> None:
     assert not world.entries[-1].forced
 
 
-FORCE = {"owner": None, "force": True, "reason": "admin_override"}
+FORCE = {"token": None, "force": True, "reason": "admin_override"}
 
 
 @pytest.mark.parametrize(
@@ -151,11 +151,11 @@ def test_a_forced_extension_never_shortens(world: World) -> None:
     assert world.entries[-1].action is Action.HOLD_HELD
 
 
-@pytest.mark.parametrize("owner", [None, "", "owner of y", "owner of xx"])
+@pytest.mark.parametrize("token", [None, "", "owner of y", "owner of xx"])
 @pytest.mark.parametrize("command", [confirm, release, extend, give_back])
-def test_only_the_owner_may(world: World, command: Any, owner: str | None) -> None:
+def test_only_the_owner_may(world: World, command: Any, token: str | None) -> None:
     more = {"until": 200} if command is extend else {}
-    refusal = refused(world.do(command("x", owner=owner, **more)))
+    refusal = refused(world.do(command("x", token=token, **more)))
     assert (refusal.reason.value, refusal.subject) == ("not_owner", hold_id("x"))
 
 
@@ -296,7 +296,7 @@ def test_a_confirm_of_nothing_is_the_release_it_stands_for(world: World) -> None
     nothing = {"quantity": {"p": 0}, "actor": "user:7", "correlation_id": "c", "reason": "unused"}
     more = {"op": "o", "fingerprint": "f" * 32}
     done(world.do(confirm("x", {"q": 2}, keep_rest=True)))
-    assert said(world.do(confirm("x", others_as_held=True, owner="somebody", **nothing))) == "not_owner"
+    assert said(world.do(confirm("x", others_as_held=True, token="somebody", **nothing))) == "not_owner"
     done(world.do(confirm("x", others_as_held=True, entity="order:9", **nothing, **more)))
     entry, hold = world.entries[-1], world.held("x")
     assert (entry.action, entry.actor, entry.correlation_id) == (Action.HOLD_RELEASED, "user:7", "c")

@@ -121,7 +121,7 @@ def test_forever_comes_too_late_at_the_deadline(world: World) -> None:
 
 
 @pytest.mark.parametrize(
-    "command", [extend("x", forever=True, owner=None), release("x", owner=None), confirm("x", owner=None)]
+    "command", [extend("x", forever=True, token=None), release("x", token=None), confirm("x", token=None)]
 )
 def test_a_face_that_vouches_needs_no_token(world: World, command: Any) -> None:
     assert said(world.do(command)) == "not_owner"

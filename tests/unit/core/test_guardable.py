@@ -29,10 +29,10 @@ from holdkit.core.view import Loaded, View
 
 LIMITS = Limits()
 ID = "0" * 31 + "1"
-PLACE = PlaceHold(legs=(Leg("p", 2),), id=ID, owner="me", ttl_slots=60)
+PLACE = PlaceHold(legs=(Leg("p", 2),), id=ID, token="me", ttl_slots=60)
 LEG = PLACE.legs[0]
-CONFIRM = ConfirmHold(id=ID, owner="me")
-RELEASE = ReleaseHold(id=ID, owner="me")
+CONFIRM = ConfirmHold(id=ID, token="me")
+RELEASE = ReleaseHold(id=ID, token="me")
 
 
 @pytest.mark.parametrize("command", [PLACE, structs.replace(PLACE, ttl_slots=None), CONFIRM, RELEASE])
@@ -72,11 +72,11 @@ def test_a_place_with_anything_else(changed: dict[str, Any]) -> None:
         structs.replace(CONFIRM, quantity=1),
         structs.replace(CONFIRM, force=True),
         structs.replace(CONFIRM, trusted=True),
-        structs.replace(CONFIRM, owner=None),
+        structs.replace(CONFIRM, token=None),
         structs.replace(RELEASE, quantity=1),
-        ExtendHold(id=ID, owner="me", by_slots=1),
-        Consume(legs=(LEG,), id=ID, owner="me"),
-        JoinLine(legs=(LEG,), id=ID, owner="me", ttl_slots=60, offer_slots=10),
+        ExtendHold(id=ID, token="me", by_slots=1),
+        Consume(legs=(LEG,), id=ID, token="me"),
+        JoinLine(legs=(LEG,), id=ID, token="me", ttl_slots=60, offer_slots=10),
         CreatePool(id="p", total=1),
     ],
 )

@@ -199,7 +199,7 @@ FIND = [
     Rung(MISSING, fields(name="missing"), RETIRED),
     Rung(RETIRED, both(fields(id=OLD), limits(retention=NOW)), MISSING),
 ]
-OWNER = Rung("not_owner", fields(owner="thief"))
+OWNER = Rung("not_owner", fields(token="thief"))
 LIVE = [
     Rung("already_confirmed", earlier(confirm("x")), *ENDS),
     Rung("already_released", earlier(release("x")), *ENDS),
@@ -360,7 +360,7 @@ def test_the_table_is_as_long_as_it_should_be() -> None:
 
 @pytest.mark.parametrize(("trouble", "says"), [
     ([], "hold_waiting"),
-    ([fields(owner="thief")], "not_owner"),
+    ([fields(token="thief")], "not_owner"),
     ([earlier(release("x"))], "already_released"),
     ([at(100)], "hold_expired"),
     ([fields(quantity=9)], "hold_waiting"),
@@ -376,7 +376,7 @@ def test_a_waiter_is_not_confirmed(trouble: list[Callable[[Situation], None]], s
 
 @pytest.mark.parametrize(("trouble", "says"), [
     ([], "not_confirmed"),
-    ([fields(owner="thief")], "not_owner"),
+    ([fields(token="thief")], "not_owner"),
     ([fields(quantity=1)], "not_confirmed"),
 ])  # fmt: skip
 def test_a_waiter_has_nothing_to_return(trouble: list[Callable[[Situation], None]], says: str) -> None:

@@ -61,8 +61,8 @@ def test_leaving_gives_up_the_place_at_once(world: World) -> None:
 
 def test_an_operator_takes_somebody_out_of_the_line(world: World) -> None:
     done(world.do(join("a", {"p": 5})))
-    assert said(world.do(release("a", owner=None))) == "not_owner"
-    done(world.do(release("a", owner=None, force=True, reason="abuse")))
+    assert said(world.do(release("a", token=None))) == "not_owner"
+    done(world.do(release("a", token=None, force=True, reason="abuse")))
     assert (world.entries[-1].forced, world.states("a"), world.row("p").waiting) == (True, ["released"], 0)
 
 
@@ -188,7 +188,7 @@ def test_another_callers_operation_is_left_alone(world: World) -> None:
     assert world.operations == recorded
     assert said(world.do(leave("a", placed_op="unknown"))) == "done"
     assert said(world.do(leave("missing"))) == "hold_not_found"
-    assert said(world.do(leave("a", owner="thief"))) == "not_owner"
+    assert said(world.do(leave("a", token="thief"))) == "not_owner"
 
 
 def test_a_hold_whose_pool_is_gone_is_refused(world: World) -> None:

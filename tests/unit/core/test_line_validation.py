@@ -76,7 +76,7 @@ TABLE: list[tuple[type[Any], dict[str, Any], str, str, str]] = [
       for bad, code, say in ((None, "not_whole", NUMBER + "NoneType"), (0, "too_short", "must be more than 0"),
                              (2**63, "out_of_range", SLOTS), (1.0, "not_whole", NUMBER + "float"))),
     *((LeaveLine, bad, f, f"{f}_{code}", say) for bad, f, code, say in wrongs("placed_op", 255)),
-    *((LeaveLine, bad, f, f"{f}_{code}", say) for bad, f, code, say in wrongs("owner", 512)),
+    *((LeaveLine, bad, f, f"{f}_{code}", say) for bad, f, code, say in wrongs("token", 512)),
     *((JoinLine, bad, f, f"{f}_{code}", say) for bad, f, code, say in wrongs("entity", 256)),
     # Limits per account
     *((command, {"per_account": bad}, "per_account", f"per_account_{code}", say)
@@ -133,7 +133,7 @@ def test_the_table_is_as_long_as_it_should_be() -> None:
         (Consume, {"legs": (Leg("a//b//c"),)}),
         (Consume, {"legs": (Leg("a//b"), Leg("a//c"))}),
         (Consume, {"legs": (Leg("a//b"), Leg("a"), Leg("c"))}),
-        (LeaveLine, {"placed_op": None, "owner": "x" * 512}),
+        (LeaveLine, {"placed_op": None, "token": "x" * 512}),
         (LeaveLine, {"placed_op": "x" * 255}),
     ],
 )

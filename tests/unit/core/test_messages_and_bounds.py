@@ -87,7 +87,7 @@ def test_a_confirm_of_nothing_releases_in_its_own_tenant_and_for_a_face_that_vou
     world = World()
     world.pool("p", 5, tenant="acme")
     done(world.do(place("h", {"p": 2}, ttl=60, tenant="acme")))
-    command = structs.replace(confirm("h", {"p": 0}, tenant="acme"), owner=None, trusted=True)
+    command = structs.replace(confirm("h", {"p": 0}, tenant="acme"), token=None, trusted=True)
     answered = done(world.do(command))
     assert answered.hold is not None
     assert (answered.hold.tenant, str(answered.hold.state)) == ("acme", "released")

@@ -90,7 +90,7 @@ def test_a_lowered_limit_leaves_no_room(world: World) -> None:
 
 def test_an_operator_passes_the_limit_and_nothing_else(world: World) -> None:
     done(world.do(LimitPool(id="v", per_account=4)))
-    forced: dict[str, Any] = {"force": True, "reason": "box office", "owner": None}
+    forced: dict[str, Any] = {"force": True, "reason": "box office", "token": None}
     assert said(world.do(extra(1))) == "account_limit"
     assert said(world.do(extra(7, **forced))) == "insufficient_capacity"
     done(world.do(extra(1, keep_rest=True, **forced)))
@@ -99,7 +99,7 @@ def test_an_operator_passes_the_limit_and_nothing_else(world: World) -> None:
 
 def test_an_operator_covers_as_much_as_there_is(world: World) -> None:
     done(world.do(LimitPool(id="v", per_account=4)))
-    told = done(world.do(extra(7, overage="up_to_available", force=True, reason="box office", owner=None)))
+    told = done(world.do(extra(7, overage="up_to_available", force=True, reason="box office", token=None)))
     assert (told.uncovered, world.used("v")) == ({"v//a": 1}, 10)
 
 

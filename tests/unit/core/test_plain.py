@@ -51,9 +51,9 @@ BIRTH: list[dict[str, Any]] = [
     {"create": 9, "opens": 110, "closes": 200},
 ]
 TTLS = [1, 5, 20, 50, 90, 2**63]
-ENDS: list[dict[str, Any]] = [{"owner": "thief"}, {"quantity": 1}, {"force": True}, {"trusted": True}]
+ENDS: list[dict[str, Any]] = [{"token": "thief"}, {"quantity": 1}, {"force": True}, {"trusted": True}]
 ODD: list[AnyCommand] = [
-    JoinLine(id="f" * 32, owner="waiter", legs=(Leg("p", 3),), ttl_slots=30, offer_slots=10),
+    JoinLine(id="f" * 32, token="waiter", legs=(Leg("p", 3),), ttl_slots=30, offer_slots=10),
     extend("a", by_slots=20),
     give_back("b"),
     place("c", {"r": 1, "q": 1}, 20),
@@ -167,7 +167,7 @@ def one(jump: int, *group: AnyCommand) -> tuple[int, list[Group]]:
 
 FULL = [one(0, place("a", "p", 50)), one(0, place("b", {"p": 9}, 50))]
 DUE = [one(0, place("a", {"p": 2}, 5)), one(10, place("b", {"p": 1}, 50))]
-STOLEN = [one(0, place("a", "p", 50)), one(0, confirm("a", owner="thief"))]
+STOLEN = [one(0, place("a", "p", 50)), one(0, confirm("a", token="thief"))]
 AGAIN = [one(0, place("a", "p", 50)), one(0, place("a", "p", 50))]
 
 

@@ -10,7 +10,7 @@ from holdkit.core.model import HeldLeg, Pool, Record, State, StoredHold
 from holdkit.core.pages import beyond
 from holdkit.core.seen import NOTHING_ON_POOL, DueOnPool, seen_hold, seen_pool
 
-HOLD = StoredHold("", "h", (HeldLeg("p", 5, 3, 2, 1), HeldLeg("q", 2, 2)), "owner", 0, 1, deadline=100)
+HOLD = StoredHold("", "h", (HeldLeg("p", 5, 3, 2, 1), HeldLeg("q", 2, 2)), "token", 0, 1, deadline=100)
 LIMITS = Limits(retention=50)
 
 

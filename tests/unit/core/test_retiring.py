@@ -268,10 +268,10 @@ def test_due_legs_come_first(world: World) -> None:
 
 def test_by_force_a_hold_needs_no_token(world: World) -> None:
     done(world.do(consume("a", {"p": 3})))
-    assert said(world.do(give_back("a", 1, owner=None))) == "not_owner"
-    done(world.do(give_back("a", 1, owner=None, force=True, reason="refund")))
+    assert said(world.do(give_back("a", 1, token=None))) == "not_owner"
+    done(world.do(give_back("a", 1, token=None, force=True, reason="refund")))
     assert (world.entries[-1].forced, world.entries[-1].reason) == (True, "refund")
-    done(world.do(give_back("a", 1, owner="thief", trusted=True)))
+    done(world.do(give_back("a", 1, token="thief", trusted=True)))
     assert world.entries[-1].forced is False
 
 

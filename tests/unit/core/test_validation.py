@@ -186,7 +186,7 @@ TABLE: list[tuple[type[Any], dict[str, Any], str, str, str]] = [
     *texts(list(GOOD), "reason", 1024),
     *(row for row in texts(list(GOOD), "tenant", 64) if row[1] != {"tenant": ""}),
     *((command, {"tenant": None}, "tenant", "tenant_not_text", "must be text, not NoneType") for command in GOOD),
-    *texts(OWNED, "owner", 512),
+    *texts(OWNED, "token", 512),
     *texts(ENTITIES, "entity", 256),
     *texts(POOLS, "id", 512),
     *texts([PutRecord], "id", 512),
@@ -306,7 +306,7 @@ def test_no_command() -> None:
 BOUNDARIES: list[tuple[type[Any], dict[str, Any]]] = [
     *((command, {"op": "x" * 255, "actor": "x" * 1024, "tenant": "x" * 64}) for command in GOOD),
     *((command, {"correlation_id": "x" * 1024, "reason": "x" * 1024}) for command in GOOD),
-    *((command, {"owner": "x" * 512}) for command in OWNED),
+    *((command, {"token": "x" * 512}) for command in OWNED),
     *((command, {"entity": "x" * 256}) for command in ENTITIES),
     *((command, {"id": "x" * 512, "total": 2**53 - 1}) for command in POOLS),
     *((command, {"total": 0}) for command in POOLS),
@@ -382,8 +382,8 @@ def test_a_tilde_elsewhere_is_nothing_special() -> None:
 def test_secrets_are_never_echoed() -> None:
     secret = "tok-\x00-secret"
     with pytest.raises(InvalidRequest) as caught:
-        check(ConfirmHold(id=HOLD, owner=secret), LIMITS)
+        check(ConfirmHold(id=HOLD, token=secret), LIMITS)
     assert "secret" not in str(caught.value)
     with pytest.raises(InvalidRequest) as caught:
-        check(PlaceHold(legs=(Leg("p"),), ttl_slots=5, owner=secret + "x" * 600), LIMITS)
+        check(PlaceHold(legs=(Leg("p"),), ttl_slots=5, token=secret + "x" * 600), LIMITS)
     assert "secret" not in str(caught.value)

@@ -256,44 +256,44 @@ def legs_of(what: What) -> tuple[Leg, ...]:
 def place(name: str, what: What, ttl: int | None = None, **more: Any) -> PlaceHold:
     """PlaceHold under a readable name, owned by "owner of <name>"."""
     return PlaceHold(
-        **{"id": hold_id(name), "legs": legs_of(what), "ttl_slots": ttl, "owner": f"owner of {name}"} | more
+        **{"id": hold_id(name), "legs": legs_of(what), "ttl_slots": ttl, "token": f"owner of {name}"} | more
     )
 
 
 def consume(name: str, what: What, **more: Any) -> Consume:
     """Consume."""
-    return Consume(**{"id": hold_id(name), "legs": legs_of(what), "owner": f"owner of {name}"} | more)
+    return Consume(**{"id": hold_id(name), "legs": legs_of(what), "token": f"owner of {name}"} | more)
 
 
 def join(name: str, what: What, ttl: int = 50, offer: int = 10, **more: Any) -> JoinLine:
     """JoinLine: waits for `ttl`, and an offer stands for `offer`."""
     given: dict[str, Any] = {"id": hold_id(name), "legs": legs_of(what), "ttl_slots": ttl, "offer_slots": offer}
-    return JoinLine(**given | {"owner": f"owner of {name}"} | more)
+    return JoinLine(**given | {"token": f"owner of {name}"} | more)
 
 
 def leave(name: str, **more: Any) -> LeaveLine:
     """LeaveLine by its owner."""
-    return LeaveLine(**{"id": hold_id(name), "owner": f"owner of {name}"} | more)
+    return LeaveLine(**{"id": hold_id(name), "token": f"owner of {name}"} | more)
 
 
 def confirm(name: str, quantity: Any = None, **more: Any) -> ConfirmHold:
     """ConfirmHold by its owner."""
-    return ConfirmHold(**{"id": hold_id(name), "owner": f"owner of {name}", "quantity": quantity} | more)
+    return ConfirmHold(**{"id": hold_id(name), "token": f"owner of {name}", "quantity": quantity} | more)
 
 
 def release(name: str, quantity: Any = None, **more: Any) -> ReleaseHold:
     """ReleaseHold by its owner."""
-    return ReleaseHold(**{"id": hold_id(name), "owner": f"owner of {name}", "quantity": quantity} | more)
+    return ReleaseHold(**{"id": hold_id(name), "token": f"owner of {name}", "quantity": quantity} | more)
 
 
 def extend(name: str, **more: Any) -> ExtendHold:
     """ExtendHold by its owner."""
-    return ExtendHold(**{"id": hold_id(name), "owner": f"owner of {name}"} | more)
+    return ExtendHold(**{"id": hold_id(name), "token": f"owner of {name}"} | more)
 
 
 def give_back(name: str, quantity: Any = None, **more: Any) -> ReturnUnits:
     """ReturnUnits by its owner."""
-    return ReturnUnits(**{"id": hold_id(name), "owner": f"owner of {name}", "quantity": quantity} | more)
+    return ReturnUnits(**{"id": hold_id(name), "token": f"owner of {name}", "quantity": quantity} | more)
 
 
 def give_back_loose(pool: str, quantity: int = 1, **more: Any) -> ReturnToPool:

@@ -30,7 +30,7 @@ def everything(hk: Any) -> Any:
 def test_a_batch_takes_what_faces_give(hk: Any) -> None:
     tokens = budget(hk)
     held, alone, spent = hk.apply([
-        PlaceHold(legs=everything(hk), ttl=60, owner="me"),
+        PlaceHold(legs=everything(hk), ttl=60, token="me"),
         PlaceHold(legs=hk.items.legs(["seat:A3"]), ttl=60),
         Consume(legs=(Leg("show:42"), *tokens("team-a", 4))),
     ])  # fmt: skip
@@ -39,7 +39,7 @@ def test_a_batch_takes_what_faces_give(hk: Any) -> None:
     assert (claim.state, claim.hold_id, claim.combined) == ("held", held.id, True)
     assert [item.hold for item in hk.items.states(["seat:A1", "seat:A3"])] == [held.id, alone.id]
     done, gone = hk.apply([
-        ConfirmHold(id=held.id, owner="me", entity="order:9"), ReleaseHold(id=alone.id, owner=alone.owner)
+        ConfirmHold(id=held.id, token="me", entity="order:9"), ReleaseHold(id=alone.id, token=alone.token)
     ])  # fmt: skip
     assert (done.state, gone.state, hk.claims.find(entity="order:9").key) == ("confirmed", "released", "email:a@b.c")
     listed: Any = [units("show:42"), hk.items.legs(["seat:A3"])]  # as `hold` takes them
@@ -88,7 +88,7 @@ def test_a_batch_of_faces_is_retried_like_any_other(hk: Any, store: Store) -> No
     store.clock.advance(200)
     again = ask("k")
     assert ([one.id for one in again], [one.replayed for one in again]) == ([one.id for one in first], [True, True])
-    assert again[0].owner == first[0].owner
+    assert again[0].token == first[0].token
     assert [one.reason for one in ask("k", 5)] == ["operation_conflict"] * 2
     assert not ask("l")[1].replayed
     store.clock.advance(86_300)

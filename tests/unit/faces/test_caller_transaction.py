@@ -66,8 +66,8 @@ def test_a_claim_in_a_transaction_of_ones_own(place: tuple[str, str]) -> None:
     caller, url = place
     with holdkit.connect(url, clock=FakeClock()) as hk, CALLERS[caller](url) as begin:
         tx = begin()
-        mine = hk.claims.reserve("email", "a@b.c", ttl=300, owner="me", tx=tx)
-        assert hk.claims.find(id=mine.id, tx=tx) == hk.claims.reserve("email", "a@b.c", ttl=300, owner="me", tx=tx)
+        mine = hk.claims.reserve("email", "a@b.c", ttl=300, token="me", tx=tx)
+        assert hk.claims.find(id=mine.id, tx=tx) == hk.claims.reserve("email", "a@b.c", ttl=300, token="me", tx=tx)
         assert hk.claims.is_reserved("email", "a@b.c", tx=tx)
         with pytest.raises(holdkit.AlreadyClaimed) as refused:
             hk.claims.reserve("email", "a@b.c", ttl=300, tx=tx)
@@ -76,8 +76,8 @@ def test_a_claim_in_a_transaction_of_ones_own(place: tuple[str, str]) -> None:
         tx.rollback()
         assert not hk.claims.is_reserved("email", "a@b.c")
         tx = begin()
-        again = hk.claims.reserve("email", "a@b.c", ttl=300, owner="me", tx=tx)
-        confirmed = hk.claims.confirm(again.id, owner="me", entity="user:1", tx=tx)
+        again = hk.claims.reserve("email", "a@b.c", ttl=300, token="me", tx=tx)
+        confirmed = hk.claims.confirm(again.id, token="me", entity="user:1", tx=tx)
         assert (confirmed.state, confirmed.entity) == ("confirmed", "user:1")
         assert [claim.key for claim in hk.claims.linked("user:1", tx=tx)] == ["email:a@b.c"]
         tx.commit()
@@ -92,7 +92,7 @@ def test_another_worker_asks_again_in_a_transaction_of_its_own(place: tuple[str,
         tx = begin()
         first = hk.hold("p", 2, ttl=60, op="k", actor="user:7", reason="checkout", tx=tx)
         again = hk.hold("p", 2, ttl=60, op="k", actor="job:retry", reason="again", tx=tx)
-        assert (again.id, again.owner, again.replayed, again.actor) == (first.id, first.owner, True, "user:7")
+        assert (again.id, again.token, again.replayed, again.actor) == (first.id, first.token, True, "user:7")
         hk.confirm(first, op="c", actor="user:7", tx=tx)
         assert hk.confirm(first, op="c", actor="job:retry", reason="again", tx=tx).replayed
 
@@ -116,9 +116,9 @@ def test_items_in_a_transaction_of_ones_own(place: tuple[str, str]) -> None:
     with holdkit.connect(url) as hk, CALLERS[caller](url) as begin:
         tx = begin()
         hk.items.add([holdkit.Seat(id, "stalls", "A", at) for at, id in enumerate("abc")], tx=tx)
-        hold = hk.items.best_available(2, section="stalls", owner="me", tx=tx)
-        assert [item.yours for item in hk.items.states(["a", "c"], owner="me", tx=tx)] == [True, False]
-        assert hk.items.reserve(["b", "a"], owner="me", tx=tx).id == hold.id
+        hold = hk.items.best_available(2, section="stalls", token="me", tx=tx)
+        assert [item.yours for item in hk.items.states(["a", "c"], token="me", tx=tx)] == [True, False]
+        assert hk.items.reserve(["b", "a"], token="me", tx=tx).id == hold.id
         with pytest.raises(holdkit.SectionNotFound):
             hk.items.best_available(1, section="stalls")
         assert [item.state for item in hk.items.states(["c", "b", "a"], tx=tx)] == ["available", "held", "held"]
@@ -153,7 +153,7 @@ def test_in_a_task(postgres_url: str, open_one: Callable[[str], Any]) -> None:
             mine = await hk.claims.reserve("email", "a@b.c", ttl=300, tx=tx)
             assert await hk.claims.find(id=mine.id, tx=tx) == mine
             with pytest.raises(holdkit.AlreadyClaimed):
-                await hk.claims.reserve("email", "a@b.c", ttl=300, owner="other", tx=tx)
+                await hk.claims.reserve("email", "a@b.c", ttl=300, token="other", tx=tx)
             assert await hk.claims.find(id=mine.id) is None
             await hk.claims.confirm(mine, entity="user:1", tx=tx)
             await tx.commit()

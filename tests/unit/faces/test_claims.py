@@ -29,22 +29,22 @@ def hk(clock: FakeClock) -> Any:
 
 
 def test_the_token_is_in_no_repr_and_no_dict(hk: Any) -> None:
-    claim = hk.claims.reserve("email", "a@b.c", ttl=60, owner="the-secret")
+    claim = hk.claims.reserve("email", "a@b.c", ttl=60, token="the-secret")
     assert claim.ticket.endswith(".the-secret")
     shown = [repr(claim), json.dumps(claim.to_dict()), repr(hk.claims.find(id=claim.id).to_dict())]
     assert not any("the-secret" in text for text in shown)
-    assert hk.claims.find(id=claim.id).owner is None
+    assert hk.claims.find(id=claim.id).token is None
     assert claim.to_dict()["state"] == "held"
 
 
 def test_a_claim_is_frozen_and_travels_whole(hk: Any) -> None:
     claim = hk.claims.reserve("email", "a@b.c", ttl=60)
-    changes: list[Callable[[], None]] = [lambda: setattr(claim, "owner", "me"), lambda: delattr(claim, "owner")]
+    changes: list[Callable[[], None]] = [lambda: setattr(claim, "token", "me"), lambda: delattr(claim, "token")]
     for change in changes:
         with pytest.raises(AttributeError, match="frozen"):
             change()
     copy = pickle.loads(pickle.dumps(claim))
-    assert (copy, copy.owner, hash(copy)) == (claim, claim.owner, hash(claim))
+    assert (copy, copy.token, hash(copy)) == (claim, claim.token, hash(claim))
     assert hk.claims.confirm(copy, entity="user:1").state == "confirmed"
     assert claim != "claim"
 
@@ -89,40 +89,40 @@ def test_an_entity_with_many_keys(store: Store) -> None:
 def test_a_retry_of_a_reserve_is_answered_as_it_was(store: Store) -> None:
     """Also in a later life of the key: a recorded answer is about the life that stood in the way."""
     hk = store.open()
-    first = hk.claims.reserve("email", "a@b.c", ttl=60, owner="me")
-    same = hk.claims.reserve("email", "a@b.c", ttl=60, owner="me", op="again")
+    first = hk.claims.reserve("email", "a@b.c", ttl=60, token="me")
+    same = hk.claims.reserve("email", "a@b.c", ttl=60, token="me", op="again")
     with pytest.raises(holdkit.AlreadyClaimed) as then:
-        hk.claims.reserve("email", "a@b.c", ttl=60, owner="you", op="late")
+        hk.claims.reserve("email", "a@b.c", ttl=60, token="you", op="late")
     assert (then.value.remaining, then.value.state) == (60, "held")
     hk.claims.confirm(first, entity="user:1")
-    retry = hk.claims.reserve("email", "a@b.c", ttl=60, owner="me", op="again")
-    assert (retry.hold_id, retry.owner, retry.replayed) == (same.hold_id, "me", True)
+    retry = hk.claims.reserve("email", "a@b.c", ttl=60, token="me", op="again")
+    assert (retry.hold_id, retry.token, retry.replayed) == (same.hold_id, "me", True)
     with pytest.raises(holdkit.AlreadyClaimed) as mine:
-        hk.claims.reserve("email", "a@b.c", ttl=60, owner="me", op="confirmed by then")
+        hk.claims.reserve("email", "a@b.c", ttl=60, token="me", op="confirmed by then")
     assert mine.value.remaining is None
     hk.claims.forget(first)
-    hk.claims.reserve("email", "a@b.c", ttl=60, owner="they")
+    hk.claims.reserve("email", "a@b.c", ttl=60, token="they")
     for _ in range(2):
         with pytest.raises(holdkit.AlreadyClaimed) as late:
-            hk.claims.reserve("email", "a@b.c", ttl=60, owner="you", op="late")
+            hk.claims.reserve("email", "a@b.c", ttl=60, token="you", op="late")
         assert (late.value.remaining, late.value.replayed, late.value.claim) == (0, True, first.id)
         assert "new operation id" in str(late.value)
         with pytest.raises(holdkit.AlreadyClaimed):
-            hk.claims.reserve("email", "a@b.c", ttl=60, owner="me", op="confirmed by then")
+            hk.claims.reserve("email", "a@b.c", ttl=60, token="me", op="confirmed by then")
         store.clock.advance(60)
     assert differences(hk) == ()
 
 
 def test_a_retry_by_id_is_the_same_in_a_later_life(store: Store) -> None:
     hk = store.open()
-    mine = hk.claims.reserve("email", "a@b.c", ttl=60, owner="me")
-    released = hk.claims.release(mine.id, owner="me", op="release")
-    hk.claims.confirm(hk.claims.reserve("email", "a@b.c", ttl=60, owner="you"), entity="user:2")
-    again = hk.claims.release(mine.id, owner="me", op="release")
+    mine = hk.claims.reserve("email", "a@b.c", ttl=60, token="me")
+    released = hk.claims.release(mine.id, token="me", op="release")
+    hk.claims.confirm(hk.claims.reserve("email", "a@b.c", ttl=60, token="you"), entity="user:2")
+    again = hk.claims.release(mine.id, token="me", op="release")
     assert (again, again.replayed) == (released, True)
     assert hk.claims.find(id=mine.id).entity == "user:2"
     with pytest.raises(holdkit.OperationConflict):
-        hk.claims.release(mine.id, owner="you", op="release")
+        hk.claims.release(mine.id, token="you", op="release")
     store.clock.advance(401 * 86_400)
     hk.sweep()
     freed = hk.claims.forget(mine.id, reason="closed", op="forget")
@@ -133,8 +133,8 @@ def test_a_retry_by_id_is_the_same_in_a_later_life(store: Store) -> None:
 NAMES: dict[str, Callable[[holdkit.Claim], tuple[Any, dict[str, Any]]]] = {
     "claim": lambda claim: (claim, {}),
     "ticket": lambda claim: (claim.ticket, {}),
-    "id": lambda claim: (claim.id, {"owner": claim.owner}),
-    "claim without its token": lambda claim: (holdkit.Claim(claim._pool, claim._hold), {"owner": claim.owner}),
+    "id": lambda claim: (claim.id, {"token": claim.token}),
+    "claim without its token": lambda claim: (holdkit.Claim(claim._pool, claim._hold), {"token": claim.token}),
 }
 
 
@@ -149,18 +149,18 @@ def test_a_retry_is_the_same_however_the_claim_is_named(store: Store) -> None:
         claim = hk.claims.reserve("email", first, ttl=60)
         other = hk.claims.reserve("email", f"{first}, another", ttl=60)
         for verb, more in steps:
-            op, (name, owner) = f"{verb} {first}", spell(claim)
-            done = getattr(hk.claims, verb)(name, op=op, **more, **owner)
-            for again, owner in (spell(claim) for spell in NAMES.values()):
-                retried = getattr(hk.claims, verb)(again, op=op, **more, **owner)
+            op, (name, token) = f"{verb} {first}", spell(claim)
+            done = getattr(hk.claims, verb)(name, op=op, **more, **token)
+            for again, token in (spell(claim) for spell in NAMES.values()):
+                retried = getattr(hk.claims, verb)(again, op=op, **more, **token)
                 assert (retried, retried.replayed) == (done, True)
             with pytest.raises(holdkit.OperationConflict):
                 getattr(hk.claims, verb)(other, op=op, **more)
-        name, owner = spell(other)
-        hk.claims.release(name, op=first, **owner)
-        hk.claims.reserve("email", other.value, ttl=60, owner="somebody")  # a later life is nothing to a retry
-        for again, owner in (spell(other) for spell in NAMES.values()):
-            assert hk.claims.release(again, op=first, **owner).replayed
+        name, token = spell(other)
+        hk.claims.release(name, op=first, **token)
+        hk.claims.reserve("email", other.value, ttl=60, token="somebody")  # a later life is nothing to a retry
+        for again, token in (spell(other) for spell in NAMES.values()):
+            assert hk.claims.release(again, op=first, **token).replayed
         assert hk.claims.is_reserved("email", other.value)
     assert differences(hk) == ()
 
@@ -233,7 +233,7 @@ def test_names_nobody_knows(hk: Any) -> None:
     assert hk.claims.find(id=unknown) is None
     for end in (hk.claims.release, hk.claims.forget):
         with pytest.raises(holdkit.HoldNotFound) as refused:
-            end(unknown, owner="me")
+            end(unknown, token="me")
         assert refused.value.subject == unknown
     with pytest.raises(holdkit.HoldNotFound):
         hk.claims.release("hk1." + "1" * 32 + ".token")

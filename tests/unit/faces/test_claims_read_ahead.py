@@ -12,9 +12,9 @@ import holdkit
 from holdkit.faces.claim import Claim
 
 CHANGES: dict[str, Callable[[Any, Any], Any]] = {
-    "confirm": lambda claims, named: claims.confirm(named, entity="user:1", owner="me"),
-    "release": lambda claims, named: claims.release(named, owner="me"),
-    "extend": lambda claims, named: claims.extend(named, by=60, owner="me"),
+    "confirm": lambda claims, named: claims.confirm(named, entity="user:1", token="me"),
+    "release": lambda claims, named: claims.release(named, token="me"),
+    "extend": lambda claims, named: claims.extend(named, by=60, token="me"),
 }
 NAMES: dict[str, Callable[[Claim], Any]] = {
     "claim": lambda claim: claim,
@@ -48,7 +48,7 @@ class Cut:
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_change_is_told_without_another_read(change: str, named: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with holdkit.connect("memory://") as hk:
-        claim = hk.claims.reserve("email", "a@b.c", ttl=60, owner="me")
+        claim = hk.claims.reserve("email", "a@b.c", ttl=60, token="me")
         cut = Cut(hk._executor.engine, monkeypatch)
         expect_told(CHANGES[change](hk.claims, NAMES[named](claim)), change, claim)
         assert cut.committed == 1
@@ -59,7 +59,7 @@ def test_a_change_is_told_without_another_read(change: str, named: str, monkeypa
 def test_the_same_async(change: str, named: str, monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
         async with await holdkit.connect_async("memory://") as hk:
-            claim = await hk.claims.reserve("email", "a@b.c", ttl=60, owner="me")
+            claim = await hk.claims.reserve("email", "a@b.c", ttl=60, token="me")
             cut = Cut(hk._executor.engine, monkeypatch)
             expect_told(await CHANGES[change](hk.claims, NAMES[named](claim)), change, claim)
             assert cut.committed == 1
@@ -70,5 +70,5 @@ def test_the_same_async(change: str, named: str, monkeypatch: pytest.MonkeyPatch
 def expect_told(told: Claim, change: str, before: Claim) -> None:
     states = {"confirm": "confirmed", "release": "released", "extend": "held"}
     assert (told.state, told.key, told.id) == (states[change], "email:a@b.c", before.id)
-    assert (told.hold_id, told.owner) == (before.hold_id, "me")
+    assert (told.hold_id, told.token) == (before.hold_id, "me")
     assert told.entity == ("user:1" if change == "confirm" else None)

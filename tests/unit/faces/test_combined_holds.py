@@ -60,15 +60,15 @@ def test_every_leg_that_falls_short_is_named_in_the_callers_words(hk: Any) -> No
 
 
 def test_what_is_part_of_a_hold_is_ended_with_it(hk: Any) -> None:
-    hold = hk.hold(everything(), ttl=60, owner="me")
+    hold = hk.hold(everything(), ttl=60, token="me")
     claim = hk.claims.find(key="email:a@b.c")
     ends: list[Callable[[], object]] = [
-        lambda: hk.claims.confirm(claim, owner="me", entity="user:1"),
-        lambda: hk.claims.release(claim.id, owner="me"),
+        lambda: hk.claims.confirm(claim, token="me", entity="user:1"),
+        lambda: hk.claims.release(claim.id, token="me"),
         lambda: hk.claims.release(hold.ticket),
         lambda: hk.items.finalize(hold),
         lambda: hk.items.release(hold.ticket),
-        lambda: hk.items.release(hold.id, owner="me"),
+        lambda: hk.items.release(hold.id, token="me"),
     ]
     for end in ends:
         with pytest.raises(holdkit.PartOfHold) as refused:

@@ -103,7 +103,7 @@ CALLS: list[tuple[str, Any, list[tuple[Any, str, str]]]] = [
     ("hold id", lambda hk, bad: hk.hold("p", 1, ttl=60, id=bad), [
         (value, "id", "id_malformed") for value in NO_IDS
     ]),
-    ("hold owner", lambda hk, bad: hk.hold("p", 1, ttl=60, owner=bad), texts("owner", 512)),
+    ("hold owner", lambda hk, bad: hk.hold("p", 1, ttl=60, token=bad), texts("token", 512)),
     ("hold entity", lambda hk, bad: hk.hold("p", 1, ttl=60, entity=bad), texts("entity", 256)),
     ("hold op", lambda hk, bad: hk.hold("p", 1, ttl=60, op=bad), texts("op", 255)),
     ("hold reason", lambda hk, bad: hk.hold("p", 1, ttl=60, reason=bad), texts("reason", 1024)),
@@ -136,8 +136,8 @@ CALLS: list[tuple[str, Any, list[tuple[Any, str, str]]]] = [
     ("consume", lambda hk, bad: hk.consume(bad), [([], "legs", "legs_required"), (7, "what", "what_malformed")]),
     ("consume quantity", lambda hk, bad: hk.consume("p", bad), numbers("quantity")),
     # What names a hold
-    ("confirm ticket and another owner", lambda hk, bad: hk.confirm(f"hk1.{ID}.token", owner=bad), [
-        ("other", "owner", "owner_ambiguous"),
+    ("confirm ticket and another owner", lambda hk, bad: hk.confirm(f"hk1.{ID}.token", token=bad), [
+        ("other", "token", "token_ambiguous"),
     ]),
     ("confirm hold", lambda hk, bad: hk.confirm(bad), [
         (None, "hold", "hold_malformed"),
@@ -147,10 +147,10 @@ CALLS: list[tuple[str, Any, list[tuple[Any, str, str]]]] = [
         (f"hk1.{ID}", "hold", "ticket_malformed"),
         (f"hk1.{ID}.", "hold", "ticket_malformed"),
         ("hk1.zz.token", "hold", "hold_malformed"),
-        (f"hk1.{ID}.tok\x00en", "owner", "owner_unprintable"),
+        (f"hk1.{ID}.tok\x00en", "token", "token_unprintable"),
         ("nonsense", "hold", "hold_malformed"),
     ]),
-    ("confirm quantity", lambda hk, bad: hk.confirm(ID, owner="x", quantity=bad), [
+    ("confirm quantity", lambda hk, bad: hk.confirm(ID, token="x", quantity=bad), [
         *numbers("quantity"),
         ({}, "quantity", "quantity_required"),
         ({"p": 0}, "quantity", "quantity_required"),
@@ -158,26 +158,26 @@ CALLS: list[tuple[str, Any, list[tuple[Any, str, str]]]] = [
         ({"p": True}, "quantity", "quantity_not_whole"),
         ({7: 1}, "quantity", "quantity_not_text"),
     ]),
-    ("confirm keep_rest", lambda hk, bad: hk.confirm(ID, owner="x", keep_rest=bad), [(1, "keep_rest", "keep_rest_not_boolean")]),
-    ("confirm overage", lambda hk, bad: hk.confirm(ID, owner="x", overage=bad), [
+    ("confirm keep_rest", lambda hk, bad: hk.confirm(ID, token="x", keep_rest=bad), [(1, "keep_rest", "keep_rest_not_boolean")]),
+    ("confirm overage", lambda hk, bad: hk.confirm(ID, token="x", overage=bad), [
         ("sometimes", "overage", "overage_unknown"),
         (None, "overage", "overage_unknown"),
         ([], "overage", "overage_unknown"),
     ]),
-    ("confirm entity", lambda hk, bad: hk.confirm(ID, owner="x", entity=bad), texts("entity", 256)),
-    ("release quantity", lambda hk, bad: hk.release(ID, owner="x", quantity=bad), numbers("quantity")),
+    ("confirm entity", lambda hk, bad: hk.confirm(ID, token="x", entity=bad), texts("entity", 256)),
+    ("release quantity", lambda hk, bad: hk.release(ID, token="x", quantity=bad), numbers("quantity")),
     ("release force", lambda hk, bad: hk.release(ID, force=bad), [
         (True, "reason", "reason_required"),
         (1, "force", "force_not_boolean"),
         ("yes", "force", "force_not_boolean"),
     ]),
-    ("release owner", lambda hk, bad: hk.release(ID, owner=bad), texts("owner", 512)),
-    ("extend", lambda hk, bad: hk.extend(ID, owner="x", **bad), [
+    ("release owner", lambda hk, bad: hk.release(ID, token=bad), texts("token", 512)),
+    ("extend", lambda hk, bad: hk.extend(ID, token="x", **bad), [
         ({}, "by", "by_required"),
         ({"by": 1, "ttl": 1}, "by", "by_ambiguous"),
         ({"by": 1, "until": 1}, "by", "by_ambiguous"),
     ]),
-    ("return_units", lambda hk, bad: hk.return_units(ID, owner="x", quantity=bad), numbers("quantity")),
+    ("return_units", lambda hk, bad: hk.return_units(ID, token="x", quantity=bad), numbers("quantity")),
     ("expire", lambda hk, bad: hk.expire(bad), [("x", "hold", "hold_malformed"), (None, "hold", "hold_malformed")]),
     ("get", lambda hk, bad: hk.get(bad), [("x", "hold", "hold_malformed"), (7, "hold", "hold_malformed")]),
     # Lists

@@ -28,7 +28,7 @@ def test_the_same_batch_is_replayed_with_its_tokens(hk: Any) -> None:
     again = hk.apply(iter(places(3, 3, 9)), op="k")
     assert words(first) == words(again) == ["held", "held", "insufficient_capacity"]
     assert [one.replayed for one in first + again] == [False] * 3 + [True] * 3
-    assert [one.owner for one in first[:2]] == [one.owner for one in again[:2]]
+    assert [one.token for one in first[:2]] == [one.token for one in again[:2]]
     assert hk.pool("p").held == 6
     assert [entry.op for entry in hk.journal()][-2:] == ["k#0", "k#1"]
 
@@ -107,4 +107,4 @@ def test_in_a_callers_transaction_it_is_rolled_back_with_it(tmp_path: Path) -> N
         (again,) = hk.apply(places(2), op="k")
         assert isinstance(again, Hold)
         assert again.replayed
-        assert words(hk.apply([ConfirmHold(id=again.id, owner=again.owner)], op="k")) == ["operation_conflict"]
+        assert words(hk.apply([ConfirmHold(id=again.id, token=again.token)], op="k")) == ["operation_conflict"]

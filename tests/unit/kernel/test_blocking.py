@@ -132,7 +132,7 @@ def test_what_was_offered_when_the_time_is_over_is_taken(hk: Any, engine: Watche
     def offers_first(groups: Sequence[Group]) -> None:
         if isinstance(groups[0].commands[0], LeaveLine):
             engine.before = None
-            engine.inner.apply([Group((ReleaseHold(id=first.id, owner=first.owner),))])
+            engine.inner.apply([Group((ReleaseHold(id=first.id, token=first.token),))])
 
     engine.before = offers_first
     hold = hk.hold("gpu", 1, ttl=60, wait=0.02)
@@ -148,7 +148,7 @@ def test_a_retry_goes_on_waiting_for_the_same_hold(hk: Any) -> None:
     hk.release(first)
     one, other = callers.join()
     assert one.id == other.id
-    assert one.owner == other.owner
+    assert one.token == other.token
     assert hk.pool("gpu").held == 1
     hk.release(one)
     late = hk.hold("gpu", 1, ttl=60, wait=LONG, op="job-7")
@@ -236,7 +236,7 @@ def test_a_dead_caller_costs_the_next_one_its_offer(
     """The first in line is dead: its place stands for 60 s, or its offer for 10."""
     set_both(monkeypatch, "LOOK", 0.01, line_watch, async_line_watch)
     first = hk.hold("gpu", 2, ttl=3_600)
-    dead = PlaceHold(legs=(Leg("gpu", 2),), ttl_slots=SECOND, id="00" * 16, owner="x", wait_slots=60 * SECOND, offer_slots=10 * SECOND)  # fmt: skip
+    dead = PlaceHold(legs=(Leg("gpu", 2),), ttl_slots=SECOND, id="00" * 16, token="x", wait_slots=60 * SECOND, offer_slots=10 * SECOND)  # fmt: skip
     engine.inner.apply([Group((dead,))])
     callers = CallerThreads()
     callers.start(lambda: hk.hold("gpu", 1, ttl=60, wait=LONG))
@@ -382,7 +382,7 @@ def test_a_cancelled_task_leaves_the_line_and_gives_back_what_was_offered(offere
             while (await hk.pool("gpu")).waiting == 0:  # noqa: ASYNC110 - a read, not a sleep
                 await asyncio.sleep(0)
             if offered:
-                engine.inner.apply([Group((ReleaseHold(id=first.id, owner=first.owner),))])
+                engine.inner.apply([Group((ReleaseHold(id=first.id, token=first.token),))])
             call.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await call

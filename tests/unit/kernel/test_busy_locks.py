@@ -42,7 +42,7 @@ def hk(mode: Sync | Async, engine: BusyEngine) -> Iterator[Any]:
 
 
 def place(*pools: str, tenant: str = "") -> Group:
-    return Group((PlaceHold(tenant=tenant, id="a", legs=tuple(Leg(pool, 1) for pool in pools), owner="me"),))
+    return Group((PlaceHold(tenant=tenant, id="a", legs=tuple(Leg(pool, 1) for pool in pools), token="me"),))
 
 
 def test_after_two_tries_in_vain_calls_wait_at_once(hk: Any, engine: BusyEngine) -> None:
@@ -89,7 +89,7 @@ def test_what_is_remembered() -> None:
     busy.found_taken("/hot", place("hot"))
     assert busy.wait_at_once(place("cold", "hot")) == "/hot"
     assert busy.wait_at_once(place("hot", tenant="other")) is None, "another tenant's pool"
-    assert busy.wait_at_once(Group((ConfirmHold(id="b", owner="me"),))) is None, "nobody knows its pool"
+    assert busy.wait_at_once(Group((ConfirmHold(id="b", token="me"),))) is None, "nobody knows its pool"
     assert busy.wait_at_once(Group((Consume(id="a", legs=(Leg("hot", 1),)),))) == "/hot"
     busy.found_free(place("cold"))
     assert busy
@@ -121,16 +121,16 @@ def test_a_hold_on_a_busy_pool_is_known_by_its_id(hk: Any, engine: BusyEngine) -
 
 def test_whose_locks_are_remembered() -> None:
     busy = BusyLocks()
-    release = Group((ReleaseHold(id="elsewhere", owner="me"),))
+    release = Group((ReleaseHold(id="elsewhere", token="me"),))
     busy.found_taken("/hot", release)
     assert busy.wait_at_once(release) is None
     busy.found_taken("/hot", release)
     assert busy.wait_at_once(release) == "/hot", "placed by another process, and found locked here"
     assert busy.queue_for({"/cold": None}, release) is None, "no queue for this lock"
-    several = Group((ReleaseHold(id="b", owner="me"), ReleaseHold(id="c", owner="me")))
+    several = Group((ReleaseHold(id="b", token="me"), ReleaseHold(id="c", token="me")))
     busy.found_taken("/hot", several)
     assert busy.wait_at_once(Group(several.commands[:1])) is None, "which of them was it?"
     for n in range(MAX_HOLDS):
-        busy.found_taken("/hot", Group((ReleaseHold(id=f"{n}", owner="me"),)))
+        busy.found_taken("/hot", Group((ReleaseHold(id=f"{n}", token="me"),)))
     assert len(busy._of_holds) == MAX_HOLDS
     assert busy.wait_at_once(release) is None

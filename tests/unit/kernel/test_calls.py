@@ -179,7 +179,7 @@ def test_the_same_operation_gets_the_same_answer(hk: Any) -> None:
     again = hk.hold({"p": 2}, ttl=timedelta(minutes=5), op="op-1", correlation_id="another")
     assert again == first
     assert (first.replayed, again.replayed) == (False, True)
-    assert again.owner == first.owner, "the token of the first answer, not one minted for the retry"
+    assert again.token == first.token, "the token of the first answer, not one minted for the retry"
     assert hk.pool("p").held == 2
     with pytest.raises(OperationConflict, match="use a new id"):
         hk.hold("p", 3, ttl=300, op="op-1")
@@ -214,41 +214,40 @@ def test_amounts_of_any_mapping(hk: Any, engine: WatchedEngine) -> None:
 
 def test_every_way_to_name_a_hold(hk: Any) -> None:
     hold = hk.hold("p", 1, ttl=60)
-    token = hold.owner
-    for name, owner in (
+    for name, token in (
         (hold, None),
         (hold.ticket, None),
-        (hold.id, token),
-        (UUID(hold.id), token),
-        (str(UUID(hold.id)).upper(), token),
-        (hk.get(hold), token),
+        (hold.id, hold.token),
+        (UUID(hold.id), hold.token),
+        (str(UUID(hold.id)).upper(), hold.token),
+        (hk.get(hold), hold.token),
     ):
-        assert hk.extend(name, owner=owner, by=1).id == hold.id
+        assert hk.extend(name, token=token, by=1).id == hold.id
     for name in (hold.id, hk.get(hold)):
-        with pytest.raises(NotOwner, match="its ticket, or owner="):
+        with pytest.raises(NotOwner, match="its ticket, or token="):
             hk.extend(name, by=1)
 
 
 def test_the_answer_to_an_end_still_carries_its_token(hk: Any) -> None:
     hold = hk.confirm(hk.hold("p", 2, ttl=60).ticket)
-    assert hold.owner is not None
+    assert hold.token is not None
     assert hk.return_units(hold).legs[0].returned == 2
 
 
 def test_a_hold_keeps_its_secrets(hk: Any, caplog: pytest.LogCaptureFixture) -> None:
-    hold = hk.hold("p", 1, ttl=60, owner="s3cret-token", metadata={"a": 1})
-    assert hold.owner == "s3cret-token"
+    hold = hk.hold("p", 1, ttl=60, token="s3cret-token", metadata={"a": 1})
+    assert hold.token == "s3cret-token"
     assert hold.ticket == f"hk1.{hold.id}.s3cret-token"
     told = [repr(hold), str(hold), f"{hold}", json.dumps(hold.to_dict()), repr(hold.row), repr([hold]), repr(hk)]
     told += [repr(hk.get(hold)), repr(hk.holds()), repr(hk.history(hold)), repr(reconstruct(hk.history(hold)))]
     calls: list[Callable[[], Any]] = [
         lambda: hk.confirm(hold, quantity=99),
-        lambda: hk.confirm(hold.id, owner="s3cret-token-but-wrong"),
+        lambda: hk.confirm(hold.id, token="s3cret-token-but-wrong"),
         lambda: hk.confirm("hk1.zz.s3cret-token"),
         lambda: hk.confirm("s3cret-token"),
-        lambda: hk.hold("p", 1, ttl=60, owner="s3cret-token" * 100),
-        lambda: hk.hold("p", 1, ttl=60, owner="s3cret-token\x00"),
-        lambda: hk.confirm(hold, owner="s3cret-token\ud800"),
+        lambda: hk.hold("p", 1, ttl=60, token="s3cret-token" * 100),
+        lambda: hk.hold("p", 1, ttl=60, token="s3cret-token\x00"),
+        lambda: hk.confirm(hold, token="s3cret-token\ud800"),
     ]
     for call in calls:
         with pytest.raises(holdkit.HoldkitError) as refused:
@@ -259,22 +258,22 @@ def test_a_hold_keeps_its_secrets(hk: Any, caplog: pytest.LogCaptureFixture) -> 
         msgspec.json.encode(hold)
     with pytest.raises(TypeError):
         json.dumps(hold)
-    assert hk.get(hold).owner is None
+    assert hk.get(hold).token is None
     assert hk.get(hold).ticket is None
     assert hk.holds()[0].ticket is None
 
 
 def test_a_hold_is_frozen_and_travels(hk: Any) -> None:
     hold = hk.hold("p", 1, ttl=60, op="op-1")
-    for name in ("owner", "row", "state", "new"):
+    for name in ("token", "row", "state", "new"):
         with pytest.raises(AttributeError, match="frozen"):
             setattr(hold, name, 1)
     with pytest.raises(AttributeError, match="frozen"):
-        del hold.owner
+        del hold.token
     for twin in (pickle.loads(pickle.dumps(hold)), copy.copy(hold), copy.deepcopy(hold)):
         assert twin == hold
-        assert (twin.owner, twin.ticket, twin.position, twin.replayed) == (
-            hold.owner,
+        assert (twin.token, twin.ticket, twin.position, twin.replayed) == (
+            hold.token,
             hold.ticket,
             hold.position,
             False,
@@ -292,7 +291,7 @@ def test_what_a_hold_tells(hk: Any, engine: WatchedEngine) -> None:
     assert (hold.entity, hold.metadata, hold.correlation_id, hold.actor) == ("e", {"k": [1]}, "c", "user:7")
     assert hold.position.lane == 0
     assert hold.position_text == f"0.{hold.seq}"
-    assert "owner" not in hold.to_dict()
+    assert "token" not in hold.to_dict()
     assert hold.to_dict()["metadata"] == {"k": [1]}
     assert hold.to_dict()["legs"] == [{"pool": "p", "quantity": 2, "held": 2, "confirmed": 0, "returned": 0}]
     done = hk.confirm(hold)
@@ -365,21 +364,21 @@ def test_apply_gives_values(hk: Any) -> None:
     answers = hk.apply(
         [
             CreatePool(id="q", total=1),
-            PlaceHold(legs=(Leg("q"),), ttl="5m", id="1" * 32, owner="o"),
-            ConfirmHold(id=str(UUID("1" * 32)), owner="o"),
-            ConfirmHold(id="1" * 32, owner="o"),
+            PlaceHold(legs=(Leg("q"),), ttl="5m", id="1" * 32, token="o"),
+            ConfirmHold(id=str(UUID("1" * 32)), token="o"),
+            ConfirmHold(id="1" * 32, token="o"),
             PlaceHold(legs=(Leg("q"),), deadline=datetime(2000, 1, 1, tzinfo=UTC)),
             PutRecord(kind="k", id="x", body="1"),
             PutRecord(kind="k", id="x", body=None),
             Sweep(),
-            ConfirmHold(id="1" * 32, owner="o", quantity={"nope": 1}),
+            ConfirmHold(id="1" * 32, token="o", quantity={"nope": 1}),
         ]
     )
     kinds = [type(answer) for answer in answers]
     assert kinds[:4] == [Pool, Hold, Hold, AlreadyConfirmed]
     assert kinds[5:8] == [Record, type(None), SweepReport]
     assert isinstance(answers[3], Refused)
-    assert answers[1].owner == "o"
+    assert answers[1].token == "o"
     assert hk.apply([]) == []
     assert hk.apply(iter([CreatePool(id="r", total=1)]))[0].id == "r"
 
@@ -411,7 +410,7 @@ def test_a_shape_that_does_not_fit_the_hold_is_an_invalid_request(hk: Any) -> No
     with pytest.raises(InvalidRequest) as refused:
         hk.confirm(hold, quantity={"nope": 1})
     assert (refused.value.field, refused.value.code) == ("quantity", "leg_unknown")
-    answer = hk.apply([ConfirmHold(id=hold.id, owner=hold.owner, quantity={"nope": 1})])[0]
+    answer = hk.apply([ConfirmHold(id=hold.id, token=hold.token, quantity={"nope": 1})])[0]
     assert isinstance(answer, InvalidRequest)
 
 

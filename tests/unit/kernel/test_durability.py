@@ -49,9 +49,9 @@ def test_answers_carry_what_they_survive(place: tuple[str, str], mode: Sync | As
             hk.release(hk.hold("p", 1, ttl=60, op="again")),
             *hk.apply([holdkit.PlaceHold(legs=(holdkit.Leg("p", 1),), ttl_slots=60_000_000)]),
             hk.rates("api", holdkit.Allowance(5, per="day")).take("client"),
-            hk.claims.confirm(hk.claims.reserve("name", "x", ttl=60, owner="me"), entity="user:1"),
-            hk.claims.reserve("name", "y", ttl=60, owner="me"),
-            hk.claims.reserve("name", "y", ttl=60, owner="me"),
+            hk.claims.confirm(hk.claims.reserve("name", "x", ttl=60, token="me"), entity="user:1"),
+            hk.claims.reserve("name", "y", ttl=60, token="me"),
+            hk.claims.reserve("name", "y", ttl=60, token="me"),
             hk.claims.forget(hk.claims.find(key="name:x"), force=True, reason="over"),
             hk.resource(Executors()).hold("blue", "monday", ttl=60),
         ]

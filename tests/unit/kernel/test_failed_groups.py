@@ -67,7 +67,7 @@ def pool_of(group: Group) -> str:
 
 def placing(number: int, pool: str, *, minted: bool = True) -> QueuedCall:
     command = PlaceHold(
-        legs=(Leg(pool),), ttl_slots=60 * SECOND, id=minted_id(1, bytes([number]) * 10), owner=f"owner-{number}"
+        legs=(Leg(pool),), ttl_slots=60 * SECOND, id=minted_id(1, bytes([number]) * 10), token=f"owner-{number}"
     )
     return QueuedCall(Group((command,)), minted)
 

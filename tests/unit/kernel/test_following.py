@@ -242,7 +242,7 @@ def test_many_followers_and_writers(hk: Any) -> None:
 
 
 def test_entries_tell_their_story_without_secrets(hk: Any) -> None:
-    hold = hk.hold("p", 2, ttl=60, owner="s3cret", op="op-1", actor="user:7")
+    hold = hk.hold("p", 2, ttl=60, token="s3cret", op="op-1", actor="user:7")
     hk.confirm(hold, op="op-2", entity="order:9")
     held, confirmed = hk.history(hold)
     assert held.before == {}

@@ -68,18 +68,18 @@ METHODS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "unarchive_pool": (("id",), ("op", "actor", "reason")),
     "hold": (
         ("what", "quantity"),
-        ("ttl", "deadline", "id", "owner", "entity", "metadata", "account", "force", "op", "actor", "reason", "tx"),
+        ("ttl", "deadline", "id", "token", "entity", "metadata", "account", "force", "op", "actor", "reason", "tx"),
     ),
     "join": (
         ("pool", "quantity"),
-        ("ttl", "offer_ttl", "id", "owner", "entity", "metadata", "account", "force", "op", "actor", "reason", "tx"),
+        ("ttl", "offer_ttl", "id", "token", "entity", "metadata", "account", "force", "op", "actor", "reason", "tx"),
     ),
-    "consume": (("what", "quantity"), ("id", "owner", "entity", "metadata", "account", "force", "op", "actor")),
-    "confirm": (("hold",), ("owner", "entity", "quantity", "keep_rest", "overage", "op", "reason")),
-    "release": (("hold",), ("owner", "quantity", "force", "op", "reason")),
-    "extend": (("hold",), ("by", "ttl", "until", "owner", "op")),
+    "consume": (("what", "quantity"), ("id", "token", "entity", "metadata", "account", "force", "op", "actor")),
+    "confirm": (("hold",), ("token", "entity", "quantity", "keep_rest", "overage", "op", "reason")),
+    "release": (("hold",), ("token", "quantity", "force", "op", "reason")),
+    "extend": (("hold",), ("by", "ttl", "until", "token", "op")),
     "expire": (("hold",), ("op",)),
-    "return_units": (("hold",), ("owner", "quantity", "op", "pool", "account", "force", "reason")),
+    "return_units": (("hold",), ("token", "quantity", "op", "pool", "account", "force", "reason")),
     "put_record": (("kind", "id", "body"), ("if_version", "op")),
     "apply": (("commands",), ("atomic", "tx")),
     "sweep": ((), ("limit",)),
@@ -129,25 +129,25 @@ METHODS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "limits_in_force": ((), ()),
     "holding": (("what", "quantity"), ("ttl", "entity", "metadata", "account", "force", "op", "actor")),
     "lease": (("what", "quantity"), ("ttl", "account", "force", "op", "actor")),
-    "claims.reserve": (("type", "value"), ("ttl", "owner", "metadata", "op", "tx")),
-    "claims.confirm": (("claim",), ("entity", "owner", "op", "tx")),
-    "claims.release": (("claim",), ("owner", "op", "reason")),
-    "claims.extend": (("claim",), ("by", "ttl", "owner", "op")),
-    "claims.forget": (("claim",), ("owner", "op", "reason")),
+    "claims.reserve": (("type", "value"), ("ttl", "token", "metadata", "op", "tx")),
+    "claims.confirm": (("claim",), ("entity", "token", "op", "tx")),
+    "claims.release": (("claim",), ("token", "op", "reason")),
+    "claims.extend": (("claim",), ("by", "ttl", "token", "op")),
+    "claims.forget": (("claim",), ("token", "op", "reason")),
     "claims.find": ((), ("id", "key", "type", "value", "entity", "active_only", "tx")),
     "claims.linked": (("entity",), ("after", "limit")),
     "claims.listed": ((), ("after", "limit")),
     "claims.is_reserved": (("type", "value"), ("tx",)),
     "items.add": (("items",), ("op", "reason", "tx")),
     "items.reopen": (("ids",), ("op", "reason", "tx")),
-    "items.reserve": (("ids",), ("ttl", "owner", "metadata", "op")),
-    "items.release": (("hold",), ("owner", "op")),
-    "items.finalize": (("hold",), ("owner", "entity", "op")),
-    "items.states": (("ids",), ("owner", "tx")),
+    "items.reserve": (("ids",), ("ttl", "token", "metadata", "op")),
+    "items.release": (("hold",), ("token", "op")),
+    "items.finalize": (("hold",), ("token", "entity", "op")),
+    "items.states": (("ids",), ("token", "tx")),
     "items.listed": (("prefix",), ("after", "limit")),
     "items.best_available": (
         ("count",),
-        ("section", "kind", "together", "ttl", "owner", "metadata", "op"),
+        ("section", "kind", "together", "ttl", "token", "metadata", "op"),
     ),
     "items.seats": (("section",), ("tx",)),
     "items.remove_seats": (("section", "ids"), ("op", "reason", "tx")),
@@ -205,7 +205,7 @@ def a_call(draw: st.DrawFn) -> tuple[str, list[Any], dict[str, Any]]:
 def kernel() -> Kernel:
     hk = holdkit.connect("memory://", clock=FakeClock(10**15))
     hk.create_pool("p", 10)
-    hk.hold("p", 1, ttl=60, id=ID, owner="token")
+    hk.hold("p", 1, ttl=60, id=ID, token="token")
     return hk
 
 
@@ -252,8 +252,8 @@ def balanced(hk: Kernel) -> None:
 @given(st.lists(a_call(), min_size=1, max_size=5))
 @example([("resize_pool", ["p", 0], {})])
 @example([("consume", ["p", 10], {}), ("hold", ["p", 10], {"ttl": "5m"})])
-@example([("release", [ID], {"owner": "token"}), ("release", [ID], {"owner": "token"}), ("expire", [ID], {})])
-@example([("confirm", [ID], {"owner": "token", "quantity": 5, "overage": "reject"}), ("return_units", [ID], {})])
+@example([("release", [ID], {"token": "token"}), ("release", [ID], {"token": "token"}), ("expire", [ID], {})])
+@example([("confirm", [ID], {"token": "token", "quantity": 5, "overage": "reject"}), ("return_units", [ID], {})])
 def test_only_our_errors_come_out_sync(calls: list[tuple[str, list[Any], dict[str, Any]]]) -> None:
     with kernel() as hk:
         for method, arguments, named in calls:

@@ -1,4 +1,4 @@
-"""Minted ids and owner tokens: nobody gets the same twice, and a seeded source decides all of them."""
+"""Minted ids and tokens: nobody gets the same twice, and a seeded source decides all of them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ PLACE = PlaceHold(legs=(Leg("p"),), ttl_slots=1)
 def minted(mint: Mint, count: int) -> list[tuple[str, str]]:
     """Ids and tokens of so many holds."""
     ready = [mint.prepare(PLACE) for _ in range(count)]
-    return [(one.id or "", one.owner or "") for one in ready if isinstance(one, PlaceHold)]
+    return [(one.id or "", one.token or "") for one in ready if isinstance(one, PlaceHold)]
 
 
 @pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")
@@ -69,7 +69,7 @@ def test_a_seeded_source_decides_every_id_and_token() -> None:
             one = hk.hold("p", ttl=60)
             named = hk.hold("p", ttl=60, id="0" * 32)
             many = hk.apply([PlaceHold(legs=(Leg("p"),), ttl=60), Consume(legs=(Leg("p"),)), PLACE])
-            return [(hold.id, hold.owner) for hold in (one, named, *many) if isinstance(hold, holdkit.Hold)]
+            return [(hold.id, hold.token) for hold in (one, named, *many) if isinstance(hold, holdkit.Hold)]
 
     first = script()
     assert len(first) == 5

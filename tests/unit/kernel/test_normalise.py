@@ -133,7 +133,7 @@ def test_naive_datetimes_are_refused(naive: datetime) -> None:
             ("deadline", lambda: hk.hold("p", 1, deadline=naive)),
             ("until", lambda: hk.extend(hold, until=naive)),
             ("deadline", lambda: hk.apply([holdkit.PlaceHold(legs=(holdkit.Leg("p"),), deadline=naive)])),
-            ("until", lambda: hk.apply([holdkit.ExtendHold(id=hold.id, owner=hold.owner, until=naive)])),
+            ("until", lambda: hk.apply([holdkit.ExtendHold(id=hold.id, token=hold.token, until=naive)])),
         ):
             with pytest.raises(InvalidRequest) as refused:
                 call()

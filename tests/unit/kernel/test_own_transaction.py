@@ -84,7 +84,7 @@ LOCK = Group((CreatePool(id="~r", total=0, exist_ok=True, on_demand=True),))
 
 
 def asking(name: int, quantity: int = 1, **more: Any) -> Group:
-    command = PlaceHold(legs=(Leg("~r", quantity),), ttl_slots=60, id=f"{name:032x}", owner="me", **more)
+    command = PlaceHold(legs=(Leg("~r", quantity),), ttl_slots=60, id=f"{name:032x}", token="me", **more)
     return Group((replace(command, fingerprint=fingerprint(command)),))
 
 
@@ -168,7 +168,7 @@ def test_with_whole_what_is_done_is_done(sql_place: Place) -> None:
     hk = sql_place.hk
     hk.create_pool("p", 1)
     hold = hk.hold("p", 1, ttl=60)
-    group = Group((ConfirmHold(id=hold.id, owner=hold.owner),))
+    group = Group((ConfirmHold(id=hold.id, token=hold.token),))
 
     def effect(tx: Any) -> Group:
         note(tx)

@@ -76,7 +76,7 @@ def test_what_is_not_committed_is_seen_inside_and_gone_after_a_rollback(app: App
     assert seen(app) == ([("lamp", 0)], [], [])
     app.hk.confirm(hold, tx=app.tx)
     assert [one.state for one in app.hk.holds(tx=app.tx)] == ["confirmed"]
-    assert app.hk.get(hold.id, tx=app.tx).owner is None
+    assert app.hk.get(hold.id, tx=app.tx).token is None
     app.roll_back()
     assert seen(app) == ([("lamp", 0)], [], [])
     assert app.orders() == []

@@ -40,7 +40,7 @@ def extended(hk: Any, hold: Hold) -> int:
 
 def test_a_batch_of_one_caller_that_touches_too_many_is_refused_and_nothing_is_done(wide: tuple[Any, Hold]) -> None:
     hk, hold = wide
-    extension = ExtendHold(id=hold.id, owner=hold.owner, by=1)
+    extension = ExtendHold(id=hold.id, token=hold.token, by=1)
     for atomic, op in ((False, None), (True, None), (False, "key")):
         with pytest.raises(InvalidRequest, match="touches 12 legs, at most 10 are allowed") as refused:
             hk.apply([extension] * 3, atomic=atomic, op=op)
@@ -95,7 +95,7 @@ def test_a_call_that_touches_as_many_as_a_transaction_may_is_not_put_off_again_a
     hk, hold = wide
     other = hk.tenant("other")
     other.create_pool("p", 100)
-    extensions = [ExtendHold(id=hold.id, owner=hold.owner, by=1)] * 2
+    extensions = [ExtendHold(id=hold.id, token=hold.token, by=1)] * 2
     engine.batches.clear()
     calls = (
         [lambda: other.hold("p", 1, ttl=60)] * 3 + [lambda: hk.apply(extensions)] + [lambda: other.hold("p", 1, ttl=60)]

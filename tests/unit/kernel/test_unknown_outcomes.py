@@ -88,7 +88,7 @@ def test_a_consume_is_answered_from_the_journal_or_stays_unknown(hk: Any, engine
 @pytest.mark.parametrize("written", [True, False])
 def test_what_has_no_retry_key_is_never_sent_twice(hk: Any, engine: WatchedEngine, written: bool) -> None:
     hold = hk.hold("p", 4, ttl=60)
-    chosen = {"id": "1" * 32, "owner": "mine"}
+    chosen = {"id": "1" * 32, "token": "mine"}
     calls: list[Callable[[], Any]] = [
         lambda: hk.confirm(hold, quantity=1, keep_rest=True),
         lambda: hk.release(hold, quantity=1),

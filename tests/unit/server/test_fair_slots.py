@@ -119,7 +119,7 @@ def test_random_use_keeps_every_bound_and_ends_with_all_slots_free(seed: int) ->
                 try:
                     most = max(most, used.total())
                     assert used.total() <= 4
-                    assert sum(count for (owner, _), count in used.items() if owner == tenant) <= 2
+                    assert sum(count for (token, _), count in used.items() if token == tenant) <= 2
                     assert used[tenant, receiver] <= 1
                     for _ in range(chance.randrange(4)):
                         await asyncio.sleep(0)

@@ -76,7 +76,7 @@ class AsyncRemoteBudgetSet(AsyncRemoteCalls):
         fields = BudgetConfirm(
             hold=id,
             actual=spent,
-            owner=token,
+            token=token,
             entity=entity,
             keep_rest=keep_rest,
             overage=overage,

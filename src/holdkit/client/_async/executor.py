@@ -154,7 +154,7 @@ class AsyncRemoteExecutor(AsyncRemoteCalls):
 
     async def _leave(self, command: LeaveLine) -> Receipt:
         correlation = None if command.correlation_id is None else str(command.correlation_id)
-        body = Leave(owner=command.owner, placed_op=command.placed_op, actor=command.actor, correlation_id=correlation)
+        body = Leave(token=command.token, placed_op=command.placed_op, actor=command.actor, correlation_id=correlation)
         return await self._changed(path_of("holds", command.id, "leave"), body, None)
 
     async def _pool(self, command: PoolCommand) -> Receipt:

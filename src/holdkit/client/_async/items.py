@@ -61,14 +61,14 @@ class AsyncRemoteItems(AsyncRemoteCalls):
         ids: Iterable[str],
         *,
         ttl: Ttl | None = None,
-        owner: str | None = None,
+        token: str | None = None,
         metadata: dict[str, Any] | None = None,
         **call: Unpack[Call],
     ) -> Hold:
-        """Hold all of these or none: `ItemsTaken` names those that others have. The same `owner` gets its hold on exactly
+        """Hold all of these or none: `ItemsTaken` names those that others have. The same `token` gets its hold on exactly
         these items again while it is held."""
-        body = ReserveItems(ids=_distinct(ids), ttl=seconds(ttl), owner=owner, metadata=metadata)
-        return await self._change("/v1/items/reserve", body, call, owner)
+        body = ReserveItems(ids=_distinct(ids), ttl=seconds(ttl), token=token, metadata=metadata)
+        return await self._change("/v1/items/reserve", body, call, token)
 
     async def best_available(
         self,
@@ -78,7 +78,7 @@ class AsyncRemoteItems(AsyncRemoteCalls):
         kind: str = "",
         together: Together = True,
         ttl: Ttl | None = None,
-        owner: str | None = None,
+        token: str | None = None,
         metadata: dict[str, Any] | None = None,
         **call: Unpack[Call],
     ) -> Hold:
@@ -91,24 +91,24 @@ class AsyncRemoteItems(AsyncRemoteCalls):
             kind=kind,
             together=together,
             ttl=seconds(ttl),
-            owner=owner,
+            token=token,
             metadata=metadata,
         )
-        return await self._change("/v1/items/best", body, call, owner)
+        return await self._change("/v1/items/best", body, call, token)
 
-    async def release(self, hold: Ended, *, owner: str | None = None, **call: Unpack[Call]) -> Hold:
-        """Every item of the hold becomes available. Takes the hold, its ticket, or, with `owner=`, its id or the ids of all
+    async def release(self, hold: Ended, *, token: str | None = None, **call: Unpack[Call]) -> Hold:
+        """Every item of the hold becomes available. Takes the hold, its ticket, or, with `token=`, its id or the ids of all
         of its items."""
-        body = _ending(hold, owner)
-        return await self._change("/v1/items/release", body, call, body.owner)
+        body = _ending(hold, token)
+        return await self._change("/v1/items/release", body, call, body.token)
 
     async def finalize(
-        self, hold: Ended, *, owner: str | None = None, entity: str | None = None, **call: Unpack[Call]
+        self, hold: Ended, *, token: str | None = None, entity: str | None = None, **call: Unpack[Call]
     ) -> Hold:
         """Every item of the hold is spent, for good. Takes what `release` takes."""
-        body = _ending(hold, owner)
+        body = _ending(hold, token)
         body.entity = entity
-        return await self._change("/v1/items/finalize", body, call, body.owner)
+        return await self._change("/v1/items/finalize", body, call, body.token)
 
     async def seats(self, section: str, *, tx: Any = None) -> list[Seat]:
         """The seats of a section, in order of row and position. Raises `SectionNotFound`."""
@@ -134,13 +134,13 @@ class AsyncRemoteItems(AsyncRemoteCalls):
         names = None if ids is None else _distinct(ids)
         await self._post("/v1/seats/remove", RemoveSeats(section=section, ids=names), call)
 
-    async def states(self, ids: Iterable[str], *, owner: str | None = None, tx: Any = None) -> list[Item]:
-        """The state of each of these, and the hold that has it, in the order given; with `owner=`, whether it is `yours`."""
+    async def states(self, ids: Iterable[str], *, token: str | None = None, tx: Any = None) -> list[Item]:
+        """The state of each of these, and the hold that has it, in the order given; with `token=`, whether it is `yours`."""
         no_transaction(tx)
         names = _names(ids)
         if not names:
             return []
-        answer = await self._transport.ask("POST", "/v1/items/states", ReadItems(ids=names, owner=owner))
+        answer = await self._transport.ask("POST", "/v1/items/states", ReadItems(ids=names, token=token))
         return read_items(answer.content).items
 
     async def listed(self, prefix: str = "", *, after: str = "", limit: int = 100, tx: Any = None) -> list[Item]:
@@ -155,11 +155,11 @@ def _distinct(ids: Iterable[str]) -> list[str]:
     return [leg.label or "" for leg in item_legs(ids)]
 
 
-def _ending(hold: Ended, owner: str | None) -> EndItems:
+def _ending(hold: Ended, token: str | None) -> EndItems:
     if not isinstance(hold, Hold | str | UUID):
-        return EndItems(ids=_distinct(hold), owner=owner)
-    id, token = reference(hold, owner)
-    return EndItems(hold=id, owner=token)
+        return EndItems(ids=_distinct(hold), token=token)
+    id, token = reference(hold, token)
+    return EndItems(hold=id, token=token)
 
 
 def _names(ids: Iterable[Any]) -> list[Any]:

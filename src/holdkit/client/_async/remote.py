@@ -76,7 +76,7 @@ class AsyncRemoteVerbs(AsyncRemoteReads, AsyncVerbs):
 
 def _answer(command: AnyCommand, document: CommandAnswer, durability: Survives | None) -> Answer:
     if document.hold is not None:
-        return hold_from(document.hold, getattr(command, "owner", None), durability)
+        return hold_from(document.hold, getattr(command, "token", None), durability)
     if document.pool is not None:
         return pool_from(document.pool, document.replayed)
     reason, detail, facts = document.reason or "", document.detail or "", document.facts or Facts()

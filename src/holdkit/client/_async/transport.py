@@ -227,12 +227,12 @@ class AsyncRemoteCalls:
         whole = replace(body, **self._request_fields(call))
         return await self._transport.ask("POST", path, whole, op=retry_key(call.get("op")))
 
-    async def _change(self, path: str, body: Body, call: Call, owner: str | None) -> Hold:
+    async def _change(self, path: str, body: Body, call: Call, token: str | None) -> Hold:
         """Request a change whose answer is a hold."""
         answer = await self._post(path, body, call)
         document = read_hold(answer.content)
         self._clock.observe(document.server_time, answer)
-        return hold_from(document, owner, durability_of(answer))
+        return hold_from(document, token, durability_of(answer))
 
     async def _pages(
         self, path: str, read: Callable[[bytes], ItemPage[T]], limit: int, *, after: str | None, **query: Any

@@ -77,7 +77,7 @@ class RemoteBudgetSet(RemoteCalls):
         fields = BudgetConfirm(
             hold=id,
             actual=spent,
-            owner=token,
+            token=token,
             entity=entity,
             keep_rest=keep_rest,
             overage=overage,

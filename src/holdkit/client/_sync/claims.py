@@ -35,41 +35,41 @@ class RemoteClaims(RemoteCalls):
         value: str,
         *,
         ttl: Ttl,
-        owner: str | None = None,
+        token: str | None = None,
         metadata: dict[str, Any] | None = None,
         **call: Unpack[Call],
     ) -> Claim:
         """Claim `type:value` for one second to 24 hours. Raises `AlreadyClaimed`, with the claim's id and its
-        remaining time; the same `owner` gets the same claim while it is held."""
-        body = NewClaim(type=type, value=value, ttl=duration(ttl), owner=owner, metadata=metadata)
-        return self._claim_of(self._post("/v1/claims", body, call), owner)
+        remaining time; the same `token` gets the same claim while it is held."""
+        body = NewClaim(type=type, value=value, ttl=duration(ttl), token=token, metadata=metadata)
+        return self._claim_of(self._post("/v1/claims", body, call), token)
 
     def key(self, type: str, value: str) -> Leg:
         """A key as a leg: for a hold that has other legs too, or for a command of `apply`."""
         return key(type, value)
 
-    def confirm(self, claim: Claim | str, *, entity: str, owner: str | None = None, **call: Unpack[Call]) -> Claim:
-        """The key belongs to the entity from now on. Takes a claim, its ticket, or its id with `owner=`."""
-        return self._end(claim, "confirm", ConfirmClaim(entity=entity, owner=owner), call)
+    def confirm(self, claim: Claim | str, *, entity: str, token: str | None = None, **call: Unpack[Call]) -> Claim:
+        """The key belongs to the entity from now on. Takes a claim, its ticket, or its id with `token=`."""
+        return self._end(claim, "confirm", ConfirmClaim(entity=entity, token=token), call)
 
-    def release(self, claim: Claim | str, *, owner: str | None = None, **call: Unpack[Call]) -> Claim:
+    def release(self, claim: Claim | str, *, token: str | None = None, **call: Unpack[Call]) -> Claim:
         """The key becomes free at once."""
-        return self._end(claim, "release", EndClaim(owner=owner), call)
+        return self._end(claim, "release", EndClaim(token=token), call)
 
     def extend(
-        self, claim: Claim | str, *, by: Ttl | None = None, ttl: Ttl | None = None, owner: str | None = None,
+        self, claim: Claim | str, *, by: Ttl | None = None, ttl: Ttl | None = None, token: str | None = None,
         **call: Unpack[Call],
     ) -> Claim:  # fmt: skip
         """A later deadline: `by` counts from the present one, `ttl` from now. Never shortens."""
-        body = ExtendClaim(by=seconds(by, "by"), ttl=seconds(ttl), owner=owner)
+        body = ExtendClaim(by=seconds(by, "by"), ttl=seconds(ttl), token=token)
         return self._end(claim, "extend", body, call)
 
     def forget(
-        self, claim: Claim | str, *, owner: str | None = None, force: bool = False, **call: Unpack[Call]
+        self, claim: Claim | str, *, token: str | None = None, force: bool = False, **call: Unpack[Call]
     ) -> Claim:
         """Free a confirmed key. Raises `NotConfirmed` if it is not confirmed. `force=True` needs a reason and an
         admin key instead of the token."""
-        return self._end(claim, "forget", ForgetClaim(force=force, owner=owner), call)
+        return self._end(claim, "forget", ForgetClaim(force=force, token=token), call)
 
     def find(
         self,
@@ -123,8 +123,8 @@ class RemoteClaims(RemoteCalls):
         return None if left is None else left / SECOND
 
     def _end(self, claim: Claim | str, verb: str, body: Ending, call: Call) -> Claim:
-        named, token = _named(claim, body.owner)
-        answer = self._post(path_of("claims", named, verb), replace(body, owner=token), call)
+        named, token = _named(claim, body.token)
+        answer = self._post(path_of("claims", named, verb), replace(body, token=token), call)
         return self._claim_of(answer, token)
 
     def _by_id(self, id: str) -> Claim | None:
@@ -135,10 +135,10 @@ class RemoteClaims(RemoteCalls):
                 raise
             return None
 
-    def _claim_of(self, answer: httpx.Response, owner: str | None) -> Claim:
+    def _claim_of(self, answer: httpx.Response, token: str | None) -> Claim:
         document = read_claim(answer.content)
         self._clock.observe(document.server_time, answer)
-        return claim_from(document, owner, self._clock, durability_of(answer))
+        return claim_from(document, token, self._clock, durability_of(answer))
 
     def _listed(self, after: str, limit: int, **query: Any) -> list[Claim]:
         """As many claims as were asked for, from as many pages as that takes."""
@@ -157,13 +157,13 @@ class RemoteClaims(RemoteCalls):
         return [claim_from(document, None, self._clock) for document in page.items]
 
 
-def _named(claim: Claim | str, owner: str | None) -> tuple[str, str | None]:
+def _named(claim: Claim | str, token: str | None) -> tuple[str, str | None]:
     """What stands in the address, and the token. Of a claim or a ticket it is the hold: this life of the key, no later one."""
     if isinstance(claim, Claim):
-        token = claim.owner if owner is None else owner
+        token = claim.token if token is None else token
         if claim.hold_id is None or claim.held_slot is None or token is None:
             return claim.id, token
         return claim.hold_id, token
     if is_ticket(claim):
-        return reference(claim, owner)
-    return claim_pool(claim).removeprefix(CLAIMS), owner
+        return reference(claim, token)
+    return claim_pool(claim).removeprefix(CLAIMS), token

@@ -155,7 +155,7 @@ class RemoteExecutor(RemoteCalls):
 
     def _leave(self, command: LeaveLine) -> Receipt:
         correlation = None if command.correlation_id is None else str(command.correlation_id)
-        body = Leave(owner=command.owner, placed_op=command.placed_op, actor=command.actor, correlation_id=correlation)
+        body = Leave(token=command.token, placed_op=command.placed_op, actor=command.actor, correlation_id=correlation)
         return self._changed(path_of("holds", command.id, "leave"), body, None)
 
     def _pool(self, command: PoolCommand) -> Receipt:

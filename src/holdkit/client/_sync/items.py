@@ -62,14 +62,14 @@ class RemoteItems(RemoteCalls):
         ids: Iterable[str],
         *,
         ttl: Ttl | None = None,
-        owner: str | None = None,
+        token: str | None = None,
         metadata: dict[str, Any] | None = None,
         **call: Unpack[Call],
     ) -> Hold:
-        """Hold all of these or none: `ItemsTaken` names those that others have. The same `owner` gets its hold on exactly
+        """Hold all of these or none: `ItemsTaken` names those that others have. The same `token` gets its hold on exactly
         these items again while it is held."""
-        body = ReserveItems(ids=_distinct(ids), ttl=seconds(ttl), owner=owner, metadata=metadata)
-        return self._change("/v1/items/reserve", body, call, owner)
+        body = ReserveItems(ids=_distinct(ids), ttl=seconds(ttl), token=token, metadata=metadata)
+        return self._change("/v1/items/reserve", body, call, token)
 
     def best_available(
         self,
@@ -79,7 +79,7 @@ class RemoteItems(RemoteCalls):
         kind: str = "",
         together: Together = True,
         ttl: Ttl | None = None,
-        owner: str | None = None,
+        token: str | None = None,
         metadata: dict[str, Any] | None = None,
         **call: Unpack[Call],
     ) -> Hold:
@@ -92,24 +92,24 @@ class RemoteItems(RemoteCalls):
             kind=kind,
             together=together,
             ttl=seconds(ttl),
-            owner=owner,
+            token=token,
             metadata=metadata,
         )
-        return self._change("/v1/items/best", body, call, owner)
+        return self._change("/v1/items/best", body, call, token)
 
-    def release(self, hold: Ended, *, owner: str | None = None, **call: Unpack[Call]) -> Hold:
-        """Every item of the hold becomes available. Takes the hold, its ticket, or, with `owner=`, its id or the ids of all
+    def release(self, hold: Ended, *, token: str | None = None, **call: Unpack[Call]) -> Hold:
+        """Every item of the hold becomes available. Takes the hold, its ticket, or, with `token=`, its id or the ids of all
         of its items."""
-        body = _ending(hold, owner)
-        return self._change("/v1/items/release", body, call, body.owner)
+        body = _ending(hold, token)
+        return self._change("/v1/items/release", body, call, body.token)
 
     def finalize(
-        self, hold: Ended, *, owner: str | None = None, entity: str | None = None, **call: Unpack[Call]
+        self, hold: Ended, *, token: str | None = None, entity: str | None = None, **call: Unpack[Call]
     ) -> Hold:
         """Every item of the hold is spent, for good. Takes what `release` takes."""
-        body = _ending(hold, owner)
+        body = _ending(hold, token)
         body.entity = entity
-        return self._change("/v1/items/finalize", body, call, body.owner)
+        return self._change("/v1/items/finalize", body, call, body.token)
 
     def seats(self, section: str, *, tx: Any = None) -> list[Seat]:
         """The seats of a section, in order of row and position. Raises `SectionNotFound`."""
@@ -135,13 +135,13 @@ class RemoteItems(RemoteCalls):
         names = None if ids is None else _distinct(ids)
         self._post("/v1/seats/remove", RemoveSeats(section=section, ids=names), call)
 
-    def states(self, ids: Iterable[str], *, owner: str | None = None, tx: Any = None) -> list[Item]:
-        """The state of each of these, and the hold that has it, in the order given; with `owner=`, whether it is `yours`."""
+    def states(self, ids: Iterable[str], *, token: str | None = None, tx: Any = None) -> list[Item]:
+        """The state of each of these, and the hold that has it, in the order given; with `token=`, whether it is `yours`."""
         no_transaction(tx)
         names = _names(ids)
         if not names:
             return []
-        answer = self._transport.ask("POST", "/v1/items/states", ReadItems(ids=names, owner=owner))
+        answer = self._transport.ask("POST", "/v1/items/states", ReadItems(ids=names, token=token))
         return read_items(answer.content).items
 
     def listed(self, prefix: str = "", *, after: str = "", limit: int = 100, tx: Any = None) -> list[Item]:
@@ -156,11 +156,11 @@ def _distinct(ids: Iterable[str]) -> list[str]:
     return [leg.label or "" for leg in item_legs(ids)]
 
 
-def _ending(hold: Ended, owner: str | None) -> EndItems:
+def _ending(hold: Ended, token: str | None) -> EndItems:
     if not isinstance(hold, Hold | str | UUID):
-        return EndItems(ids=_distinct(hold), owner=owner)
-    id, token = reference(hold, owner)
-    return EndItems(hold=id, owner=token)
+        return EndItems(ids=_distinct(hold), token=token)
+    id, token = reference(hold, token)
+    return EndItems(hold=id, token=token)
 
 
 def _names(ids: Iterable[Any]) -> list[Any]:

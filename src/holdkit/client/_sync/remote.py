@@ -77,7 +77,7 @@ class RemoteVerbs(RemoteReads, Verbs):
 
 def _answer(command: AnyCommand, document: CommandAnswer, durability: Survives | None) -> Answer:
     if document.hold is not None:
-        return hold_from(document.hold, getattr(command, "owner", None), durability)
+        return hold_from(document.hold, getattr(command, "token", None), durability)
     if document.pool is not None:
         return pool_from(document.pool, document.replayed)
     reason, detail, facts = document.reason or "", document.detail or "", document.facts or Facts()

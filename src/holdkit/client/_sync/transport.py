@@ -221,12 +221,12 @@ class RemoteCalls:
         whole = replace(body, **self._request_fields(call))
         return self._transport.ask("POST", path, whole, op=retry_key(call.get("op")))
 
-    def _change(self, path: str, body: Body, call: Call, owner: str | None) -> Hold:
+    def _change(self, path: str, body: Body, call: Call, token: str | None) -> Hold:
         """Request a change whose answer is a hold."""
         answer = self._post(path, body, call)
         document = read_hold(answer.content)
         self._clock.observe(document.server_time, answer)
-        return hold_from(document, owner, durability_of(answer))
+        return hold_from(document, token, durability_of(answer))
 
     def _pages(
         self, path: str, read: Callable[[bytes], ItemPage[T]], limit: int, *, after: str | None, **query: Any

@@ -1,6 +1,6 @@
 """An MCP server: an assistant reserves within limits that it cannot exceed. `holdkit mcp` runs it over stdio.
 
-`policy` says what the assistant may do, `session` does it and keeps the owner tokens, `tools` describes it to the model. Needs
+`policy` says what the assistant may do, `session` does it and keeps the tokens, `tools` describes it to the model. Needs
 ``pip install 'holdkit[cli,mcp]'``.
 """
 

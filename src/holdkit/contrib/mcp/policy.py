@@ -1,6 +1,6 @@
 """What an assistant may do. Whoever starts the MCP server decides it; no tool can change it, and no argument of a tool can widen it.
 
-Theory of operation. The assistant sees tools, never the database, its URL, the API key or an owner token. Each limit is checked where
+Theory of operation. The assistant sees tools, never the database, its URL, the API key or a token. Each limit is checked where
 it cannot be passed:
 
 - *pools and budgets*: by name, here, before anything is asked. `*` at the end of a name stands for all that begin so.

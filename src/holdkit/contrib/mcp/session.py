@@ -1,6 +1,6 @@
 """What an assistant does in one session: calls of a kernel or of a client, within its policy.
 
-A hold's handle is its id. The owner token stays in this process, so that no transcript has it: a handle works in this session only, and
+A hold's handle is its id. The token stays in this process, so that no transcript has it: a handle works in this session only, and
 for nobody else. When the session ends, what it still holds is released; if the process is killed, it expires.
 """
 

@@ -1,4 +1,4 @@
-"""Changes of a hold by its owner, or by force: confirm, release, return, and extend. `force` skips the check of the owner token,
+"""Changes of a hold by its owner, or by force: confirm, release, return, and extend. `force` skips the check of the token,
 and of the limits per account if a confirm takes more than was held; no other rung."""
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from .recording import became, effects_of, levels_after, pools_of, record
 def confirm_hold(view: View, command: ConfirmHold, now: Slot) -> Outcome:
     """Held units become consumed; without `keep_rest` what is not confirmed is released. Confirming 0 of every leg is a
     release, unless the rest is kept."""
-    hold = find_live(view, command.tenant, command.id, command.owner, now, force=command.force or command.trusted)
+    hold = find_live(view, command.tenant, command.id, command.token, now, force=command.force or command.trusted)
     if isinstance(hold, Refusal):
         return hold
     amounts = amounts_of(hold, command.quantity, [leg.held for leg in hold.legs], others=command.others_as_held)
@@ -57,7 +57,7 @@ def confirm_hold(view: View, command: ConfirmHold, now: Slot) -> Outcome:
 def _as_release(command: ConfirmHold) -> ReleaseHold:
     return ReleaseHold(
         id=command.id,
-        owner=command.owner,
+        token=command.token,
         force=command.force,
         trusted=command.trusted,
         tenant=command.tenant,
@@ -74,7 +74,7 @@ def _as_release(command: ConfirmHold) -> ReleaseHold:
 def release_hold(view: View, command: ReleaseHold, now: Slot) -> Outcome:
     """Held units become available; a part of them if an amount is given."""
     force = command.force or command.trusted
-    hold = find_live(view, command.tenant, command.id, command.owner, now, force=force, waiting=True)
+    hold = find_live(view, command.tenant, command.id, command.token, now, force=force, waiting=True)
     if isinstance(hold, Refusal):
         return hold
     if hold.state is State.WAITING:
@@ -103,7 +103,7 @@ def return_units(view: View, command: ReturnUnits, now: Slot) -> Outcome:
     hold = find_hold(view, command.tenant, command.id, now)
     if isinstance(hold, Refusal):
         return hold
-    if not (command.force or command.trusted or same_owner(command.owner, hold.owner_hash)):
+    if not (command.force or command.trusted or same_owner(command.token, hold.owner_hash)):
         return Refusal(Reason.NOT_OWNER, hold.id)
     if not any(leg.confirmed for leg in hold.legs):
         return Refusal(Reason.NOT_CONFIRMED, hold.id)
@@ -172,7 +172,7 @@ def finish(
 def extend_hold(view: View, command: ExtendHold, now: Slot) -> Outcome:
     """Move the deadline, or the end of waiting; an earlier one changes nothing."""
     force = command.force or command.trusted
-    hold = find_live(view, command.tenant, command.id, command.owner, now, force=force, waiting=True)
+    hold = find_live(view, command.tenant, command.id, command.token, now, force=force, waiting=True)
     if isinstance(hold, Refusal):
         return hold
     if hold.deadline is None:

@@ -53,7 +53,7 @@ def join_line(view: View, command: JoinLine, now: Slot) -> Outcome:
 def enter(view: View, command: JoinLine | PlaceHold, wait: Slot, offer_ttl: Slot, now: Slot) -> Outcome:
     """The rungs of joining, and the new place at the end of the line."""
     assert command.id is not None
-    assert command.owner is not None
+    assert command.token is not None
     leg = command.legs[0]
     if now + wait > MAX_SLOT:
         return Refusal(Reason.SLOT_OVERFLOW, found=now + wait)
@@ -73,7 +73,7 @@ def enter(view: View, command: JoinLine | PlaceHold, wait: Slot, offer_ttl: Slot
         command.tenant,
         command.id,
         (HeldLeg(leg.pool, leg.quantity),),
-        hash_owner(command.owner),
+        hash_owner(command.token),
         None,
         0,
         now + wait,
@@ -91,7 +91,7 @@ def enter(view: View, command: JoinLine | PlaceHold, wait: Slot, offer_ttl: Slot
     view.grown[1] += 1
     effects = (counted(view, effect, command.account, leg.quantity),)
     record(view, Action.HOLD_WAITING, hold.id, now, command, effects=effects, hold=hold, forced=command.force)
-    return Done(now, hold, token=command.owner)
+    return Done(now, hold, token=command.token)
 
 
 def _refused(view: View, command: JoinLine | PlaceHold, pool: Pool, now: Slot) -> Refusal | None:
@@ -251,7 +251,7 @@ def leave_line(view: View, command: LeaveLine, now: Slot) -> Outcome:
     hold = find_hold(view, command.tenant, command.id, now)
     if isinstance(hold, Refusal):
         return hold
-    if not same_owner(command.owner, hold.owner_hash):
+    if not same_owner(command.token, hold.owner_hash):
         return Refusal(Reason.NOT_OWNER, hold.id)
     if hold.held_at is not None and hold.state is not State.EXPIRED:
         return Done(slot=now, hold=hold)

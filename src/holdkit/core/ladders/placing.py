@@ -37,7 +37,7 @@ def place_hold(view: View, command: PlaceHold, now: Slot) -> Outcome:
             assert command.offer_slots is not None
             return enter(view, command, command.wait_slots, command.offer_slots, now)
         return hold
-    return Done(now, hold, token=command.owner)
+    return Done(now, hold, token=command.token)
 
 
 _WORTH_WAITING: Final = (Reason.INSUFFICIENT_CAPACITY, Reason.LINE_AHEAD)
@@ -57,13 +57,13 @@ def consume(view: View, command: Consume, now: Slot) -> Outcome:
     change = became(taken, legs, state=State.CONFIRMED, ended_at=now, command=command, above=above)
     record(view, Action.HOLD_CONFIRMED, taken.id, now, command, effects=effects, change=change, forced=command.force)
     hold = view.holds.get(taken.key)
-    return Done(slot=now, hold=hold, token=command.owner)
+    return Done(slot=now, hold=hold, token=command.token)
 
 
 def take(view: View, command: PlaceHold | Consume, deadline: Slot | None, now: Slot) -> StoredHold | Refusal:
     """The rungs after the deadline, and the grant."""
     assert command.id is not None, "the kernel mints ids"
-    assert command.owner is not None, "the kernel mints owner tokens"
+    assert command.token is not None, "the kernel mints tokens"
     legs = command.legs
     levels, above = (legs, ()) if len(legs) == 1 and SEPARATOR not in legs[0].pool else all_levels(legs)
     found = find_pools(view, command, levels, now)
@@ -235,7 +235,7 @@ def grant(
 ) -> StoredHold:
     """Every rung is passed: record the hold."""
     assert command.id is not None
-    assert command.owner is not None
+    assert command.token is not None
     fence = 1 + (pools[0].fence if len(pools) == 1 else max([pool.fence for pool in pools]))
     effects: list[Effect] = []
     held = tuple([HeldLeg(leg.pool, leg.quantity, leg.quantity) for leg in command.legs])
@@ -247,7 +247,7 @@ def grant(
     metadata = None if command.metadata is None else canonical_json(command.metadata)
     correlation_id: str | None = command.correlation_id  # type: ignore[assignment]  # text by now
     hold = StoredHold(
-        command.tenant, command.id, held, hash_owner(command.owner), now, fence, deadline, HELD, command.entity, None, None,
+        command.tenant, command.id, held, hash_owner(command.token), now, fence, deadline, HELD, command.entity, None, None,
         command.actor, correlation_id, metadata, None, 1, None, last_end(pools), command.account, above)  # fmt: skip
     view.grown[1] += 1
     record(view, HOLD_HELD, command.id, now, command, effects=tuple(effects), hold=hold, forced=command.force)

@@ -36,7 +36,7 @@ def place_plainly(view: View, command: PlaceHold) -> Done | None:
     if ttl is None or ttl > view.limits.max_lifetime:
         return None
     hold = _take(view, command, ttl)
-    return None if hold is None else Done(hold.held_at, hold, None, None, command.owner)  # type: ignore[arg-type]
+    return None if hold is None else Done(hold.held_at, hold, None, None, command.token)  # type: ignore[arg-type]
 
 
 def consume_plainly(view: View, command: Consume) -> Done | None:
@@ -47,7 +47,7 @@ def consume_plainly(view: View, command: Consume) -> Done | None:
     pool = view.pools.changed[command.tenant, hold.legs[0].pool]
     assert pool is not None, "it has just been changed"
     ended = _end(view, command, hold, pool, HOLD_CONFIRMED, CONFIRMED, hold.entity, None, pool.slot)
-    return Done(pool.slot, ended, None, None, command.owner)
+    return Done(pool.slot, ended, None, None, command.token)
 
 
 def confirm_plainly(view: View, command: ConfirmHold) -> Done | None:
@@ -90,9 +90,9 @@ def _plain_pool(view: View, key: Key) -> Pool | None:
 
 def _take(view: View, command: PlaceHold | Consume, ttl: Slot | None) -> StoredHold | None:
     """Place the hold, if its pool is plain and everything fits."""
-    leg, hold_id, owner = command.legs[0], command.id, command.owner
+    leg, hold_id, token = command.legs[0], command.id, command.token
     assert hold_id is not None, "the kernel mints ids"
-    assert owner is not None, "the kernel mints owner tokens"
+    assert token is not None, "the kernel mints tokens"
     if len(command.legs) > 1 or command.account is not None or leg.closes is not None or leg.total is not None:
         return None
     tenant, quantity, loaded, bound = command.tenant, leg.quantity, view.loaded, view.limits.max_holds
@@ -119,7 +119,7 @@ def _take(view: View, command: PlaceHold | Consume, ttl: Slot | None) -> StoredH
     metadata = None if command.metadata is None else canonical_json(command.metadata)
     correlation_id: str | None = command.correlation_id  # type: ignore[assignment]  # text by now
     hold = StoredHold(
-        tenant, hold_id, held, hash_owner(owner), now, fence, deadline, HELD,
+        tenant, hold_id, held, hash_owner(token), now, fence, deadline, HELD,
         command.entity, None, None, command.actor, correlation_id, metadata, None, 1, None, pool.closes)  # fmt: skip
     after = _moved(pool, now, fence, quantity, 0)
     view.entries.append(
@@ -147,7 +147,7 @@ def _find(view: View, command: ConfirmHold | ReleaseHold) -> tuple[StoredHold, P
     if pool is None or pool.floor >= hold.fence:
         return None
     now = max(view.loaded.slot, pool.slot)
-    if (hold.deadline is not None and hold.deadline <= now) or not same_owner(command.owner, hold.owner_hash):
+    if (hold.deadline is not None and hold.deadline <= now) or not same_owner(command.token, hold.owner_hash):
         return None
     return hold, pool, now
 

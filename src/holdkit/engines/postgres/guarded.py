@@ -218,8 +218,8 @@ def _parsed(misses: str | None) -> list[list[str]]:
 def place_row(command: PlaceHold, lanes: int) -> Row:
     """The columns of a place, up to `crc`."""
     assert command.id is not None
-    assert command.owner is not None
-    leg, tenant, owner_hash = command.legs[0], command.tenant, hash_owner(command.owner)
+    assert command.token is not None
+    leg, tenant, owner_hash = command.legs[0], command.tenant, hash_owner(command.token)
     metadata = None if command.metadata is None else canonical_json(command.metadata)
     correlation_id: str | None = command.correlation_id  # type: ignore[assignment]  # text by now
     body = encode_body(CompactBody(_HELD, owner_hash, command.entity, metadata, command.actor, correlation_id, command.reason,
@@ -235,14 +235,14 @@ def operation_columns(command: PlaceHold | Ending, lanes: int) -> Row:
     if op is None:
         return None, None, None, None, None
     assert hold is not None
-    token = command.owner if type(command) is PlaceHold else None
+    token = command.token if type(command) is PlaceHold else None
     crc = reference_checksum(tenant, op, command.fingerprint, hold, token)
     return lane_of_operation((tenant, op), lanes), op, command.fingerprint, token, crc
 
 
 def end_row(command: Ending, lanes: int) -> Row:
     """The same of a confirm or a release."""
-    assert command.owner is not None
+    assert command.token is not None
     confirmed = type(command) is ConfirmHold
     action = Action.HOLD_CONFIRMED if confirmed else Action.HOLD_RELEASED
     correlation_id: str | None = command.correlation_id  # type: ignore[assignment]  # text by now
@@ -252,4 +252,4 @@ def end_row(command: Ending, lanes: int) -> Row:
     last_op = None if command.op is None else command.fingerprint + command.op
     entity = command.entity if isinstance(command, ConfirmHold) else None
     return (1 if confirmed else 2, lane_of_hold(command.id, lanes), command.tenant, None, command.id, None, None, None,
-            hash_owner(command.owner), entity, None, None, None, command.reason, last_op, body, checksum(body))  # fmt: skip
+            hash_owner(command.token), entity, None, None, None, command.reason, last_op, body, checksum(body))  # fmt: skip

@@ -93,7 +93,7 @@ class AsyncBudgetSet(AsyncWindows):
         named = None if actual is None else self.amounts(actual, "actual", 0)
         original = ConfirmHold(
             id=id,
-            owner=token,
+            token=token,
             entity=entity,
             quantity=named,
             keep_rest=keep_rest,

@@ -110,7 +110,7 @@ class AsyncClaimReads:
         self,
         pool: Pool,
         hold: StoredHold | None,
-        owner: str | None = None,
+        token: str | None = None,
         *,
         replayed: bool = False,
         durability: Survives | None = None,
@@ -118,7 +118,7 @@ class AsyncClaimReads:
         """A claim from rows that were just read or written, with the time at which that was."""
         granted = 0 if hold is None else hold.began
         as_of = self._executor.reading(pool.slot, granted)
-        return Claim(pool, hold, owner, replayed=replayed, as_of=as_of, durability=durability)
+        return Claim(pool, hold, token, replayed=replayed, as_of=as_of, durability=durability)
 
     async def _hold_of(self, pool: Pool, tx: Any, *, durable: bool = False) -> StoredHold | None:
         if pool.holder is None:

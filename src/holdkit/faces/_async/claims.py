@@ -54,31 +54,31 @@ class AsyncClaims(AsyncClaimReads):
         value: str,
         *,
         ttl: Ttl,
-        owner: str | None = None,
+        token: str | None = None,
         metadata: dict[str, Any] | None = None,
         **call: Unpack[Call],
     ) -> Claim:
         """Claim `type:value` for one second to 24 hours (five minutes suit most sign-ups).
 
-        With an `owner` of your own the call can be repeated: while the claim is held, the same owner gets the same
+        With a `token` of your own the call can be repeated: while the claim is held, the same owner gets the same
         claim, not extended. Any other caller gets `AlreadyClaimed`, with the claim's id and its remaining time.
         """
         name = key_of(type, value)
         slots = _checked(span(ttl))
-        command = PlaceHold(legs=(key(type, value),), ttl_slots=slots, owner=owner, metadata=metadata,
+        command = PlaceHold(legs=(key(type, value),), ttl_slots=slots, token=token, metadata=metadata,
                             **self._call_fields(call))  # fmt: skip
         tx = call.get("tx")
         for _ in range(ATTEMPTS):
             try:
                 done = await self._executor.execute(command, tx, faces=True)
             except InsufficientCapacity as refusal:
-                blocking = await self._blocking_claim(name, refusal, owner, tx, recorded=command.op is not None)
-                if blocking.owner is not None:
+                blocking = await self._blocking_claim(name, refusal, token, tx, recorded=command.op is not None)
+                if blocking.token is not None:
                     return blocking
                 if blocking.state in (State.HELD, State.CONFIRMED) or command.op is not None:
                     raise self._already_claimed(blocking, replayed=refusal.replayed) from None
             else:
-                return self._granted(name, done, owner)
+                return self._granted(name, done, token)
         raise Overloaded(f"{name!r} changed hands at each attempt; this call did nothing: retry later")
 
     def key(self, type: str, value: str) -> Leg:
@@ -87,34 +87,34 @@ class AsyncClaims(AsyncClaimReads):
         return key(type, value)
 
     async def confirm(
-        self, claim: Claim | str, *, entity: str, owner: str | None = None, **call: Unpack[Call]
+        self, claim: Claim | str, *, entity: str, token: str | None = None, **call: Unpack[Call]
     ) -> Claim:
-        """The key belongs to the entity from now on. Takes a claim, its ticket, or its id with `owner=`."""
+        """The key belongs to the entity from now on. Takes a claim, its ticket, or its id with `token=`."""
         text(entity, "entity", 256)
-        id, token, name = await self._resolve(claim, owner, call.get("tx"))
-        return await self._change(ConfirmHold(id=id, owner=token, entity=entity, **self._call_fields(call)), name, call)
+        id, token, name = await self._resolve(claim, token, call.get("tx"))
+        return await self._change(ConfirmHold(id=id, token=token, entity=entity, **self._call_fields(call)), name, call)
 
-    async def release(self, claim: Claim | str, *, owner: str | None = None, **call: Unpack[Call]) -> Claim:
+    async def release(self, claim: Claim | str, *, token: str | None = None, **call: Unpack[Call]) -> Claim:
         """The key becomes free at once."""
-        id, token, name = await self._resolve(claim, owner, call.get("tx"))
-        return await self._change(ReleaseHold(id=id, owner=token, **self._call_fields(call)), name, call)
+        id, token, name = await self._resolve(claim, token, call.get("tx"))
+        return await self._change(ReleaseHold(id=id, token=token, **self._call_fields(call)), name, call)
 
     async def extend(
-        self, claim: Claim | str, *, by: Ttl | None = None, ttl: Ttl | None = None, owner: str | None = None,
+        self, claim: Claim | str, *, by: Ttl | None = None, ttl: Ttl | None = None, token: str | None = None,
         **call: Unpack[Call],
     ) -> Claim:  # fmt: skip
         """A later deadline: `by` counts from the present one, `ttl` from now. Never shortens."""
-        id, token, name = await self._resolve(claim, owner, call.get("tx"))
-        command = ExtendHold(id=id, owner=token, by_slots=None if by is None else _checked(span(by, "by"), "by"),
+        id, token, name = await self._resolve(claim, token, call.get("tx"))
+        command = ExtendHold(id=id, token=token, by_slots=None if by is None else _checked(span(by, "by"), "by"),
                              ttl_slots=None if ttl is None else _checked(span(ttl)), **self._call_fields(call))  # fmt: skip
         return await self._change(command, name, call)
 
     async def forget(
-        self, claim: Claim | str, *, owner: str | None = None, force: bool = False, **call: Unpack[Call]
+        self, claim: Claim | str, *, token: str | None = None, force: bool = False, **call: Unpack[Call]
     ) -> Claim:
         """Free a confirmed key: its account was closed, say. Raises `NotConfirmed` if it is not confirmed, or no longer.
 
-        Needs the owner token as long as the hold is kept, or `force=True` with a reason; after that there is nobody left to
+        Needs the token as long as the hold is kept, or `force=True` with a reason; after that there is nobody left to
         ask, and a reason is enough.
         """
         tx = call.get("tx")
@@ -129,9 +129,9 @@ class AsyncClaims(AsyncClaimReads):
             if found is not None and not isinstance(claim, Claim) and found[0].holder
             else claim
         )
-        id, token, name = await self._resolve(named, owner, tx)
+        id, token, name = await self._resolve(named, token, tx)
         name = claim if isinstance(named, Claim) and isinstance(claim, str) else name
-        given, pool_id = ReturnUnits(id=id, owner=token, force=force, **fields), claim_pool(name)
+        given, pool_id = ReturnUnits(id=id, token=token, force=force, **fields), claim_pool(name)
         try:
             if found is not None and found[0].holder == id and found[1] is None and state_of(*found) is State.CONFIRMED:
                 return await self._change(_from_pool(pool_id, fields), name, call, given)
@@ -144,27 +144,27 @@ class AsyncClaims(AsyncClaimReads):
 
     # Helpers
 
-    def _granted(self, name: str, done: Receipt, owner: str | None) -> Claim:
+    def _granted(self, name: str, done: Receipt, token: str | None) -> Claim:
         hold = done.hold
         assert hold is not None
         pool = Pool(hold.tenant, CLAIMS + claim_id(name), 1, held=1, fence=hold.fence, slot=hold.began, on_demand=True,
                     label=name, holder=hold.id)  # fmt: skip
-        token = owner if done.token is None else done.token
+        token = token if done.token is None else done.token
         return self._claim_from(pool, hold, token, replayed=done.replayed, durability=done.durability)
 
     async def _blocking_claim(
-        self, name: str, refusal: InsufficientCapacity, owner: str | None, tx: Any, *, recorded: bool
+        self, name: str, refusal: InsufficientCapacity, token: str | None, tx: Any, *, recorded: bool
     ) -> Claim:
-        """The life of the key that a refusal, perhaps a recorded one, was about; with its token if it is `owner`'s
+        """The life of the key that a refusal, perhaps a recorded one, was about; with its token if it is `token`'s
         and was held then. Who has the key by now does not matter."""
         (short,) = refusal.shortfalls
         assert short.holder is not None, "a refusal of a labelled pool names its holder"
         row = await self._executor.read(FindHold((self._tenant, short.holder)), tx, durable=True)
         pool = Pool(self._tenant, short.pool, 1, consumed=int(short.spent), label=name, holder=short.holder,
                     entity=None if row is None else row.entity)  # fmt: skip
-        mine = row is not None and not short.spent and same_owner(owner, row.owner_hash)
+        mine = row is not None and not short.spent and same_owner(token, row.owner_hash)
         survives = self._executor.durability if mine and tx is None else None
-        claim = self._claim_from(pool, row, owner if mine else None, replayed=True, durability=survives)
+        claim = self._claim_from(pool, row, token if mine else None, replayed=True, durability=survives)
         if mine and not recorded and claim.state is not State.HELD:
             return self._claim_from(pool, row)  # it ended between two steps of this call, which tries again
         return claim
@@ -181,7 +181,7 @@ class AsyncClaims(AsyncClaimReads):
         if done.hold is None:
             assert done.pool is not None
             return self._claim_from(done.pool, None, replayed=done.replayed, durability=done.durability)
-        return self._ended(done, done.hold, label, getattr(command, "owner", None))
+        return self._ended(done, done.hold, label, getattr(command, "token", None))
 
     async def _free_unheld(self, original: ReturnUnits, name: str, call: Call) -> Claim:
         """Free a key whose hold is missing, unless the key was granted again since. The refusal that said that it is
@@ -211,23 +211,23 @@ class AsyncClaims(AsyncClaimReads):
                     entity=hold.entity)  # fmt: skip
         return self._claim_from(pool, hold, token, replayed=done.replayed, durability=done.durability)
 
-    async def _resolve(self, claim: Claim | str, owner: str | None, tx: Any) -> tuple[str, str | None, str]:
+    async def _resolve(self, claim: Claim | str, token: str | None, tx: Any) -> tuple[str, str | None, str]:
         """Hold id, token and claim id of whatever names a claim; `PartOfHold` if its hold has other legs too. A
         refusal is an answer, so what it rests on is read again, durably."""
         try:
-            return await self._resolve_once(claim, owner, tx)
+            return await self._resolve_once(claim, token, tx)
         except Refused:
-            return await self._resolve_once(claim, owner, tx, durable=True)
+            return await self._resolve_once(claim, token, tx, durable=True)
 
     async def _resolve_once(
-        self, claim: Claim | str, owner: str | None, tx: Any, *, durable: bool = False
+        self, claim: Claim | str, token: str | None, tx: Any, *, durable: bool = False
     ) -> tuple[str, str | None, str]:
         if isinstance(claim, Claim):
             if claim.combined:
                 raise part_of_hold(claim.key, claim.hold_id or "")
-            return claim.hold_id or "", claim.owner if owner is None else owner, claim.id
+            return claim.hold_id or "", claim.token if token is None else token, claim.id
         if is_ticket(claim):
-            id, token = reference(claim, owner)
+            id, token = reference(claim, token)
             hold = await self._executor.read(FindHold((self._tenant, id)), tx, durable=durable)
             if hold is None:
                 raise refusal_of(missing(id, self._executor.limits, self._executor.now()))
@@ -237,7 +237,7 @@ class AsyncClaims(AsyncClaimReads):
         found = await self._read_key(claim_pool(claim), tx, durable=durable)
         if found is None or found[0].holder is None:
             raise refusal_of(Refusal(Reason.HOLD_NOT_FOUND, claim))
-        id, token, _ = await self._resolve_once(self._claim_from(*found), owner, tx)
+        id, token, _ = await self._resolve_once(self._claim_from(*found), token, tx)
         return id, token, claim  # as the caller names it: a retry does the same
 
     def _already_claimed(self, claim: Claim, *, replayed: bool) -> AlreadyClaimed:

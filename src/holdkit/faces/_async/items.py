@@ -134,40 +134,40 @@ class AsyncItems(AsyncSeats):
         ids: Iterable[str],
         *,
         ttl: Ttl | None = None,
-        owner: str | None = None,
+        token: str | None = None,
         metadata: dict[str, Any] | None = None,
         **call: Unpack[Call],
     ) -> Hold:
         """Hold all of these or none: `ItemsTaken` names those that others have. Without a ttl they are held until
         they are released or finalized.
 
-        With an `owner` of your own the call can be repeated: while its hold on exactly these items is held, the same
+        With a `token` of your own the call can be repeated: while its hold on exactly these items is held, the same
         owner gets that hold, not extended."""
         legs = item_legs(ids)
         most = self._executor.limits.max_legs
         if len(legs) > most:
             raise invalid("items", "items_too_many", f"{len(legs)} items, at most {most} are held together")
-        return await self._take(self._placing(legs, ttl, owner, metadata, call), call.get("tx"))
+        return await self._take(self._placing(legs, ttl, token, metadata, call), call.get("tx"))
 
-    async def release(self, hold: Ended, *, owner: str | None = None, **call: Unpack[Call]) -> Hold:
-        """Every item of the hold becomes available. Takes the hold, its ticket, or, with `owner=`, its id or the ids of all
+    async def release(self, hold: Ended, *, token: str | None = None, **call: Unpack[Call]) -> Hold:
+        """Every item of the hold becomes available. Takes the hold, its ticket, or, with `token=`, its id or the ids of all
         of its items."""
-        named = await self._resolve(hold, owner, call)
-        return await self._end(ReleaseHold(id=named.id, owner=named.token, **self._call_fields(call)), named, call)
+        named = await self._resolve(hold, token, call)
+        return await self._end(ReleaseHold(id=named.id, token=named.token, **self._call_fields(call)), named, call)
 
     async def finalize(
-        self, hold: Ended, *, owner: str | None = None, entity: str | None = None, **call: Unpack[Call]
+        self, hold: Ended, *, token: str | None = None, entity: str | None = None, **call: Unpack[Call]
     ) -> Hold:
         """Every item of the hold is spent, for good. Takes what `release` takes."""
-        named = await self._resolve(hold, owner, call)
-        command = ConfirmHold(id=named.id, owner=named.token, entity=entity, **self._call_fields(call))
+        named = await self._resolve(hold, token, call)
+        command = ConfirmHold(id=named.id, token=named.token, entity=entity, **self._call_fields(call))
         return await self._end(command, named, call)
 
-    async def states(self, ids: Iterable[str], *, owner: str | None = None, tx: Any = None) -> list[Item]:
-        """The state of each of these, and the hold that has it, in the order given. With `owner=`, each says whether it is
+    async def states(self, ids: Iterable[str], *, token: str | None = None, tx: Any = None) -> list[Item]:
+        """The state of each of these, and the hold that has it, in the order given. With `token=`, each says whether it is
         `yours`: held or spent by a hold of this owner."""
         names = _names(ids)
-        token = None if owner is None else text(owner, "owner", MAX_TOKEN)
+        token = None if token is None else text(token, "token", MAX_TOKEN)
         keys = tuple((self._tenant, item_pool(name)) for name in names)
         pools = await self._executor.read(FindPools(keys), tx)
         found = [item_of(name, pool) for name, pool in zip(names, pools, strict=True)]
@@ -198,19 +198,19 @@ class AsyncItems(AsyncSeats):
             raise
         return hold_of(done, named.token)
 
-    async def _resolve(self, hold: Ended, owner: str | None, call: Call) -> _Named:
+    async def _resolve(self, hold: Ended, token: str | None, call: Call) -> _Named:
         """The hold that is meant; `PartOfHold` if it has legs that are not items."""
         tx = call.get("tx")
         if isinstance(hold, Iterable) and not isinstance(hold, str):
             legs_named = item_legs(hold)
             standing = standing_for(legs_named)
             try:
-                return _Named(await self._hold_with(legs_named, tx), owner, standing)
+                return _Named(await self._hold_with(legs_named, tx), token, standing)
             except Refused as refusal:
                 if call.get("op") is None:
                     raise
-                return _Named(standing, owner, standing, refusal)  # an earlier attempt may have ended the hold
-        id, token = reference(hold, owner)
+                return _Named(standing, token, standing, refusal)  # an earlier attempt may have ended the hold
+        id, token = reference(hold, token)
         legs: tuple[HeldLeg, ...] | None
         if isinstance(hold, Hold):
             legs = hold.legs

@@ -56,7 +56,7 @@ class AsyncResourceKernel(Generic[Key, Window]):
         ttl: Ttl | None = None,
         deadline: Slot | datetime | None = None,
         id: str | UUID | None = None,
-        owner: str | None = None,
+        token: str | None = None,
         entity: str | None = None,
         metadata: dict[str, Any] | None = None,
         **call: Unpack[Call],
@@ -69,9 +69,9 @@ class AsyncResourceKernel(Generic[Key, Window]):
         name = self._names.name(key, window)
         legs = one_leg(name, quantity)
         command = self._placing(
-            legs, None, call, ttl=ttl, deadline=deadline, id=id, owner=owner, entity=entity, metadata=metadata
+            legs, None, call, ttl=ttl, deadline=deadline, id=id, token=token, entity=entity, metadata=metadata
         )
-        return hold_of(await self._ask(command, key, window, name, call.get("tx")), owner)
+        return hold_of(await self._ask(command, key, window, name, call.get("tx")), token)
 
     async def consume(
         self,
@@ -80,7 +80,7 @@ class AsyncResourceKernel(Generic[Key, Window]):
         quantity: int = 1,
         *,
         id: str | UUID | None = None,
-        owner: str | None = None,
+        token: str | None = None,
         entity: str | None = None,
         metadata: dict[str, Any] | None = None,
         **call: Unpack[Call],
@@ -90,12 +90,12 @@ class AsyncResourceKernel(Generic[Key, Window]):
         command = Consume(
             legs=one_leg(name, quantity),
             id=None if id is None else hold_id(id),
-            owner=owner,
+            token=token,
             entity=entity,
             metadata=metadata,
             **self._call_fields(call),
         )
-        return hold_of(await self._ask(command, key, window, name, call.get("tx")), owner)
+        return hold_of(await self._ask(command, key, window, name, call.get("tx")), token)
 
     async def _ask(self, command: PlaceHold | Consume, key: Key, window: Window, name: Name, tx: Any) -> Receipt:
         checked = await self._executor.check(command, faces=True)
@@ -118,7 +118,7 @@ class AsyncResourceKernel(Generic[Key, Window]):
         self,
         hold: Hold | str | UUID,
         *,
-        owner: str | None = None,
+        token: str | None = None,
         entity: str | None = None,
         quantity: Amounts = None,
         keep_rest: bool = False,
@@ -130,7 +130,7 @@ class AsyncResourceKernel(Generic[Key, Window]):
         await self._check_kind(hold, call.get("tx"))
         return await self._kernel.confirm(
             hold,
-            owner=owner,
+            token=token,
             entity=entity,
             quantity=quantity,
             keep_rest=keep_rest,
@@ -147,7 +147,7 @@ class AsyncResourceKernel(Generic[Key, Window]):
         why: str | None = None,
         /,
         *,
-        owner: str | None = None,
+        token: str | None = None,
         quantity: Amounts = None,
         force: bool = False,
         **call: Unpack[Call],
@@ -156,7 +156,7 @@ class AsyncResourceKernel(Generic[Key, Window]):
         if why is not None:
             call["reason"] = why
         await self._check_kind(hold, call.get("tx"))
-        return await self._kernel.release(hold, owner=owner, quantity=quantity, force=force, **call)
+        return await self._kernel.release(hold, token=token, quantity=quantity, force=force, **call)
 
     async def extend(
         self,
@@ -165,13 +165,13 @@ class AsyncResourceKernel(Generic[Key, Window]):
         *,
         ttl: Ttl | None = None,
         until: Slot | datetime | None = None,
-        owner: str | None = None,
+        token: str | None = None,
         force: bool = False,
         **call: Unpack[Call],
     ) -> Hold:
         """A later deadline, within the limits' `max_lifetime`."""
         await self._check_kind(hold, call.get("tx"))
-        return await self._kernel.extend(hold, by=by, ttl=ttl, until=until, owner=owner, force=force, **call)
+        return await self._kernel.extend(hold, by=by, ttl=ttl, until=until, token=token, force=force, **call)
 
     async def _check_kind(self, hold: Hold | str | UUID, tx: Any) -> None:
         """Refuse a hold of another kind. The pools of a hold never change, so it is enough to read them before the

@@ -84,7 +84,7 @@ class AsyncSeats:
         kind: str = "",
         together: Together = True,
         ttl: Ttl | None = None,
-        owner: str | None = None,
+        token: str | None = None,
         metadata: dict[str, Any] | None = None,
         **call: Unpack[Call],
     ) -> Hold:
@@ -100,7 +100,7 @@ class AsyncSeats:
             checked_kind(kind),
             checked_together(together),
         )
-        command, tx = self._placing((), ttl, owner, metadata, call), call.get("tx")
+        command, tx = self._placing((), ttl, token, metadata, call), call.get("tx")
         original = replace(command, legs=(Leg(f"{NO_ITEMS}/{canonical_json(asked)}"),))
         for attempt in range(ATTEMPTS):
             choices = await self._choices(asked, 2**attempt, tx, recorded=command.op is not None)
@@ -137,14 +137,14 @@ class AsyncSeats:
         return found
 
     def _placing(
-        self, legs: tuple[Leg, ...], ttl: Ttl | None, owner: str | None, metadata: dict[str, Any] | None, call: Call
+        self, legs: tuple[Leg, ...], ttl: Ttl | None, token: str | None, metadata: dict[str, Any] | None, call: Call
     ) -> PlaceHold:
         slots = None if ttl is None else span(ttl)
-        return PlaceHold(legs=legs, ttl_slots=slots, owner=owner, metadata=metadata, **self._call_fields(call))
+        return PlaceHold(legs=legs, ttl_slots=slots, token=token, metadata=metadata, **self._call_fields(call))
 
     async def _take(self, command: PlaceHold, tx: Any, original: PlaceHold | None = None) -> Hold:
         try:
-            return hold_of(await self._executor.execute(command, tx, faces=True, original=original), command.owner)
+            return hold_of(await self._executor.execute(command, tx, faces=True, original=original), command.token)
         except InsufficientCapacity as refusal:
             same = None if original is not None else await self._same_hold(refusal, command, tx)
             if same is not None:
@@ -160,13 +160,13 @@ class AsyncSeats:
         """The live hold of this owner on exactly these items, if that is what is in the way."""
         holders = {short.holder for short in refusal.shortfalls}
         holder = holders.pop()
-        if command.owner is None or holders or holder is None or len(refusal.shortfalls) != len(command.legs):
+        if command.token is None or holders or holder is None or len(refusal.shortfalls) != len(command.legs):
             return None
         found = await self._executor.read(FindHold((self._tenant, holder)), tx, durable=True)
-        if found is None or found.state is not State.HELD or not same_owner(command.owner, found.owner_hash):
+        if found is None or found.state is not State.HELD or not same_owner(command.token, found.owner_hash):
             return None
         same = {leg.pool for leg in found.legs} == {leg.pool for leg in command.legs}
-        return Hold(found, command.owner) if same else None
+        return Hold(found, command.token) if same else None
 
     # The map
 

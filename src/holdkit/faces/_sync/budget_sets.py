@@ -94,7 +94,7 @@ class BudgetSet(Windows):
         named = None if actual is None else self.amounts(actual, "actual", 0)
         original = ConfirmHold(
             id=id,
-            owner=token,
+            token=token,
             entity=entity,
             quantity=named,
             keep_rest=keep_rest,

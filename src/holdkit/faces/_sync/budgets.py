@@ -36,22 +36,22 @@ class Budgets:
         estimate: Spent,
         *,
         ttl: Ttl,
-        owner: str | None = None,
+        token: str | None = None,
         entity: str | None = None,
         metadata: dict[str, Any] | None = None,
         **call: Unpack[Call],
     ) -> Hold:
         """Hold an estimate until the deadline. Raises `InsufficientCapacity`, with the `budgets` that fell short and
         `retry_after`: the seconds until their windows end, at the latest."""
-        command = self._placing(ttl, owner, entity, metadata, call)
+        command = self._placing(ttl, token, entity, metadata, call)
         amounts = self._budget_set.amounts(estimate, "estimate", 1)
-        return hold_of(self._budget_set.take(command, client_of(client), amounts, call.get("tx")), owner)
+        return hold_of(self._budget_set.take(command, client_of(client), amounts, call.get("tx")), token)
 
     def _placing(
-        self, ttl: Ttl, owner: str | None, entity: str | None, metadata: dict[str, Any] | None, call: Call
+        self, ttl: Ttl, token: str | None, entity: str | None, metadata: dict[str, Any] | None, call: Call
     ) -> PlaceHold:
         fields = self._budget_set.call_fields(call)
-        return PlaceHold(legs=(), ttl_slots=span(ttl), owner=owner, entity=entity, metadata=metadata, **fields)
+        return PlaceHold(legs=(), ttl_slots=span(ttl), token=token, entity=entity, metadata=metadata, **fields)
 
     def consume(
         self,
@@ -78,7 +78,7 @@ class Budgets:
         hold: Hold | str | UUID,
         actual: Spent | None = None,
         *,
-        owner: str | None = None,
+        token: str | None = None,
         entity: str | None = None,
         keep_rest: bool = False,
         overage: Overage = "up_to_available",
@@ -92,7 +92,7 @@ class Budgets:
         left, and `uncovered` of the answer has the rest by budget; `if_available` takes all of it or raises
         `InsufficientCapacity`; `reject` takes nothing.
         """
-        id, token = reference(hold, owner)
+        id, token = reference(hold, token)
         return self._budget_set.settle(id, token, actual, call, entity=entity, keep_rest=keep_rest, overage=overage)
 
     def holding(
@@ -204,7 +204,7 @@ class BudgetHolding(Block):
         try:
             self._ended = self._budget_set.settle(
                 self.hold.id,
-                self.hold.owner,
+                self.hold.token,
                 self._actual,
                 call,
                 entity=self._entity,

@@ -37,7 +37,7 @@ class Calendar:
         *,
         ttl: Ttl | None = None,
         deadline: Slot | datetime | None = None,
-        owner: str | None = None,
+        token: str | None = None,
         entity: str | None = None,
         metadata: dict[str, Any] | None = None,
         **call: Unpack[Call],
@@ -52,12 +52,12 @@ class Calendar:
             legs=(),
             ttl_slots=None if ttl is None else span(ttl),
             deadline=None if deadline is None else moment(deadline),
-            owner=owner,
+            token=token,
             entity=entity,
             metadata=metadata,
             **self._call_fields(call),
         )
-        return self._place_hold(command, what, begin, end, call, owner)
+        return self._place_hold(command, what, begin, end, call, token)
 
     def consume(
         self,
@@ -80,12 +80,12 @@ class Calendar:
         begin: date | datetime,
         end: date | datetime,
         call: Call,
-        owner: str | None,
+        token: str | None,
     ) -> Hold:
         legs = self._grid.legs(what, begin, end, self._executor.limits.max_legs)
         original = replace(command, legs=tuple(Leg(leg.pool, leg.quantity) for leg in legs))
         done = self._executor.execute(replace(command, legs=legs), call.get("tx"), faces=True, original=original)
-        return hold_of(done, owner)
+        return hold_of(done, token)
 
     def pools(self, what: Wanted, begin: date | datetime, end: date | datetime) -> dict[str, int]:
         """The pools of a range, with the quantity of each: `release` and `return_units` take it as `quantity` when a

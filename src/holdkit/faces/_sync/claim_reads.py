@@ -109,7 +109,7 @@ class ClaimReads:
         self,
         pool: Pool,
         hold: StoredHold | None,
-        owner: str | None = None,
+        token: str | None = None,
         *,
         replayed: bool = False,
         durability: Survives | None = None,
@@ -117,7 +117,7 @@ class ClaimReads:
         """A claim from rows that were just read or written, with the time at which that was."""
         granted = 0 if hold is None else hold.began
         as_of = self._executor.reading(pool.slot, granted)
-        return Claim(pool, hold, owner, replayed=replayed, as_of=as_of, durability=durability)
+        return Claim(pool, hold, token, replayed=replayed, as_of=as_of, durability=durability)
 
     def _hold_of(self, pool: Pool, tx: Any, *, durable: bool = False) -> StoredHold | None:
         if pool.holder is None:

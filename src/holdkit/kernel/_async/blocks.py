@@ -54,7 +54,7 @@ class AsyncBlock:
         await self._end(
             ReleaseHold(
                 id=self.hold.id,
-                owner=self.hold.owner,
+                token=self.hold.token,
                 tenant=command.tenant,
                 actor=command.actor,
                 correlation_id=command.correlation_id,
@@ -97,7 +97,7 @@ class AsyncHolding(AsyncBlock):
             await self._end(
                 ConfirmHold(
                     id=self.hold.id,
-                    owner=self.hold.owner,
+                    token=self.hold.token,
                     entity=self._entity,
                     tenant=command.tenant,
                     actor=command.actor,
@@ -159,7 +159,7 @@ class AsyncLease(AsyncBlock):
         done = await self._executor.execute(
             ExtendHold(
                 id=self.hold.id,
-                owner=self.hold.owner,
+                token=self.hold.token,
                 ttl_slots=ttl_slots,
                 until=until,
                 tenant=command.tenant,
@@ -167,7 +167,7 @@ class AsyncLease(AsyncBlock):
                 correlation_id=command.correlation_id,
             )
         )
-        self._hold = hold_of(done, self.hold.owner)
+        self._hold = hold_of(done, self.hold.token)
         if ttl_slots is None:
             assert self._hold.deadline is not None
             ttl_slots = self._hold.deadline - now

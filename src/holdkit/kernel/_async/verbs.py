@@ -1,5 +1,5 @@
 """The verbs of the API: each builds one command. `what` is a pool id with a quantity, a mapping of pool to quantity, or a list
-of legs. A hold is given as a `Hold`, a ticket, or an id with `owner=`.
+of legs. A hold is given as a `Hold`, a ticket, or an id with `token=`.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class AsyncVerbs(AsyncPoolVerbs):
         ttl: Ttl | None = None,
         deadline: Slot | datetime | None = None,
         id: str | UUID | None = None,
-        owner: str | None = None,
+        token: str | None = None,
         entity: str | None = None,
         metadata: dict[str, Any] | None = None,
         account: str | None = None,
@@ -64,12 +64,12 @@ class AsyncVerbs(AsyncPoolVerbs):
         begins with the grant."""
         seconds = 0.0 if wait is None else waiting_time(wait, call)
         command = self._placing(
-            what, quantity, call, ttl=ttl, deadline=deadline, id=id, owner=owner, entity=entity, metadata=metadata,
+            what, quantity, call, ttl=ttl, deadline=deadline, id=id, token=token, entity=entity, metadata=metadata,
             account=account, force=force,
         )  # fmt: skip
         if seconds:
             return await AsyncBlockingCall(self._executor, command, seconds).result()
-        return hold_of(await self._executor.execute(command, call.get("tx")), owner)
+        return hold_of(await self._executor.execute(command, call.get("tx")), token)
 
     def _placing(
         self,
@@ -80,7 +80,7 @@ class AsyncVerbs(AsyncPoolVerbs):
         ttl: Ttl | None = None,
         deadline: Slot | datetime | None = None,
         id: str | UUID | None = None,
-        owner: str | None = None,
+        token: str | None = None,
         entity: str | None = None,
         metadata: dict[str, Any] | None = None,
         account: str | None = None,
@@ -92,7 +92,7 @@ class AsyncVerbs(AsyncPoolVerbs):
             ttl_slots=None if ttl is None else span(ttl),
             deadline=None if deadline is None else moment(deadline),
             id=None if id is None else hold_id(id),
-            owner=owner,
+            token=token,
             entity=entity,
             metadata=metadata,
             account=account,
@@ -112,7 +112,7 @@ class AsyncVerbs(AsyncPoolVerbs):
         ttl: Ttl,
         offer_ttl: Ttl,
         id: str | UUID | None = None,
-        owner: str | None = None,
+        token: str | None = None,
         entity: str | None = None,
         metadata: dict[str, Any] | None = None,
         account: str | None = None,
@@ -130,14 +130,14 @@ class AsyncVerbs(AsyncPoolVerbs):
             ttl_slots=span(ttl),
             offer_slots=span(offer_ttl, "offer_ttl"),
             id=None if id is None else hold_id(id),
-            owner=owner,
+            token=token,
             entity=entity,
             metadata=metadata,
             account=account,
             force=force,
             **call_fields(call, self._tenant),
         )
-        return hold_of(await self._executor.execute(command, call.get("tx")), owner)
+        return hold_of(await self._executor.execute(command, call.get("tx")), token)
 
     async def consume(
         self,
@@ -145,7 +145,7 @@ class AsyncVerbs(AsyncPoolVerbs):
         quantity: int | None = None,
         *,
         id: str | UUID | None = None,
-        owner: str | None = None,
+        token: str | None = None,
         entity: str | None = None,
         metadata: dict[str, Any] | None = None,
         account: str | None = None,
@@ -158,7 +158,7 @@ class AsyncVerbs(AsyncPoolVerbs):
         command = Consume(
             legs=legs_of(what, quantity),
             id=None if id is None else hold_id(id),
-            owner=owner,
+            token=token,
             entity=entity,
             metadata=metadata,
             account=account,
@@ -169,13 +169,13 @@ class AsyncVerbs(AsyncPoolVerbs):
             correlation_id=said.correlation_id,
             reason=said.reason,
         )
-        return hold_of(await self._executor.execute(command, call.get("tx")), owner)
+        return hold_of(await self._executor.execute(command, call.get("tx")), token)
 
     async def confirm(
         self,
         hold: Hold | str | UUID,
         *,
-        owner: str | None = None,
+        token: str | None = None,
         entity: str | None = None,
         quantity: Amounts = None,
         keep_rest: bool = False,
@@ -185,11 +185,11 @@ class AsyncVerbs(AsyncPoolVerbs):
     ) -> Hold:
         """Held units become consumed. Less than is held: the rest is released, or kept with `keep_rest=True`. `force=True` with
         a reason needs no token, and is journaled as forced."""
-        id, token = _named(hold, owner)
+        id, token = _named(hold, token)
         said = context_of(call)
         command = ConfirmHold(
             id=id,
-            owner=token,
+            token=token,
             entity=entity,
             quantity=amounts_of(quantity),
             keep_rest=keep_rest,
@@ -207,17 +207,17 @@ class AsyncVerbs(AsyncPoolVerbs):
         self,
         hold: Hold | str | UUID,
         *,
-        owner: str | None = None,
+        token: str | None = None,
         quantity: Amounts = None,
         force: bool = False,
         **call: Unpack[Call],
     ) -> Hold:
         """Held units become available; a hold that waits leaves its line. `force=True` with a reason needs no token, and is journaled as forced."""
-        id, token = _named(hold, owner)
+        id, token = _named(hold, token)
         said = context_of(call)
         command = ReleaseHold(
             id=id,
-            owner=token,
+            token=token,
             quantity=amounts_of(quantity),
             force=force,
             tenant=self._tenant,
@@ -235,18 +235,18 @@ class AsyncVerbs(AsyncPoolVerbs):
         by: Ttl | None = None,
         ttl: Ttl | None = None,
         until: Slot | datetime | None = None,
-        owner: str | None = None,
+        token: str | None = None,
         force: bool = False,
         **call: Unpack[Call],
     ) -> Hold:
         """A later deadline: `by` counts from the present one, `ttl` from now, `until` is absolute. Never shortens. Of a hold
         that waits, it is the end of waiting.
         `force=True` with a reason needs no token, and is journaled as forced."""
-        id, token = _named(hold, owner)
+        id, token = _named(hold, token)
         said = context_of(call)
         command = ExtendHold(
             id=id,
-            owner=token,
+            token=token,
             by_slots=None if by is None else span(by, "by"),
             ttl_slots=None if ttl is None else span(ttl),
             until=None if until is None else moment(until, "until"),
@@ -271,7 +271,7 @@ class AsyncVerbs(AsyncPoolVerbs):
         self,
         hold: Hold | str | UUID,
         *,
-        owner: str | None = None,
+        token: str | None = None,
         quantity: Amounts = None,
         force: bool = False,
         **call: Unpack[Call],
@@ -287,7 +287,7 @@ class AsyncVerbs(AsyncPoolVerbs):
         hold: Hold | str | UUID | None = None,
         *,
         pool: str | None = None,
-        owner: str | None = None,
+        token: str | None = None,
         quantity: Any = None,
         account: str | None = None,
         force: bool = False,
@@ -298,7 +298,7 @@ class AsyncVerbs(AsyncPoolVerbs):
 
         With `pool=`, which is always forced, units come back whose hold is no longer kept: the pool's `loose`; with
         `account=` those of that account, without it those of no account. Raises `QuantityExceedsConsumed`."""
-        if (hold is None) == (pool is None) or (pool is not None and owner is not None):
+        if (hold is None) == (pool is None) or (pool is not None and token is not None):
             raise invalid(
                 "hold", "hold_required", "give a hold, or a pool whose holds are kept no longer, and not both"
             )
@@ -310,9 +310,9 @@ class AsyncVerbs(AsyncPoolVerbs):
             found = pool_of(await self._executor.execute(by_pool, call.get("tx")))
             assert found is not None
             return found
-        id, token = reference(hold, owner)
+        id, token = reference(hold, token)
         command = ReturnUnits(
-            id=id, owner=token, quantity=amounts_of(quantity), force=force, **call_fields(call, self._tenant)
+            id=id, token=token, quantity=amounts_of(quantity), force=force, **call_fields(call, self._tenant)
         )
         return hold_of(await self._executor.execute(command, call.get("tx")), token)
 
@@ -330,8 +330,8 @@ class AsyncVerbs(AsyncPoolVerbs):
         return report_of(await self._executor.execute(Sweep(limit=limit, **call_fields({}, self._tenant))))
 
 
-def _named(hold: Hold | str | UUID, owner: str | None) -> tuple[Any, str | None]:
+def _named(hold: Hold | str | UUID, token: str | None) -> tuple[Any, str | None]:
     """Id and token of the hold that a verb is about. First the usual case, which `reference` finds out last."""
     if type(hold) is Hold:
-        return hold.row.id, hold.owner if owner is None else owner
-    return reference(hold, owner)
+        return hold.row.id, hold.token if token is None else token
+    return reference(hold, token)

@@ -140,7 +140,7 @@ class BlockingCall:
         done = self._executor.execute(self._command, undo=undo_grant)
         row = done.hold
         assert row is not None
-        self._token = self._command.owner if done.token is None else done.token
+        self._token = self._command.token if done.token is None else done.token
         if row.number is None:
             return hold_of(done, self._token)
         self._standing, self._replayed = row, done.replayed
@@ -229,7 +229,7 @@ class BlockingCall:
         after that, the answer is the hold as it is."""
         standing = self._standing
         assert standing is not None
-        command = LeaveLine(id=standing.id, owner=self._token, placed_op=self._command.op, **self._fields())
+        command = LeaveLine(id=standing.id, token=self._token, placed_op=self._command.op, **self._fields())
         try:
             done = self._executor.execute(command)
         except Refused:
@@ -245,14 +245,14 @@ class BlockingCall:
     def _extend(self, ttl: Slot, until: Slot | None = None) -> Receipt:
         assert self._standing is not None
         by_ttl = ttl if until is None else None
-        command = ExtendHold(id=self._standing.id, owner=self._token, ttl_slots=by_ttl, until=until, **self._fields())
+        command = ExtendHold(id=self._standing.id, token=self._token, ttl_slots=by_ttl, until=until, **self._fields())
         return self._executor.execute(command)
 
     def _abandon(self) -> None:
         """The call was cancelled: nobody would take what is offered."""
         if self._standing is None:
             return
-        command = ReleaseHold(id=self._standing.id, owner=self._token, reason="cancelled", **self._fields())
+        command = ReleaseHold(id=self._standing.id, token=self._token, reason="cancelled", **self._fields())
         self._standing = None
         try:
             with at_most(LEAVING):

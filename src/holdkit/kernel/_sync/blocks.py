@@ -55,7 +55,7 @@ class Block:
         self._end(
             ReleaseHold(
                 id=self.hold.id,
-                owner=self.hold.owner,
+                token=self.hold.token,
                 tenant=command.tenant,
                 actor=command.actor,
                 correlation_id=command.correlation_id,
@@ -98,7 +98,7 @@ class Holding(Block):
             self._end(
                 ConfirmHold(
                     id=self.hold.id,
-                    owner=self.hold.owner,
+                    token=self.hold.token,
                     entity=self._entity,
                     tenant=command.tenant,
                     actor=command.actor,
@@ -160,7 +160,7 @@ class Lease(Block):
         done = self._executor.execute(
             ExtendHold(
                 id=self.hold.id,
-                owner=self.hold.owner,
+                token=self.hold.token,
                 ttl_slots=ttl_slots,
                 until=until,
                 tenant=command.tenant,
@@ -168,7 +168,7 @@ class Lease(Block):
                 correlation_id=command.correlation_id,
             )
         )
-        self._hold = hold_of(done, self.hold.owner)
+        self._hold = hold_of(done, self.hold.token)
         if ttl_slots is None:
             assert self._hold.deadline is not None
             ttl_slots = self._hold.deadline - now

@@ -156,38 +156,38 @@ def _unarchive_pool(asked: bodies.BatchUnarchivePool, caller: Caller, fields: Fi
 
 def _hold(asked: bodies.BatchHold, caller: Caller, fields: Fields) -> core.AnyCommand:
     return core.PlaceHold(legs=legs_of(asked, caller), ttl=asked.ttl, deadline=asked.deadline, id=asked.id,
-                          owner=asked.owner, entity=asked.entity, metadata=asked.metadata,
+                          token=asked.token, entity=asked.entity, metadata=asked.metadata,
                           **passing_limits(asked, caller), **fields)  # fmt: skip
 
 
 def _join(asked: bodies.BatchJoin, caller: Caller, fields: Fields) -> core.AnyCommand:
     return core.JoinLine(legs=(Leg(asked.pool, asked.quantity),), ttl=asked.ttl, offer_ttl=asked.offer_ttl, id=asked.id,
-                         owner=asked.owner, entity=asked.entity, metadata=asked.metadata,
+                         token=asked.token, entity=asked.entity, metadata=asked.metadata,
                          **passing_limits(asked, caller), **fields)  # fmt: skip
 
 
 def _consume(asked: bodies.BatchConsume, caller: Caller, fields: Fields) -> core.AnyCommand:
-    return core.Consume(legs=legs_of(asked, caller), id=asked.id, owner=asked.owner, entity=asked.entity,
+    return core.Consume(legs=legs_of(asked, caller), id=asked.id, token=asked.token, entity=asked.entity,
                         metadata=asked.metadata, **passing_limits(asked, caller), **fields)  # fmt: skip
 
 
 def _confirm(asked: bodies.BatchConfirm, caller: Caller, fields: Fields) -> core.AnyCommand:
     if asked.force:
         need_admin(caller, "force")
-    return core.ConfirmHold(id=asked.id, owner=asked.owner, entity=asked.entity, quantity=asked.quantity,
+    return core.ConfirmHold(id=asked.id, token=asked.token, entity=asked.entity, quantity=asked.quantity,
                             keep_rest=asked.keep_rest, overage=asked.overage, force=asked.force, **fields)  # fmt: skip
 
 
 def _release(asked: bodies.BatchRelease, caller: Caller, fields: Fields) -> core.AnyCommand:
     if asked.force:
         need_admin(caller, "force")
-    return core.ReleaseHold(id=asked.id, owner=asked.owner, quantity=asked.quantity, force=asked.force, **fields)
+    return core.ReleaseHold(id=asked.id, token=asked.token, quantity=asked.quantity, force=asked.force, **fields)
 
 
 def _extend(asked: bodies.BatchExtend, caller: Caller, fields: Fields) -> core.AnyCommand:
     if asked.force:
         need_admin(caller, "force")
-    return core.ExtendHold(id=asked.id, owner=asked.owner, by=asked.by, ttl=asked.ttl, until=asked.until,
+    return core.ExtendHold(id=asked.id, token=asked.token, by=asked.by, ttl=asked.ttl, until=asked.until,
                            force=asked.force, **fields)  # fmt: skip
 
 
@@ -198,7 +198,7 @@ def _expire(asked: bodies.BatchExpire, _caller: Caller, fields: Fields) -> core.
 def _return(asked: bodies.BatchReturn, caller: Caller, fields: Fields) -> core.AnyCommand:
     if asked.force:
         need_admin(caller, "force")
-    return core.ReturnUnits(id=asked.id, owner=asked.owner, quantity=asked.quantity, force=asked.force, **fields)
+    return core.ReturnUnits(id=asked.id, token=asked.token, quantity=asked.quantity, force=asked.force, **fields)
 
 
 def _return_to_pool(asked: bodies.BatchReturnToPool, caller: Caller, fields: Fields) -> core.AnyCommand:

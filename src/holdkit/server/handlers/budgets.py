@@ -70,7 +70,7 @@ async def hold_budget(request: Request) -> Answer:
         body.client,
         body.estimate,
         ttl=body.ttl,
-        owner=body.owner,
+        token=body.token,
         entity=body.entity,
         metadata=body.metadata,
         **call_fields(request, body),
@@ -97,7 +97,7 @@ async def confirm_budget(request: Request) -> Answer:
     hold = await budgets.confirm(
         body.hold,
         body.actual,
-        owner=body.owner,
+        token=body.token,
         entity=body.entity,
         keep_rest=body.keep_rest,
         overage=body.overage,

@@ -60,17 +60,17 @@ def _hold(request: Request, hold: Hold, status: int = 200, *, secret: bool = Fal
     return answer(shown, status, (tag, REPLAYED) if hold.replayed else (tag,))
 
 
-def _named(request: Request, owner: str | None) -> str:
+def _named(request: Request, token: str | None) -> str:
     """The claim that a path names: by its id, or by the id of its hold, which means this claim of the key and no later one."""
     name = request.hold_named
-    return name if owner is None or is_ticket(name) or name.startswith(CLAIM) else ticket(name, owner)
+    return name if token is None or is_ticket(name) or name.startswith(CLAIM) else ticket(name, token)
 
 
 async def reserve_claim(request: Request) -> Answer:
-    """Reserve a key; only this answer contains the owner token."""
+    """Reserve a key; only this answer contains the token."""
     body: NewClaim = request.body
     claim = await request.kernel.claims.reserve(
-        body.type, body.value, ttl=body.ttl, owner=body.owner, metadata=body.metadata, **call_fields(request, body)
+        body.type, body.value, ttl=body.ttl, token=body.token, metadata=body.metadata, **call_fields(request, body)
     )
     return _claim(request, claim, 201, secret=True)
 
@@ -79,7 +79,7 @@ async def confirm_claim(request: Request) -> Answer:
     """Confirm a claim, permanently."""
     body: ConfirmClaim = request.body
     claim = await request.kernel.claims.confirm(
-        _named(request, body.owner), entity=body.entity, owner=body.owner, **call_fields(request, body)
+        _named(request, body.token), entity=body.entity, token=body.token, **call_fields(request, body)
     )
     return _claim(request, claim)
 
@@ -90,7 +90,7 @@ async def release_claim(request: Request) -> Answer:
     return _claim(
         request,
         await request.kernel.claims.release(
-            _named(request, body.owner), owner=body.owner, **call_fields(request, body)
+            _named(request, body.token), token=body.token, **call_fields(request, body)
         ),
     )
 
@@ -99,7 +99,7 @@ async def extend_claim(request: Request) -> Answer:
     """Move the deadline to a later time."""
     body: ExtendClaim = request.body
     claim = await request.kernel.claims.extend(
-        _named(request, body.owner), by=body.by, ttl=body.ttl, owner=body.owner, **call_fields(request, body)
+        _named(request, body.token), by=body.by, ttl=body.ttl, token=body.token, **call_fields(request, body)
     )
     return _claim(request, claim)
 
@@ -110,7 +110,7 @@ async def forget_claim(request: Request) -> Answer:
     if body.force:
         need_admin(request.caller, "force")
     claim = await request.kernel.claims.forget(
-        _named(request, body.owner), owner=body.owner, force=body.force, **call_fields(request, body)
+        _named(request, body.token), token=body.token, force=body.force, **call_fields(request, body)
     )
     return _claim(request, claim)
 
@@ -201,18 +201,18 @@ async def list_items(request: Request) -> Answer:
 async def read_items(request: Request) -> Answer:
     """The states of items, in the requested order."""
     body: ReadItems = request.body
-    return await _items(request, body.ids, body.owner)
+    return await _items(request, body.ids, body.token)
 
 
-async def _items(request: Request, ids: list[str], owner: str | None = None) -> Answer:
-    return answer(ItemList(await request.kernel.items.states(ids, owner=owner), request.now()))
+async def _items(request: Request, ids: list[str], token: str | None = None) -> Answer:
+    return answer(ItemList(await request.kernel.items.states(ids, token=token), request.now()))
 
 
 async def reserve_items(request: Request) -> Answer:
     """Reserve items, all or none."""
     body: ReserveItems = request.body
     hold = await request.kernel.items.reserve(
-        body.ids, ttl=body.ttl, owner=body.owner, metadata=body.metadata, **call_fields(request, body)
+        body.ids, ttl=body.ttl, token=body.token, metadata=body.metadata, **call_fields(request, body)
     )
     return _hold(request, hold, 201, secret=True)
 
@@ -226,7 +226,7 @@ async def best_items(request: Request) -> Answer:
         kind=body.kind,
         together=body.together,
         ttl=body.ttl,
-        owner=body.owner,
+        token=body.token,
         metadata=body.metadata,
         **call_fields(request, body),
     )
@@ -236,7 +236,7 @@ async def best_items(request: Request) -> Answer:
 async def release_items(request: Request) -> Answer:
     """Make the items of a hold available again."""
     body: EndItems = request.body
-    hold = await request.kernel.items.release(_ended(body), owner=body.owner, **call_fields(request, body))
+    hold = await request.kernel.items.release(_ended(body), token=body.token, **call_fields(request, body))
     return _hold(request, hold)
 
 
@@ -244,7 +244,7 @@ async def finalize_items(request: Request) -> Answer:
     """Make the items of a hold spent."""
     body: EndItems = request.body
     hold = await request.kernel.items.finalize(
-        _ended(body), owner=body.owner, entity=body.entity, **call_fields(request, body)
+        _ended(body), token=body.token, entity=body.entity, **call_fields(request, body)
     )
     return _hold(request, hold)
 

@@ -62,7 +62,7 @@ def _hold_answer(request: Request, hold: Hold, status: int = 200, *, secret: boo
 
 
 async def place_hold(request: Request) -> Answer:
-    """Place a hold; only this answer contains the owner token."""
+    """Place a hold; only this answer contains the token."""
     body: NewHoldInLine = request.body
     if body.wait is not None or body.offer_ttl is not None:
         return await _hold_or_join(request, body)
@@ -71,7 +71,7 @@ async def place_hold(request: Request) -> Answer:
         ttl=body.ttl,
         deadline=body.deadline,
         id=body.id,
-        owner=body.owner,
+        token=body.token,
         entity=body.entity,
         metadata=body.metadata,
         **passing_limits(body, request.caller),
@@ -90,14 +90,14 @@ async def _hold_or_join(request: Request, body: NewHoldInLine) -> Answer:
         wait_slots=span(body.wait, "wait"),
         offer_slots=span(body.offer_ttl, "offer_ttl"),
         id=None if body.id is None else hold_id(body.id),
-        owner=body.owner,
+        token=body.token,
         entity=body.entity,
         metadata=body.metadata,
         **passing_limits(body, request.caller),
         **_fields(request, body),
     )
     done = await request.kernel.executor.execute(command)
-    return _hold_answer(request, hold_of(done, body.owner), 201, secret=True)
+    return _hold_answer(request, hold_of(done, body.token), 201, secret=True)
 
 
 def _fields(request: Request, body: Body) -> dict[str, Any]:
@@ -110,8 +110,8 @@ async def leave_line(request: Request) -> Answer:
     """Stop waiting: answered with the refusal, or with the hold if it has been offered units by now."""
     body: Leave = request.body
     fields = {**_fields(request, body), "op": None}  # it may be repeated
-    id, token = reference(request.hold_named, body.owner)
-    command = LeaveLine(id=id, owner=token, placed_op=body.placed_op, **fields)
+    id, token = reference(request.hold_named, body.token)
+    command = LeaveLine(id=id, token=token, placed_op=body.placed_op, **fields)
     done = await request.kernel.executor.execute(command)
     if done.refusal is not None:
         raise refusal_of(done.refusal)
@@ -119,7 +119,7 @@ async def leave_line(request: Request) -> Answer:
 
 
 async def join_line(request: Request) -> Answer:
-    """Wait in the line of a pool; only this answer contains the owner token."""
+    """Wait in the line of a pool; only this answer contains the token."""
     body: Join = request.body
     hold = await request.kernel.join(
         request.names[0],
@@ -127,7 +127,7 @@ async def join_line(request: Request) -> Answer:
         ttl=body.ttl,
         offer_ttl=body.offer_ttl,
         id=body.id,
-        owner=body.owner,
+        token=body.token,
         entity=body.entity,
         metadata=body.metadata,
         **passing_limits(body, request.caller),
@@ -142,7 +142,7 @@ async def consume(request: Request) -> Answer:
     hold = await request.kernel.consume(
         legs_of(body, request.caller),
         id=body.id,
-        owner=body.owner,
+        token=body.token,
         entity=body.entity,
         metadata=body.metadata,
         **passing_limits(body, request.caller),
@@ -158,7 +158,7 @@ async def confirm_hold(request: Request) -> Answer:
         need_admin(request.caller, "force")
     hold = await request.kernel.confirm(
         request.hold_named,
-        owner=body.owner,
+        token=body.token,
         entity=body.entity,
         quantity=body.quantity,
         keep_rest=body.keep_rest,
@@ -175,7 +175,7 @@ async def release_hold(request: Request) -> Answer:
     if body.force:
         need_admin(request.caller, "force")
     hold = await request.kernel.release(
-        request.hold_named, owner=body.owner, quantity=body.quantity, force=body.force, **call_fields(request, body)
+        request.hold_named, token=body.token, quantity=body.quantity, force=body.force, **call_fields(request, body)
     )
     return _hold_answer(request, hold)
 
@@ -190,7 +190,7 @@ async def extend_hold(request: Request) -> Answer:
         by=body.by,
         ttl=body.ttl,
         until=body.until,
-        owner=body.owner,
+        token=body.token,
         force=body.force,
         **call_fields(request, body),
     )
@@ -209,7 +209,7 @@ async def return_units(request: Request) -> Answer:
     if body.force:
         need_admin(request.caller, "force")
     hold = await request.kernel.return_units(
-        request.hold_named, owner=body.owner, quantity=body.quantity, force=body.force, **call_fields(request, body)
+        request.hold_named, token=body.token, quantity=body.quantity, force=body.force, **call_fields(request, body)
     )
     return _hold_answer(request, hold)
 

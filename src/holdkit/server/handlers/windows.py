@@ -1,7 +1,7 @@
 """Rates, budgets and calendars of client applications: commands on the pools of their windows.
 
 The client chooses the window and the core checks it. The client also sets the total that a new window gets, so creating one
-needs scope admin. No other reserved pool can be named here, and an owner token is only in the answer that creates it.
+needs scope admin. No other reserved pool can be named here, and a token is only in the answer that creates it.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ def command_of(asked: WindowCommand, fields: dict[str, Any]) -> AnyCommand:
     if isinstance(asked, WindowResize):
         return ResizePool(id=window_pool(asked.id), total=asked.total, **fields)
     if isinstance(asked, WindowRelease):
-        return ReleaseHold(id=asked.id, owner=asked.owner, **fields)
+        return ReleaseHold(id=asked.id, token=asked.token, **fields)
     if isinstance(asked, WindowConfirm):
-        return ConfirmHold(id=asked.id, owner=asked.owner, entity=asked.entity, quantity=amounts_of(asked.quantity),
+        return ConfirmHold(id=asked.id, token=asked.token, entity=asked.entity, quantity=amounts_of(asked.quantity),
                            keep_rest=asked.keep_rest, overage=asked.overage, others_as_held=asked.others_as_held,
                            late_overage=True, **fields)  # fmt: skip
     legs = tuple(_leg(leg) for leg in asked.legs)
@@ -66,7 +66,7 @@ def command_of(asked: WindowCommand, fields: dict[str, Any]) -> AnyCommand:
         legs=legs,
         ttl_slots=None if asked.ttl is None else span(asked.ttl),
         deadline=None if asked.deadline is None else moment(asked.deadline),
-        owner=asked.owner,
+        token=asked.token,
         entity=asked.entity,
         metadata=asked.metadata,
         **fields,
@@ -96,7 +96,7 @@ async def decide(request: Request) -> Answer:
     now = request.now()
     result = WindowAnswer(decided=at(done.slot), replayed=done.replayed, server_time=now)
     if done.hold is not None:
-        hold = hold_of(done, getattr(command, "owner", None))
+        hold = hold_of(done, getattr(command, "token", None))
         result.hold = hold_now(hold, now, request.caller.show, secret=isinstance(command, PLACING))
     if done.pool is not None:
         result.pool = pool_now(done.pool, now)

@@ -18,8 +18,8 @@ def batch_in_order(harness: Harness) -> None:
     """The commands of a batch are decided in order, each on the result of those before it."""
     applied = harness.apply(
         Group((CreatePool(id="a", total=2), placing(1, quantity=2))),
-        Group((placing(2), ReleaseHold(id=hold_id(1), owner=TOKEN), placing(3, quantity=2))),
-        Group((placing(4), ConfirmHold(id=hold_id(3), owner=TOKEN), ResizePool(id="a", total=3), placing(5))),
+        Group((placing(2), ReleaseHold(id=hold_id(1), token=TOKEN), placing(3, quantity=2))),
+        Group((placing(4), ConfirmHold(id=hold_id(3), token=TOKEN), ResizePool(id="a", total=3), placing(5))),
     )
     words = [[word_of(outcome) for outcome in group] for group in applied.outcomes]
     short = Reason.INSUFFICIENT_CAPACITY
@@ -109,7 +109,7 @@ def error_leaves_nothing(harness: Harness) -> None:
     poison = placing(3, metadata={"poison": object()})
     groups = (
         Group((placing(2, op="op-2"), CreatePool(id="ghost", total=1), PutRecord(kind="k", id="r", body="1"))),
-        Group((ReleaseHold(id=hold_id(1), owner=TOKEN),)),
+        Group((ReleaseHold(id=hold_id(1), token=TOKEN),)),
         Group((poison,)),
         Group((placing(4),)),
     )
@@ -172,7 +172,7 @@ def touched_legs_are_bounded(harness: Harness) -> None:
     harness.pools(a=9, b=9)
     harness.pools("other", a=9)
     harness.done(placing(1, [Leg("a"), Leg("b")]))
-    extend = ExtendHold(id=hold_id(1), owner=TOKEN, by_slots=1)
+    extend = ExtendHold(id=hold_id(1), token=TOKEN, by_slots=1)
     words = [word_of(outcome) for outcome in harness.execute_under("large", *[extend] * 4)]
     require_equal(words, ["batch_too_large"] * 4, "the answers of a group that touches 8 legs")
     require_equal(harness.actions().count("hold.extended"), 0, "extensions by a group that is refused")

@@ -49,7 +49,7 @@ def bounded_holds(harness: Harness) -> None:
         harness.granted(number, ttl=900)
         harness.refused(placing(7), Reason.HOLD_TABLE_FULL)
     for number in range(10, 40):
-        harness.done(ReleaseHold(id=hold_id(6 if number == 10 else number - 1), owner=TOKEN))
+        harness.done(ReleaseHold(id=hold_id(6 if number == 10 else number - 1), token=TOKEN))
         harness.granted(number, ttl=900)
         harness.refused(placing(50), Reason.HOLD_TABLE_FULL)
     require_equal(harness.pool().held, 3, "units held")
@@ -63,19 +63,19 @@ def retired_after_retention(harness: Harness) -> None:
     harness.pools(a=9)
     minted = minted_id(START, b"conformity")
     harness.granted(1, ttl=5)
-    harness.done(placing(2, ttl=5, owner=TOKEN))
-    harness.done(ReleaseHold(id=hold_id(2), owner=TOKEN))
+    harness.done(placing(2, ttl=5, token=TOKEN))
+    harness.done(ReleaseHold(id=hold_id(2), token=TOKEN))
     command = placing(3)
-    harness.done(type(command)(id=minted, legs=command.legs, ttl_slots=9, owner=TOKEN))
-    harness.done(ReleaseHold(id=minted, owner=TOKEN))
+    harness.done(type(command)(id=minted, legs=command.legs, ttl_slots=9, token=TOKEN))
+    harness.done(ReleaseHold(id=minted, token=TOKEN))
     harness.at(49)
     require(harness.hold(2) is not None, "one slot before the retention ends the hold must be there")
-    harness.refused(ConfirmHold(id=hold_id(2), owner=TOKEN), Reason.ALREADY_RELEASED)
+    harness.refused(ConfirmHold(id=hold_id(2), token=TOKEN), Reason.ALREADY_RELEASED)
     harness.at(50)
     require(harness.hold(2) is None, "at the end of the retention the hold must be gone")
     require_equal(harness.engine.read(FindHold(("", minted))), None, "a minted hold at the end of the retention")
-    harness.refused(ConfirmHold(id=hold_id(2), owner=TOKEN), Reason.HOLD_NOT_FOUND)
-    harness.refused(ConfirmHold(id=minted, owner=TOKEN), Reason.HOLD_RETIRED)
+    harness.refused(ConfirmHold(id=hold_id(2), token=TOKEN), Reason.HOLD_NOT_FOUND)
+    harness.refused(ConfirmHold(id=minted, token=TOKEN), Reason.HOLD_RETIRED)
     require(harness.hold(1) is not None, "a hold that expired later than another ended must be there still")
     harness.at(55)
     require_equal([hold.id for hold in harness.engine.read(ListHolds(""))], [], "holds listed after the retention")
@@ -90,7 +90,7 @@ def consumption_outlives_retention(harness: Harness) -> None:
     it with an entry; then its units can be returned by pool only."""
     harness.open(retention=50, retention_consumed=200)
     harness.pools(a=9, b=9)
-    mine: dict[str, Any] = {"id": hold_id(1), "owner": TOKEN}
+    mine: dict[str, Any] = {"id": hold_id(1), "token": TOKEN}
     by_pool: dict[str, Any] = {"id": "a", "force": True, "reason": "refund"}
     harness.done(Consume(legs=(Leg("a", 3), Leg("b", 1)), **mine))
     harness.at(199)
@@ -129,7 +129,7 @@ def dropped_for_room(harness: Harness) -> None:
     harness.open(max_holds=3)
     harness.pools(a=99)
     for number in range(1, 12):
-        harness.done(Consume(id=hold_id(number), legs=(Leg("a", number),), owner=TOKEN))
+        harness.done(Consume(id=hold_id(number), legs=(Leg("a", number),), token=TOKEN))
     kept = harness.engine.read(ListHolds(""))
     require_equal([hold.id for hold in kept], [hold_id(number) for number in (9, 10, 11)], "holds that are kept")
     require_equal((harness.pool().consumed, harness.pool().loose), (66, 36), "consumed and loose")
@@ -143,7 +143,7 @@ def dropped_in_portions(harness: Harness) -> None:
     harness.pools(a=9)
     for slot, number in enumerate(range(5, 0, -1)):
         harness.at(slot)
-        harness.done(Consume(id=hold_id(number), legs=(Leg("a"),), owner=TOKEN))
+        harness.done(Consume(id=hold_id(number), legs=(Leg("a"),), token=TOKEN))
     harness.at(40)
     for loose, more in ((2, True), (4, True), (5, False), (5, False)):
         require_equal(harness.done(Sweep(limit=2)).more, more, "more of a sweep of 2")
@@ -181,7 +181,7 @@ def fences_never_repeat(harness: Harness) -> None:
         assert done.hold is not None
         fences.append(done.hold.fence)
         if number % 2:
-            harness.done(ReleaseHold(id=hold_id(number), owner=TOKEN))
+            harness.done(ReleaseHold(id=hold_id(number), token=TOKEN))
         harness.at(10 * number)
         harness.done(Sweep())
         harness.done(Sweep())
@@ -203,7 +203,7 @@ def fences_stay_with_their_tenant(harness: Harness) -> None:
         done = harness.done(placing(number, [Leg("fleeting", 1, 1)], tenant=tenant))
         assert done.hold is not None
         fences.append((tenant, done.hold.fence))
-        harness.done(ReleaseHold(id=hold_id(number), owner=TOKEN, tenant=tenant))
+        harness.done(ReleaseHold(id=hold_id(number), token=TOKEN, tenant=tenant))
         harness.done(Sweep())
     expected = [("acme", 1), ("acme", 2), ("acme", 3), ("", 1), ("acme", 4), ("", 2)]
     require_equal(fences, expected, "fences of two tenants that remove and create pools in turn")
@@ -214,7 +214,7 @@ def fences_grow_across_recreation_in_a_batch(harness: Harness) -> None:
     """A pool that a batch removes and creates again continues with higher fences, and the journal agrees."""
     again = [Leg("a", 1, create_with_total=1)]
     fences = [hold.fence for hold in (harness.done(placing(1, again)).hold,) if hold is not None]
-    harness.done(ReleaseHold(id=hold_id(1), owner=TOKEN))
+    harness.done(ReleaseHold(id=hold_id(1), token=TOKEN))
     applied = harness.apply(Group((Sweep(),)), Group((placing(2, again),)))
     fences += [
         answer.hold.fence for answer in applied.outcomes[1] if isinstance(answer, Done) and answer.hold is not None
@@ -275,16 +275,16 @@ def retired_holds_stay_retired(harness: Harness) -> None:
     harness.pools(a=9)
     early, late = minted_id(START, b"0" * 10), minted_id(START + 80 * ms, b"1" * 10)
     harness.done(structs.replace(placing(1), id=early))
-    harness.done(ReleaseHold(id=early, owner=TOKEN))
+    harness.done(ReleaseHold(id=early, token=TOKEN))
     harness.at(80 * ms)
     harness.done(structs.replace(placing(2), id=late))
-    harness.done(ReleaseHold(id=late, owner=TOKEN))
+    harness.done(ReleaseHold(id=late, token=TOKEN))
     harness.done(ChangeLimits(changes={"retention": 50 * ms}))
     harness.done(ChangeLimits(changes={"retention": 1_000 * ms}))
     harness.at(200 * ms)
     harness.done(Sweep())
-    harness.refused(ReleaseHold(id=early, owner=TOKEN), Reason.HOLD_RETIRED)
-    harness.refused(ReleaseHold(id=late, owner=TOKEN), Reason.ALREADY_RELEASED)
+    harness.refused(ReleaseHold(id=early, token=TOKEN), Reason.HOLD_RETIRED)
+    harness.refused(ReleaseHold(id=late, token=TOKEN), Reason.ALREADY_RELEASED)
     require_equal(harness.engine.read(FindHold(("", early))), None, "a hold that has retired")
     harness.verify()
 

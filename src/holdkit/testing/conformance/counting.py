@@ -13,7 +13,7 @@ def kinds_and_counts_by_tenant(harness: Harness) -> None:
     harness.pools("acme", **{f"pool{number}": 100 for number in range(5)})
     for number in range(1, 8):
         harness.granted(number, pool="pool0", tenant="acme", op=f"op-{number}", metadata={"note": "é" * 50})
-    harness.done(ReleaseHold(id=hold_id(7), owner=TOKEN, tenant="acme"))
+    harness.done(ReleaseHold(id=hold_id(7), token=TOKEN, tenant="acme"))
     for kind in ("b", "a", "~c", "a"):
         harness.done(PutRecord(kind=kind, id=f"of-{kind}", body='"x"', tenant="acme"))
     harness.done(PutRecord(kind="z", id="other", body="0"))

@@ -19,13 +19,13 @@ def deadline_is_exact(harness: Harness) -> None:
     require_equal(harness.pool().held, 1, "units held one slot before the deadline")
     harness.refused(placing(4), Reason.INSUFFICIENT_CAPACITY)
     harness.refused(ExpireHold(id=hold_id(1)), Reason.NOT_DUE)
-    harness.done(ConfirmHold(id=hold_id(3), owner=TOKEN))
+    harness.done(ConfirmHold(id=hold_id(3), token=TOKEN))
     harness.at(10)
     require_equal(harness.pool().held, 0, "units held at the deadline, as read")
     harness.granted(4)
-    harness.refused(ConfirmHold(id=hold_id(1), owner=TOKEN), Reason.HOLD_EXPIRED)
-    harness.refused(ReleaseHold(id=hold_id(2), owner=TOKEN), Reason.HOLD_EXPIRED)
-    harness.refused(ExtendHold(id=hold_id(2), owner=TOKEN, by_slots=5), Reason.HOLD_EXPIRED)
+    harness.refused(ConfirmHold(id=hold_id(1), token=TOKEN), Reason.HOLD_EXPIRED)
+    harness.refused(ReleaseHold(id=hold_id(2), token=TOKEN), Reason.HOLD_EXPIRED)
+    harness.refused(ExtendHold(id=hold_id(2), token=TOKEN, by_slots=5), Reason.HOLD_EXPIRED)
     require_equal(
         harness.done(ExpireHold(id=hold_id(1))).position, None, "position of an expiry that was there already"
     )
@@ -131,10 +131,10 @@ def time_never_moves_backwards(harness: Harness) -> None:
     harness.at(10)
     harness.granted(2, ttl=10)
     harness.at(3)
-    harness.refused(ConfirmHold(id=hold_id(1), owner=TOKEN), Reason.HOLD_EXPIRED)
+    harness.refused(ConfirmHold(id=hold_id(1), token=TOKEN), Reason.HOLD_EXPIRED)
     harness.refused(placing(3), Reason.INSUFFICIENT_CAPACITY)
     require_equal(
-        harness.done(ConfirmHold(id=hold_id(2), owner=TOKEN)).slot, START + 10, "slot of a confirm after a jump back"
+        harness.done(ConfirmHold(id=hold_id(2), token=TOKEN)).slot, START + 10, "slot of a confirm after a jump back"
     )
     require_equal(harness.granted(4, "b", ttl=4).slot, START + 3, "slot on a pool that the future has not touched")
     slots: dict[str, int] = {}
@@ -154,7 +154,7 @@ def extension_counts(harness: Harness) -> None:
     harness.granted(1, ttl=10)
     harness.at(9)
     require_equal(
-        harness.done(ExtendHold(id=hold_id(1), owner=TOKEN, by_slots=10)).hold, harness.hold(1), "the extended hold"
+        harness.done(ExtendHold(id=hold_id(1), token=TOKEN, by_slots=10)).hold, harness.hold(1), "the extended hold"
     )
     harness.at(10)
     require_equal(harness.done(Sweep()).expired, 0, "holds swept at the old deadline")

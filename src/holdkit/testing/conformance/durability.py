@@ -28,16 +28,16 @@ def survives_a_crash(harness: Harness) -> None:
 
 def _survives(harness: Harness, *, close: bool) -> None:
     exercise_everything(harness)
-    harness.done(placing(40, "a", op="take", owner="mine", ttl=50))
+    harness.done(placing(40, "a", op="take", token="mine", ttl=50))
     before = _everything(harness)
     harness.reopen(close=close)
     require_equal(_everything(harness), before, "everything, after it was opened again")
     harness.verify()
-    again = harness.done(placing(40, "a", op="take", owner="mine", ttl=50))
+    again = harness.done(placing(40, "a", op="take", token="mine", ttl=50))
     require_equal(
         (again.replayed, again.token), (True, "mine"), "an operation asked again after the engine was opened again"
     )
-    harness.done(ConfirmHold(id=hold_id(40), owner="mine"))
+    harness.done(ConfirmHold(id=hold_id(40), token="mine"))
     harness.at(500)
     harness.granted(41, "a")
     harness.reopen(close=close)
@@ -47,7 +47,7 @@ def _survives(harness: Harness, *, close: bool) -> None:
 def fences_survive(harness: Harness) -> None:
     """The fence of a pool that was removed is remembered across opening again."""
     first = harness.done(placing(1, [Leg("fleeting", 1, 1)])).hold
-    harness.done(ReleaseHold(id=hold_id(1), owner=TOKEN))
+    harness.done(ReleaseHold(id=hold_id(1), token=TOKEN))
     harness.done(Sweep())
     harness.reopen(close=True)
     second = harness.done(placing(2, [Leg("fleeting", 1, 1)])).hold

@@ -44,9 +44,9 @@ def _fill(harness: Harness) -> list[str]:
         plain = placing(0, legs, ttl=10 + number, correlation_id=f"request {number % 6}")
         harness.done(structs.replace(plain, id=id, **fields))
         if number % 4 == 1:
-            harness.done(ConfirmHold(id=id, owner=TOKEN, actor="job:confirm"))
+            harness.done(ConfirmHold(id=id, token=TOKEN, actor="job:confirm"))
         elif number % 4 == 2:
-            harness.done(ReleaseHold(id=id, owner=TOKEN))
+            harness.done(ReleaseHold(id=id, token=TOKEN))
     harness.clock.set(START + 30)
     return [*ids, hold_id(99)]
 

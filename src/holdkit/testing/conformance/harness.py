@@ -34,8 +34,8 @@ Reopen: TypeAlias = Callable[[Engine], Engine]
 """Opens again what that engine has stored; the given engine is closed, or abandoned as after a crash."""
 
 START: Slot = 1_000_000 * SECOND
-TOKEN = "owner"
-"""The owner token of every hold that a check places, unless it gives another."""
+TOKEN = "token"
+"""The token of every hold that a check places, unless it gives another."""
 
 
 class NotConforming(AssertionError):
@@ -243,12 +243,12 @@ def placing(
 ) -> PlaceHold:
     """The command behind `Harness.granted`."""
     legs = (Leg(pool, quantity),) if isinstance(pool, str) else tuple(pool)
-    return PlaceHold(id=hold_id(number), legs=legs, ttl_slots=ttl, **{"owner": TOKEN, **more})
+    return PlaceHold(id=hold_id(number), legs=legs, ttl_slots=ttl, **{"token": TOKEN, **more})
 
 
 def joining(number: int, pool: str = "a", quantity: int = 1, *, ttl: Slot = 1_000, **more: Any) -> JoinLine:
     """A place in line; the offer stands for 50 slots."""
-    return JoinLine(id=hold_id(number), legs=(Leg(pool, quantity),), ttl_slots=ttl, offer_slots=50, owner=TOKEN, **more)
+    return JoinLine(id=hold_id(number), legs=(Leg(pool, quantity),), ttl_slots=ttl, offer_slots=50, token=TOKEN, **more)
 
 
 def describe(command: AnyCommand) -> str:

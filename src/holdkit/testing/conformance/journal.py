@@ -58,7 +58,7 @@ def exercise_everything(harness: Harness) -> list[Receipt]:
 
 
 def _before() -> tuple[AnyCommand, ...]:
-    own: dict[str, Any] = {"owner": TOKEN}
+    own: dict[str, Any] = {"token": TOKEN}
     return (
         CreatePool(id="a", total=50),
         CreatePool(id="b", total=50, actor="user:1", correlation_id="c", reason="r", trace=TRACE),
@@ -93,7 +93,7 @@ def _lines() -> tuple[AnyCommand, ...]:
         joining(11, "l", account="y"),
         joining(12, "l", 2, account="z"),
         joining(13, "l", account="z", ttl=5, force=True, reason="box_office"),
-        ReleaseHold(id=hold_id(10), owner=TOKEN, quantity=1),
+        ReleaseHold(id=hold_id(10), token=TOKEN, quantity=1),
     )
 
 
@@ -102,7 +102,7 @@ def _after() -> tuple[AnyCommand, ...]:
         placing(7, [Leg("fleeting", 2, 3)], ttl=90),
         PutRecord(kind="k", id="one", body='{"n":2}', if_version=1),
         placing(8, "a", 2, ttl=5, tenant=""),
-        ConfirmHold(id=hold_id(7), owner=TOKEN, entity="order:7"),
+        ConfirmHold(id=hold_id(7), token=TOKEN, entity="order:7"),
         ArchivePool(id="b"),
         ArchivePool(id="fleeting"),
         UnarchivePool(id="b"),
@@ -257,7 +257,7 @@ def refusals_are_journaled(harness: Harness) -> None:
     harness.engine.stored.bound(audit_refusals=True)
     harness.pools(a=2)
     harness.refused(placing(1, "a", 3, actor="user:1"), Reason.INSUFFICIENT_CAPACITY)
-    harness.refused(ConfirmHold(id=hold_id(9), owner=TOKEN), Reason.HOLD_NOT_FOUND)
+    harness.refused(ConfirmHold(id=hold_id(9), token=TOKEN), Reason.HOLD_NOT_FOUND)
     before = [harness.pool("a"), harness.engine.read(FindPool(("", "missing")))]
     told = [(entry.subject, entry.refused.command) for entry in harness.journal() if entry.refused is not None]
     require_equal(sorted(told), sorted([("a", "hold"), (hold_id(9), "confirm")]), "refusals in the journal")

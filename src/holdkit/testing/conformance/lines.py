@@ -34,7 +34,7 @@ from .histories import Recorder
 
 def releasing(number: int, quantity: int | None = None) -> ReleaseHold:
     """The end of a hold, or of a place in line."""
-    return ReleaseHold(id=hold_id(number), owner=TOKEN, quantity=quantity)
+    return ReleaseHold(id=hold_id(number), token=TOKEN, quantity=quantity)
 
 
 def states(harness: Harness, *numbers: int) -> str:
@@ -67,7 +67,7 @@ def units_are_offered_in_order(harness: Harness) -> None:
     harness.done(releasing(1, 1))
     require_equal(states(harness, 9, 2), "ww", "a request for 2 with 1 unit free, and a smaller one behind it")
     require_equal(harness.refused(placing(5), Reason.LINE_AHEAD).found, 4, "the length of the line in a refusal")
-    harness.refused(Consume(id=hold_id(5), legs=(Leg("a"),), owner=TOKEN), Reason.LINE_AHEAD)
+    harness.refused(Consume(id=hold_id(5), legs=(Leg("a"),), token=TOKEN), Reason.LINE_AHEAD)
     row = harness.pool()
     require_equal((row.waiting, row.available, row.bookable, row.last_number), (4, 1, 0, 4), "a pool with a line")
     harness.done(releasing(1, 1))
@@ -85,7 +85,7 @@ def units_are_offered_in_order(harness: Harness) -> None:
     require_equal(waiting, [hold_id(2), hold_id(4)], "holds that wait")
     harness.done(Sweep())
     require_equal(states(harness, 2, 4), "hw", "the line after a sweep")
-    harness.done(ConfirmHold(id=hold_id(2), owner=TOKEN))
+    harness.done(ConfirmHold(id=hold_id(2), token=TOKEN))
     harness.done(releasing(1))
     require_equal(states(harness, 4), "h", "the last of the line")
     require_equal(offered(harness), [hold_id(number) for number in (9, 2, 4)], "offers, in order")
@@ -109,7 +109,7 @@ def lines_follow_their_pool(harness: Harness) -> None:
     harness.refused(RemovePool(id="a"), Reason.POOL_IN_USE)
     harness.done(UnarchivePool(id="a"))
     require_equal(harness.pool().bookable, 1, "units that nobody in line can take")
-    harness.done(ExtendHold(id=hold_id(2), owner=TOKEN, by_slots=10))
+    harness.done(ExtendHold(id=hold_id(2), token=TOKEN, by_slots=10))
     harness.done(ResizePool(id="a", total=6))
     require_equal(states(harness, 2), "h", "one who fits again")
     for number, quantity in ((6, 2), (7, 1), (8, 1)):
@@ -120,7 +120,7 @@ def lines_follow_their_pool(harness: Harness) -> None:
     harness.done(releasing(7))
     harness.done(releasing(4))
     require_equal(states(harness, 6), "h", "one that was skipped, when it fits")
-    harness.refused(ConfirmHold(id=hold_id(9), owner=TOKEN), Reason.HOLD_NOT_FOUND)
+    harness.refused(ConfirmHold(id=hold_id(9), token=TOKEN), Reason.HOLD_NOT_FOUND)
     harness.verify()
 
 
@@ -170,7 +170,7 @@ def tallies_move_with_their_legs(harness: Harness) -> None:
     harness.pools(b=9)
     harness.refused(placing(1), Reason.ACCOUNT_REQUIRED)
     harness.done(placing(1, [Leg("a", 2), Leg("b", 5)], ttl=10, account="x"))
-    harness.done(Consume(id=hold_id(2), legs=(Leg("a", 2),), owner=TOKEN, account="x"))
+    harness.done(Consume(id=hold_id(2), legs=(Leg("a", 2),), token=TOKEN, account="x"))
     short = harness.refused(placing(3, account="x"), Reason.ACCOUNT_LIMIT).shortfalls[0]
     require_equal((short.requested, short.used, short.total), (1, 4, 4), "the numbers of a limit per account")
     harness.granted(3, quantity=4, account="y")
@@ -185,7 +185,7 @@ def tallies_move_with_their_legs(harness: Harness) -> None:
     harness.done(LimitPool(id="a", per_account=1))
     harness.refused(placing(6, account="x"), Reason.ACCOUNT_LIMIT)
     harness.done(releasing(5))
-    harness.done(ReturnUnits(id=hold_id(2), owner=TOKEN, quantity=1))
+    harness.done(ReturnUnits(id=hold_id(2), token=TOKEN, quantity=1))
     require_equal(usage(harness, "x"), [("a", 1, 1)], "what is left after a return")
     harness.at(400)
     harness.done(Sweep())
@@ -224,7 +224,7 @@ def trees_move_every_level(harness: Harness) -> None:
     require_equal(usage(harness, "x", within=("b", "a//b//d", "a//c")), [], "tallies within other pools")
     require_equal(usage(harness, "x", within=("a", "b"), limit=1, after="a"), below[:1], "a page behind a prefix")
     harness.refused(RemovePool(id="a//b"), Reason.POOL_IN_USE)
-    harness.done(ConfirmHold(id=hold_id(1), owner=TOKEN, quantity={"a//b//c": 1}, keep_rest=True))
+    harness.done(ConfirmHold(id=hold_id(1), token=TOKEN, quantity={"a//b//c": 1}, keep_rest=True))
     harness.done(joining(3, "a", 3))
     harness.refused(placing(2, "a//d"), Reason.LINE_AHEAD)
     harness.at(10)
@@ -234,7 +234,7 @@ def trees_move_every_level(harness: Harness) -> None:
     )
     harness.refused(placing(2, "a//d"), Reason.INSUFFICIENT_CAPACITY)
     require_equal(states(harness, 3), "h", "who waits at the root, after a touch of another branch")
-    harness.done(ReturnUnits(id=hold_id(1), owner=TOKEN))
+    harness.done(ReturnUnits(id=hold_id(1), token=TOKEN))
     harness.done(Sweep())
     harness.done(ArchivePool(id="a"))
     harness.refused(placing(4, "a//d"), Reason.POOL_ARCHIVED)

@@ -38,7 +38,7 @@ def pages_end_at_their_bytes(harness: Harness) -> None:
         body = f'"{"é" * (2_000 if number % 4 == 0 else 2)}"'
         harness.done(PutRecord(kind="note", id=f"{number:03}", body=body))
     for _ in range(20):
-        harness.done(ExtendHold(id=hold_id(3), owner=TOKEN, by_slots=1))
+        harness.done(ExtendHold(id=hold_id(3), token=TOKEN, by_slots=1))
     by_id: dict[str, Ask] = {
         "holds": lambda after, most, limit: ListHolds("", None, None, None, after, limit, most),
         "holds in a state": lambda after, most, limit: ListHolds("", None, State.HELD, None, after, limit, most),
@@ -99,7 +99,7 @@ def several_at_once(harness: Harness) -> None:
     harness.granted(1, "held", ttl=60)
     harness.granted(2, "due", ttl=20)
     harness.granted(3, "spent", ttl=20)
-    harness.done(ConfirmHold(id=hold_id(3), owner=TOKEN))
+    harness.done(ConfirmHold(id=hold_id(3), token=TOKEN))
     harness.done(ArchivePool(id="shut"))
     harness.granted(4, "free", ttl=60, tenant="acme")
     asked = ("shut", "due", "missing", "free", "held", "spent", "none", "theirs", "free")

@@ -57,7 +57,7 @@ def pages_in_order(harness: Harness) -> None:
         found = [hold.id for hold in harness.engine.read(ListHolds("", pool=pool))]
         require_equal(found, [hold_id(number)], f"holds on pool {pool!r}")
     for number in (3, 8):
-        harness.done(ReleaseHold(id=hold_id(number), owner=TOKEN))
+        harness.done(ReleaseHold(id=hold_id(number), token=TOKEN))
     found = [hold.id for hold in harness.engine.read(ListHolds("", state=State.RELEASED))]
     require_equal(found, [hold_id(3), hold_id(8)], "holds by state")
     harness.verify()
@@ -69,8 +69,8 @@ def labelled_pools_name_their_last_holder(harness: Harness) -> None:
     harness.open(retention=50)
     for number, key in enumerate(("z", "é", "a"), 1):
         harness.done(placing(number, [Leg(f"~key/{key}", 1, 1, label=f"type:{key}")], ttl=20))
-    harness.done(ConfirmHold(id=hold_id(1), owner=TOKEN, entity="user:7"))
-    harness.done(ConfirmHold(id=hold_id(2), owner=TOKEN, entity="user:7"))
+    harness.done(ConfirmHold(id=hold_id(1), token=TOKEN, entity="user:7"))
+    harness.done(ConfirmHold(id=hold_id(2), token=TOKEN, entity="user:7"))
     asked = tuple(("", f"~key/{key}") for key in ("a", "missing", "z", "é", "a"))
     found = harness.engine.read(FindPools(asked))
     require_equal([row and (row.label, row.holder, row.entity) for row in found],
@@ -89,7 +89,7 @@ def labelled_pools_name_their_last_holder(harness: Harness) -> None:
     for other in (ListPools("", entity="user:7"), ListPools("", prefix="~", entity="user"),
                   ListPools("acme", prefix="~", entity="user:7")):  # fmt: skip
         require_equal(harness.engine.read(other), [], f"{other}")
-    harness.done(ReturnUnits(id=hold_id(1), owner=TOKEN))
+    harness.done(ReturnUnits(id=hold_id(1), token=TOKEN))
     require_equal(
         [row.id for row in harness.engine.read(ListPools("", prefix="~", entity="user:7"))],
         ["~key/é"],
@@ -110,7 +110,7 @@ def windows_close(harness: Harness) -> None:
     """A leg is granted within its window only; a window that is over is removed, whatever was consumed, once nothing
     is held."""
     leg = Leg("~rate/0", 2, 5, opens=START, closes=START + 10)
-    harness.done(Consume(id=hold_id(1), legs=(leg,), owner=TOKEN))
+    harness.done(Consume(id=hold_id(1), legs=(leg,), token=TOKEN))
     harness.done(placing(2, [leg], ttl=30))
     require_equal(harness.pool("~rate/0").closes, START + 10, "the end of the window")
     harness.at(10)
@@ -119,10 +119,10 @@ def windows_close(harness: Harness) -> None:
     )
     harness.done(Sweep())
     require_equal(harness.pool("~rate/0").held, 2, "units held in a window that is over")
-    harness.done(ConfirmHold(id=hold_id(2), owner=TOKEN))
+    harness.done(ConfirmHold(id=hold_id(2), token=TOKEN))
     harness.done(Sweep())
     require_equal(harness.engine.read(FindPool(("", "~rate/0"))), None, "the window that is over")
-    harness.done(ReturnUnits(id=hold_id(1), owner=TOKEN, quantity=1))
+    harness.done(ReturnUnits(id=hold_id(1), token=TOKEN, quantity=1))
     require_equal(harness.engine.read(FindPool(("", "~rate/0"))), None, "the window that is over")
     later = Leg("~rate/0", 1, 5, opens=START + 10, closes=START + 20)
     harness.done(placing(4, [later], ttl=5))
@@ -140,7 +140,7 @@ def a_full_table_drops_unused_labelled_pools(harness: Harness) -> None:
     for number in (1, 2, 3):
         harness.at(number)
         harness.done(placing(number, [Leg(f"~key/{number}", 1, 1, label=f"{number}")], ttl=20))
-        harness.done(ReleaseHold(id=hold_id(number), owner=TOKEN))
+        harness.done(ReleaseHold(id=hold_id(number), token=TOKEN))
     require_equal(
         [row.id for row in harness.engine.read(ListPools("", prefix="~"))], ["~key/2", "~key/3"], "pools that are left"
     )
@@ -206,7 +206,7 @@ def large_numbers(harness: Harness) -> None:
     hold = harness.done(far).hold
     require_equal((hold and hold.deadline, harness.pool().available), (MAX_SLOT, 1), "deadline and available")
     harness.refused(placing(2, ttl=MAX_SLOT - START + 1), Reason.SLOT_OVERFLOW)
-    harness.done(ConfirmHold(id=hold_id(1), owner=TOKEN, quantity=MAX_QUANTITY, overage="if_available"))
+    harness.done(ConfirmHold(id=hold_id(1), token=TOKEN, quantity=MAX_QUANTITY, overage="if_available"))
     require_equal((harness.pool().consumed, harness.pool().available), (MAX_QUANTITY, 0), "consumed and available")
     harness.verify()
 
@@ -218,10 +218,10 @@ def nothing_crosses_tenants(harness: Harness) -> None:
         harness.done(placing(1, tenant=tenant, op="take", quantity=total, ttl=10 * total))
         harness.done(PutRecord(kind="k", id="r", body=f'"{tenant}"', tenant=tenant, if_version=0))
         harness.done(
-            Consume(id=hold_id(2), legs=(Leg("b", 1, 1),), owner=tenant or "none", entity="same", tenant=tenant)
+            Consume(id=hold_id(2), legs=(Leg("b", 1, 1),), token=tenant or "none", entity="same", tenant=tenant)
         )
-    harness.refused(ConfirmHold(id=hold_id(2), owner="acme", tenant="acme2"), Reason.NOT_OWNER)
-    harness.refused(ConfirmHold(id=hold_id(1), owner=TOKEN, tenant="stranger"), Reason.HOLD_NOT_FOUND)
+    harness.refused(ConfirmHold(id=hold_id(2), token="acme", tenant="acme2"), Reason.NOT_OWNER)
+    harness.refused(ConfirmHold(id=hold_id(1), token=TOKEN, tenant="stranger"), Reason.HOLD_NOT_FOUND)
     harness.refused(placing(3, tenant="stranger"), Reason.POOL_NOT_FOUND)
     harness.at(10)
     harness.granted(3, tenant="")
@@ -282,12 +282,12 @@ def tenants_in_order(harness: Harness) -> None:
 
 
 def tokens_are_never_shown(harness: Harness) -> None:
-    """Owner tokens are in no hold, list, journal entry or history."""
+    """Tokens are in no hold, list, journal entry or history."""
     harness.pools(a=2)
-    harness.done(placing(1, owner="the-secret-token", op="take"))
-    harness.done(ConfirmHold(id=hold_id(1), owner="the-secret-token", op="keep"))
+    harness.done(placing(1, token="the-secret-token", op="take"))
+    harness.done(ConfirmHold(id=hold_id(1), token="the-secret-token", op="keep"))
     shown = [repr(harness.hold(1)), repr(harness.engine.read(ListHolds(""))), *(row.text for row in harness.rows())]
-    require(not any("the-secret-token" in text for text in shown), "an owner token is shown by a read")
+    require(not any("the-secret-token" in text for text in shown), "a token is shown by a read")
 
 
 def surveys_count_everything(harness: Harness) -> None:
@@ -301,7 +301,7 @@ def surveys_count_everything(harness: Harness) -> None:
     harness.granted(1, ttl=10)
     harness.granted(2, ttl=20, tenant="acme")
     harness.granted(3, ttl=30)
-    harness.done(ConfirmHold(id=hold_id(3), owner=TOKEN))
+    harness.done(ConfirmHold(id=hold_id(3), token=TOKEN))
     found = harness.engine.read(TakeSurvey())
     entries = len(harness.engine.read(ReadJournal(None)))  # with several lanes there are parts
     require_equal((found.pools, found.live_holds, found.entries), (2, 2, entries), "pools, live holds and entries")

@@ -14,10 +14,10 @@ def same_operation_same_answer(harness: Harness) -> None:
     """Same operation id, same payload: the recorded answer again, refusals and token included, and no second effect."""
     harness.pools(a=3)
     commands: tuple[AnyCommand, ...] = (
-        placing(1, op="take", owner="secret"),
+        placing(1, op="take", token="secret"),
         placing(2, quantity=9, op="too much"),
-        ConfirmHold(id=hold_id(1), owner="secret", op="keep"),
-        ReturnUnits(id=hold_id(1), owner="secret", op="back"),
+        ConfirmHold(id=hold_id(1), token="secret", op="keep"),
+        ReturnUnits(id=hold_id(1), token="secret", op="back"),
         CreatePool(id="b", total=1, op="new"),
     )
     first = [harness.execute(command)[0] for command in commands]
@@ -37,7 +37,7 @@ def same_operation_other_payload(harness: Harness) -> None:
     harness.pools(a=3)
     harness.done(placing(1, op="take"))
     harness.refused(placing(1, quantity=2, op="take"), Reason.OPERATION_CONFLICT)
-    harness.refused(ReleaseHold(id=hold_id(1), owner=TOKEN, op="take"), Reason.OPERATION_CONFLICT)
+    harness.refused(ReleaseHold(id=hold_id(1), token=TOKEN, op="take"), Reason.OPERATION_CONFLICT)
     require(harness.done(placing(1, op="take")).replayed, "a conflict took the place of the first answer")
     require_equal(harness.pool().held, 1, "units held")
     harness.verify()
@@ -47,9 +47,9 @@ def another_worker_retries(harness: Harness) -> None:
     """Actor and reason are no part of the payload: the recorded answer again, and the journal names the first actor."""
     harness.pools(a=3)
     commands: tuple[AnyCommand, ...] = (
-        placing(1, op="take", owner="secret"),
-        ConfirmHold(id=hold_id(1), owner="secret", op="keep"),
-        ReturnUnits(id=hold_id(1), owner="secret", op="back"),
+        placing(1, op="take", token="secret"),
+        ConfirmHold(id=hold_id(1), token="secret", op="keep"),
+        ReturnUnits(id=hold_id(1), token="secret", op="back"),
         CreatePool(id="b", total=1, op="new"),
     )
     first = [harness.done(structs.replace(command, actor="user:1", reason="first")) for command in commands]
@@ -95,7 +95,7 @@ def full_operation_table_never_refuses_an_end(harness: Harness) -> None:
     harness.done(placing(1, op="one"))
     harness.done(placing(2, op="two"))
     harness.refused(placing(3, op="three"), Reason.OPERATION_TABLE_FULL)
-    for end in (ConfirmHold(id=hold_id(1), owner=TOKEN, op="c"), ReleaseHold(id=hold_id(2), owner=TOKEN, op="r")):
+    for end in (ConfirmHold(id=hold_id(1), token=TOKEN, op="c"), ReleaseHold(id=hold_id(2), token=TOKEN, op="r")):
         require(not harness.done(end).replayed, "the first answer is no replay")
         require(harness.done(end).replayed, "the hold remembers the operation that ended it")
     require_equal((harness.pool().held, harness.pool().consumed), (0, 1), "held and consumed")

@@ -21,14 +21,14 @@ Setup
     restart                                   close and open again (an engine without durability keeps running)
 
 Commands. All take `op= actor= correlation_id= reason=`. A granted hold is known by its name from then on; `@7` is the hold
-with the id 7, whether there is one or not. A hold presents its own token; `owner=` presents another, `owner=none` none,
+with the id 7, whether there is one or not. A hold presents its own token; `token=` presents another, `token=none` none,
 `via=ticket` shows the ticket instead.
 
     pool     gpu total=2                      per_account= line=; this and the next five need no expectation: none is "done"
     resize   gpu total=3
     limit    gpu per_account=4                or none
     archive  gpu                              and: unarchive gpu, remove gpu
-    hold     a gpu 2 ttl=60                   deadline= id= owner= entity= metadata= account= force
+    hold     a gpu 2 ttl=60                   deadline= id= token= entity= metadata= account= force
     hold     a gpu:2 cpu:1 rate:1/10          several legs; `/10`: create_with_total=10
     join     a gpu 2 ttl=600 offer_ttl=60     waits in line; otherwise like `hold`
     consume  a gpu 2
@@ -46,7 +46,7 @@ with the id 7, whether there is one or not. A hold presents its own token; `owne
 
 Faces. A claim is known by its name too; `via=id` shows its id instead.
 
-    claim reserve a email x ttl=60            owner= metadata=
+    claim reserve a email x ttl=60            token= metadata=
     claim confirm a entity=user:7             and: claim release a, claim extend a by=30, claim forget a [force]
     claim find  key=email:x             -> held deadline=60 fence=1     (by id=, type= with value=, entity=; or: nothing)
     claim taken email x                 -> true

@@ -248,7 +248,7 @@ class CommandVerbs:
             reference = self.reference(statement, arguments)
             arguments["id"] = reference.id if isinstance(reference, Hold) else reference
             if isinstance(reference, Hold) and statement.verb != "expire":
-                arguments.setdefault("owner", reference.owner)
+                arguments.setdefault("token", reference.token)
         return COMMANDS[statement.verb](**arguments)
 
     def reference(self, statement: Statement, arguments: dict[str, Any]) -> Any:
@@ -262,7 +262,7 @@ class CommandVerbs:
             raise StoryFailed(f"{statement.where}: no hold was granted under the name {name!r}\n    {statement.text}")
         if via == "ticket":
             return hold.ticket
-        return hold.id if "owner" in arguments and arguments["owner"] is None else hold
+        return hold.id if "token" in arguments and arguments["token"] is None else hold
 
     def check(self, statement: Statement, answer: Any) -> None:
         """Compare the answer with what is expected, and remember a hold by its name."""
@@ -274,7 +274,7 @@ class CommandVerbs:
             self.fail_if(statement, [f"got {type(answer).__name__}: {answer}"])
         if isinstance(answer, Hold) and statement.verb in NAMING_VERBS:
             before = self.holds.setdefault(statement.arguments["name"], answer)
-            if (before.id, before.owner) != (answer.id, answer.owner):
+            if (before.id, before.token) != (answer.id, answer.token):
                 self.fail_if(
                     statement, [f"the name {statement.arguments['name']!r} belongs to another hold: {before.id}"]
                 )

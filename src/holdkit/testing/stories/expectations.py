@@ -35,7 +35,7 @@ HOLD: Final[Converters] = {
     **LEG,
     **dict.fromkeys(("deadline", "joined_slot", "held_slot", "ended_slot"), values.slot),
     **dict.fromkeys(
-        ("entity", "account", "reason", "actor", "correlation_id", "tenant", "owner", "ticket"), values.text
+        ("entity", "account", "reason", "actor", "correlation_id", "tenant", "token", "ticket"), values.text
     ),
     **dict.fromkeys(("fence", "version"), values.whole),
     "number": values.scalar,
@@ -80,7 +80,7 @@ INVALID: Final[Converters] = {"field": values.text, "code": values.text}
 
 CLAIM: Final[Converters] = {
     **dict.fromkeys(
-        ("id", "key", "type", "value", "entity", "correlation_id", "tenant", "owner", "ticket"), values.text
+        ("id", "key", "type", "value", "entity", "correlation_id", "tenant", "token", "ticket"), values.text
     ),
     **dict.fromkeys(("deadline", "held_slot", "ended_slot"), values.slot),
     "fence": values.whole,

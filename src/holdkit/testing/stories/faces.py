@@ -49,7 +49,7 @@ class FaceVerbs(CommandVerbs):
         if claim is None:
             raise StoryFailed(f"{statement.where}: nothing was claimed under the name {name!r}\n    {statement.text}")
         reference: Any = {"ticket": claim.ticket, "id": claim.id}.get(via or "", claim)
-        if via is None and "owner" in arguments and arguments["owner"] is None:
+        if via is None and "token" in arguments and arguments["token"] is None:
             reference = claim.id
         self.check(statement, (yield self.call(method, reference, **arguments)))
 

@@ -19,11 +19,11 @@ from .expectations import Converters, Expected, Kind
 CALL: Final[Converters] = dict.fromkeys(("op", "actor", "correlation_id", "reason"), values.text)
 GRANT: Final[Converters] = {
     **CALL,
-    **dict.fromkeys(("owner", "entity", "account"), values.text),
+    **dict.fromkeys(("token", "entity", "account"), values.text),
     "id": values.identity,
     "metadata": values.document,
 }
-ENDING: Final[Converters] = {**CALL, "owner": values.text, "via": values.one_of(("ticket",))}
+ENDING: Final[Converters] = {**CALL, "token": values.text, "via": values.one_of(("ticket",))}
 LIMITS: Final[Converters] = {
     name: values.interval if name in SPANS else values.whole for name in Limits.__struct_fields__
 }  # fmt: skip
@@ -165,7 +165,7 @@ def batch(arguments: list[str]) -> dict[str, Any]:
 FAMILIES: Final = ("expect", "claim", "items")
 """The first words of verbs that have two."""
 
-VIA: Final[Converters] = {**CALL, "owner": values.text, "via": values.one_of(("ticket", "id"))}
+VIA: Final[Converters] = {**CALL, "token": values.text, "via": values.one_of(("ticket", "id"))}
 
 VERBS: Final[dict[str, Verb]] = {
     "limits": Verb(none, LIMITS),
@@ -193,10 +193,10 @@ VERBS: Final[dict[str, Verb]] = {
     "rate": Verb(values.rate),
     "take": Verb(values.take, {**CALL, "entity": values.text}, expectations.HOLDS),
     "budget": Verb(values.budget),
-    "estimate": Verb(values.estimate, {**CALL, "owner": values.text, "ttl": values.scalar}, expectations.HOLDS),
+    "estimate": Verb(values.estimate, {**CALL, "token": values.text, "ttl": values.scalar}, expectations.HOLDS),
     "spent": Verb(values.spent, {**ENDING, "overage": values.text}, expectations.HOLDS),
     "calendar": Verb(values.calendar, {"zone": values.plain}),
-    "stay": Verb(values.stay, {**CALL, "owner": values.text, "ttl": values.scalar}, expectations.HOLDS),
+    "stay": Verb(values.stay, {**CALL, "token": values.text, "ttl": values.scalar}, expectations.HOLDS),
     "capacity": Verb(one("key"), {"total": values.whole, "closes": values.slot}),
     "reserve": Verb(two("name", "key"), {**GRANT, "ttl": values.scalar, "deadline": values.slot, "quantity": values.scalar}, expectations.HOLDS),
     "batch": Verb(batch, {"op": CALL["op"]}),
@@ -210,7 +210,7 @@ VERBS: Final[dict[str, Verb]] = {
     "expect records": Verb(one("kind"), {"after": values.text, "limit": values.whole}, lists=True),
     "place": Verb(one("name"), {"via": ENDING["via"]}, lists=True),
     "usage": Verb(one("account"), {"after": values.text, "limit": values.whole}, lists=True),
-    "claim reserve": Verb(several("name", "type", "value"), {**CALL, "ttl": values.scalar, "owner": values.text,
+    "claim reserve": Verb(several("name", "type", "value"), {**CALL, "ttl": values.scalar, "token": values.text,
                           "metadata": values.document}, expectations.CLAIMS, command=True),
     "claim confirm": Verb(one("name"), {**VIA, "entity": values.text}, expectations.CLAIMS, command=True),
     "claim release": Verb(one("name"), VIA, expectations.CLAIMS, command=True),
@@ -221,14 +221,14 @@ VERBS: Final[dict[str, Verb]] = {
     "claim taken": Verb(several("type", "value"), {}, lists=True),
     "items add": Verb(listing(), {}, expectations.RECORDS, expectation_optional=True, command=True),
     "items reopen": Verb(listing(), CALL, expectations.RECORDS, command=True),
-    "items reserve": Verb(listing("name"), {**CALL, "ttl": values.scalar, "owner": values.text}, expectations.HOLDS, command=True),
+    "items reserve": Verb(listing("name"), {**CALL, "ttl": values.scalar, "token": values.text}, expectations.HOLDS, command=True),
     "items release": Verb(one("name"), ENDING, expectations.HOLDS, command=True),
     "items finalize": Verb(one("name"), {**ENDING, "entity": values.text}, expectations.HOLDS, command=True),
-    "items states": Verb(listing(), {"owner": values.text}, lists=True),
+    "items states": Verb(listing(), {"token": values.text}, lists=True),
     "items seats": Verb(listing("section", "row"), {"kind": values.text}, expectations.RECORDS, expectation_optional=True, command=True),
-    "items best": Verb(several("name", "count", "section"), {**CALL, "ttl": values.scalar, "owner": values.text, "kind": values.text,
+    "items best": Verb(several("name", "count", "section"), {**CALL, "ttl": values.scalar, "token": values.text, "kind": values.text,
                        "together": values.text}, expectations.HOLDS, command=True),
-    "combine": Verb(listing("name"), {**CALL, "ttl": values.scalar, "owner": values.text}, expectations.HOLDS, command=True),
+    "combine": Verb(listing("name"), {**CALL, "ttl": values.scalar, "token": values.text}, expectations.HOLDS, command=True),
     "history": Verb(one("subject"), {}, lists=True),
     "entry": Verb(two("subject", "index"), {}, expectations.ENTRIES),
     "journal": Verb(none, {"after": values.text, "limit": values.whole}, lists=True),

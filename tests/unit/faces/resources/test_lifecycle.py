@@ -122,7 +122,7 @@ def test_a_retry_is_answered_from_its_record(store: ShowStore) -> None:
     first = seats.hold("hamlet", ttl=60, op="req-1")
     store.set_seats("hamlet", 9)
     again = seats.hold("hamlet", ttl=60, op="req-1")
-    assert (again.id, again.owner, again.replayed) == (first.id, first.owner, True)
+    assert (again.id, again.token, again.replayed) == (first.id, first.token, True)
     assert seats.pool("hamlet").total == 1
     with pytest.raises(OperationConflict):
         seats.hold("hamlet", None, 2, ttl=60, op="req-1")
@@ -206,7 +206,7 @@ def test_bad_calls(store: ShowStore) -> None:
         ({"ttl": 60, "id": "x"}, "id", "id_malformed"),
         ({"ttl": 60, "nonsense": 1}, "nonsense", "argument_unknown"),
         ({"ttl": 60, "tx": object()}, "tx", "tx_unsupported"),
-        ({"ttl": 60, "owner": ""}, "owner", "owner_required"),
+        ({"ttl": 60, "token": ""}, "token", "token_required"),
     ):
         with pytest.raises(InvalidRequest) as caught:
             seats.hold("hamlet", **call)

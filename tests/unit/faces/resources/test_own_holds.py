@@ -48,8 +48,8 @@ def test_a_hold_of_another_kind_is_refused(store: ShowStore, verb: str) -> None:
     mine, foreign = chairs.hold(Seat("A", 1), ttl=600), others.hold(Seat("A", 1), ttl=600)
     plain = store.hk.hold("plain", 1, ttl=600)
     for hold in (foreign, plain):
-        owner = {} if verb == "history" else {"owner": hold.owner}
-        for named, more in ((hold, {}), (hold.ticket, {}), (hold.id, owner)):
+        token = {} if verb == "history" else {"token": hold.token}
+        for named, more in ((hold, {}), (hold.ticket, {}), (hold.id, token)):
             with pytest.raises(InvalidRequest) as no:
                 getattr(chairs, verb)(named, **VERBS[verb], **more)
             assert (no.value.field, no.value.code) == ("hold", "hold_foreign")
@@ -58,7 +58,7 @@ def test_a_hold_of_another_kind_is_refused(store: ShowStore, verb: str) -> None:
     getattr(chairs, verb)(mine.ticket, **VERBS[verb])
     if verb != "history":
         with pytest.raises(HoldNotFound):
-            getattr(chairs, verb)("0" * 32, owner="x", **VERBS[verb])
+            getattr(chairs, verb)("0" * 32, token="x", **VERBS[verb])
     assert differences(store.hk) == ()
 
 

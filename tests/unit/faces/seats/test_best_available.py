@@ -29,8 +29,8 @@ def seats_of(hold: Hold) -> list[str]:
 def test_the_best_seats_are_held(store: Store) -> None:
     hk = store.hk
     hk.items.add([*row("A", 3), *row("B", 6), *row("W", 2, kind="wheelchair")])
-    first = hk.items.best_available(3, section="stalls", ttl=60, owner="me", metadata={"n": 1})
-    assert (seats_of(first), first.owner, first.state) == (["A1", "A2", "A3"], "me", "held")
+    first = hk.items.best_available(3, section="stalls", ttl=60, token="me", metadata={"n": 1})
+    assert (seats_of(first), first.token, first.state) == (["A1", "A2", "A3"], "me", "held")
     assert seats_of(hk.items.best_available(2, section="stalls")) == ["B3", "B4"]
     with pytest.raises(holdkit.ItemsTaken, match=r"not 3 seats available side by side in section 'stalls'"):
         hk.items.best_available(3, section="stalls")
@@ -83,7 +83,7 @@ def test_a_retry_gets_the_same_answer(store: Store) -> None:
     hk.items.reserve(["stalls/A3"])  # nothing is left, and the retry finds what it had
     hk.items.add(row("A", 2, "circle"))
     again = hk.items.best_available(2, section="stalls", op="mine")
-    assert (again.id, again.owner, again.replayed) == (mine.id, mine.owner, True)
+    assert (again.id, again.token, again.replayed) == (mine.id, mine.token, True)
     hk.items.release(mine)
     with pytest.raises(holdkit.ItemsTaken) as recorded:
         hk.items.best_available(2, section="stalls", op="late")
@@ -110,11 +110,11 @@ class LateRival:
         if not isinstance(query, FindAvailable) or not self._rounds:
             return self._read(query, tx, durable=durable)
         self.looks += 1
-        if self._hold is not None and self._hold.owner == "back":
+        if self._hold is not None and self._hold.token == "back":
             self._hk.items.release(self._hold)
         seen = self._read(query, tx, durable=durable)
-        owner, *seats = self._rounds.pop(0)
-        self._hold = self._hk.items.reserve(seats, owner=owner)
+        token, *seats = self._rounds.pop(0)
+        self._hold = self._hk.items.reserve(seats, token=token)
         return seen
 
 

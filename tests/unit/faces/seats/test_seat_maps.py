@@ -64,7 +64,7 @@ def test_adding_twice_is_adding_once(store: Store) -> None:
 def test_a_seat_that_is_added_again_moves_and_keeps_its_hold(store: Store) -> None:
     hk = store.hk
     hk.items.add(row(4))
-    hold = hk.items.reserve(["A1"], owner="me")
+    hold = hk.items.reserve(["A1"], token="me")
     hk.items.add([Seat("A1", "stalls", "B", 1), Seat("A2", "stalls", "A", 2, kind="wheelchair")])
     assert ids(hk.items.seats("stalls")) == ["A2", "A3", "A4", "A1"]
     assert hk.items.states(["A1"])[0].hold == hold.id
@@ -246,14 +246,14 @@ def test_a_map_that_changes_while_it_is_read_is_read_again(tmp_path: Path) -> No
 def test_a_map_is_exported_and_imported_for_its_tenant(tmp_path: Path) -> None:
     with holdkit.connect("memory://") as hk:
         hk.tenant("acme").items.add(row(3))
-        hold = hk.tenant("acme").items.best_available(1, section="stalls", together=False, owner="me")
+        hold = hk.tenant("acme").items.best_available(1, section="stalls", together=False, token="me")
         exported = b"".join(export(hk._executor.engine))
     url = f"sqlite:///{tmp_path}/holds.db"
     import_journal(url, Import(io.BytesIO(exported)))
     with holdkit.connect(url) as hk:
         acme = hk.tenant("acme").items
         assert ids(acme.seats("stalls")) == ["A1", "A2", "A3"]
-        assert acme.states(["A2"], owner="me") == [holdkit.Item("A2", "held", hold.id, yours=True)]
+        assert acme.states(["A2"], token="me") == [holdkit.Item("A2", "held", hold.id, yours=True)]
         with pytest.raises(holdkit.ItemsTaken):
             acme.best_available(2, section="stalls")
         with pytest.raises(holdkit.SectionNotFound):
@@ -311,46 +311,46 @@ def test_chunks_that_become_empty_are_filled_again() -> None:
 def test_the_same_owner_gets_its_hold_on_the_same_items_again(store: Store) -> None:
     hk = store.hk
     hk.items.add(["a", "b", "c"])
-    hold = hk.items.reserve(["a", "b"], owner="me", ttl=60)
+    hold = hk.items.reserve(["a", "b"], token="me", ttl=60)
     store.clock.advance(30)
-    again = hk.items.reserve(["b", "a"], owner="me", ttl=60)
-    assert (again.id, again.deadline, again.owner, again.ticket) == (hold.id, hold.deadline, "me", hold.ticket)
-    for ids, owner in ((["a", "b"], "you"), (["a", "b"], None), (["a"], "me"), (["a", "b", "c"], "me")):
+    again = hk.items.reserve(["b", "a"], token="me", ttl=60)
+    assert (again.id, again.deadline, again.token, again.ticket) == (hold.id, hold.deadline, "me", hold.ticket)
+    for ids, token in ((["a", "b"], "you"), (["a", "b"], None), (["a"], "me"), (["a", "b", "c"], "me")):
         with pytest.raises(holdkit.ItemsTaken):
-            hk.items.reserve(ids, owner=owner)
-    other = hk.items.reserve(["c"], owner="me")
+            hk.items.reserve(ids, token=token)
+    other = hk.items.reserve(["c"], token="me")
     with pytest.raises(holdkit.ItemsTaken):
-        hk.items.reserve(["b", "c", "a"], owner="me")
+        hk.items.reserve(["b", "c", "a"], token="me")
     store.clock.advance(30)
-    renewed = hk.items.reserve(["a", "b"], owner="me", ttl=60)
+    renewed = hk.items.reserve(["a", "b"], token="me", ttl=60)
     assert renewed.id != hold.id
     hk.items.finalize(other)
     with pytest.raises(holdkit.ItemsTaken):
-        hk.items.reserve(["c"], owner="me")  # spent is not held
+        hk.items.reserve(["c"], token="me")  # spent is not held
 
 
 def test_items_say_whether_they_are_yours(store: Store) -> None:
     hk = store.hk
     hk.items.add(["a", "b", "c", "d", "e"])
-    hk.items.reserve(["a", "b"], owner="me", ttl=60)
-    hk.items.finalize(hk.items.reserve(["c"], owner="me"))
-    hk.items.reserve(["d"], owner="you")
+    hk.items.reserve(["a", "b"], token="me", ttl=60)
+    hk.items.finalize(hk.items.reserve(["c"], token="me"))
+    hk.items.reserve(["d"], token="you")
     asked = ["e", "d", "c", "b", "a", "nowhere", "a"]
-    assert [item.yours for item in hk.items.states(asked, owner="me")] == [False, False, True, True, True, False, True]
+    assert [item.yours for item in hk.items.states(asked, token="me")] == [False, False, True, True, True, False, True]
     assert {item.yours for item in hk.items.states(asked)} == {None}
     store.clock.advance(60)
-    assert [item.yours for item in hk.items.states(["a", "c"], owner="me")] == [False, True]
-    assert hk.items.states([], owner="me") == []
+    assert [item.yours for item in hk.items.states(["a", "c"], token="me")] == [False, True]
+    assert hk.items.states([], token="me") == []
     with pytest.raises(holdkit.InvalidRequest):
-        hk.items.states(["a"], owner="")
+        hk.items.states(["a"], token="")
 
 
 def test_a_hold_is_ended_by_the_ids_of_all_of_its_items(store: Store) -> None:
     hk = store.hk
     hk.items.add(["a", "b", "c", "d"])
-    hold = hk.items.reserve(["a", "b"], owner="me", ttl=60)
-    hk.items.reserve(["c"], owner="me", ttl=60)
-    for ids, owner, error in (
+    hold = hk.items.reserve(["a", "b"], token="me", ttl=60)
+    hk.items.reserve(["c"], token="me", ttl=60)
+    for ids, token, error in (
         (["a"], "me", holdkit.PartOfHold),
         (["a", "b", "c"], "me", holdkit.PartOfHold),
         (["a", "d"], "me", holdkit.HoldNotFound),
@@ -361,24 +361,24 @@ def test_a_hold_is_ended_by_the_ids_of_all_of_its_items(store: Store) -> None:
     ):
         for end in (hk.items.release, hk.items.finalize):
             with pytest.raises(error):
-                end(ids, owner=owner)
+                end(ids, token=token)
     for wrong in ([], ["a", "a"], 5, None, [5]):
         with pytest.raises(holdkit.InvalidRequest):
-            hk.items.release(wrong, owner="me")
-    assert hk.items.release(iter(["b", "a"]), owner="me", op="r").id == hold.id
-    assert hk.items.release(("a", "b"), owner="me", op="r").replayed
+            hk.items.release(wrong, token="me")
+    assert hk.items.release(iter(["b", "a"]), token="me", op="r").id == hold.id
+    assert hk.items.release(("a", "b"), token="me", op="r").replayed
     with pytest.raises(holdkit.AlreadyReleased):
-        hk.items.release(["a", "b"], owner="me")
+        hk.items.release(["a", "b"], token="me")
     store.clock.advance(60)
     with pytest.raises(holdkit.HoldExpired):
-        hk.items.finalize(["c"], owner="me")
-    hk.items.reserve(["a", "c"], owner="me", ttl=60)
+        hk.items.finalize(["c"], token="me")
+    hk.items.reserve(["a", "c"], token="me", ttl=60)
     store.clock.advance(60)
-    hk.items.release(hk.items.reserve(["c"], owner="you"))
+    hk.items.release(hk.items.reserve(["c"], token="you"))
     with pytest.raises(holdkit.PartOfHold, match="has not exactly these items"):
-        hk.items.release(["a", "c"], owner="me")  # another hold had one of them last
-    again = hk.items.reserve(["a", "c"], owner="me")
-    done = hk.items.finalize({"a", "c"}, owner="me", entity="order:9")
+        hk.items.release(["a", "c"], token="me")  # another hold had one of them last
+    again = hk.items.reserve(["a", "c"], token="me")
+    done = hk.items.finalize({"a", "c"}, token="me", entity="order:9")
     assert (done.id, done.state, done.entity) == (again.id, "confirmed", "order:9")
     assert differences(hk) == ()
 
@@ -386,31 +386,31 @@ def test_a_hold_is_ended_by_the_ids_of_all_of_its_items(store: Store) -> None:
 def test_an_item_of_a_combined_hold_is_ended_with_that_hold(store: Store) -> None:
     hk = store.hk
     hk.items.add(["a"])
-    hold = hk.hold([holdkit.key("email", "x"), *hk.items.legs(["a"])], ttl=60, owner="me")
+    hold = hk.hold([holdkit.key("email", "x"), *hk.items.legs(["a"])], ttl=60, token="me")
     with pytest.raises(holdkit.PartOfHold) as part:
-        hk.items.release(["a"], owner="me")
+        hk.items.release(["a"], token="me")
     assert part.value.hold == hold.id
     with pytest.raises(holdkit.ItemsTaken):
-        hk.items.reserve(["a"], owner="me")
+        hk.items.reserve(["a"], token="me")
 
 
 def test_a_retry_that_names_the_items_is_the_same_operation_whoever_has_them_by_then(store: Store) -> None:
     hk = store.hk
     hk.items.add(["a", "b"])
-    mine = hk.items.reserve(["a", "b"], owner="me")
-    assert hk.items.release(["a", "b"], owner="me", op="left").id == mine.id
-    theirs = hk.items.reserve(["b", "a"], owner="they")
-    again = hk.items.release(["b", "a"], owner="me", op="left")
+    mine = hk.items.reserve(["a", "b"], token="me")
+    assert hk.items.release(["a", "b"], token="me", op="left").id == mine.id
+    theirs = hk.items.reserve(["b", "a"], token="they")
+    again = hk.items.release(["b", "a"], token="me", op="left")
     assert (again.id, again.state, again.replayed) == (mine.id, "released", True)
     assert hk.get(theirs.id).state == "held"
     with pytest.raises(holdkit.OperationConflict):
-        hk.items.release(["a"], owner="me", op="left")
-    assert hk.items.finalize(["a", "b"], owner="they", entity="order:1", op="paid").state == "confirmed"
+        hk.items.release(["a"], token="me", op="left")
+    assert hk.items.finalize(["a", "b"], token="they", entity="order:1", op="paid").state == "confirmed"
     hk.items.reopen(["a", "b"], reason="a mistake")
-    hk.items.reserve(["a"], owner="me")
-    paid = hk.items.finalize(["a", "b"], owner="they", entity="order:1", op="paid")
+    hk.items.reserve(["a"], token="me")
+    paid = hk.items.finalize(["a", "b"], token="they", entity="order:1", op="paid")
     assert (paid.id, paid.state, paid.replayed) == (theirs.id, "confirmed", True)
     for _ in range(2):  # what was never done is refused, each time for the same reason
         with pytest.raises(holdkit.PartOfHold):
-            hk.items.release(["a", "b"], owner="they", op="other")
+            hk.items.release(["a", "b"], token="they", op="other")
     assert differences(hk) == ()

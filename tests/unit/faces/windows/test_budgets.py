@@ -149,7 +149,7 @@ def test_a_retry_is_the_same_operation_whatever_happened_since(store: Store) -> 
     hold = llm.hold("team", {"tokens": 100, "requests": 1}, ttl=60, op="h")
     store.clock.set(23 * HOUR * SECOND)  # both windows have moved on
     again = llm.hold("team", {"requests": 1, "tokens": 100}, ttl="1m", op="h")
-    assert (again.id, again.owner, again.replayed) == (hold.id, hold.owner, True)
+    assert (again.id, again.token, again.replayed) == (hold.id, hold.token, True)
     assert llm.remaining("team") == {"requests": 3, "tokens": 1_000}
     llm.confirm(again, {"tokens": 120}, op="c")
     done = llm.confirm(hold.ticket, {"tokens": 120}, op="c")
@@ -169,12 +169,12 @@ def test_tickets_and_ids_will_do(store: Store) -> None:
     llm.confirm(one.ticket, {"tokens": 10})
     with pytest.raises(Exception, match="not_owner"):
         llm.confirm(other.id, {"tokens": 10})
-    llm.confirm(other.id, {"tokens": 20}, owner=other.owner)
+    llm.confirm(other.id, {"tokens": 20}, token=other.token)
     assert llm.remaining("team")["tokens"] == 970
     with pytest.raises(Exception, match="already_confirmed"):
         llm.confirm(other, {"tokens": 20})
     with pytest.raises(Exception, match="hold_not_found"):
-        llm.confirm("0" * 32, {"tokens": 20}, owner="me")
+        llm.confirm("0" * 32, {"tokens": 20}, token="me")
 
 
 def test_known_costs_need_one_step(store: Store) -> None:
@@ -300,7 +300,7 @@ BAD: list[tuple[dict[str, Any], str, str]] = [
     ({"ttl": 0}, "ttl", "ttl_too_short"),
     ({"ttl": "soon"}, "ttl", "ttl_malformed"),
     ({"ttl": "31d"}, "ttl", "ttl_too_long"),
-    ({"owner": ""}, "owner", "owner_required"),
+    ({"token": ""}, "token", "token_required"),
     ({"op": "x" * 256}, "op", "op_too_long"),
     ({"mode": "red"}, "mode", "argument_unknown"),
 ]
@@ -312,7 +312,7 @@ def test_bad_holds_are_refused_and_nothing_is_written(
 ) -> None:
     llm = opened(memory)
     good = {"client": "team", "estimate": {"tokens": 5}, "ttl": 60}
-    for verb in ("hold",) if "owner" in options else ("hold", "holding"):
+    for verb in ("hold",) if "token" in options else ("hold", "holding"):
         with pytest.raises(InvalidRequest) as no, getattr(llm, verb)(**{**good, **options}):
             pass
         assert (no.value.field, no.value.code) == (field, code)

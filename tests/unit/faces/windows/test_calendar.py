@@ -95,7 +95,7 @@ def test_a_retry_is_the_same_operation(store: Store) -> None:
     inn = opened(store)
     stay = inn.hold({"double": 1, "suite": 1}, JULY[0], JULY[2], ttl=60, op="x")
     again = inn.hold({"suite": 1, "double": 1}, JULY[0], JULY[2], ttl="1m", op="x")
-    assert (again.id, again.owner, again.replayed) == (stay.id, stay.owner, True)
+    assert (again.id, again.token, again.replayed) == (stay.id, stay.token, True)
     bigger = store.hk.calendar("inn", {"double": 9, "suite": 1}, zone="Europe/Lisbon")
     assert bigger.hold({"suite": 1, "double": 1}, JULY[0], JULY[2], ttl=60, op="x").replayed
     with pytest.raises(Exception, match="operation_conflict"):

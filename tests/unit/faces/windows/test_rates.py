@@ -98,7 +98,7 @@ def test_the_same_operation_is_the_same_in_a_later_window(store: Store) -> None:
     no = refused(api.take, "a", op="y")
     store.clock.advance(61)
     again = api.take("a", op="x")
-    assert (again.id, again.replayed, again.owner) == (first.id, True, first.owner)
+    assert (again.id, again.replayed, again.token) == (first.id, True, first.token)
     later = refused(api.take, "a", op="y")
     assert (later.replayed, later.shortfalls, later.retry_after) == (True, no.shortfalls, 0.0)
     assert api.remaining("a") == 1
