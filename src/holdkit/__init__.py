@@ -111,7 +111,7 @@ if TYPE_CHECKING:
     from .kernel.journal import ALL
     from .kernel.journal_archive import JournalArchive
     from .kernel.limits import Limits, LimitsInForce
-    from .kernel.normalise import span
+    from .kernel.normalise import span, ticket
     from .kernel.opening import migrate
     from .kernel.results import Hold, JournalEntry, Position, RepairReport, SweepReport, VerifyReport, reconstruct
     from .kernel.seals import Sealing
@@ -241,6 +241,7 @@ __all__ = [
     "migrate",
     "reconstruct",
     "span",
+    "ticket",
     "units",
 ]
 
@@ -288,7 +289,7 @@ _MODULES: Final = {
     ".kernel.journal": "ALL",
     ".kernel.journal_archive": "JournalArchive",
     ".kernel.limits": "Limits LimitsInForce",
-    ".kernel.normalise": "span",
+    ".kernel.normalise": "span ticket",
     ".kernel.opening": "migrate",
     ".kernel.results": "Hold JournalEntry Position RepairReport SweepReport VerifyReport reconstruct",
     ".kernel.seals": "Sealing",

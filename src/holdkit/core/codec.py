@@ -129,20 +129,35 @@ def minted_at(hold_id: str) -> Slot | None:
     return int(hold_id[:12], 16) * 1000
 
 
+_TICKET: Final = "hk1."
+_CHECK: Final = hashlib.blake2b(digest_size=3, person=b"holdkit.ticket")
+_CHECK_LETTERS: Final = "abcdefghjkmnpqrstuvwxyz023456789"
+
+
 def ticket(hold_id: str, token: str) -> str:
-    """One text that carries id and token, for webhooks and other processes."""
-    return f"{_TICKET}{hold_id}.{token}"
+    """Return the one text that carries id and token, for webhooks and other processes. Its last four characters are a checksum."""
+    text = f"{_TICKET}{hold_id}.{token}"
+    return f"{text}.{_checksum(text)}"
 
 
 def is_ticket(value: object) -> bool:
-    """Whether a value is meant as a ticket, even a damaged one; no id begins like one."""
+    """Return whether a value is meant as a ticket, even a damaged one; no id begins like one."""
     return isinstance(value, str) and value.startswith(_TICKET)
 
 
-_TICKET: Final = "hk1."
-
-
 def read_ticket(text: str) -> tuple[str, str] | None:
-    """Id and token of a ticket, or None if the text is not a ticket."""
-    parts = text.split(".", 2)
-    return (parts[1], parts[2]) if len(parts) == 3 and f"{parts[0]}." == _TICKET and parts[1] and parts[2] else None
+    """Return the id and token of a ticket, or None if the text is no ticket, or one that was cut short or damaged."""
+    signed, _, checksum = text.rpartition(".")
+    parts = signed.split(".", 2)
+    if len(parts) != 3 or not signed.startswith(_TICKET) or checksum != _checksum(signed):
+        return None
+    return (parts[1], parts[2]) if parts[1] and parts[2] else None
+
+
+def _checksum(text: str) -> str:
+    """Return four characters that a changed or shortened text has only once in a million. They are letters and digits, because
+    programs that turn an address in a text into a link leave punctuation at its end out."""
+    hasher = _CHECK.copy()
+    hasher.update(text.encode("utf-8", "surrogatepass"))
+    bits = int.from_bytes(hasher.digest())
+    return "".join([_CHECK_LETTERS[bits >> shift & 31] for shift in (0, 5, 10, 15)])

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from ..core.bounds import MOST_LEGS
 from ..core.codec import is_ticket, read_ticket
+from ..core.codec import ticket as ticket_of
 from ..core.commands import (
     PLACING,
     AnyCommand,
@@ -32,6 +33,8 @@ from ..core.commands import (
 from ..core.model import Leg, Slot
 from ..core.validation import hold_id as check_hold_id
 from ..core.validation import invalid
+from ..core.validation import text as check_text
+from ..core.values import MAX_TOKEN
 
 
 class FaceLeg(Leg, frozen=True, gc=False, omit_defaults=True):
@@ -207,13 +210,26 @@ def hold_id(value: Any) -> Any:
     return value.lower() if isinstance(value, str) else value
 
 
+def ticket(id: str | UUID, token: str) -> str:
+    """Return the ticket of a hold: the one text that carries its id and token, for another process. Keep it secret, like the token.
+
+    `Hold.ticket` is the same text. This is for an application that chose the token and stored the id.
+    """
+    check_text(token, "token", MAX_TOKEN)
+    return ticket_of(check_hold_id(hold_id(id), "id"), token)
+
+
 def reference(value: Any, token: str | None) -> tuple[Any, str | None]:
     """Id and token of a hold that is given as a `Hold`, a ticket, or an id with `token=`."""
     if isinstance(value, str):
         if is_ticket(value):
             parts = read_ticket(value)
             if parts is None:
-                raise invalid("hold", "ticket_malformed", "this ticket is cut short or damaged")
+                raise invalid(
+                    "hold",
+                    "ticket_malformed",
+                    "the ticket is cut short or damaged: use the whole text that was given when it was placed",
+                )
             named = check_hold_id(hold_id(parts[0]), "hold")
             if token is not None and token != parts[1]:
                 raise invalid("token", "token_ambiguous", "the ticket carries another token: give one of the two")

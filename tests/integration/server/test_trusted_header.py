@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 import pytest
 
-from holdkit import InvalidRequest
+from holdkit import InvalidRequest, ticket
 from holdkit.server import Settings
 from tests.support.servers import InProcessApp, in_process_app, live_server
 
@@ -143,7 +143,11 @@ def test_a_ticket_in_its_header_confirms_releases_and_extends() -> None:
         assert await use(f"/v1/holds/{hold['id']}/confirm", hold["ticket"], "d") == (200, "confirmed")
         assert await use("/v1/holds/-/return", hold["ticket"], "e") == (200, "confirmed")
         assert await use(f"/v1/holds/{hold['id']}/release", other["ticket"], "f") == (400, "ticket_malformed")
-        assert await use("/v1/holds/-/release", other["ticket"][:-1], "g") == (403, "not_owner")
+        assert await use("/v1/holds/-/release", other["ticket"][:-1], "j") == (400, "ticket_malformed"), (
+            "and j is not used up"
+        )
+        stranger = ticket(other["id"], "wrong")
+        assert await use("/v1/holds/-/release", stranger, "g") == (403, "not_owner")
         assert await use("/v1/holds/-/release", "hk1.x", "h") == (400, "ticket_malformed")
         assert await use("/v1/holds/-/release", other["ticket"], "i", {"token": "z" * 32}) == (400, "invalid_request")
         assert await use("/v1/holds/-/release", other["ticket"], "j") == (200, "released")

@@ -174,10 +174,23 @@ def test_minted_at(hold_id: str, at: int | None) -> None:
 
 
 def test_tickets() -> None:
-    assert codec.ticket("abc", "tok.en") == "hk1.abc.tok.en"
-    assert codec.read_ticket("hk1.abc.tok.en") == ("abc", "tok.en")
-    for bad in ("", "abc", "hk1.abc", "hk1..tok", "hk1.abc.", "hk2.abc.tok", "hk1", ".abc.tok"):
+    ticket = codec.ticket("abc", "tok.en")
+    assert ticket == "hk1.abc.tok.en.frwa", "tickets that are out must stay readable"
+    assert codec.read_ticket(ticket) == ("abc", "tok.en")
+    for bad in ("", "abc", "hk1.abc", "hk1..tok", "hk1.abc.", "hk2.abc.tok", "hk1", ".abc.tok", "hk1.abc.tok.en"):
         assert codec.read_ticket(bad) is None
+    for bare in ("hk1.abc", "hk1.abc.", "hk1..tok", "hk2.abc.tok", "abc"):
+        assert codec.read_ticket(f"{bare}.{codec._checksum(bare)}") is None
+
+
+def test_a_ticket_that_was_cut_or_changed_anywhere_is_not_read() -> None:
+    ticket = codec.ticket("0190f3a5c0de7000800000000000beef", "V1StGXR8_Z5jdHi6B-myTVKahvjdx28vOBQr4NLdGds")
+    cuts = [ticket[:end] for end in range(len(ticket))] + [ticket[begin:] for begin in range(1, len(ticket))]
+    changes = [
+        ticket[:at] + other + ticket[at + 1 :] for at in range(len(ticket)) for other in "aZ0._" if other != ticket[at]
+    ]
+    for damaged in (*cuts, *changes, ticket.lower(), f"{ticket}.", f"{ticket} ", f"{ticket}a"):
+        assert codec.read_ticket(damaged) is None, damaged
 
 
 def test_what_is_meant_as_a_ticket_is_told_by_how_it_begins() -> None:

@@ -30,7 +30,7 @@ def hk(clock: FakeClock) -> Any:
 
 def test_the_token_is_in_no_repr_and_no_dict(hk: Any) -> None:
     claim = hk.claims.reserve("email", "a@b.c", ttl=60, token="the-secret")
-    assert claim.ticket.endswith(".the-secret")
+    assert ".the-secret." in claim.ticket
     shown = [repr(claim), json.dumps(claim.to_dict()), repr(hk.claims.find(id=claim.id).to_dict())]
     assert not any("the-secret" in text for text in shown)
     assert hk.claims.find(id=claim.id).token is None
@@ -236,7 +236,7 @@ def test_names_nobody_knows(hk: Any) -> None:
             end(unknown, token="me")
         assert refused.value.subject == unknown
     with pytest.raises(holdkit.HoldNotFound):
-        hk.claims.release("hk1." + "1" * 32 + ".token")
+        hk.claims.release(holdkit.ticket("1" * 32, "token"))
     hk.create_pool("seats", total=1)
     with pytest.raises(holdkit.PartOfHold):
         hk.claims.release(hk.hold("seats", 1, ttl=60).ticket)

@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 import holdkit
-from holdkit import ConfirmHold, CreatePool, InvalidRequest, Leg, Limits, PlaceHold, Sweep
+from holdkit import ConfirmHold, CreatePool, InvalidRequest, Leg, Limits, PlaceHold, Sweep, ticket
+from holdkit.core.codec import ticket as ticket_of
 from holdkit.testing import FakeClock
 from tests.support.modes import Async, Sync
 from tests.support.watched_engine import WatchedEngine
@@ -136,7 +137,7 @@ CALLS: list[tuple[str, Any, list[tuple[Any, str, str]]]] = [
     ("consume", lambda hk, bad: hk.consume(bad), [([], "legs", "legs_required"), (7, "what", "what_malformed")]),
     ("consume quantity", lambda hk, bad: hk.consume("p", bad), numbers("quantity")),
     # What names a hold
-    ("confirm ticket and another owner", lambda hk, bad: hk.confirm(f"hk1.{ID}.token", token=bad), [
+    ("confirm ticket and another owner", lambda hk, bad: hk.confirm(ticket(ID, "token"), token=bad), [
         ("other", "token", "token_ambiguous"),
     ]),
     ("confirm hold", lambda hk, bad: hk.confirm(bad), [
@@ -146,8 +147,10 @@ CALLS: list[tuple[str, Any, list[tuple[Any, str, str]]]] = [
         ("hk1.", "hold", "ticket_malformed"),
         (f"hk1.{ID}", "hold", "ticket_malformed"),
         (f"hk1.{ID}.", "hold", "ticket_malformed"),
-        ("hk1.zz.token", "hold", "hold_malformed"),
-        (f"hk1.{ID}.tok\x00en", "token", "token_unprintable"),
+        (f"hk1.{ID}.token", "hold", "ticket_malformed"),
+        (ticket(ID, "token")[:-3], "hold", "ticket_malformed"),
+        (ticket_of("zz", "token"), "hold", "hold_malformed"),
+        (ticket_of(ID, "tok\x00en"), "token", "token_unprintable"),
         ("nonsense", "hold", "hold_malformed"),
     ]),
     ("confirm quantity", lambda hk, bad: hk.confirm(ID, token="x", quantity=bad), [
