@@ -56,6 +56,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run the requested parts; return 1 if a check failed."""
     options = options_of(arguments)
     console = Console(width=None if sys.stdout.isatty() else 120)
+    options.dir = options.dir.resolve()  # another revision's processes run in its own directory
     options.dir.mkdir(parents=True, exist_ok=True)
     kind = file_system(options.dir)
     if kind in MEMORY_FILE_SYSTEMS:

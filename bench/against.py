@@ -1,7 +1,8 @@
 """Any part beside another revision: the whole part runs in a child process with each revision's sources in turn.
 
-The code of the bench is this revision's on both sides, so both are measured alike. A part that looks inside Holdkit may not run with
-another revision: then that is said, and nothing is compared. Parts that alternate by themselves are not run this way.
+Each revision is measured by its own bench, because code that is written for the names of one revision may not run with another.
+A figure is compared if both benches have it under the same name; a part that one of them does not have is reported, and nothing of it
+is compared. Parts that alternate by themselves are not run this way.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from .figures import Figure, compared
-from .revision import ROOT, THIS, Revision
+from .revision import THIS, Revision
 from .rows import BenchFailed
 
 BY_THEMSELVES: Final = frozenset({"postgres", "server", "targets", "latency", "model"})
@@ -54,11 +55,12 @@ def alternate(
 
 def once(revision: Revision, part: str, options: Iterable[str], directory: Path) -> list[Told]:
     """One round of one part, in a process of its own."""
-    written = directory / "child.json"
+    directory = directory.resolve()  # the child runs in the directory of its revision
     command = [revision.python, "-m", "bench", "--only", part, "--rounds", "1", "--dir", str(directory)]
+    written = directory / "child.json"
     command += ["--json", str(written), "--plot", str(directory / "child.png"), *options]
     done = subprocess.run(
-        command, env=revision.env(), cwd=ROOT, capture_output=True, text=True, check=False, timeout=MOST
+        command, env=revision.env(), cwd=revision.root, capture_output=True, text=True, check=False, timeout=MOST
     )
     if done.returncode:
         said = (done.stderr.strip() or done.stdout.strip()).splitlines()
@@ -77,7 +79,7 @@ def side_by_side(name: str, before: list[list[Told]], after: list[list[Told]]) -
             continue
         made = compared(told.group, f"{told.name}, beside {name}", told.unit, *sides)
         # Both sides of a round ran under about the same load; a ratio of medians compares rounds of different load.
-        found.append(structs.replace(made, ratio=median(made.ratios)))
+        found.append(structs.replace(made, ratio=median(made.ratios), against=name))
     return found
 
 

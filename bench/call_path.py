@@ -4,7 +4,7 @@ The calls go to an engine that answers every command at once with the same outco
 verb to the batch and back. Then its steps, each alone. `--against` runs another revision beside this one, alternating; `--engines`
 adds whole calls on the memory engine and on SQLite. CPU time of the process, not time by the clock: other programs disturb it less.
 
-The part that measures runs in a process of its own and uses only what every revision has.
+The part that measures runs in a process of its own, with the code of the revision that it measures.
 """
 
 from __future__ import annotations
@@ -240,7 +240,7 @@ def measured(engines: bool, calls: int, place: str) -> dict[str, float]:
 
 def alternate(against: list[str], rounds: int, options: list[str]) -> None:
     """Run the rounds and print medians, and of each other revision the median of the ratios."""
-    from .revision import ROOT, THIS, extract  # here, because it needs packages that the part that measures does not
+    from .revision import THIS, extract  # here, because it needs packages that the part that measures does not
 
     with tempfile.TemporaryDirectory() as directory:
         revisions = [*(extract(name, Path(directory) / str(number)) for number, name in enumerate(against)), THIS]
@@ -249,7 +249,9 @@ def alternate(against: list[str], rounds: int, options: list[str]) -> None:
             for revision in revisions if turn % 2 == 0 else reversed(revisions):
                 with tempfile.TemporaryDirectory() as place:
                     command = [revision.python, "-m", "bench.call_path", "--measure", place, *options]
-                    done = subprocess.run(command, env=revision.env(), cwd=ROOT, check=True, stdout=subprocess.PIPE)
+                    done = subprocess.run(
+                        command, env=revision.env(), cwd=revision.root, check=True, stdout=subprocess.PIPE
+                    )
                 found[revision.name].append(json.loads(done.stdout))
     print(
         f"{'µs of CPU per call':45}"

@@ -18,6 +18,8 @@ from .verifying import MOST, Verified
 
 RATE: Final = "holds/s"
 LATENCY: Final = "µs"
+TOLERATED: Final = 1.03
+"""A figure is worse than another revision's only if the whole range of its rounds lies above this; below it lies the machine's noise."""
 
 
 class Figure(Struct, frozen=True):
@@ -34,6 +36,8 @@ class Figure(Struct, frozen=True):
     note: str = ""
     ratios: tuple[float, ...] = ()
     """Of each round by itself: how steady the machine was."""
+    against: str = ""
+    """The other revision, if the baseline is one."""
 
     @property
     def reached(self) -> bool | None:
@@ -44,9 +48,17 @@ class Figure(Struct, frozen=True):
             self.at_most is None or self.ratio <= self.at_most
         )
 
+    @property
+    def worse(self) -> bool:
+        """Whether this revision cost more than `TOLERATED` times what the other one cost, in every round."""
+        if not self.against or not self.ratios:
+            return False
+        is_rate = self.unit.endswith("/s")
+        return min(1 / ratio if is_rate else ratio for ratio in self.ratios) > TOLERATED
+
     def as_json(self) -> dict[str, Any]:
-        """With its verdict."""
-        return {**asdict(self), "reached": self.reached}
+        """With its verdicts."""
+        return {**asdict(self), "reached": self.reached, "worse": self.worse}
 
     @property
     def target(self) -> str:

@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from .disk import SyncTime
-from .figures import LATENCY, Figure, short
+from .figures import LATENCY, TOLERATED, Figure, short
 from .revision import this_commit
 
 BUSY = 0.25
@@ -97,6 +97,12 @@ def print_table(console: Console, figures: list[Figure]) -> None:
             " ".join(part for part in (mark, figure.note) if part),
         )
     console.print(table)
+    if worse := [figure for figure in figures if figure.worse]:
+        console.print(f"[bold red]Worse, by more than {TOLERATED:g}× in every round:[/] " + "; ".join(
+            f"{figure.name} {min(figure.ratios):.2f} – {max(figure.ratios):.2f}×" for figure in worse
+        ))  # fmt: skip
+    elif any(figure.against for figure in figures):
+        console.print(f"No figure is worse than the other revision's by more than {TOLERATED:g}× in every round.")
     missed = short(figures)
     if missed:
         console.print("[bold]Short of their target:[/] " + "; ".join(

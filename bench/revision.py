@@ -1,7 +1,9 @@
 """A revision of the project that is measured: this one, or another one that git has.
 
-The bench's own code is always that of this revision; `PYTHONPATH` decides whose `holdkit` its processes import. A revision whose
-lock file is the same runs in this environment; for any other the bench builds the environment that its lock file describes.
+Its processes run its own `holdkit` with its own `bench`, so a name that has changed between two revisions does not stop a comparison:
+`PYTHONPATH` and the working directory decide. What two benches say to each other is JSON or msgpack (`--json`, the messages of
+`bench.postgres.worker`, `bench/server/driver.py`). A revision whose lock file is the same runs in this environment; for any other
+the bench builds the environment that its lock file describes.
 """
 
 from __future__ import annotations
@@ -45,10 +47,16 @@ class Revision(Struct, frozen=True):
     source: Path
     python: str = sys.executable
 
+    @property
+    def root(self) -> Path:
+        """The directory that has its `src` and its `bench`."""
+        return self.source.parent
+
     @contextmanager
     def process(self, *arguments: str) -> Iterator[Process]:
         """Start a server process."""
-        with subprocess.Popen(self._command(*arguments), stdout=subprocess.PIPE, text=True, env=self.env()) as running:
+        command = self._command(*arguments)
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=self.env(), cwd=self.root) as running:
             assert running.stdout is not None
             said = running.stdout.readline()
             try:
@@ -67,14 +75,16 @@ class Revision(Struct, frozen=True):
         self._run("verify", url)
 
     def env(self) -> dict[str, str]:
-        """The environment of a process that imports `holdkit` from these sources."""
-        return {**os.environ, "PYTHONPATH": f"{self.source}{os.pathsep}{ROOT}"}
+        """The environment of a process that imports `holdkit` and `bench` of this revision."""
+        return {**os.environ, "PYTHONPATH": f"{self.source}{os.pathsep}{self.root}"}
 
     def _run(self, *arguments: str) -> str:
-        done = subprocess.run(self._command(*arguments), stdout=subprocess.PIPE, text=True, env=self.env(), check=False)
-        if done.returncode:
-            raise BenchFailed(f"{arguments[0]} of {self.name} failed: {done.stdout!r}")
-        return done.stdout
+        run = subprocess.run(
+            self._command(*arguments), stdout=subprocess.PIPE, text=True, env=self.env(), cwd=self.root, check=False
+        )
+        if run.returncode:
+            raise BenchFailed(f"{arguments[0]} of {self.name} failed: {run.stdout!r}")
+        return run.stdout
 
     def _command(self, *arguments: str) -> list[str]:
         return [self.python, "-m", "bench.server.processes", str(self.source), *arguments]

@@ -14,7 +14,7 @@ from pathlib import Path
 from statistics import median
 from typing import Final
 
-from msgspec import Struct
+from msgspec import Struct, structs
 from rich.console import Console
 from rich.table import Table
 
@@ -110,7 +110,8 @@ def figures(measured: Latencies) -> list[Figure]:
             both = [variants.get(name, []) for name in (other, "ours")]
             if all(runs and all(one.in_time for one in runs) for runs in both):
                 name = f"p99 at {rate:,.0f} arrivals/s, beside {other}"
-                found.append(compared("latency", name, LATENCY, *([1e6 * one.p99 for one in runs] for runs in both)))
+                made = compared("latency", name, LATENCY, *([1e6 * one.p99 for one in runs] for runs in both))
+                found.append(structs.replace(made, against="the other revision" if other == "before" else ""))
     return found
 
 

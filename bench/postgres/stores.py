@@ -1,6 +1,6 @@
 """Every variant behind the same methods: how its database is prepared, opened, and checked.
 
-This runs in the worker processes, each with the `holdkit` of one revision: what is imported from it must exist in all of them.
+This runs in the worker processes, each with the `holdkit` and the `bench` of one revision.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class Ours:
 
 
 def without_guards(dsn: str) -> holdkit.Kernel:
-    """A kernel whose batches all go the ordinary way. (Other revisions may not have what this imports.)"""
+    """A kernel whose batches all go the ordinary way."""
     from holdkit.engines.postgres import PostgresEngine
     from holdkit.kernel._sync.executor import Executor
 

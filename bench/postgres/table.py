@@ -5,6 +5,7 @@ from __future__ import annotations
 from statistics import median
 from typing import Final
 
+from msgspec import structs
 from rich.console import Console
 from rich.table import Table
 
@@ -54,7 +55,8 @@ def figures(measured: Measured) -> list[Figure]:
             before, after = (
                 [1e6 * one.p50 if alone else one.per_second for one in variants[variant]] for variant in (other, "ours")
             )
-            found.append(compared("postgres", title, LATENCY if alone else RATE, before, after))
+            made = compared("postgres", title, LATENCY if alone else RATE, before, after)
+            found.append(structs.replace(made, against=BESIDE[other] if other == "before" else ""))
     return found
 
 

@@ -8,7 +8,7 @@ from typing import Final, Self
 
 import msgspec
 
-from ..revision import ROOT, Revision
+from ..revision import Revision
 from ..rows import BenchFailed
 from .callers import Calls
 from .scenarios import PROCESSES, Interval, Scenario
@@ -25,7 +25,7 @@ class WorkerProcess:
         command = [revision.python, "-m", "bench.postgres.worker", str(revision.source)]
         pipe = subprocess.PIPE
         self._name = revision.name
-        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, env=revision.env(), cwd=ROOT)
+        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, env=revision.env(), cwd=revision.root)
         self.pid = self._process.pid
 
     def send(self, message: object) -> None:

@@ -3,17 +3,19 @@ project, if one is named.
 
 The servers, a bare echo and the load are separate processes. A lifecycle is a hold and its confirm: two requests, two
 commits. The echo takes the same bodies and gives them back: what it reaches is what HTTP alone costs on this machine. The
-holds of a batch are one request with an `Idempotency-Key`, and so are its confirms.
+holds of a batch are one request with an `Idempotency-Key`, and so are its confirms. `driver.py` makes the load of each revision
+with that revision's `lifecycle` and `batch`, so the fields of a body may be renamed between the two.
 """
 
 from __future__ import annotations
 
 import json
+import subprocess
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from pathlib import Path
 from statistics import median
-from typing import Final
+from typing import Final, Self
 
 import msgspec
 from msgspec import Struct, structs
@@ -22,10 +24,10 @@ from holdkit.testing.postgres import PostgresServer
 from holdkit.testing.postgres.binaries import NoPostgres, find
 
 from ..figures import Figure, compared
-from ..revision import THIS, Process, Revision, commit_of, extract
+from ..revision import ROOT, THIS, Process, Revision, commit_of, extract
 from ..rows import BenchFailed
 from .processes import POOLS
-from .wire import Turn, Wire, load
+from .wire import Wire
 
 CONNECTIONS: Final = (1, 32, 256)
 BATCH: Final = 100
@@ -93,16 +95,58 @@ async def batch(wire: Wire, name: int, number: int) -> None:
         raise BenchFailed("a confirm of a batch was refused")
 
 
+class Loaded(Struct):
+    """What a driver reports: turns per second, and the seconds of each in order; or why there are none."""
+
+    per_second: float
+    times: list[float]
+    error: str = ""
+
+
+class Driver:
+    """The process that makes the load of one revision."""
+
+    def __init__(self, revision: Revision) -> None:
+        self._name = revision.name
+        command = [revision.python, "-P", str(ROOT / "bench" / "server" / "driver.py")]
+        pipe = subprocess.PIPE
+        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, env=revision.env(), cwd=revision.root)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._process.communicate()
+
+    def load(
+        self, turn: str, port: int, keys: list[str], connections: int, seconds: float
+    ) -> tuple[float, list[float]]:
+        """Repeat a lifecycle, an echo or a batch on every connection until the time is over."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        request = {"turn": turn, "port": port, "keys": keys, "connections": connections, "seconds": seconds}
+        self._process.stdin.write(msgspec.json.encode(request) + b"\n")
+        self._process.stdin.flush()
+        answer = self._process.stdout.readline()
+        if not answer:
+            raise BenchFailed(f"the load of {self._name} has ended")
+        loaded = msgspec.json.decode(answer, type=Loaded)
+        if loaded.error:
+            raise BenchFailed(f"the load of {self._name} failed: {loaded.error}")
+        return loaded.per_second, loaded.times
+
+
 class Side:
     """One server under load."""
 
-    def __init__(self, engine: str, variant: str, process: Process, keys: list[str], turn: Turn) -> None:
-        self.engine, self.variant, self.process, self.keys, self.turn = engine, variant, process, keys, turn
+    def __init__(self, engine: str, variant: str, process: Process, keys: list[str], driver: Driver) -> None:
+        self.engine, self.variant, self.process, self.keys, self.driver = engine, variant, process, keys, driver
 
     def run(self, connections: int, seconds: float, *, batches: bool = False) -> Row:
         """Put it under load for so long."""
         before = self.process.cpu()
-        rate, took = load(self.process.port, self.keys, connections, seconds, batch if batches else self.turn)
+        turn = BATCHES if batches else ECHO if self.variant == ECHO else LIFECYCLE
+        rate, took = self.driver.load(turn, self.process.port, self.keys, connections, seconds)
         after = self.process.cpu()
         cpu = None if before is None or after is None else (after - before) / len(took)
         what, times = (BATCHES, BATCH) if batches else (LIFECYCLE, 1)
@@ -121,11 +165,12 @@ def measure(
     """The revisions and the echo, alternating; the order changes with every round. Each revision has a database of its own."""
     rows: list[Row] = []
     with ExitStack() as stack:
-        sides = [Side(engine, ECHO, stack.enter_context(THIS.process("echo")), [""], echo)]
+        drivers = {revision.name: stack.enter_context(Driver(revision)) for revision in urls}
+        sides = [Side(engine, ECHO, stack.enter_context(THIS.process("echo")), [""], drivers[THIS.name])]
         for revision, url in urls.items():
             keys = revision.prepare(url, BATCHING)
             process = stack.enter_context(revision.process("holdkit", url))
-            sides.append(Side(engine, revision.name, process, keys, lifecycle))
+            sides.append(Side(engine, revision.name, process, keys, drivers[revision.name]))
         ours = next(side for side in sides if side.variant == THIS.name)
         for number in range(rounds):
             for many in connections:
@@ -169,7 +214,7 @@ def _figure(rows: list[Row], name: str, what: str, connections: int, against: st
     note += _cpu(other, ours)
     figure = compared("server", f"{name}, beside {against}", UNIT, before, rates, at_least=goal, note=note)
     # Both sides of a round ran under about the same load; a ratio of medians compares rounds of different load.
-    return structs.replace(figure, ratio=median(figure.ratios))
+    return structs.replace(figure, ratio=median(figure.ratios), against=against)
 
 
 def _of(rows: list[Row], variant: str, what: str, connections: int) -> list[Row]:

@@ -1,7 +1,7 @@
 """The processes of the bench, each on one revision of the project: Holdkit's server, the preparation of its database, and a
 bare echo.
 
-They use only what every revision has, because `--against` runs them with the sources of another one.
+`--against` starts them of another revision by the same command line, and reads the same output: keep both.
 """
 
 from __future__ import annotations

@@ -13,7 +13,8 @@ from rich.console import Console
 
 from bench.against import Told, alternate, once, side_by_side
 from bench.disk import SyncTime
-from bench.report import print_setting, setting, write_json
+from bench.figures import compared
+from bench.report import print_setting, print_table, setting, write_json
 from bench.revision import ROOT, THIS, Revision, commit_of
 from bench.rows import BenchFailed
 
@@ -36,11 +37,27 @@ def test_a_part_runs_with_both_revisions_in_turn(directory: Path) -> None:
     assert all(one.ratio and len(one.ratios) == 1 and one.other and one.ours for one in found)
 
 
+def test_each_revision_runs_its_own_bench(tmp_path: Path) -> None:
+    source = tmp_path / "src"
+    (source / "holdkit").mkdir(parents=True)
+    (source / "holdkit" / "__init__.py").write_text("OLD_NAME = 7.0\n")
+    (tmp_path / "bench").mkdir()
+    (tmp_path / "bench" / "__init__.py").write_text("")
+    (tmp_path / "bench" / "__main__.py").write_text(
+        "import json, pathlib, sys, holdkit\n"
+        "figure = {'group': 'core', 'name': sys.argv[2], 'unit': 'µs', 'ours': holdkit.OLD_NAME}\n"
+        "path = pathlib.Path(sys.argv[sys.argv.index('--json') + 1])\n"
+        "path.write_text(json.dumps({'figures': [figure]}))\n"
+    )
+    found = once(Revision("the old one", source), "core", [], tmp_path)
+    assert found == [Told("core", "core", "µs", 7.0)], "its bench uses a name that this revision does not have"
+
+
 def test_a_revision_without_what_the_part_needs_is_named(tmp_path: Path) -> None:
     package = tmp_path / "src" / "holdkit"
     package.mkdir(parents=True)
     (package / "__init__.py").write_text("")
-    with pytest.raises(BenchFailed, match=r"core does not run with the empty one: .*No module named 'holdkit"):
+    with pytest.raises(BenchFailed, match=r"core does not run with the empty one: .*No module named bench"):
         once(Revision("the empty one", package.parent), "core", [], tmp_path)
 
 
@@ -63,3 +80,36 @@ def test_a_ratio_is_the_median_of_the_rounds_and_unmatched_figures_are_left_out(
     after = [told(300, Told("core", "new", "µs", 1.0)), told(180), told(900)]
     (found,) = side_by_side("old", before, after)
     assert (found.name, found.other, found.ours, found.ratio) == ("decisions, beside old", 200, 300, 0.9)
+    assert (found.against, found.worse) == ("old", False)
+
+
+@pytest.mark.parametrize(
+    ("unit", "before", "after", "is_worse"),
+    [
+        ("µs", [100, 100], [104, 150], True),
+        ("µs", [100, 100], [103, 150], False),
+        ("µs", [100, 100], [50, 60], False),
+        ("holds/s", [100, 100], [97, 50], True),
+        ("holds/s", [100, 100], [98, 50], False),
+        ("holds/s", [100, 100], [200, 300], False),
+    ],
+)
+def test_a_figure_is_worse_only_if_every_round_is(
+    unit: str, before: list[float], after: list[float], is_worse: bool
+) -> None:
+    sides = ([[Told("core", "a figure", unit, value)] for value in values] for values in (before, after))
+    (figure,) = side_by_side("old", *sides)
+    assert figure.worse is is_worse
+    assert figure.as_json()["worse"] is is_worse
+    out = StringIO()
+    print_table(Console(file=out, width=200), [figure])
+    assert ("Worse, by more than 1.03× in every round: a figure, beside old" in out.getvalue()) is is_worse
+    assert ("No figure is worse" in out.getvalue()) is not is_worse
+
+
+def test_a_baseline_that_is_no_revision_is_never_worse() -> None:
+    figure = compared("callers", "1 thread", "µs", [100], [200])
+    assert not figure.worse
+    out = StringIO()
+    print_table(Console(file=out, width=200), [figure])
+    assert "orse" not in out.getvalue()

@@ -66,7 +66,7 @@ def test_another_revision_is_compared_in_every_scenario() -> None:
     )
     assert "CPU 1000 → 2000 µs, server 2000 → 4000 µs" in beside[0].note
     (sqlite,) = [one for one in found if one.name.startswith("SQLite")]
-    assert (sqlite.ratio, sqlite.reached) == (2.0, True)
+    assert (sqlite.ratio, sqlite.against, sqlite.worse) == (2.0, "HEAD", False)
 
 
 def test_a_disturbed_round_does_not_decide() -> None:
