@@ -39,7 +39,7 @@ def main(url: str) -> None:
 
         # The family pays, and then leaves a day early: the last night goes back on sale.
         hk.confirm(family, entity="booking:1")
-        hk.return_units(family, quantity=inn.pools({"double": 2, "suite": 1}, friday - timedelta(days=1), friday))
+        hk.return_units(family, quantity=inn.legs({"double": 2, "suite": 1}, friday - timedelta(days=1), friday))
         print("suites:", [night.available for night in inn.available("suite", tuesday, saturday).nights])
 
         # Mondays are closed, whatever is free.

@@ -36,7 +36,7 @@ class FakeModel:
 
 async def work(hk: holdkit.AsyncKernel, worker: int, counts: dict[str, int]) -> None:
     """One worker: makes its calls one after another, each under the team's budgets."""
-    llm = hk.budgets(
+    llm = hk.budget(
         "llm",
         requests=Allowance(REQUESTS, per="minute"),
         tokens=Allowance(TOKENS, per="day", zone="Europe/Berlin"),

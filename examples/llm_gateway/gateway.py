@@ -35,7 +35,7 @@ MAX_TOKENS = 120
 
 def budgets_of(hk: AsyncKernel) -> dict[str, Any]:
     """A budget for each level."""
-    return {level: hk.budgets(level, tokens=Allowance(total, per="minute")) for level, total in TOTALS.items()}
+    return {level: hk.budget(level, tokens=Allowance(total, per="minute")) for level, total in TOTALS.items()}
 
 
 async def complete(request: Request) -> StreamingResponse | JSONResponse:
@@ -61,7 +61,7 @@ async def admit(hk: AsyncKernel, who: tuple[str, str, str], prompt: str) -> Hold
     budgets = budgets_of(hk).values()
 
     async def of_this_minute() -> Hold:
-        levels = [await budget.units(name, {"tokens": estimate}) for budget, name in zip(budgets, who, strict=True)]
+        levels = [await budget.legs(name, {"tokens": estimate}) for budget, name in zip(budgets, who, strict=True)]
         return await hk.hold(levels, ttl="1m", actor=f"api_client:{who[2]}")
 
     try:

@@ -97,7 +97,7 @@ if TYPE_CHECKING:
     from .faces.allowances import Allowance, Usage
     from .faces.claim import Claim
     from .faces.grid import Availability
-    from .faces.keys import Item, items, key, units
+    from .faces.keys import Item, claim, items
     from .faces.opening import connect, connect_async
     from .faces.resources import Resource, ResourceHold, ResourcePool
     from .faces.saga import Saga, SagaStep
@@ -111,7 +111,7 @@ if TYPE_CHECKING:
     from .kernel.journal import ALL
     from .kernel.journal_archive import JournalArchive
     from .kernel.limits import Limits, LimitsInForce
-    from .kernel.normalise import span, ticket
+    from .kernel.normalise import ticket
     from .kernel.opening import migrate
     from .kernel.results import Hold, JournalEntry, Position, RepairReport, SweepReport, VerifyReport, reconstruct
     from .kernel.seals import Sealing
@@ -233,16 +233,14 @@ __all__ = [
     "VerifyReport",
     "VersionConflict",
     "WindowClosed",
+    "claim",
     "connect",
     "connect_async",
     "context",
     "items",
-    "key",
     "migrate",
     "reconstruct",
-    "span",
     "ticket",
-    "units",
 ]
 
 # `import holdkit` imports none of the modules behind these names: a name brings its module when it is first used (PEP 562), so that a
@@ -275,7 +273,7 @@ _MODULES: Final = {
     ".faces.allowances": "Allowance Usage",
     ".faces.claim": "Claim",
     ".faces.grid": "Availability",
-    ".faces.keys": "Item items key units",
+    ".faces.keys": "Item claim items",
     ".faces.opening": "connect connect_async",
     ".faces.resources": "Resource ResourceHold ResourcePool",
     ".faces.saga": "Saga SagaStep",
@@ -289,7 +287,7 @@ _MODULES: Final = {
     ".kernel.journal": "ALL",
     ".kernel.journal_archive": "JournalArchive",
     ".kernel.limits": "Limits LimitsInForce",
-    ".kernel.normalise": "span ticket",
+    ".kernel.normalise": "ticket",
     ".kernel.opening": "migrate",
     ".kernel.results": "Hold JournalEntry Position RepairReport SweepReport VerifyReport reconstruct",
     ".kernel.seals": "Sealing",

@@ -67,7 +67,7 @@ def live(hk: holdkit.Kernel) -> holdkit.Hold:
     )
     hk.claims.reserve("mail", "ann@example.org", ttl=60)
     with pytest.raises(Refused):
-        hk.hold([hk.claims.key("mail", "ann@example.org"), "show"], ttl=60, entity="user:7", account="customer:7")
+        hk.hold([holdkit.claim("mail", "ann@example.org"), "show"], ttl=60, entity="user:7", account="customer:7")
     return held
 
 

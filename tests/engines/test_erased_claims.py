@@ -129,19 +129,19 @@ def test_a_claim_that_nobody_has_any_more_gets_a_random_id(hk: holdkit.Kernel) -
 
 def test_a_combined_hold_and_a_batch_find_it_taken(hk: holdkit.Kernel) -> None:
     hk.create_pool("seat", total=5, per_account=3)
-    both = hk.hold([hk.claims.key(*KEY), holdkit.units("seat", 1)], ttl=600, account="customer:7")
+    both = hk.hold([holdkit.claim(*KEY), ("seat", 1)], ttl=600, account="customer:7")
     hk.confirm(both, entity="user:7")
     hk.erase("account", "customer:7", reason="request 1")
     check(hk)
     with pytest.raises(holdkit.InsufficientCapacity):
-        hk.hold([hk.claims.key(*KEY), holdkit.units("seat", 1)], ttl=600, account="customer:9")
+        hk.hold([holdkit.claim(*KEY), ("seat", 1)], ttl=600, account="customer:9")
     placed = [
-        holdkit.PlaceHold(legs=(hk.claims.key(*KEY),), ttl=60),
+        holdkit.PlaceHold(legs=(holdkit.claim(*KEY),), ttl=60),
         holdkit.PlaceHold(legs=(holdkit.Leg("seat"),), ttl=60, account="x"),
     ]
     assert [type(one).__name__ for one in hk.apply(placed)] == ["InsufficientCapacity", "Hold"]
     hk.return_units(both, force=True, reason="refund")
-    hk.hold([hk.claims.key(*KEY), holdkit.units("seat", 1)], ttl=600, account="customer:9")
+    hk.hold([holdkit.claim(*KEY), ("seat", 1)], ttl=600, account="customer:9")
     assert hk.verify().ok
 
 
@@ -189,7 +189,7 @@ def test_attempts_that_were_for_nobody_go_with_the_key(hk: holdkit.Kernel, by: A
     theirs = hk.claims.confirm(theirs, entity="user:9")
     hk.claims.forget(theirs, force=True, reason="Bea left")
     named = {"entity": {"entity": "user:7"}, "account": {"account": "customer:7"}}[by]
-    hk.hold([hk.claims.key(*KEY), ("show", 1)], ttl=60, metadata={"for": "Annabel"}, **named)  # type: ignore[arg-type]
+    hk.hold([holdkit.claim(*KEY), ("show", 1)], ttl=60, metadata={"for": "Annabel"}, **named)  # type: ignore[arg-type]
     erased = hk.erase(by, named[by], reason="request 1")
     assert erased.holds >= 2
     check(hk)
@@ -222,7 +222,7 @@ def test_an_account_that_was_erased_by_half_loses_its_claims_too(
     hk: holdkit.Kernel, used: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hk.create_pool("show", total=9)
-    hold = hk.hold([hk.claims.key(*KEY), ("show", 1)], ttl=60, account="customer:7", metadata={"for": "Ann"})
+    hold = hk.hold([holdkit.claim(*KEY), ("show", 1)], ttl=60, account="customer:7", metadata={"for": "Ann"})
     if not used:
         hk.release(hold)
 

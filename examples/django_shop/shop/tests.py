@@ -92,7 +92,7 @@ class Shopping(TestCase):
         self.assertEqual((await ahk.get(hold)).state, "held")
         claim = await ahk.claims.reserve("email", "a@example.com", ttl=300)
         self.assertEqual((claim.type, ahk.claims.is_active(claim)), ("email", True))
-        both = await ahk.hold([ahk.claims.key("name", "ann"), holdkit.Leg("show:42", 1)], ttl=60)
+        both = await ahk.hold([holdkit.claim("name", "ann"), holdkit.Leg("show:42", 1)], ttl=60)
         self.assertEqual(len(both.legs), 2)
         acme = ahk.tenant("acme")
         await acme.create_pool("show:42", total=7)

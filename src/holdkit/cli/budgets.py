@@ -8,7 +8,7 @@ import click
 
 from ..core.commands import Overage
 from ..core.validation import invalid
-from ..faces._sync.budgets import Budgets
+from ..faces._sync.budgets import Budget
 from ..faces._sync.kernel import Kernel
 from ..faces.allowances import Allowance, Spent
 from ..wire.budgets import AllowanceBody, BudgetAnswer, BudgetSet, UsageAnswer
@@ -107,7 +107,7 @@ def define(
         if isinstance(hk, Kernel):
             _stored(hk, tenant).store(name, BudgetSet(budgets=asked), actor)
         else:
-            hk.budgets(name).define(
+            hk.budget(name).define(
                 **{
                     budget: tuple(Allowance(one.total, per=one.per, zone=one.zone) for one in listed)
                     for budget, listed in asked.items()
@@ -238,7 +238,6 @@ def confirm(
             ticket_from(hold), actual, token=token, entity=entity, keep_rest=keep_rest, overage=overage, **call_of(call)
         )
         document = hold_document(hk, done)
-        document.uncovered = opened.uncovered(done) or document.uncovered
     Output(in_json).table([document], HEADS, [row_of(done)])
     for budget, units in (document.uncovered or {}).items():
         click.echo(f"{units} of {budget} were not covered: the budget had no more", err=True)
@@ -278,15 +277,15 @@ def _stored(hk: Kernel, tenant: str) -> Any:
     return BudgetSets(hk, tenant)
 
 
-def _opened(hk: Opened, tenant: str, name: str) -> Budgets:
-    opened: Budgets = _stored(hk, tenant).opened(name) if isinstance(hk, Kernel) else hk.budgets(name)
+def _opened(hk: Opened, tenant: str, name: str) -> Budget:
+    opened: Budget = _stored(hk, tenant).opened(name) if isinstance(hk, Kernel) else hk.budget(name)
     return opened
 
 
 def _definition(hk: Opened, tenant: str, name: str) -> BudgetAnswer:
     if isinstance(hk, Kernel):
         return BudgetAnswer(name, _stored(hk, tenant).find(name).budgets, time_of(hk))
-    return hk.budgets(name).definition()
+    return hk.budget(name).definition()
 
 
 def _allowances(text: str) -> tuple[str, list[AllowanceBody]]:

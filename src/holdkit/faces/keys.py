@@ -58,19 +58,14 @@ def item_pool(item: object) -> str:
     return ITEMS + text(item, "item", MAX_ITEM)
 
 
-def units(pool: str, quantity: int = 1) -> Leg:
-    """Units of a counted pool, as a leg of a combined hold."""
-    return Leg(pool, quantity)
-
-
-def key(type: str, value: str) -> Leg:
-    """A key that only one holder can have, as a leg of a combined hold."""
+def claim(type: str, value: str) -> Leg:
+    """Return a key that only one holder can have, as a leg of a hold."""
     name = key_of(type, value)
     return FaceLeg(CLAIMS + claim_id(name), 1, 1, label=name)
 
 
 def items(*ids: str) -> Legs:
-    """Items that were added with `hk.items.add`, as legs of a combined hold."""
+    """Return items that were added with `hk.items.add`, as legs of a hold."""
     return item_legs(ids)
 
 

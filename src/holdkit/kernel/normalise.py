@@ -18,6 +18,7 @@ from ..core.codec import is_ticket, read_ticket
 from ..core.codec import ticket as ticket_of
 from ..core.commands import (
     PLACING,
+    Amounts,
     AnyCommand,
     ConfirmHold,
     Consume,
@@ -50,8 +51,12 @@ class Legs(tuple[Leg, ...]):
     __slots__ = ()
 
 
-What: TypeAlias = "str | Mapping[str, int] | Iterable[Leg | Legs | str | tuple[str, int]]"
-"""A pool id (with a quantity), a mapping of pool to quantity, or a list of legs; faces may give several at once."""
+What: TypeAlias = "str | Mapping[str, int] | Leg | Iterable[Leg | Legs | str | tuple[str, int] | Mapping[str, int]]"
+"""A pool id (with a quantity), a pair of pool id and quantity in a list, a mapping of pool to quantity, a leg, or a list of all
+these; `holdkit.claim`, `holdkit.items`, and `legs` of a budget or calendar give legs."""
+
+Part: TypeAlias = "Amounts | Leg | Legs | Iterable[Leg | Legs | str | tuple[str, int] | Mapping[str, int]]"
+"""How much of a hold: a number for its one leg, a mapping by pool, the legs themselves, or None for all of it."""
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _spelled: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)\s*", re.ASCII)
@@ -151,7 +156,12 @@ def legs_of(what: Any, quantity: int | None) -> tuple[Leg, ...]:
     try:
         legs: list[Leg] = []
         for item in islice(what, MOST_LEGS + 1):
-            legs.extend(item) if isinstance(item, Legs) else legs.append(_leg(item))
+            if isinstance(item, Legs):
+                legs.extend(item)
+            elif isinstance(item, Mapping):
+                legs.extend([_spread(*pair) for pair in islice(item.items(), MOST_LEGS + 1)])
+            else:
+                legs.append(_leg(item))
     except TypeError:
         raise invalid("what", "what_malformed", "must be a pool id, a mapping, or a list of legs") from None
     if len(legs) > MOST_LEGS:
@@ -197,8 +207,21 @@ def original_of(command: AnyCommand) -> AnyCommand | None:
 
 
 def amounts_of(quantity: Any) -> Any:
-    """The units of a hold. A mapping is copied into a dict, so that the caller cannot change it later."""
-    return dict(quantity) if quantity is not None and isinstance(quantity, Mapping) else quantity
+    """Return how much of a hold a caller means: None, a number, or a dict by pool. Anything else is passed on, for
+    validation to refuse.
+
+    A mapping is copied, so that the caller cannot change it later."""
+    if quantity is None or type(quantity) is int:
+        return quantity
+    if isinstance(quantity, Mapping):
+        return dict(quantity)
+    if not isinstance(quantity, Leg | list | tuple):
+        return quantity
+    legs = legs_of(quantity, None)
+    amounts = {leg.pool: leg.quantity for leg in legs}
+    if len(amounts) < len(legs):
+        raise invalid("quantity", "pool_twice", "names a pool twice")
+    return amounts
 
 
 def hold_id(value: Any) -> Any:

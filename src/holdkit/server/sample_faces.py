@@ -98,7 +98,7 @@ class FaceTraffic:
             spending.actual = {"tokens": self._dice.randint(200, estimate), "calls": 1}
 
     def _call(self, hk: Kernel, who: str) -> None:
-        rates(hk).take(
+        rates(hk).consume(
             self._dice.choice(("mobile-app", "partner:acme", "website")), self._dice.randint(1, 9), actor=who
         )
 

@@ -9,9 +9,9 @@ from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, Final
 
 from ..errors import HoldkitError, PoolNotFound, Refused
-from ..faces._sync.budgets import Budgets
+from ..faces._sync.budgets import Budget
 from ..faces._sync.kernel import Kernel
-from ..faces._sync.windows import Rates
+from ..faces._sync.windows import Rate
 from ..faces.allowances import Allowance
 from ..faces.resources import Resource
 from ..faces.saga import Saga, SagaStep
@@ -72,14 +72,14 @@ def today(hk: Kernel) -> date:
     return datetime.fromtimestamp(hk.executor.now() / 1_000_000, UTC).date()
 
 
-def budgets(hk: Kernel) -> Budgets:
+def budgets(hk: Kernel) -> Budget:
     """Tokens and calls of a language model, by team."""
-    return hk.budgets("language-model", tokens=Allowance(2_000_000, per="day"), calls=Allowance(600, per="hour"))
+    return hk.budget("language-model", tokens=Allowance(2_000_000, per="day"), calls=Allowance(600, per="hour"))
 
 
-def rates(hk: Kernel) -> Rates:
+def rates(hk: Kernel) -> Rate:
     """Calls of an API, by client."""
-    return hk.rates("public-api", Allowance(60, per="minute"), Allowance(5_000, per="day"))
+    return hk.rate("public-api", Allowance(60, per="minute"), Allowance(5_000, per="day"))
 
 
 def fill(hk: Kernel) -> None:
@@ -127,7 +127,7 @@ def _fill_faces(hk: Kernel) -> None:
             hk.items.best_available(2 + number % 4, section="hall/stalls", ttl="5m"), entity=f"order:{number}"
         )
     for client in ("mobile-app", "partner:acme"):
-        rates(hk).take(client, 12)
+        rates(hk).consume(client, 12)
     for team in TEAMS:
         budgets(hk).consume(team, {"tokens": 120_000 * (1 + TEAMS.index(team)), "calls": 40})
 

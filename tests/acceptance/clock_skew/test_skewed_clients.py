@@ -60,10 +60,10 @@ def test_who_comes_second_hears_how_long(hk: Any) -> None:
 
 
 def test_a_rate_says_when_to_come_back(hk: Any, postgres_url: str) -> None:
-    api = hk.rates("api", Allowance(1, per="day"))
-    api.take("client")
+    api = hk.rate("api", Allowance(1, per="day"))
+    api.consume("client")
     with pytest.raises(holdkit.InsufficientCapacity) as refused:
-        api.take("client")
+        api.consume("client")
     day = 86_400 * SECOND
     left = (day - database_slot(postgres_url) % day) / SECOND
     assert refused.value.retry_after is not None
@@ -72,7 +72,7 @@ def test_a_rate_says_when_to_come_back(hk: Any, postgres_url: str) -> None:
 
 
 def test_a_budget_says_when_to_come_back(hk: Any, postgres_url: str) -> None:
-    budgets = hk.budgets("llm", tokens=Allowance(10, per="week"))
+    budgets = hk.budget("llm", tokens=Allowance(10, per="week"))
     budgets.consume("client", 10)
     with pytest.raises(holdkit.InsufficientCapacity) as refused:
         budgets.consume("client", 1)

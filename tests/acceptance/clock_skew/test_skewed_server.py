@@ -96,10 +96,10 @@ def test_leases_and_rates_at_a_distance(remote: Any, postgres_url: str) -> None:
         lease.check()
         lease.renew()
         assert not lease.lost
-    api = remote.rates("api", Allowance(1, per="day"))
-    api.take("client")
+    api = remote.rate("api", Allowance(1, per="day"))
+    api.consume("client")
     with pytest.raises(holdkit.InsufficientCapacity) as refused:
-        api.take("client")
+        api.consume("client")
     day = 86_400 * SECOND
     assert refused.value.retry_after is not None
     assert abs(refused.value.retry_after - (day - database_slot(postgres_url) % day) / SECOND) < SLACK

@@ -75,7 +75,7 @@ def faces(hk: Kernel) -> None:
     assert_type(hk.claims.confirm(claim, entity="user:1"), Claim)
     assert_type(hk.items.reserve(["A1", "A2"], ttl="10m"), Hold)
     assert_type(hk.items.states(["A1"]), list[Item])
-    budgets = hk.budgets("llm", tokens=Allowance(1_000_000, per="day"))
+    budgets = hk.budget("llm", tokens=Allowance(1_000_000, per="day"))
     with budgets.holding("acme", 4_000, ttl="2m") as spending:
         spending.actual = 1_234
     assert_type(budgets.remaining("acme"), dict[str, int])

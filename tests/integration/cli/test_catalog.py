@@ -35,10 +35,10 @@ def fill(url: str) -> None:
     with holdkit.connect(url) as hk:
         inn = hk.calendar("inn", {"double": 3, "suite": 1})
         inn.hold({"double": 2, "suite": 1}, BEGIN, date(2099, 7, 3), ttl="1h")
-        llm = hk.budgets("llm", tokens=Allowance(1_000, per="day"))
+        llm = hk.budget("llm", tokens=Allowance(1_000, per="day"))
         for client in ("customer:7", "customer:8"):
             llm.hold(client, {"tokens": 100}, ttl="1h")
-        hk.rates("api", Allowance(100, per="day")).take("customer:7", 5)
+        hk.rate("api", Allowance(100, per="day")).consume("customer:7", 5)
         for key in ("window", "door"):
             hk.resource(Table()).hold(key, None, 2, ttl="1h")
         hk.items.add([Seat("A-1", "the stalls", "A", 1), Seat("B-1", "balcony", "B", 1)])

@@ -149,7 +149,7 @@ def at_noon() -> Iterator[RemoteKernel]:
 
 
 def test_budgets_hold_the_estimate_and_confirm_the_actual(at_noon: RemoteKernel) -> None:
-    llm = at_noon.budgets("llm")
+    llm = at_noon.budget("llm")
     with pytest.raises(holdkit.InvalidRequest) as missing:
         llm.hold("ann", 1, ttl=60)
     assert missing.value.code == "budget_not_found"
@@ -163,7 +163,7 @@ def test_budgets_hold_the_estimate_and_confirm_the_actual(at_noon: RemoteKernel)
     assert set(short.value.budgets) == {"tokens"}
     assert 0 < (short.value.retry_after or 0) <= 86_400
     done = llm.confirm(hold, {"tokens": 1_100, "cents": 4})
-    assert llm.uncovered(done) == {"tokens": 100}
+    assert done.uncovered == {"tokens": 100}
     assert llm.remaining("ann") == {"tokens": 0, "cents": 46}
     assert llm.consume("bob", {"cents": 2}).state == "confirmed"
     usage = llm.usage("bob")
@@ -296,12 +296,12 @@ def test_an_operator_extends_and_confirms_without_the_token(hk: RemoteKernel) ->
 
 def test_a_batch_takes_what_faces_give(hk: RemoteKernel) -> None:
     hk.items.add(["batch:1", "batch:2"])
-    legs = (hk.claims.key("batch", "x"), *hk.items.legs(["batch:1"]))
+    legs = (holdkit.claim("batch", "x"), *holdkit.items("batch:1"))
     held, taken, missing = hk.apply(
         [
             holdkit.PlaceHold(legs=legs, ttl=60),
             holdkit.Consume(legs=legs),
-            holdkit.Consume(legs=hk.items.legs(["batch:9"])),
+            holdkit.Consume(legs=holdkit.items("batch:9")),
         ]
     )
     assert isinstance(held, holdkit.Hold)
@@ -309,11 +309,11 @@ def test_a_batch_takes_what_faces_give(hk: RemoteKernel) -> None:
     assert [(short.label, short.holder) for short in taken.shortfalls] == [("batch:x", held.id), ("batch:1", held.id)]
     assert isinstance(missing, holdkit.PoolNotFound)
     assert missing.subject == "batch:9"
-    tokens = hk.budgets("llm-batch", tokens=Allowance(10, per="day"))
+    tokens = hk.budget("llm-batch", tokens=Allowance(10, per="day"))
     with pytest.raises(holdkit.InvalidRequest, match="hold and consume of the budget"):
-        hk.apply([holdkit.Consume(legs=tokens.units("ann", 1))])
+        hk.apply([holdkit.Consume(legs=tokens.legs("ann", 1))])
     with pytest.raises(holdkit.InvalidRequest, match="hold and consume of the budget"):
-        hk.budgets("kept there").units("ann", 1)
+        hk.budget("kept there").legs("ann", 1)
 
 
 def test_a_lease_outlives_a_closed_client_without_noise(server: LiveServer, caplog: pytest.LogCaptureFixture) -> None:
@@ -382,7 +382,7 @@ def test_the_same_in_tasks(server: LiveServer) -> None:
         hold = await hk.items.reserve(["t:1", "t:2"], ttl=60)
         assert (await hk.items.finalize(hold)).state == "confirmed"
         assert [one.state for one in await hk.items.states(["t:1"])] == ["spent"]
-        budgets = hk.budgets("tasks")
+        budgets = hk.budget("tasks")
         await budgets.define(calls=Allowance(10, per="year"))
         assert (await budgets.confirm(await budgets.hold("c", 5, ttl=60), 7)).state == "confirmed"
         assert await budgets.remaining("c") == {"calls": 3}

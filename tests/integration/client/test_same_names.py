@@ -104,8 +104,8 @@ def test_transactions_are_for_kernels_of_ones_own_process() -> None:
         lambda hk: hk.holds(tx=object()),
         lambda hk: hk.record("note", "a", tx=object()),
         lambda hk: hk.records("note", tx=object()),
-        lambda hk: hk.rates("api", holdkit.Allowance(1, per="day")).take("c", tx=object()),
-        lambda hk: hk.budgets("llm").hold("c", 1, ttl=1, tx=object()),
+        lambda hk: hk.rate("api", holdkit.Allowance(1, per="day")).consume("c", tx=object()),
+        lambda hk: hk.budget("llm").hold("c", 1, ttl=1, tx=object()),
         lambda hk: hk.items.best_available(1, section="s", tx=object()),
         lambda hk: hk.calendar("inn", {"double": 1}).resize("double", 1, *nights(), tx=object()),
     ]

@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 import holdkit
-from holdkit import Allowance, items, key, units
+from holdkit import Allowance, items
 from holdkit.client import NotAdmitted, Policy
 from holdkit.testing import FakeClock
 from tests.integration.client.test_client import Flaky
@@ -36,13 +36,13 @@ def name() -> str:
 
 
 def test_a_rate_is_taken_together_and_tells_when_to_come_back(remote: Any, name: str) -> None:
-    api = remote.rates(name, Allowance(2, per="day"), Allowance(3, per="year"))
-    taken = api.take("ann", 2, op=f"{name}-1")
+    api = remote.rate(name, Allowance(2, per="day"), Allowance(3, per="year"))
+    taken = api.consume("ann", 2, op=f"{name}-1")
     assert (taken.state, taken.token is None) == ("confirmed", False)
-    assert api.take("ann", 2, op=f"{name}-1").replayed
+    assert api.consume("ann", 2, op=f"{name}-1").replayed
     assert api.remaining("ann") == 0
     with pytest.raises(holdkit.InsufficientCapacity) as full:
-        api.take("ann")
+        api.consume("ann")
     assert 0 < (full.value.retry_after or 0) <= 86_400
     assert [(one.per, one.consumed, one.available) for one in api.usage("ann")] == [("day", 2, 0), ("year", 2, 1)]
     assert api.remaining("bob") == 2
@@ -54,25 +54,25 @@ def test_the_window_is_the_servers_however_wrong_the_clock_here_is(clients: Clie
     clock = FakeClock(start=600_000_000)
     with live_server(clock=clock) as server:
         hk = clients.open(server)
-        api = hk.rates("api", Allowance(2, per="minute"))
+        api = hk.rate("api", Allowance(2, per="minute"))
         assert [(one.opens_slot, one.available) for one in api.usage("a")] == [(600_000_000, 2)]
-        assert api.take("a", op="first").legs[0].pool == "~rates/api/a/60s@600"
+        assert api.consume("a", op="first").legs[0].pool == "~rates/api/a/60s@600"
         clock.set(660_000_000)
-        assert api.take("a", op="second").legs[0].pool == "~rates/api/a/60s@660"
-        assert api.take("a", op="first").legs[0].pool == "~rates/api/a/60s@600", "a retry is the same, however late"
+        assert api.consume("a", op="second").legs[0].pool == "~rates/api/a/60s@660"
+        assert api.consume("a", op="first").legs[0].pool == "~rates/api/a/60s@600", "a retry is the same, however late"
         hk.close()
 
 
 def test_budgets_described_here(remote: Any, name: str) -> None:
-    llm = remote.budgets(
+    llm = remote.budget(
         name, tokens=Allowance(lambda client: len(client) * 100, per="day"), calls=Allowance(9, per="day")
     )
     hold = llm.hold("ann", {"tokens": 200, "calls": 1}, ttl=60, op=f"{name}-1")
     assert llm.remaining("ann") == {"calls": 8, "tokens": 100}
     done = llm.confirm(hold, {"tokens": 350}, op=f"{name}-2")
-    assert llm.uncovered(done) == {"tokens": 50}
+    assert done.uncovered == {"tokens": 50}
     again = llm.confirm(hold, {"tokens": 350}, op=f"{name}-2")
-    assert (again.replayed, llm.uncovered(again)) == (True, {"tokens": 50})
+    assert (again.replayed, again.uncovered) == (True, {"tokens": 50})
     assert llm.confirm(llm.hold("bob", {"calls": 1}, ttl=60), {"calls": 0}).state == "released"
     assert llm.resize("ann", "tokens", 400).total == 400
     assert llm.remaining("ann") == {"calls": 8, "tokens": 100}
@@ -83,11 +83,11 @@ def test_budgets_described_here(remote: Any, name: str) -> None:
 
 
 def described(remote: Any, name: str) -> Any:
-    return remote.budgets(name, tokens=Allowance(1_000, per="day"))
+    return remote.budget(name, tokens=Allowance(1_000, per="day"))
 
 
 def written_down(remote: Any, name: str) -> Any:
-    budgets = remote.budgets(name)
+    budgets = remote.budget(name)
     budgets.define(tokens=Allowance(1_000, per="day"))
     return budgets
 
@@ -140,7 +140,7 @@ def test_a_calendar_holds_a_range_or_nothing(remote: Any, name: str) -> None:
     with pytest.raises(holdkit.BelowInUse):
         inn.resize("suite", 0, day, day + timedelta(days=9))
     assert inn.available("suite", day, day + timedelta(days=2)).minimum == 2, "all nights or none"
-    cut = inn.pools({"double": 1, "suite": 1}, day, day + timedelta(days=1))
+    cut = inn.legs({"double": 1, "suite": 1}, day, day + timedelta(days=1))
     assert remote.release(stay, quantity=cut).state == "held"
     assert remote.confirm(stay).state == "confirmed"
     assert remote.verify().ok
@@ -151,12 +151,12 @@ def test_who_may_hold_may_spend_a_written_set_and_describe_none(
 ) -> None:
     written_down(remote, name)
     small = clients.open(shared_server, shared_server.key("hold"))
-    hold = small.budgets(name).hold("ann", 5, ttl=60)
-    assert small.budgets(name).confirm(hold, 3).state == "confirmed"
+    hold = small.budget(name).hold("ann", 5, ttl=60)
+    assert small.budget(name).confirm(hold, 3).state == "confirmed"
     calls: list[Callable[[], Any]] = [
-        lambda: small.rates(name, Allowance(10**9, per="day")).take("ann"),
+        lambda: small.rate(name, Allowance(10**9, per="day")).consume("ann"),
         lambda: described(small, name).hold("ann", 5, ttl=60),
-        lambda: small.budgets(name).resize("ann", "tokens", 5),
+        lambda: small.budget(name).resize("ann", "tokens", 5),
         lambda: small.calendar(name, {"a": 1}).consume("a", date(2090, 1, 1), date(2090, 1, 2)),
     ]
     for call in calls:
@@ -202,7 +202,7 @@ def test_the_best_items_are_looked_for_and_taken_at_once(remote: Any, name: str)
 def test_units_keys_and_items_in_one_hold(remote: Any, name: str) -> None:
     remote.create_pool(name, 3)
     remote.items.add([f"{name}:A1", f"{name}:A2"])
-    wanted = [units(name, 2), key("email", f"{name}@b.c"), items(f"{name}:A2", f"{name}:A1")]
+    wanted = [(name, 2), holdkit.claim("email", f"{name}@b.c"), items(f"{name}:A2", f"{name}:A1")]
     with remote.holding(wanted, ttl=60, entity=f"order:{name}") as hold:
         assert len(hold.legs) == 4
         with pytest.raises(holdkit.InsufficientCapacity) as short:
@@ -216,7 +216,7 @@ def test_units_keys_and_items_in_one_hold(remote: Any, name: str) -> None:
             remote.claims.release(claim)
     assert remote.claims.find(entity=f"order:{name}").key == f"email:{name}@b.c"
     assert [one.state for one in remote.items.states([f"{name}:A1"])] == ["spent"]
-    assert remote.consume([key("email", f"{name}@x")]).state == "confirmed"
+    assert remote.consume([holdkit.claim("email", f"{name}@x")]).state == "confirmed"
     for bad, code in (
         ([holdkit.Leg("~item/x")], "pool_reserved"),
         ([holdkit.Leg(name, label="x")], "label_reserved"),
@@ -251,10 +251,10 @@ def test_a_lost_answer_counts_a_rate_once(shared_server: LiveServer, name: str) 
         policy=Policy(attempts=4, seconds=20),
         http=httpx.Client(transport=network),
     ) as hk:
-        api = hk.rates(name, Allowance(10, per="year"))
+        api = hk.rate(name, Allowance(10, per="year"))
         assert api.remaining("ann") == 10
         network.keys.clear()
         network.plan = ["lost", "lost", None]
-        assert api.take("ann", 3).replayed
+        assert api.consume("ann", 3).replayed
         assert len(set(network.keys)) == 1
         assert api.remaining("ann") == 7

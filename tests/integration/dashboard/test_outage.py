@@ -104,7 +104,7 @@ def test_no_page_says_what_it_cannot_know(browser: Browser, killable: KilledServ
         hold = hk.hold("gpu", 1, ttl="1h")
         hk.claims.reserve("email", "a@b", ttl="1h")
         hk.items.add(["seat:1"])
-        hk.rates("api", holdkit.Allowance(9, per="year")).take("c")
+        hk.rate("api", holdkit.Allowance(9, per="year")).consume("c")
         with pytest.raises(holdkit.SagaParked):
             hk.sagas.register(Delivery()).run("order:1", {"fails": "the line went dead"})
     server = killable.start()

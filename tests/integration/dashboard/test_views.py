@@ -54,11 +54,11 @@ def faces(hk: holdkit.Kernel, begin: date) -> None:
     inn = hk.calendar("inn", {"double": 10, "suite": 2, HOSTILE[:64]: 1})
     inn.hold({"double": 3, "suite": 1}, begin, begin + timedelta(days=3), ttl="2h")
     inn.consume({"suite": 1, HOSTILE[:64]: 1}, begin + timedelta(days=1), begin + timedelta(days=2))
-    llm = hk.budgets("llm", tokens=Allowance(1_000, per="day"), calls=Allowance(10, per="year"))
+    llm = hk.budget("llm", tokens=Allowance(1_000, per="day"), calls=Allowance(10, per="year"))
     for client in ("team-a", HOSTILE):
         llm.hold(client, {"tokens": 100}, ttl="2h")
         llm.consume(client, {"tokens": 40, "calls": 9})
-    hk.rates("api", Allowance(100, per="year")).take("client-7", 5)
+    hk.rate("api", Allowance(100, per="year")).consume("client-7", 5)
     seats = [
         Seat(f"{row}{n}", "stalls", row, n, kind="wheelchair" if n == 9 else "")
         for row in "AB"

@@ -209,7 +209,7 @@ def test_a_call_at_the_end_of_a_minute() -> None:
                 clock.advance(next(late, 0.0))
                 return await hk.hold(*arguments, **options)
 
-            kernel: Any = SimpleNamespace(budgets=hk.budgets, hold=hold)
+            kernel: Any = SimpleNamespace(budget=hk.budget, hold=hold)
             held = await gateway.admit(kernel, ("search", "search/a", "a-search"), "hello")
             return [int(leg.pool.rpartition("@")[2]) for leg in held.legs]
 

@@ -255,7 +255,7 @@ def test_budgets_are_held_by_estimate_and_confirmed_by_what_was_spent(tmp_path: 
 
     asyncio.run(main())
     with holdkit.connect(url) as hk:
-        budgets = hk.budgets("llm", tokens=holdkit.Allowance(1_000, per="day"))
+        budgets = hk.budget("llm", tokens=holdkit.Allowance(1_000, per="day"))
         assert budgets.remaining("team-7") == {"tokens": 0}
         assert budgets.remaining("assistant") == {"tokens": 1_000}, "of its own client only"
 

@@ -37,11 +37,11 @@ async def fill(hk: holdkit.AsyncKernel) -> None:
     await inn.consume("double", date(2023, 11, 17), date(2023, 11, 18))
     club = hk.calendar("club", {"court": 2}, every="1h")
     await club.consume("court", datetime(2023, 11, 16, 9, tzinfo=UTC), datetime(2023, 11, 16, 11, tzinfo=UTC))
-    llm = hk.budgets("llm", tokens=Allowance(1_000, per="day"), calls=Allowance(10, per="minute"))
+    llm = hk.budget("llm", tokens=Allowance(1_000, per="day"), calls=Allowance(10, per="minute"))
     for client in ("team-a", *HOSTILE):
         await llm.hold(client, {"tokens": 100}, ttl="1m")
     await llm.consume("team-a", {"tokens": 40, "calls": 1})
-    await hk.rates("api", Allowance(100, per="minute")).take("client-7", 5)
+    await hk.rate("api", Allowance(100, per="minute")).consume("client-7", 5)
     shelf = hk.resource(Shelf())
     for key in ("a/b", ("k", 1), "y" * 300):
         await shelf.hold(key, None, 2, ttl="1m")
@@ -257,7 +257,7 @@ def test_the_hold_of_a_claim_says_its_key() -> None:
     async def work(here: InProcessApp) -> None:
         hk = here.running.kernel
         await hk.create_pool("hall", 5)
-        hold = await hk.hold([holdkit.units("hall", 1), holdkit.key("email", "<b>@b")], ttl="1m")
+        hold = await hk.hold([("hall", 1), holdkit.claim("email", "<b>@b")], ttl="1m")
         shown = await get(here, f"/v1/holds/{hold.id}")
         assert [leg.get("label") for leg in shown["legs"]] == [None, "email:<b>@b"]
         assert "label" not in shown["legs"][0]
@@ -279,8 +279,8 @@ def test_no_name_is_skipped_or_listed_twice(strange: str) -> None:
         async with await holdkit.connect_async("memory://", clock=FakeClock(start=NOON)) as hk:
             names = sorted({"a", "b", f"a{strange}", f"a/{strange}", f"{strange}a"})
             for name in names:
-                await hk.rates(name, Allowance(9, per="day")).take(strange)
-                await hk.rates(name, Allowance(9, per="day")).take("z")
+                await hk.rate(name, Allowance(9, per="day")).consume(strange)
+                await hk.rate(name, Allowance(9, per="day")).consume("z")
             found: list[str] = []
             after = ""
             while True:

@@ -50,7 +50,7 @@ def test_clients_pass_it_on(remote: Any) -> None:
         remote.consume("shelf", 1),
         claim,
         remote.claims.confirm(claim, entity="user:1"),
-        remote.rates("api", holdkit.Allowance(5, per="day")).take(hold.id),
+        remote.rate("api", holdkit.Allowance(5, per="day")).consume(hold.id),
         *remote.apply([holdkit.Consume(legs=(holdkit.Leg("shelf", 1),))]),
     ]
     assert [answer.durability for answer in answers] == ["process"] * 8

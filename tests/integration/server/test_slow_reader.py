@@ -128,7 +128,7 @@ def test_a_feed_tells_nothing_of_the_pools_behind_claims_items_and_budgets() -> 
             await kernel.claims.reserve("email", "after@example.com", ttl=60)
             await kernel.items.add(["seat:1"])
             await kernel.items.reserve(["seat:1"], ttl=60)
-            await kernel.budgets("llm", tokens=Allowance(9, per="day")).hold("ann", 3, ttl=60)
+            await kernel.budget("llm", tokens=Allowance(9, per="day")).hold("ann", 3, ttl=60)
             await kernel.create_pool("plain", 5)
             await kernel.hold("plain", 2, ttl=60)
             async with asyncio.timeout(PATIENCE):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import holdkit
-from holdkit import Allowance, ConfirmHold, Consume, Leg, PlaceHold, ReleaseHold, units
+from holdkit import Allowance, ConfirmHold, Consume, Leg, PlaceHold, ReleaseHold
 from tests.support.kernels import Store, differences
 
 
@@ -19,19 +19,19 @@ def hk(store: Store) -> Any:
 
 
 def budget(hk: Any) -> Any:
-    """So many tokens a day: the method `units` of its budget."""
-    return hk.budgets("llm", tokens=Allowance(10, per="day")).units
+    """So many tokens a day: the method `legs` of its budget."""
+    return hk.budget("llm", tokens=Allowance(10, per="day")).legs
 
 
 def everything(hk: Any) -> Any:
-    return (units("show:42", 2), hk.claims.key("email", "a@b.c"), *hk.items.legs(["seat:A2", "seat:A1"]))
+    return (Leg("show:42", 2), holdkit.claim("email", "a@b.c"), *holdkit.items("seat:A2", "seat:A1"))
 
 
 def test_a_batch_takes_what_faces_give(hk: Any) -> None:
     tokens = budget(hk)
     held, alone, spent = hk.apply([
         PlaceHold(legs=everything(hk), ttl=60, token="me"),
-        PlaceHold(legs=hk.items.legs(["seat:A3"]), ttl=60),
+        PlaceHold(legs=holdkit.items("seat:A3"), ttl=60),
         Consume(legs=(Leg("show:42"), *tokens("team-a", 4))),
     ])  # fmt: skip
     assert [len(one.legs) for one in (held, alone, spent)] == [4, 1, 2]
@@ -42,7 +42,7 @@ def test_a_batch_takes_what_faces_give(hk: Any) -> None:
         ConfirmHold(id=held.id, token="me", entity="order:9"), ReleaseHold(id=alone.id, token=alone.token)
     ])  # fmt: skip
     assert (done.state, gone.state, hk.claims.find(entity="order:9").key) == ("confirmed", "released", "email:a@b.c")
-    listed: Any = [units("show:42"), hk.items.legs(["seat:A3"])]  # as `hold` takes them
+    listed: Any = [Leg("show:42"), holdkit.items("seat:A3")]  # as `hold` takes them
     assert hk.apply([PlaceHold(legs=listed, ttl=60)])[0].subject == "show:42", "nothing was left of it"
     assert differences(hk) == ()
 
@@ -50,12 +50,12 @@ def test_a_batch_takes_what_faces_give(hk: Any) -> None:
 def test_a_refusal_is_a_value_in_the_callers_words(hk: Any) -> None:
     mine = hk.claims.reserve("email", "a@b.c", ttl=60)
     hk.items.finalize(hk.items.reserve(["seat:A1"]))
-    email = hk.claims.key("email", "a@b.c")
+    email = holdkit.claim("email", "a@b.c")
     taken, spent, missing, free = hk.apply([
         PlaceHold(legs=(email,), ttl=60),
-        PlaceHold(legs=(email, *hk.items.legs(["seat:A1", "seat:A2"])), ttl=60),
-        PlaceHold(legs=hk.items.legs(["seat:Z9"]), ttl=60),
-        PlaceHold(legs=(hk.claims.key("email", "free"),), ttl=60),
+        PlaceHold(legs=(email, *holdkit.items("seat:A1", "seat:A2")), ttl=60),
+        PlaceHold(legs=holdkit.items("seat:Z9"), ttl=60),
+        PlaceHold(legs=(holdkit.claim("email", "free"),), ttl=60),
     ])  # fmt: skip
     assert isinstance(taken, holdkit.InsufficientCapacity)
     (short,) = taken.shortfalls
@@ -70,7 +70,7 @@ def test_a_refusal_is_a_value_in_the_callers_words(hk: Any) -> None:
     assert (missing.subject, "add it first" in str(missing)) == ("seat:Z9", True)
     assert free.state == "held"
     assert not any("~" in str(one) for one in (taken, spent, missing))
-    aborted, short = hk.apply([PlaceHold(legs=hk.items.legs(["seat:A2"]), ttl=60), Consume(legs=(email,))], atomic=True)
+    aborted, short = hk.apply([PlaceHold(legs=holdkit.items("seat:A2"), ttl=60), Consume(legs=(email,))], atomic=True)
     assert (aborted.reason, short.subject) == ("aborted", "email:a@b.c")
     assert [item.state for item in hk.items.states(["seat:A2"])] == ["available"]
 
@@ -111,7 +111,7 @@ def test_a_budget_that_is_spent_says_so(hk: Any, store: Store) -> None:
 
 def test_a_leg_of_ones_own_cannot_reach_behind_a_face_in_a_batch(hk: Any) -> None:
     behind = Leg("~claim/res_" + "0" * 32, 1, 1)
-    key = hk.claims.key("email", "x")
+    key = holdkit.claim("email", "x")
     wrong: list[tuple[Any, str]] = [
         (PlaceHold(legs=(behind,), ttl=60), "pool_reserved"),
         (Consume(legs=(behind, key)), "pool_reserved"),
@@ -123,7 +123,7 @@ def test_a_leg_of_ones_own_cannot_reach_behind_a_face_in_a_batch(hk: Any) -> Non
             hk.apply([command])
         assert refused.value.code == code
     with pytest.raises(holdkit.InvalidRequest):
-        hk.items.legs([])
+        holdkit.items()
     with pytest.raises(holdkit.InvalidRequest):
-        hk.claims.key("e:mail", "x")
+        holdkit.claim("e:mail", "x")
     assert not hk.claims.is_reserved("email", "x")

@@ -102,7 +102,7 @@ def test_a_batch_of_faces_in_a_transaction_of_ones_own(place: tuple[str, str]) -
     with holdkit.connect(url, clock=FakeClock()) as hk, CALLERS[caller](url) as begin:
         hk.items.add(["seat"])
         tx = begin()
-        legs = (hk.claims.key("email", "a@b.c"), *hk.items.legs(["seat"]))
+        legs = (holdkit.claim("email", "a@b.c"), *holdkit.items("seat"))
         mine, theirs = hk.apply([holdkit.PlaceHold(legs=legs, ttl=60), holdkit.Consume(legs=legs[:1])], tx=tx)
         assert isinstance(mine, holdkit.Hold)
         assert isinstance(theirs, holdkit.InsufficientCapacity)

@@ -201,7 +201,7 @@ def test_a_key_that_a_saga_holds_without_a_deadline(hk: Any) -> None:
         name = "sale"
 
         def reserve(self, intent: Any, step: Any) -> Any:
-            return [holdkit.key("email", "a@b.c")]
+            return [holdkit.claim("email", "a@b.c")]
 
         def effect(self, intent: Any, step: Any) -> None:
             claim = hk.claims.find(key="email:a@b.c")

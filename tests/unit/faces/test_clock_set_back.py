@@ -70,12 +70,12 @@ def test_nor_an_extended_one(hk: Any, clock: FakeClock) -> None:
 
 
 def test_a_refused_caller_waits_for_a_window_at_most(hk: Any, clock: FakeClock) -> None:
-    api = hk.rates("api", Allowance(1, per="hour"))
-    api.take("client")
+    api = hk.rate("api", Allowance(1, per="hour"))
+    api.consume("client")
     clock.advance(BACK)
-    api.take("client")  # of the hour before
+    api.consume("client")  # of the hour before
     with pytest.raises(holdkit.InsufficientCapacity) as refused:
-        api.take("client")
+        api.consume("client")
     assert refused.value.retry_after == 1800
 
 

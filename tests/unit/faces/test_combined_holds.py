@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import holdkit
-from holdkit import items, key, units
+from holdkit import claim, items
 from tests.support.kernels import Store
 
 
@@ -21,7 +21,7 @@ def hk(store: Store) -> Any:
 
 
 def everything(quantity: int = 2) -> list[object]:
-    return [units("show:42", quantity), key("email", "a@b.c"), items("seat:A2", "seat:A1")]
+    return [("show:42", quantity), claim("email", "a@b.c"), items("seat:A2", "seat:A1")]
 
 
 def test_one_hold_takes_all_of_it_and_confirms_all_of_it(hk: Any) -> None:
@@ -44,7 +44,7 @@ def test_one_hold_takes_all_of_it_and_confirms_all_of_it(hk: Any) -> None:
 def test_every_leg_that_falls_short_is_named_in_the_callers_words(hk: Any) -> None:
     hk.hold(everything(), ttl=60)
     with pytest.raises(holdkit.InsufficientCapacity) as refused:
-        hk.hold([*everything(), key("email", "other")], ttl=60)
+        hk.hold([*everything(), claim("email", "other")], ttl=60)
     error = refused.value
     assert [short.label or short.pool for short in error.shortfalls] == ["show:42", "email:a@b.c", "seat:A1", "seat:A2"]
     assert "'email:a@b.c' is taken" in str(error)
@@ -55,7 +55,7 @@ def test_every_leg_that_falls_short_is_named_in_the_callers_words(hk: Any) -> No
     assert missing.value.subject == "seat:Z9"
     assert "~" not in str(missing.value)
     with pytest.raises(holdkit.InsufficientCapacity) as alone:
-        hk.consume([key("email", "a@b.c")])
+        hk.consume([claim("email", "a@b.c")])
     assert alone.value.subject == "email:a@b.c"
 
 
@@ -81,12 +81,12 @@ def test_what_is_part_of_a_hold_is_ended_with_it(hk: Any) -> None:
 
 def test_a_leg_of_ones_own_cannot_reach_behind_a_face(hk: Any) -> None:
     behind = holdkit.Leg("~claim/res_" + "0" * 32, 1, 1)
-    for what in ([behind], [behind, key("email", "x")], [key("email", "x"), holdkit.Leg("show:42", label="mine")]):
+    for what in ([behind], [behind, claim("email", "x")], [claim("email", "x"), holdkit.Leg("show:42", label="mine")]):
         with pytest.raises(holdkit.InvalidRequest) as wrong:
             hk.hold(what, ttl=60)
         assert wrong.value.code in ("pool_reserved", "label_reserved")
     with pytest.raises(holdkit.InvalidRequest) as endless:
-        hk.hold([key("email", "x")])
+        hk.hold([claim("email", "x")])
     assert endless.value.code == "ttl_required"
 
 

@@ -396,7 +396,7 @@ REFUSED: list[tuple[Callable[[Any], Any], str]] = [
     (lambda hk: hk.hold("gpu", 1, ttl=60, wait=1, tx=object()), "wait_in_transaction"),
     (lambda hk: hk.hold({"gpu": 1, "other": 1}, ttl=60, wait=1), "line_of_several"),
     (lambda hk: hk.hold("gpu//part", 1, ttl=60, wait=1), "pool_without_line"),
-    (lambda hk: hk.hold([hk.claims.key("email", "a@b.c")], ttl=60, wait=1), "pool_without_line"),
+    (lambda hk: hk.hold([holdkit.claim("email", "a@b.c")], ttl=60, wait=1), "pool_without_line"),
     (lambda hk: hk.hold("gpu", 1, deadline=10**15, wait=1), "ttl_required"),
     (lambda hk: hk.hold("gpu", 1, ttl=60, wait=-1), "wait_malformed"),
     (lambda hk: hk.hold("gpu", 1, ttl=60, wait=object()), "wait_malformed"),

@@ -48,7 +48,7 @@ def test_answers_carry_what_they_survive(place: tuple[str, str], mode: Sync | As
             hk.consume("p", 1),
             hk.release(hk.hold("p", 1, ttl=60, op="again")),
             *hk.apply([holdkit.PlaceHold(legs=(holdkit.Leg("p", 1),), ttl_slots=60_000_000)]),
-            hk.rates("api", holdkit.Allowance(5, per="day")).take("client"),
+            hk.rate("api", holdkit.Allowance(5, per="day")).consume("client"),
             hk.claims.confirm(hk.claims.reserve("name", "x", ttl=60, token="me"), entity="user:1"),
             hk.claims.reserve("name", "y", ttl=60, token="me"),
             hk.claims.reserve("name", "y", ttl=60, token="me"),

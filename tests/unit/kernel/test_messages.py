@@ -86,7 +86,7 @@ def test_a_claim_is_not_a_hold() -> None:
 def test_a_thing_named_twice_is_named_by_its_own_name() -> None:
     with holdkit.connect("memory://") as hk:
         hk.items.add(["seat"])
-        for twice, name in ((holdkit.items("seat"), "seat"), (holdkit.key("email", "a@b.c"), "email:a@b.c")):
+        for twice, name in ((holdkit.items("seat"), "seat"), (holdkit.claim("email", "a@b.c"), "email:a@b.c")):
             with pytest.raises(holdkit.InvalidRequest, match=f"'{name}' is named twice"):
                 hk.hold([twice, twice], ttl=60)
 

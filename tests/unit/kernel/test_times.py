@@ -125,7 +125,7 @@ def test_sagas_and_windows(clock: FakeClock) -> None:
         done = hk.sagas.register(Ticket()).run("s", {})
         assert (done.begun_at, done.begun_slot, done.since, done.since_slot) == (AT, NOON, AT, NOON)
         assert (done.leased_until, done.leased_until_slot) == (None, 0)
-        api = hk.rates("api", holdkit.Allowance(1, per="minute"))
+        api = hk.rate("api", holdkit.Allowance(1, per="minute"))
         (usage,) = api.usage("a")
         assert (usage.opens, usage.opens_slot, usage.closes, usage.closes_slot) == (AT, NOON, LATER_AT, LATER)
 

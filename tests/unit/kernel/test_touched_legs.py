@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from holdkit import ExtendHold, Hold, InvalidRequest, units
+from holdkit import ExtendHold, Hold, InvalidRequest
 from holdkit.core.bounds import Limits
 from holdkit.engines.port import Applied
 from tests.support.modes import Async, Sync, close_quietly
@@ -29,7 +29,7 @@ def wide(mode: Sync | Async, engine: WatchedEngine) -> Iterator[tuple[Any, Hold]
     hk = mode.open(engine)
     for number in range(LEGS):
         hk.create_pool(f"p{number}", 100)
-    yield hk, hk.hold([units(f"p{number}") for number in range(LEGS)], ttl=60)
+    yield hk, hk.hold([f"p{number}" for number in range(LEGS)], ttl=60)
     engine.gate.set()
     close_quietly(hk)
 

@@ -1,4 +1,4 @@
-"""`remote.budgets(name)`: the kernel's budgets, over a set that is defined on the server."""
+"""`remote.budget(name)`: the kernel's budgets, over a set that is defined on the server."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ...core.commands import Overage, PlaceHold
 from ...core.model import Pool
 from ...core.outcomes import Receipt
 from ...core.validation import invalid, text
-from ...faces._async.budgets import AsyncBudgets
+from ...faces._async.budgets import AsyncBudget
 from ...faces._async.windows import Granting
 from ...faces.allowances import Allowance, Spent, Usage, amounts_by
 from ...kernel.answers import hold_of
@@ -86,10 +86,6 @@ class AsyncRemoteBudgetSet(AsyncRemoteCalls):
             await self.executor.send(self._path("confirm"), fields, call.get("op"), shielded=shielded), token
         )
 
-    def uncovered(self, hold: Hold) -> dict[str, int]:
-        """What a confirm could not cover, by budget."""
-        return hold.uncovered
-
     async def usage(self, client: str) -> list[Usage]:
         """What a client has used of each current window."""
         answer = await self._get(self._path("usage"), client=client)
@@ -116,7 +112,7 @@ class AsyncRemoteBudgetSet(AsyncRemoteCalls):
         return path_of("budgets", self.name, verb)
 
 
-class AsyncRemoteBudgets(AsyncBudgets):
+class AsyncRemoteBudget(AsyncBudget):
     """A set of budgets that is defined on the server."""
 
     def __init__(self, budget_set: AsyncRemoteBudgetSet) -> None:

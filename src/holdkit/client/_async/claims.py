@@ -10,11 +10,11 @@ from msgspec.structs import replace
 from ...core.codec import is_ticket
 from ...core.commands import Ttl
 from ...core.keyed import CLAIMS
-from ...core.model import SECOND, Leg, State
+from ...core.model import SECOND, State
 from ...core.validation import invalid
 from ...errors import InvalidRequest
 from ...faces.claim import Claim
-from ...faces.keys import claim_pool, key
+from ...faces.keys import claim_pool
 from ...kernel.context import Call
 from ...kernel.normalise import reference
 from ...wire.claims import ClaimPage, ConfirmClaim, EndClaim, ExtendClaim, ForgetClaim, NewClaim
@@ -42,10 +42,6 @@ class AsyncRemoteClaims(AsyncRemoteCalls):
         remaining time; the same `token` gets the same claim while it is held."""
         body = NewClaim(type=type, value=value, ttl=duration(ttl), token=token, metadata=metadata)
         return self._claim_of(await self._post("/v1/claims", body, call), token)
-
-    def key(self, type: str, value: str) -> Leg:
-        """A key as a leg: for a hold that has other legs too, or for a command of `apply`."""
-        return key(type, value)
 
     async def confirm(
         self, claim: Claim | str, *, entity: str, token: str | None = None, **call: Unpack[Call]

@@ -17,9 +17,9 @@ from ...core.commands import AnyCommand, Ttl
 from ...core.outcomes import Survives
 from ...errors import InvalidRequest, OperationConflict
 from ...faces._async.budget_sets import AsyncBudgetSet
-from ...faces._async.budgets import AsyncBudgets
+from ...faces._async.budgets import AsyncBudget
 from ...faces._async.calendar import AsyncCalendar
-from ...faces._async.windows import AsyncRates, AsyncWindows
+from ...faces._async.windows import AsyncRate, AsyncWindows
 from ...faces.allowances import Allowance, meters_of
 from ...faces.grid import Capacity, Closed, grid_of
 from ...faces.windows import Zone
@@ -38,7 +38,7 @@ from ..answers import ServerClock, durability_of, hold_from, pool_from, read_bat
 from ..problems import Policy, refusal_from
 from ..requests import command_json
 from ..unsupported import UnsupportedOfKernel
-from .budgets import AsyncRemoteBudgets, AsyncRemoteBudgetSet
+from .budgets import AsyncRemoteBudget, AsyncRemoteBudgetSet
 from .catalog import AsyncRemoteCatalog
 from .claims import AsyncRemoteClaims
 from .executor import AsyncRemoteExecutor
@@ -141,22 +141,22 @@ class AsyncRemoteKernel(AsyncRemoteVerbs, UnsupportedOfKernel):
         """API keys: needs an admin key."""
         return AsyncRemoteKeys(self._transport, self._clock)
 
-    def rates(self, name: str, *allowances: Allowance) -> AsyncRates:
+    def rate(self, name: str, *allowances: Allowance) -> AsyncRate:
         """So many per window and client, as you define them here: needs an admin key."""
-        return AsyncRates(
+        return AsyncRate(
             AsyncWindows(self._executor, self._call_fields, "", meters_of("rates", name, {"": allowances}))
         )
 
     @overload
-    def budgets(self, name: str, /) -> AsyncRemoteBudgets: ...
+    def budget(self, name: str, /) -> AsyncRemoteBudget: ...
     @overload
-    def budgets(self, name: str, /, **budgets: Allowance | tuple[Allowance, ...]) -> AsyncBudgets: ...
-    def budgets(self, name: str, /, **budgets: Allowance | tuple[Allowance, ...]) -> AsyncBudgets:
+    def budget(self, name: str, /, **amounts: Allowance | tuple[Allowance, ...]) -> AsyncBudget: ...
+    def budget(self, name: str, /, **amounts: Allowance | tuple[Allowance, ...]) -> AsyncBudget:
         """Budgets that are held together: the set that is defined on the server, or one that you define here, which
         needs an admin key."""
-        if not budgets:
-            return AsyncRemoteBudgets(AsyncRemoteBudgetSet(self._transport, self._clock, self._executor, name))
-        return AsyncBudgets(AsyncBudgetSet(self._executor, self._call_fields, "", meters_of("budgets", name, budgets)))
+        if not amounts:
+            return AsyncRemoteBudget(AsyncRemoteBudgetSet(self._transport, self._clock, self._executor, name))
+        return AsyncBudget(AsyncBudgetSet(self._executor, self._call_fields, "", meters_of("budgets", name, amounts)))
 
     async def budget_sets(self, *, after: str = "", limit: int = 100) -> list[BudgetAnswer]:
         """The sets of budgets that are defined on the server, in order of name; for the next page pass the last name as `after`."""

@@ -1,5 +1,5 @@
 # Generated from ../_async/budgets.py by tools/gen_sync.py: do not edit.
-"""`remote.budgets(name)`: the kernel's budgets, over a set that is defined on the server."""
+"""`remote.budget(name)`: the kernel's budgets, over a set that is defined on the server."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ...core.commands import Overage, PlaceHold
 from ...core.model import Pool
 from ...core.outcomes import Receipt
 from ...core.validation import invalid, text
-from ...faces._sync.budgets import Budgets
+from ...faces._sync.budgets import Budget
 from ...faces._sync.windows import Granting
 from ...faces.allowances import Allowance, Spent, Usage, amounts_by
 from ...kernel.answers import hold_of
@@ -85,10 +85,6 @@ class RemoteBudgetSet(RemoteCalls):
         )
         return hold_of(self.executor.send(self._path("confirm"), fields, call.get("op"), shielded=shielded), token)
 
-    def uncovered(self, hold: Hold) -> dict[str, int]:
-        """What a confirm could not cover, by budget."""
-        return hold.uncovered
-
     def usage(self, client: str) -> list[Usage]:
         """What a client has used of each current window."""
         answer = self._get(self._path("usage"), client=client)
@@ -115,7 +111,7 @@ class RemoteBudgetSet(RemoteCalls):
         return path_of("budgets", self.name, verb)
 
 
-class RemoteBudgets(Budgets):
+class RemoteBudget(Budget):
     """A set of budgets that is defined on the server."""
 
     def __init__(self, budget_set: RemoteBudgetSet) -> None:

@@ -11,11 +11,11 @@ from msgspec.structs import replace
 from ...core.codec import is_ticket
 from ...core.commands import Ttl
 from ...core.keyed import CLAIMS
-from ...core.model import SECOND, Leg, State
+from ...core.model import SECOND, State
 from ...core.validation import invalid
 from ...errors import InvalidRequest
 from ...faces.claim import Claim
-from ...faces.keys import claim_pool, key
+from ...faces.keys import claim_pool
 from ...kernel.context import Call
 from ...kernel.normalise import reference
 from ...wire.claims import ClaimPage, ConfirmClaim, EndClaim, ExtendClaim, ForgetClaim, NewClaim
@@ -43,10 +43,6 @@ class RemoteClaims(RemoteCalls):
         remaining time; the same `token` gets the same claim while it is held."""
         body = NewClaim(type=type, value=value, ttl=duration(ttl), token=token, metadata=metadata)
         return self._claim_of(self._post("/v1/claims", body, call), token)
-
-    def key(self, type: str, value: str) -> Leg:
-        """A key as a leg: for a hold that has other legs too, or for a command of `apply`."""
-        return key(type, value)
 
     def confirm(self, claim: Claim | str, *, entity: str, token: str | None = None, **call: Unpack[Call]) -> Claim:
         """The key belongs to the entity from now on. Takes a claim, its ticket, or its id with `token=`."""

@@ -17,7 +17,7 @@ from ...faces._sync.seats import ATTEMPTS
 from ...faces.keys import Item, item_legs
 from ...faces.seating import Seat, Together, checked_seat
 from ...kernel.context import Call
-from ...kernel.normalise import Legs, reference
+from ...kernel.normalise import reference
 from ...kernel.results import Hold
 from ...wire.items import (
     AddItems,
@@ -52,10 +52,6 @@ class RemoteItems(RemoteCalls):
     def reopen(self, ids: Iterable[str], **call: Unpack[Call]) -> None:
         """Make spent items available again, all of these or none; needs a reason and an admin key."""
         self._post("/v1/items/reopen", ReopenItems(ids=_distinct(ids)), call)
-
-    def legs(self, ids: Iterable[str]) -> Legs:
-        """Items as legs: for a hold that has other legs too, or for a command of `apply`."""
-        return item_legs(ids)
 
     def reserve(
         self,

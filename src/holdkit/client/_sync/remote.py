@@ -18,9 +18,9 @@ from ...core.commands import AnyCommand, Ttl
 from ...core.outcomes import Survives
 from ...errors import InvalidRequest, OperationConflict
 from ...faces._sync.budget_sets import BudgetSet
-from ...faces._sync.budgets import Budgets
+from ...faces._sync.budgets import Budget
 from ...faces._sync.calendar import Calendar
-from ...faces._sync.windows import Rates, Windows
+from ...faces._sync.windows import Rate, Windows
 from ...faces.allowances import Allowance, meters_of
 from ...faces.grid import Capacity, Closed, grid_of
 from ...faces.windows import Zone
@@ -39,7 +39,7 @@ from ..answers import ServerClock, durability_of, hold_from, pool_from, read_bat
 from ..problems import Policy, refusal_from
 from ..requests import command_json
 from ..unsupported import UnsupportedOfKernel
-from .budgets import RemoteBudgets, RemoteBudgetSet
+from .budgets import RemoteBudget, RemoteBudgetSet
 from .catalog import RemoteCatalog
 from .claims import RemoteClaims
 from .executor import RemoteExecutor
@@ -142,20 +142,20 @@ class RemoteKernel(RemoteVerbs, UnsupportedOfKernel):
         """API keys: needs an admin key."""
         return RemoteKeys(self._transport, self._clock)
 
-    def rates(self, name: str, *allowances: Allowance) -> Rates:
+    def rate(self, name: str, *allowances: Allowance) -> Rate:
         """So many per window and client, as you define them here: needs an admin key."""
-        return Rates(Windows(self._executor, self._call_fields, "", meters_of("rates", name, {"": allowances})))
+        return Rate(Windows(self._executor, self._call_fields, "", meters_of("rates", name, {"": allowances})))
 
     @overload
-    def budgets(self, name: str, /) -> RemoteBudgets: ...
+    def budget(self, name: str, /) -> RemoteBudget: ...
     @overload
-    def budgets(self, name: str, /, **budgets: Allowance | tuple[Allowance, ...]) -> Budgets: ...
-    def budgets(self, name: str, /, **budgets: Allowance | tuple[Allowance, ...]) -> Budgets:
+    def budget(self, name: str, /, **amounts: Allowance | tuple[Allowance, ...]) -> Budget: ...
+    def budget(self, name: str, /, **amounts: Allowance | tuple[Allowance, ...]) -> Budget:
         """Budgets that are held together: the set that is defined on the server, or one that you define here, which
         needs an admin key."""
-        if not budgets:
-            return RemoteBudgets(RemoteBudgetSet(self._transport, self._clock, self._executor, name))
-        return Budgets(BudgetSet(self._executor, self._call_fields, "", meters_of("budgets", name, budgets)))
+        if not amounts:
+            return RemoteBudget(RemoteBudgetSet(self._transport, self._clock, self._executor, name))
+        return Budget(BudgetSet(self._executor, self._call_fields, "", meters_of("budgets", name, amounts)))
 
     def budget_sets(self, *, after: str = "", limit: int = 100) -> list[BudgetAnswer]:
         """The sets of budgets that are defined on the server, in order of name; for the next page pass the last name as `after`."""

@@ -5,7 +5,7 @@ transaction. A call here is therefore part of what surrounds it, in views and in
 may last for one request only.
 
 What is awaited, entered or iterated over is the sync kernel's method, on the other thread. What an `AsyncKernel` answers at once, such as
-`tenant(…)`, `claims.key(…)` or `limits`, is answered at once here too: none of it waits for the database.
+`tenant(…)`, `calendar(…)` or `limits`, is answered at once here too: none of it waits for the database.
 
 A request that is cancelled cannot interrupt the other thread. A call that waits in line, or follows the journal, ends there (`Caller`). A block
 that is being entered is entered, and then left at once; one that is being left is left. Only then the cancellation goes on, so no lease of a

@@ -17,7 +17,7 @@ from uuid import uuid4
 from ...client import AsyncRemoteKernel
 from ...core.model import SECOND, Pool, Slot
 from ...errors import EngineError, HoldkitError, OperationTableFull, OutcomeUnknown, Overloaded, Refused, plain
-from ...faces._async.budgets import AsyncBudgets
+from ...faces._async.budgets import AsyncBudget
 from ...faces._async.kernel import AsyncKernel
 from ...faces.allowances import Usage
 from ...kernel.context import Actor, Call
@@ -132,8 +132,8 @@ class Session:
         self._forget(id)
         return ended
 
-    async def confirm_actual(self, id: str, actual: Mapping[str, int] | None) -> tuple[Hold, dict[str, int]]:
-        """Confirm what was spent of an estimate. Returns what no budget covers, too."""
+    async def confirm_actual(self, id: str, actual: Mapping[str, int] | None) -> Hold:
+        """Confirm what was spent of an estimate; `uncovered` of the answer is what no budget covers."""
         owned = self._own(id)
         if owned.budget is None:
             raise NotAllowed("this is a hold of pools: confirm it with confirm")
@@ -141,7 +141,7 @@ class Session:
         spent = None if actual is None else dict(actual)
         ended = await self._once(lambda call: budgets.confirm(owned.hold, spent, **call))
         self._forget(id)
-        return ended, budgets.uncovered(ended)
+        return ended
 
     async def release(self, id: str) -> Hold:
         """Release a hold."""
@@ -195,9 +195,9 @@ class Session:
             raise NotAllowed(f"hold {id!r} was not placed in this session, or has ended: place another one")
         return owned
 
-    async def _budgets(self, name: str) -> AsyncBudgets:
+    async def _budgets(self, name: str) -> AsyncBudget:
         if isinstance(self._hk, AsyncRemoteKernel):
-            return self._hk.budgets(name)
+            return self._hk.budget(name)
         from ...server._async.budget_sets import AsyncBudgetSets
 
         return await AsyncBudgetSets(self._hk, self._tenant).opened(name)

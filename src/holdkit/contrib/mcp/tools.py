@@ -185,8 +185,8 @@ class Tools:
         ] = None,
     ) -> HoldFacts:
         """Book what was spent of an estimate; the rest of it is free again. `uncovered` says what was spent beyond the budget."""
-        ended, uncovered = await self._told(self._session.confirm_actual(hold, actual))
-        return self._facts(ended, uncovered)
+        ended = await self._told(self._session.confirm_actual(hold, actual))
+        return self._facts(ended, ended.uncovered)
 
     async def _told(self, asked: Awaitable[T]) -> T:
         """An answer; or an error in words that a model can act on."""

@@ -1,6 +1,6 @@
 """Budget sets: amounts by budget become amounts by pool, and a hold is confirmed with what was actually spent.
 
-It is what `AsyncBudgets` works on. The client has another implementation, for sets that are defined on a server.
+It is what `AsyncBudget` works on. The client has another implementation, for sets that are defined on a server.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from .windows import AsyncWindows, Granting
 
 
 class AsyncBudgetSetPort(Protocol):
-    """What `AsyncBudgets` needs of a budget set, in this process or on a server."""
+    """What `AsyncBudget` needs of a budget set, in this process or on a server."""
 
     @property
     def executor(self) -> AsyncExecutorPort:
@@ -58,9 +58,6 @@ class AsyncBudgetSetPort(Protocol):
         shielded: bool = False,
     ) -> Hold:
         """Confirm what was actually spent."""
-
-    def uncovered(self, hold: Hold) -> dict[str, int]:
-        """What a confirm could not cover, by budget."""
 
     async def usage(self, client: str) -> list[Usage]:
         """What a client has used of each current window."""
@@ -105,10 +102,10 @@ class AsyncBudgetSet(AsyncWindows):
             amounts = self._by_pool(named, await self._legs(id, call.get("tx")), keep_rest)
             # if no hold was found its pools are unknown: if there is one by now, it must not be confirmed as held
             command = replace(original, quantity=amounts or named, others_as_held=True, late_overage=True)
-        return hold_of(
-            await self.executor.execute(command, call.get("tx"), faces=True, original=original, shielded=shielded),
-            token,
-        )
+        receipt = await self.executor.execute(command, call.get("tx"), faces=True, original=original, shielded=shielded)
+        if receipt.uncovered:
+            receipt = replace(receipt, uncovered=self._by_budget(receipt.uncovered))
+        return hold_of(receipt, token)
 
     async def resize(self, client: str, budget: str, total: int, per: str | None, call: Call) -> Pool:
         """Another total for the current window, of the one allowance that is meant."""
@@ -118,13 +115,13 @@ class AsyncBudgetSet(AsyncWindows):
             raise invalid("budget", "budget_unknown", f"must name one of {known}")
         return await self.resize_window(meters[0], client, total, call)
 
-    def uncovered(self, hold: Hold) -> dict[str, int]:
+    def _by_budget(self, uncovered: Mapping[str, int]) -> dict[str, int]:
         """What a confirm could not cover, by budget; of a budget with several windows, the largest shortfall."""
-        short: dict[str, int] = {}
-        for pool, amount in hold.uncovered.items():
+        largest: dict[str, int] = {}
+        for pool, amount in uncovered.items():
             budget = self._budget_of(pool)
-            short[budget] = max(amount, short.get(budget, 0))
-        return short
+            largest[budget] = max(amount, largest.get(budget, 0))
+        return largest
 
     def amounts(self, given: Any, field: str, least: int, held: Mapping[str, int] | None = None) -> dict[str, int]:
         """Amounts by budget, checked: of the budgets that are `held`, else of all."""

@@ -23,7 +23,7 @@ from ..allowances import Spent, Usage, client_of
 from .budget_sets import AsyncBudgetSetPort
 
 
-class AsyncBudgets:
+class AsyncBudget:
     """A set of budgets, per client. A hold takes from all its budgets or from none."""
 
     def __init__(self, budget_set: AsyncBudgetSetPort) -> None:
@@ -66,10 +66,10 @@ class AsyncBudgets:
         amounts = self._budget_set.amounts(actual, "actual", 1)
         return hold_of(await self._budget_set.take(command, client_of(client), amounts, call.get("tx")), None)
 
-    async def units(self, client: str, amounts: Spent) -> Legs:
-        """Amounts of the current windows as legs: for a hold that has other legs too, or for a command of `apply`,
-        which returns a refusal as a value. If they are decided in a later window they are refused as
-        `window_closed`: get new ones."""
+    async def legs(self, client: str, amounts: Spent) -> Legs:
+        """Return amounts of the current windows as legs: for a hold that has other legs too, for a command of
+        `apply`, and as the `quantity` of `hk.release` and `hk.return_units` while these windows last. If they are
+        decided in a later window they are refused as `window_closed`: get new ones."""
         return await self._budget_set.legs(client_of(client), self._budget_set.amounts(amounts, "amounts", 1))
 
     async def confirm(
@@ -88,7 +88,8 @@ class AsyncBudgets:
 
         A budget that is not named is confirmed as estimated. With `keep_rest` it stays held, as does the rest of
         those that are named. `overage` says what covers more than the estimate: `up_to_available` takes what is
-        left, and `uncovered` of the answer has the rest by budget; `if_available` takes all of it or raises
+        left, and `uncovered` of the answer says by budget what nothing covered (of a budget with several windows, the
+        largest shortfall); `if_available` takes all of it or raises
         `InsufficientCapacity`; `reject` takes nothing.
         """
         id, token = reference(hold, token)
@@ -120,10 +121,6 @@ class AsyncBudgets:
         command = self._placing(ttl, None, None, metadata, call)
         amounts = self._budget_set.amounts(estimate, "estimate", 1)
         return AsyncBudgetHolding(self._budget_set, command, client_of(client), amounts, entity, overage)
-
-    def uncovered(self, hold: Hold) -> dict[str, int]:
-        """What a confirm could not cover, by budget; of a budget with several windows, the largest shortfall."""
-        return self._budget_set.uncovered(hold)
 
     async def remaining(self, client: str) -> dict[str, int]:
         """What the client could hold now, by budget."""
@@ -178,7 +175,7 @@ class AsyncBudgetHolding(AsyncBlock):
     @property
     def uncovered(self) -> dict[str, int]:
         """What was spent beyond the estimate and no budget could cover, by budget; known at the end of the block."""
-        return {} if self._ended is None else self._budget_set.uncovered(self._ended)
+        return {} if self._ended is None else self._ended.uncovered
 
     async def __aenter__(self) -> Self:
         self._begin()

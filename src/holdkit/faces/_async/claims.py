@@ -17,7 +17,7 @@ from ...core.codec import is_ticket, same_owner
 from ...core.commands import AnyCommand, ConfirmHold, ExtendHold, PlaceHold, ReleaseHold, ReturnToPool, ReturnUnits, Ttl
 from ...core.keyed import CLAIMS, claim_id
 from ...core.ladders.finding import missing
-from ...core.model import DAY, SECOND, Leg, Pool, Slot, State, StoredHold
+from ...core.model import DAY, SECOND, Pool, Slot, State, StoredHold
 from ...core.outcomes import Reason, Receipt, Refusal
 from ...core.reading import FindHold
 from ...core.validation import invalid, text
@@ -37,7 +37,7 @@ from ...kernel.answers import refusal_of
 from ...kernel.context import Call, one_call
 from ...kernel.normalise import datetime_of, reference, span
 from ..claim import Claim, state_of
-from ..keys import claim_pool, key, key_of
+from ..keys import claim, claim_pool, key_of
 from .claim_reads import ATTEMPTS, AsyncClaimReads
 
 SHORTEST: Final = SECOND
@@ -65,7 +65,7 @@ class AsyncClaims(AsyncClaimReads):
         """
         name = key_of(type, value)
         slots = _checked(span(ttl))
-        command = PlaceHold(legs=(key(type, value),), ttl_slots=slots, token=token, metadata=metadata,
+        command = PlaceHold(legs=(claim(type, value),), ttl_slots=slots, token=token, metadata=metadata,
                             **self._call_fields(call))  # fmt: skip
         tx = call.get("tx")
         for _ in range(ATTEMPTS):
@@ -80,11 +80,6 @@ class AsyncClaims(AsyncClaimReads):
             else:
                 return self._granted(name, done, token)
         raise Overloaded(f"{name!r} changed hands at each attempt; this call did nothing: retry later")
-
-    def key(self, type: str, value: str) -> Leg:
-        """A key as a leg: for a hold that has other legs too, or for a command of `apply`, which returns a refusal
-        as a value."""
-        return key(type, value)
 
     async def confirm(
         self, claim: Claim | str, *, entity: str, token: str | None = None, **call: Unpack[Call]

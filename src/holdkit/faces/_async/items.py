@@ -124,11 +124,6 @@ class AsyncItems(AsyncSeats):
             commands.append(self._executor.mint.prepare(command, original))
         return guarded(tuple(commands), True, key)
 
-    def legs(self, ids: Iterable[str]) -> Legs:
-        """Items as legs: for a hold that has other legs too, or for a command of `apply`, which returns a refusal as
-        a value."""
-        return item_legs(ids)
-
     async def reserve(
         self,
         ids: Iterable[str],

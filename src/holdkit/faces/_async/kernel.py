@@ -14,7 +14,7 @@ from ..resource_keys import Key, Window
 from ..resources import Resource
 from ..windows import Zone
 from .budget_sets import AsyncBudgetSet
-from .budgets import AsyncBudgets
+from .budgets import AsyncBudget
 from .calendar import AsyncCalendar
 from .catalog import AsyncCatalog
 from .claims import AsyncClaims
@@ -22,7 +22,7 @@ from .finding import AsyncFinder
 from .items import AsyncItems
 from .resources import AsyncResourceKernel
 from .sagas import AsyncSagas
-from .windows import AsyncRates, AsyncWindows
+from .windows import AsyncRate, AsyncWindows
 
 
 class AsyncKernel(AsyncHolds):
@@ -52,16 +52,16 @@ class AsyncKernel(AsyncHolds):
         """What faces have stored, by name and a page at a time: for people and dashboards."""
         return AsyncCatalog(self._executor, self._tenant)
 
-    def rates(self, name: str, *allowances: Allowance) -> AsyncRates:
-        """So many per window and client: ``hk.rates("api", Allowance(10, per="second"), Allowance(100, per="minute"))``."""
+    def rate(self, name: str, *allowances: Allowance) -> AsyncRate:
+        """So many per window and client: ``hk.rate("api", Allowance(10, per="second"), Allowance(100, per="minute"))``."""
         meters = meters_of("rates", name, {"": allowances})
-        return AsyncRates(AsyncWindows(self._executor, self._call_fields, self._tenant, meters))
+        return AsyncRate(AsyncWindows(self._executor, self._call_fields, self._tenant, meters))
 
-    def budgets(self, name: str, /, **budgets: Allowance | tuple[Allowance, ...]) -> AsyncBudgets:
-        """Budgets that are held together: ``hk.budgets("llm", tokens=Allowance(1_000_000, per="day"))``. A budget
+    def budget(self, name: str, /, **amounts: Allowance | tuple[Allowance, ...]) -> AsyncBudget:
+        """Budgets that are held together: ``hk.budget("llm", tokens=Allowance(1_000_000, per="day"))``. A budget
         may have several allowances, with different windows."""
-        meters = meters_of("budgets", name, budgets)
-        return AsyncBudgets(AsyncBudgetSet(self._executor, self._call_fields, self._tenant, meters))
+        meters = meters_of("budgets", name, amounts)
+        return AsyncBudget(AsyncBudgetSet(self._executor, self._call_fields, self._tenant, meters))
 
     def calendar(
         self,

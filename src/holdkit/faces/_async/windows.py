@@ -123,14 +123,14 @@ class AsyncWindows:
         raise AssertionError("the last try returns or raises")
 
 
-class AsyncRates:
+class AsyncRate:
     """Fixed windows per client. Several allowances ("10 a second and 100 a minute") are taken together or not at
     all."""
 
     def __init__(self, windows: AsyncWindows) -> None:
         self._windows = windows
 
-    async def take(
+    async def consume(
         self,
         client: str,
         quantity: int = 1,

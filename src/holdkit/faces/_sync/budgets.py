@@ -24,7 +24,7 @@ from ..allowances import Spent, Usage, client_of
 from .budget_sets import BudgetSetPort
 
 
-class Budgets:
+class Budget:
     """A set of budgets, per client. A hold takes from all its budgets or from none."""
 
     def __init__(self, budget_set: BudgetSetPort) -> None:
@@ -67,10 +67,10 @@ class Budgets:
         amounts = self._budget_set.amounts(actual, "actual", 1)
         return hold_of(self._budget_set.take(command, client_of(client), amounts, call.get("tx")), None)
 
-    def units(self, client: str, amounts: Spent) -> Legs:
-        """Amounts of the current windows as legs: for a hold that has other legs too, or for a command of `apply`,
-        which returns a refusal as a value. If they are decided in a later window they are refused as
-        `window_closed`: get new ones."""
+    def legs(self, client: str, amounts: Spent) -> Legs:
+        """Return amounts of the current windows as legs: for a hold that has other legs too, for a command of
+        `apply`, and as the `quantity` of `hk.release` and `hk.return_units` while these windows last. If they are
+        decided in a later window they are refused as `window_closed`: get new ones."""
         return self._budget_set.legs(client_of(client), self._budget_set.amounts(amounts, "amounts", 1))
 
     def confirm(
@@ -89,7 +89,8 @@ class Budgets:
 
         A budget that is not named is confirmed as estimated. With `keep_rest` it stays held, as does the rest of
         those that are named. `overage` says what covers more than the estimate: `up_to_available` takes what is
-        left, and `uncovered` of the answer has the rest by budget; `if_available` takes all of it or raises
+        left, and `uncovered` of the answer says by budget what nothing covered (of a budget with several windows, the
+        largest shortfall); `if_available` takes all of it or raises
         `InsufficientCapacity`; `reject` takes nothing.
         """
         id, token = reference(hold, token)
@@ -119,10 +120,6 @@ class Budgets:
         command = self._placing(ttl, None, None, metadata, call)
         amounts = self._budget_set.amounts(estimate, "estimate", 1)
         return BudgetHolding(self._budget_set, command, client_of(client), amounts, entity, overage)
-
-    def uncovered(self, hold: Hold) -> dict[str, int]:
-        """What a confirm could not cover, by budget; of a budget with several windows, the largest shortfall."""
-        return self._budget_set.uncovered(hold)
 
     def remaining(self, client: str) -> dict[str, int]:
         """What the client could hold now, by budget."""
@@ -175,7 +172,7 @@ class BudgetHolding(Block):
     @property
     def uncovered(self) -> dict[str, int]:
         """What was spent beyond the estimate and no budget could cover, by budget; known at the end of the block."""
-        return {} if self._ended is None else self._budget_set.uncovered(self._ended)
+        return {} if self._ended is None else self._ended.uncovered
 
     def __enter__(self) -> Self:
         self._begin()

@@ -10,7 +10,7 @@ from __future__ import annotations
 from datetime import date, datetime
 from typing import Any, Unpack
 
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from ...core.commands import Consume, PlaceHold, ResizePool, Ttl
 from ...core.model import MAX_QUANTITY, Leg, Pool, Slot
@@ -18,7 +18,7 @@ from ...core.values import invalid, whole
 from ...kernel._sync.executor import ExecutorPort
 from ...kernel.answers import hold_of
 from ...kernel.context import Call, CallFields
-from ...kernel.normalise import moment, span
+from ...kernel.normalise import FaceLeg, Legs, moment, span
 from ...kernel.results import Hold
 from ..grid import Availability, Cell, Grid, Wanted
 
@@ -87,11 +87,17 @@ class Calendar:
         done = self._executor.execute(replace(command, legs=legs), call.get("tx"), faces=True, original=original)
         return hold_of(done, token)
 
-    def pools(self, what: Wanted, begin: date | datetime, end: date | datetime) -> dict[str, int]:
-        """The pools of a range, with the quantity of each: `release` and `return_units` take it as `quantity` when a
-        stay is shortened, and `hk.holds(pool=…)` shows who has a night."""
-        legs = self._grid.legs(what, begin, end, self._executor.limits.max_legs)
-        return {leg.pool: leg.quantity for leg in legs}
+    def legs(self, what: Wanted, begin: date | datetime, end: date | datetime) -> Legs:
+        """Return a range as legs: for a hold that has other legs too, and as the `quantity` of `hk.release` and
+        `hk.return_units` when a stay is shortened.
+
+        The operation id of a hold stands for the rooms and nights, so a retry is the same operation even if the
+        number of rooms has changed.
+        """
+        return Legs(
+            FaceLeg(**asdict(leg), asked=Leg(leg.pool, leg.quantity))
+            for leg in self._grid.legs(what, begin, end, self._executor.limits.max_legs)
+        )
 
     def available(self, room: str, begin: date | datetime, end: date | datetime) -> Availability:
         """How many are available in each night of a range; `minimum` is how many are for the whole range. Nights

@@ -18,7 +18,7 @@ from ...core.codec import is_ticket, same_owner
 from ...core.commands import AnyCommand, ConfirmHold, ExtendHold, PlaceHold, ReleaseHold, ReturnToPool, ReturnUnits, Ttl
 from ...core.keyed import CLAIMS, claim_id
 from ...core.ladders.finding import missing
-from ...core.model import DAY, SECOND, Leg, Pool, Slot, State, StoredHold
+from ...core.model import DAY, SECOND, Pool, Slot, State, StoredHold
 from ...core.outcomes import Reason, Receipt, Refusal
 from ...core.reading import FindHold
 from ...core.validation import invalid, text
@@ -38,7 +38,7 @@ from ...kernel.answers import refusal_of
 from ...kernel.context import Call, one_call
 from ...kernel.normalise import datetime_of, reference, span
 from ..claim import Claim, state_of
-from ..keys import claim_pool, key, key_of
+from ..keys import claim, claim_pool, key_of
 from .claim_reads import ATTEMPTS, ClaimReads
 
 SHORTEST: Final = SECOND
@@ -66,7 +66,7 @@ class Claims(ClaimReads):
         """
         name = key_of(type, value)
         slots = _checked(span(ttl))
-        command = PlaceHold(legs=(key(type, value),), ttl_slots=slots, token=token, metadata=metadata,
+        command = PlaceHold(legs=(claim(type, value),), ttl_slots=slots, token=token, metadata=metadata,
                             **self._call_fields(call))  # fmt: skip
         tx = call.get("tx")
         for _ in range(ATTEMPTS):
@@ -81,11 +81,6 @@ class Claims(ClaimReads):
             else:
                 return self._granted(name, done, token)
         raise Overloaded(f"{name!r} changed hands at each attempt; this call did nothing: retry later")
-
-    def key(self, type: str, value: str) -> Leg:
-        """A key as a leg: for a hold that has other legs too, or for a command of `apply`, which returns a refusal
-        as a value."""
-        return key(type, value)
 
     def confirm(self, claim: Claim | str, *, entity: str, token: str | None = None, **call: Unpack[Call]) -> Claim:
         """The key belongs to the entity from now on. Takes a claim, its ticket, or its id with `token=`."""

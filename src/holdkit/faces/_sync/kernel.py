@@ -15,7 +15,7 @@ from ..resource_keys import Key, Window
 from ..resources import Resource
 from ..windows import Zone
 from .budget_sets import BudgetSet
-from .budgets import Budgets
+from .budgets import Budget
 from .calendar import Calendar
 from .catalog import Catalog
 from .claims import Claims
@@ -23,7 +23,7 @@ from .finding import Finder
 from .items import Items
 from .resources import ResourceKernel
 from .sagas import Sagas
-from .windows import Rates, Windows
+from .windows import Rate, Windows
 
 
 class Kernel(Holds):
@@ -53,16 +53,16 @@ class Kernel(Holds):
         """What faces have stored, by name and a page at a time: for people and dashboards."""
         return Catalog(self._executor, self._tenant)
 
-    def rates(self, name: str, *allowances: Allowance) -> Rates:
-        """So many per window and client: ``hk.rates("api", Allowance(10, per="second"), Allowance(100, per="minute"))``."""
+    def rate(self, name: str, *allowances: Allowance) -> Rate:
+        """So many per window and client: ``hk.rate("api", Allowance(10, per="second"), Allowance(100, per="minute"))``."""
         meters = meters_of("rates", name, {"": allowances})
-        return Rates(Windows(self._executor, self._call_fields, self._tenant, meters))
+        return Rate(Windows(self._executor, self._call_fields, self._tenant, meters))
 
-    def budgets(self, name: str, /, **budgets: Allowance | tuple[Allowance, ...]) -> Budgets:
-        """Budgets that are held together: ``hk.budgets("llm", tokens=Allowance(1_000_000, per="day"))``. A budget
+    def budget(self, name: str, /, **amounts: Allowance | tuple[Allowance, ...]) -> Budget:
+        """Budgets that are held together: ``hk.budget("llm", tokens=Allowance(1_000_000, per="day"))``. A budget
         may have several allowances, with different windows."""
-        meters = meters_of("budgets", name, budgets)
-        return Budgets(BudgetSet(self._executor, self._call_fields, self._tenant, meters))
+        meters = meters_of("budgets", name, amounts)
+        return Budget(BudgetSet(self._executor, self._call_fields, self._tenant, meters))
 
     def calendar(
         self,

@@ -120,14 +120,14 @@ class Windows:
         raise AssertionError("the last try returns or raises")
 
 
-class Rates:
+class Rate:
     """Fixed windows per client. Several allowances ("10 a second and 100 a minute") are taken together or not at
     all."""
 
     def __init__(self, windows: Windows) -> None:
         self._windows = windows
 
-    def take(
+    def consume(
         self,
         client: str,
         quantity: int = 1,

@@ -108,7 +108,7 @@ class AsyncHolds(AsyncReads, AsyncVerbs, AsyncEraser):
         A refused command has no effect and the others stand; with `atomic=True` all of them are applied or none, and
         the others answer `Aborted`. A malformed command raises `InvalidRequest` and nothing at all is done.
 
-        Legs may be a face's: what `hk.claims.key`, `hk.items.legs` and `units` of a budget give.
+        Legs may be a face's: what `holdkit.claim`, `holdkit.items`, and `legs` of a budget or calendar give.
 
         `op` is one retry key for all of them: used before for another batch, every answer is `OperationConflict`.
         """

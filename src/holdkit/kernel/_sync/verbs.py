@@ -10,7 +10,6 @@ from typing import Any, Unpack, overload
 from uuid import UUID
 
 from ...core.commands import (
-    Amounts,
     ConfirmHold,
     Consume,
     ExpireHold,
@@ -29,7 +28,7 @@ from ...core.model import Leg, Pool, Record, Slot
 from ...core.validation import invalid
 from ..answers import hold_of, pool_of, record_of, report_of
 from ..context import Call, call_fields, context_of
-from ..normalise import What, amounts_of, hold_id, legs_of, moment, reference, span
+from ..normalise import Part, What, amounts_of, hold_id, legs_of, moment, reference, span
 from ..results import Hold, SweepReport
 from .blocking import BlockingCall, waiting_time
 from .pool_verbs import PoolVerbs
@@ -178,7 +177,7 @@ class Verbs(PoolVerbs):
         *,
         token: str | None = None,
         entity: str | None = None,
-        quantity: Amounts = None,
+        quantity: Part = None,
         keep_rest: bool = False,
         overage: Overage = "reject",
         force: bool = False,
@@ -209,7 +208,7 @@ class Verbs(PoolVerbs):
         hold: Hold | str | UUID,
         *,
         token: str | None = None,
-        quantity: Amounts = None,
+        quantity: Part = None,
         force: bool = False,
         **call: Unpack[Call],
     ) -> Hold:
@@ -273,7 +272,7 @@ class Verbs(PoolVerbs):
         hold: Hold | str | UUID,
         *,
         token: str | None = None,
-        quantity: Amounts = None,
+        quantity: Part = None,
         force: bool = False,
         **call: Unpack[Call],
     ) -> Hold: ...

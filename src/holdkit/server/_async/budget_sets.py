@@ -11,7 +11,7 @@ from ...core.commands import PutRecord
 from ...core.pages import Page
 from ...core.reading import FindRecord, ListRecords
 from ...core.validation import invalid, text
-from ...faces._async.budgets import AsyncBudgets
+from ...faces._async.budgets import AsyncBudget
 from ...faces._async.kernel import AsyncKernel
 from ...faces.allowances import Allowance
 from ...wire.budgets import BudgetSet
@@ -27,7 +27,7 @@ class AsyncBudgetSets:
     def __init__(self, kernel: AsyncKernel, tenant: str) -> None:
         self._kernel, self._tenant = kernel, tenant
 
-    async def opened(self, name: str) -> AsyncBudgets:
+    async def opened(self, name: str) -> AsyncBudget:
         """The budgets of a set that is stored."""
         return self._face(name, await self.find(name))
 
@@ -53,9 +53,9 @@ class AsyncBudgetSets:
         command = PutRecord(tenant=self._tenant, kind=KIND, id=name, body=body, actor=actor)
         await self._kernel.executor.execute(command, faces=True)
 
-    def _face(self, name: str, budgets: BudgetSet) -> AsyncBudgets:
+    def _face(self, name: str, budgets: BudgetSet) -> AsyncBudget:
         allowances = {
             budget: tuple(Allowance(one.total, per=one.per, zone=one.zone) for one in listed)
             for budget, listed in budgets.budgets.items()
         }
-        return self._kernel.budgets(text(name, "name", MAX_NAME), **allowances)
+        return self._kernel.budget(text(name, "name", MAX_NAME), **allowances)

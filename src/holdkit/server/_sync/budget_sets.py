@@ -12,7 +12,7 @@ from ...core.commands import PutRecord
 from ...core.pages import Page
 from ...core.reading import FindRecord, ListRecords
 from ...core.validation import invalid, text
-from ...faces._sync.budgets import Budgets
+from ...faces._sync.budgets import Budget
 from ...faces._sync.kernel import Kernel
 from ...faces.allowances import Allowance
 from ...wire.budgets import BudgetSet
@@ -28,7 +28,7 @@ class BudgetSets:
     def __init__(self, kernel: Kernel, tenant: str) -> None:
         self._kernel, self._tenant = kernel, tenant
 
-    def opened(self, name: str) -> Budgets:
+    def opened(self, name: str) -> Budget:
         """The budgets of a set that is stored."""
         return self._face(name, self.find(name))
 
@@ -54,9 +54,9 @@ class BudgetSets:
         command = PutRecord(tenant=self._tenant, kind=KIND, id=name, body=body, actor=actor)
         self._kernel.executor.execute(command, faces=True)
 
-    def _face(self, name: str, budgets: BudgetSet) -> Budgets:
+    def _face(self, name: str, budgets: BudgetSet) -> Budget:
         allowances = {
             budget: tuple(Allowance(one.total, per=one.per, zone=one.zone) for one in listed)
             for budget, listed in budgets.budgets.items()
         }
-        return self._kernel.budgets(text(name, "name", MAX_NAME), **allowances)
+        return self._kernel.budget(text(name, "name", MAX_NAME), **allowances)

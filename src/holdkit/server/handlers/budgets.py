@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ...faces._async.budgets import AsyncBudgets
+from ...faces._async.budgets import AsyncBudget
 from ...wire.budgets import (
     BudgetAnswer,
     BudgetConfirm,
@@ -30,7 +30,7 @@ def _sets(request: Request) -> AsyncBudgetSets:
     return AsyncBudgetSets(request.kernel, request.caller.tenant)
 
 
-async def _opened(request: Request) -> AsyncBudgets:
+async def _opened(request: Request) -> AsyncBudget:
     return await _sets(request).opened(request.names[0])
 
 
@@ -104,7 +104,6 @@ async def confirm_budget(request: Request) -> Answer:
         **call_fields(request, body),
     )
     shown = hold_now(hold, request.now(), request.caller.show, secret=False)
-    shown.uncovered = budgets.uncovered(hold) or shown.uncovered
     return answer(shown, 200, _headers(hold.replayed, hold_tag(hold)))
 
 

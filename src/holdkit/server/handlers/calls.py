@@ -6,7 +6,7 @@ from typing import Any
 
 from ...core.model import Leg
 from ...core.validation import invalid
-from ...faces.keys import items, key, split_key
+from ...faces.keys import claim, items, split_key
 from ...wire.fields import Body
 from ...wire.holds import LegBody, Placing, Taking
 from ...wire.problems import Problem
@@ -48,7 +48,7 @@ def _leg(leg: LegBody) -> Leg:
         return Leg(leg.pool, leg.quantity, leg.create_with_total)
     if (leg.quantity, leg.create_with_total) != (1, None):
         raise invalid("legs", "quantity_unused", "a key or an item takes no quantity and no total")
-    return key(*split_key(leg.key)) if leg.key is not None else items(leg.item or "")[0]
+    return claim(*split_key(leg.key)) if leg.key is not None else items(leg.item or "")[0]
 
 
 def passing_limits(body: Placing, caller: Caller) -> dict[str, Any]:

@@ -60,7 +60,7 @@ Faces. A claim is known by its name too; `via=id` shows its id instead.
 Rates, budgets and calendars; each is known by its name from then on, and a granted hold by its own
 
     rate     api 10/1s 100/minute             so many per window, per client
-    take     a api client [3]
+    use      a api client [3]
     budget   llm requests:3/minute tokens:1000/day@Europe/Berlin
     estimate a llm client requests:1 tokens:600 ttl=60
     spent    a llm tokens:250                 keep_rest overage=

@@ -99,7 +99,7 @@ METHODS: Final = {
 """The verbs whose method has another name."""
 
 PLACING_VERBS: Final = ("hold", "join", "consume")
-NAMING_VERBS: Final = ("hold", "join", "consume", "take", "estimate", "stay", "reserve", "combine")
+NAMING_VERBS: Final = ("hold", "join", "consume", "use", "estimate", "stay", "reserve", "combine")
 """The verbs that give a hold its name."""
 
 COMMANDS: Final[dict[str, type[AnyCommand]]] = {

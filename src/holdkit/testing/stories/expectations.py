@@ -201,7 +201,7 @@ def _hold_facts(hold: Hold) -> dict[str, Any]:
         counters["uncovered"] = hold.uncovered.get(leg.pool, 0)
         facts |= {f"{leg.pool}.{name}": value for name, value in counters.items()}
         if len(hold.legs) == 1:
-            facts |= counters
+            facts |= counters | {"uncovered": sum(hold.uncovered.values())}  # of budgets it is by budget
     return facts
 
 

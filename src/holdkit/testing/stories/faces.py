@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from ... import Claim, Hold, PlaceHold, Seat, items, key, units
+from ... import Claim, Hold, PlaceHold, Seat, claim, items
 from ...core.commands import AnyCommand
 from ...kernel.normalise import Legs, legs_of
 from .commands import CommandVerbs, Face, Step, StoryFailed
@@ -141,14 +141,14 @@ def _part(word: str) -> Any:
     """`key/email/x`, `item/s1`, or `gpu:2`."""
     kind, _, rest = word.partition("/")
     if kind == "key":
-        return key(*rest.split("/", 1))
+        return claim(*rest.split("/", 1))
     if kind == "item":
         return items(rest)
     pool, _, quantity = word.rpartition(":")
-    return units(pool, int(quantity))
+    return (pool, int(quantity))
 
 
-METHODS: Final = {"take": "take", "estimate": "hold", "spent": "confirm", "stay": "hold"}
+METHODS: Final = {"use": "consume", "estimate": "hold", "spent": "confirm", "stay": "hold"}
 
 
 class WindowVerbs(CommandVerbs):
@@ -157,13 +157,13 @@ class WindowVerbs(CommandVerbs):
     def on_rate(self, statement: Statement) -> Step:
         """Make a rate."""
         arguments = statement.arguments
-        self.faces[arguments["name"]] = Face("rates", (arguments["name"], *arguments["allowances"]))
+        self.faces[arguments["name"]] = Face("rate", (arguments["name"], *arguments["allowances"]))
         yield from ()
 
     def on_budget(self, statement: Statement) -> Step:
         """Make budgets that are held together."""
         arguments = statement.arguments
-        self.faces[arguments["name"]] = Face("budgets", (arguments["name"],), arguments["budgets"])
+        self.faces[arguments["name"]] = Face("budget", (arguments["name"],), arguments["budgets"])
         yield from ()
 
     def on_calendar(self, statement: Statement) -> Step:
@@ -173,8 +173,8 @@ class WindowVerbs(CommandVerbs):
         self.faces[name] = Face("calendar", (name, rooms), arguments)
         yield from ()
 
-    def on_take(self, statement: Statement) -> Step:
-        """Take from a rate, hold an estimate, confirm what was spent, hold rooms: methods of a face that was made
+    def on_use(self, statement: Statement) -> Step:
+        """Use a rate, hold an estimate, confirm what was spent, hold rooms: methods of a face that was made
         before."""
         arguments = dict(statement.arguments)
         face, target = arguments.pop("face"), arguments.pop("asked")
@@ -190,4 +190,4 @@ class WindowVerbs(CommandVerbs):
         )
         yield from self.verified(statement)
 
-    on_estimate = on_spent = on_stay = on_take
+    on_estimate = on_spent = on_stay = on_use

@@ -191,7 +191,7 @@ VERBS: Final[dict[str, Verb]] = {
     "record": Verb(two("kind", "id"), {**CALL, "body": values.text, "if_version": values.scalar}, expectations.RECORDS, command=True),
     "sweep": Verb(none, {"limit": values.scalar}, expectations.SWEEPS, command=True),
     "rate": Verb(values.rate),
-    "take": Verb(values.take, {**CALL, "entity": values.text}, expectations.HOLDS),
+    "use": Verb(values.use, {**CALL, "entity": values.text}, expectations.HOLDS),
     "budget": Verb(values.budget),
     "estimate": Verb(values.estimate, {**CALL, "token": values.text, "ttl": values.scalar}, expectations.HOLDS),
     "spent": Verb(values.spent, {**ENDING, "overage": values.text}, expectations.HOLDS),

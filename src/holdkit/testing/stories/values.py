@@ -214,7 +214,7 @@ def calendar(arguments: list[str]) -> dict[str, Any]:
     return {"name": plain(name), "rooms": amounts(rest)}
 
 
-def take(arguments: list[str]) -> dict[str, Any]:
+def use(arguments: list[str]) -> dict[str, Any]:
     """A hold's name, a rate, a client, and optionally a quantity."""
     if not 3 <= len(arguments) <= 4:
         raise ValueError("takes a name, a rate, a client, and perhaps a number")

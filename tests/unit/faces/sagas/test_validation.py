@@ -93,7 +93,7 @@ def test_a_saga_cannot_reach_behind_a_face(hk: holdkit.Kernel, what: Any) -> Non
 
 def test_a_saga_speaks_of_things_by_their_names(hk: holdkit.Kernel) -> None:
     registered = hk.sagas.register(
-        ScriptedSaga(reserve=lambda _intent, _step: [holdkit.items("seat"), holdkit.key("mail", "x")])
+        ScriptedSaga(reserve=lambda _intent, _step: [holdkit.items("seat"), holdkit.claim("mail", "x")])
     )
     with pytest.raises(holdkit.PoolNotFound, match="'seat'") as missing:
         registered.run("a", {"pool": "p"})

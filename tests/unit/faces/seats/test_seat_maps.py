@@ -386,7 +386,7 @@ def test_a_hold_is_ended_by_the_ids_of_all_of_its_items(store: Store) -> None:
 def test_an_item_of_a_combined_hold_is_ended_with_that_hold(store: Store) -> None:
     hk = store.hk
     hk.items.add(["a"])
-    hold = hk.hold([holdkit.key("email", "x"), *hk.items.legs(["a"])], ttl=60, token="me")
+    hold = hk.hold([holdkit.claim("email", "x"), *holdkit.items("a")], ttl=60, token="me")
     with pytest.raises(holdkit.PartOfHold) as part:
         hk.items.release(["a"], token="me")
     assert part.value.hold == hold.id

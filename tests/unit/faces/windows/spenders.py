@@ -54,7 +54,7 @@ def _run(url: str, seed: int) -> Spent:
 
 async def spend(hk: holdkit.AsyncKernel, seed: int) -> Spent:
     """So many tasks, each with so many attempts: an estimate, and an actual that is often more."""
-    llm = hk.budgets("llm", requests=Allowance(REQUESTS, per="year"), tokens=Allowance(TOKENS, per="year"))
+    llm = hk.budget("llm", requests=Allowance(REQUESTS, per="year"), tokens=Allowance(TOKENS, per="year"))
     dice, spent = random.Random(seed), Spent()
 
     async def work() -> None:
@@ -67,7 +67,7 @@ async def spend(hk: holdkit.AsyncKernel, seed: int) -> Spent:
             actual = dice.choice([0, 0, 30, 90, ESTIMATE, 150, 260])
             ended = await llm.confirm(hold, {"tokens": actual, "requests": min(1, actual)})
             confirmed = {leg.pool.split("/")[3]: leg.confirmed for leg in ended.legs}
-            uncovered = llm.uncovered(ended).get("tokens", 0)
+            uncovered = ended.uncovered.get("tokens", 0)
             assert confirmed["tokens"] + uncovered == actual
             spent.tokens += confirmed["tokens"]
             spent.requests += confirmed["requests"]

@@ -80,7 +80,7 @@ def outcome(call: Any) -> str:
 def test_budgets_are_as_in_the_model(steps: list[Any]) -> None:
     clock, model = FakeClock(), Model()
     with holdkit.connect("memory://", clock=clock) as hk:
-        llm = hk.budgets(
+        llm = hk.budget(
             "llm",
             calls=Allowance(4, per="minute"),
             tokens=(Allowance(50, per="minute"), Allowance(120, per="5m")),

@@ -17,13 +17,13 @@ DAY = 86_400
 
 
 def opened(store: Store, tokens: int = 1_000, requests: int = 3) -> Any:
-    return store.hk.budgets(
+    return store.hk.budget(
         "llm", requests=Allowance(requests, per="minute"), tokens=Allowance(tokens, per="day", zone="Europe/Berlin")
     )
 
 
 def tokens_only(store: Store, total: int = 1_000) -> Any:
-    return store.hk.budgets("llm", tokens=Allowance(total, per="hour"))
+    return store.hk.budget("llm", tokens=Allowance(total, per="hour"))
 
 
 def test_the_estimate_is_held_and_the_actual_counts(store: Store) -> None:
@@ -63,7 +63,7 @@ def test_more_than_was_estimated(store: Store) -> None:
         llm.confirm(first, 401, overage="if_available")
     llm.confirm(first, 350, overage="if_available")
     ended = llm.confirm(second, 500)
-    assert (llm.uncovered(ended), ended.legs[0].confirmed) == ({"tokens": 150}, 350)
+    assert (ended.uncovered, ended.legs[0].confirmed) == ({"tokens": 150}, 350)
     assert llm.remaining("team") == {"tokens": 0}
     llm.confirm(third, 100)
     assert llm.remaining("team") == {"tokens": 200}
@@ -97,7 +97,7 @@ def test_a_step_that_came_to_nothing_ends_nothing(store: Store) -> None:
 
 
 def test_one_budget_may_have_two_windows(store: Store) -> None:
-    llm = store.hk.budgets("llm", tokens=(Allowance(100, per="minute"), Allowance(150, per="hour")))
+    llm = store.hk.budget("llm", tokens=(Allowance(100, per="minute"), Allowance(150, per="hour")))
     llm.confirm(llm.hold("team", 100, ttl=30), 90)
     store.clock.advance(60)
     assert llm.remaining("team") == {"tokens": 60}
@@ -109,7 +109,7 @@ def test_one_budget_may_have_two_windows(store: Store) -> None:
         llm.hold("team", 61, ttl=30, op="x")
     assert (again.value.replayed, again.value.budgets) == (True, ("tokens",))
     ended = llm.confirm(llm.hold("team", 50, ttl=30), 120)
-    assert llm.uncovered(ended) == {"tokens": 60}, "the hour had 60 left, the minute 100"
+    assert ended.uncovered == {"tokens": 60}, "the hour had 60 left, the minute 100"
     assert [(usage.per, usage.consumed) for usage in llm.usage("team")] == [("60s", 100), ("3600s", 150)]
 
 
@@ -347,12 +347,12 @@ def test_bad_confirms_are_refused_and_nothing_changes(
 
 def test_other_bad_definitions_and_totals(memory: Store) -> None:
     cases: list[tuple[Callable[[], Any], str, str]] = [
-        (lambda: memory.hk.budgets("llm"), "budgets", "budgets_required"),
-        (lambda: memory.hk.budgets("llm", tokens=5), "tokens", "allowance_required"),
-        (lambda: memory.hk.budgets("llm", tokens=()), "tokens", "allowance_required"),
-        (lambda: memory.hk.budgets("llm", **{"": Allowance(1, per=1)}), "budget", "budget_required"),
-        (lambda: memory.hk.budgets("llm", **{"x" * 65: Allowance(1, per=1)}), "budget", "budget_too_long"),
-        (lambda: memory.hk.budgets(7, tokens=Allowance(1, per=1)), "name", "name_not_text"),
+        (lambda: memory.hk.budget("llm"), "budgets", "budgets_required"),
+        (lambda: memory.hk.budget("llm", tokens=5), "tokens", "allowance_required"),
+        (lambda: memory.hk.budget("llm", tokens=()), "tokens", "allowance_required"),
+        (lambda: memory.hk.budget("llm", **{"": Allowance(1, per=1)}), "budget", "budget_required"),
+        (lambda: memory.hk.budget("llm", **{"x" * 65: Allowance(1, per=1)}), "budget", "budget_too_long"),
+        (lambda: memory.hk.budget(7, tokens=Allowance(1, per=1)), "name", "name_not_text"),
         (lambda: opened(memory).resize("team", "gold", 5), "budget", "budget_unknown"),
         (lambda: opened(memory).resize("team", "tokens", -5), "total", "total_out_of_range"),
         (lambda: opened(memory).holding("team", {"tokens": 5}, ttl=5, tx=object()), "tx", "tx_unsupported"),

@@ -108,14 +108,14 @@ def test_a_retry_is_the_same_operation(store: Store) -> None:
 def test_a_shorter_and_a_longer_stay(store: Store) -> None:
     inn = opened(store)
     stay = inn.hold("suite", JULY[0], JULY[4], ttl=60)
-    store.hk.release(stay, quantity=inn.pools("suite", JULY[3], JULY[4]))
+    store.hk.release(stay, quantity=inn.legs("suite", JULY[3], JULY[4]))
     longer = inn.hold("suite", JULY[4], JULY[5], ttl=60)
     store.hk.confirm(stay)
     store.hk.confirm(longer)
-    store.hk.return_units(stay, quantity=inn.pools("suite", JULY[2], JULY[3]))
+    store.hk.return_units(stay, quantity=inn.legs("suite", JULY[2], JULY[3]))
     assert [night.available for night in inn.available("suite", JULY[0], JULY[5]).nights] == [0, 0, 1, 1, 0]
-    (pool,) = inn.pools("suite", JULY[0], JULY[1])
-    assert [hold.id for hold in store.hk.holds(pool=pool)] == [stay.id]
+    (leg,) = inn.legs("suite", JULY[0], JULY[1])
+    assert [hold.id for hold in store.hk.holds(pool=leg.pool)] == [stay.id]
 
 
 def test_capacity_may_depend_on_the_night(store: Store) -> None:
@@ -231,7 +231,7 @@ TIMES: list[tuple[Any, Any, str, str]] = [
 @pytest.mark.parametrize(("begin", "end", "field", "code"), TIMES, ids=range(len(TIMES)))
 def test_bad_times_are_refused(memory: Store, begin: Any, end: Any, field: str, code: str) -> None:
     club = memory.hk.calendar("club", {"court": 1}, every="30m")
-    for verb, options in (("hold", {"ttl": 60}), ("available", {}), ("pools", {})):
+    for verb, options in (("hold", {"ttl": 60}), ("available", {}), ("legs", {})):
         with pytest.raises(InvalidRequest) as no:
             getattr(club, verb)("court", begin, end, **options)
         assert (no.value.field, no.value.code) == (field, code)

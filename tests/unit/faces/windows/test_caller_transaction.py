@@ -21,13 +21,13 @@ from tests.support.modes import Async, Sync
 
 def story(hk: Any, tx: Any, commit: Callable[[], Any], roll_back: Callable[[], Any]) -> None:
     """Every face, taken back and kept."""
-    api = hk.rates("api", Allowance(2, per="minute"))
-    llm = hk.budgets("llm", requests=Allowance(5, per="minute"), tokens=Allowance(100, per="day"))
+    api = hk.rate("api", Allowance(2, per="minute"))
+    llm = hk.budget("llm", requests=Allowance(5, per="minute"), tokens=Allowance(100, per="day"))
     inn = hk.calendar("inn", {"double": 1})
     night = (date(2026, 7, 1), date(2026, 7, 3))
-    api.take("a", 2, tx=tx)
+    api.consume("a", 2, tx=tx)
     with pytest.raises(InsufficientCapacity):  # seen inside, and the transaction goes on
-        api.take("a", tx=tx)
+        api.consume("a", tx=tx)
     inn.hold("double", *night, ttl=60, tx=tx)
     roll_back()
     assert api.remaining("a") == 2

@@ -63,8 +63,8 @@ def standing(budgets: Any) -> dict[str, tuple[int, int]]:
 def test_a_rival_between_the_look_and_the_confirm(store: Store, race: str) -> None:
     (mine, my_way), (theirs, their_way), expected, state = RACES[race]
     engine = store.hk._executor.engine
-    rivals = Sync().open(engine).budgets("llm", **BUDGETS)
-    budgets = store.hk.budgets("llm", **BUDGETS)
+    rivals = Sync().open(engine).budget("llm", **BUDGETS)
+    budgets = store.hk.budget("llm", **BUDGETS)
     hold = budgets.hold("team", {"tokens": 100, "calls": 3}, ttl=60)
     came = between(engine, "read", lambda: rivals.confirm(hold, theirs, **their_way))
     assert budgets.confirm(hold, mine, **my_way).state == state
@@ -74,8 +74,8 @@ def test_a_rival_between_the_look_and_the_confirm(store: Store, race: str) -> No
 
 def test_a_rival_that_ends_it_first_is_the_only_one_that_counts(store: Store) -> None:
     engine = store.hk._executor.engine
-    rivals = Sync().open(engine).budgets("llm", **BUDGETS)
-    budgets = store.hk.budgets("llm", **BUDGETS)
+    rivals = Sync().open(engine).budget("llm", **BUDGETS)
+    budgets = store.hk.budget("llm", **BUDGETS)
     hold = budgets.hold("team", {"tokens": 100, "calls": 3}, ttl=60)
     between(engine, "read", lambda: rivals.confirm(hold, {"tokens": 7}))
     with pytest.raises(holdkit.AlreadyConfirmed):
@@ -88,7 +88,7 @@ def test_a_rival_commits_while_a_callers_transaction_is_open(postgres_url: str) 
     holdkit.migrate(postgres_url)
     engine = open_engine(postgres_url, clock=FakeClock(), limits=None)
     hk = Sync().open(engine)
-    budgets = hk.budgets("llm", **BUDGETS)
+    budgets = hk.budget("llm", **BUDGETS)
     hold = budgets.hold("team", {"tokens": 100, "calls": 3}, ttl=60)
     came = between(engine, "read_in", lambda: budgets.confirm(hold, {"calls": 2}, keep_rest=True))
     with psycopg.connect(postgres_url) as tx:
@@ -104,7 +104,7 @@ def test_a_hold_that_is_committed_right_after_the_look_is_not_confirmed_as_estim
     holdkit.migrate(postgres_url)
     engine = open_engine(postgres_url, clock=FakeClock(), limits=None)
     hk = Sync().open(engine)
-    budgets = hk.budgets("llm", **BUDGETS)
+    budgets = hk.budget("llm", **BUDGETS)
     with psycopg.connect(postgres_url) as tx:
         hold = budgets.hold("team", {"tokens": 100, "calls": 3}, ttl=60, tx=tx)
         came = between(engine, "read", tx.commit)

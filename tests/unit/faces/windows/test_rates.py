@@ -23,30 +23,30 @@ def refused(call: Any, *arguments: Any, **options: Any) -> InsufficientCapacity:
 
 
 def test_so_many_per_window_and_client(store: Store) -> None:
-    api = store.hk.rates("api", Allowance(3, per="minute"))
+    api = store.hk.rate("api", Allowance(3, per="minute"))
     store.clock.advance(40)
-    assert api.take("a", 2).state is State.CONFIRMED
-    api.take("a")
-    no = refused(api.take, "a")
+    assert api.consume("a", 2).state is State.CONFIRMED
+    api.consume("a")
+    no = refused(api.consume, "a")
     assert (no.requested, no.available, no.total, no.retry_after, no.budgets) == (1, 0, 3, 20.0, ())
-    api.take("b", 3)
+    api.consume("b", 3)
     store.clock.advance(19.999999)
-    assert refused(api.take, "a").retry_after == 1e-6
+    assert refused(api.consume, "a").retry_after == 1e-6
     store.clock.advance(0.000001)  # at `closes` the next window has begun
-    assert api.take("a", 3).legs[0].pool == "~rates/api/a/60s@60"
+    assert api.consume("a", 3).legs[0].pool == "~rates/api/a/60s@60"
     assert (api.remaining("a"), api.remaining("b"), api.remaining("never seen")) == (0, 3, 3)
 
 
 def test_two_rates_are_taken_together_or_not_at_all(store: Store) -> None:
-    api = store.hk.rates("api", Allowance(2, per="second"), Allowance(3, per="minute"))
-    api.take("a", 2)
-    assert refused(api.take, "a", 1).retry_after == 1.0
+    api = store.hk.rate("api", Allowance(2, per="second"), Allowance(3, per="minute"))
+    api.consume("a", 2)
+    assert refused(api.consume, "a", 1).retry_after == 1.0
     store.clock.advance(1)
-    no = refused(api.take, "a", 2)
+    no = refused(api.consume, "a", 2)
     assert [(short.pool, short.available) for short in no.shortfalls] == [("~rates/api/a/60s@0", 1)]
     assert no.retry_after == 59.0
     assert [usage.consumed for usage in api.usage("a")] == [0, 2], "what was refused is counted nowhere"
-    api.take("a", 1)
+    api.consume("a", 1)
     assert [(usage.per, usage.opens_slot, usage.closes_slot, usage.available) for usage in api.usage("a")] == [
         ("1s", 1 * SECOND, 2 * SECOND, 1),
         ("60s", 0, 60 * SECOND, 0),
@@ -54,13 +54,13 @@ def test_two_rates_are_taken_together_or_not_at_all(store: Store) -> None:
 
 
 def test_finished_windows_are_swept_away(store: Store) -> None:
-    api = store.hk.rates("api", Allowance(2, per="second"), Allowance(3, per="minute"))
+    api = store.hk.rate("api", Allowance(2, per="second"), Allowance(3, per="minute"))
     for _ in range(3):
-        api.take("a")
+        api.consume("a")
         store.clock.advance(1)
     store.hk.sweep()
     assert [pool.id for pool in store.hk.pools("~rates/")] == ["~rates/api/a/60s@0"]
-    assert refused(api.take, "a").retry_after == 57.0, "the window that runs is still there, with what was taken"
+    assert refused(api.consume, "a").retry_after == 57.0, "the window that runs is still there, with what was taken"
     store.clock.set(60 * SECOND)
     store.hk.sweep()
     assert store.hk.pools("~rates/") == []
@@ -68,11 +68,11 @@ def test_finished_windows_are_swept_away(store: Store) -> None:
 
 def put_back(store: Store, *allowances: Allowance) -> Any:
     """Everything of a minute is taken, the minute is over and swept away, and then the clock is put back into it."""
-    api = store.hk.rates("api", Allowance(2, per="minute"), *allowances)
+    api = store.hk.rate("api", Allowance(2, per="minute"), *allowances)
     store.clock.set(30 * SECOND)
-    api.take("a", 2)
+    api.consume("a", 2)
     store.clock.set(70 * SECOND)
-    api.take("a")
+    api.consume("a")
     store.hk.sweep()
     store.clock.set(40 * SECOND)
     return api
@@ -81,50 +81,50 @@ def put_back(store: Store, *allowances: Allowance) -> Any:
 def test_a_clock_put_back_into_a_window_that_was_swept_away_opens_it_anew(store: Store) -> None:
     """As the documentation says: nobody remembers it but the journal."""
     api = put_back(store)
-    api.take("a", 2)
-    assert refused(api.take, "a").retry_after == 20.0
+    api.consume("a", 2)
+    assert refused(api.consume, "a").retry_after == 20.0
 
 
 def test_beside_a_longer_allowance_no_window_is_opened_twice(store: Store) -> None:
     """A command is decided no earlier than the last one on any of its pools."""
     api = put_back(store, Allowance(100, per="hour"))
-    assert api.take("a").held_slot == 70 * SECOND
-    assert refused(api.take, "a").shortfalls[0].pool == "~rates/api/a/60s@60"
+    assert api.consume("a").held_slot == 70 * SECOND
+    assert refused(api.consume, "a").shortfalls[0].pool == "~rates/api/a/60s@60"
 
 
 def test_the_same_operation_is_the_same_in_a_later_window(store: Store) -> None:
-    api = store.hk.rates("api", Allowance(1, per="minute"))
-    first = api.take("a", op="x")
-    no = refused(api.take, "a", op="y")
+    api = store.hk.rate("api", Allowance(1, per="minute"))
+    first = api.consume("a", op="x")
+    no = refused(api.consume, "a", op="y")
     store.clock.advance(61)
-    again = api.take("a", op="x")
+    again = api.consume("a", op="x")
     assert (again.id, again.replayed, again.token) == (first.id, True, first.token)
-    later = refused(api.take, "a", op="y")
+    later = refused(api.consume, "a", op="y")
     assert (later.replayed, later.shortfalls, later.retry_after) == (True, no.shortfalls, 0.0)
     assert api.remaining("a") == 1
     with pytest.raises(Exception, match="operation_conflict"):
-        api.take("b", op="x")
+        api.consume("b", op="x")
     with pytest.raises(Exception, match="operation_conflict"):
-        api.take("a", 2, op="x")
+        api.consume("a", 2, op="x")
 
 
 def test_the_total_may_depend_on_the_client_and_is_kept_for_the_window(memory: Store) -> None:
     plans = {"free": 1, "paid": 5}
-    api = memory.hk.rates("api", Allowance(plans.__getitem__, per="minute"))
-    api.take("paid", 5)
-    assert refused(api.take, "free", 2).total == 1
+    api = memory.hk.rate("api", Allowance(plans.__getitem__, per="minute"))
+    api.consume("paid", 5)
+    assert refused(api.consume, "free", 2).total == 1
     plans["paid"] = 9
     assert api.remaining("paid") == 0, "an existing window keeps its total"
     memory.clock.advance(60)
     assert api.remaining("paid") == 9
-    api.take("paid", 9, op="x")
+    api.consume("paid", 9, op="x")
     plans["paid"] = 3
-    assert api.take("paid", 9, op="x").replayed, "the total is no part of what was asked"
+    assert api.consume("paid", 9, op="x").replayed, "the total is no part of what was asked"
 
 
 def test_what_was_taken_can_be_given_back_also_when_its_window_is_gone(store: Store) -> None:
-    api = store.hk.rates("api", Allowance(2, per="minute"))
-    taken, other = api.take("a", 2), api.take("b", 2)
+    api = store.hk.rate("api", Allowance(2, per="minute"))
+    taken, other = api.consume("a", 2), api.consume("b", 2)
     store.hk.return_units(taken, quantity=1)
     assert api.remaining("a") == 1
     store.clock.advance(60)
@@ -134,10 +134,10 @@ def test_what_was_taken_can_be_given_back_also_when_its_window_is_gone(store: St
 
 
 def test_tenants_have_windows_of_their_own(memory: Store) -> None:
-    memory.hk.rates("api", Allowance(1, per="minute")).take("a")
-    other = memory.hk.tenant("acme").rates("api", Allowance(1, per="minute"))
+    memory.hk.rate("api", Allowance(1, per="minute")).consume("a")
+    other = memory.hk.tenant("acme").rate("api", Allowance(1, per="minute"))
     assert other.remaining("a") == 1
-    other.take("a")
+    other.consume("a")
 
 
 BAD: list[tuple[str, dict[str, Any], str, str]] = [
@@ -164,26 +164,26 @@ BAD: list[tuple[str, dict[str, Any], str, str]] = [
 def test_bad_calls_are_refused_and_nothing_is_written(
     memory: Store, options: dict[str, Any], field: str, code: str
 ) -> None:
-    api = memory.hk.rates("api", Allowance(3, per="minute"))
+    api = memory.hk.rate("api", Allowance(3, per="minute"))
     with pytest.raises(InvalidRequest) as no:
-        api.take(**{"client": "a", **options})
+        api.consume(**{"client": "a", **options})
     assert (no.value.field, no.value.code) == (field, code)
     assert str(no.value).startswith("holdkit: ")
     assert list(memory.hk.journal()) == []
 
 
 MADE: list[tuple[Any, str, str]] = [
-    (lambda hk: hk.rates("", Allowance(1, per="minute")), "name", "name_required"),
-    (lambda hk: hk.rates("x" * 65, Allowance(1, per="minute")), "name", "name_too_long"),
-    (lambda hk: hk.rates("api"), "allowances", "allowance_required"),
-    (lambda hk: hk.rates("api", 5), "allowances", "allowance_malformed"),
-    (lambda hk: hk.rates("api", Allowance(1, per=60), Allowance(2, per="minute")), "per", "per_twice"),
-    (lambda hk: hk.rates("api", Allowance(True, per=60)), "total", "total_not_whole"),
-    (lambda hk: hk.rates("api", Allowance(-1, per=60)), "total", "total_out_of_range"),
-    (lambda hk: hk.rates("api", Allowance(2**53, per=60)), "total", "total_out_of_range"),
-    (lambda hk: hk.rates("api", Allowance("5", per=60)), "total", "total_not_whole"),  # type: ignore[arg-type]
-    (lambda hk: hk.rates("api", Allowance(5, per="moon")), "per", "per_malformed"),
-    (lambda hk: hk.rates("api", Allowance(lambda client: 1.5, per=60)).take("a"), "total", "total_not_whole"),  # type: ignore[arg-type, return-value]
+    (lambda hk: hk.rate("", Allowance(1, per="minute")), "name", "name_required"),
+    (lambda hk: hk.rate("x" * 65, Allowance(1, per="minute")), "name", "name_too_long"),
+    (lambda hk: hk.rate("api"), "allowances", "allowance_required"),
+    (lambda hk: hk.rate("api", 5), "allowances", "allowance_malformed"),
+    (lambda hk: hk.rate("api", Allowance(1, per=60), Allowance(2, per="minute")), "per", "per_twice"),
+    (lambda hk: hk.rate("api", Allowance(True, per=60)), "total", "total_not_whole"),
+    (lambda hk: hk.rate("api", Allowance(-1, per=60)), "total", "total_out_of_range"),
+    (lambda hk: hk.rate("api", Allowance(2**53, per=60)), "total", "total_out_of_range"),
+    (lambda hk: hk.rate("api", Allowance("5", per=60)), "total", "total_not_whole"),  # type: ignore[arg-type]
+    (lambda hk: hk.rate("api", Allowance(5, per="moon")), "per", "per_malformed"),
+    (lambda hk: hk.rate("api", Allowance(lambda client: 1.5, per=60)).consume("a"), "total", "total_not_whole"),  # type: ignore[arg-type, return-value]
 ]
 
 

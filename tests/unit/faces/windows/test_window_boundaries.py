@@ -41,12 +41,12 @@ def overspent(mode: Sync | Async, lag: float) -> list[str]:
     every decision that was counted where it does not belong."""
     engine = Lagging(lag)
     hk = mode.open(engine)
-    api = hk.rates("api", Allowance(2, per="minute"))
+    api = hk.rate("api", Allowance(2, per="minute"))
     for slot in (600 * SECOND, 660 * SECOND - 1, 660 * SECOND, 690 * SECOND, 719 * SECOND, 720 * SECOND):
         engine.fake.set(slot)
         for number in range(3):
             with suppress(InsufficientCapacity):  # and nothing else: a lag must not be seen
-                api.take("a", op=f"{slot}-{number}")
+                api.consume("a", op=f"{slot}-{number}")
     wrong: list[str] = []
     taken: dict[int, int] = {}
     for entry in hk.follow(wait=False):
@@ -89,19 +89,19 @@ def test_guessing_ends(mode: Sync | Async) -> None:
 
     engine.before = hurry
     with pytest.raises(Overloaded) as no:
-        hk.rates("api", Allowance(2, per="second")).take("a", op="x")
+        hk.rate("api", Allowance(2, per="second")).consume("a", op="x")
     assert isinstance(no.value.__cause__, WindowClosed)
     assert len(engine.batches) == 8
     assert list(hk.journal()) == []
     engine.before = None
-    assert not hk.rates("api", Allowance(2, per="second")).take("a", op="x").replayed, "turned away is not settled"
+    assert not hk.rate("api", Allowance(2, per="second")).consume("a", op="x").replayed, "turned away is not settled"
     hk.close()
 
 
 def test_a_budget_is_resized_in_the_window_that_runs_there(mode: Sync | Async) -> None:
     engine = Lagging(30)
     hk = mode.open(engine)
-    llm: Any = hk.budgets("llm", tokens=Allowance(100, per="minute"))
+    llm: Any = hk.budget("llm", tokens=Allowance(100, per="minute"))
     llm.consume("team", 10)
     engine.fake.advance(60)
     llm.consume("team", 10)
@@ -115,7 +115,7 @@ def test_an_unknown_at_the_edge_stays_unknown_until_it_is_asked_again(mode: Sync
     """The commit's fate was lost, and by the time it is asked for the window has gone: that refusal is no proof."""
     engine = WatchedEngine(FakeClock(start=59 * SECOND))
     hk = mode.open(engine)
-    api = hk.rates("api", Allowance(1, per="minute"))
+    api = hk.rate("api", Allowance(1, per="minute"))
 
     def lose(groups: Sequence[Group]) -> None:
         engine.before = None
@@ -124,8 +124,8 @@ def test_an_unknown_at_the_edge_stays_unknown_until_it_is_asked_again(mode: Sync
 
     engine.before = lose
     with pytest.raises(OutcomeUnknown):
-        api.take("a", op="x")
-    taken = api.take("a", op="x")
+        api.consume("a", op="x")
+    taken = api.consume("a", op="x")
     assert (taken.replayed, taken.legs[0].pool) == (False, "~rates/api/a/60s@60")
     hk.close()
 
@@ -133,7 +133,7 @@ def test_an_unknown_at_the_edge_stays_unknown_until_it_is_asked_again(mode: Sync
 def test_an_unknown_that_happened_is_found_in_a_later_window(mode: Sync | Async) -> None:
     engine = WatchedEngine(FakeClock(start=59 * SECOND))
     hk = mode.open(engine)
-    api = hk.rates("api", Allowance(1, per="minute"))
+    api = hk.rate("api", Allowance(1, per="minute"))
 
     def lose(groups: Sequence[Group]) -> None:
         engine.after = None
@@ -141,9 +141,9 @@ def test_an_unknown_that_happened_is_found_in_a_later_window(mode: Sync | Async)
         raise OutcomeUnknown("the line was cut")
 
     engine.after = lose
-    taken = api.take("a", op="x")
+    taken = api.consume("a", op="x")
     assert taken.legs[0].pool == "~rates/api/a/60s@0"
-    assert api.take("a", op="x").id == taken.id
+    assert api.consume("a", op="x").id == taken.id
     assert api.remaining("a") == 1
     hk.close()
 
@@ -155,7 +155,7 @@ def test_on_postgres_the_servers_clock_counts(mode: Sync | Async, lag: int, post
     engine = open_engine(postgres_url, clock=None, limits=None)
     engine.clock = lambda: wall_clock() - lag * SECOND
     hk = mode.open(engine)
-    llm = hk.budgets("llm", tokens=Allowance(100, per="minute"))
+    llm = hk.budget("llm", tokens=Allowance(100, per="minute"))
     for _ in range(3):
         hold = llm.hold("team", 10, ttl=600)
         assert hold.legs[0].pool == f"~budgets/llm/team/tokens/60s@{hold.held_slot // MINUTE * 60}"
@@ -167,7 +167,7 @@ def test_a_hold_granted_to_a_cancelled_block_is_released() -> None:
     async def main() -> list[str]:
         engine = WatchedEngine()
         hk = AsyncKernel(AsyncExecutor(engine))
-        llm = hk.budgets("llm", tokens=Allowance(100, per="minute"))
+        llm = hk.budget("llm", tokens=Allowance(100, per="minute"))
         engine.gate.clear()
 
         async def spend() -> None:
