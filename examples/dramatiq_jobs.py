@@ -55,7 +55,7 @@ def main() -> None:
     for queue in broker.get_declared_queues():
         broker.join(queue)
     worker.join()
-    swept = [entry for entry in hk.journal() if entry.action == "hold.expired"]
+    swept = [entry for entry in hk.journal.list() if entry.action == "hold.expired"]
     print(f"{len(trained) - 1} models trained, all evaluated on {trained['all']} GPUs")
     print(f"{hk.pool('gpu').available} GPUs free, {len(swept)} forgotten hold swept")
     worker.stop()

@@ -58,7 +58,7 @@ async def work(hk: holdkit.AsyncKernel, worker: int, counts: dict[str, int]) -> 
 async def check(hk: holdkit.AsyncKernel) -> tuple[int, int]:
     """Read the journal: no entry left more held and consumed than the total. Returns the number of entries, and the tokens spent."""
     entries, consumed = 0, 0
-    async for entry in hk.follow(wait=False):
+    async for entry in hk.journal.follow(wait=False):
         entries += 1
         for effect in entry.pools:
             pool = effect.pool

@@ -108,7 +108,7 @@ def seconds_until_held(hk: holdkit.Kernel, other: holdkit.Kernel) -> float:
 
 def seconds_until_shown(hk: holdkit.Kernel, other: holdkit.Kernel) -> float:
     """From a commit of another kernel until a follower is shown its entry."""
-    entries = hk.follow(after=hk.cursor())
+    entries = hk.journal.follow(after=hk.journal.cursor())
     shown: list[float] = []
     thread = threading.Thread(target=lambda: shown.append((next(entries), time.monotonic())[1]))
     thread.start()

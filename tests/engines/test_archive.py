@@ -78,7 +78,7 @@ class World:
         behind = {one.lane: one.through for one in archived}
         kept = [
             (entry.position.lane, entry.position.seq, entry._row.text)
-            for entry in self.hk.follow(wait=False, tenant=holdkit.ALL)
+            for entry in self.hk.journal.follow(wait=False, tenant=holdkit.ALL)
             if entry.action != "journal.baseline"
         ]
         assert all(seq > behind.get(lane, 0) for lane, seq, _ in kept)
@@ -96,7 +96,9 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
 
 
 def all_entries(hk: Any) -> list[tuple[int, int, str]]:
-    return sorted((e.position.lane, e.position.seq, e._row.text) for e in hk.follow(wait=False, tenant=holdkit.ALL))
+    return sorted(
+        (e.position.lane, e.position.seq, e._row.text) for e in hk.journal.follow(wait=False, tenant=holdkit.ALL)
+    )
 
 
 def test_a_year_is_archived_month_by_month(world: World) -> None:
@@ -135,15 +137,15 @@ def test_the_baseline_does_not_keep_what_retention_has_dropped(world: World) -> 
 
 def test_followers_go_on_or_are_told_where(world: World) -> None:
     world.live(45)
-    early = world.hk.journal(limit=5)[-1].cursor
-    before = list(world.hk.follow(wait=False, tenant=holdkit.ALL))
+    early = world.hk.journal.list(limit=5)[-1].cursor
+    before = list(world.hk.journal.follow(wait=False, tenant=holdkit.ALL))
     world.archive()
     with pytest.raises(CursorLost, match="were archived to") as lost:
-        world.hk.journal(after=early)
+        world.hk.journal.list(after=early)
     assert lost.value.archived_to == str(world.to)
     # the archive reads on from that cursor, and the follower from the archive's
     read = list(holdkit.JournalArchive(world.to).entries(after=early, tenant=""))
-    rest = list(world.hk.follow(after=read[-1].cursor, wait=False))
+    rest = list(world.hk.journal.follow(after=read[-1].cursor, wait=False))
     own = [entry for entry in before if entry.tenant == ""]
     assert [e.position for e in (*read, *rest)] == [e.position for e in own[5:]]
     if world.hk.executor.engine.lanes > 1:
@@ -151,37 +153,37 @@ def test_followers_go_on_or_are_told_where(world: World) -> None:
     # exactly at the end of the archive
     archived = world.hk.executor.engine.read(FindArchived())[0]
     at = next(e for e in before if e.position.seq == archived.through)
-    following = list(world.hk.follow(after=at.cursor, wait=False, tenant=holdkit.ALL))
+    following = list(world.hk.journal.follow(after=at.cursor, wait=False, tenant=holdkit.ALL))
     assert [e.position for e in following] == [e.position for e in before if e.position.seq > archived.through]
 
 
 def test_from_the_beginning_the_baseline_comes_first_in_pages(world: World) -> None:
     world.live(45)
     world.archive()
-    whole = list(world.hk.follow(wait=False))
+    whole = list(world.hk.journal.follow(wait=False))
     assert whole[0].action == "journal.baseline"
     assert whole[0].archived_to == str(world.to)
     pages: list[holdkit.JournalEntry] = []
     after: str | None = None
-    while page := world.hk.journal(after=after, limit=7):
+    while page := world.hk.journal.list(after=after, limit=7):
         pages += page
         after = page[-1].cursor
     assert [(e.subject, e.position) for e in pages] == [(e.subject, e.position) for e in whole]
     assert all(e.tenant == "" for e in whole)
-    half = world.hk.journal(limit=7)[-1].cursor
+    half = world.hk.journal.list(limit=7)[-1].cursor
     world.clock.advance(10 * DAY)
     world.archive()
     with pytest.raises(CursorLost):
-        world.hk.journal(after=half)
+        world.hk.journal.list(after=half)
 
 
 def test_a_named_follower_goes_on_in_the_middle_of_the_baseline(world: World) -> None:
     world.live(45)
     world.archive()
-    whole = [e.subject for e in world.hk.follow(wait=False)]
-    assert [entry.subject for entry in world.hk.follow("reader", wait=False)] == whole
+    whole = [e.subject for e in world.hk.journal.follow(wait=False)]
+    assert [entry.subject for entry in world.hk.journal.follow("reader", wait=False)] == whole
     world.live(5, 7)
-    assert len(list(world.hk.follow("reader", wait=False))) > 0
+    assert len(list(world.hk.journal.follow("reader", wait=False))) > 0
 
 
 @pytest.mark.parametrize("remembers", [True, False])
@@ -189,15 +191,15 @@ def test_a_follower_that_kept_up_is_not_overtaken_by_an_archive(world: World, re
     """It has nothing to read for a long time: its saved cursor moves all the same, once a day."""
     acme, store = world.hk.tenant("acme"), str(tmp_path / "reader.cursor") if remembers else None
     acme.create_pool("p", 5)
-    assert len(list(acme.follow("reader", wait=False, remember=store))) == 1
+    assert len(list(acme.journal.follow("reader", wait=False, remember=store))) == 1
     for day in range(20):
         for number in range(8):
             world.hk.create_pool(f"p{day}.{number}", 1)
         world.clock.advance(DAY)
-        assert list(acme.follow("reader", wait=False, remember=store)) == []
+        assert list(acme.journal.follow("reader", wait=False, remember=store)) == []
         world.hk.archive(before="5d", to=world.to)
     acme.create_pool("q", 5)
-    assert [entry.subject for entry in acme.follow("reader", wait=False, remember=store)] == ["q"]
+    assert [entry.subject for entry in acme.journal.follow("reader", wait=False, remember=store)] == ["q"]
     saved = [entry for entry in world.hk.executor.engine.read(ReadJournal(None, {}, 10_000)) if "~cursor" in entry.text]
     assert len(saved) <= 8, "not more often"
 
@@ -206,13 +208,13 @@ def test_a_follower_that_kept_up_is_not_overtaken_by_an_archive(world: World, re
 def test_what_was_shown_and_is_archived_is_not_taken_for_lost(world: World, remembers: bool, tmp_path: Path) -> None:
     acme, store = world.hk.tenant("acme"), str(tmp_path / "reader.cursor") if remembers else None
     acme.create_pool("p", 5)
-    assert len(list(acme.follow("reader", wait=False, remember=store))) == 1
+    assert len(list(acme.journal.follow("reader", wait=False, remember=store))) == 1
     for number in range(60):  # in every lane, old and new ones
         world.hk.create_pool(f"p{number}", 1)
         world.clock.advance(100 * DAY if number == 30 else 0)
     world.archive()
     with pytest.raises(CursorLost, match="read on there with") as lost:
-        list(acme.follow("reader", wait=False, remember=store))
+        list(acme.journal.follow("reader", wait=False, remember=store))
     assert (lost.value.archived_to, lost.value.missing) == (str(world.to), 0)
 
 
@@ -230,11 +232,11 @@ def test_the_history_of_an_archived_hold_says_where_the_rest_is(world: World) ->
     assert only.entry.hold is not None
     assert only.entry.hold.state == "confirmed"
     assert [e.action for e in world.hk.history(hold, archive=world.to)] == full == ["hold.held", "hold.confirmed"]
-    pool = [e.action for e in world.hk.history("q")]
+    pool = [e.action for e in world.hk.journal.history("q")]
     assert pool == ["journal.baseline"]
-    assert [e.action for e in world.hk.history("q", archive=world.to)] == ["pool.created", *full]
+    assert [e.action for e in world.hk.journal.history("q", archive=world.to)] == ["pool.created", *full]
     world.hk.hold("q", 1, ttl="1d")
-    assert [e.action for e in world.hk.history("q", archive=world.to)] == ["pool.created", *full, "hold.held"]
+    assert [e.action for e in world.hk.journal.history("q", archive=world.to)] == ["pool.created", *full, "hold.held"]
 
 
 def test_an_export_begins_with_the_baseline_and_can_be_imported(world: World, tmp_path: Path) -> None:
@@ -307,7 +309,7 @@ def test_what_does_not_fit_is_refused(world: World, tmp_path: Path) -> None:
         says = "lanes is 4, and this database knows 1" if several else "another entry 1 of lane 0 than the journal"
         with pytest.raises(EngineError, match=says):
             other.archive(before="30d", to=world.to)
-        assert len(other.journal()) == 4
+        assert len(other.journal.list()) == 4
     with holdkit.connect("memory://") as memory, pytest.raises(InvalidRequest, match="cannot archive"):
         memory.archive(before="30d", to=tmp_path / "m")
 

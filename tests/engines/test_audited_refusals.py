@@ -97,12 +97,12 @@ def expected(entries: Any) -> None:
 
 def test_they_are_read_followed_found_and_verified(hk: holdkit.Kernel, url: str, clock: FakeClock) -> None:
     held = live(hk)
-    expected(hk.journal())
-    expected(hk.follow(wait=False))
-    expected(hk.search_journal(action="command.refused"))
+    expected(hk.journal.list())
+    expected(hk.journal.follow(wait=False))
+    expected(hk.journal.search(action="command.refused"))
     assert hk.verify().ok
-    assert [entry.action.value for entry in hk.history("show")][:2] == ["command.refused", "pool.created"]
-    assert "hold.held" in [entry.action.value for entry in hk.history("show")], "it is the history of the pool"
+    assert [entry.action.value for entry in hk.journal.history("show")][:2] == ["command.refused", "pool.created"]
+    assert "hold.held" in [entry.action.value for entry in hk.journal.history("show")], "it is the history of the pool"
     assert [entry.action.value for entry in hk.history(held)] == ["hold.held"]
     (unknown,) = hk.history(NOBODY)
     assert unknown.refused is not None
@@ -117,11 +117,11 @@ def test_they_are_read_followed_found_and_verified(hk: holdkit.Kernel, url: str,
     if not url.startswith("memory"):
         hk.close()
         with holdkit.connect(url, clock=clock) as silent:
-            expected(entry for entry in silent.journal() if entry.actor != "user:8")
-            entries = len(silent.journal())
+            expected(entry for entry in silent.journal.list() if entry.actor != "user:8")
+            entries = len(silent.journal.list())
             with pytest.raises(Refused):
                 silent.hold("show", 2, ttl=60)
-            assert len(silent.journal()) == entries, "auditing is off unless it is asked for"
+            assert len(silent.journal.list()) == entries, "auditing is off unless it is asked for"
             assert silent.verify().ok
 
 
@@ -135,7 +135,7 @@ def test_they_are_sealed_exported_and_imported(hk: holdkit.Kernel, url: str, tmp
     place = f"sqlite:///{tmp_path}/imported.db"
     import_journal(place, Import(lines))
     with holdkit.connect(place) as target:
-        expected(target.journal())
+        expected(target.journal.list())
         assert target.verify().ok
 
 
@@ -152,7 +152,7 @@ def test_they_are_archived(tmp_path: Path, clock: FakeClock, migrated: Migrated)
             assert report.entries > len(EXPECTED)
             assert hk.verify().ok
             assert hk.verify(archive=to).ok
-            assert "command.refused" in [entry.action.value for entry in hk.history("show", archive=to)]
+            assert "command.refused" in [entry.action.value for entry in hk.journal.history("show", archive=to)]
 
 
 def test_they_are_erased(tmp_path: Path) -> None:
@@ -165,11 +165,11 @@ def test_they_are_erased(tmp_path: Path) -> None:
                 Sealer(engine).step(all_now=True)
             for by, value in (("entity", "order:9"), ("entity", "user:7"), ("actor", "user:7")):
                 hk.erase(by, value, reason="request")  # type: ignore[arg-type]
-            text = "\n".join(str(entry.entry) for entry in hk.journal())
+            text = "\n".join(str(entry.entry) for entry in hk.journal.list())
             assert [word for word in ("user:7", "order:9", "Ann waits", "customer:7") if word in text] == []
             assert hk.verify().ok
             assert not sealed or list(verify_seals(engine)) == []
-            expected(hk.journal())
+            expected(hk.journal.list())
 
 
 def test_a_batch_that_the_guard_does_not_pass(migrated: Migrated) -> None:
@@ -179,7 +179,7 @@ def test_a_batch_that_the_guard_does_not_pass(migrated: Migrated) -> None:
             with suppress(Refused):
                 hk.hold("show", units, ttl=60, actor="user:7")
         assert hk.stats.guards.misses == {"capacity": 1}
-        assert [entry.action.value for entry in hk.journal()] == [
+        assert [entry.action.value for entry in hk.journal.list()] == [
             "pool.created", "hold.held", "command.refused", "hold.held",
         ]  # fmt: skip
         assert hk.verify().ok
@@ -200,13 +200,17 @@ def test_in_a_callers_transaction_they_come_and_go_with_it(tmp_path: Path, migra
                     tx.execute("begin immediate")
                 refuse(hk, tx)
                 tx.rollback()
-                assert refused(hk.journal()) == []
+                assert refused(hk.journal.list()) == []
                 if url != server:
                     tx.execute("begin immediate")
                 refuse(hk, tx)
                 hk.hold("show", 1, ttl=60, tx=tx)
                 tx.commit()
-            assert [entry.action.value for entry in hk.journal()] == ["pool.created", "command.refused", "hold.held"]
+            assert [entry.action.value for entry in hk.journal.list()] == [
+                "pool.created",
+                "command.refused",
+                "hold.held",
+            ]
             assert hk.verify().ok
 
 

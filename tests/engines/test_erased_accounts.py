@@ -115,17 +115,19 @@ def test_used_again_and_erased_again_it_is_still_one_account(hk: holdkit.Kernel)
 
 def test_an_account_that_uses_nothing_any_more_gets_a_random_stub(hk: holdkit.Kernel) -> None:
     hk.release(hk.hold("show", 1, ttl=600, account="customer:7"))
-    before = [entry.action for entry in hk.journal()]
+    before = [entry.action for entry in hk.journal.list()]
     assert RANDOM.fullmatch(erase(hk))
-    assert [entry.action for entry in hk.journal()][len(before) :] == [Action.JOURNAL_ERASED], "nothing else is stored"
+    assert [entry.action for entry in hk.journal.list()][len(before) :] == [Action.JOURNAL_ERASED], (
+        "nothing else is stored"
+    )
     assert used(hk, "customer:7") == {}
 
 
 def test_a_dry_run_stores_nothing(hk: holdkit.Kernel) -> None:
     hk.hold("show", 1, ttl=600, account="customer:7")
-    before = len(hk.journal())
+    before = len(hk.journal.list())
     assert hk.erase("account", "customer:7", dry_run=True).holds == 1
-    assert len(hk.journal()) == before
+    assert len(hk.journal.list()) == before
 
 
 def test_another_tenant_with_the_same_name_is_another_account(hk: holdkit.Kernel) -> None:

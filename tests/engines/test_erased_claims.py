@@ -37,7 +37,7 @@ def taken(hk: holdkit.Kernel, entity: str = "user:7") -> holdkit.Claim:
 
 def text_of(hk: holdkit.Kernel) -> str:
     """Everything that the journal and the reads answer."""
-    entries = [str(entry.entry) for entry in hk.journal()]
+    entries = [str(entry.entry) for entry in hk.journal.list()]
     return "\n".join(
         [*entries, *(str(hold.to_dict()) for hold in hk.holds()), str(hk.pools("~")), str(hk.claims.listed())]
     )
@@ -124,7 +124,7 @@ def test_a_claim_that_nobody_has_any_more_gets_a_random_id(hk: holdkit.Kernel) -
         fence = again.fence
         hk.claims.release(again)
     assert len(ids) == 2
-    assert "limits.changed" not in [entry.action for entry in hk.journal()], "nothing has to be recognised"
+    assert "limits.changed" not in [entry.action for entry in hk.journal.list()], "nothing has to be recognised"
 
 
 def test_a_combined_hold_and_a_batch_find_it_taken(hk: holdkit.Kernel) -> None:
@@ -173,7 +173,7 @@ def test_refusals_in_the_journal_lose_the_key_and_do_not_write_it_anew(tmp_path:
         check(hk)
         with pytest.raises(holdkit.AlreadyClaimed):
             hk.claims.reserve(*KEY, ttl=60, op="after")
-        assert hk.journal()[-1].action == "command.refused"
+        assert hk.journal.list()[-1].action == "command.refused"
         check(hk)
     for file in tmp_path.iterdir():
         for word in (PLAIN, NAME, KEY[1]):

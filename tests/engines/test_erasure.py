@@ -48,7 +48,7 @@ def live(hk: holdkit.Kernel) -> dict[str, holdkit.Hold]:
 
 def text_of(hk: holdkit.Kernel) -> str:
     """Everything that the journal and the reads answer."""
-    entries = [str(entry.entry) for entry in hk.journal()]
+    entries = [str(entry.entry) for entry in hk.journal.list()]
     return "\n".join([*entries, *(str(hold.to_dict()) for hold in hk.holds()), str(hk.pools("~"))])
 
 
@@ -73,7 +73,7 @@ def test_the_erasure_is_journaled_without_what_it_erased(hk: holdkit.Kernel) -> 
     live(hk)
     erased = hk.erase("entity", "user:7", reason="request 1", actor="user:officer")
     assert (erased.holds, erased.pools, erased.found) == (4, 1, True)
-    last = hk.journal()[-1]
+    last = hk.journal.list()[-1]
     assert (last.action, last.reason, last.actor) == (Action.JOURNAL_ERASED, "request 1", "user:officer")
     assert STUB.fullmatch(erased.stub)
     assert last.subject == f"~erasure/{erased.stub}"
@@ -167,23 +167,23 @@ def test_what_its_command_told_of_a_pool_goes_with_the_hold(hk: holdkit.Kernel) 
     seats.hold("show", "monday", ttl=600, actor="user:9", reason="Bea asked")
     hk.claims.reserve("name", "annie", ttl=600, **asked)
     hk.claims.reserve("name", "bea", ttl=600, actor="user:9", reason="Bea asked")
-    told = Counter(entry.action for entry in hk.journal() if entry.reason == "Annabel asked")
+    told = Counter(entry.action for entry in hk.journal.list() if entry.reason == "Annabel asked")
     assert told[Action.HOLD_HELD] == told[Action.POOL_CREATED] + told[Action.POOL_RESIZED] == 4
     hk.erase("entity", "order:7", reason="request 1")
     hk.erase("claim", "name:annie", reason="request 1")
     assert "nnabel" not in text_of(hk)
-    assert [entry.actor for entry in hk.journal() if entry.reason == "Bea asked"] == ["user:9"] * 4
+    assert [entry.actor for entry in hk.journal.list() if entry.reason == "Bea asked"] == ["user:9"] * 4
     assert hk.verify().ok
 
 
 def test_followers_go_on_behind_an_erased_entry(hk: holdkit.Kernel) -> None:
     live(hk)
-    cursors = [entry.cursor for entry in hk.journal()]
+    cursors = [entry.cursor for entry in hk.journal.list()]
     left = len(cursors)
     hk.erase("entity", "user:7", reason="request 1")
-    written = len(hk.journal()) - left
+    written = len(hk.journal.list()) - left
     for position, cursor in enumerate(cursors, 1):
-        assert len(list(hk.follow(after=cursor, wait=False))) == left - position + written
+        assert len(list(hk.journal.follow(after=cursor, wait=False))) == left - position + written
 
 
 def test_who_acted_for_others_is_replaced_there_too(hk: holdkit.Kernel) -> None:
@@ -211,18 +211,18 @@ def test_another_tenant_is_untouched(hk: holdkit.Kernel) -> None:
 
 def test_what_is_not_there_changes_nothing(hk: holdkit.Kernel) -> None:
     live(hk)
-    before = hk.cursor()
+    before = hk.journal.cursor()
     erased = hk.erase("entity", "user:nobody", reason="request 1")
-    assert (erased.found, erased.resumed, hk.cursor()) == (False, False, before)
+    assert (erased.found, erased.resumed, hk.journal.cursor()) == (False, False, before)
     erase_all(hk)
     assert not hk.erase("entity", "user:7", reason="request 1").found
 
 
 def test_a_dry_run_counts_and_changes_nothing(hk: holdkit.Kernel) -> None:
     live(hk)
-    before, cursor = text_of(hk), hk.cursor()
+    before, cursor = text_of(hk), hk.journal.cursor()
     counted = hk.erase("entity", "user:7", dry_run=True)
-    assert (text_of(hk), hk.cursor()) == (before, cursor)
+    assert (text_of(hk), hk.journal.cursor()) == (before, cursor)
     erased = hk.erase("entity", "user:7", reason="request 1")
     assert (counted.holds, counted.entries, counted.pools) == (erased.holds, erased.entries, erased.pools)
 
@@ -291,7 +291,7 @@ def test_killed_anywhere_the_same_command_does_the_rest(tmp_path: Path) -> None:
             rest = [hold for hold in hk.holds() if hold.entity != "user:9"]
             stubs = {hold.entity for hold in rest}
             assert len(stubs) == 1, "an interrupted erasure goes on with its stub"
-            assert Action.JOURNAL_ERASED in [entry.action for entry in hk.journal()]
+            assert Action.JOURNAL_ERASED in [entry.action for entry in hk.journal.list()]
             assert hk.claims.is_reserved("email", "ann@example.org"), f"killed after statement {after}"
             hk.erase("account", "customer:7", reason="request 1")
         assert [word for word in PRIVATE if word in path.read_bytes()] == []

@@ -141,7 +141,7 @@ class Life:
         """Every entry ever, from the files and from the journal."""
         files, lanes = ArchiveDirectory(self.to), self.hk.executor.engine.read(FindArchived())
         found = [(row.lane, row.seq, row.text) for one in lanes for row in files.rows(one.lane, 0, one.through)]
-        kept = self.hk.follow(wait=False, tenant=holdkit.ALL)
+        kept = self.hk.journal.follow(wait=False, tenant=holdkit.ALL)
         found += [
             (one.position.lane, one.position.seq, one._row.text)
             for one in kept
@@ -386,12 +386,12 @@ def test_followers_go_on_and_the_archive_is_read_on_from_any_cursor(life: Life) 
     life.days(14, 6)
     assert life.archive() > 0
     archived = [entry.cursor for entry in holdkit.JournalArchive(life.to).entries()]
-    kept = [entry.cursor for entry in life.hk.follow(after=archived[-1], wait=False, tenant=holdkit.ALL)]
+    kept = [entry.cursor for entry in life.hk.journal.follow(after=archived[-1], wait=False, tenant=holdkit.ALL)]
     life.erase_all()
     for position, cursor in enumerate(archived, 1):
         assert len(list(holdkit.JournalArchive(life.to).entries(after=cursor))) == len(archived) - position
     for position, cursor in enumerate(kept, 1):
-        assert len(list(life.hk.follow(after=cursor, wait=False, tenant=holdkit.ALL))) >= len(kept) - position
+        assert len(list(life.hk.journal.follow(after=cursor, wait=False, tenant=holdkit.ALL))) >= len(kept) - position
 
 
 def test_no_salt_is_left_with_which_a_value_could_be_tried(life: Life) -> None:
@@ -425,13 +425,13 @@ def _covers(seal: Seal, lane: int, seq: int) -> bool:
 def test_a_cursor_between_the_rows_of_the_baseline_is_lost_only_if_they_are_in_another_order(life: Life) -> None:
     life.days(14, 6)
     assert life.archive() > 0
-    whole = len(list(life.hk.follow(wait=False)))
-    cursor = life.hk.journal(limit=3)[-1].cursor
+    whole = len(list(life.hk.journal.follow(wait=False)))
+    cursor = life.hk.journal.list(limit=3)[-1].cursor
     assert life.erase("actor", PERSON).found
-    assert len(list(life.hk.follow(after=cursor, wait=False))) == whole - 3 + 1
+    assert len(list(life.hk.journal.follow(after=cursor, wait=False))) == whole - 3 + 1
     assert life.erase("account", ACCOUNT).found
     with pytest.raises(CursorLost):
-        list(life.hk.follow(after=cursor, wait=False))
+        list(life.hk.journal.follow(after=cursor, wait=False))
 
 
 def test_between_all_steps_everything_agrees_and_the_same_call_does_the_rest(life: Life) -> None:

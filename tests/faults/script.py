@@ -131,7 +131,7 @@ def _steps() -> list[Step]:
     at(100 + 3 * DAY / SECOND)  # operations and ended holds have had their time
     step("prune", _holding("gpu", 1, ttl=60))
     step("sweep-late", _sweep_all, once=False)
-    step("read-journal", lambda hk, a, op: len(hk.journal()), once=False)
+    step("read-journal", lambda hk, a, op: len(hk.journal.list()), once=False)
     return steps
 
 

@@ -201,4 +201,4 @@ def test_killed_they_are_noticed(tmp_path: Path, canary: str) -> None:
 
 
 def _whole_journal(hk: holdkit.Kernel) -> list[holdkit.JournalEntry]:
-    return list(hk.follow(wait=False))
+    return list(hk.journal.follow(wait=False))

@@ -104,13 +104,13 @@ def test_b05_expiring_twice_is_a_quiet_no_op(store: Store, first: str) -> None:
     else:
         with pytest.raises(holdkit.HoldExpired):
             hk.confirm(hold)
-    end = hk.cursor()
+    end = hk.journal.cursor()
     for _ in range(3):
         again = hk.expire(hold)
         assert (again.state, again.ended_slot) == ("expired", hold.deadline)
         assert hk.sweep().expired == 0
         hk = store.reopen(hk)
-    assert hk.journal(after=end) == []
+    assert hk.journal.list(after=end) == []
     assert [entry.action for entry in hk.history(hold)] == ["hold.held", "hold.expired"]
 
 

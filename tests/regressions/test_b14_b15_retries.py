@@ -127,11 +127,11 @@ def test_b14_another_worker_asks_again(store: Store) -> None:
         ]
 
     first = all_of_it("user:7")
-    end = len(hk.journal(limit=1_000))
+    end = len(hk.journal.list(limit=1_000))
     store.clock.advance(1)
     hk = store.reopen(hk)
     assert all_of_it("job:retry") == first
-    assert len(hk.journal(limit=1_000)) == end
+    assert len(hk.journal.list(limit=1_000)) == end
     assert {hold.actor for hold in hk.holds()} == {"user:7"}
     assert differences(hk) == ()
 

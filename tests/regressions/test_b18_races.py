@@ -24,7 +24,7 @@ def check(url: str, granted: list[str], capacity: int, tries: int) -> None:
     with holdkit.connect(url) as hk:
         pool = hk.pool("seats")
         assert (pool.held, pool.available) == (len(granted), capacity - len(granted))
-        journaled = [entry.subject for entry in hk.journal(limit=10_000) if entry.action == "hold.held"]
+        journaled = [entry.subject for entry in hk.journal.list(limit=10_000) if entry.action == "hold.held"]
         assert sorted(journaled) == sorted(granted)
         assert hk.verify().ok
 
@@ -100,7 +100,9 @@ def test_b18_beside_an_application_that_writes_the_same_file(tmp_path: Path) -> 
 
         with holdkit.connect(url) as first, holdkit.connect(url) as second:
             first.create_pool("seats", capacity)
-            first.on("hold.held", news.put)  # an order per grant: without a pause SQLite would let nobody else in
+            first.journal.on(
+                "hold.held", news.put
+            )  # an order per grant: without a pause SQLite would let nobody else in
             orders = threading.Thread(target=order)
             orders.start()
             try:

@@ -79,5 +79,5 @@ def test_b19_a_due_hold_that_nobody_has_touched_is_expired_in_its_history_too(st
     assert before is not None
     assert before.state == "held"
     assert holdkit.reconstruct(early, at=60_000_000) == found
-    assert holdkit.reconstruct(hk.journal()[-1:]) == found
+    assert holdkit.reconstruct(hk.journal.list()[-1:]) == found
     assert holdkit.reconstruct([]) is None

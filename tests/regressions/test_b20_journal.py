@@ -123,7 +123,7 @@ def test_b20_a_full_disk_changes_nothing_that_was_not_answered(tmp_path: Path) -
     assert report["failed"] + report["unknown"] == 9, report
     assert report["ok"], report
     with holdkit.connect(f"sqlite:///{file}") as hk:
-        journaled = {entry.subject for entry in hk.journal(limit=10_000) if entry.action == "hold.held"}
+        journaled = {entry.subject for entry in hk.journal.list(limit=10_000) if entry.action == "hold.held"}
         assert set(report["done"]) <= journaled
         assert len(report["done"]) <= hk.pool("p").held == len(journaled) <= len(report["done"]) + report["unknown"]
         assert hk.verify().ok

@@ -19,7 +19,7 @@ def test_b21_by_every_way_in(store: Store) -> None:
     hk = store.open()
     hk.create_pool("p", 5)
     held, paid = hk.hold("p", 2, ttl=60), hk.consume("p", 1)
-    end = hk.cursor()
+    end = hk.journal.cursor()
     batches = [
         PlaceHold(legs=(Leg("p", 0),), ttl=60, op="op"),
         Consume(legs=(Leg("p", 0),), op="op"),
@@ -45,7 +45,7 @@ def test_b21_by_every_way_in(store: Store) -> None:
             call()
         assert wrong.value.field == "quantity"
         assert wrong.value.effect == "none"
-    assert hk.journal(after=end) == []
+    assert hk.journal.list(after=end) == []
     assert (hk.pool("p").held, hk.pool("p").consumed) == (2, 1)
     assert hk.hold("p", 1, ttl=60, op="op").replayed is False, "the operation id was not used up"
     assert differences(hk) == ()

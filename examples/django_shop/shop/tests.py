@@ -127,7 +127,7 @@ class Committing(TransactionTestCase):
         self.assertTrue(hk.verify().ok)
 
     def test_empty_again(self) -> None:
-        self.assertEqual((hk.pools(), hk.journal()), ([], []))
+        self.assertEqual((hk.pools(), hk.journal.list()), ([], []))
         self.assertTrue(hk.verify().ok)
 
     def test_what_an_open_transaction_cannot_keep(self) -> None:

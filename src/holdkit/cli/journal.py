@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import click
 
+from ..core.codec import is_ticket
 from ..core.entries import Entry
 from ..core.model import MAX_SLOT, Pool
 from ..core.outcomes import Position
+from ..core.validation import hold_id as check_hold_id
+from ..errors import InvalidRequest
 from ..faces._sync.kernel import Kernel
-from ..kernel.normalise import text_of
+from ..kernel.normalise import reference, text_of
 from ..kernel.results import JournalEntry
 from ..wire.fields import encode, plain_position
 from ..wire.journal import EntryAnswer, entry_answer
@@ -55,7 +58,7 @@ def list_entries(
       holdkit journal list --limit 100 --json
     """
     with open_kernel(url, tenant) as hk:
-        found = list[Shown](hk.journal(after=after, limit=limit, include_reserved=include_reserved))
+        found = list[Shown](hk.journal.list(after=after, limit=limit, include_reserved=include_reserved))
     return _print_some(found, limit, in_json)
 
 
@@ -76,17 +79,17 @@ def search(url: str | None, tenant: str, in_json: bool, before: str | None, limi
       holdkit journal search --actor user:7 --action hold.released
     """
     found: list[Shown] = []
-    more = True
+    older: str | None = before
     with open_kernel(url, tenant) as hk:
         for _ in range(ROUND):
-            page = hk.search_journal(before=before, limit=limit - len(found), **filters)
+            page = hk.journal.search(before=older, limit=limit - len(found), **filters)
             found += page
-            before, more = page.reached, page.more
-            if not more or len(found) == limit:
+            older = page.next
+            if older is None or len(found) == limit:
                 break
     _print(found, in_json)
-    if more:
-        click.echo(f"older entries were not searched: go on with --before {before}", err=True)
+    if older is not None:
+        click.echo(f"older entries were not searched: go on with --before {older}", err=True)
     return OK
 
 
@@ -102,11 +105,11 @@ def tail(url: str | None, tenant: str, in_json: bool, lines: int, follow: bool) 
       holdkit journal tail -n 5 --follow --json
     """
     with open_kernel(url, tenant) as hk:
-        cursor, last = hk.cursor(), last_entries(hk, lines)
+        cursor, last = hk.journal.cursor(), last_entries(hk, lines)
         _print(last, in_json)
         if follow:
             seen = {document_of(entry).position for entry in last}
-            for entry in hk.follow(after=cursor):
+            for entry in hk.journal.follow(after=cursor):
                 if document_of(entry).position not in seen:  # it was written between the two reads
                     _print([entry], in_json)
     return OK
@@ -121,9 +124,9 @@ def _entries_back(hk: Kernel, count: int) -> list[JournalEntry]:
     """Reads further back until there are enough, or the beginning is reached."""
     back = count
     while count:
-        start = hk.cursor(back=back)
-        found = deque(hk.follow(after=start, wait=False), count)
-        if len(found) == count or start == hk.cursor(back=MAX_SLOT):
+        start = hk.journal.cursor(back=back)
+        found = deque(hk.journal.follow(after=start, wait=False), count)
+        if len(found) == count or start == hk.journal.cursor(back=MAX_SLOT):
             return list(found)
         back *= 8
     return []
@@ -134,10 +137,10 @@ def _entries_before(hk: RemoteKernel, count: int) -> list[EntryAnswer]:
     found: list[EntryAnswer] = []
     before: str | None = None
     while len(found) < count:
-        page = hk.search_journal(before=before, limit=min(1_000, count - len(found)))
+        page = hk.journal.search(before=before, limit=min(1_000, count - len(found)))
         found += page
-        before = page.reached
-        if not page.more:
+        before = page.next
+        if before is None:
             break
     return found[::-1]
 
@@ -162,8 +165,18 @@ def history(
       holdkit history 0199c0ffee… --json
     """
     with open_kernel(url, tenant) as hk:
-        found = list[Shown](hk.history(subject, after=after, limit=limit, archive=archive))
+        read = hk.history if _is_hold(subject) else hk.journal.history
+        found = list[Shown](read(subject, after=after, limit=limit, archive=archive))
     return _print_some(found, limit, in_json)
+
+
+def _is_hold(subject: str) -> bool:
+    """Whether a text is a ticket or the id of a hold; any other text is the id of a pool."""
+    try:
+        check_hold_id(reference(subject, None)[0])
+    except InvalidRequest:
+        return is_ticket(subject)
+    return True
 
 
 def document_of(entry: Shown) -> EntryAnswer:

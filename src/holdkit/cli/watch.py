@@ -193,8 +193,8 @@ class Watcher:
     def __init__(self, hk: Opened, prefix: str, pools: int, holds: int, tail: int) -> None:
         self._hk, self._prefix = hk, prefix
         self._most_pools, self._most_holds = pools, holds
-        self.tail: deque[Shown] = deque(hk.journal(after=hk.cursor(back=tail), limit=PAGE), tail)
-        self._cursor = hk.cursor()
+        self.tail: deque[Shown] = deque(hk.journal.list(after=hk.journal.cursor(back=tail), limit=PAGE), tail)
+        self._cursor = hk.journal.cursor()
         self._refreshed = time.monotonic()
         self.pools: list[Pool] = []
         self.holds: list[Hold] = []
@@ -209,14 +209,14 @@ class Watcher:
         self.holds = sorted(found, key=lambda hold: (hold.deadline is None, hold.deadline, hold.id))[: self._most_holds]
         seen: Counter[str] = Counter()
         for _ in range(PAGES):
-            fresh = self._hk.journal(after=self._cursor, limit=PAGE)
+            fresh = self._hk.journal.list(after=self._cursor, limit=PAGE)
             seen.update(str(entry.action) for entry in fresh if not entry.part)
             self.tail.extend(fresh)
             if not fresh:
                 break
             self._cursor = fresh[-1].cursor
         else:
-            self._cursor = self._hk.cursor()
+            self._cursor = self._hk.journal.cursor()
         refreshed = time.monotonic()
         self.rates = {action: count / max(refreshed - self._refreshed, 1e-3) for action, count in sorted(seen.items())}
         self._refreshed = refreshed

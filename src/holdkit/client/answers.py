@@ -12,7 +12,6 @@ from typing import Any, Final
 import httpx
 import msgspec
 from msgspec import Struct
-from msgspec.structs import replace
 
 from ..core.keyed import CLAIMS
 from ..core.model import SECOND, HeldLeg, Pool, Record, Slot, State, StoredHold
@@ -26,6 +25,7 @@ from ..faces.allowances import Allowance, Usage
 from ..faces.claim import Claim
 from ..faces.saga_records import SagaEvent, SagaRecord
 from ..kernel.answers import hold_of
+from ..kernel.journal import encode_cursor
 from ..kernel.limits import LimitsInForce, from_seconds
 from ..kernel.normalise import moment
 from ..kernel.results import Hold
@@ -62,6 +62,8 @@ read_pools: Final = msgspec.json.Decoder(PoolPage).decode
 read_pool_usage: Final = msgspec.json.Decoder(PoolUsagePage).decode
 read_entry: Final = msgspec.json.Decoder(EntryAnswer).decode
 read_entries: Final = msgspec.json.Decoder(EntryPage).decode
+BEGINNING: Final = encode_cursor({})
+"""The cursor before the first entry, which every server knows."""
 read_names: Final = msgspec.json.Decoder(NamePage).decode
 read_faces: Final = msgspec.json.Decoder(FacesAnswer).decode
 read_calendar: Final = msgspec.json.Decoder(CalendarPage).decode
@@ -97,12 +99,6 @@ read_saga: Final = msgspec.json.Decoder(SagaAnswer).decode
 read_saga_history: Final = msgspec.json.Decoder(SagaHistory).decode
 read_sagas: Final = msgspec.json.Decoder(SagaPage).decode
 read_time: Final = msgspec.json.Decoder(Timed).decode
-
-
-def read_more_entries(content: bytes) -> EntryPage:
-    """A page of entries with `next` only if more entries follow: that of the journal's end is for later."""
-    page = read_entries(content)
-    return page if page.more else replace(page, next=None)
 
 
 def slot_of(at: datetime) -> Slot:

@@ -244,7 +244,7 @@ class Sale:
 
     async def follow(self, *, wait: bool = True) -> None:
         """Follow the journal entries of all processes from the last cursor."""
-        async for entry in self.hk.follow(after=self.cursor, wait=wait, poll=0.1):
+        async for entry in self.hk.journal.follow(after=self.cursor, wait=wait, poll=0.1):
             self.statistics.add_entry(entry)
             self.cursor = entry.cursor
 

@@ -183,7 +183,7 @@ Remember: TypeAlias = str | os.PathLike[str] | CursorStore
 
 
 def store_of(remember: object) -> CursorStore | None:
-    """The store that `follow` was given, or `InvalidRequest`."""
+    """The store that `journal.follow` was given, or `InvalidRequest`."""
     if remember is None or isinstance(remember, CursorStore):
         return remember
     if isinstance(remember, str | os.PathLike) and str(remember):
@@ -284,7 +284,7 @@ def report_generation(name: str, before: str, now: str, callback: OnGeneration |
 
 
 def check_following(name: object, after: object, wait: object, poll: object) -> None:
-    """Check the arguments of `follow`."""
+    """Check the arguments of `journal.follow`."""
     if name is not None:
         text(name, "name", MAX_NAME)
     if after is not None:

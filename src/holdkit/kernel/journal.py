@@ -65,7 +65,7 @@ class JournalEntry:
 
     @property
     def cursor(self) -> str:
-        """Opaque text: `journal(after=…)`, `follow(after=…)` and a history go on behind this entry."""
+        """Opaque text: `journal.list(after=…)`, `journal.follow(after=…)` and a history go on behind this entry."""
         here = {self._row.lane: (self._row.seq, self.seen)}
         read_further = self._positions.get(self._row.lane, (0, ""))[0] > self._row.seq
         return encode_cursor({**self._positions, **({} if read_further else here)}, self.generation)
@@ -285,7 +285,7 @@ class _AllTenants(Enum):
 
 
 ALL: Final = _AllTenants.ALL
-"""`follow(tenant=ALL)`, `journal(tenant=ALL)` and `on(…, tenant=ALL)` read the entries of every tenant; `JournalEntry.tenant` names it."""
+"""With `tenant=ALL`, `list`, `follow` and `on` of `hk.journal` read the entries of every tenant; `JournalEntry.tenant` names it."""
 
 Tenants: TypeAlias = _AllTenants | None
 """ALL, or None for the kernel's own tenant."""

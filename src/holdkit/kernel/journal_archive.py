@@ -22,7 +22,7 @@ class JournalArchive:
 
     def entries(self, *, after: str | None = None, tenant: str | None = None) -> Iterator[JournalEntry]:
         """Every archived entry behind the cursor `after`, or from the beginning: of one tenant, or of all; in order within each lane,
-        and the lanes merged by time. `follow(after=entry.cursor)` goes on behind the last one. (If all that follows the cursor is of
+        and the lanes merged by time. `journal.follow(after=entry.cursor)` goes on behind the last one. (If all that follows the cursor is of
         other tenants, only `entries` without `tenant` gives one to go on from.)
 
         Raises `CursorLost` if the archive has another entry than the cursor saw, and `EngineError` if a file is damaged or missing.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn
 
 import msgspec
 from msgspec import Struct
@@ -20,23 +20,19 @@ from ..core.outcomes import Position, Receipt, Survives
 from ..core.seen import expired_at
 from .journal import JournalEntry
 from .normalise import datetime_of, moment, text_of
+from .pages import JournalPage, Page
 
-__all__ = ["Hold", "JournalEntry", "Page", "Position", "RepairReport", "StorageUsage", "SweepReport", "VerifyReport"]
-
-T = TypeVar("T")
-
-
-class Page(list[T]):
-    """One page of a list. To read the next page, pass `next` as `after`."""
-
-    __slots__ = ("next",)
-
-    next: str | None
-    """Where the next page begins; None at the end of the list. A search that stops early returns a page that may be empty and has a `next`."""
-
-    def __init__(self, rows: Iterable[T] = (), *, next: str | None = None) -> None:
-        super().__init__(rows)
-        self.next = next
+__all__ = [
+    "Hold",
+    "JournalEntry",
+    "JournalPage",
+    "Page",
+    "Position",
+    "RepairReport",
+    "StorageUsage",
+    "SweepReport",
+    "VerifyReport",
+]
 
 
 class Hold:

@@ -98,7 +98,7 @@ class Feed:
     async def _follow(self) -> None:
         executor = self._kernel.executor
         cursor = (
-            await self._kernel.cursor()
+            await self._kernel.journal.cursor()
         )  # before the pools are read: a change in between is then seen twice, not never
         await self._load()
         follower = AsyncFollower(executor, self._tenant)

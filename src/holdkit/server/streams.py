@@ -22,6 +22,7 @@ from sse_starlette import EventSourceResponse
 from sse_starlette.sse import SendTimeoutError
 
 from ..core.model import Pool
+from ..core.reading import ReadGeneration
 from ..core.validation import invalid
 from ..errors import CursorLost, Overloaded
 from ..kernel._async.following import AsyncFollower
@@ -213,7 +214,7 @@ async def entries(stream: Stream, after: str | None, *, of_all: bool = False) ->
     """Entries as they are committed, after a cursor or from now on. The cursor is checked before the stream begins."""
     request, kernel = stream.request, stream.request.kernel
     follower = AsyncFollower(kernel.executor, None if of_all else request.caller.tenant, durable=True)
-    began = request.caller.cursor(after or None) or await kernel.cursor()
+    began = request.caller.cursor(after or None) or await kernel.journal.cursor()
     await follower.begin(began)
     return _entries(stream, follower, began, of_all)
 
@@ -222,7 +223,7 @@ async def _entries(stream: Stream, follower: AsyncFollower, began: str, of_all: 
     request = stream.request
     committed = request.kernel.executor.committed
     request.kernel.executor.listen()
-    generation, positions = await request.kernel.generation(), request.caller.positions
+    generation, positions = await request.kernel.executor.read(ReadGeneration()), request.caller.positions
     yield sse("hello", encode(Hello(server_time=request.now(), generation=generation)), positions.show(began))
     while stream.bye is None and not committed.closed:
         count = committed.count

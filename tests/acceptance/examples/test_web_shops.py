@@ -71,7 +71,7 @@ def test_fastapi_shop(tmp_path: Path) -> None:
         assert http.get("/holdkit/").headers["content-type"].startswith("text/html")
         assert http.get("/openapi.json").status_code == 200
     with holdkit.connect(shop_url(tmp_path)) as hk:
-        entries = [entry for entry in hk.journal() if entry.action == "hold.confirmed"]
+        entries = [entry for entry in hk.journal.list() if entry.action == "hold.confirmed"]
         assert [entry.actor for entry in entries] == ["user:ann"]
         assert hk.verify().ok
 
@@ -89,7 +89,7 @@ def test_flask_shop(tmp_path: Path) -> None:
         assert http.get("/lamps").json() == {"available": 6}
     with holdkit.connect(shop_url(tmp_path)) as hk, closing(sqlite3.connect(tmp_path / "shop.db")) as db:
         assert db.execute("select (select count(*) from orders), (select count(*) from payments)").fetchone() == (1, 1)
-        assert [entry.actor for entry in hk.journal() if entry.action == "hold.held"] == ["user:ann"]
+        assert [entry.actor for entry in hk.journal.list() if entry.action == "hold.held"] == ["user:ann"]
         assert hk.verify().ok
 
 

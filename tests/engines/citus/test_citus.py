@@ -97,7 +97,7 @@ def test_a_follower_misses_nothing_and_verify_agrees(url: str) -> None:
         for hold in holds:
             assert hold is not None
             done(engine, confirm(hold.id))
-        seen = [entry.subject for entry in hk.journal(limit=10_000) if entry.action == "hold.held"]
+        seen = [entry.subject for entry in hk.journal.list(limit=10_000) if entry.action == "hold.held"]
         assert len(set(seen)) == len(holds) + len(theirs)
         assert hk.verify().ok
 

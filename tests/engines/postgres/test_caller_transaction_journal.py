@@ -51,7 +51,7 @@ class Shop:
     def told(self) -> list[holdkit.JournalEntry]:
         """The whole journal, page by page, after checking that it has no gap."""
         entries: list[holdkit.JournalEntry] = []
-        while page := self.hk.journal(after=entries[-1].cursor if entries else None, limit=500):
+        while page := self.hk.journal.list(after=entries[-1].cursor if entries else None, limit=500):
             entries += page
         with self.connect() as tx:  # the kernel hides its own cursors' entries
             gaps = tx.execute("""select h.lane, h.seq, count(j.seq), max(j.seq) from holdkit.heads h
@@ -90,7 +90,7 @@ def test_records_have_no_pool_to_order_them(shop: Shop) -> None:
         with shop.connect() as tx:
             shop.hk.put_record("note", "n", f"{2 * number}", tx=tx)
             shop.hk.put_record("note", "n", f"{2 * number + 1}", tx=tx)
-    bodies = [entry.entry.record.body for entry in shop.hk.history("note/n") if entry.entry.record]
+    bodies = [entry.entry.record.body for entry in shop.hk.journal.history("note/n") if entry.entry.record]
     assert bodies == [str(number) for number in range(16)]
     assert [e.entry.record.body for e in shop.told() if e.entry.record] == bodies
     assert shop.hk.verify().ok
@@ -189,7 +189,7 @@ class Traffic:
         seen: list[holdkit.JournalEntry] = []
         while True:
             last = self.over.is_set()
-            seen += self.shop.hk.follow("mail", wait=False)
+            seen += self.shop.hk.journal.follow("mail", wait=False)
             if last:
                 return by_hold(seen)
 

@@ -106,7 +106,7 @@ def finished(app: Application, *, held: int = 0) -> None:
     app.commit()
     assert app.orders() == ["a", "b"]
     assert app.hk.pool("lamp").held == held
-    assert len(app.hk.journal()) == 2 + held
+    assert len(app.hk.journal.list()) == 2 + held
     assert app.hk.verify().ok
 
 
@@ -328,7 +328,7 @@ def cancelled_while_waiting(url: str, cancel: Callable[[asyncio.Task[Any]], Any]
             await tx.execute("insert into orders (id) values ('b')")
             await tx.commit()
             assert (await hk.pool("lamp")).held == 0
-            assert len(await hk.journal()) == 2
+            assert len(await hk.journal.list()) == 2
             assert (await hk.verify()).ok
 
     asyncio.run(main())

@@ -204,7 +204,7 @@ def test_racing_threads_admit_exactly_what_there_is(postgres_url: str) -> None:
         first.create_pool("seats", 40)
         granted = with_threads([first, second] * 3, 10)
         assert len(granted) == len(set(granted)) == 40 == first.pool("seats").held
-        journaled = [entry.subject for entry in first.journal(limit=1_000) if entry.action == "hold.held"]
+        journaled = [entry.subject for entry in first.journal.list(limit=1_000) if entry.action == "hold.held"]
         assert sorted(journaled) == sorted(granted)
         assert first.verify().ok
 

@@ -166,7 +166,7 @@ def test_beside_other_writers_nothing_is_lost_and_every_seal_holds(migrated: Mig
         assert left(url, "user:ann") == []
         assert "holds" in left(url, "user:bea")
         assert hk.verify().ok
-        assert sum(entry.action == Action.JOURNAL_ERASED for entry in hk.journal(limit=1_000)) >= 3
+        assert sum(entry.action == Action.JOURNAL_ERASED for entry in hk.journal.list(limit=1_000)) >= 3
         Sealer(engine).step(all_now=True)
         assert list(verify_seals(engine)) == []
 

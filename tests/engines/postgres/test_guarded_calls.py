@@ -255,7 +255,7 @@ def test_an_answer_that_is_asked_for_again_before_its_entry_has_a_number(hk: hol
     assert hk.hold("lamp", 1, ttl=60, op="a", metadata={"n": 1}).token == hold.token
     assert hk.confirm(hold, op="b", entity="order:1").entity == "order:1"
     assert [str(entry.action) for entry in hk.history(hold.id)] == ["hold.held", "hold.confirmed"]
-    assert len(hk.journal()) == 3
+    assert len(hk.journal.list()) == 3
     assert hk.confirm(hold, op="b", entity="order:1").replayed
 
 

@@ -22,7 +22,7 @@ def url(postgres_url: str) -> str:
 def test_a_follower_is_woken_by_another_kernel(url: str) -> None:
     with closing(holdkit.connect(url)) as one, closing(holdkit.connect(url)) as other:
         other.create_pool("first", 1)
-        followed = one.follow(poll=HOUR)
+        followed = one.journal.follow(poll=HOUR)
         assert next(followed).subject == "first"
         heard = []
         for name in ("second", "third"):
@@ -37,7 +37,7 @@ def test_a_task_is_woken_too(url: str) -> None:
         other = await holdkit.connect_async(url)
         try:
             await other.create_pool("first", 1)
-            followed = one.follow(poll=HOUR)
+            followed = one.journal.follow(poll=HOUR)
             heard = [(await anext(followed)).subject]
             waiting = asyncio.ensure_future(anext(followed))
             await asyncio.wait([waiting], timeout=0)

@@ -210,7 +210,7 @@ HOUR = 3_600.0
 def test_a_follower_is_woken_past_the_pooler(pooled: str, postgres_url: str) -> None:
     with closing(holdkit.connect(pooled, notify_url=postgres_url)) as one, closing(holdkit.connect(pooled)) as other:
         other.create_pool("first", 1)
-        followed = one.follow(poll=HOUR)
+        followed = one.journal.follow(poll=HOUR)
         assert next(followed).subject == "first"
         other.create_pool("second", 1)
         assert next(followed).subject == "second"
@@ -300,7 +300,7 @@ def test_a_server_takes_it_as_a_setting_and_never_shows_it(
     async def followed() -> str:
         settings = Settings(notify_url=with_password(postgres_url))
         async with Application(pooled, settings=settings).lifespan() as running:
-            woken = running.kernel.follow(poll=HOUR)
+            woken = running.kernel.journal.follow(poll=HOUR)
             async with await holdkit.connect_async(pooled) as other:
                 await other.create_pool("first", 1)
                 assert (await anext(woken)).subject == "first"
@@ -329,7 +329,7 @@ def test_everything_else_works_through_the_pooler_too(pooled: str) -> None:
         assert hk.resource(Halls()).hold("big", ttl=60).state == "held"
         hk.hold("seats", 1, ttl=60, account="ada")
         hk.resize_pool("seats", 12)
-        assert [entry.action for entry in hk.follow("mail", wait=False)][-1] == "pool.resized"
+        assert [entry.action for entry in hk.journal.follow("mail", wait=False)][-1] == "pool.resized"
         clock.advance(100 * 86_400)
         assert other.sweep().expired == 2
         assert hk.repair(reason="looked").repaired == ()

@@ -61,7 +61,7 @@ def test_two_schemas_do_not_disturb_each_other(two: tuple[holdkit.Kernel, holdki
     assert [[hold.id for hold in hk.holds()] for hk in two] == [[first.id], [second.id]]
     assert order.record("note", "n") is None
     order.confirm(second)
-    assert [[str(entry.action) for entry in hk.journal()] for hk in two] == [
+    assert [[str(entry.action) for entry in hk.journal.list()] for hk in two] == [
         ["pool.created", "hold.held", "record.put"],
         ["pool.created", "hold.held", "hold.confirmed"],
     ]
@@ -74,10 +74,10 @@ def test_followers_keep_their_places_apart(two: tuple[holdkit.Kernel, holdkit.Ke
     shop, order = two
     for hk, total in ((shop, 1), (order, 2)):
         hk.create_pool("a", total)
-    assert [entry.subject for entry in shop.follow("mailer", wait=False)] == ["a"]
+    assert [entry.subject for entry in shop.journal.follow("mailer", wait=False)] == ["a"]
     shop.create_pool("b", 1)
-    assert [entry.subject for entry in order.follow("mailer", wait=False)] == ["a"]
-    assert [entry.subject for entry in shop.follow("mailer", wait=False)][-1] == "b"
+    assert [entry.subject for entry in order.journal.follow("mailer", wait=False)] == ["a"]
+    assert [entry.subject for entry in shop.journal.follow("mailer", wait=False)][-1] == "b"
 
 
 def test_notifications_are_heard_in_their_own_schema(

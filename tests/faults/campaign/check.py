@@ -73,7 +73,7 @@ class Verdict(Struct):
 def check(hk: holdkit.Kernel, lines: Sequence[Line], pools: Iterable[str] = TOTALS) -> Verdict:
     """Compare the answers that callers got with the journal and the rows."""
     verdict = Verdict()
-    journal = list(hk.follow(wait=False))
+    journal = list(hk.journal.follow(wait=False))
     effects = effects_by_attempt(journal)
     calls: dict[tuple[str, int], list[Line]] = defaultdict(list)
     for line in lines:
@@ -204,7 +204,7 @@ def check_follower(hk: holdkit.Kernel, lines: Sequence[Line], verdict: Verdict) 
     present name."""
     shown: dict[int, dict[tuple[int, int], str]] = defaultdict(dict)
     lost = [line for line in lines if line.said == "cursor_lost"]
-    there = {(entry.position.lane, entry.position.seq): told_of(entry) for entry in hk.follow(wait=False)}
+    there = {(entry.position.lane, entry.position.seq): told_of(entry) for entry in hk.journal.follow(wait=False)}
     for line in lines:
         if line.said == "shown":
             at = (line.lane, line.seq)

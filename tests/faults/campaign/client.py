@@ -236,7 +236,7 @@ def follow(job: Job, ledger: Ledger, control: Control) -> None:
     while not control.over:
         pausing = not control.going
         try:
-            for entry in hk.follow(name=f"{job.name}-{names}", wait=False):
+            for entry in hk.journal.follow(name=f"{job.name}-{names}", wait=False):
                 show(job.name, entry)
             if pausing:  # and this pass began after everybody else had paused: nothing is left to be shown
                 control.wait()
@@ -254,7 +254,7 @@ def listen_when_served(hk: holdkit.Kernel, listen: Callable[[holdkit.JournalEntr
     """Have a listener called; if the server is down, wait for it."""
     while True:
         try:
-            hk.on(None, listen)
+            hk.journal.on(None, listen)
         except holdkit.HoldkitError:
             threading.Event().wait(MOMENT)
         else:

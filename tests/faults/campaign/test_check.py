@@ -129,7 +129,7 @@ def follower_verdict(hk: holdkit.Kernel, lines: list[Line]) -> Verdict:
 
 def test_a_follower_that_misses_or_invents_an_entry(hk: holdkit.Kernel) -> None:
     placed(hk, 0)
-    lines = [shown(entry) for entry in hk.follow(wait=False)]
+    lines = [shown(entry) for entry in hk.journal.follow(wait=False)]
     assert follower_verdict(hk, lines).violations == []
     assert [words.partition(" hold.held")[0] for words in follower_verdict(hk, lines[:-1]).unsound] == [
         "the follower missed"
@@ -139,7 +139,7 @@ def test_a_follower_that_misses_or_invents_an_entry(hk: holdkit.Kernel) -> None:
 @pytest.mark.parametrize(("caller", "call"), [("follower", 0), ("follower", 1), ("follower.listener", 0)])
 def test_an_entry_that_was_shown_and_is_gone(hk: holdkit.Kernel, caller: str, call: int) -> None:
     """Under whatever name: also one that was given up since, or a listener's."""
-    lines = [shown(entry) for entry in hk.follow(wait=False)]
+    lines = [shown(entry) for entry in hk.journal.follow(wait=False)]
     gone = Line(said="shown", at=0.0, caller=caller, call=call, seq=99, words="hold.held x y")
     assert follower_verdict(hk, [*lines, gone]).gone == [f"hold.held x y at (0, 99), as {caller}-{call}"]
     other = Line(said="shown", at=0.0, caller=caller, call=call, seq=1, words="hold.held x y")
@@ -147,13 +147,13 @@ def test_an_entry_that_was_shown_and_is_gone(hk: holdkit.Kernel, caller: str, ca
 
 
 def test_a_listener_may_miss_entries(hk: holdkit.Kernel) -> None:
-    lines = [shown(entry) for entry in hk.follow(wait=False)]
+    lines = [shown(entry) for entry in hk.journal.follow(wait=False)]
     assert follower_verdict(hk, [*lines, structs.replace(lines[0], caller="follower.listener")]).violations == []
 
 
 def test_a_lone_follower_never_loses_its_cursor(hk: holdkit.Kernel) -> None:
     lost = Line(said="cursor_lost", at=0.0, caller="follower", call=1, words="another follower moved the cursor")
-    anew = [shown(entry, 1) for entry in hk.follow(wait=False)]
+    anew = [shown(entry, 1) for entry in hk.journal.follow(wait=False)]
     assert follower_verdict(hk, [lost, *anew]).unsound == [
         "the follower's cursor was lost: another follower moved the cursor"
     ]
@@ -179,7 +179,7 @@ def test_times_that_cannot_be_are_noticed(kept: str, said: str | None) -> None:
         hk.hold("p", 1, ttl=1)
         clock.slot += SECOND
         hk.release(first)
-        _, *journal = hk.follow(wait=False)
+        _, *journal = hk.journal.follow(wait=False)
     assert [str(entry.action) for entry in journal] == ["hold.held", "hold.held", "hold.expired", "hold.released"]
     verdict = Verdict()
     check_times([journal["abcd".index(letter)] for letter in kept], verdict)
@@ -194,7 +194,7 @@ def test_a_hold_that_ends_after_its_deadline_is_noticed() -> None:
         brief, lasting = hk.hold("p", 1, ttl=1), hk.hold("p", 1, ttl=60)
         clock.slot += SECOND
         hk.release(lasting)
-        _, _, _, _, released = journal = list(hk.follow(wait=False))
+        _, _, _, _, released = journal = list(hk.journal.follow(wait=False))
     released.entry = structs.replace(released.entry, subject=brief.id)
     verdict = Verdict()
     check_times([*journal[:3], released], verdict)
@@ -214,7 +214,7 @@ def test_an_extended_hold_may_end_after_its_first_deadline(kept: str, late: list
         hk.extend(first, by=1)
         clock.slot += SECOND
         hk.release(first)
-        _, *journal = hk.follow(wait=False)
+        _, *journal = hk.journal.follow(wait=False)
     assert [str(entry.action) for entry in journal] == ["hold.held", "hold.held", "hold.extended", "hold.released"]
     verdict = Verdict()
     check_times([journal["abcd".index(letter)] for letter in kept], verdict)

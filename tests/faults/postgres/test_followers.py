@@ -45,19 +45,19 @@ def test_a_follower_whose_keep_is_unknown_goes_on_when_the_standby_is_back(
         made = [f"pool-{number}" for number in range(9)]
         for name in made:
             hk.create_pool(name, 1)
-        mail = hk.follow("mail", wait=False)
+        mail = hk.journal.follow("mail", wait=False)
         first_page = [next(mail).subject for _ in range(3)]
         standby.stop()
         waiting = thread.submit(lambda: [entry.subject for entry in mail])
         interrupt_wait(primary, "cancel")  # the saved cursor is there for all to see, and the follower was not told
         standby.start()  # for which the next page waits
         assert sorted(first_page + waiting.result(PATIENCE)) == made
-        assert list(hk.follow("mail", wait=False)) == [], "its last place was kept"
+        assert list(hk.journal.follow("mail", wait=False)) == [], "its last place was kept"
         primary.change_setting("synchronous_standby_names", "")
 
         for name in made:
             hk.resize_pool(name, 2)
-        first, second = hk.follow("mail", wait=False), hk.follow("mail", wait=False)
+        first, second = hk.journal.follow("mail", wait=False), hk.journal.follow("mail", wait=False)
         assert next(first).position == next(second).position
         assert len(list(first)) == 8
         with pytest.raises(holdkit.CursorLost, match="another follower named 'mail'"):
@@ -65,7 +65,7 @@ def test_a_follower_whose_keep_is_unknown_goes_on_when_the_standby_is_back(
 
 
 def shown(hk: holdkit.Kernel, name: str, told: list[tuple[str, str]], **more: Any) -> list[str]:
-    following = hk.follow(name, wait=False, on_generation=lambda *both: told.append(both), **more)
+    following = hk.journal.follow(name, wait=False, on_generation=lambda *both: told.append(both), **more)
     return sorted(entry.subject for entry in following)
 
 
@@ -84,13 +84,13 @@ def test_what_a_failover_took_back_is_noticed_outside_and_a_promotion_that_took_
         with holdkit.connect(primary.dsn("shop")) as hk:
             hk.create_pool("a", 1)
             assert shown(hk, "mail", told, remember=outside) == shown(hk, "plain", told) == ["a"]
-            cursor, first = hk.cursor(), hk.generation()
+            cursor, first = hk.journal.cursor(), hk.generation()
         primary.kill()
         promote(second)
         with holdkit.connect(second.dsn("shop")) as hk:
             assert hk.generation() != first
             hk.create_pool("b", 1)
-            assert [entry.subject for entry in hk.journal(after=cursor)] == ["b"]
+            assert [entry.subject for entry in hk.journal.list(after=cursor)] == ["b"]
             assert shown(hk, "mail", told, remember=outside) == ["b"], "nothing is gone: it goes on"
             assert told == []
             assert shown(hk, "plain", told) == ["b"]
@@ -104,13 +104,13 @@ def test_what_a_failover_took_back_is_noticed_outside_and_a_promotion_that_took_
                 for name in "cde":
                     hk.create_pool(name, 1)
                 assert shown(hk, "mail", told, remember=outside) == shown(hk, "plain", told) == [*"cde"]
-                cursor, before = hk.cursor(), hk.generation()
+                cursor, before = hk.journal.cursor(), hk.generation()
             second.kill()
             promote(third)
             with holdkit.connect(third.dsn("shop")) as hk:
                 hk.create_pool("x", 1)
                 with pytest.raises(holdkit.CursorLost):
-                    hk.journal(after=cursor)
+                    hk.journal.list(after=cursor)
                 with pytest.raises(holdkit.CursorLost, match=r"'mail' was shown at least . entr.* remove") as lost:
                     shown(hk, "mail", told, remember=outside)
                 assert lost.value.missing >= 1

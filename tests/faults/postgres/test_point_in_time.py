@@ -43,15 +43,15 @@ def test_restored_to_a_moment(archiving: tuple[PostgresServer, Path]) -> None:
     with closing(copy), holdkit.connect(url) as hk:
         kept_hold = hk.hold("gpu", 2, ttl="1h", op="kept")
         short = hk.hold("brief", 1, ttl=0.001)
-        assert [entry.subject for entry in hk.follow("mail", wait=False)][-1] == short.id
-        seen, generation = hk.cursor(), hk.generation()
+        assert [entry.subject for entry in hk.journal.follow("mail", wait=False)][-1] == short.id
+        seen, generation = hk.journal.cursor(), hk.generation()
         with closing(server.connect("shop")) as connection:
             connection.execute("select pg_create_restore_point(%s)", (POINT,))
             connection.commit()
         lost = hk.hold("gpu", 3, ttl="1h", op="lost")
         hk.confirm(early)
-        assert [entry.subject for entry in hk.follow("mail", wait=False)][-1] == early.id
-        after = hk.cursor()
+        assert [entry.subject for entry in hk.journal.follow("mail", wait=False)][-1] == early.id
+        after = hk.journal.cursor()
         with closing(server.connect("shop")) as connection:
             connection.execute("select pg_switch_wal()")
             connection.commit()
@@ -89,8 +89,8 @@ def judge_restored(
         with pytest.raises(holdkit.HoldNotFound):
             hk.confirm(lost)
         with pytest.raises(holdkit.CursorLost):
-            hk.journal(after=after)
-        (entry,) = hk.journal(after=seen)
+            hk.journal.list(after=after)
+        (entry,) = hk.journal.list(after=seen)
         assert entry.subject == again.id, "a cursor whose entries are there goes on"
         assert hk.pool("gpu").held == 6
 
@@ -100,7 +100,7 @@ def judge_others(url: str, short: holdkit.Hold, kept: holdkit.Hold, lost: holdki
     noticed: list[str] = []
     with holdkit.connect(url) as hk:
         assert hk.generation() != generation
-        shown = hk.follow("mail", wait=False, on_generation=lambda before, now: noticed.extend((before, now)))
+        shown = hk.journal.follow("mail", wait=False, on_generation=lambda before, now: noticed.extend((before, now)))
         subjects = [entry.subject for entry in shown]
         assert lost.id not in subjects
         assert hk.get(hk.hold("gpu", 3, ttl="1h", op="lost")).id in subjects, "with new contents"

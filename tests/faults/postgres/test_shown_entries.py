@@ -51,7 +51,7 @@ def url(server: PostgresServer) -> str:
 def new(url: str, name: str) -> str:
     """Commit a pool that no standby has; a cursor in front of it."""
     with holdkit.connect(url) as hk:
-        cursor: str = hk.cursor()
+        cursor: str = hk.journal.cursor()
         with pytest.raises(holdkit.OutcomeUnknown):
             hk.create_pool(name, 1)
         return cursor
@@ -81,14 +81,14 @@ def test_nothing_is_shown_that_no_standby_has(server: PostgresServer, database: 
             followers = (None, f"mail-{made}")
             for follower in followers:
                 with pytest.raises(holdkit.Overloaded, match="no standby has confirmed these entries"):
-                    list(hk.follow(follower, after=cursor, wait=False))
+                    list(hk.journal.follow(follower, after=cursor, wait=False))
             await_that(lambda: cancelled.count > before, "the server was not asked")
-            assert subjects(hk.journal(after=cursor)) == [made], "a plain read"
+            assert subjects(hk.journal.list(after=cursor)) == [made], "a plain read"
             with pytest.MonkeyPatch.context() as canary:
                 without_proof(canary)
-                assert subjects(hk.follow(after=cursor, wait=False)) == [made]
+                assert subjects(hk.journal.follow(after=cursor, wait=False)) == [made]
         for follower in followers:
-            assert subjects(hk.follow(follower, after=cursor, wait=False)) == [made]
+            assert subjects(hk.journal.follow(follower, after=cursor, wait=False)) == [made]
 
 
 @pytest.mark.slow
@@ -102,10 +102,10 @@ def test_a_standby_that_comes_back_has_waiting_followers_served(server: Postgres
             called.set()
 
         with away(server) as cancelled:
-            hk.on("pool.created", listen)
+            hk.journal.on("pool.created", listen)
             cursor = new(url, "late")
             callers = CallerThreads()
-            callers.start(lambda: next(hk.follow(after=cursor)).subject)
+            callers.start(lambda: next(hk.journal.follow(after=cursor)).subject)
             before = cancelled.count
             await_that(lambda: cancelled.count >= before + 4, "nobody tries again")
             assert heard == []
@@ -183,10 +183,10 @@ def test_followers_that_wait_for_a_standby_keep_no_connection_and_no_thread_from
         server.change_setting(STANDBYS, "nobody")
         try:
             for _ in range(6):
-                hk.on(None, lambda entry: None)
+                hk.journal.on(None, lambda entry: None)
             callers = CallerThreads()
             for _ in range(6):
-                callers.start(lambda: next(hk.follow()))
+                callers.start(lambda: next(hk.journal.follow()))
             await_that(lambda: len(ask(url, WAITING)) == 2, "nobody waits for the standby")
             for _ in range(4):
                 assert hk.pool(f"watched-{mode.name}").total == 1
@@ -206,7 +206,7 @@ def test_a_wait_ends_with_the_time_of_its_follower_and_leaves_no_session_behind(
         try:
             for _ in range(3):
                 with holdkit.context(timeout=0.3), pytest.raises(holdkit.Overloaded):
-                    list(hk.follow(wait=False))
+                    list(hk.journal.follow(wait=False))
                 assert ask(url, WAITING) == []
         finally:
             server.change_setting(STANDBYS, "")
@@ -222,7 +222,7 @@ def test_a_kernel_that_closes_ends_the_waits_of_its_followers(
     try:
         hk = mode.connect(url, limits=holdkit.Limits(lock_timeout=1_000, call_timeout=1_000))
         callers = CallerThreads()
-        callers.start(lambda: list(hk.follow()))
+        callers.start(lambda: list(hk.journal.follow()))
         await_that(lambda: len(ask(url, WAITING)) == 1, "nobody waits for the standby")
         hk.close()
         await_that(lambda: ask(url, WAITING) == [], "somebody still waits")
@@ -250,10 +250,10 @@ def test_a_role_that_may_only_read_waits_too(server: PostgresServer, url: str, r
         with holdkit.connect(theirs) as hk:
             before = cancelled.count
             with pytest.raises(holdkit.Overloaded, match="no standby has confirmed"):
-                list(hk.follow(after=cursor, wait=False))
+                list(hk.journal.follow(after=cursor, wait=False))
             await_that(lambda: cancelled.count > before, "the server was not asked")
     with holdkit.connect(theirs) as hk:
-        assert subjects(hk.follow(after=cursor, wait=False)) == [role]
+        assert subjects(hk.journal.follow(after=cursor, wait=False)) == [role]
 
 
 @pytest.mark.slow
@@ -267,10 +267,10 @@ def test_a_role_that_cannot_make_a_commit_wait_is_told_so(server: PostgresServer
         connection.execute(f"revoke execute on {function} from public".encode())
     try:
         with holdkit.connect(url.replace("postgres@", "mute@")) as hk:
-            assert subjects(hk.follow(wait=False)), "commits wait for no standby"
+            assert subjects(hk.journal.follow(wait=False)), "commits wait for no standby"
             server.change_setting(STANDBYS, "nobody")
             with pytest.raises(holdkit.EngineError, match="grant the role execute on that function"):
-                list(hk.follow(wait=False))
+                list(hk.journal.follow(wait=False))
     finally:
         server.change_setting(STANDBYS, "")
         with closing(server.connect("shop")) as connection:
@@ -295,12 +295,12 @@ def test_a_baseline_is_shown_only_when_the_standbys_have_it(
         clock.advance(100 * 86_400)
         hk.archive(before="90d", to=tmp_path)
         actions = ["journal.baseline", "pool.resized"]
-        assert [entry.action for entry in hk.follow(wait=False)] == actions
+        assert [entry.action for entry in hk.journal.follow(wait=False)] == actions
         with away(server):
             with pytest.raises(holdkit.Overloaded, match="no standby has confirmed"):
-                next(hk.follow(wait=False))
-            assert [entry.action for entry in hk.journal(limit=1)] == actions[:1], "a plain read"
-        assert [entry.action for entry in hk.follow(wait=False)] == actions
+                next(hk.journal.follow(wait=False))
+            assert [entry.action for entry in hk.journal.list(limit=1)] == actions[:1], "a plain read"
+        assert [entry.action for entry in hk.journal.follow(wait=False)] == actions
 
 
 def test_what_says_whether_commits_wait_is_no_part_of_the_answer(url: str) -> None:

@@ -39,14 +39,14 @@ def test_there_and_back(url: str, tmp_path: Path) -> None:
     assert (tmp_path / "copy").stat().st_mode & 0o077 == 0
     run("hold", "gpu", "--ttl", "60s")
     with holdkit.connect(url) as hk:
-        cursor = hk.cursor()
+        cursor = hk.journal.cursor()
     assert code_of("restore", tmp_path / "copy") == "target_exists"
     assert held(url) == 3, "not by accident"
     assert told(TransferDocument, "restore", tmp_path / "copy", "--force").entries == 2
     assert held(url) == 2
     with holdkit.connect(url) as hk:
         with pytest.raises(holdkit.CursorLost):
-            hk.journal(after=cursor)
+            hk.journal.list(after=cursor)
         assert hk.confirm("5" * 32, token="me").state == "confirmed"
     assert {path.name for path in tmp_path.iterdir()} <= {"copy", "holds", "holds-lock", "holds-gate"}, (
         "nothing is left"

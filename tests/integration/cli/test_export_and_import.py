@@ -101,7 +101,7 @@ OUTLIVED = {"hold.retired", "pool.returned", "pool.archived", "pool.unarchived",
 def tale(url: str) -> Any:
     """What happened, and under which limits. (Where a hold's pools lie in several lanes, parts of its entries do too.)"""
     with holdkit.connect(url) as hk:
-        entries = [entry for entry in hk.follow(wait=False, tenant=holdkit.ALL) if not entry.part]
+        entries = [entry for entry in hk.journal.follow(wait=False, tenant=holdkit.ALL) if not entry.part]
         assert {entry.action for entry in entries} >= OUTLIVED
         told = sorted((entry.action, entry.subject, repr((entry.before, entry.after))) for entry in entries)
         limits = hk.limits_in_force()
@@ -134,7 +134,7 @@ def test_from_any_engine_to_any_other(place: Place, tmp_path: Path, path: str) -
             hk.return_units(pool="sold", quantity=4, force=True, reason="more than is loose")
         assert hk.return_units(pool="sold", quantity=3, force=True, reason="refund").available == 9
         assert hk.change_limits(retention="91d", if_version=2).version == 3
-        last = max(effect.pool.fence for entry in hk.follow(wait=False) for effect in entry.pools)
+        last = max(effect.pool.fence for entry in hk.journal.follow(wait=False) for effect in entry.pools)
         assert hk.hold([holdkit.Leg("on demand", 1, create_with_total=1)], ttl=60).fence > 0
         assert hk.hold("p5", 1, ttl=60).fence <= last + 2
         assert hk.verify().ok
@@ -172,11 +172,11 @@ def test_cursors_of_the_old_journal_are_lost_or_right(place: Place, tmp_path: Pa
     url, target = place("sqlite"), place("postgres")
     furnish(url)
     with holdkit.connect(url) as hk:
-        cursor = hk.cursor()
+        cursor = hk.journal.cursor()
     run("export", tmp_path / "x", "--url", url)
     run("import", tmp_path / "x", "--url", target)
     with holdkit.connect(target) as hk, pytest.raises(holdkit.CursorLost):
-        hk.journal(after=cursor)
+        hk.journal.list(after=cursor)
 
 
 @pytest.fixture
@@ -347,7 +347,7 @@ def test_one_tenant_moves_without_the_others(place: Place, tmp_path: Path, sourc
     with holdkit.connect(here) as old, holdkit.connect(there) as new:
         assert seen_of(new.tenant("acme")) == seen_of(old.tenant("acme"))
         actions = [
-            sorted(entry.action for entry in one.tenant("acme").journal(limit=10_000) if not entry.part)
+            sorted(entry.action for entry in one.tenant("acme").journal.list(limit=10_000) if not entry.part)
             for one in (old, new)
         ]
         assert actions[0] == actions[1]

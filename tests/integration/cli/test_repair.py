@@ -140,7 +140,7 @@ def test_only_the_pool_that_was_damaged_is_repaired_whatever_others_are_called(u
                 expected.append((tenant, pool))
         for tenant, kernel in kernels.items():
             repaired += [
-                (tenant, entry.subject) for entry in kernel.journal(limit=1_000) if entry.action == "pool.repaired"
+                (tenant, entry.subject) for entry in kernel.journal.list(limit=1_000) if entry.action == "pool.repaired"
             ]
         assert sorted(repaired) == sorted(expected)
 

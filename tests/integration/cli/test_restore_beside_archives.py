@@ -18,7 +18,7 @@ DAY = 86_400
 
 
 def entries_of(hk: holdkit.Kernel) -> list[holdkit.JournalEntry]:
-    return list(hk.follow(wait=False))
+    return list(hk.journal.follow(wait=False))
 
 
 class Restored:
@@ -67,7 +67,7 @@ class Restored:
 
     def entities(self, hk: holdkit.Kernel, **more: Path) -> list[str]:
         """Whom the pool's history names, in order, each once."""
-        named = [entry.entry.hold.entity for entry in hk.history("show", **more) if entry.entry.hold]  # type: ignore[arg-type]
+        named = [entry.entry.hold.entity for entry in hk.journal.history("show", **more) if entry.entry.hold]  # type: ignore[arg-type]
         return list(dict.fromkeys(str(one) for one in named))
 
 
@@ -136,14 +136,14 @@ def test_a_reader_of_what_was_lost_is_told(restored: Restored) -> None:
     with restored.opened() as hk:
         for cursor in restored.lost:
             with pytest.raises(holdkit.CursorLost):
-                hk.journal(after=cursor)
+                hk.journal.list(after=cursor)
         restored.use(hk, 6, "anew")  # the same numbers, other entries
         for cursor in restored.lost:
             with pytest.raises(holdkit.CursorLost):
-                hk.journal(after=cursor)
+                hk.journal.list(after=cursor)
         behind = [entry.cursor for entry in holdkit.JournalArchive(restored.to).entries()][-1]
         with pytest.raises(holdkit.CursorLost):
-            hk.journal(after=behind)
+            hk.journal.list(after=behind)
 
 
 def test_an_erasure_begins_when_the_file_is_moved_away(restored: Restored) -> None:

@@ -66,5 +66,5 @@ def test_a_tenant_is_deleted(hk: holdkit.Kernel) -> None:
     gone = told(DeletedAnswer, "tenants", "delete", "acme", "--confirm", "acme", "--reason", "contract ended")
     assert (gone.holds, gone.pools, gone.records, gone.keys) == (2, 1, 1, 1)
     assert each(TenantAnswer, "tenants", "list") == []
-    assert [entry.reason for entry in acme.journal()][-4:] == ["contract ended"] * 4
+    assert [entry.reason for entry in acme.journal.list()][-4:] == ["contract ended"] * 4
     assert hk.verify().ok

@@ -83,7 +83,7 @@ def test_pools_end(hk: RemoteKernel) -> None:
     assert hk.remove_pool("end/a b", reason="sold", op="remove-1").replayed
     with pytest.raises(holdkit.PoolNotFound):
         hk.archive_pool("end/a b")
-    told = [(entry.action, entry.reason) for entry in hk.history("end/a b") if entry.action.startswith("pool.")]
+    told = [(entry.action, entry.reason) for entry in hk.journal.history("end/a b") if entry.action.startswith("pool.")]
     assert told[1:] == [("pool.archived", "over"), ("pool.unarchived", None), ("pool.removed", "sold")]
     hk.create_pool("end/c", 1)
     ends = (holdkit.ArchivePool(id="end/c"), holdkit.UnarchivePool(id="end/c"), holdkit.RemovePool(id="end/c"))
@@ -105,10 +105,10 @@ def test_a_pools_history_has_its_holds_in_pages(hk: RemoteKernel) -> None:
         ("hold.confirmed", first.id),
         ("hold.held", second.id),
     ]
-    assert [(entry.action, entry.subject) for entry in hk.history("past/a b")] == happened
+    assert [(entry.action, entry.subject) for entry in hk.journal.history("past/a b")] == happened
     found: list[tuple[str, str]] = []
     cursor = None
-    while page := hk.history("past/a b", after=cursor, limit=3):
+    while page := hk.journal.history("past/a b", after=cursor, limit=3):
         assert len(page) <= 3
         found += [(entry.action, entry.subject) for entry in page]
         cursor = page[-1].cursor
@@ -118,7 +118,7 @@ def test_a_pools_history_has_its_holds_in_pages(hk: RemoteKernel) -> None:
     assert [entry.action for entry in story] == ["hold.held", "hold.extended", "hold.confirmed"]
     assert [entry.action for entry in hk.history(first, after=story[1].cursor)] == ["hold.confirmed"]
     with pytest.raises(holdkit.InvalidRequest):
-        hk.history("past/a b", after="x")
+        hk.journal.history("past/a b", after="x")
 
 
 def test_a_correlation_id_may_be_a_uuid(hk: RemoteKernel) -> None:
@@ -128,7 +128,7 @@ def test_a_correlation_id_may_be_a_uuid(hk: RemoteKernel) -> None:
     with holdkit.context(correlation_id=id):
         hk.confirm(hold)
     hk.apply([PlaceHold(legs=(Leg("correlated"),), ttl=60, correlation_id=id)])
-    told = [entry.correlation_id for entry in hk.journal()[-4:]]
+    told = [entry.correlation_id for entry in hk.journal.list()[-4:]]
     assert [hold.correlation_id, *told] == ["8b2f0c7e-11d4-4c5a-9d6e-0123456789ab"] * 5
 
 
@@ -188,7 +188,7 @@ def test_the_same_in_tasks(server: LiveServer) -> None:
             assert len({hold.id for hold in holds}) == 3
             with pytest.raises(holdkit.InsufficientCapacity):
                 await hk.hold("four", ttl=60)
-            follower = hk.follow(after=(await hk.journal(limit=1))[-1].cursor)
+            follower = hk.journal.follow(after=(await hk.journal.list(limit=1))[-1].cursor)
             seen = [await anext(follower) for _ in range(3)]
             assert len({entry.position for entry in seen}) == 3
             await follower.aclose()  # type: ignore[attr-defined]
@@ -281,12 +281,12 @@ def test_a_follower_goes_on_after_the_server_came_back(tmp_path: Any) -> None:
     got = threading.Semaphore(0)
     with live_server(url) as first, connect(first.url, key=first.admin) as hk:
         hk.create_pool("a", 5)
-        cursor = hk.journal()[-1].cursor
+        cursor = hk.journal.list()[-1].cursor
     with live_server(url) as second, connect(second.url, key=first.admin) as hk:
         hk.create_pool("b", 5)
 
         def follow() -> None:
-            for entry in hk.follow(after=cursor):
+            for entry in hk.journal.follow(after=cursor):
                 seen.append(entry.subject)
                 got.release()
                 if entry.subject == "c":

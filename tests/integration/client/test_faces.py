@@ -348,7 +348,7 @@ def test_a_lease_renews_by_itself_until_the_client_closes(server: LiveServer) ->
     with connect(server.url, key=server.admin) as hk:
         hk.create_pool("shift", 1)
         with hk.lease("shift", ttl="6s") as lease:  # long enough for a machine that is busy with others
-            actions = (entry.action for entry in hk.follow() if entry.subject == lease.hold.id)
+            actions = (entry.action for entry in hk.journal.follow() if entry.subject == lease.hold.id)
             assert [next(actions) for _ in range(3)] == ["hold.held", "hold.extended", "hold.extended"]
             assert not lease.lost
             actions.close()
@@ -356,16 +356,16 @@ def test_a_lease_renews_by_itself_until_the_client_closes(server: LiveServer) ->
 
 def test_a_follower_begins_at_the_beginning_and_may_end_at_the_end() -> None:
     with live_server() as server, connect(server.url, key=server.admin) as hk:
-        assert list(hk.follow(wait=False)) == []
-        follower = hk.follow()
+        assert list(hk.journal.follow(wait=False)) == []
+        follower = hk.journal.follow()
         hk.create_pool("a", 1)
         assert next(follower).subject == "a"
         hk.create_pool("b", 1)
         assert next(follower).subject == "b"
         follower.close()  # type: ignore[attr-defined]
-        told = list(hk.follow(wait=False))
+        told = list(hk.journal.follow(wait=False))
         assert [entry.subject for entry in told] == ["a", "b"]
-        assert [entry.subject for entry in hk.follow(after=told[0].cursor, wait=False)] == ["b"]
+        assert [entry.subject for entry in hk.journal.follow(after=told[0].cursor, wait=False)] == ["b"]
 
 
 def test_the_same_in_tasks(server: LiveServer) -> None:

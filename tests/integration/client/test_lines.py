@@ -142,9 +142,9 @@ def test_listeners_hear_of_offers(remote: Any) -> None:
     remote.create_pool("show", 1)
     held = remote.hold("show", ttl=60)
     waiter = remote.join("show", **LINE)
-    begun = remote.cursor()
+    begun = remote.journal.cursor()
     remote.release(held)
-    entries = remote.journal(after=begun)
+    entries = remote.journal.list(after=begun)
     assert [(entry.action, entry.subject) for entry in entries] == [
         ("hold.released", held.id),
         ("hold.offered", waiter.id),

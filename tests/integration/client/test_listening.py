@@ -30,8 +30,8 @@ def shared_server() -> Any:
 def test_a_listener_hears_what_comes_after_it(remote: Any) -> None:
     remote.create_pool("before", 5)
     every, ended = RecordingListener(), RecordingListener()
-    remote.on(None, every)
-    remote.on("hold.released", ended)
+    remote.journal.on(None, every)
+    remote.journal.on("hold.released", ended)
     hold = remote.hold("before", ttl=60)
     remote.release(hold, reason="user_cancelled")
     every.wait(2)
@@ -42,7 +42,7 @@ def test_a_listener_hears_what_comes_after_it(remote: Any) -> None:
 
 def test_a_listener_in_an_empty_journal_hears_the_first_entry(remote: Any) -> None:
     listener = RecordingListener()
-    remote.on("pool.created", listener)
+    remote.journal.on("pool.created", listener)
     remote.create_pool("a", 1)
     listener.wait()
     assert listener.heard == ["pool.created a"]
@@ -55,8 +55,8 @@ def test_a_raising_listener_stops_nobody(remote: Any, caplog: pytest.LogCaptureF
         listener(entry)
         raise ZeroDivisionError("listener bug")
 
-    remote.on(None, fail)
-    remote.on(None, healthy)
+    remote.journal.on(None, fail)
+    remote.journal.on(None, healthy)
     remote.create_pool("a", 1)
     remote.create_pool("b", 1)
     listener.wait(2)
@@ -68,8 +68,8 @@ def test_a_raising_listener_stops_nobody(remote: Any, caplog: pytest.LogCaptureF
 def test_a_cancelled_listener_hears_no_more_and_its_worker_ends_at_once(remote: Any) -> None:
     """A stream without news is hung up: nobody waits for the next sign of life on it."""
     listener, other = RecordingListener(), RecordingListener()
-    subscription = remote.on(None, listener)
-    remote.on(None, other)
+    subscription = remote.journal.on(None, listener)
+    remote.journal.on(None, other)
     remote.create_pool("a", 1)
     listener.wait()
     subscription.cancel()
@@ -89,10 +89,10 @@ def test_a_cancelled_listener_hears_no_more_and_its_worker_ends_at_once(remote: 
 
 def test_bad_listeners_are_refused(remote: Any) -> None:
     with pytest.raises(holdkit.InvalidRequest) as unknown:
-        remote.on("hold.hold", print)
+        remote.journal.on("hold.hold", print)
     assert unknown.value.code == "action_unknown"
     with pytest.raises(holdkit.InvalidRequest) as useless:
-        remote.on(None, "print")
+        remote.journal.on(None, "print")
     assert useless.value.code == "callback_not_callable"
 
 
@@ -101,7 +101,7 @@ def test_a_listener_goes_on_after_the_server_came_back_and_misses_nothing(client
     listener = RecordingListener()
     with live_server(url) as first:
         hk = clients.open(first)
-        hk.on("pool.created", listener)
+        hk.journal.on("pool.created", listener)
         hk.create_pool("a", 1)
         listener.wait()
     with holdkit.connect(url) as local:
@@ -116,20 +116,20 @@ def test_a_listener_goes_on_after_the_server_came_back_and_misses_nothing(client
 def test_a_named_follower_goes_on_where_it_was(remote: Any, clients: Clients, shared_server: LiveServer) -> None:
     for name in "abc":
         remote.create_pool(name, 1)
-    assert [entry.subject for entry in remote.follow("mailer", wait=False)] == ["a", "b", "c"]
-    assert list(remote.follow("mailer", wait=False)) == []
+    assert [entry.subject for entry in remote.journal.follow("mailer", wait=False)] == ["a", "b", "c"]
+    assert list(remote.journal.follow("mailer", wait=False)) == []
     remote.create_pool("d", 1)
     again = clients.open(shared_server)
-    assert [entry.subject for entry in again.follow("mailer", wait=False)] == ["d"]
-    assert [entry.subject for entry in again.follow("other/one", wait=False)] == ["a", "b", "c", "d"]
-    begun = [entry.subject for entry in remote.follow("late", after=remote.cursor(back=1), wait=False)]
+    assert [entry.subject for entry in again.journal.follow("mailer", wait=False)] == ["d"]
+    assert [entry.subject for entry in again.journal.follow("other/one", wait=False)] == ["a", "b", "c", "d"]
+    begun = [entry.subject for entry in remote.journal.follow("late", after=remote.journal.cursor(back=1), wait=False)]
     assert begun == [], "the last entry is the cursor that was kept"
 
 
 def test_a_named_follower_keeps_its_place_as_things_happen(
     remote: Any, clients: Clients, shared_server: LiveServer
 ) -> None:
-    follower = remote.follow("live")
+    follower = remote.journal.follow("live")
     remote.create_pool("a", 1)
     assert next(follower).subject == "a"
     remote.create_pool("b", 1)
@@ -137,12 +137,12 @@ def test_a_named_follower_keeps_its_place_as_things_happen(
     remote.create_pool("c", 1)
     assert next(follower).subject == "c"  # so b was taken
     follower.close()
-    again = [entry.subject for entry in clients.open(shared_server).follow("live", wait=False)]
+    again = [entry.subject for entry in clients.open(shared_server).journal.follow("live", wait=False)]
     assert again == ["c"], "what was not asked past comes again"
 
 
 def test_of_two_followers_of_one_name_one_is_told(remote: Any) -> None:
-    first, second = remote.follow("twin"), remote.follow("twin")
+    first, second = remote.journal.follow("twin"), remote.journal.follow("twin")
     remote.create_pool("a", 1)
     assert next(first).subject == next(second).subject == "a"
     remote.create_pool("b", 1)
@@ -157,20 +157,20 @@ def test_the_kernel_here_and_the_client_share_a_name(tmp_path: Any, clients: Cli
     with live_server(url) as server, holdkit.connect(url) as local:
         hk = clients.open(server)
         hk.create_pool("a", 1)
-        assert [entry.subject for entry in hk.follow("mailer", wait=False)] == ["a"]
+        assert [entry.subject for entry in hk.journal.follow("mailer", wait=False)] == ["a"]
         hk.create_pool("b", 1)
-        assert [entry.subject for entry in local.follow("mailer", wait=False)] == ["b"]
+        assert [entry.subject for entry in local.journal.follow("mailer", wait=False)] == ["b"]
         hk.create_pool("c", 1)
-        assert [entry.subject for entry in hk.follow("mailer", wait=False)] == ["c"]
+        assert [entry.subject for entry in hk.journal.follow("mailer", wait=False)] == ["c"]
         hk.close()
 
 
 def test_to_keep_a_place_needs_more_than_to_look(remote: Any, clients: Clients, shared_server: LiveServer) -> None:
     remote.create_pool("a", 1)
     reader = clients.open(shared_server, shared_server.key("read"))
-    assert [entry.subject for entry in reader.follow(wait=False)] == ["a"]
+    assert [entry.subject for entry in reader.journal.follow(wait=False)] == ["a"]
     with pytest.raises(NotAdmitted) as no:
-        list(reader.follow("mailer", wait=False))
+        list(reader.journal.follow("mailer", wait=False))
     assert no.value.reason == "scope_too_small"
 
 
@@ -180,7 +180,7 @@ def test_a_follower_ends_when_the_client_closes(remote: Any) -> None:
     begun, over = threading.Event(), threading.Event()
 
     def follow() -> None:
-        for entry in remote.follow():
+        for entry in remote.journal.follow():
             seen.append(entry.subject)
             begun.set()
         over.set()
@@ -193,7 +193,7 @@ def test_a_follower_ends_when_the_client_closes(remote: Any) -> None:
 
 
 def test_every_entry_of_a_stream_has_a_cursor_that_skips_nothing(remote: Any) -> None:
-    follower = remote.follow()
+    follower = remote.journal.follow()
     remote.create_pool("a", 1)
     next(follower)
     for name in "bcd":
@@ -201,14 +201,14 @@ def test_every_entry_of_a_stream_has_a_cursor_that_skips_nothing(remote: Any) ->
     seen = [next(follower) for _ in "bcd"]
     follower.close()
     for number, entry in enumerate(seen):
-        rest = [one.subject for one in remote.follow(after=entry.cursor, wait=False)]
+        rest = [one.subject for one in remote.journal.follow(after=entry.cursor, wait=False)]
         assert rest[len(rest) - len("bcd"[number + 1 :]) :] == [*"bcd"[number + 1 :]]
 
 
 @pytest.mark.parametrize("back", [-1, 1.5, True])
 def test_a_cursor_back_is_checked(remote: Any, back: Any) -> None:
     with pytest.raises(holdkit.InvalidRequest):
-        remote.cursor(back=back)
+        remote.journal.cursor(back=back)
 
 
 def test_the_cursor_moves_with_its_event_and_not_before() -> None:
@@ -263,7 +263,7 @@ def test_a_line_ends_where_the_server_ended_it_and_nowhere_else() -> None:
 def test_a_listener_hears_entries_with_any_text(remote: Any) -> None:
     listener = RecordingListener()
     remote.create_pool("a", 5)
-    remote.on("hold.held", listener)
+    remote.journal.on("hold.held", listener)
     for _ in range(3):
         remote.hold("a", ttl=60, metadata={"note": "one\u2028two\x85three"})
         listener.wait()
@@ -304,6 +304,6 @@ def test_a_hold_granted_to_a_cancelled_block_is_given_back(shared_server: LiveSe
             for worker in list(hk.executor.workers):
                 await worker.end(PATIENCE)
             assert (await hk.pool("p")).available == 1
-            assert [entry.action for entry in await hk.journal()][-1] == "hold.released"
+            assert [entry.action for entry in await hk.journal.list()][-1] == "hold.released"
 
     asyncio.run(main())

@@ -49,7 +49,7 @@ def test_unknown_fields_are_ignored() -> None:
         assert isinstance(refused, holdkit.InsufficientCapacity)
         assert [pool.id for pool in hk.pools()] == ["a"]
         assert [one.id for one in hk.holds(state="held")] == [held.id]
-        assert [entry.action for entry in hk.journal(limit=10)][:2] == ["pool.created", "hold.held"]
+        assert [entry.action for entry in hk.journal.list(limit=10)][:2] == ["pool.created", "hold.held"]
         assert hk.claims.reserve("email", "a@b", ttl=60).state == "held"
         hk.items.add(["seat"])
         assert [item.state for item in hk.items.states(["seat"])] == ["available"]

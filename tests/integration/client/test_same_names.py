@@ -91,7 +91,7 @@ def test_a_name_that_is_absent_tells_what_to_do() -> None:
         with pytest.raises(NotRemote, match="where its code is"):
             hk.sagas.register(object())
         with pytest.raises(NotRemote, match="beside the data"):
-            hk.history("a", archive="there")
+            hk.journal.history("a", archive="there")
 
 
 def test_transactions_are_for_kernels_of_ones_own_process() -> None:

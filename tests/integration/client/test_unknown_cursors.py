@@ -83,17 +83,17 @@ def test_a_keep_whose_answer_is_lost_is_the_followers_own(
     hk = open_deaf(clients, shared_server, times)
     for name in "abcde":
         hk.create_pool(name, 1)
-    assert names(hk.follow("mail", wait=False)) == [*"abcde"]
-    assert names(hk.follow("mail", wait=False)) == []
+    assert names(hk.journal.follow("mail", wait=False)) == [*"abcde"]
+    assert names(hk.journal.follow("mail", wait=False)) == []
 
 
 def test_another_follower_is_known_as_another(clients: Clients, shared_server: LiveServer) -> None:
     hk = open_deaf(clients, shared_server, 1)
     for name in "abcdefgh":
         hk.create_pool(name, 1)
-    first = iter(hk.follow("mail", wait=False))
+    first = iter(hk.journal.follow("mail", wait=False))
     assert [next(first).subject for _ in range(5)] == [*"abcde"]  # kept twice; the first answer was lost
-    second = iter(clients.open(shared_server).follow("mail", wait=False))
+    second = iter(clients.open(shared_server).journal.follow("mail", wait=False))
     assert [next(second).subject for _ in range(3)] == [*"def"]  # taken over
     with pytest.raises(CursorLost, match="another follower named 'mail'"):
         list(first)
@@ -113,16 +113,16 @@ def test_what_was_shown_and_is_gone_is_noticed_by_the_client(
     with live_server(url) as server:
         hk = clients.open(server, server.key("admin", tenant))
         hk.create_pool("a", 1)
-        assert names(hk.follow("mail", wait=False, remember=outside)) == ["a"]
-        assert names(hk.follow("plain", wait=False)) == ["a"]
+        assert names(hk.journal.follow("mail", wait=False, remember=outside)) == ["a"]
+        assert names(hk.journal.follow("plain", wait=False)) == ["a"]
         before = hk.generation()
     back_up(url, tmp_path / "copy", lambda *_: None, verify=False)
     with live_server(url) as server:
         hk = clients.open(server, server.key("admin", tenant))
         for name in "bcd":
             hk.create_pool(name, 1)
-        cursor = hk.cursor()
-        following = hk.follow("mail", remember=outside)
+        cursor = hk.journal.cursor()
+        following = hk.journal.follow("mail", remember=outside)
         assert [next(following).subject for _ in range(3)] == [*"bcd"]
         hk.create_pool("e", 1)
         assert next(following).subject == "e"  # by the stream
@@ -132,12 +132,12 @@ def test_what_was_shown_and_is_gone_is_noticed_by_the_client(
     with live_server(url) as server:
         hk = clients.open(server, server.key("admin", tenant))
         with pytest.raises(CursorLost, match="start anew"):
-            hk.journal(after=cursor)
+            hk.journal.list(after=cursor)
         with pytest.raises(CursorLost, match=f"'mail' was shown at least .* remove {outside}") as lost:
-            list(hk.follow("mail", wait=False, remember=outside))
+            list(hk.journal.follow("mail", wait=False, remember=outside))
         assert lost.value.missing >= 1
         hk.create_pool("x", 1)
-        following = hk.follow("plain", wait=False, on_generation=lambda *both: told.append(both))
+        following = hk.journal.follow("plain", wait=False, on_generation=lambda *both: told.append(both))
         assert names(following) == ["x"]
         assert told == [(before, hk.generation())]
         assert hk.generation() != before
@@ -152,7 +152,7 @@ def test_what_was_archived_is_not_taken_for_lost_by_the_client(
     with live_server(url) as server:
         hk = clients.open(server, server.key("admin", tenant))
         hk.create_pool("a", 1)
-        assert names(hk.follow("mail", wait=False, remember=outside)) == ["a"]
+        assert names(hk.journal.follow("mail", wait=False, remember=outside)) == ["a"]
         for name in "bcd":
             hk.create_pool(name, 1)
     later = FakeClock(int(time.time() * SECOND) + 30 * 86_400 * SECOND)
@@ -162,7 +162,7 @@ def test_what_was_archived_is_not_taken_for_lost_by_the_client(
     with live_server(url) as server:
         hk = clients.open(server, server.key("admin", tenant))
         with pytest.raises(CursorLost, match="what follows this cursor was archived") as lost:
-            list(hk.follow("mail", wait=False, remember=outside))
+            list(hk.journal.follow("mail", wait=False, remember=outside))
         assert (lost.value.archived_to, lost.value.missing) == ("", 0)
 
 
@@ -175,12 +175,12 @@ def test_an_event_id_of_another_generation_goes_on_while_its_entries_are_there(
     with live_server(url) as server:
         hk = clients.open(server, server.key("admin", tenant))
         hk.create_pool("a", 1)
-        kept, before = hk.cursor(), hk.generation()
+        kept, before = hk.journal.cursor(), hk.generation()
     back_up(url, tmp_path / "copy", lambda *_: None, verify=False)
     with live_server(url) as server:
         hk = clients.open(server, server.key("admin", tenant))
         hk.create_pool("b", 1)
-        gone = hk.cursor()
+        gone = hk.journal.cursor()
     restore(tmp_path / "copy", url, lambda *_: None, force=True, verify=False)
     with live_server(url) as server:
         clients.open(server, server.key("admin", tenant)).create_pool("c", 1)

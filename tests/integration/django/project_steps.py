@@ -89,7 +89,7 @@ for arguments in (["dumpdata"], ["dumpdata", "--all"]):
     assert not [one for one in dumped if one["model"].startswith("holdkit.")]
 hk.change_limits(retention="60d")
 printed("flush", "--no-input")
-assert (hk.pools(), hk.journal(), hk.verify().ok, hk.limits.retention.days) == ([], [], True, 30)
+assert (hk.pools(), hk.journal.list(), hk.verify().ok, hk.limits.retention.days) == ([], [], True, 30)
 hk.close()
 assert hk.pools() == [], "the next call opens it anew"
 
@@ -110,7 +110,7 @@ printed("flush", "--no-input")
 hk.create_pool("lamp", 3)
 told: list[str] = []
 heard, offered = threading.Event(), threading.Event()
-hk.on("hold.held", hear)
+hk.journal.on("hold.held", hear)
 with suppress(ZeroDivisionError):
     fail_inside()
 with transaction.atomic():
@@ -120,7 +120,7 @@ assert heard.wait(60)
 assert told == [hold.id]
 hk.hold("lamp", 2, ttl=60)
 waiting = hk.join("lamp", 1, ttl=600, offer_ttl=60)
-hk.on("hold.offered", lambda _: offered.set())
+hk.journal.on("hold.offered", lambda _: offered.set())
 with transaction.atomic():
     hk.release(hold)
 assert offered.wait(60), "the line is fed after the commit"

@@ -93,7 +93,7 @@ async def test_the_journal_says_who_and_in_which_request(make: Make) -> None:
         await http.post("/holds?quantity=1", headers={"X-User": "7", "X-Request-Id": "req-81"})
         trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
         await http.post("/holds?quantity=1", headers={"traceparent": trace})
-        entries = [entry for entry in await shop.holds.kernel.journal() if entry.action == "hold.held"]
+        entries = [entry for entry in await shop.holds.kernel.journal.list() if entry.action == "hold.held"]
     assert [(entry.actor, entry.correlation_id) for entry in entries] == [
         ("user:7", "req-81"),
         (None, "4bf92f3577b34da6a3ce929d0e0e4736"),
@@ -231,7 +231,7 @@ async def test_it_sweeps_while_it_runs(make: Make) -> None:
 
 async def following(hk: holdkit.AsyncKernel, action: str) -> AsyncIterator[Any]:
     async with asyncio.timeout(PATIENCE):
-        async for entry in hk.follow("test"):
+        async for entry in hk.journal.follow("test"):
             if entry.action == action:
                 yield entry
                 return

@@ -99,7 +99,7 @@ def test_errors(open_shop: Any, kind: str, status: int, reason: str) -> None:
 def test_the_journal_says_who_and_in_which_request(open_shop: Any) -> None:
     shop = open_shop(actor=customer)
     shop.client.post("/holds/1", headers={"X-User": "7", "X-Request-Id": "req-81"})
-    entry = next(entry for entry in shop.kernel.journal() if entry.action == "hold.held")
+    entry = next(entry for entry in shop.kernel.journal.list() if entry.action == "hold.held")
     assert (entry.actor, entry.correlation_id) == ("user:7", "req-81")
 
 

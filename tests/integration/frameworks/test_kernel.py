@@ -29,7 +29,7 @@ def app(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Application]
 
 def told(app: Application) -> list[str]:
     """What the journal says, in order, and that its numbers have no gap."""
-    entries: list[JournalEntry] = app.hk.journal()
+    entries: list[JournalEntry] = app.hk.journal.list()
     by_lane: dict[int, list[int]] = {}
     for entry in entries:
         by_lane.setdefault(entry.position.lane, []).append(entry.position.seq)
@@ -164,7 +164,7 @@ def test_listeners_hear_of_it_after_the_commit_and_once(app: Application) -> Non
         heard.append(entry.subject)
         rang.release()
 
-    app.hk.on("hold.held", listen)
+    app.hk.journal.on("hold.held", listen)
     app.begin()
     app.order("a")
     lost = app.hk.hold("lamp", 1, ttl=60, tx=app.tx)
@@ -184,14 +184,14 @@ def test_listeners_hear_of_it_after_the_commit_and_once(app: Application) -> Non
 
 
 def test_a_follower_sees_it_once_and_in_order(app: Application) -> None:
-    assert [str(entry.action) for entry in app.hk.follow("mail", wait=False)] == ["pool.created"]
+    assert [str(entry.action) for entry in app.hk.journal.follow("mail", wait=False)] == ["pool.created"]
     app.begin()
     first = app.hk.hold("lamp", 1, ttl=60, tx=app.tx)
     second = app.hk.hold("lamp", 1, ttl=60, tx=app.tx)
-    assert list(app.hk.follow("mail", wait=False)) == []
+    assert list(app.hk.journal.follow("mail", wait=False)) == []
     app.commit()
-    assert [entry.subject for entry in app.hk.follow("mail", wait=False)] == [first.id, second.id]
-    assert list(app.hk.follow("mail", wait=False)) == []
+    assert [entry.subject for entry in app.hk.journal.follow("mail", wait=False)] == [first.id, second.id]
+    assert list(app.hk.journal.follow("mail", wait=False)) == []
 
 
 def test_a_retry_in_another_transaction_answers_the_same(app: Application) -> None:

@@ -27,7 +27,7 @@ def postgres(postgres_url: str) -> str:
 
 def check_nothing_held(hk: Any) -> None:
     assert hk.holds() == []
-    assert "hold.held" not in [entry.action for entry in hk.journal()]
+    assert "hold.held" not in [entry.action for entry in hk.journal.list()]
     assert differences(hk) == ()
 
 

@@ -96,7 +96,7 @@ def test_hold_extend_confirm_release_and_reads(tmp_path: Path) -> None:
         assert pools == {"gpu": (0, 1), "other": (0, 0), "limit": (0, 0)}, (
             "the end of the session released what it held"
         )
-        entries = hk.journal()
+        entries = hk.journal.list()
         placed = [entry for entry in entries if entry.action == "hold.held"]
         assert {entry.actor for entry in placed} == {"api_client:helper"}
         assert placed[0].after["entity"] == "training"

@@ -114,7 +114,7 @@ def test_a_record_carries_its_event_and_fields(caplog: pytest.LogCaptureFixture)
         def fails(_entry: holdkit.JournalEntry) -> None:
             raise RuntimeError("of the application")
 
-        hk.on("pool.created", fails)
+        hk.journal.on("pool.created", fails)
         hk.create_pool("other", 1)
 
         def ours() -> list[logging.LogRecord]:  # whatever is left of other tests may log meanwhile

@@ -69,7 +69,7 @@ def test_hours_later_an_expiry_is_linked_to_the_request_that_held(store: Store, 
     assert dict(first.attributes or {}) == {"holdkit.commands": 1, "holdkit.pools": ("gpu",), "holdkit.hold": held.id}
     unrecorded = hk.hold("gpu", 1, ttl=60)
     assert hk.hold("gpu", 1, ttl=60, op="once").replayed, "the trace is no part of the payload"
-    traces = {entry.subject: entry.trace for entry in hk.journal() if entry.action == "hold.held"}
+    traces = {entry.subject: entry.trace for entry in hk.journal.list() if entry.action == "hold.held"}
     assert traces[held.id] == f"00-{request.get_span_context().trace_id:032x}-{span_id(first)}-03"
     assert traces[unrecorded.id] is None
     hk = store.reopen(store.hk).traced(OpenTelemetryTracer(recorded.provider))  # another process
@@ -115,7 +115,7 @@ def test_a_span_that_is_not_sampled_is_not_recorded() -> None:
         hk.create_pool("gpu", 1)
         with provider.get_tracer("application").start_as_current_span("request"):
             hk.hold("gpu", 1, ttl=60)
-        assert [entry.trace for entry in hk.journal()] == [None, None]
+        assert [entry.trace for entry in hk.journal.list()] == [None, None]
 
 
 def test_listeners_and_followers_are_linked_to_the_call_that_their_entry_tells_of(recorded: Recorded) -> None:
@@ -130,13 +130,13 @@ def test_listeners_and_followers_are_linked_to_the_call_that_their_entry_tells_o
 
         with recorded.tracer.start_as_current_span("request"):
             hk.hold("gpu", 1, ttl=60)
-            hk.on("hold.expired", listen)
+            hk.journal.on("hold.expired", listen)
         held = next(span for span in recorded.take() if span.name == "holdkit hold")
         clock.advance(60)
         hk.create_pool("other", 1)
         hk.hold("gpu", 2, ttl=60)  # notices the expiry
         assert heard.wait(PATIENCE)
-        for entry in hk.journal():
+        for entry in hk.journal.list():
             with entry_span(hk, entry, "mailer"):
                 pass
         hk.close()
@@ -157,7 +157,7 @@ async def _async_entries(recorded: Recorded) -> list[tuple[str, list[str]]]:
         await hk.create_pool("gpu", 2)
         with recorded.tracer.start_as_current_span("request"):
             await hk.hold("gpu", 1, ttl=60)
-        for entry in await hk.journal():
+        for entry in await hk.journal.list():
             async with entry_span_async(hk, entry):
                 pass
     return [(span.name, links(span)) for span in recorded.take()]
@@ -174,7 +174,7 @@ def test_background_work_is_no_part_of_the_call_that_starts_it(recorded: Recorde
         async with await holdkit.connect_async("memory://") as plain:
             hk, heard = instrument(plain, tracer_provider=recorded.provider), asyncio.Event()
             with recorded.tracer.start_as_current_span("a long one"):
-                await hk.on("pool.created", lambda _entry: heard.set())
+                await hk.journal.on("pool.created", lambda _entry: heard.set())
                 recorded.take()
                 await plain.create_pool("gpu", 1)
                 async with asyncio.timeout(PATIENCE):
@@ -191,4 +191,4 @@ def test_a_caller_cannot_choose_the_trace() -> None:
             holdkit.PlaceHold(legs=(holdkit.Leg("p"),), ttl=9, trace="x"),
         ]
         hk.apply(commands)
-        assert [entry.trace for entry in hk.journal()] == [None, None]
+        assert [entry.trace for entry in hk.journal.list()] == [None, None]

@@ -186,7 +186,7 @@ def test_forked_workers_and_beat(tmp_path: Path) -> None:
         hk.create_pool("forgotten", 1)
         forgotten = hk.hold("forgotten", 1, ttl=0.000001)
         swept = threading.Event()
-        listening = hk.on("hold.expired", lambda entry: swept.set() if entry.subject == forgotten.id else None)
+        listening = hk.journal.on("hold.expired", lambda entry: swept.set() if entry.subject == forgotten.id else None)
         running = [sys.executable, "-m", *worker_command]
         worker = subprocess.Popen(running, env=environment, stdout=log, stderr=log, cwd=tmp_path)
         try:
@@ -203,4 +203,7 @@ def test_forked_workers_and_beat(tmp_path: Path) -> None:
         log.seek(0)
         assert "Traceback" not in log.read()
         assert hk.pool("gpu").available == 2
-        assert {entry.actor for entry in hk.journal() if entry.action == "hold.held"} == {None, "job:celery_jobs.train"}
+        assert {entry.actor for entry in hk.journal.list() if entry.action == "hold.held"} == {
+            None,
+            "job:celery_jobs.train",
+        }

@@ -160,7 +160,7 @@ async def scheduled(here: Here) -> None:
     await hk.hold("forgotten", 1, ttl=0.000001)
 
     async def swept() -> bool:
-        return str((await hk.history("forgotten"))[-1].action) == "hold.expired"
+        return str((await hk.journal.history("forgotten"))[-1].action) == "hold.expired"
 
     await here.work(
         swept

@@ -143,7 +143,7 @@ def test_a_taken_slot_runs_it_again_later(queue: Queue) -> None:
 def test_it_waits_in_line_first(queue: Queue) -> None:
     """The unit is freed by whoever sees it wait: without the line it would be refused at once."""
     holder = queue.hk.hold("gpu", 1, ttl=60)
-    freed = queue.hk.on("hold.waiting", lambda _entry: queue.hk.release(holder))
+    freed = queue.hk.journal.on("hold.waiting", lambda _entry: queue.hk.release(holder))
     try:
         assert queue.task(queue.holds("gpu", 1, wait="60s"), lambda: "ran")() == "ran"
     finally:

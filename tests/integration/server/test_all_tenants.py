@@ -90,22 +90,22 @@ def test_the_client_follows_all_tenants(clients: Clients, shared_server: LiveSer
     hk.create_pool("a", 1)
     acme.create_pool("b", 1)
     everything: list[tuple[str | None, str]] = [("", "a"), ("acme", "b")]
-    assert told(hk.journal(tenant=ALL)) == told(hk.follow(wait=False, tenant=ALL)) == everything
-    assert told(hk.follow("mail", wait=False, tenant=ALL)) == everything
-    assert told(hk.follow("mail", wait=False, tenant=ALL)) == []
-    assert told(hk.follow("mail", wait=False)) == [(None, "a")], "its place is its own"
+    assert told(hk.journal.list(tenant=ALL)) == told(hk.journal.follow(wait=False, tenant=ALL)) == everything
+    assert told(hk.journal.follow("mail", wait=False, tenant=ALL)) == everything
+    assert told(hk.journal.follow("mail", wait=False, tenant=ALL)) == []
+    assert told(hk.journal.follow("mail", wait=False)) == [(None, "a")], "its place is its own"
     acme.create_pool("c", 1)
-    assert told(hk.follow("mail", wait=False, tenant=ALL)) == [("acme", "c")]
+    assert told(hk.journal.follow("mail", wait=False, tenant=ALL)) == [("acme", "c")]
     assert hk.tenants() == ["acme"]
     assert hk.tenants(after="acme", limit=1) == []
-    stream = iter(hk.follow(after=hk.cursor(), tenant=ALL))
+    stream = iter(hk.journal.follow(after=hk.journal.cursor(), tenant=ALL))
     listener, heard = RecordingListener(), list[str | None]()
 
     def hear(entry: Any) -> None:
         heard.append(entry.tenant)
         listener(entry)
 
-    hk.on("pool.created", hear, tenant=ALL)
+    hk.journal.on("pool.created", hear, tenant=ALL)
     acme.create_pool("d", 1)
     hk.create_pool("e", 1)
     listener.wait(2)
@@ -117,10 +117,10 @@ def test_a_tenants_client_is_refused(clients: Clients, shared_server: LiveServer
     clients.open(shared_server).create_pool("a", 1)
     acme = clients.open(shared_server, shared_server.key("admin", "acme"))
     calls = (
-        lambda: acme.journal(tenant=ALL),
-        lambda: list(acme.follow(wait=False, tenant=ALL)),
-        lambda: list(acme.follow("mail", wait=False, tenant=ALL)),
-        lambda: acme.on(None, print, tenant=ALL),
+        lambda: acme.journal.list(tenant=ALL),
+        lambda: list(acme.journal.follow(wait=False, tenant=ALL)),
+        lambda: list(acme.journal.follow("mail", wait=False, tenant=ALL)),
+        lambda: acme.journal.on(None, print, tenant=ALL),
         acme.tenants,
     )
     for call in calls:
@@ -128,5 +128,5 @@ def test_a_tenants_client_is_refused(clients: Clients, shared_server: LiveServer
             call()
         assert caught.value.reason == "operator_only"
     with pytest.raises(holdkit.InvalidRequest) as wrong:
-        acme.journal(tenant="other")
+        acme.journal.list(tenant="other")
     assert wrong.value.code == "tenant_unknown"

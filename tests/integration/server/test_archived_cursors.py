@@ -72,8 +72,8 @@ def away(clients: Clients, tenant: str, migrated: Migrated, tmp_path: Path) -> I
     with live_server(url) as server:
         hk = clients.open(server, server.key("admin", tenant))
         hk.create_pool(*pools_of(tenant, {2}, 1), 5)
-        assert len(list(hk.follow("mail", wait=False))) == 1
-        cursor = hk.cursor()
+        assert len(list(hk.journal.follow("mail", wait=False))) == 1
+        cursor = hk.journal.cursor()
         hk.close()
     pools = sorted([*pools_of(tenant, {2}, 1), *write_and_archive(url, tenant, tmp_path / "archive")])
     with live_server(url) as server:
@@ -83,12 +83,12 @@ def away(clients: Clients, tenant: str, migrated: Migrated, tmp_path: Path) -> I
 def test_every_form_of_reading_tells_that_entries_were_archived(away: Away, tenant: str) -> None:
     hk, cursor, server, _ = away
     for read_on in (
-        lambda: hk.journal(after=cursor),
-        lambda: hk.journal(after=cursor, limit=1),
-        lambda: hk.search_journal(after=cursor),
-        lambda: list(hk.follow(after=cursor, wait=False)),
-        lambda: next(iter(hk.follow(after=cursor))),
-        lambda: list(hk.follow("mail", wait=False)),
+        lambda: hk.journal.list(after=cursor),
+        lambda: hk.journal.list(after=cursor, limit=1),
+        lambda: hk.journal.search(after=cursor),
+        lambda: list(hk.journal.follow(after=cursor, wait=False)),
+        lambda: next(iter(hk.journal.follow(after=cursor))),
+        lambda: list(hk.journal.follow("mail", wait=False)),
     ):
         with pytest.raises(CursorLost, match="what follows this cursor was archived") as lost:
             read_on()
@@ -112,12 +112,12 @@ def test_from_the_very_beginning_the_baseline_is_given(away: Away) -> None:
     for limit in (2, 500):
         read: list[Any] = []
         after: str | None = None
-        while page := hk.journal(after=after, limit=limit):
+        while page := hk.journal.list(after=after, limit=limit):
             read += page
             after = page[-1].cursor
         assert sorted(entry.subject for entry in read) == expected
         assert sorted(entry.action for entry in read)[:6] == ["journal.baseline"] * 6
-    assert sorted(entry.subject for entry in hk.follow(wait=False)) == expected
+    assert sorted(entry.subject for entry in hk.journal.follow(wait=False)) == expected
 
 
 def test_the_last_entry_in_the_archive_leads_back_into_the_journal(migrated: Migrated, tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_the_last_entry_in_the_archive_leads_back_into_the_journal(migrated: Mig
     own, others = pools_of("", {3, 7}, 3), pools_of("acme", {3, 7}, 3)
     with connect(url, clock=clock) as hk:
         hk.create_pool(pools_of("", {2}, 1)[0], 5)
-        cursor = hk.cursor()
+        cursor = hk.journal.cursor()
         for number in range(3):
             for lane in range(2):
                 hk.create_pool(own[3 * lane + number], 5)
@@ -134,11 +134,11 @@ def test_the_last_entry_in_the_archive_leads_back_into_the_journal(migrated: Mig
         clock.advance(86_400)
         assert hk.archive(before="1h", to=to).entries == 10
         with pytest.raises(CursorLost) as lost:
-            hk.journal(after=cursor)
+            hk.journal.list(after=cursor)
         assert lost.value.archived_to == str(to)
         for kernel, tenant, expected in ((hk, "", own), (hk.tenant("acme"), "acme", others)):
             archived = list(JournalArchive(to).entries(after=cursor, tenant=tenant))
-            kept = list(kernel.follow(after=archived[-1].cursor, wait=False))
+            kept = list(kernel.journal.follow(after=archived[-1].cursor, wait=False))
             assert sorted(entry.subject for entry in (*archived, *kept)) == sorted(expected)
             assert {entry.action for entry in (*archived, *kept)} == {"pool.created"}
 

@@ -59,7 +59,7 @@ def test_every_entry_names_the_key_that_asked(engine: str, tmp_path: Any, reques
             assert {entry["actor"] for entry in items} == {CLAIMED, "api_client:somebody", "system"}
             kernel = here.running.kernel.tenant("acme")
             await kernel.create_pool("ours", 5, actor="user:9")
-            (told,) = await kernel.history("ours")
+            (told,) = await kernel.journal.history("ours")
             assert (told.actor, told.client_id) == ("user:9", None), "no server was asked"
 
     asyncio.run(main())
@@ -92,7 +92,7 @@ def test_what_administrators_do_names_their_key_too() -> None:
             assert found == set(by.items())
             assert {entry["reason"] for entry in shown if entry["subject"].startswith("~tenant/")} == {"unpaid"}
             assert sum(entry["subject"] == f"~key/{made}" for entry in shown) == 3
-            everything = await here.running.kernel.journal(include_reserved=True)
+            everything = await here.running.kernel.journal.list(include_reserved=True)
             assert {
                 one.entry.record.body for one in everything if one.subject == f"~key/{made}" and one.entry.record
             } == {""}
@@ -104,16 +104,16 @@ def test_a_caller_cannot_name_the_key() -> None:
     """A command of a kernel in this process may not either: what it says is not recorded."""
     with holdkit.connect("memory://", clock=FakeClock(start=NOON)) as hk:
         hk.apply([holdkit.CreatePool(id="p", total=5, client_id="somebody")])
-        (told,) = hk.history("p")
+        (told,) = hk.journal.history("p")
         assert told.client_id is None
 
 
 def test_the_client_shows_what_administrators_did() -> None:
     with live_server() as server, holdkit.client.connect(server.url, key=server.key("admin")) as hk:
-        for shown in (hk.journal(include_reserved=True), hk.search_journal(include_reserved=True)):
+        for shown in (hk.journal.list(include_reserved=True), hk.journal.search(include_reserved=True)):
             assert {entry.after["kind"] for entry in shown} == {"~key"}
             assert "body" not in shown[0].after
-        assert hk.journal() == []
+        assert hk.journal.list() == []
 
 
 def test_the_client_shows_the_key() -> None:
@@ -123,5 +123,5 @@ def test_the_client_shows_the_key() -> None:
         (entry,) = hk.history(hold)
         assert entry.actor == f"api_client:{entry.client_id}"
         assert (hold.position, hold.position_text) == (None, entry.position)
-        (made,) = [entry for entry in hk.journal() if entry.action == "pool.created"]
+        (made,) = [entry for entry in hk.journal.list() if entry.action == "pool.created"]
         assert (made.actor, made.client_id) == (CLAIMED, entry.client_id)

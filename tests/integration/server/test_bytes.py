@@ -176,11 +176,11 @@ def test_the_client_follows_pages_until_it_has_what_it_was_asked_for(tmp_path: P
         assert len(hk.holds(limit=5)) == 5
         assert len(hk.records("note", limit=1_000)) == NOTES
         assert len(hk.history(holds[0])) == 1 + EXTENDED
-        assert len(hk.history("p000")) == 1 + HOLDS
-        everything = hk.journal(limit=1_000)
+        assert len(hk.journal.history("p000")) == 1 + HOLDS
+        everything = hk.journal.list(limit=1_000)
         assert len(everything) == len(POOLS) + HOLDS + NOTES + EXTENDED
-        assert hk.journal(after=everything[-1].cursor) == []
-        assert [entry.position for entry in hk.follow(wait=False)] == [entry.position for entry in everything]
+        assert hk.journal.list(after=everything[-1].cursor) == []
+        assert [entry.position for entry in hk.journal.follow(wait=False)] == [entry.position for entry in everything]
 
 
 class SlowClient:

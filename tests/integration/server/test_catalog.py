@@ -265,7 +265,7 @@ def test_the_hold_of_a_claim_says_its_key() -> None:
         assert listed["legs"] == shown["legs"]
         (entry,) = (await get(here, "/v1/journal", action="hold.held"))["items"]
         assert [effect.get("label") for effect in entry["pools"]] == [None, "email:<b>@b"]
-        (stored,) = await hk.search_journal(action="hold.held")
+        (stored,) = await hk.journal.search(action="hold.held")
         assert b"email:" not in envelope("here", "1", stored, PlainPositions()), "webhooks have no keys of claims"
 
     play(work)

@@ -106,10 +106,10 @@ def test_a_client_says_so_rather_than_to_connect_again_and_again() -> None:
         id, key = key_made(http)
         with connect(server.url, key=key) as hk:
             http.post("/v1/pools", json={"id": "a", "total": 1})
-            told = hk.follow()
+            told = hk.journal.follow()
             assert next(told).subject == "a"
             heard: list[str] = []
-            listener = hk.on(None, lambda entry: heard.append(entry.subject))
+            listener = hk.journal.on(None, lambda entry: heard.append(entry.subject))
             wait_until(lambda: http.get("/v1/stats").json()["streams"] == 1)
             http.delete(f"/v1/keys/{id}")
             refused(hk, lambda: list(told))

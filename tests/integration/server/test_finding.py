@@ -162,6 +162,6 @@ def test_the_client_finds_the_same(server: LiveServer) -> None:
         assert (len(page), page.more, len(rest), rest.more) == (4, True, 2, False)
         assert hk.entities("order:1") == ["order:1", "order:10", "order:11"]
         assert hk.accounts() == ["customer:0", "customer:1"]
-        entries = hk.search_journal(actor="user:1", limit=3)
-        older = hk.search_journal(actor="user:1", limit=3, before=entries.reached)
+        entries = hk.journal.search(actor="user:1", limit=3)
+        older = hk.journal.search(actor="user:1", limit=3, before=entries.next)
         assert [len(entries), len(older)] == [3, 1]

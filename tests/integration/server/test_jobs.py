@@ -120,7 +120,7 @@ def test_an_erasure_is_a_job_for_operators() -> None:
             1,
             ["customer:7"],
         )
-        assert (await kernel.journal())[-1].reason == "request 1"
+        assert (await kernel.journal.list())[-1].reason == "request 1"
         assert not await kernel.holds(entity="user:7")
         assert await tenant.holds(entity="user:7"), "another tenant's"
         await ended(here, (await here.call("POST", "/v1/erase", {**asked, "tenant": "acme"})).json()["id"])

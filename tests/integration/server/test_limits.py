@@ -83,7 +83,7 @@ def test_the_client_reads_and_changes_them() -> None:
             == changed
         )
         assert hk.limits_in_force() == changed
-        assert [str(entry.action) for entry in hk.journal()] == ["limits.changed"]
+        assert [str(entry.action) for entry in hk.journal.list()] == ["limits.changed"]
         hk.create_pool("p", 1)
         with pytest.raises(holdkit.InvalidRequest) as caught:
             hk.hold("p", ttl="2h")

@@ -241,14 +241,14 @@ def test_a_client_gets_storage_full_and_its_followers_go_on(tmp_path: Any, monke
     with live_server(url, settings=settings) as server, connect(server.url, key=server.admin) as hk:
         hk.create_pool("seats", 5)
         held = hk.hold("seats", ttl="1h")
-        assert len(list(hk.follow("mailer", wait=False))) == 2
+        assert len(list(hk.journal.follow("mailer", wait=False))) == 2
         disk[0] = FULL
         with pytest.raises(errors.StorageFull) as told:
             hk.hold("seats", ttl="1h", op="late")
         assert (told.value.effect, told.value.retry_after) == ("none", 30.0)
         assert isinstance(told.value, holdkit.Overloaded)
         assert hk.confirm(held).state == "confirmed"
-        assert [entry.action for entry in hk.follow("mailer", wait=False)] == ["hold.confirmed"]
-        assert list(hk.follow("mailer", wait=False)) == [], "its cursor was stored"
+        assert [entry.action for entry in hk.journal.follow("mailer", wait=False)] == ["hold.confirmed"]
+        assert list(hk.journal.follow("mailer", wait=False)) == [], "its cursor was stored"
         disk[0] = ROOMY
         assert hk.hold("seats", ttl="2h", op="late").replayed is False

@@ -68,11 +68,11 @@ def subjects(entries: Any) -> list[str]:
 def test_a_follower_is_shown_nothing_before_it_is_confirmed(hk: Any, standby: Standby) -> None:
     for name in (None, "mail"):
         with pytest.raises(holdkit.Overloaded, match="no standby has confirmed these entries"):
-            list(hk.follow(name, wait=False))
-    assert subjects(hk.journal()) == ["a", "b"], "a plain read"
+            list(hk.journal.follow(name, wait=False))
+    assert subjects(hk.journal.list()) == ["a", "b"], "a plain read"
     standby.confirms = True
     for name in (None, "mail"):
-        assert subjects(hk.follow(name, wait=False)) == ["a", "b"]
+        assert subjects(hk.journal.follow(name, wait=False)) == ["a", "b"]
 
 
 def test_a_follower_that_waits_tries_again_and_says_so_once(
@@ -80,7 +80,7 @@ def test_a_follower_that_waits_tries_again_and_says_so_once(
 ) -> None:
     seen: list[str] = []
     callers = CallerThreads()
-    callers.start(lambda: seen.extend(entry.subject for entry in islice(hk.follow(poll=0.001), 2)))
+    callers.start(lambda: seen.extend(entry.subject for entry in islice(hk.journal.follow(poll=0.001), 2)))
     standby.wait_until_asked(3)
     assert seen == []
     standby.confirms = True
@@ -97,7 +97,7 @@ def test_a_listener_is_called_when_it_is_confirmed(hk: Any, standby: Standby) ->
         heard.append(entry.subject)
         called.set()
 
-    listening = hk.on("pool.created", listen)
+    listening = hk.journal.on("pool.created", listen)
     hk.create_pool("c", 1)
     standby.wait_until_asked(2)
     assert heard == []
@@ -124,10 +124,10 @@ def test_a_client_follows_only_what_is_confirmed(standby: Standby) -> None:
         with client.connect(server.url, key=server.admin, policy=Policy(attempts=1)) as remote:
             remote.create_pool("a", 1)
             with pytest.raises(holdkit.Overloaded, match="no standby has confirmed"):
-                list(remote.follow(wait=False))
-            assert "a" in subjects(remote.journal()), "a plain read"
+                list(remote.journal.follow(wait=False))
+            assert "a" in subjects(remote.journal.list()), "a plain read"
             standby.confirms = True
-            assert "a" in subjects(remote.follow(wait=False))
+            assert "a" in subjects(remote.journal.follow(wait=False))
         standby.confirms = False
         refused = http.get("/v1/journal", params={"durable": True})
         assert (refused.status_code, refused.json()["reason"], refused.json()["effect"]) == (503, "overloaded", "none")

@@ -137,9 +137,9 @@ def turn(hk: RemoteKernel, rng: random.Random) -> None:
 def reader(load: Load, address: str, key: str) -> None:
     """Takes what comes, and comes back after a while."""
     with connect(address, key=key) as hk:
-        after = hk.journal(limit=1)[-1].cursor
+        after = hk.journal.list(limit=1)[-1].cursor
         while not load.over.is_set():
-            for count, entry in enumerate(hk.follow(after=after)):
+            for count, entry in enumerate(hk.journal.follow(after=after)):
                 load.told += 1
                 after = entry.cursor or after
                 if load.over.is_set() or count > 200:

@@ -129,7 +129,7 @@ def test_a_deleted_tenant_leaves_its_journal_and_nothing_else(url: str) -> None:
             "the answer was lost, and is given again"
         )
         assert (await here.call("GET", "/v1/whoami", key=old)).status_code == 401
-        forced = [entry for entry in await hk.journal(limit=10_000) if entry.reason == "contract ended"]
+        forced = [entry for entry in await hk.journal.list(limit=10_000) if entry.reason == "contract ended"]
         assert {entry.actor for entry in forced} == {"user:7"}
         assert len(forced) > 120
         assert (await here.running.kernel.verify()).ok

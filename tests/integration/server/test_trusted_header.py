@@ -39,7 +39,7 @@ async def actor_of(here: InProcessApp, peer: str, headers: list[tuple[str, str |
         )
     if made.status_code >= 400:
         return made.json()["reason"]
-    (entry,) = await here.running.kernel.tenant("acme").history(name)
+    (entry,) = await here.running.kernel.tenant("acme").journal.history(name)
     assert entry.client_id is not None, "the key is recorded whoever the proxy names"
     return entry.actor
 
@@ -82,7 +82,7 @@ def test_a_caller_behind_the_proxy_cannot_name_somebody_else() -> None:
         async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as http:
             headers = {"authorization": f"Bearer {await here.key('admin', 'acme')}", "x-forwarded-user": "anna"}
             assert (await http.post("/v1/batch", json=batch, headers=headers)).status_code == 200
-        (entry,) = await here.running.kernel.tenant("acme").history("b")
+        (entry,) = await here.running.kernel.tenant("acme").journal.history("b")
         assert entry.actor == "user:anna"
 
     play(work)

@@ -78,7 +78,7 @@ class NoTransaction:
 
 
 async def read_entries(ahk: Any) -> None:
-    async for _ in ahk.follow():
+    async for _ in ahk.journal.follow():
         pass
 
 
@@ -141,7 +141,7 @@ def test_lines_are_fed_by_a_thread_whose_caller_is_gone() -> None:
         first = hk.hold("gpu", 1, ttl=600)
         waiting = hk.join("gpu", 1, ttl=600, offer_ttl=60)
         offered = threading.Event()
-        hk.on("hold.offered", lambda _: offered.set())
+        hk.journal.on("hold.offered", lambda _: offered.set())
         caller = Caller()
         caller.leave()
         with caller.calling():

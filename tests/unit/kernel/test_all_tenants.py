@@ -38,13 +38,13 @@ def test_a_follower_of_all_tenants_is_told_whose_each_entry_is(url: str) -> None
     with holdkit.connect(url, clock=FakeClock()) as hk:
         make(hk, "acme", "", "*")
         everything = [("", "of-"), ("*", "of-*"), ("acme", "of-acme")]
-        assert sorted(told(hk.follow(wait=False, tenant=ALL))) == everything
-        assert sorted(told(hk.journal(tenant=ALL))) == everything
-        assert sorted(told(hk.follow("mail", wait=False, tenant=ALL))) == everything
-        assert told(hk.follow("mail", wait=False, tenant=ALL)) == []
+        assert sorted(told(hk.journal.follow(wait=False, tenant=ALL))) == everything
+        assert sorted(told(hk.journal.list(tenant=ALL))) == everything
+        assert sorted(told(hk.journal.follow("mail", wait=False, tenant=ALL))) == everything
+        assert told(hk.journal.follow("mail", wait=False, tenant=ALL)) == []
         make(hk, "later")
-        assert told(hk.follow("mail", wait=False, tenant=ALL)) == [("later", "of-later")]
-        assert told(hk.follow(wait=False)) == [("", "of-")], "of its own, as ever"
+        assert told(hk.journal.follow("mail", wait=False, tenant=ALL)) == [("later", "of-later")]
+        assert told(hk.journal.follow(wait=False)) == [("", "of-")], "of its own, as ever"
         assert hk.verify().ok
 
 
@@ -54,8 +54,11 @@ def test_async_too(url: str) -> None:
             await hk.create_pool("a", 1)
             await hk.tenant("acme").create_pool("b", 1)
             everything = [("", "a"), ("acme", "b")]
-            assert sorted([(one.tenant, one.subject) async for one in hk.follow(wait=False, tenant=ALL)]) == everything
-            assert sorted(told(await hk.journal(tenant=ALL))) == everything
+            assert (
+                sorted([(one.tenant, one.subject) async for one in hk.journal.follow(wait=False, tenant=ALL)])
+                == everything
+            )
+            assert sorted(told(await hk.journal.list(tenant=ALL))) == everything
             assert await hk.tenants() == ["acme"]
 
     asyncio.run(main())
@@ -63,36 +66,44 @@ def test_async_too(url: str) -> None:
 
 def test_its_place_is_apart_from_that_of_another_follower_of_its_name(hk: Any) -> None:
     make(hk, "acme")
-    assert told(hk.follow("mail", wait=False)) == [("", "p")]
-    assert told(hk.follow("mail", wait=False, tenant=ALL)) == [("", "p"), ("acme", "of-acme")]
-    assert told(hk.tenant("acme").follow("mail", wait=False)) == [("acme", "of-acme")]
+    assert told(hk.journal.follow("mail", wait=False)) == [("", "p")]
+    assert told(hk.journal.follow("mail", wait=False, tenant=ALL)) == [("", "p"), ("acme", "of-acme")]
+    assert told(hk.tenant("acme").journal.follow("mail", wait=False)) == [("acme", "of-acme")]
     hk.create_pool("q", 1)
     hk.tenant("acme").create_pool("r", 1)
-    assert told(hk.follow("mail", wait=False, tenant=ALL)) == [("", "q"), ("acme", "r")]
-    assert told(hk.follow("mail", wait=False)) == [("", "q")]
-    assert told(hk.tenant("acme").follow("mail", wait=False)) == [("acme", "r")]
+    assert told(hk.journal.follow("mail", wait=False, tenant=ALL)) == [("", "q"), ("acme", "r")]
+    assert told(hk.journal.follow("mail", wait=False)) == [("", "q")]
+    assert told(hk.tenant("acme").journal.follow("mail", wait=False)) == [("acme", "r")]
 
 
 def test_everybodys_bookkeeping_is_hidden(hk: Any) -> None:
     acme = hk.tenant("acme")
     acme.create_pool("a", 1)
-    for follower in (hk.follow("m", wait=False), acme.follow("m", wait=False), hk.follow("m", wait=False, tenant=ALL)):
+    for follower in (
+        hk.journal.follow("m", wait=False),
+        acme.journal.follow("m", wait=False),
+        hk.journal.follow("m", wait=False, tenant=ALL),
+    ):
         assert len(list(follower)) > 0
-    assert told(hk.journal(tenant=ALL)) == told(hk.follow(wait=False, tenant=ALL)) == [("", "p"), ("acme", "a")]
+    assert (
+        told(hk.journal.list(tenant=ALL))
+        == told(hk.journal.follow(wait=False, tenant=ALL))
+        == [("", "p"), ("acme", "a")]
+    )
 
 
 def test_two_of_one_name_are_noticed(hk: Any) -> None:
-    first = iter(hk.follow("mail", wait=False, tenant=ALL))
+    first = iter(hk.journal.follow("mail", wait=False, tenant=ALL))
     next(first)
-    assert told(hk.follow("mail", wait=False, tenant=ALL)) == [("", "p")]
+    assert told(hk.journal.follow("mail", wait=False, tenant=ALL)) == [("", "p")]
     with pytest.raises(CursorLost):
         next(first)
 
 
 def test_a_listener_hears_all_tenants(hk: Any) -> None:
     every, own = RecordingListener(), RecordingListener()
-    hk.on("pool.created", every, tenant=ALL)
-    hk.on("pool.created", own)
+    hk.journal.on("pool.created", every, tenant=ALL)
+    hk.journal.on("pool.created", own)
     make(hk, "acme", "other")
     hk.create_pool("mine", 1)
     every.wait(3)
@@ -104,10 +115,10 @@ def test_a_listener_hears_all_tenants(hk: Any) -> None:
 def test_a_kernel_of_one_tenant_is_refused(hk: Any) -> None:
     acme = hk.tenant("acme")
     calls = (
-        lambda: list(acme.follow(wait=False, tenant=ALL)),
-        lambda: list(acme.follow("mail", wait=False, tenant=ALL)),
-        lambda: acme.journal(tenant=ALL),
-        lambda: acme.on(None, print, tenant=ALL),
+        lambda: list(acme.journal.follow(wait=False, tenant=ALL)),
+        lambda: list(acme.journal.follow("mail", wait=False, tenant=ALL)),
+        lambda: acme.journal.list(tenant=ALL),
+        lambda: acme.journal.on(None, print, tenant=ALL),
         acme.tenants,
     )
     for call in calls:
@@ -119,9 +130,9 @@ def test_a_kernel_of_one_tenant_is_refused(hk: Any) -> None:
 @pytest.mark.parametrize("wrong", ["acme", "", "*", "ALL", 1, True])
 def test_nothing_else_means_all_tenants(hk: Any, wrong: Any) -> None:
     calls = (
-        lambda: list(hk.follow(wait=False, tenant=wrong)),
-        lambda: hk.journal(tenant=wrong),
-        lambda: hk.on(None, print, tenant=wrong),
+        lambda: list(hk.journal.follow(wait=False, tenant=wrong)),
+        lambda: hk.journal.list(tenant=wrong),
+        lambda: hk.journal.on(None, print, tenant=wrong),
     )
     for call in calls:
         with pytest.raises(InvalidRequest) as caught:

@@ -214,11 +214,13 @@ CALLS: list[tuple[str, Any, list[tuple[Any, str, str]]]] = [
     ("records limit", lambda hk, bad: hk.records("k", limit=bad), numbers("limit")),
     # The journal
     ("history", lambda hk, bad: hk.history(bad), [
-        *texts("subject", 600)[:4],
+        ("", "hold", "hold_malformed"),
+        ("p", "hold", "hold_malformed"),
         (7, "hold", "hold_malformed"),
         ("hk1.x", "hold", "ticket_malformed"),
     ]),
-    ("journal after", lambda hk, bad: hk.journal(after=bad), [
+    ("journal history", lambda hk, bad: hk.journal.history(bad), texts("subject", 600, absent=False)),
+    ("journal after", lambda hk, bad: hk.journal.list(after=bad), [
         (value, "after", "cursor_malformed")
         for value in ("", "x", 7, b"x", "hkc2.", "hkc2.!!", "hkc2.W10", "hkc2.WyIiLFtdXQ", "hkc2.é", "hkc2." + "A" * 200_000,
                       ["x"], "hkc1.W1swLDAsIiJdXQ",
@@ -226,11 +228,11 @@ CALLS: list[tuple[str, Any, list[tuple[Any, str, str]]]] = [
                       *map(cursor_of, ("[[65536,1,\"x\"]]", "[[-1,1,\"x\"]]", "[[1,1,\"x\"],[1,2,\"x\"]]", "[[1,1]]",
                                        "[[0,1,\"x\"],[1,-1,\"x\"]]", "[[true,1,\"x\"]]", "{}")))
     ]),
-    ("journal limit", lambda hk, bad: hk.journal(limit=bad), [*numbers("limit"), (10_001, "limit", "limit_out_of_range")]),
-    ("follow name", lambda hk, bad: list(hk.follow(bad, wait=False)), texts("name", 255)),
-    ("follow after", lambda hk, bad: list(hk.follow(after=bad, wait=False)), [("x", "after", "cursor_malformed")]),
-    ("follow wait", lambda hk, bad: list(hk.follow(wait=bad)), [(1, "wait", "wait_not_boolean"), ("no", "wait", "wait_not_boolean")]),
-    ("follow poll", lambda hk, bad: list(hk.follow(poll=bad)), [
+    ("journal limit", lambda hk, bad: hk.journal.list(limit=bad), [*numbers("limit"), (10_001, "limit", "limit_out_of_range")]),
+    ("follow name", lambda hk, bad: list(hk.journal.follow(bad, wait=False)), texts("name", 255)),
+    ("follow after", lambda hk, bad: list(hk.journal.follow(after=bad, wait=False)), [("x", "after", "cursor_malformed")]),
+    ("follow wait", lambda hk, bad: list(hk.journal.follow(wait=bad)), [(1, "wait", "wait_not_boolean"), ("no", "wait", "wait_not_boolean")]),
+    ("follow poll", lambda hk, bad: list(hk.journal.follow(poll=bad)), [
         (value, "poll", "poll_out_of_range") for value in (0, -1, NAN, INF, "1", True, None, 10**9)
     ]),
     # The rest
@@ -290,7 +292,7 @@ def test_bad_input_names_its_field_and_writes_nothing(
     world: tuple[Any, WatchedEngine], call: Any, bad: Any, field: str, code: str
 ) -> None:
     hk, engine = world
-    before = hk.cursor(), len(engine.batches)
+    before = hk.journal.cursor(), len(engine.batches)
     with pytest.raises(InvalidRequest) as refused:
         call(hk, bad)
     error = refused.value
@@ -299,7 +301,7 @@ def test_bad_input_names_its_field_and_writes_nothing(
     assert error.effect == "none"
     assert len(str(error)) < 300
     assert str(error).isprintable()
-    assert (hk.cursor(), len(engine.batches)) == before
+    assert (hk.journal.cursor(), len(engine.batches)) == before
 
 
 def test_metadata_nested_too_deep(world: tuple[Any, WatchedEngine]) -> None:

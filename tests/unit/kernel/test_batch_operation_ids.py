@@ -30,7 +30,7 @@ def test_the_same_batch_is_replayed_with_its_tokens(hk: Any) -> None:
     assert [one.replayed for one in first + again] == [False] * 3 + [True] * 3
     assert [one.token for one in first[:2]] == [one.token for one in again[:2]]
     assert hk.pool("p").held == 6
-    assert [entry.op for entry in hk.journal()][-2:] == ["k#0", "k#1"]
+    assert [entry.op for entry in hk.journal.list()][-2:] == ["k#0", "k#1"]
 
 
 def test_another_batch_under_it_does_nothing(hk: Any) -> None:

@@ -27,7 +27,7 @@ from tests.support.watched_engine import WatchedEngine
 
 
 def actions(hk: Any) -> list[str]:
-    return [str(entry.action) for entry in hk.journal() if entry.subject != "p"]
+    return [str(entry.action) for entry in hk.journal.list() if entry.subject != "p"]
 
 
 def test_a_body_that_leaves_normally_confirms(hk: Any) -> None:
@@ -137,7 +137,7 @@ def test_a_lease_is_always_released(hk: Any) -> None:
     with pytest.raises(ZeroDivisionError), hk.lease("p", 2, ttl=60) as lease:
         raise ZeroDivisionError
     assert hk.pool("p").available == 10
-    assert [(entry.reason, entry.actor) for entry in hk.journal() if entry.action == "hold.released"] == [
+    assert [(entry.reason, entry.actor) for entry in hk.journal.list() if entry.action == "hold.released"] == [
         ("lease_ended", "job:train"),
         ("ZeroDivisionError", None),
     ]

@@ -53,7 +53,7 @@ from tests.support.watched_engine import WatchedEngine, batch_of
 
 
 def last(hk: Any) -> tuple[Any, Any, Any]:
-    entry = hk.journal()[-1]
+    entry = hk.journal.list()[-1]
     return entry.actor, entry.correlation_id, entry.reason
 
 
@@ -388,7 +388,7 @@ def test_apply_gives_values(hk: Any) -> None:
 def test_apply_takes_its_context_from_around_where_a_command_is_silent(hk: Any) -> None:
     with context(actor="user:7", reason="why"):
         hk.apply([CreatePool(id="a", total=1), CreatePool(id="b", total=1, actor="system", reason="own")])
-    assert [(entry.actor, entry.reason) for entry in hk.journal()[-2:]] == [("user:7", "why"), ("system", "own")]
+    assert [(entry.actor, entry.reason) for entry in hk.journal.list()[-2:]] == [("user:7", "why"), ("system", "own")]
 
 
 def test_atomic_is_all_or_none(hk: Any) -> None:
@@ -438,7 +438,7 @@ def test_nothing_crosses_tenants(hk: Any) -> None:
     assert [pool.tenant for pool in acme.pools()] == ["acme"]
     assert other.record("k", "x").tenant == "other"
     assert [record.tenant for record in acme.records("k")] == ["acme"]
-    assert {entry.tenant for entry in acme.journal()} == {"acme"}
+    assert {entry.tenant for entry in acme.journal.list()} == {"acme"}
     assert "tenant=acme" in repr(acme)
 
 

@@ -42,7 +42,7 @@ def test_a_change_is_told_journaled_and_verified(url: str) -> None:
         assert (changed.retention, changed.max_ttl) == (timedelta(days=90), timedelta(days=60))
         assert hk.limits == changed == hk.limits_in_force()
         assert hk.limits.version == 1
-        (entry,) = hk.journal()
+        (entry,) = hk.journal.list()
         assert (str(entry.action), entry.subject, entry.tenant) == ("limits.changed", "~limits", "")
         assert (entry.actor, entry.reason) == ("user:7", "audit")
         assert entry.before == {"retention": 30 * DAY, "max_ttl": 30 * DAY}
@@ -135,7 +135,7 @@ def test_who_may_and_how(url: str) -> None:
             hk.change_limits(retention="90d", if_version=3)
         hk.change_limits(retention="90d", if_version=0, op="once")
         assert hk.change_limits(retention="90d", if_version=0, op="once").version == 1
-        assert len(hk.journal()) == 1
+        assert len(hk.journal.list()) == 1
 
 
 def test_every_process_obeys_from_its_next_batch(shared: str) -> None:

@@ -37,11 +37,12 @@ def every_call(hk: Any) -> list[Callable[[], Any]]:
         hk.holds,
         lambda: hk.record("k", "x"),
         lambda: hk.records("k"),
-        lambda: hk.history("p"),
-        hk.journal,
-        hk.cursor,
+        lambda: hk.journal.history("p"),
+        hk.journal.list,
+        hk.journal.search,
+        hk.journal.cursor,
         hk.verify,
-        lambda: hk.on(None, print),
+        lambda: hk.journal.on(None, print),
         hk.sweeper,
         lambda: hk.holding("p", 1, ttl=60).__enter__(),
         lambda: hk.lease("p", 1, ttl=60).__enter__(),
@@ -61,7 +62,7 @@ def test_every_call_after_close_is_refused(hk: Any, engine: WatchedEngine) -> No
 
 def test_following_a_closed_kernel_is_refused(hk: Any) -> None:
     hk.close()
-    for following in (hk.follow(), hk.follow("mail")):
+    for following in (hk.journal.follow(), hk.journal.follow("mail")):
         with pytest.raises(EngineError, match="closed"):
             list(following)
 

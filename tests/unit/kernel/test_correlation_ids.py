@@ -14,7 +14,7 @@ TEXT = "8b2f0c7e-11d4-4c5a-9d6e-0123456789ab"
 
 
 def last(hk: Any) -> Any:
-    return hk.journal()[-1].correlation_id
+    return hk.journal.list()[-1].correlation_id
 
 
 def test_in_a_call(hk: Any) -> None:
@@ -31,10 +31,10 @@ def test_in_the_context(hk: Any) -> None:
 
 def test_in_a_command_of_a_batch(hk: Any) -> None:
     hk.apply([CreatePool(id="q", total=1, correlation_id=ID), PlaceHold(legs=(Leg("p"),), ttl=60, correlation_id=ID)])
-    assert [entry.correlation_id for entry in hk.journal()[-2:]] == [TEXT, TEXT]
+    assert [entry.correlation_id for entry in hk.journal.list()[-2:]] == [TEXT, TEXT]
     with context(correlation_id=ID):
         hk.apply([CreatePool(id="r", total=1), CreatePool(id="s", total=1, correlation_id="mine")])
-    assert [entry.correlation_id for entry in hk.journal()[-2:]] == [TEXT, "mine"]
+    assert [entry.correlation_id for entry in hk.journal.list()[-2:]] == [TEXT, "mine"]
 
 
 def test_a_retry_under_another_is_the_same_operation(hk: Any) -> None:

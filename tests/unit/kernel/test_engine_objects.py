@@ -20,7 +20,7 @@ def test_a_kernel_on_an_engine_of_ones_own() -> None:
         hk.hold("gpu", 1, ttl=60)
         with pytest.raises(holdkit.InsufficientCapacity):
             hk.hold("gpu", 1, ttl=60)
-        assert [entry.action for entry in hk.journal()][-1] == "command.refused"
+        assert [entry.action for entry in hk.journal.list()][-1] == "command.refused"
         clock.advance(60)
         assert hk.pool("gpu").available == 1
     with pytest.raises(holdkit.EngineError, match="the engine is closed"):

@@ -38,66 +38,68 @@ def make(hk: Any, *pools: str) -> list[str]:
 
 def test_a_follower_sees_everything_in_order_and_ends_where_it_was_told(hk: Any) -> None:
     made = make(hk, "a", "b", "c")
-    assert names(hk.follow(wait=False)) == ["p", *made]
-    assert names(hk.follow(after=hk.journal(limit=2)[-1].cursor, wait=False)) == ["b", "c"]
-    assert names(hk.follow(after=hk.cursor(), wait=False)) == []
+    assert names(hk.journal.follow(wait=False)) == ["p", *made]
+    assert names(hk.journal.follow(after=hk.journal.list(limit=2)[-1].cursor, wait=False)) == ["b", "c"]
+    assert names(hk.journal.follow(after=hk.journal.cursor(), wait=False)) == []
 
 
 @pytest.mark.usefixtures("short_pages")
 def test_a_named_follower_goes_on_where_it_was(hk: Any) -> None:
     make(hk, *"abcdef")
-    assert names(hk.follow("mail", wait=False)) == ["p", *"abcdef"]
-    assert names(hk.follow("mail", wait=False)) == []
+    assert names(hk.journal.follow("mail", wait=False)) == ["p", *"abcdef"]
+    assert names(hk.journal.follow("mail", wait=False)) == []
     make(hk, "g")
-    assert names(hk.follow("mail", after=hk.journal(limit=1)[0].cursor, wait=False)) == ["g"], "`after` counts once"
-    assert names(hk.follow("other", wait=False)) == ["p", *"abcdefg"], "each name has its own place"
+    assert names(hk.journal.follow("mail", after=hk.journal.list(limit=1)[0].cursor, wait=False)) == ["g"], (
+        "`after` counts once"
+    )
+    assert names(hk.journal.follow("other", wait=False)) == ["p", *"abcdefg"], "each name has its own place"
 
 
 @pytest.mark.usefixtures("short_pages")
 def test_after_a_crash_the_last_page_comes_again_and_nothing_is_skipped(hk: Any) -> None:
     make(hk, *"abcdefgh")
     seen = []
-    for entry in hk.follow("mail", wait=False):
+    for entry in hk.journal.follow("mail", wait=False):
         seen.append(entry.subject)
         if entry.subject == "e":
             break  # the consumer dies in the middle of its second page
     assert seen == ["p", *"abcde"]
-    assert names(hk.follow("mail", wait=False)) == [*"cdefgh"]
+    assert names(hk.journal.follow("mail", wait=False)) == [*"cdefgh"]
 
 
 def test_its_own_bookkeeping_is_hidden(hk: Any) -> None:
-    list(hk.follow("mail", wait=False))
-    assert names(hk.journal()) == ["p"]
-    assert names(hk.follow(wait=False)) == ["p"]
-    assert hk.history("~cursor/mail"), "but it is in the journal"
+    list(hk.journal.follow("mail", wait=False))
+    assert names(hk.journal.list()) == ["p"]
+    assert names(hk.journal.follow(wait=False)) == ["p"]
+    assert hk.journal.history("~cursor/mail"), "but it is in the journal"
 
 
 def test_a_page_of_hidden_entries_does_not_stop_anyone(hk: Any, engine: WatchedEngine) -> None:
     hidden = [Group((PutRecord(kind="~k", id="x", body="1"),)) for _ in range(1200)]
     engine.inner.apply(hidden)
     make(hk, "a")
-    assert names(hk.journal(after=hk.journal(limit=1)[0].cursor, limit=5)) == ["a"]
-    assert names(hk.follow(wait=False)) == ["p", "a"]
+    assert names(hk.journal.list(after=hk.journal.list(limit=1)[0].cursor, limit=5)) == ["a"]
+    assert names(hk.journal.follow(wait=False)) == ["p", "a"]
 
 
 def test_a_page_of_foreign_entries_does_not_stop_anyone(hk: Any, engine: WatchedEngine) -> None:
     engine.inner.apply([Group((PutRecord(tenant="acme", kind="k", id="x", body="1"),)) for _ in range(1200)])
     make(hk, "a")
-    assert names(hk.follow(wait=False)) == ["p", "a"]
-    assert names(hk.journal(limit=1)) == ["p"]
-    assert names(hk.tenant("acme").follow(wait=False)) == ["k/x"] * 1200
+    assert names(hk.journal.follow(wait=False)) == ["p", "a"]
+    assert names(hk.journal.list(limit=1)) == ["p"]
+    assert names(hk.tenant("acme").journal.follow(wait=False)) == ["k/x"] * 1200
 
 
 def test_tenants_follow_only_their_own(hk: Any) -> None:
     acme, other = hk.tenant("acme"), hk.tenant("other")
     acme.create_pool("a", 1)
     other.create_pool("o", 1)
-    assert names(acme.follow("mail", wait=False)) == ["a"]
-    assert names(other.follow("mail", wait=False)) == ["o"]
-    assert names(hk.follow("mail", wait=False)) == ["p"]
+    assert names(acme.journal.follow("mail", wait=False)) == ["a"]
+    assert names(other.journal.follow("mail", wait=False)) == ["o"]
+    assert names(hk.journal.follow("mail", wait=False)) == ["p"]
     other.create_pool("o2", 1)
-    assert names(acme.follow("mail", wait=False)) == []
-    assert names(other.journal()) == ["o", "o2"]
+    assert names(acme.journal.follow("mail", wait=False)) == []
+    assert names(other.journal.list()) == ["o", "o2"]
 
 
 def test_foreign_traffic_never_loses_an_idle_followers_cursor(mode: Sync | Async) -> None:
@@ -107,7 +109,7 @@ def test_foreign_traffic_never_loses_an_idle_followers_cursor(mode: Sync | Async
     hk = mode.open(engine)
     acme = hk.tenant("acme")
     acme.create_pool("a", 1)
-    following = iter(acme.follow(poll=0.001))
+    following = iter(acme.journal.follow(poll=0.001))
     assert next(following).subject == "a"
     waiting = CallerThreads()
     waiting.start(lambda: next(following).subject)
@@ -123,7 +125,7 @@ def test_foreign_traffic_never_loses_an_idle_followers_cursor(mode: Sync | Async
 
 def test_two_followers_of_one_name_notice_each_other(hk: Any) -> None:
     make(hk, "a")
-    first, second = iter(hk.follow("mail", wait=False)), iter(hk.follow("mail", wait=False))
+    first, second = iter(hk.journal.follow("mail", wait=False)), iter(hk.journal.follow("mail", wait=False))
     next(first), next(second)
     assert names(first) == ["a"]
     with pytest.raises(CursorLost, match="another follower named 'mail'"):
@@ -133,7 +135,7 @@ def test_two_followers_of_one_name_notice_each_other(hk: Any) -> None:
 def other_journal(mode: Sync | Async) -> str:
     other = mode.open(WatchedEngine())
     make(other, "x", "y", "z")
-    cursor = other.cursor()
+    cursor = other.journal.cursor()
     other.close()
     assert isinstance(cursor, str)
     return cursor
@@ -141,19 +143,19 @@ def other_journal(mode: Sync | Async) -> str:
 
 def test_a_cursor_of_another_journal_is_lost(hk: Any, mode: Sync | Async) -> None:
     foreign = other_journal(mode)
-    for ask in (lambda: hk.journal(after=foreign), lambda: list(hk.follow(after=foreign, wait=False))):
+    for ask in (lambda: hk.journal.list(after=foreign), lambda: list(hk.journal.follow(after=foreign, wait=False))):
         with pytest.raises(CursorLost, match="start anew"):
             ask()
     make(hk, "a", "b", "c", "d")
     with pytest.raises(CursorLost):  # the number exists by now, and is another entry
-        hk.journal(after=foreign)
+        hk.journal.list(after=foreign)
 
 
 @pytest.mark.parametrize("length", [1, 3, 8])
 def test_a_journal_cut_back_under_a_live_follower_is_noticed(hk: Any, engine: WatchedEngine, length: int) -> None:
     """Restored from a backup while the follower waits: shorter, just as long or longer, it never skips in silence."""
     make(hk, "a", "b")
-    following = iter(hk.follow(poll=0.001))
+    following = iter(hk.journal.follow(poll=0.001))
     assert [next(following).subject for _ in range(3)] == ["p", "a", "b"]
     engine.inner = MemoryEngine(clock=engine.fake)
     engine.inner.apply([Group((PutRecord(kind="k", id=f"r{n}", body="1"),)) for n in range(length)])
@@ -169,10 +171,10 @@ def test_a_named_follower_waits_through_an_overload(hk: Any, engine: WatchedEngi
             raise Overloaded("busy")
 
     engine.before = busy
-    assert names(hk.follow("mail", wait=False)) == ["p"]
+    assert names(hk.journal.follow("mail", wait=False)) == ["p"]
     engine.before = None
-    assert names(hk.follow("mail", wait=False)) == ["p"], "nothing was kept: it comes again"
-    assert names(hk.follow("mail", wait=False)) == []
+    assert names(hk.journal.follow("mail", wait=False)) == ["p"], "nothing was kept: it comes again"
+    assert names(hk.journal.follow("mail", wait=False)) == []
 
 
 def test_a_named_follower_passes_other_errors_on(hk: Any, engine: WatchedEngine) -> None:
@@ -181,7 +183,7 @@ def test_a_named_follower_passes_other_errors_on(hk: Any, engine: WatchedEngine)
 
     engine.before = fail
     with pytest.raises(EngineError, match="disk"):
-        list(hk.follow("mail", wait=False))
+        list(hk.journal.follow("mail", wait=False))
 
 
 def test_a_waiting_follower_is_woken_by_a_commit_and_ends_on_close(hk: Any) -> None:
@@ -189,7 +191,7 @@ def test_a_waiting_follower_is_woken_by_a_commit_and_ends_on_close(hk: Any) -> N
     news = threading.Semaphore(0)
 
     def consume() -> str:
-        for entry in hk.follow("mail", poll=3600):
+        for entry in hk.journal.follow("mail", poll=3600):
             seen.append(entry.subject)
             news.release()
         return "ended"
@@ -207,7 +209,7 @@ def test_a_waiting_follower_is_woken_by_a_commit_and_ends_on_close(hk: Any) -> N
 
 def test_a_follower_in_the_middle_of_a_page_ends_quietly_on_close(hk: Any) -> None:
     make(hk, "a", "b")
-    following = iter(hk.follow("mail"))
+    following = iter(hk.journal.follow("mail"))
     next(following)
     hk.close()
     assert names(following) == []
@@ -216,7 +218,7 @@ def test_a_follower_in_the_middle_of_a_page_ends_quietly_on_close(hk: Any) -> No
 def test_a_kept_place_that_is_not_ours_is_refused(hk: Any, engine: WatchedEngine) -> None:
     engine.inner.apply([Group((PutRecord(kind="~cursor", id="mail", body='"junk"'),))])
     with pytest.raises(InvalidRequest) as refused:
-        list(hk.follow("mail", wait=False))
+        list(hk.journal.follow("mail", wait=False))
     assert refused.value.code == "cursor_malformed"
 
 
@@ -227,7 +229,7 @@ def test_many_followers_and_writers(hk: Any) -> None:
 
     def follow() -> list[int]:
         seen = []
-        for entry in hk.follow(poll=3600):
+        for entry in hk.journal.follow(poll=3600):
             seen.append(entry.position.seq)
             if len(seen) == 2 + 16 * 20:
                 break
@@ -259,8 +261,8 @@ def test_entries_tell_their_story_without_secrets(hk: Any) -> None:
     told = [repr(held), str(held.after), str(confirmed.after), repr(held.pools)]
     assert not any("s3cret" in text or "owner_hash" in text or "last_op" in text for text in told)
     hk.put_record("k", "x", "1")
-    assert hk.journal()[-1].after["body"] == "1"
-    assert hk.journal()[0].after == {}
+    assert hk.journal.list()[-1].after["body"] == "1"
+    assert hk.journal.list()[0].after == {}
 
 
 def test_history_takes_every_form(hk: Any) -> None:
@@ -269,33 +271,33 @@ def test_history_takes_every_form(hk: Any) -> None:
     hold = hk.hold("p", 1, ttl=60)
     for form in (hold, hold.id, hold.ticket, UUID(hold.id), str(UUID(hold.id)), hold.id.upper()):
         assert names(hk.history(form)) == [hold.id]
-    assert names(hk.history("p")) == ["p", hold.id]
-    assert hk.history("nothing") == []
+    assert names(hk.journal.history("p")) == ["p", hold.id]
+    assert hk.journal.history("nothing") == []
     hk.create_pool(str(UUID(int=7)), 1)
-    assert names(hk.history(str(UUID(int=7)))) == [str(UUID(int=7))], "a pool may be named like that"
+    assert names(hk.journal.history(str(UUID(int=7)))) == [str(UUID(int=7))], "a pool may be named like that"
 
 
 def test_a_cursor_is_small_text(hk: Any) -> None:
-    cursor = hk.cursor()
+    cursor = hk.journal.cursor()
     assert len(cursor) < 80
     assert cursor.isascii()
-    assert hk.journal(after=cursor) == []
+    assert hk.journal.list(after=cursor) == []
 
 
 def test_a_cursor_some_entries_back(hk: Any) -> None:
     make(hk, "a", "b", "c")
-    assert names(hk.journal(after=hk.cursor(back=2))) == ["b", "c"]
-    assert names(hk.journal(after=hk.cursor(back=4))) == ["p", "a", "b", "c"], "the beginning"
-    assert hk.cursor(back=5) == hk.cursor(back=2**63 - 1), "there is nothing before it"
+    assert names(hk.journal.list(after=hk.journal.cursor(back=2))) == ["b", "c"]
+    assert names(hk.journal.list(after=hk.journal.cursor(back=4))) == ["p", "a", "b", "c"], "the beginning"
+    assert hk.journal.cursor(back=5) == hk.journal.cursor(back=2**63 - 1), "there is nothing before it"
     for nonsense in (-1, 1.5, True, "2"):
         with pytest.raises(InvalidRequest, match="back"):
-            hk.cursor(back=nonsense)
+            hk.journal.cursor(back=nonsense)
 
 
 def test_reading_a_place_is_race_free(hk: Any, engine: WatchedEngine) -> None:
     """What was read counts only if the place is still there after the read."""
     make(hk, "a")
-    first = hk.journal(limit=1)[0].cursor
+    first = hk.journal.list(limit=1)[0].cursor
 
     def cut(query: Any) -> None:
         if isinstance(query, ReadJournal) and query.tenant is not None:
@@ -304,7 +306,7 @@ def test_reading_a_place_is_race_free(hk: Any, engine: WatchedEngine) -> None:
 
     engine.reading = cut
     with pytest.raises(CursorLost):
-        hk.journal(after=first)
+        hk.journal.list(after=first)
 
 
 def test_limits_of_the_watched_engine_are_the_kernels(hk: Any) -> None:
@@ -316,7 +318,7 @@ def test_limits_of_the_watched_engine_are_the_kernels(hk: Any) -> None:
 def test_a_follower_ends_quietly_if_the_close_comes_in_the_midst_of_a_page(
     hk: Any, engine: WatchedEngine, mode: Sync | Async, at: str
 ) -> None:
-    following = iter(hk.follow(poll=0.001))
+    following = iter(hk.journal.follow(poll=0.001))
     next(following)
     closing = CallerThreads()
 
@@ -335,7 +337,7 @@ def test_a_follower_ends_quietly_if_the_close_comes_in_the_midst_of_a_page(
 
 
 def test_a_follower_passes_on_what_goes_wrong_while_nobody_closes(hk: Any, engine: WatchedEngine) -> None:
-    following = iter(hk.follow(poll=0.001))
+    following = iter(hk.journal.follow(poll=0.001))
     next(following)
 
     def fail(_: Any) -> None:

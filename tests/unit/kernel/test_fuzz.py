@@ -118,11 +118,12 @@ METHODS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "account": (("name",), ()),
     "record": (("kind", "id"), ("tx",)),
     "records": (("kind",), ("after", "limit", "tx")),
-    "history": (("subject",), ("after", "limit", "archive")),
+    "history": (("hold",), ("after", "limit", "archive")),
+    "journal.history": (("subject",), ("after", "limit", "archive")),
     "archive": ((), ("before", "to")),
     "erase": (("by", "value"), ("dry_run", "op", "actor", "reason", "tx")),
-    "journal": ((), ("after", "limit", "tenant")),
-    "search_journal": ((), ("action", "subject", "actor", "correlation_id", "before", "after", "limit", "tenant")),
+    "journal.list": ((), ("after", "limit", "tenant")),
+    "journal.search": ((), ("action", "subject", "actor", "correlation_id", "before", "after", "limit", "tenant")),
     "tenant": (("name",), ()),
     "tenants": ((), ("after", "limit")),
     "change_limits": ((), ("max_ttl", "max_legs", "retry_window", "if_version", "op", "actor", "reason")),
@@ -345,7 +346,7 @@ def test_a_context_is_what_was_said_or_names_what_is_wrong(actor: Any, correlati
 @example("hkc2.")
 def test_what_is_no_cursor_is_refused_as_such(after: Any) -> None:
     with kernel() as hk:
-        for call in (lambda: hk.journal(after=after), lambda: next(hk.follow(after=after, wait=False))):
+        for call in (lambda: hk.journal.list(after=after), lambda: next(hk.journal.follow(after=after, wait=False))):
             with pytest.raises(holdkit.InvalidRequest) as refused:
                 call()
             assert (refused.value.field, refused.value.code) == ("after", "cursor_malformed")
@@ -353,11 +354,8 @@ def test_what_is_no_cursor_is_refused_as_such(after: Any) -> None:
 
 def test_the_table_knows_every_method() -> None:
     elsewhere = {
-        "follow",
-        "on",
         "sweeper",
         "verify",
-        "cursor",
         "generation",
         "usage",
         "repair",

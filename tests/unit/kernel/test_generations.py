@@ -72,11 +72,11 @@ def cut_back(files: Files, how: str, **following: Any) -> Any:
     """A follower is shown five entries, of which three are gone when it begins again."""
     hk = files.open()
     make(hk, "a", "b")
-    assert names(hk.follow("mail", wait=False, **following)) == ["a", "b"]
+    assert names(hk.journal.follow("mail", wait=False, **following)) == ["a", "b"]
     files.copy()
     hk = files.open()
     make(hk, "c", "d", "e")
-    assert names(hk.follow("mail", wait=False, **following)) == ["c", "d", "e"]
+    assert names(hk.journal.follow("mail", wait=False, **following)) == ["c", "d", "e"]
     files.put_back(how)
     return files.open()
 
@@ -90,10 +90,10 @@ def test_what_was_shown_and_is_gone_is_noticed_by_a_place_outside(
     make(hk, *(f"x{number}" for number in range(regrown)))
     for _ in range(2):  # it says so until somebody has done something about it
         with pytest.raises(CursorLost, match=f"'mail' was shown at least . entr.* remove {outside}") as lost:
-            list(hk.follow("mail", wait=False, remember=outside))
+            list(hk.journal.follow("mail", wait=False, remember=outside))
         assert lost.value.missing == max(1, 3 - regrown), "as far as the journal's end tells"
     outside.unlink()
-    assert names(hk.follow("mail", wait=False, remember=outside)) == [f"x{number}" for number in range(regrown)]
+    assert names(hk.journal.follow("mail", wait=False, remember=outside)) == [f"x{number}" for number in range(regrown)]
 
 
 def test_without_an_outside_a_restore_is_told_once_and_a_copied_file_is_not(
@@ -101,11 +101,11 @@ def test_without_an_outside_a_restore_is_told_once_and_a_copied_file_is_not(
 ) -> None:
     told: list[tuple[str, str]] = []
     hk = cut_back(files, "restored")
-    before = generation_of(hk.cursor(back=10**6))
+    before = generation_of(hk.journal.cursor(back=10**6))
     make(hk, "x")
     with caplog.at_level(logging.WARNING, "holdkit"):
         for expected in (["x"], []):
-            following = hk.follow("mail", wait=False, on_generation=lambda *both: told.append(both))
+            following = hk.journal.follow("mail", wait=False, on_generation=lambda *both: told.append(both))
             assert names(following) == expected
     assert [now for _, now in told] == [before]
     assert told[0][0] != told[0][1]
@@ -117,7 +117,7 @@ def test_a_file_that_was_copied_back_cannot_be_told_from_inside(files: Files, ca
     hk = cut_back(files, "copied")
     make(hk, "x")
     with caplog.at_level(logging.WARNING, "holdkit"):
-        assert names(hk.follow("mail", wait=False)) == ["x"]
+        assert names(hk.journal.follow("mail", wait=False)) == ["x"]
     assert caplog.records == []
 
 
@@ -127,18 +127,18 @@ def test_a_generation_that_changed_while_every_entry_is_there_is_fine(files: Fil
     outside = tmp_path / "outside"
     hk = files.open()
     make(hk, "a", "b")
-    assert names(hk.follow("mail", wait=False, remember=outside)) == ["a", "b"]
-    cursor, before = hk.cursor(), hk.generation()
+    assert names(hk.journal.follow("mail", wait=False, remember=outside)) == ["a", "b"]
+    cursor, before = hk.journal.cursor(), hk.generation()
     assert generation_of(cursor) == before
     files.copy()
     files.put_back("restored")
     hk = files.open()
     assert hk.generation() != before
     make(hk, "c")
-    (entry,) = hk.journal(after=cursor)
+    (entry,) = hk.journal.list(after=cursor)
     assert (entry.subject, entry.generation) == ("c", hk.generation())
     assert generation_of(entry.cursor) == hk.generation()
-    following = hk.follow("mail", wait=False, remember=outside, on_generation=lambda *both: told.append(both))
+    following = hk.journal.follow("mail", wait=False, remember=outside, on_generation=lambda *both: told.append(both))
     assert names(following) == ["c"]
     assert told == [], "what is outside proves that nothing is gone"
     assert generation_of(outside.read_text().strip()) == hk.generation()
@@ -147,14 +147,14 @@ def test_a_generation_that_changed_while_every_entry_is_there_is_fine(files: Fil
 def test_a_process_remembers_by_itself_what_it_has_shown(hk: Any, engine: WatchedEngine) -> None:
     """The journal and the kept place are cut back under a kernel that goes on: as an asynchronous failover does."""
     make(hk, "a")
-    assert names(hk.follow("mail", wait=False)) == ["p", "a"]
+    assert names(hk.journal.follow("mail", wait=False)) == ["p", "a"]
     other = MemoryEngine(clock=engine.fake)
     engine.inner = other
     make(hk, "x")
     with pytest.raises(CursorLost, match=r"'mail' was shown at least 1 entry .* follow again") as lost:
-        list(hk.follow("mail", wait=False))
+        list(hk.journal.follow("mail", wait=False))
     assert lost.value.missing == 1
-    assert names(hk.follow("mail", wait=False)) == ["x"], "told once"
+    assert names(hk.journal.follow("mail", wait=False)) == ["x"], "told once"
 
 
 def test_what_is_shown_is_remembered_before_it_is_shown(
@@ -164,11 +164,11 @@ def test_what_is_shown_is_remembered_before_it_is_shown(
         monkeypatch.setattr(module, "PAGE", 2)
     make(hk, "a", "b", "c")
     outside = tmp_path / "outside"
-    following = iter(hk.follow("mail", wait=False, remember=outside))
+    following = iter(hk.journal.follow("mail", wait=False, remember=outside))
     assert next(following).subject == "p"
-    assert outside.read_text().strip() == hk.journal(limit=2)[-1].cursor
+    assert outside.read_text().strip() == hk.journal.list(limit=2)[-1].cursor
     following.close()  # dies in the middle of its page
-    assert names(hk.follow("mail", wait=False, remember=outside)) == ["p", "a", "b", "c"], (
+    assert names(hk.journal.follow("mail", wait=False, remember=outside)) == ["p", "a", "b", "c"], (
         "outside says not where to go on"
     )
     assert [path.name for path in tmp_path.iterdir()] == ["outside"], "nothing half written is left"
@@ -178,15 +178,15 @@ def test_a_place_that_was_put_back_on_purpose_is_obeyed(hk: Any, tmp_path: Path)
     """The journal is whole: then what is kept under the name counts, also if more was shown."""
     outside = tmp_path / "outside"
     make(hk, "a")
-    first = hk.journal(limit=1)[0].cursor
-    assert names(hk.follow("mail", wait=False, remember=outside)) == ["p", "a"]
+    first = hk.journal.list(limit=1)[0].cursor
+    assert names(hk.journal.follow("mail", wait=False, remember=outside)) == ["p", "a"]
     hk.put_record("x", "y", "1")
     from holdkit.core.commands import Group, PutRecord
     from holdkit.kernel.follower_state import cursor_body
 
     engine = hk.executor.engine
     engine.apply([Group((PutRecord(kind="~cursor", id="mail", body=cursor_body(first, "operator")),))])
-    assert names(hk.follow("mail", wait=False, remember=outside)) == ["a", "x/y"]
+    assert names(hk.journal.follow("mail", wait=False, remember=outside)) == ["a", "x/y"]
 
 
 class Store:
@@ -208,11 +208,11 @@ class Store:
 def test_an_application_may_remember_in_its_own_way(hk: Any, engine: WatchedEngine) -> None:
     store = Store()
     make(hk, "a")
-    assert names(hk.follow("mail", wait=False, remember=store)) == ["p", "a"]
+    assert names(hk.journal.follow("mail", wait=False, remember=store)) == ["p", "a"]
     assert len(store.saved) == 2, "when it began, and before it was shown"
     engine.inner = MemoryEngine(clock=engine.fake)
     with pytest.raises(CursorLost, match="let the store forget"):
-        list(hk.follow("mail", wait=False, remember=store))
+        list(hk.journal.follow("mail", wait=False, remember=store))
 
 
 @pytest.mark.parametrize("broken", ["missing", "unwritable", "store"])
@@ -225,8 +225,8 @@ def test_what_cannot_be_remembered_is_not_shown(hk: Any, tmp_path: Path, broken:
     elif broken == "store":
         remember, expected = Store(full=True), OSError
     with pytest.raises(expected):
-        next(iter(hk.follow("mail", wait=False, remember=remember)))
-    assert names(hk.follow("mail", wait=False)) == ["p", "a"]
+        next(iter(hk.journal.follow("mail", wait=False, remember=remember)))
+    assert names(hk.journal.follow("mail", wait=False)) == ["p", "a"]
 
 
 def test_what_follow_refuses(hk: Any, tmp_path: Path) -> None:
@@ -237,7 +237,7 @@ def test_what_follow_refuses(hk: Any, tmp_path: Path) -> None:
         ({"name": "mail", "on_generation": "no"}, "callback_not_callable"),
     ):
         with pytest.raises(InvalidRequest) as refused:
-            next(iter(hk.follow(wait=False, **wrong)))
+            next(iter(hk.journal.follow(wait=False, **wrong)))
         assert refused.value.code == code
 
 
@@ -254,7 +254,7 @@ def test_an_import_begins_a_generation(kind: str, tmp_path: Path, request: pytes
     source = open_engine(f"sqlite:///{tmp_path}/source")
     hk = Sync().open(source)
     make(hk, "a", "b")
-    cursor, lines = hk.cursor(), list(export.export(source))
+    cursor, lines = hk.journal.cursor(), list(export.export(source))
     assert import_.Import(iter(lines)).header.generation == hk.generation()
     url = request.getfixturevalue("migrated")(lanes=1) if kind == "postgres" else f"sqlite:///{tmp_path}/target"
     target = Sync().open(open_engine(url))
@@ -263,9 +263,9 @@ def test_an_import_begins_a_generation(kind: str, tmp_path: Path, request: pytes
     import_journal(url, import_.Import(iter(lines)))
     target = Sync().open(open_engine(url))
     assert len({empty, hk.generation(), target.generation()}) == 3
-    assert names(target.journal(limit=1)) == ["a"]
+    assert names(target.journal.list(limit=1)) == ["a"]
     if kind != "postgres":
-        assert target.journal(after=cursor) == [], "every entry is there: the place goes on"
+        assert target.journal.list(after=cursor) == [], "every entry is there: the place goes on"
     target.close()
     hk.close()
 

@@ -34,7 +34,7 @@ def test_a_follower_goes_on_if_entries_that_it_passed_over_are_taken_back(
     hk: Any, engine: WatchedEngine, after: Sequence[CreatePool]
 ) -> None:
     engine.inner = history(engine, OURS, CreatePool(id="lost", total=1, tenant="them"))
-    followed = iter(hk.tenant("us").follow(poll=0.001))
+    followed = iter(hk.tenant("us").journal.follow(poll=0.001))
     assert next(followed).subject == "ours"
     engine.inner = history(engine, OURS, *after)
     assert next(followed).subject == "newer"
@@ -42,7 +42,7 @@ def test_a_follower_goes_on_if_entries_that_it_passed_over_are_taken_back(
 
 def test_a_follower_is_told_if_an_entry_that_it_was_shown_is_taken_back(hk: Any, engine: WatchedEngine) -> None:
     engine.inner = history(engine, OURS, NEWER, THEIRS)
-    followed = iter(hk.tenant("us").follow(poll=0.001))
+    followed = iter(hk.tenant("us").journal.follow(poll=0.001))
     assert subjects([next(followed), next(followed)]) == ["ours", "newer"]
     engine.inner = history(engine, OURS, THEIRS)
     with pytest.raises(CursorLost):
@@ -60,6 +60,6 @@ def test_a_failover_between_two_reads_of_a_page_moves_no_saved_cursor_too_far(hk
 
     engine.reading = fail_over
     us = hk.tenant("us")
-    assert subjects(us.follow("mail", wait=False)) == ["ours"]
+    assert subjects(us.journal.follow("mail", wait=False)) == ["ours"]
     us.create_pool("newer", 1)
-    assert subjects(us.follow("mail", wait=False)) == ["newer"]
+    assert subjects(us.journal.follow("mail", wait=False)) == ["newer"]

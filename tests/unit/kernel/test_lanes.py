@@ -81,7 +81,7 @@ def test_all_lanes_are_in_use() -> None:
 
 
 def test_a_follower_sees_every_lane_whole_and_in_order(hk: Any, engine: LanedEngine, page: int) -> None:
-    seen = list(hk.follow(wait=False))
+    seen = list(hk.journal.follow(wait=False))
     assert in_order(seen)
     assert len(seen) == len(set(places(seen))) == len(POOLS)
     assert set(places(seen)) == everything(engine)
@@ -94,9 +94,9 @@ def test_the_cursor_of_an_entry_goes_on_behind_it_in_the_whole_journal(
 ) -> None:
     seen: list[Any] = []
     after: str | None = None
-    while entries := hk.journal(after=after, limit=limit):
+    while entries := hk.journal.list(after=after, limit=limit):
         for number, entry in enumerate(entries, start=1):
-            rest = hk.journal(after=entry.cursor)
+            rest = hk.journal.list(after=entry.cursor)
             assert in_order(rest)
             assert {*places(seen), *places(entries[:number])} | set(places(rest)) == everything(engine)
             assert not {*places(seen), *places(entries[:number])} & set(places(rest))
@@ -107,31 +107,31 @@ def test_the_cursor_of_an_entry_goes_on_behind_it_in_the_whole_journal(
 
 
 def test_cursor_is_behind_everything(hk: Any) -> None:
-    end = hk.cursor()
-    assert hk.journal(after=end) == []
+    end = hk.journal.cursor()
+    assert hk.journal.list(after=end) == []
     pools = [BY_LANE[2][0], BY_LANE[4][0]]
     for pool in pools:
         hk.resize_pool(pool, 11)
-    assert sorted(entry.subject for entry in hk.journal(after=end)) == sorted(pools)
+    assert sorted(entry.subject for entry in hk.journal.list(after=end)) == sorted(pools)
 
 
 def test_a_named_follower_goes_on_in_every_lane(hk: Any, engine: LanedEngine, page: int) -> None:
-    assert {entry.subject for entry in hk.follow("mail", wait=False)} == set(POOLS)
-    assert list(hk.follow("mail", wait=False)) == []
+    assert {entry.subject for entry in hk.journal.follow("mail", wait=False)} == set(POOLS)
+    assert list(hk.journal.follow("mail", wait=False)) == []
     hk.resize_pool(BY_LANE[3][0], 11)
     hk.resize_pool(BY_LANE[1][0], 11)
-    fresh = list(hk.follow("mail", wait=False))
+    fresh = list(hk.journal.follow("mail", wait=False))
     assert sorted(entry.subject for entry in fresh) == sorted([BY_LANE[3][0], BY_LANE[1][0]])
-    assert list(hk.follow("mail", wait=False)) == []
+    assert list(hk.journal.follow("mail", wait=False)) == []
 
 
 def test_after_a_crash_a_named_follower_skips_nothing(hk: Any, engine: LanedEngine, page: int) -> None:
     seen = set()
-    for number, entry in enumerate(hk.follow("mail", wait=False), start=1):
+    for number, entry in enumerate(hk.journal.follow("mail", wait=False), start=1):
         seen.add(entry.subject)
         if number == 7:
             break  # the consumer dies
-    seen |= {entry.subject for entry in hk.follow("mail", wait=False)}
+    seen |= {entry.subject for entry in hk.journal.follow("mail", wait=False)}
     assert seen == set(POOLS)
 
 
@@ -142,7 +142,7 @@ def test_hidden_entries_move_the_place_on_in_their_lanes(hk: Any, engine: LanedE
     acme.create_pool("b", 1)
     for pool in BY_LANE[1] + BY_LANE[2]:
         hk.resize_pool(pool, 11)
-    follower = iter(acme.follow(wait=True, poll=0.001))
+    follower = iter(acme.journal.follow(wait=True, poll=0.001))
     assert {next(follower).subject, next(follower).subject} == {"a", "b"}
     idle: list[str] = []
 
@@ -165,7 +165,7 @@ def test_hidden_entries_move_the_place_on_in_their_lanes(hk: Any, engine: LanedE
 def test_what_comes_while_a_page_is_read_is_not_taken_for_hidden(hk: Any, engine: LanedEngine) -> None:
     """The place moves on to the ends from before the page. Ends from after it may lie behind an entry nobody was shown."""
     hk.tenant("acme").create_pool("a", 1)  # hidden from us, so that the page is short and the place has to move on
-    end = hk.cursor()
+    end = hk.journal.cursor()
     hk.tenant("acme").create_pool("b", 1)
     late = BY_LANE[0][0]
 
@@ -175,22 +175,22 @@ def test_what_comes_while_a_page_is_read_is_not_taken_for_hidden(hk: Any, engine
             engine.apply([Group((holdkit.ResizePool(id=late, total=12),))])
 
     engine.answered = commit
-    assert [entry.subject for entry in hk.follow("mail", after=end, wait=False)] == []
-    assert [entry.subject for entry in hk.follow("mail", after=end, wait=False)] == [late]
+    assert [entry.subject for entry in hk.journal.follow("mail", after=end, wait=False)] == []
+    assert [entry.subject for entry in hk.journal.follow("mail", after=end, wait=False)] == [late]
 
 
 @pytest.mark.parametrize("lane", range(LANES))
 @pytest.mark.parametrize("text", [None, '{"slot":0,"action":"pool.created","subject":"x"}'])
 def test_a_cursor_is_lost_if_one_lane_was_cut_back(hk: Any, engine: LanedEngine, lane: int, text: str | None) -> None:
-    cursor = hk.cursor()
-    following = iter(hk.follow(poll=0.001))
+    cursor = hk.journal.cursor()
+    following = iter(hk.journal.follow(poll=0.001))
     for _ in POOLS:
         next(following)
     last = max(row.seq for row in engine.written if row.lane == lane)
     engine.replace(lane, last, text)
     message = f"entry {last} of lane {lane} is no longer what this cursor saw"
     with pytest.raises(CursorLost, match=message):
-        hk.journal(after=cursor)
+        hk.journal.list(after=cursor)
     waiting = CallerThreads()
     waiting.start(lambda: next(following))
     (lost,) = waiting.join()
@@ -199,7 +199,7 @@ def test_a_cursor_is_lost_if_one_lane_was_cut_back(hk: Any, engine: LanedEngine,
 
 
 def test_a_page_counts_only_if_every_lane_is_still_there_after_it(hk: Any, engine: LanedEngine) -> None:
-    cursor = hk.cursor()
+    cursor = hk.journal.cursor()
     hk.resize_pool(BY_LANE[1][0], 11)
 
     def cut(query: Query[Any]) -> None:
@@ -207,14 +207,14 @@ def test_a_page_counts_only_if_every_lane_is_still_there_after_it(hk: Any, engin
             engine.replace(3, 1, None)
 
     engine.answered = cut
-    follower = iter(hk.follow(after=cursor, wait=False))
+    follower = iter(hk.journal.follow(after=cursor, wait=False))
     with pytest.raises(CursorLost, match="of lane 3"):
         next(follower)
 
 
 def test_a_cursor_of_more_lanes_than_there_are_is_lost(hk: Any) -> None:
     with pytest.raises(CursorLost, match="of lane 9"):
-        hk.journal(after=encode_cursor({9: (1, "x")}))
+        hk.journal.list(after=encode_cursor({9: (1, "x")}))
 
 
 # Holds over several lanes
@@ -242,9 +242,9 @@ def test_batches_of_minted_ids_stay_in_order(hk: Any) -> None:
 
 
 def test_a_hold_over_two_lanes_is_one_entry_and_a_part(hk: Any, engine: LanedEngine) -> None:
-    before = hk.cursor()
+    before = hk.journal.cursor()
     hold = hk.hold(two_lanes(), ttl=60)
-    entries = hk.journal(after=before)
+    entries = hk.journal.list(after=before)
     assert [(entry.part, entry.position.lane) for entry in entries] == [(False, 1), (True, 3)]
     assert entries[0].position == hold.position
     assert [[effect.pool.id for effect in entry.pools] for entry in entries] == [[pool] for pool in two_lanes()]
@@ -309,6 +309,6 @@ def test_a_cursor_holds_a_thousand_lanes() -> None:
 def test_a_named_follower_of_a_thousand_lanes_keeps_its_place(mode: Sync | Async) -> None:
     hk = mode.open(LanedEngine(1_024, limits=Limits(max_queue=10_000)))
     hk.apply([holdkit.CreatePool(id=f"p{number}", total=1) for number in range(900)])
-    assert len(list(hk.follow("mail", wait=False))) == 900
-    assert list(hk.follow("mail", wait=False)) == []
+    assert len(list(hk.journal.follow("mail", wait=False))) == 900
+    assert list(hk.journal.follow("mail", wait=False)) == []
     hk.close()

@@ -63,14 +63,14 @@ def test_the_two_classes_have_the_same_fields_and_defaults() -> None:
 def test_limits_in_force_are_typed_as_they_are_told() -> None:
     with holdkit.connect("memory://", clock=FakeClock(), limits=Limits(retention="7d")) as hk:
         heard = queue.Queue[dict[str, Any]]()
-        hk.on("limits.changed", lambda entry: heard.put(entry.after))
+        hk.journal.on("limits.changed", lambda entry: heard.put(entry.after))
         changed = hk.change_limits(max_ttl="90m", max_holds=5)
         assert_type(hk.limits, LimitsInForce)
         assert_type(hk.limits.retention, timedelta)
         assert_type(changed.max_ttl + hk.limits_in_force().retention, timedelta)
         assert (hk.limits.retention, changed.max_ttl) == (WEEK, timedelta(minutes=90))
         assert [type(getattr(hk.limits, name)) for name in SPANS] == [timedelta] * len(SPANS)
-        assert heard.get(timeout=60) == {"max_ttl": 5_400.0, "max_holds": 5} == hk.journal()[0].after
+        assert heard.get(timeout=60) == {"max_ttl": 5_400.0, "max_holds": 5} == hk.journal.list()[0].after
 
 
 def test_connect_obeys_the_limits_it_was_given(engine: str, request: pytest.FixtureRequest) -> None:

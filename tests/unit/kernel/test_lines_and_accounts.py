@@ -138,7 +138,7 @@ def test_limits_per_account_are_passed_by_force_with_a_reason(hk: Any) -> None:
         hk.hold("show", 2, ttl=60, account="customer:7", force=True)
     assert unexplained.value.field == "reason"
     assert hk.hold("show", 2, ttl=60, account="customer:7", force=True, reason="box office").state is State.HELD
-    assert hk.journal()[-1].forced
+    assert hk.journal.list()[-1].forced
     assert hk.limit_pool("show", None).per_account is None
     with pytest.raises(holdkit.VersionConflict):
         hk.limit_pool("show", 3, if_version=1)
@@ -208,9 +208,9 @@ def test_a_line_that_is_never_served_is_no_limit() -> None:
 def test_listeners_hear_of_offers(hk: Any) -> None:
     hold = hk.hold("show", 2, ttl=60)
     wait = hk.join("show", 2, ttl=TTL, offer_ttl=OFFER)
-    end = hk.cursor()
+    end = hk.journal.cursor()
     hk.release(hold)
-    offered = hk.journal(after=end)[-1]
+    offered = hk.journal.list(after=end)[-1]
     assert (offered.action, offered.subject, offered.actor) == ("hold.offered", wait.id, "system")
     assert holdkit.reconstruct(hk.history(wait)) == hk.get(wait)
 

@@ -23,7 +23,7 @@ from tests.support.watched_engine import WatchedEngine
 
 def test_a_listener_hears_what_is_committed_from_now_on(hk: Any) -> None:
     listener = RecordingListener()
-    hk.on("pool.created", listener)
+    hk.journal.on("pool.created", listener)
     hk.create_pool("a", 1)
     hk.hold("p", 1, ttl=60)
     hk.create_pool("b", 1)
@@ -33,7 +33,7 @@ def test_a_listener_hears_what_is_committed_from_now_on(hk: Any) -> None:
 
 def test_a_listener_for_everything(hk: Any) -> None:
     listener = RecordingListener()
-    hk.on(None, listener)
+    hk.journal.on(None, listener)
     hold = hk.hold("p", 1, ttl=60)
     hk.release(hold)
     listener.wait(2)
@@ -42,7 +42,7 @@ def test_a_listener_for_everything(hk: Any) -> None:
 
 def test_listeners_run_beside_the_callers(hk: Any, mode: Sync | Async) -> None:
     listener = RecordingListener()
-    hk.on(None, listener)
+    hk.journal.on(None, listener)
     hk.create_pool("a", 1)
     listener.wait()
     assert listener.threads == {"holdkit-listener" if mode.name == "sync" else "test-loop"}
@@ -56,8 +56,8 @@ def test_a_raising_listener_stops_nobody(hk: Any, caplog: pytest.LogCaptureFixtu
         raise ZeroDivisionError("listener bug")
 
     healthy = RecordingListener()
-    hk.on(None, fail)
-    hk.on(None, healthy)
+    hk.journal.on(None, fail)
+    hk.journal.on(None, healthy)
     hk.create_pool("a", 1)
     hk.create_pool("b", 1)
     listener.wait(2)
@@ -79,8 +79,8 @@ def test_a_slow_listener_delays_neither_callers_nor_others(hk: Any, mode: Sync |
             assert free.wait(PATIENCE)
             slow_listener(entry)
 
-    hk.on(None, slow)
-    hk.on(None, healthy)
+    hk.journal.on(None, slow)
+    hk.journal.on(None, healthy)
     hk.create_pool("a", 1)
     hk.create_pool("b", 1)
     healthy.wait(2)
@@ -97,8 +97,8 @@ def test_a_cancelled_listener_hears_no_more_and_its_thread_ends(
         monkeypatch.setattr(f"holdkit.kernel.{module}.background.POLL", 3600)
     before = set(threading.enumerate())
     listener, other = RecordingListener(), RecordingListener()
-    subscription = hk.on(None, listener)
-    hk.on(None, other)
+    subscription = hk.journal.on(None, listener)
+    hk.journal.on(None, other)
     hk.create_pool("a", 1)
     listener.wait()
     subscription.cancel()
@@ -114,7 +114,7 @@ def test_a_cancelled_listener_hears_no_more_and_its_thread_ends(
 
 def test_a_tenants_listener_hears_only_its_own(hk: Any) -> None:
     listener = RecordingListener()
-    hk.tenant("acme").on(None, listener)
+    hk.tenant("acme").journal.on(None, listener)
     hk.create_pool("a", 1)
     hk.tenant("acme").create_pool("x", 1)
     listener.wait()
@@ -128,7 +128,7 @@ def test_a_listener_survives_a_read_that_fails(
         monkeypatch.setattr(f"holdkit.kernel.{mode}.background.PAUSE", 0.001)
     caplog.set_level(logging.WARNING, "holdkit")
     listener = RecordingListener()
-    hk.on(None, listener)
+    hk.journal.on(None, listener)
     hk.create_pool("a", 1)
     listener.wait()
     failed = threading.Event()
@@ -151,7 +151,7 @@ def test_a_listener_goes_on_after_a_journal_was_cut_back(
 ) -> None:
     caplog.set_level(logging.WARNING, "holdkit")
     listener = RecordingListener()
-    hk.on(None, listener)
+    hk.journal.on(None, listener)
     hk.create_pool("a", 1)
     listener.wait()
     engine.inner = MemoryEngine(clock=engine.fake)
@@ -176,7 +176,7 @@ def test_a_listener_may_call_the_kernel_sync(engine: WatchedEngine) -> None:
             hk.create_pool("b", 1)
         listener(entry)
 
-    hk.on("pool.created", chain)
+    hk.journal.on("pool.created", chain)
     hk.create_pool("a", 1)
     listener.wait(2)
     hk.close()
@@ -197,7 +197,7 @@ def test_a_listener_may_close_the_kernel(mode: Sync | Async) -> None:
             hk.close()
             closed.set()
 
-    hk.on(None, close)
+    hk.journal.on(None, close)
     hk.create_pool("a", 1)
     assert closed.wait(PATIENCE)
     wait_until(lambda: hk.closed)
@@ -223,7 +223,7 @@ def test_closing_does_not_wait_for_ever_for_a_stuck_listener(
             stuck.set()
             free.wait(PATIENCE)
 
-    hk.on(None, stick)
+    hk.journal.on(None, stick)
     hk.create_pool("a", 1)
     assert stuck.wait(PATIENCE)
     hk.close()
@@ -242,7 +242,7 @@ def test_closing_does_not_wait_for_ever_for_a_stuck_listener(
 )
 def test_bad_listeners(hk: Any, action: Any, callback: Any, field: str, code: str) -> None:
     with pytest.raises(InvalidRequest) as refused:
-        hk.on(action, callback)
+        hk.journal.on(action, callback)
     assert (refused.value.field, refused.value.code) == (field, code)
 
 
@@ -299,7 +299,7 @@ def test_a_sweeper_sweeps_and_counts(hk: Any, engine: WatchedEngine) -> None:
     with hk.sweeper(every=3600, limit=2) as sweeper:
         wait_until(lambda: sweeper.sweeps == 3)
         assert sweeper.expired == 5
-    assert [entry.action for entry in hk.journal()].count("hold.expired") == 5
+    assert [entry.action for entry in hk.journal.list()].count("hold.expired") == 5
 
 
 def test_a_sweeper_survives_errors(hk: Any, engine: WatchedEngine, caplog: pytest.LogCaptureFixture) -> None:
@@ -331,15 +331,15 @@ def test_closing_ends_the_worker_threads_too(mode: Sync | Async) -> None:
     hk = mode.open(WatchedEngine())
     hk.create_pool("p", 10)
     hk.sweeper(every=3600)
-    hk.on(None, print)
-    hk.tenant("acme").on(None, print)
+    hk.journal.on(None, print)
+    hk.tenant("acme").journal.on(None, print)
     lease = hk.lease("p", 1, ttl=3600)
     lease.__enter__()
     hk.close()
     if mode.name == "sync":
         no_threads_left(before)
     assert not (hk._thing if mode.name == "async" else hk)._executor.group_commit.workers
-    for late in (hk.sweeper, partial(hk.on, None, print), lease.renew):
+    for late in (hk.sweeper, partial(hk.journal.on, None, print), lease.renew):
         with pytest.raises(EngineError, match="closed"):
             late()
 

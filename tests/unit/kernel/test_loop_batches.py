@@ -179,7 +179,7 @@ def test_cancelled_between_landing_and_answer_is_taken_back_once(monkeypatch: py
             await second
             await hk.hold("p", 1, ttl=60)  # behind whatever was queued
             assert (await hk.pool("p")).held == 2
-            assert [entry.action for entry in await hk.journal()].count(holdkit.Action.HOLD_RELEASED) == 1
+            assert [entry.action for entry in await hk.journal.list()].count(holdkit.Action.HOLD_RELEASED) == 1
 
     asyncio.run(scene())
 

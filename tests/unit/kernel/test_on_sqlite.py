@@ -92,7 +92,7 @@ def test_a_follower_sees_what_another_kernel_commits(url: str) -> None:
         names: list[str] = []
 
         def follow() -> None:
-            for entry in here.follow("mail", poll=0.001):
+            for entry in here.journal.follow("mail", poll=0.001):
                 names.append(entry.subject)
                 seen.release()
 
@@ -112,14 +112,14 @@ def test_what_is_done_is_there_after_opening_anew(url: str) -> None:
         with hk.holding("p", 1, ttl=60):
             pass
         ticket = hk.hold("p", 1, ttl=60, op="op-1").ticket
-        entries = list(hk.follow("mail", wait=False))
+        entries = list(hk.journal.follow("mail", wait=False))
         with hk.lease("p", 1, ttl=60) as lease:
             lease.renew()
     with holdkit.connect(url) as hk:
         assert hk.hold("p", 1, ttl=60, op="op-1").ticket == ticket
         assert ticket is not None
         assert hk.confirm(ticket).state == "confirmed"
-        later = [str(entry.action) for entry in hk.follow("mail", wait=False)]
+        later = [str(entry.action) for entry in hk.journal.follow("mail", wait=False)]
         assert later[0] == "hold.held"
         assert later[-1] == "hold.confirmed"
         assert len(entries) == 4

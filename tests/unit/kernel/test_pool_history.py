@@ -20,7 +20,7 @@ def paged(hk: Any, subject: Any, limit: int) -> list[Any]:
     """Page after page, until there is none."""
     found: list[Any] = []
     cursor = None
-    while page := hk.history(subject, after=cursor, limit=limit):
+    while page := hk.journal.history(subject, after=cursor, limit=limit):
         assert len(page) <= limit
         found += page
         cursor = page[-1].cursor
@@ -55,7 +55,7 @@ def tour(hk: Any) -> list[tuple[str, str]]:
 def test_it_has_the_holds_in_order_and_in_pages(store: Store) -> None:
     hk = store.open()
     happened = tour(hk)
-    assert told(hk.history("show:4")) == happened
+    assert told(hk.journal.history("show:4")) == happened
     for limit in (1, 2, 3, 7):
         assert told(paged(hk, "show:4", limit)) == happened, limit
     numbers = [entry.position.seq for entry in paged(hk, "show:4", 2)]
@@ -69,7 +69,7 @@ def test_a_pool_of_the_same_id_of_another_tenant_stays_apart(store: Store) -> No
     hk = store.open()
     happened = tour(hk)
     other = hk.tenant("other")
-    assert other.history("show:4") == []
+    assert other.journal.history("show:4") == []
     other.create_pool("show:4", 1)
     hold = other.hold("show:4", 1, ttl=60)
     assert told(paged(other, "show:4", 1)) == [("pool.created", "show:4"), ("hold.held", hold.id)]
@@ -79,12 +79,12 @@ def test_a_pool_of_the_same_id_of_another_tenant_stays_apart(store: Store) -> No
 def test_it_goes_on_where_it_was_and_outlives_the_pool(store: Store) -> None:
     hk = store.open()
     hk.create_pool("p", 1)
-    cursor = hk.history("p")[-1].cursor
+    cursor = hk.journal.history("p")[-1].cursor
     hold = hk.hold("p", ttl=60)
     store.clock.advance(60)
     hk.remove_pool("p")
     later = [("hold.held", hold.id), ("hold.expired", hold.id), ("pool.removed", "p")]
-    assert told(hk.history("p", after=cursor)) == later
+    assert told(hk.journal.history("p", after=cursor)) == later
     assert told(paged(hk, "p", 2)) == [("pool.created", "p"), *later]
 
 
@@ -95,14 +95,15 @@ def test_a_hold_has_its_history_in_pages_too(store: Store) -> None:
     for _ in range(3):
         hk.extend(hold, by=1)
     story = hk.history(hold)
-    assert not story.more
+    assert story.next is None
+    assert story.cursor == story[-1].cursor
     assert [str(entry.action) for entry in story] == ["hold.held", *["hold.extended"] * 3]
     assert holdkit.reconstruct(story) == hk.get(hold)
     assert told(hk.history(hold, after=story[1].cursor)) == told(story[2:])
     assert hk.history(hold, after=story[-1].cursor) == []
     pages, after = [], None
     while page := hk.history(hold, after=after, limit=3):
-        pages.append((len(page), page.more))
+        pages.append((len(page), page.next is not None))
         assert told(page) == told(story[: len(page)])
         story, after = story[len(page) :], page[-1].cursor
     assert pages == [(3, True), (1, False)]
@@ -113,7 +114,7 @@ def test_a_hold_has_its_history_in_pages_too(store: Store) -> None:
 )
 def test_what_it_does_not_take(hk: Any, name: str, bad: object) -> None:
     with pytest.raises(holdkit.InvalidRequest) as refused:
-        hk.history("p", **{name: bad})
+        hk.journal.history("p", **{name: bad})
     assert refused.value.field == name
 
 
@@ -139,16 +140,16 @@ def test_beyond_what_memory_keeps_it_begins_with_the_pool_as_it_was_then(mode: A
     hk = mode.open(MemoryEngine(journal=10))
     hk.create_pool("p", 5)
     hk.create_pool("q", 5)
-    early = hk.history("p")[0].cursor
+    early = hk.journal.history("p")[0].cursor
     for pool in ("p", "q") * 6:
         hk.release(hk.hold(pool, ttl=60))
-    entries = hk.history("p")
+    entries = hk.journal.history("p")
     assert [str(entry.action) for entry in entries] == ["journal.baseline", *["hold.held", "hold.released"] * 2]
     assert told(paged(hk, "p", 1)) == told(entries)
     with pytest.raises(holdkit.CursorLost):
-        hk.history("p", after=early)
-    begun = hk.history("p", limit=1)[0].cursor
+        hk.journal.history("p", after=early)
+    begun = hk.journal.history("p", limit=1)[0].cursor
     hk.release(hk.hold("q", ttl=60))
     with pytest.raises(holdkit.CursorLost):
-        hk.history("p", after=begun)
+        hk.journal.history("p", after=begun)
     close_quietly(hk)

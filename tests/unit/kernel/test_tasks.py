@@ -184,7 +184,7 @@ def test_a_hold_granted_to_a_cancelled_block_is_released_again(block: str) -> No
         await hk.put_record("k", "barrier", "1")  # behind the batch in flight; the release is queued by then
         await hk.put_record("k", "barrier", "1")
         assert (await hk.pool("p")).held == 0
-        story = [entry for entry in await hk.journal() if entry.action.startswith("hold.")]
+        story = [entry for entry in await hk.journal.list() if entry.action.startswith("hold.")]
         assert [entry.action for entry in story] == ["hold.held", "hold.released"]
         assert story[1].reason == "cancelled"
 
@@ -333,7 +333,7 @@ def test_a_kernel_belongs_to_its_loop() -> None:
         return AsyncKernel(AsyncExecutor(engine))
 
     async def use(hk: AsyncKernel) -> None:
-        for call in (hk.hold("p", 1, ttl=60), hk.pool("p"), hk.journal()):
+        for call in (hk.hold("p", 1, ttl=60), hk.pool("p"), hk.journal.list()):
             with pytest.raises(EngineError, match="another event loop"):
                 await call
         await hk.aclose()  # its loop is closed: nothing is left to wait for

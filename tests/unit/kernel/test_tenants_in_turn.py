@@ -70,7 +70,7 @@ def test_the_calls_of_a_tenant_keep_their_order(tenants: Tenants, engine: Watche
     with batch_of(tenants.hk, engine, calls):
         pass
     for tenant, name in ((tenants.a, "a"), (tenants.b, "b")):
-        created = [entry.subject for entry in tenant.journal(limit=10_000) if entry.action == "pool.created"]
+        created = [entry.subject for entry in tenant.journal.list(limit=10_000) if entry.action == "pool.created"]
         assert created == ["p", *[f"{name}{number}" for number in range(8)]]
 
 

@@ -64,8 +64,8 @@ class Lost:
 def test_a_keep_that_happened_though_nobody_said_so_is_the_followers_own(hk: Any, engine: WatchedEngine) -> None:
     make(hk, *"abcde")
     Lost(engine, lands=True)
-    assert names(hk.follow("mail", wait=False)) == ["p", *"abcde"]
-    assert names(hk.follow("mail", wait=False)) == [], "and the last place is kept"
+    assert names(hk.journal.follow("mail", wait=False)) == ["p", *"abcde"]
+    assert names(hk.journal.follow("mail", wait=False)) == [], "and the last place is kept"
 
 
 @pytest.mark.parametrize("after", ["b", "d"])
@@ -73,18 +73,18 @@ def test_a_keep_that_happens_late_is_the_followers_own(hk: Any, engine: WatchedE
     make(hk, *"abcde")
     lost = Lost(engine, lands=False)
     seen = []
-    for entry in hk.follow("mail", wait=False):
+    for entry in hk.journal.follow("mail", wait=False):
         seen.append(entry.subject)
         if entry.subject == after:
             lost.land()
     assert seen == ["p", *"abcde"]
-    assert names(hk.follow("mail", wait=False)) == []
+    assert names(hk.journal.follow("mail", wait=False)) == []
 
 
 def test_unknown_keeps_neither_loop_nor_stop_delivery(hk: Any, engine: WatchedEngine) -> None:
     make(hk, *"abcde")
     lost = Lost(engine, times=100, lands=False)
-    assert names(hk.follow("mail", wait=False)) == ["p", *"abcde"]
+    assert names(hk.journal.follow("mail", wait=False)) == ["p", *"abcde"]
     assert len(lost.waiting) == 3, "one for each page"
 
 
@@ -93,18 +93,18 @@ def test_a_follower_that_begins_again_knows_what_it_had_sent_before(
     hk: Any, engine: WatchedEngine, before: bool
 ) -> None:
     if before:
-        assert names(hk.follow("mail", wait=False)) == ["p"]
+        assert names(hk.journal.follow("mail", wait=False)) == ["p"]
     make(hk, *"abcd")
     lost = Lost(engine, times=2, lands=False)
-    first = iter(hk.follow("mail", wait=False))
+    first = iter(hk.journal.follow("mail", wait=False))
     assert {next(first).subject for _ in range(4)} >= {"a", "b"}
     first.close()
     engine.fake.advance(1)
-    second = iter(hk.follow("mail", wait=False))
+    second = iter(hk.journal.follow("mail", wait=False))
     shown = [next(second).subject]
     lost.land()
     assert [*shown, *names(second)] == [*([] if before else ["p"]), *"abcd"], "nothing was kept: it comes again"
-    assert names(hk.follow("mail", wait=False)) == []
+    assert names(hk.journal.follow("mail", wait=False)) == []
 
 
 def test_a_restarted_process_knows_what_its_predecessor_had_sent(
@@ -112,14 +112,14 @@ def test_a_restarted_process_knows_what_its_predecessor_had_sent(
 ) -> None:
     """Whoever begins under a name takes over from the one before it, which is told if it lives still."""
     make(hk, *"abcd")
-    assert names(hk.follow("mail", wait=False)) == ["p", *"abcd"]
+    assert names(hk.journal.follow("mail", wait=False)) == ["p", *"abcd"]
     make(hk, *"efghij")
     lost = Lost(engine, lands=False)
-    first = iter(hk.follow("mail", wait=False))
+    first = iter(hk.journal.follow("mail", wait=False))
     assert [next(first).subject for _ in range(3)] == [*"efg"]  # its first keep is on its way
     engine.fake.advance(1)
     restarted = mode.open(engine)
-    second = iter(restarted.follow("mail", wait=False))
+    second = iter(restarted.journal.follow("mail", wait=False))
     assert next(second).subject == "e"
     lost.land()
     assert names(second) == [*"fghij"]
@@ -130,7 +130,7 @@ def test_a_restarted_process_knows_what_its_predecessor_had_sent(
 
 def test_who_writes_after_it_began_is_no_predecessor(hk: Any, engine: WatchedEngine) -> None:
     make(hk, *"abcdef")
-    first, second = iter(hk.follow("mail", wait=False)), iter(hk.follow("mail", wait=False))
+    first, second = iter(hk.journal.follow("mail", wait=False)), iter(hk.journal.follow("mail", wait=False))
     assert next(second).subject == "p"
     engine.fake.advance(1)
     assert [next(first).subject for _ in range(3)] == ["p", "a", "b"]
@@ -143,11 +143,11 @@ def test_another_follower_is_known_as_another_also_behind_an_unknown_keep(
     hk: Any, engine: WatchedEngine, lands: bool
 ) -> None:
     make(hk, *"abcdefghi")
-    first = iter(hk.follow("mail", wait=False))
+    first = iter(hk.journal.follow("mail", wait=False))
     assert [next(first).subject for _ in range(3)] == ["p", "a", "b"]  # kept once
     Lost(engine, lands=lands)
     assert [next(first).subject for _ in range(2)] == ["c", "d"]  # the second keep is unknown
-    second = iter(hk.follow("mail", wait=False))
+    second = iter(hk.journal.follow("mail", wait=False))
     assert [next(second).subject for _ in range(4)][-1] in ("e", "g")  # and this one has kept behind it
     with pytest.raises(CursorLost, match="another follower named 'mail'"):
         list(first)
@@ -155,7 +155,7 @@ def test_another_follower_is_known_as_another_also_behind_an_unknown_keep(
 
 def test_a_place_that_was_removed_is_not_written_again(hk: Any, engine: WatchedEngine) -> None:
     make(hk, *"abcd")
-    following = iter(hk.follow("mail", wait=False))
+    following = iter(hk.journal.follow("mail", wait=False))
     assert [next(following).subject for _ in range(3)] == ["p", "a", "b"]
     engine.inner.apply([Group((PutRecord(kind="~cursor", id="mail", body=None),))])
     with pytest.raises(CursorLost, match="was removed"):

@@ -43,6 +43,7 @@ from .catalog import AsyncRemoteCatalog
 from .claims import AsyncRemoteClaims
 from .executor import AsyncRemoteExecutor
 from .items import AsyncRemoteItems
+from .journal import AsyncRemoteJournal
 from .keys import AsyncRemoteKeys
 from .reading import AsyncRemoteReads
 from .sagas import AsyncRemoteSagas
@@ -120,6 +121,11 @@ class AsyncRemoteKernel(AsyncRemoteVerbs, UnsupportedOfKernel):
     def catalog(self) -> AsyncRemoteCatalog:
         """What faces have stored, by name and a page at a time."""
         return AsyncRemoteCatalog(self._transport, self._clock)
+
+    @cached_property
+    def journal(self) -> AsyncRemoteJournal:
+        """The record of every change: list, search and follow it."""
+        return AsyncRemoteJournal(self._transport, self._clock, self._executor)
 
     @cached_property
     def sagas(self) -> AsyncRemoteSagas:

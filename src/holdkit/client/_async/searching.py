@@ -13,15 +13,12 @@ from ...core.pages import Page
 from ...core.validation import flag
 from ...core.validation import text as checked_text
 from ...faces.finding import Found
-from ...kernel.journal import Tenants, of_all
 from ...kernel.normalise import moment, span
 from ...kernel.results import Hold
 from ...wire.history import PoolHistories, PoolHistoryBody, ServerHistory
-from ...wire.journal import EntryAnswer
 from ..answers import (
     claim_from,
     pool_from,
-    read_entries,
     read_holds,
     read_line,
     read_names,
@@ -118,28 +115,6 @@ class AsyncRemoteSearches(AsyncRemoteCalls):
         """Names of the accounts that use anything of a pool, in order."""
         no_transaction(tx)
         return await self._pages("/v1/accounts", read_names, limit, after=after, prefix=prefix)
-
-    async def search_journal(
-        self,
-        *,
-        action: str | None = None,
-        subject: str | None = None,
-        actor: str | None = None,
-        correlation_id: str | None = None,
-        before: str | None = None,
-        after: str | None = None,
-        limit: int = 100,
-        tenant: Tenants = None,
-        include_reserved: bool = False,
-    ) -> Page[EntryAnswer]:
-        """Entries that fit, newest first, or oldest first after a cursor; for the next page pass `reached` in the same direction, as
-        long as there are `more`. Raises `CursorLost`. `include_reserved` as in `journal`."""
-        page = read_entries((await self._get(
-            "/v1/journal", action=action, subject=subject, actor=actor, correlation_id=correlation_id, before=before,
-            after=after, limit=limit, all_tenants=True if of_all(tenant) else None,
-            order="newest" if after is None else None, include_reserved=include_reserved or None,
-        )).content)  # fmt: skip
-        return Page(page.items, more=page.more, reached=page.next)
 
 
 def _window(window: Ttl) -> str:

@@ -20,11 +20,12 @@ from ...engines.deadlines import within
 from ...engines.progress import Progress
 from ...errors import EngineError, HoldkitError, OutcomeUnknown, Overloaded
 from ...kernel.context import Call, call_fields, current
-from ...kernel.results import Hold
+from ...kernel.results import Hold, JournalPage
 from ...kernel.workers import GRACE, AsyncSignal
 from ...wire.fields import Body
+from ...wire.journal import EntryAnswer
 from ...wire.system import Job
-from ..answers import ServerClock, durability_of, hold_from, read_hold, with_send_time
+from ..answers import BEGINNING, ServerClock, durability_of, hold_from, read_entries, read_hold, with_send_time
 from ..problems import Attempts, Policy, error_from, read_problem
 from ..requests import path_of
 from ..stream import StreamHandle
@@ -246,6 +247,17 @@ class AsyncRemoteCalls:
             after, left = page.next, limit - len(found)
             if after is None or left <= 0:
                 return found
+
+    async def _entry_pages(self, path: str, limit: int, after: str | None, **query: Any) -> JournalPage[EntryAnswer]:
+        """Return up to `limit` entries, from as many requests as that takes."""
+        entries, cursor = list[EntryAnswer](), after
+        while True:
+            page = read_entries((await self._get(path, limit=limit - len(entries), after=cursor, **query)).content)
+            entries += page.items
+            cursor = page.next or cursor
+            if not page.more or len(entries) >= limit:
+                end = cursor or BEGINNING
+                return JournalPage(entries, next=end if page.more else None, cursor=end)
 
     async def _ended(self, job: J, read: Callable[[bytes], J], progress: Progress | None) -> J:
         """A job of the server, once it has ended."""

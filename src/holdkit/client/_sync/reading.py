@@ -3,34 +3,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TypeVar, Unpack
 from uuid import UUID
 
 import msgspec
 
-from ...core.codec import is_ticket
 from ...core.commands import Ttl
 from ...core.erasure import By, Erased
 from ...core.limits import SPANS
-from ...core.model import MAX_SLOT, SECOND, Pool, Record
+from ...core.model import SECOND, Pool, Record
 from ...core.reading import AccountUsage
-from ...core.validation import flag, text, whole
+from ...core.validation import flag, text
 from ...core.validation import hold_id as check_hold_id
 from ...core.values import MAX_ENTITY
 from ...engines.progress import Progress
 from ...errors import EngineError, HoldkitError, InvalidRequest
-from ...kernel._sync.background import Subscription
 from ...kernel.context import Actor, Call, actor_text, context_of
 from ...kernel.erasing import check_call, selector_of
-from ...kernel.follower_state import OnGeneration, Remember, check_following, check_remembering
-from ...kernel.journal import Tenants, check_listener, of_all
 from ...kernel.limits import LimitsInForce, changes_of
-from ...kernel.normalise import hold_id as normalised_id
 from ...kernel.normalise import reference
-from ...kernel.results import Hold, StorageUsage, SweepReport, VerifyReport
-from ...wire.journal import SEALED, EntryAnswer
+from ...kernel.results import Hold, JournalPage, StorageUsage, SweepReport, VerifyReport
+from ...wire.journal import EntryAnswer
 from ...wire.system import ChangeLimitsBody, EraseBody, Job, SweepBody
 from ...wire.tenants import usage_from
 from ..answers import (
@@ -41,7 +36,6 @@ from ..answers import (
     pool_in,
     read_erase,
     read_hold,
-    read_more_entries,
     read_place,
     read_pool_usage,
     read_pools,
@@ -55,10 +49,10 @@ from ..answers import (
     slot_of,
 )
 from ..requests import path_of, record_path
-from ..stream import LocalState
 from ..unsupported import NotRemote
 from .executor import RemoteExecutor
-from .following import RemoteFollower, RemoteSource
+from .following import RemoteFollower
+from .journal import not_from_files
 from .searching import RemoteSearches
 from .transport import RemoteCalls, Transport, no_transaction, retry_key
 
@@ -121,95 +115,18 @@ class RemoteReads(RemoteSearches):
         return RemoteAccount(self._transport, self._clock, text(name, "account", MAX_ENTITY))
 
     def history(
-        self,
-        subject: Hold | str | UUID,
-        *,
-        after: str | None = None,
-        limit: int = 1_000,
-        archive: object = None,
-    ) -> list[EntryAnswer]:
-        """Entries about a hold; or about a pool, by its id, and the holds on it: up to `limit` of them, in journal
-        order, after a cursor. Raises `CursorLost`."""
-        _not_from_files(archive)
-        named = subject if isinstance(subject, str) and not is_ticket(subject) else reference(subject, None)[0]
-        try:
-            path = path_of("holds", check_hold_id(normalised_id(named)), "history")
-        except InvalidRequest:
-            path = path_of("pools", text(named, "subject", 512), "history")
-        return self._pages(path, read_more_entries, limit, after=after)
-
-    def journal(
-        self,
-        *,
-        after: str | None = None,
-        limit: int = 1_000,
-        tenant: Tenants = None,
-        include_reserved: bool = False,
-    ) -> list[EntryAnswer]:
-        """Up to `limit` entries in order, after a cursor. Raises `CursorLost`. `tenant=ALL`, with a key of the
-        default tenant: those of all tenants. `include_reserved`, with a key of scope admin of the default tenant: also the
-        changes of API keys, tenants and webhooks."""
-        return self._pages(
-            "/v1/journal", read_more_entries, limit, after=after, all_tenants=True if of_all(tenant) else None,
-            include_reserved=include_reserved or None,
-        )  # fmt: skip
-
-    def cursor(self, *, back: int = 0) -> str:
-        """A cursor after everything that is in the journal now, or with `back` that many entries earlier in each
-        lane: entries of the key's tenant or, with an operator's key, of all tenants."""
-        return self._follower(None).end(whole(back, "back", 0, MAX_SLOT))
+        self, hold: Hold | str | UUID, *, after: str | None = None, limit: int = 1_000, archive: object = None
+    ) -> JournalPage[EntryAnswer]:
+        """Return up to `limit` entries about a hold, in journal order, after a cursor. (`remote.journal.history` is the history of a
+        pool.) Raises `CursorLost`."""
+        not_from_files(archive)
+        path = path_of("holds", check_hold_id(reference(hold, None)[0]), "history")
+        return self._entry_pages(path, limit, after)
 
     def generation(self) -> str:
-        """An opaque word that changes when the server's journal continues from another state: after a promotion,
+        """Return an opaque word that changes when the server's journal continues from another state: after a promotion,
         restore or import."""
-        return self._follower(None).generation()
-
-    def follow(
-        self,
-        name: str | None = None,
-        *,
-        after: str | None = None,
-        wait: bool = True,
-        poll: float = 0.5,
-        tenant: Tenants = None,
-        remember: Remember | None = None,
-        on_generation: OnGeneration | None = None,
-    ) -> Iterator[EntryAnswer]:
-        """Entries as they are written, none skipped and none twice, after the cursor `after` or from the beginning.
-        Continues after a broken connection; ends on `close`, or with `wait=False` at the end of the journal. Raises
-        `CursorLost`.
-
-        With a `name` the server stores the cursor, and `after` counts only the first time; that needs a key of scope
-        hold. An entry counts as seen once the loop asks for the next one after its packet, so after a crash the last
-        packet comes again (at least once). The server notifies at once: `poll` is for kernels in your own process.
-        `tenant=ALL` follows all tenants, with a key of the default one; its names are separate from those of other
-        followers. `remember` and `on_generation` work as in a kernel of your own process: the cursor of what was
-        shown is stored here, outside the server.
-        """
-        sealed = isinstance(after, str) and after.startswith(SEALED)  # the server reads it
-        check_following(name, None if sealed else after, wait, poll)
-        local = LocalState(check_remembering(name, remember, on_generation), on_generation)
-        return self._follower(after, name, tenant, local).follow(wait)
-
-    def on(
-        self, action: str | None, callback: Callable[[EntryAnswer], Any], *, tenant: Tenants = None
-    ) -> Subscription[EntryAnswer]:
-        """Call back after each commit that did `action` ("hold.expired", or None for all), from now on, best effort.
-
-        It is fed by the server's stream, on a thread or task of its own, and continues where it was after a broken
-        connection. For deliveries that must survive this process use `follow` with a name. `tenant=ALL` covers all
-        tenants, with a key of the default one.
-        """
-        check_listener(action, callback)
-        if of_all(tenant):
-            self.tenants(limit=1)  # refused here, not in the background
-        listener = RemoteSource(self._follower(self.cursor(), None, tenant))
-        return Subscription(listener, self._executor.start_worker, action, callback)
-
-    def _follower(
-        self, after: str | None, name: str | None = None, tenant: Tenants = None, local: LocalState | None = None
-    ) -> RemoteFollower:
-        return RemoteFollower(self._transport, self._clock, after, name, of_all=of_all(tenant), local=local)
+        return RemoteFollower(self._transport, self._clock, None).generation()
 
     def ready(self) -> None:
         """Wait until the server is ready; raises `Overloaded` if it is not ready within the time of a call."""
@@ -285,7 +202,7 @@ class RemoteReads(RemoteSearches):
         The server does it as a job, and this waits for the job, however long it takes. `progress(done, total)` is called
         now and then. If the wait is interrupted, or `progress` raises, the job is cancelled.
         """
-        _not_from_files(archive)
+        not_from_files(archive)
         job = read_verify((self._transport.ask("POST", "/v1/verify", op=retry_key())).content)
         found = self._result(job, read_verify, progress, "verification")
         return VerifyReport(
@@ -338,8 +255,3 @@ class RemoteReads(RemoteSearches):
         """The server's counters since it started."""
         answer = self._transport.ask("GET", "/v1/stats")
         return msgspec.json.decode(answer.content, type=dict[str, Any])
-
-
-def _not_from_files(archive: object) -> None:
-    if archive is not None:
-        raise NotRemote("archive", "the files are beside the data; read them there with the command line's --archive")

@@ -44,6 +44,7 @@ from .catalog import RemoteCatalog
 from .claims import RemoteClaims
 from .executor import RemoteExecutor
 from .items import RemoteItems
+from .journal import RemoteJournal
 from .keys import RemoteKeys
 from .reading import RemoteReads
 from .sagas import RemoteSagas
@@ -121,6 +122,11 @@ class RemoteKernel(RemoteVerbs, UnsupportedOfKernel):
     def catalog(self) -> RemoteCatalog:
         """What faces have stored, by name and a page at a time."""
         return RemoteCatalog(self._transport, self._clock)
+
+    @cached_property
+    def journal(self) -> RemoteJournal:
+        """The record of every change: list, search and follow it."""
+        return RemoteJournal(self._transport, self._clock, self._executor)
 
     @cached_property
     def sagas(self) -> RemoteSagas:

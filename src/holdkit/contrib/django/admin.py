@@ -307,7 +307,7 @@ class JournalAdmin(KernelAdmin):
     def rows(self, chosen: dict[str, str], after: str) -> tuple[list[Row], str]:
         """Back from the end."""
         wanted: dict[str, Any] = {name: value for name, value in chosen.items() if value}
-        found = hk.search_journal(**wanted, before=after or None, limit=PAGE)
+        found = hk.journal.search(**wanted, before=after or None, limit=PAGE)
         rows = [
             Row(
                 "",
@@ -320,4 +320,4 @@ class JournalAdmin(KernelAdmin):
             )
             for entry in found
         ]
-        return rows, (found.reached or "") if found.more else ""
+        return rows, found.next or ""

@@ -143,7 +143,7 @@ def instrument_client(http: httpx.Client | httpx.AsyncClient) -> None:
 
 @contextmanager
 def entry_span(hk: Kernel, entry: JournalEntry, name: str = "follower") -> Iterator[None]:
-    """A span around the work on a journal entry, linked to the call that the entry tells of; for `hk.follow`. Without a span if nobody
+    """A span around the work on a journal entry, linked to the call that the entry tells of; for `hk.journal.follow`. Without a span if nobody
     recorded that call, or if the kernel is not instrumented."""
     executor = hk.executor
     with linked(executor.tracer, executor.trace_of(entry), name, {"holdkit.action": entry.action.value}):

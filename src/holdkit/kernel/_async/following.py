@@ -125,7 +125,7 @@ class AsyncFollower:
         if rows:
             self._proved = self._positions
         if shown and self._named is not None:
-            await self._named.remember(self._cursor())
+            await self._named.remember(self.cursor())
         if self.at_end and before in ("", self.generation):  # else the ends may be those of a primary that was replaced
             # no entry of ours is missing in the page: up to the ends from before, the rest is hidden
             behind = (end for end in ends if end.seq > self._positions.get(end.lane, (0, ""))[0])
@@ -159,11 +159,11 @@ class AsyncFollower:
         self.at_end = False
         shown = Page(visible(entries, self._include_reserved), more=True)
         if shown and self._named is not None:
-            await self._named.remember(self._cursor())
+            await self._named.remember(self.cursor())
         return shown
 
-    def _cursor(self) -> str:
-        """The cursor behind what was read."""
+    def cursor(self) -> str:
+        """Return the cursor after everything that was read."""
         return encode_cursor(self._positions, self.generation)
 
     def _query(self, seen: Mapping[int, int], limit: int, max_bytes: int | None) -> Query[Page[JournalRow]]:
@@ -234,14 +234,14 @@ class AsyncFollower:
     def overdue(self) -> bool:
         """Whether we are at the end, and the cursor under our name is so old that what is behind it, none of it ours, may be archived soon."""
         saved = None if self._named is None else self._named.saved
-        return self.at_end and is_overdue(saved, self._cursor(), self._executor.now())
+        return self.at_end and is_overdue(saved, self.cursor(), self._executor.now())
 
     async def save_cursor(self, behind: JournalEntry | None = None) -> None:
         """Save our cursor under our name, if we have one: behind the last page, or behind one of its entries."""
         if self._named is None:
             return
         try:
-            await self._named.save(self._cursor() if behind is None else behind.cursor)
+            await self._named.save(self.cursor() if behind is None else behind.cursor)
         except EngineError:
             if not self._executor.closed:
                 raise

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from functools import cached_property
 from itertools import islice
 from types import TracebackType
 from typing import Any, Self, Unpack
@@ -15,19 +16,19 @@ from ...errors import InvalidRequest
 from ..answers import Answer
 from ..context import Actor, Call, call_fields
 from ..group_commit import Stats
-from ..journal import JournalEntry, Tenants, check_listener, whose
 from ..limits import LimitsInForce, changes_of, limits_of
 from ..normalise import What
 from ..prepare import guarded, prepared
 from ..seals import Sealing
 from ..tracing import Tracer
-from .background import AsyncJournalSource, AsyncSubscription, AsyncSweeper
+from .background import AsyncSweeper
 from .blocking import waiting_time
 from .blocks import AsyncHolding, AsyncLease
 from .erasure import AsyncEraser
 from .executor import AsyncExecutor
+from .journal_reads import AsyncJournal
 from .reads import AsyncReads
-from .tracing import AsyncTracedExecutor, traced_listener
+from .tracing import AsyncTracedExecutor
 from .verbs import AsyncVerbs
 
 
@@ -49,6 +50,11 @@ class AsyncHolds(AsyncReads, AsyncVerbs, AsyncEraser):
         """The same kernel, traced: it shares queue and engine, and has spans around the calls that somebody records. Use
         `holdkit.contrib.opentelemetry.instrument`, which has a tracer."""
         return type(self)(AsyncTracedExecutor.of(self._executor, tracer), self._tenant)
+
+    @cached_property
+    def journal(self) -> AsyncJournal:
+        """The record of every change: list, search and follow it."""
+        return AsyncJournal(self._executor, self._tenant)
 
     @property
     def limits(self) -> LimitsInForce:
@@ -186,19 +192,6 @@ class AsyncHolds(AsyncReads, AsyncVerbs, AsyncEraser):
             raise invalid("every", "every_out_of_range", "must be seconds above 0, at most a day")
         sealer = None if seals is None else seals.sealer(self._executor.engine)
         return AsyncSweeper(self, self._executor, every, whole(limit, "limit", 1, MAX_SWEEP), sealer)
-
-    async def on(
-        self, action: str | None, callback: Callable[[JournalEntry], Any], *, tenant: Tenants = None
-    ) -> AsyncSubscription[JournalEntry]:
-        """Call back after each commit that did `action` ("hold.expired", or None for all), from now on, best effort.
-
-        Fed by the journal, on a thread or task of its own: it can neither fail nor delay the call that caused it.
-        For deliveries that must survive this process use `follow` with a name. `tenant=ALL` listens to all tenants.
-        """
-        check_listener(action, callback)
-        source = AsyncJournalSource(self._executor, whose(tenant, self._tenant), await self.cursor())
-        called = callback if self._executor.tracer is None else traced_listener(self._executor, callback)
-        return AsyncSubscription(source, self._executor.start_worker, action, called)
 
     async def aclose(self) -> None:
         """Finish what runs, end followers and listeners, close the engine. Closing twice is quiet."""

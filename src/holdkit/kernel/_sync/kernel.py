@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
+from functools import cached_property
 from itertools import islice
 from types import TracebackType
 from typing import Any, Self, Unpack
@@ -16,19 +17,19 @@ from ...errors import InvalidRequest
 from ..answers import Answer
 from ..context import Actor, Call, call_fields
 from ..group_commit import Stats
-from ..journal import JournalEntry, Tenants, check_listener, whose
 from ..limits import LimitsInForce, changes_of, limits_of
 from ..normalise import What
 from ..prepare import guarded, prepared
 from ..seals import Sealing
 from ..tracing import Tracer
-from .background import JournalSource, Subscription, Sweeper
+from .background import Sweeper
 from .blocking import waiting_time
 from .blocks import Holding, Lease
 from .erasure import Eraser
 from .executor import Executor
+from .journal_reads import Journal
 from .reads import Reads
-from .tracing import TracedExecutor, traced_listener
+from .tracing import TracedExecutor
 from .verbs import Verbs
 
 
@@ -50,6 +51,11 @@ class Holds(Reads, Verbs, Eraser):
         """The same kernel, traced: it shares queue and engine, and has spans around the calls that somebody records. Use
         `holdkit.contrib.opentelemetry.instrument`, which has a tracer."""
         return type(self)(TracedExecutor.of(self._executor, tracer), self._tenant)
+
+    @cached_property
+    def journal(self) -> Journal:
+        """The record of every change: list, search and follow it."""
+        return Journal(self._executor, self._tenant)
 
     @property
     def limits(self) -> LimitsInForce:
@@ -187,19 +193,6 @@ class Holds(Reads, Verbs, Eraser):
             raise invalid("every", "every_out_of_range", "must be seconds above 0, at most a day")
         sealer = None if seals is None else seals.sealer(self._executor.engine)
         return Sweeper(self, self._executor, every, whole(limit, "limit", 1, MAX_SWEEP), sealer)
-
-    def on(
-        self, action: str | None, callback: Callable[[JournalEntry], Any], *, tenant: Tenants = None
-    ) -> Subscription[JournalEntry]:
-        """Call back after each commit that did `action` ("hold.expired", or None for all), from now on, best effort.
-
-        Fed by the journal, on a thread or task of its own: it can neither fail nor delay the call that caused it.
-        For deliveries that must survive this process use `follow` with a name. `tenant=ALL` listens to all tenants.
-        """
-        check_listener(action, callback)
-        source = JournalSource(self._executor, whose(tenant, self._tenant), self.cursor())
-        called = callback if self._executor.tracer is None else traced_listener(self._executor, callback)
-        return Subscription(source, self._executor.start_worker, action, called)
 
     def close(self) -> None:
         """Finish what runs, end followers and listeners, close the engine. Closing twice is quiet."""

@@ -6,14 +6,10 @@ Those of pools, holds and records take `tx=`: in a caller's transaction they see
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from itertools import islice
 from os import PathLike
 from typing import Any, Unpack
 from uuid import UUID
 
-from ...core.archived import FindArchived
-from ...core.codec import is_ticket
 from ...core.commands import Command, Ttl
 from ...core.ladders.finding import missing
 from ...core.model import MAX_SLOT, Pool, Record
@@ -29,9 +25,6 @@ from ...core.reading import (
     ListTenants,
     ReadClock,
     ReadGeneration,
-    ReadHistory,
-    entry_of,
-    touches,
 )
 from ...core.searching import ListLine
 from ...core.trees import SEPARATOR, directly_below
@@ -42,16 +35,14 @@ from ..answers import refusal_of
 from ..archive import ArchiveReport
 from ..archive import archive as archive_journal
 from ..context import Call, call_fields
-from ..follower_state import OnGeneration, Remember, check_following, check_remembering
-from ..journal import JournalEntry, Tenants, decode_cursor, encode_cursor, journal_entries, unbound, whose
+from ..journal import JournalEntry, unbound
 from ..journal_archive import JournalArchive
-from ..normalise import hold_id as normal_id
 from ..normalise import reference, span
-from ..results import Hold, RepairReport, StorageUsage, VerifyReport
+from ..results import Hold, JournalPage, RepairReport, StorageUsage, VerifyReport
 from ..verification import sealed_through, verify_whole
 from .accounts import Account
-from .following import Follower, end_of_journal
-from .searching import Searches, check_after, read_page
+from .journal_reads import archived_history, subject_history
+from .searching import Searches, check_after
 from .usage import UsageCounter
 
 NO_REPAIR = (
@@ -214,106 +205,27 @@ class Reads(Searches):
         found = self._executor.run_blocking(lambda: repairable.repair(command, dry_run=dry_run, progress=progress))
         return RepairReport(found.repaired, found.left, dry_run)
 
-    # The journal
-
     def history(
         self,
-        subject: Hold | str | UUID,
+        hold: Hold | str | UUID,
         *,
         after: str | None = None,
         limit: int = 1_000,
         archive: str | PathLike[str] | None = None,
-    ) -> Page[JournalEntry]:
-        """What happened to a hold, or to a pool by its id: in journal order, behind a cursor (the `cursor` of an entry), up to
-        `limit` entries; none only at the end.
-
-        The history of a pool has the entries which changed the pool or moved its units, so those of its holds too, without their
-        extensions. The journal is searched for them, so the time depends on everything that happened meanwhile. Raises
-        `CursorLost` if the journal was cut back.
+    ) -> JournalPage[JournalEntry]:
+        """Return up to `limit` entries about a hold, in journal order, after a cursor (the `cursor` of an entry). (`hk.journal.history`
+        is the history of a pool.)
 
         If the first entries are archived, an entry `journal.baseline` stands for them, and `JournalEntry.archived_to` says where they
-        are. With `archive`, that directory, they are read from there: all its files, so it takes its time.
+        are. With `archive`, that directory, they are read from there: all its files, which takes its time. Raises `CursorLost` if the
+        journal was cut back.
         """
         whole(limit, "limit", 1, 10_000)
+        id = hold_id(reference(hold, None)[0])
         if archive is not None:
-            return self._whole_history(subject, after, limit, JournalArchive(archive))
-        name = subject if isinstance(subject, str) and not is_ticket(subject) else reference(subject, None)[0]
-        first = self._executor.read(ReadHistory(self._tenant, text(name, "subject", 600), 1))
-        if not first and normal_id(name) != name:  # a hold's id, written as UUIDs often are
-            name = normal_id(name)
-        elif first and touches(entry_of(first[0]), name):  # a pool's own first entry
-            follower = Follower(self._executor, self._tenant, pool=(self._tenant, name))
-            return read_page(follower, after, limit)
-        positions = {} if after is None else decode_cursor(after)
-        seen = {lane: seq for lane, (seq, _) in positions.items()}
-        query = ReadHistory(self._tenant, name, limit, seen, self._executor.page_bytes)
-        rows = self._executor.read(query)
-        entries, _ = journal_entries(rows, positions, self._executor.now())
-        return Page(entries, more=rows.more, size=rows.size)
-
-    def _whole_history(
-        self, subject: Hold | str | UUID, after: str | None, limit: int, archive: JournalArchive
-    ) -> Page[JournalEntry]:
-        """Entries from the files, then those of the journal."""
-        given = subject if isinstance(subject, str) and not is_ticket(subject) else reference(subject, None)[0]
-        name = text(normal_id(given), "subject", 600)
-        positions = {} if after is None else decode_cursor(after)
-        through = {one.lane: one.through for one in self._executor.read(FindArchived())}
-        found = self._executor.run_blocking(
-            lambda: list(islice(archive.about(self._tenant, name, positions, through), limit))
-        )
-        entries, positions = journal_entries(found, positions, self._executor.now())  # type: ignore[assignment]
-        if len(entries) == limit:
-            return Page(entries, more=True)
-        behind = {lane: (max(seq, positions.get(lane, (0, ""))[0]), "") for lane, seq in through.items()}
-        rest = self.history(name, after=encode_cursor({**positions, **behind}), limit=limit - len(entries))
-        return Page([*entries, *rest], more=rest.more)
-
-    def cursor(self, *, back: int = 0) -> str:
-        """A cursor behind everything that is in the journal now, or with `back` so many entries earlier in each lane."""
-        return end_of_journal(self._executor, whole(back, "back", 0, MAX_SLOT))
+            return archived_history(self._executor, self._tenant, id, after, limit, JournalArchive(archive))
+        return subject_history(self._executor, self._tenant, id, after, limit)
 
     def generation(self) -> str:
-        """An opaque word for this generation of the journal, which a promotion, a restore or an import changes."""
+        """Return an opaque word for this generation of the journal, which a promotion, a restore or an import changes."""
         return self._executor.read(ReadGeneration())
-
-    def follow(
-        self,
-        name: str | None = None,
-        *,
-        after: str | None = None,
-        wait: bool = True,
-        poll: float = 0.5,
-        tenant: Tenants = None,
-        remember: Remember | None = None,
-        on_generation: OnGeneration | None = None,
-    ) -> Iterator[JournalEntry]:
-        """Entries as they happen, none skipped, behind the cursor `after` or from the beginning.
-
-        With a `name` the cursor is saved durably, and `after` applies only the first time. An entry counts as seen once the
-        loop has asked for the next one behind its page, so after a crash the last page comes again (at least once).
-        Commits of this kernel wake the follower at once, those of other processes within `poll` seconds. It ends on `close`, or
-        with `wait=False` at the end of the journal. Raises `CursorLost` if the journal was cut back, or what follows the cursor
-        in any lane was archived. `tenant=ALL` follows all tenants, on a kernel without one; such followers have names of their own.
-
-        Where commits wait for standbys, an entry comes when these have it. Until then the follower tries again by itself; with
-        `wait=False` it raises `Overloaded`.
-
-        A saved cursor is cut back together with the journal. `remember` (a file, or a `CursorStore`) keeps outside of the
-        database what is about to be shown: if entries that were shown are missing when the follower begins again, `CursorLost`
-        is raised. Without it, `on_generation(before, now)` is called, and a warning logged, if the cursor was saved in another
-        generation.
-        """
-        check_following(name, after, wait, poll)
-        store = check_remembering(name, remember, on_generation)
-        follower = Follower(
-            self._executor,
-            whose(tenant, self._tenant),
-            name,
-            store=store,
-            on_generation=on_generation,
-            durable=True,
-        )
-        follower.begin(after)
-        for entry in follower.follow(None, wait, poll):
-            yield entry

@@ -7,23 +7,18 @@ the next one begins (see `holdkit.core.searching`).
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from ...core.entries import Action
 from ...core.model import MAX_SLOT, Slot, State
 from ...core.pages import Page
-from ...core.personal import text_digest
-from ...core.reading import FindEntries, ListHolds, ReadGeneration
-from ...core.searching import FoundEntries, ListAccounts, ListEntities, SearchJournal
+from ...core.reading import ListHolds
+from ...core.searching import ListAccounts, ListEntities
 from ...core.validation import flag, invalid, text, whole
 from ...core.values import MAX_ENTITY
-from ..journal import JournalEntry, Positions, Tenants, decode_cursor, encode_cursor, journal_entries, visible, whose
 from ..normalise import moment
 from ..results import Hold
 from .executor import Executor
-from .following import Follower
 
 
 class Searches:
@@ -86,100 +81,6 @@ class Searches:
         """Names of the accounts that use anything of a pool, in order; give the last one as `after` for the next page."""
         _names(prefix, after, limit)
         return self._executor.read(ListAccounts(self._tenant, prefix, after, limit), tx)
-
-    def journal(
-        self,
-        *,
-        after: str | None = None,
-        limit: int = 1_000,
-        tenant: Tenants = None,
-        include_reserved: bool = False,
-    ) -> Page[JournalEntry]:
-        """Up to `limit` entries in order, behind a cursor (the `cursor` of an entry); none only at the end. `tenant=ALL`:
-        of all tenants. `include_reserved`: with the changes of a server's API keys, tenants and webhooks, but not what their
-        records say.
-
-        Raises `CursorLost` if the journal was cut back, or what follows the cursor in any lane was archived.
-        """
-        whole(limit, "limit", 1, 10_000)
-        flag(include_reserved, "include_reserved")
-        follower = Follower(self._executor, whose(tenant, self._tenant), include_reserved=include_reserved)
-        return read_page(follower, after, limit)
-
-    def search_journal(
-        self,
-        *,
-        action: Action | str | None = None,
-        subject: str | None = None,
-        actor: str | None = None,
-        correlation_id: str | None = None,
-        before: str | None = None,
-        after: str | None = None,
-        limit: int = 100,
-        tenant: Tenants = None,
-        include_reserved: bool = False,
-    ) -> Page[JournalEntry]:
-        """Entries that fit, newest first, back from the end of the journal or from a cursor (`before`); or oldest first, behind a
-        cursor (`after`).
-
-        A cursor is a place between entries, so the same one leads in both directions. For the next page give `reached` of this one,
-        in the same direction, as long as it has `more`: one call searches a bounded part of the journal, so a page may be empty
-        although more follow. Entries of different lanes are in order of time as far as one call has searched. Raises `CursorLost` if
-        the journal was cut back. `include_reserved` as in `journal`.
-        """
-        whole(limit, "limit", 1, 1_000)
-        flag(include_reserved, "include_reserved")
-        if action is not None and action not in list(Action):
-            raise invalid("action", "action_unknown", f"must be one of {', '.join(Action)}")
-        for field, value, most in (
-            ("subject", subject, 600),
-            ("actor", actor, 512),
-            ("correlation_id", correlation_id, 512),
-        ):
-            if value is not None:
-                text(value, field, most)
-        if after is not None and before is not None:
-            raise invalid("before", "before_ambiguous", "give either after or before, not both")
-        cursor = before if after is None else after
-        owner = whose(tenant, self._tenant)
-        Follower(self._executor, owner).begin(cursor, reads_on=after is not None)  # is what it saw still there?
-        start = None if cursor is None else {lane: seq for lane, (seq, _) in decode_cursor(cursor).items()}
-        wanted = None if action is None else Action(action)
-        query = SearchJournal(
-            owner, start, after is None, wanted, subject, actor, correlation_id, limit, self._executor.page_bytes
-        )
-        return self._found(query, self._executor.read(query), cursor, include_reserved)
-
-    def _found(
-        self, query: SearchJournal, found: FoundEntries, cursor: str | None, include_reserved: bool
-    ) -> Page[JournalEntry]:
-        """The entries of a search, each with the cursor behind it, in the order of the query."""
-        generation = self._executor.read(ReadGeneration())
-        reached = self._positions(found.reached)
-        begins: Positions = reached if query.newest_first or cursor is None else decode_cursor(cursor)
-        rows = found.rows[::-1] if query.newest_first else found.rows
-        entries, _ = journal_entries(rows, begins, self._executor.now(), generation)
-        shown = [*visible(entries, include_reserved)]
-        return Page(
-            reversed(shown) if query.newest_first else shown,
-            more=found.rows.more, size=found.rows.size, reached=encode_cursor(reached, generation),
-        )  # fmt: skip
-
-    def _positions(self, numbers: Mapping[int, int]) -> dict[int, tuple[int, str]]:
-        """These places in the journal, with the digests of the entries in front of them, as far as they are kept."""
-        wanted = tuple((lane, seq) for lane, seq in numbers.items() if seq)
-        rows = self._executor.read(FindEntries(wanted)) if wanted else []
-        seen = {(row.lane, row.seq): text_digest(row.text) for row in rows}
-        return {lane: (seq, seen.get((lane, seq), "")) for lane, seq in wanted}
-
-
-def read_page(follower: Follower, after: str | None, limit: int) -> Page[JournalEntry]:
-    """A page behind a cursor; empty only at the end."""
-    follower.begin(after)
-    while True:
-        entries = follower.page(limit)
-        if entries or follower.at_end:
-            return entries
 
 
 def check_after(value: object, field: str) -> None:

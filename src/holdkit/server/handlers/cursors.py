@@ -25,7 +25,7 @@ async def show_end(request: Request) -> Answer:
     """The cursor at the end of the journal."""
     query: CursorQuery = request.query
     own = query.back and not request.caller.operator
-    cursor = await (_back(request, query.back) if own else request.kernel.cursor(back=query.back))
+    cursor = await (_back(request, query.back) if own else request.kernel.journal.cursor(back=query.back))
     return answer(CursorAnswer(request.caller.positions.show(cursor), generation_of(cursor), request.now()))
 
 
@@ -52,7 +52,7 @@ async def read_tail(request: Request, wanted: int, *, of_all: bool = False) -> T
     most = max(wanted, request.running.settings.journal_scan // kernel.executor.engine.lanes)
     back, enough = wanted, dict[int, tuple[int, str]]()
     while True:
-        cursor = await kernel.cursor(back=back)
+        cursor = await kernel.journal.cursor(back=back)
         begins = {**decode_cursor(cursor), **enough}
         tail = await _read_on(request, encode_cursor(begins, generation_of(cursor)), wanted, of_all)
         short = [lane for lane in begins if len(tail.lanes[lane]) < wanted]
@@ -66,12 +66,12 @@ async def _read_on(request: Request, start: str, wanted: int, of_all: bool) -> T
     """Read from a cursor to the end, and keep what a tail needs."""
     latest, lanes, end = list[JournalEntry](), defaultdict[int, deque[int]](lambda: deque(maxlen=wanted)), start
     while True:
-        page = await request.kernel.journal(after=end, limit=1_000, tenant=ALL if of_all else None)
+        page = await request.kernel.journal.list(after=end, limit=1_000, tenant=ALL if of_all else None)
         latest = _fitting(sorted([*latest, *page], key=lambda entry: entry.slot)[-wanted:], request)
         for entry in page:
             lanes[entry.position.lane].append(entry.position.seq)
         end = page[-1].cursor if page else end
-        if not page.more:
+        if page.next is None:
             return Tail(latest, lanes, start, end)
 
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from ...core.pages import Page
 from ...core.validation import hold_id as check_hold_id
 from ...core.validation import invalid, pool_id
 from ...kernel._async.following import AsyncFollower
-from ...kernel._async.searching import read_page
+from ...kernel._async.journal_reads import read_page
 from ...kernel.journal import ALL, whose
 from ...kernel.normalise import hold_id
 from ...kernel.results import JournalEntry
@@ -44,7 +43,7 @@ async def read_journal(request: Request) -> Answer:
         durable=query.durable,
     )
     entries = await read_page(follower, request.caller.cursor(query.after), query.limit)
-    return await _entries(request, entries, query.after, with_tenant=query.all_tenants)
+    return await _entries(request, entries, entries.more, query.after, with_tenant=query.all_tenants)
 
 
 async def _search(request: Request, query: JournalQuery) -> Answer:
@@ -55,33 +54,37 @@ async def _search(request: Request, query: JournalQuery) -> Answer:
         after = BEGINNING
     if after is not None and query.order == "newest":
         raise invalid("after", "after_ambiguous", "newest first: give `before` instead of `after`")
-    entries = await request.kernel.search_journal(
+    entries = await request.kernel.journal.search(
         action=query.action, subject=query.subject, actor=query.actor, correlation_id=query.correlation_id,
         before=caller.cursor(query.before), after=after, limit=query.limit, tenant=ALL if query.all_tenants else None,
         include_reserved=query.include_reserved,
     )  # fmt: skip
-    now, reached = request.now(), entries.reached
+    now = request.now()
 
     def page() -> EntryPage:
         shown = _shown(request, entries, with_tenant=query.all_tenants)
-        return EntryPage(shown, None if reached is None else caller.positions.show(reached), entries.more, now)
+        return EntryPage(shown, caller.positions.show(entries.cursor), entries.next is not None, now)
 
-    cursors = len(entries) * CURSOR_OF_LANE * request.kernel.executor.engine.lanes
-    return await request.running.large_answers.page(request, entries.size + cursors, page)
+    return await request.running.large_answers.page(request, _size(request, entries), page)
 
 
 async def _entries(
-    request: Request, entries: Page[JournalEntry], after: str | None, *, with_tenant: bool = False
+    request: Request, entries: list[JournalEntry], more: bool, after: str | None, *, with_tenant: bool = False
 ) -> Answer:
     now = request.now()
 
     def page() -> EntryPage:
         items = _shown(request, entries, with_tenant=with_tenant)
         end, limit = items[-1].cursor if items else after, request.caller.limit
-        return EntryPage(items if limit is None else limit.entries(items), end, entries.more, now)
+        return EntryPage(items if limit is None else limit.entries(items), end, more, now)
 
+    return await request.running.large_answers.page(request, _size(request, entries), page)
+
+
+def _size(request: Request, entries: list[JournalEntry]) -> int:
+    """About the bytes of a page of entries, each with its cursor."""
     cursors = len(entries) * CURSOR_OF_LANE * request.kernel.executor.engine.lanes
-    return await request.running.large_answers.page(request, entries.size + cursors, page)
+    return sum([entry.size for entry in entries]) + cursors
 
 
 def _shown(request: Request, entries: list[JournalEntry], *, with_tenant: bool = False) -> list[EntryAnswer]:
@@ -111,15 +114,15 @@ async def _tail(request: Request, query: JournalQuery) -> Answer:
 
 async def hold_history(request: Request) -> Answer:
     """The history of a hold."""
-    return await _history(request, check_hold_id(hold_id(request.names[0]), "hold"))
+    query: HistoryQuery = request.query
+    hold = check_hold_id(hold_id(request.names[0]), "hold")
+    page = await request.kernel.history(hold, after=request.caller.cursor(query.after), limit=query.limit)
+    return await _entries(request, page, page.next is not None, query.after)
 
 
 async def pool_history(request: Request) -> Answer:
     """The history of a pool and of the holds on it."""
-    return await _history(request, pool_id(request.names[0], "pool", faces=False))
-
-
-async def _history(request: Request, subject: str) -> Answer:
     query: HistoryQuery = request.query
-    entries = await request.kernel.history(subject, after=request.caller.cursor(query.after), limit=query.limit)
-    return await _entries(request, entries, query.after)
+    pool = pool_id(request.names[0], "pool", faces=False)
+    page = await request.kernel.journal.history(pool, after=request.caller.cursor(query.after), limit=query.limit)
+    return await _entries(request, page, page.next is not None, query.after)

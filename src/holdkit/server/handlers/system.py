@@ -52,7 +52,7 @@ async def ready(request: Request) -> Answer:
         raise Problem(503, "stopping", "the server is shutting down")
     try:
         async with asyncio.timeout(5):
-            await running.kernel.cursor()
+            await running.kernel.journal.cursor()
     except (HoldkitError, TimeoutError):
         raise Problem(503, "engine_error", "the storage does not answer: see the server's log") from None
     stats = running.kernel.stats

@@ -120,7 +120,9 @@ async def make_hook(request: Request) -> Answer:
     if request.op is not None and (made := await _hooks(request).made_under(request.op)) is not None:
         return _made_before(request, made, url, body.actions)
     most = request.running.settings.webhooks.tenant_hooks
-    hook, secret = await _hooks(request).make(url, body.actions, await request.kernel.cursor(), most, request.op)
+    hook, secret = await _hooks(request).make(
+        url, body.actions, await request.kernel.journal.cursor(), most, request.op
+    )
     await sender.sync(tenant)
     return answer(_shown(request, hook, HookStatus(), secret), 201)
 

@@ -77,7 +77,7 @@ def check_refused(store: ShowStore, **call: Any) -> None:
 
 def check_nothing_held(store: ShowStore) -> None:
     assert store.hk.holds() == []
-    assert "hold.held" not in [entry.action for entry in store.hk.journal()]
+    assert "hold.held" not in [entry.action for entry in store.hk.journal.list()]
     assert differences(store.hk) == ()
     assert store.resource(Ending(lambda tx: None)).hold("a", ttl=60).state == "held", "the next one is as ever"
 

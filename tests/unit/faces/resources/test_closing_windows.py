@@ -118,7 +118,7 @@ def test_another_answer_counts_at_once_and_is_journaled(store: ShowStore) -> Non
         quota.consume("a", 1)
     ends = [
         effect.pool.closes
-        for entry in store.hk.journal()
+        for entry in store.hk.journal.list()
         for effect in entry.pools
         if entry.action == "pool.resized" and not effect.total
     ]
@@ -138,7 +138,7 @@ def test_nonsense_is_refused_and_nothing_written(store: ShowStore, answer: Any, 
     with pytest.raises(InvalidRequest) as no:
         quota.consume("a", 1)
     assert (no.value.field, no.value.code) == ("closes", code)
-    assert [entry.action for entry in store.hk.journal() if entry.action != "pool.created"] == []
+    assert [entry.action for entry in store.hk.journal.list() if entry.action != "pool.created"] == []
     assert quota.holds() == []
 
 

@@ -13,7 +13,7 @@ from tests.unit.faces.resources.shows import Shows, ShowStore
 
 
 def told(store: ShowStore) -> list[str]:
-    return [str(entry.action) for entry in store.hk.journal()]
+    return [str(entry.action) for entry in store.hk.journal.list()]
 
 
 def test_a_life(store: ShowStore) -> None:

@@ -68,7 +68,7 @@ def test_a_pool_is_seen_before_the_first_hold(store: ShowStore) -> None:
     key = Seat("A", 7)
     pool = chairs.pool(key)
     assert (pool.total, pool.held, pool.consumed, pool.available, pool.version) == (4, 0, 0, 4, 0)
-    assert list(store.hk.journal()) == [], "nothing is written"
+    assert list(store.hk.journal.list()) == [], "nothing is written"
     hold = chairs.hold(key, ttl=60)
     asked = len(resource.asked)
     seen = chairs.pool(key)

@@ -94,7 +94,7 @@ def audit(url: str) -> tuple[int, int]:
         assert hk.verify().ok
         most = 0
         cursor: str | None = None
-        while page := hk.journal(after=cursor, limit=500):
+        while page := hk.journal.list(after=cursor, limit=500):
             for each in page:
                 for effect in each.entry.effects:
                     if each.action == "hold.held":

@@ -56,9 +56,9 @@ def test_seats_are_listed_in_order_of_row_and_position(store: Store) -> None:
 def test_adding_twice_is_adding_once(store: Store) -> None:
     hk = store.hk
     hk.items.add(row(3))
-    before = hk.cursor()
+    before = hk.journal.cursor()
     hk.items.add(row(3))
-    assert hk.cursor() == before, "nothing was journaled"
+    assert hk.journal.cursor() == before, "nothing was journaled"
 
 
 def test_a_seat_that_is_added_again_moves_and_keeps_its_hold(store: Store) -> None:
@@ -132,11 +132,11 @@ def test_a_retry_of_a_change_changes_nothing(store: Store) -> None:
 def test_bad_seats_are_refused_before_anything_is_written(seats: list[Any], code: str) -> None:
     with holdkit.connect("memory://") as hk:
         hk.items.add([Seat("there", "stalls", "A", 7)])
-        before = hk.cursor()
+        before = hk.journal.cursor()
         with pytest.raises(holdkit.InvalidRequest) as wrong:
             hk.items.add(seats)
         assert wrong.value.code == code
-        assert hk.cursor() == before
+        assert hk.journal.cursor() == before
 
 
 def test_a_section_of_ten_thousand_seats(tmp_path: Path) -> None:

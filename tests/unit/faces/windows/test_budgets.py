@@ -316,7 +316,7 @@ def test_bad_holds_are_refused_and_nothing_is_written(
         with pytest.raises(InvalidRequest) as no, getattr(llm, verb)(**{**good, **options}):
             pass
         assert (no.value.field, no.value.code) == (field, code)
-    assert list(memory.hk.journal()) == []
+    assert list(memory.hk.journal.list()) == []
 
 
 CONFIRMED: list[tuple[dict[str, Any], str, str]] = [

@@ -212,7 +212,7 @@ def test_bad_stays_are_refused_and_nothing_is_written(
     with pytest.raises(InvalidRequest) as no:
         inn.hold(**{"what": "double", "begin": BEGIN, "end": END, "ttl": 60, **options})
     assert (no.value.field, no.value.code) == (field, code)
-    assert list(memory.hk.journal()) == []
+    assert list(memory.hk.journal.list()) == []
 
 
 TIMES: list[tuple[Any, Any, str, str]] = [

@@ -17,7 +17,7 @@ def check(url: str, spent: Iterable[Spent]) -> None:
     with holdkit.connect(url) as hk:
         assert hk.verify().ok
         seen = 0
-        for entry in hk.follow(wait=False):
+        for entry in hk.journal.follow(wait=False):
             for effect in entry.pools:
                 pool = effect.pool
                 assert pool.held + pool.consumed <= pool.total in (TOKENS, REQUESTS)

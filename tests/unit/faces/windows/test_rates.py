@@ -169,7 +169,7 @@ def test_bad_calls_are_refused_and_nothing_is_written(
         api.consume(**{"client": "a", **options})
     assert (no.value.field, no.value.code) == (field, code)
     assert str(no.value).startswith("holdkit: ")
-    assert list(memory.hk.journal()) == []
+    assert list(memory.hk.journal.list()) == []
 
 
 MADE: list[tuple[Any, str, str]] = [

@@ -49,7 +49,7 @@ def overspent(mode: Sync | Async, lag: float) -> list[str]:
                 api.consume("a", op=f"{slot}-{number}")
     wrong: list[str] = []
     taken: dict[int, int] = {}
-    for entry in hk.follow(wait=False):
+    for entry in hk.journal.follow(wait=False):
         if entry.action == "hold.held":
             window = entry.slot // MINUTE
             taken[window] = taken.get(window, 0) + 1
@@ -92,7 +92,7 @@ def test_guessing_ends(mode: Sync | Async) -> None:
         hk.rate("api", Allowance(2, per="second")).consume("a", op="x")
     assert isinstance(no.value.__cause__, WindowClosed)
     assert len(engine.batches) == 8
-    assert list(hk.journal()) == []
+    assert list(hk.journal.list()) == []
     engine.before = None
     assert not hk.rate("api", Allowance(2, per="second")).consume("a", op="x").replayed, "turned away is not settled"
     hk.close()
@@ -180,11 +180,11 @@ def test_a_hold_granted_to_a_cancelled_block_is_released() -> None:
         with pytest.raises(asyncio.CancelledError):
             await task
         engine.gate.set()
-        async for entry in hk.follow():
+        async for entry in hk.journal.follow():
             if entry.action == "hold.released":
                 break
         assert await llm.remaining("team") == {"tokens": 100}
-        story = [str(entry.action) for entry in await hk.journal()]
+        story = [str(entry.action) for entry in await hk.journal.list()]
         await hk.aclose()
         return story
 

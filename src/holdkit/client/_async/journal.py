@@ -1,0 +1,136 @@
+"""`remote.journal`: reads the journal of a server, searches it and follows it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from typing import Any
+
+from ...core.model import MAX_SLOT
+from ...core.validation import text, whole
+from ...kernel._async.background import AsyncSubscription
+from ...kernel.follower_state import OnGeneration, Remember, check_following, check_remembering
+from ...kernel.journal import Tenants, check_listener, of_all
+from ...kernel.results import JournalPage
+from ...wire.journal import SEALED, EntryAnswer
+from ..answers import BEGINNING, ServerClock, read_entries
+from ..requests import path_of
+from ..stream import LocalState
+from ..unsupported import NotRemote
+from .executor import AsyncRemoteExecutor
+from .following import AsyncRemoteFollower, AsyncRemoteSource
+from .transport import AsyncRemoteCalls, AsyncTransport
+
+
+class AsyncRemoteJournal(AsyncRemoteCalls):
+    """The journal of the API key's tenant: the record of every change, in order."""
+
+    def __init__(self, transport: AsyncTransport, clock: ServerClock, executor: AsyncRemoteExecutor) -> None:
+        super().__init__(transport, clock)
+        self._executor = executor
+
+    async def search(
+        self,
+        *,
+        action: str | None = None,
+        subject: str | None = None,
+        actor: str | None = None,
+        correlation_id: str | None = None,
+        before: str | None = None,
+        after: str | None = None,
+        limit: int = 100,
+        tenant: Tenants = None,
+        include_reserved: bool = False,
+    ) -> JournalPage[EntryAnswer]:
+        """Return entries that match, newest first, or oldest first after a cursor. To read the next page, pass `next` in the same
+        direction. Raises `CursorLost`. `include_reserved` works as in `list`."""
+        page = read_entries((await self._get(
+            "/v1/journal", action=action, subject=subject, actor=actor, correlation_id=correlation_id, before=before,
+            after=after, limit=limit, all_tenants=True if of_all(tenant) else None,
+            order="newest" if after is None else None, include_reserved=include_reserved or None,
+        )).content)  # fmt: skip
+        end = page.next or before or after or BEGINNING
+        return JournalPage(page.items, next=end if page.more else None, cursor=end)
+
+    async def history(
+        self, subject: str, *, after: str | None = None, limit: int = 1_000, archive: object = None
+    ) -> JournalPage[EntryAnswer]:
+        """Return up to `limit` entries of the history of a pool, by its id, in journal order, after a cursor: with those of its holds.
+        (`remote.history(hold)` is the history of a hold.) Raises `CursorLost`."""
+        not_from_files(archive)
+        path = path_of("pools", text(subject, "subject", 512), "history")
+        return await self._entry_pages(path, limit, after)
+
+    async def cursor(self, *, back: int = 0) -> str:
+        """Return a cursor after everything that is in the journal now; with `back`, after that many entries fewer in each lane:
+        entries of the key's tenant or, with an operator's key, of all tenants."""
+        return await self._follower(None).end(whole(back, "back", 0, MAX_SLOT))
+
+    def follow(
+        self,
+        name: str | None = None,
+        *,
+        after: str | None = None,
+        wait: bool = True,
+        poll: float = 0.5,
+        tenant: Tenants = None,
+        remember: Remember | None = None,
+        on_generation: OnGeneration | None = None,
+    ) -> AsyncIterator[EntryAnswer]:
+        """Yield entries as they are committed, none skipped and none twice, after the cursor `after` or from the beginning.
+        Continues after a broken connection; ends on `close`, or with `wait=False` at the end of the journal. Raises
+        `CursorLost`.
+
+        With a `name` the server stores the cursor, and `after` counts only the first time; that needs a key of scope
+        hold. An entry counts as seen once the loop asks for the first entry after its packet, so after a crash the last
+        packet comes again (at least once). The server notifies at once: `poll` is for kernels in your own process.
+        `tenant=ALL` follows all tenants, with a key of the default one; its names are separate from those of other
+        followers. `remember` and `on_generation` work as in a kernel of your own process: the cursor of what was
+        shown is stored here, outside the server.
+        """
+        sealed = isinstance(after, str) and after.startswith(SEALED)  # the server reads it
+        check_following(name, None if sealed else after, wait, poll)
+        local = LocalState(check_remembering(name, remember, on_generation), on_generation)
+        return self._follower(after, name, tenant, local).follow(wait)
+
+    async def on(
+        self, action: str | None, callback: Callable[[EntryAnswer], Any], *, tenant: Tenants = None
+    ) -> AsyncSubscription[EntryAnswer]:
+        """Call back after each commit that did `action` ("hold.expired", or None for all), from now on, best effort.
+
+        The server's stream feeds it, on a thread or task of its own, and it continues where it was after a broken
+        connection. For deliveries that must survive this process use `follow` with a name. `tenant=ALL` covers all
+        tenants, with a key of the default one.
+        """
+        check_listener(action, callback)
+        if of_all(tenant):
+            await self._get("/v1/tenants", limit=1)  # refused here, not in the background
+        listener = AsyncRemoteSource(self._follower(await self.cursor(), None, tenant))
+        return AsyncSubscription(listener, self._executor.start_worker, action, callback)
+
+    def _follower(
+        self, after: str | None, name: str | None = None, tenant: Tenants = None, local: LocalState | None = None
+    ) -> AsyncRemoteFollower:
+        return AsyncRemoteFollower(self._transport, self._clock, after, name, of_all=of_all(tenant), local=local)
+
+    async def list(
+        self,
+        *,
+        after: str | None = None,
+        limit: int = 1_000,
+        tenant: Tenants = None,
+        include_reserved: bool = False,
+    ) -> JournalPage[EntryAnswer]:
+        """Return up to `limit` entries in order, after a cursor or from the beginning. To read on, pass `next` of the page as `after`; it is
+        None at the end. `cursor` of the page is never None: a program that comes back later for new entries passes that. Raises
+        `CursorLost`. `tenant=ALL`, with a key of the default tenant: those of all tenants. `include_reserved`, with a key of scope
+        admin of the default tenant: also the changes of API keys, tenants and webhooks."""
+        return await self._entry_pages(
+            "/v1/journal", limit, after, all_tenants=True if of_all(tenant) else None,
+            include_reserved=include_reserved or None,
+        )  # fmt: skip
+
+
+def not_from_files(archive: object) -> None:
+    """Refuse a directory of archived entries: it is beside the data."""
+    if archive is not None:
+        raise NotRemote("archive", "the files are beside the data; read them there with the command line's --archive")
