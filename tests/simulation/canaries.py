@@ -97,7 +97,7 @@ def due_units_stay(patch: pytest.MonkeyPatch) -> None:
 
 
 def operation_forgotten(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(decide, "remember", lambda *_: None)
+    patch.setattr(decide, "remember", lambda *_, **__: None)
 
 
 def time_goes_back(patch: pytest.MonkeyPatch) -> None:

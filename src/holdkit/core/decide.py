@@ -222,10 +222,11 @@ def _answer_once(view: View, command: AnyCommand, op: str, due: SweepList) -> Ou
     """The recorded answer of the operation id; the first time, the answer is decided and recorded."""
     outcome = recall(view, command)
     if outcome is None:
-        if operations_full(view) and not isinstance(command, REMEMBERED):
+        is_full = operations_full(view)
+        if is_full and not isinstance(command, REMEMBERED):
             return Refusal(Reason.OPERATION_TABLE_FULL, op)  # the hold itself records these two
         outcome = decide(view, command, due)
-        remember(view, command, outcome)
+        remember(view, command, outcome, has_room=not is_full)
     return outcome
 
 

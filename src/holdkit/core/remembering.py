@@ -46,9 +46,15 @@ def operations_full(view: View) -> bool:
     return limit is not None and view.loaded.counts.operations + view.grown[2] >= limit
 
 
-def remember(view: View, command: Askable, outcome: Outcome) -> None:
-    """Record the answer for retries, if it settles the operation and there is room."""
-    if command.op is None or isinstance(outcome, Invalid) or outcome.replayed or operations_full(view):
+def remember(view: View, command: Askable, outcome: Outcome, *, has_room: bool = False) -> None:
+    """Record the answer for retries, if it settles the operation and there is room.
+
+    `has_room` says that there was room before the command was decided. A command that lowers `max_operations` may leave none, and
+    still needs its record: without it, a retry would change the limits twice.
+    """
+    if command.op is None or isinstance(outcome, Invalid) or outcome.replayed:
+        return
+    if not has_room and operations_full(view):
         return
     if isinstance(outcome, Refusal) and outcome.reason in UNSETTLED:
         return

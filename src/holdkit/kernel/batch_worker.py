@@ -229,18 +229,19 @@ class DeadlineTimer:
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._waiting: set[TaskCall] = set()
+        self._waiting: dict[TaskCall, None] = {}
+        """In the order in which they began to wait."""
         self._timer: asyncio.TimerHandle | None = None
 
     def add(self, call: TaskCall) -> None:
         """Its task waits from now on."""
-        self._waiting.add(call)
+        self._waiting[call] = None
         if self._timer is None:
             self._timer = self._loop.call_later(TICK, self._check)
 
     def discard(self, call: TaskCall) -> None:
         """Its task waits no longer."""
-        self._waiting.discard(call)
+        self._waiting.pop(call, None)
 
     def _check(self) -> None:
         now = time.monotonic()

@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 
 from holdkit.core.codec import fingerprint
-from holdkit.core.commands import CreatePool, PutRecord, ResizePool, Sweep
+from holdkit.core.commands import ChangeLimits, CreatePool, PutRecord, ResizePool, Sweep
 from holdkit.core.model import Leg
 from holdkit.core.outcomes import Done, Operation, Reason, Refusal
 from tests.unit.core.world import (
@@ -148,6 +148,15 @@ def test_a_full_table_turns_away_what_it_could_not_remember() -> None:
     assert said(world.do(CreatePool(id="c", total=1, op="c"))) == "operation_table_full"
     assert done(world.do(CreatePool(id="a", total=1, op="a"))).replayed  # what it knows it still knows
     assert said(world.do(CreatePool(id="c", total=1))) == "done"  # without an id there is nothing to remember
+
+
+def test_a_change_that_leaves_no_room_is_remembered_itself() -> None:
+    world = World(max_operations=5)
+    lower = ChangeLimits(changes={"max_operations": 0}, op="lower")
+    assert not done(world.do(lower)).replayed
+    assert done(world.do(lower)).replayed
+    assert said(world.do(ChangeLimits(changes={"max_pools": 3}, op="lower"))) == "operation_conflict"
+    assert said(world.do(ChangeLimits(changes={"max_pools": 3}, op="another"))) == "operation_table_full"
 
 
 def test_a_table_has_room_again_when_the_window_has_passed() -> None:

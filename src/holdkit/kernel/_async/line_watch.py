@@ -86,7 +86,8 @@ class AsyncWatchedLine:
 
     def __init__(self, pool: Key) -> None:
         self.pool = pool
-        self.waiters: set[AsyncWaiter] = set()
+        self.waiters: dict[AsyncWaiter, None] = {}
+        """In the order in which they came: a set would wake them in another order in each process."""
         self.version: int | None = None
         """Of the pool, when the waiters were last examined."""
         self.next_deadline: Slot | None = None
@@ -105,7 +106,7 @@ class AsyncLineWatch:
         self._lock = threading.Lock()
         self._lines: dict[Key, AsyncWatchedLine] = {}
         """Those without waiters are dropped by the next look: a process that waits again and again needs no look for each wait."""
-        self._waiters: dict[Key, set[AsyncWaiter]] = {}
+        self._waiters: dict[Key, dict[AsyncWaiter, None]] = {}
         """By hold."""
         self._running = False
         self._news = AsyncSignal()
@@ -115,8 +116,8 @@ class AsyncLineWatch:
         waiter = AsyncWaiter(self, hold)
         with self._lock:
             new = waiter.pool not in self._lines
-            self._lines.setdefault(waiter.pool, AsyncWatchedLine(waiter.pool)).waiters.add(waiter)
-            self._waiters.setdefault(waiter.key, set()).add(waiter)
+            self._lines.setdefault(waiter.pool, AsyncWatchedLine(waiter.pool)).waiters[waiter] = None
+            self._waiters.setdefault(waiter.key, {})[waiter] = None
             start, self._running = not self._running, True
         if start:
             self._start()
@@ -137,9 +138,9 @@ class AsyncLineWatch:
         """Stop watching."""
         with self._lock:
             if (line := self._lines.get(waiter.pool)) is not None:
-                line.waiters.discard(waiter)
+                line.waiters.pop(waiter, None)
             if (waiters := self._waiters.get(waiter.key)) is not None:
-                waiters.discard(waiter)
+                waiters.pop(waiter, None)
                 if not waiters:
                     del self._waiters[waiter.key]
 

@@ -87,7 +87,8 @@ class WatchedLine:
 
     def __init__(self, pool: Key) -> None:
         self.pool = pool
-        self.waiters: set[Waiter] = set()
+        self.waiters: dict[Waiter, None] = {}
+        """In the order in which they came: a set would wake them in another order in each process."""
         self.version: int | None = None
         """Of the pool, when the waiters were last examined."""
         self.next_deadline: Slot | None = None
@@ -106,7 +107,7 @@ class LineWatch:
         self._lock = threading.Lock()
         self._lines: dict[Key, WatchedLine] = {}
         """Those without waiters are dropped by the next look: a process that waits again and again needs no look for each wait."""
-        self._waiters: dict[Key, set[Waiter]] = {}
+        self._waiters: dict[Key, dict[Waiter, None]] = {}
         """By hold."""
         self._running = False
         self._news = Signal()
@@ -116,8 +117,8 @@ class LineWatch:
         waiter = Waiter(self, hold)
         with self._lock:
             new = waiter.pool not in self._lines
-            self._lines.setdefault(waiter.pool, WatchedLine(waiter.pool)).waiters.add(waiter)
-            self._waiters.setdefault(waiter.key, set()).add(waiter)
+            self._lines.setdefault(waiter.pool, WatchedLine(waiter.pool)).waiters[waiter] = None
+            self._waiters.setdefault(waiter.key, {})[waiter] = None
             start, self._running = not self._running, True
         if start:
             self._start()
@@ -138,9 +139,9 @@ class LineWatch:
         """Stop watching."""
         with self._lock:
             if (line := self._lines.get(waiter.pool)) is not None:
-                line.waiters.discard(waiter)
+                line.waiters.pop(waiter, None)
             if (waiters := self._waiters.get(waiter.key)) is not None:
-                waiters.discard(waiter)
+                waiters.pop(waiter, None)
                 if not waiters:
                     del self._waiters[waiter.key]
 
