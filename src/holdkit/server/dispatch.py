@@ -164,6 +164,8 @@ async def _answer(running: Running, route: Route, request: Request, send: Send) 
     except Exception as error:
         if not _kernel_has_seen(error):
             request.settle()
+        elif isinstance(error, Refused):
+            request.stored_at_most(1)  # the answer, for retries
         raise
     finally:
         running.in_work -= 1
@@ -280,7 +282,7 @@ async def _read_body(route: Route, request: Request) -> None:
     request.reserve(cost)
     if route.changes:
         await check_room(request)
-        request.running.quotas.add(request.caller.tenant, cost.commands, len(raw))
+        request.estimate(cost.commands, len(raw))
 
 
 def _check_host(request: Request) -> None:

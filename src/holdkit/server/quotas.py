@@ -2,8 +2,9 @@
 
 Theory of operation. Nothing is counted where commands are decided, so a hold costs the same with and without a quota. A server
 counts what a tenant with a quota has stored, every minute if it can (`CheckpointedCounter`, in bounded steps, off the event loop), and
-in between adds an estimate for each request that it admits: `used = counted + estimated since`. A request that may store something
-new is refused while `used` exceeds the quota. A request that ends or changes what exists (confirm, release, extend, return,
+in between adds an estimate for each request that it admits: `used = counted + estimated since`. What is refused stores nothing, or an
+answer for retries, so its estimate is taken back: otherwise one key could use up a quota with requests that are refused. A request that
+may store something new is refused while `used` exceeds the quota. A request that ends or changes what exists (confirm, release, extend, return,
 expire, resize, archive, and all that removes) adds to the estimate and is never refused: otherwise a full quota would leave
 units held that nobody can give back.
 
@@ -206,6 +207,14 @@ class Quotas:
             self._estimates.move_to_end(tenant)
             estimate.added_bytes += COPIES * size + COMMAND_BYTES * commands
             estimate.commands += commands
+
+    def take_back(self, tenant: str, commands: int, size: int) -> None:
+        """Take commands and bytes out of the estimate again that a request has added and not stored. A count that was made meanwhile may
+        have taken them out already."""
+        estimate = self._estimates.get(tenant)
+        if estimate is not None:
+            estimate.added_bytes = max(0, estimate.added_bytes - COPIES * size - COMMAND_BYTES * commands)
+            estimate.commands = max(0, estimate.commands - commands)
 
     def _count_soon(self, estimate: Estimate) -> None:
         if not estimate.wanted and self._clock() >= estimate.next_count:

@@ -94,8 +94,8 @@ class Request:
     """A request as a handler sees it, after all checks."""
 
     __slots__ = (
-        "_op", "body", "caller", "cost", "headers", "id", "kind", "names", "paid", "person", "query", "receive", "route", "running",
-        "scope", "unlimited",
+        "_op", "body", "caller", "cost", "estimated", "headers", "id", "kind", "names", "paid", "person", "query", "receive", "route",
+        "running", "scope", "unlimited",
     )  # fmt: skip
 
     caller: Caller
@@ -109,6 +109,8 @@ class Request:
         """What its body costs, as soon as that is charged."""
         self.paid: float = 1
         """The tokens that were charged for it."""
+        self.estimated: tuple[int, int] | None = None
+        """The commands and bytes that it has added to the estimate of what its tenant stores."""
         self.unlimited = False
         """Whether an operator administers the server: then nothing is charged."""
         self.kind = "none"
@@ -138,10 +140,23 @@ class Request:
             self.running.admission.rates.reserve(self.caller.id, self.caller.tenant, cost)
             self.cost, self.paid = cost, cost.tokens
 
+    def estimate(self, commands: int, size: int) -> None:
+        """Add what the request may store to the estimate of its tenant."""
+        self.running.quotas.add(self.caller.tenant, commands, size)
+        self.estimated = commands, size
+
     def settle(self) -> None:
         """The kernel has not seen the request: give back all but its plain cost."""
         if self.paid > self.cost.plain:
             self._charge(self.cost.plain)
+        self.stored_at_most(0)
+
+    def stored_at_most(self, commands: int) -> None:
+        """The request was refused: of what was estimated for it, leave these commands."""
+        if self.estimated is not None:
+            estimated, size = self.estimated
+            self.running.quotas.take_back(self.caller.tenant, estimated - commands, size)
+            self.estimated = None
 
     def _charge(self, cost: float) -> None:
         if not self.unlimited:

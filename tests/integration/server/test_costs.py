@@ -13,10 +13,11 @@ import pytest
 from msgspec import inspect, structs
 
 from holdkit.server.dispatch import STREAMED
-from holdkit.server.rates import Bucket
+from holdkit.server.rates import Bucket, Cost, cost_of
 from holdkit.server.routes import ROUTES
 from holdkit.server.routing import Route
 from holdkit.testing import FakeClock
+from holdkit.wire.items import BestItems
 from tests.integration.server.test_authorization_matrix import BODIES, name_of, path_of, scene
 from tests.support.servers import NOON, QUICK, InProcessApp, in_process_app
 
@@ -52,6 +53,15 @@ def test_a_count_that_is_refused_locks_nobody_out(seats: int) -> None:
         assert (await here.call("GET", "/v1/pools", key="hold", tenant="acme")).status_code == 200
 
     play(work)
+
+
+def test_a_count_counts_as_no_more_seats_than_a_request_may_have() -> None:
+    """Before anything has checked it."""
+    assert [cost_of(BestItems(count=seats, section="stalls"), 100) for seats in (-5, 7, 1_000, 1_001, 10**399)] == [
+        Cost(commands=1, elements=0, tokens=21),
+        Cost(commands=7, elements=0, tokens=27),
+        *[Cost(commands=1_000, elements=0, tokens=1_020)] * 3,
+    ]
 
 
 # Bodies with a number in one place

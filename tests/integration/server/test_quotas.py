@@ -251,6 +251,33 @@ def test_the_default_tenant_has_a_quota_like_any_other() -> None:
     run(work)
 
 
+@pytest.mark.parametrize(
+    ("path", "body", "status"),
+    [
+        ("/v1/items/best", {"count": 10**15, "section": "stalls", "ttl": 60}, 400),
+        ("/v1/batch", {"commands": [{"type": "hold", "pool": "p", "ttl": "soon"}] * 900}, 400),
+        ("/v1/items/best", {"count": 900, "section": "stalls", "ttl": 60}, 404),
+        ("/v1/holds", {"legs": [{"pool": f"p{n}"} for n in range(900)], "ttl": 60}, 404),
+    ],
+)
+def test_a_request_that_is_refused_uses_up_no_quota(path: str, body: Any, status: int) -> None:
+    """The attack: a key of scope hold sends one request that is refused; until the next count its tenant was told that its quota was
+    full."""
+
+    async def work(here: InProcessApp) -> None:
+        await here.call("GET", "/v1/usage", tenant="acme")
+        told = await here.call("POST", path, body, tenant="acme", op="refused")
+        assert told.status_code == status
+        made = await here.call("POST", "/v1/pools", {"id": "q", "total": 1}, tenant="acme")
+        assert made.status_code == 201, made.text
+        estimate = here.running.quotas._estimates["acme"]
+        assert estimate.commands == (1 if status == 400 else 2), (
+            "the pool, and the recorded answer of what the kernel refused"
+        )
+
+    run(work, replace(QUICK, quota_rows=1_000))
+
+
 def test_the_default_tenant_may_have_all_of_a_bounded_table() -> None:
     async def main() -> None:
         async with await holdkit.connect_async("memory://", limits=holdkit.Limits(max_pools=10)) as kernel:
