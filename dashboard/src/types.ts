@@ -896,9 +896,10 @@ export interface ProblemAnswer {
   /** of an invalid request: a stable word for what is wrong */
   code?: string | null;
   type: string;
+  /** for customers: it names no id and no number */
   title: string;
   status: number;
-  /** for people; the text may change */
+  /** for developers; the text may change */
   detail: string;
   /** a stable word for programs */
   reason: string;

@@ -46,11 +46,13 @@ if TYPE_CHECKING:
         AccountRequired,
         AlreadyClaimed,
         AlreadyConfirmed,
+        AlreadyExists,
         AlreadyReleased,
         BelowInUse,
         CursorLost,
         DeadlinePassed,
         EngineError,
+        HoldEnded,
         HoldExists,
         HoldExpired,
         HoldkitError,
@@ -67,6 +69,7 @@ if TYPE_CHECKING:
         MissingExtra,
         NotConfirmed,
         NotDue,
+        NotFound,
         NotOwner,
         OperationConflict,
         OperationTableFull,
@@ -87,6 +90,9 @@ if TYPE_CHECKING:
         SagaParked,
         SectionNotFound,
         SlotOverflow,
+        TableFull,
+        Unavailable,
+        UnknownArgument,
         VersionConflict,
         WindowClosed,
     )
@@ -129,6 +135,7 @@ __all__ = [
     "Allowance",
     "AlreadyClaimed",
     "AlreadyConfirmed",
+    "AlreadyExists",
     "AlreadyReleased",
     "ArchivePool",
     "ArchiveReport",
@@ -151,6 +158,7 @@ __all__ = [
     "ExtendHold",
     "HeldLeg",
     "Hold",
+    "HoldEnded",
     "HoldExists",
     "HoldExpired",
     "HoldNotFound",
@@ -177,6 +185,7 @@ __all__ = [
     "MissingExtra",
     "NotConfirmed",
     "NotDue",
+    "NotFound",
     "NotOwner",
     "OperationConflict",
     "OperationTableFull",
@@ -228,7 +237,10 @@ __all__ = [
     "Stats",
     "Sweep",
     "SweepReport",
+    "TableFull",
     "UnarchivePool",
+    "Unavailable",
+    "UnknownArgument",
     "Usage",
     "VerifyReport",
     "VersionConflict",
@@ -258,12 +270,13 @@ _MODULES: Final = {
     ".engines.durability": "Durability Standby",
     ".engines.lock_times": "LockTimes",
     ".errors": (
-        "Aborted AccountLimit AccountRequired AlreadyClaimed AlreadyConfirmed AlreadyReleased BelowInUse CursorLost "
-        "DeadlinePassed EngineError HoldExists HoldExpired HoldkitError HoldNotFound HoldRetired HoldTableFull "
-        "HoldWaiting InsufficientCapacity InvalidRequest ItemsTaken LifetimeExceeded LineAhead LineFull MissingExtra "
-        "NotConfirmed NotDue NotOwner OperationConflict OperationTableFull OutcomeUnknown Overloaded PartOfHold "
-        "PoolArchived PoolExists PoolInUse PoolNotFound PoolTableFull PromiseBroken QuantityExceedsConsumed "
-        "QuantityExceedsHold Refused SagaBusy SagaCancelled SagaParked SectionNotFound SlotOverflow VersionConflict "
+        "Aborted AccountLimit AccountRequired AlreadyClaimed AlreadyConfirmed AlreadyExists AlreadyReleased "
+        "BelowInUse CursorLost DeadlinePassed EngineError HoldEnded HoldExists HoldExpired HoldkitError "
+        "HoldNotFound HoldRetired HoldTableFull HoldWaiting InsufficientCapacity InvalidRequest ItemsTaken "
+        "LifetimeExceeded LineAhead LineFull MissingExtra NotConfirmed NotDue NotFound NotOwner OperationConflict "
+        "OperationTableFull OutcomeUnknown Overloaded PartOfHold PoolArchived PoolExists PoolInUse PoolNotFound "
+        "PoolTableFull PromiseBroken QuantityExceedsConsumed QuantityExceedsHold Refused SagaBusy SagaCancelled "
+        "SagaParked SectionNotFound SlotOverflow TableFull Unavailable UnknownArgument VersionConflict "
         "WindowClosed"
     ),
     ".faces._async.kernel": "AsyncKernel",

@@ -6,7 +6,18 @@ There are three kinds of "no", and the classes never mix them:
 - `InvalidRequest`, `EngineError`, `Overloaded`: the call was wrong, or the machinery failed. Nothing happened.
 - `OutcomeUnknown`: the request may or may not have taken effect. Repeat it with the same operation id to find out.
 
-This module knows nothing of HTTP, engines or the core. Every message begins with ``holdkit: ``.
+A refusal has a reason of its own and mostly a family, so that a program can catch either::
+
+    Refused
+     ├ Unavailable    InsufficientCapacity ─ AlreadyClaimed, ItemsTaken | LineAhead | LineFull | AccountLimit | PoolArchived | WindowClosed
+     ├ HoldEnded      HoldExpired | AlreadyConfirmed | AlreadyReleased | HoldRetired
+     ├ NotFound       PoolNotFound | HoldNotFound | SectionNotFound
+     ├ AlreadyExists  PoolExists | HoldExists
+     ├ TableFull      PoolTableFull | HoldTableFull | OperationTableFull
+     └ the others
+
+This module knows nothing of HTTP, engines or the core. Every message begins with ``holdkit: ``. It is for developers; `title` is the text
+that an application may show to its customers.
 """
 
 from __future__ import annotations
@@ -19,13 +30,19 @@ if TYPE_CHECKING:
     from .core.outcomes import Shortfall
 
 
+INCOMPLETE_LINK: Final = "The link is incomplete"
+"""The title of a ticket that was cut short or damaged: the customer can do something about it."""
+
+
 class HoldkitError(Exception):
     """The base of every exception that Holdkit raises on purpose.
 
-    `effect` says whether the failed call may have changed anything: "none" or "unknown".
+    `effect` says whether the failed call may have changed anything: "none" or "unknown". `title` is a short text that a shop may show
+    to its customers: it names no id, number or person.
     """
 
     effect: ClassVar[Literal["none", "unknown"]] = "none"
+    title: str = "Something went wrong"
 
     def __init__(self, message: str) -> None:
         super().__init__(message if message.startswith("holdkit: ") else f"holdkit: {message}")
@@ -49,13 +66,23 @@ def plain(error: BaseException) -> str:
 class InvalidRequest(HoldkitError, ValueError):
     """The call itself is wrong. `field` names the argument; `code` is a stable word for programs."""
 
+    title = "The request is not valid"
+
     def __init__(self, message: str, *, field: str, code: str) -> None:
         super().__init__(f"{field}: {message}")
         self.field, self.code = field, code
+        if code == "ticket_malformed":
+            self.title = INCOMPLETE_LINK
+
+
+class UnknownArgument(InvalidRequest, TypeError):
+    """The call has a keyword that it does not know; `field` names it."""
 
 
 class EngineError(HoldkitError):
     """The machinery failed, and this attempt certainly changed nothing."""
+
+    title = "Please try again in a moment"
 
 
 class MissingExtra(EngineError, ImportError):
@@ -69,18 +96,23 @@ class MissingExtra(EngineError, ImportError):
 class Overloaded(HoldkitError):
     """The request was turned away before anything was done. Retry it after about `retry_after` seconds."""
 
+    title = "Please try again in a moment"
+
     def __init__(self, message: str, *, retry_after: float = 0.1) -> None:
         super().__init__(message)
         self.retry_after = retry_after
 
 
 class StorageFull(Overloaded):
-    """The disk of the server is nearly full, so nothing new was stored. What exists can be ended, and goes on."""
+    """The disk of the server is nearly full, so it stores nothing new. Existing holds can still be ended."""
+
+    title = "Please try again later"
 
 
 class OutcomeUnknown(HoldkitError):
     """The request may or may not have taken effect. Repeat it with the same operation id until it is done or refused."""
 
+    title = "Please try again in a moment"
     effect: ClassVar[Literal["none", "unknown"]] = "unknown"
 
 
@@ -91,11 +123,14 @@ class SagaBusy(Overloaded):
 class SagaParked(HoldkitError):
     """The saga is parked for an operator: inspect it with `sagas.get`, end it with `sagas.resolve`."""
 
+    title = "This needs a closer look"
     effect: ClassVar[Literal["none", "unknown"]] = "unknown"
 
 
 class SagaCancelled(HoldkitError):
     """An operator cancelled this saga. It does not run again; start a new one under another id."""
+
+    title = "This was cancelled"
 
 
 class CursorLost(HoldkitError):
@@ -106,6 +141,8 @@ class CursorLost(HoldkitError):
     the cursor were archived to, if that is why: `holdkit.JournalArchive` reads on from there. A server does not tell its clients
     where: there it is empty.
     """
+
+    title = "No longer available"
 
     def __init__(
         self,
@@ -126,7 +163,7 @@ class PromiseBroken(HoldkitError):
 
 
 class Refused(HoldkitError):
-    """The rules refused the request, and nothing happened. Each reason has its own subclass.
+    """The rules refused the request, and nothing happened. Each reason has its own subclass, and most reasons have a family.
 
     Each subclass declares the attributes that belong to it. `details` has the ones that this refusal carries, by name.
     """
@@ -162,129 +199,11 @@ class Refused(HoldkitError):
         return {name: value for name, value in self.__dict__.items() if name in self.fields}
 
 
-class OperationConflict(Refused):
-    """The operation id was used before with another payload. Take a new id for a new request."""
-
-    reason = "operation_conflict"
+class Unavailable(Refused):
+    """Somebody else has what was requested, or it is not for sale: a shop says so and offers something else."""
 
 
-class OperationTableFull(Refused):
-    """There is no room to remember this operation id, so the operation was not started."""
-
-    reason = "operation_table_full"
-    transient = True
-
-
-class PoolExists(Refused):
-    """A pool with this id already exists."""
-
-    reason = "pool_exists"
-
-
-class PoolTableFull(Refused):
-    """The engine's limit on pools is reached."""
-
-    reason = "pool_table_full"
-    transient = True
-
-
-class PoolNotFound(Refused):
-    """There is no pool with this id."""
-
-    reason = "pool_not_found"
-
-
-class PoolArchived(Refused):
-    """The pool is archived: it grants nothing until it is unarchived."""
-
-    reason = "pool_archived"
-
-
-class WindowClosed(Refused):
-    """The command was decided at a slot outside its window. A window that has closed stays closed."""
-
-    reason = "window_closed"
-    now: int
-    now_at: datetime | None
-
-
-class AccountRequired(Refused):
-    """The pool, or one above it, has a limit per account, and the request names no account."""
-
-    reason = "account_required"
-
-
-class PoolInUse(Refused):
-    """The pool has `in_use` units held or consumed, or somebody waits in its line, or there are pools below it: it cannot be removed."""
-
-    reason = "pool_in_use"
-    in_use: int
-
-
-class BelowInUse(Refused):
-    """The new total is less than the `in_use` units that are held and consumed."""
-
-    reason = "below_in_use"
-    in_use: int
-
-
-class SlotOverflow(Refused):
-    """The deadline is beyond the last slot, 2^63 - 1."""
-
-    reason = "slot_overflow"
-
-
-class DeadlinePassed(Refused):
-    """The requested deadline is not after `now`, the slot at which the command was decided."""
-
-    reason = "deadline_passed"
-    now: int
-    now_at: datetime | None
-
-
-class LifetimeExceeded(Refused):
-    """The hold would live longer than `max_lifetime` slots from the moment it was placed."""
-
-    reason = "lifetime_exceeded"
-    max_lifetime: int
-
-
-class HoldExists(Refused):
-    """A hold with this id already exists."""
-
-    reason = "hold_exists"
-
-
-class LineFull(Refused):
-    """So many (`waiting`) wait in the pool's line already that nobody can join it."""
-
-    reason = "line_full"
-    transient = True
-    waiting: int
-
-
-class HoldTableFull(Refused):
-    """The engine's limit on live holds is reached."""
-
-    reason = "hold_table_full"
-    transient = True
-
-
-class AccountLimit(Refused):
-    """The account would have more of a pool than `limit`, the most that one account may have: it uses `used` already.
-
-    `shortfalls` lists every such pool; `requested`, `used` and `limit` are those of the first. A server that is asked with an API key
-    limited to other pools lists none, and the refusal then has no `requested`, `used` and `limit`.
-    """
-
-    reason = "account_limit"
-    shortfalls: tuple[Shortfall, ...] = ()
-    requested: int
-    used: int
-    limit: int
-
-
-class InsufficientCapacity(Refused):
+class InsufficientCapacity(Unavailable):
     """At least one pool has less available than was requested.
 
     `shortfalls` lists every such pool; `requested`, `available` and `total` are those of the first. A server that is asked with an API
@@ -292,6 +211,7 @@ class InsufficientCapacity(Refused):
     """
 
     reason = "insufficient_capacity"
+    title = "Not enough left"
     transient = True
     shortfalls: tuple[Shortfall, ...] = ()
     requested: int
@@ -303,118 +223,19 @@ class InsufficientCapacity(Refused):
     """From `budgets`: the budgets that fell short."""
 
 
-class LineAhead(Refused):
-    """Others (`waiting`) wait in line for the pool, and nobody is served before them. Join the line, or try later.
-
-    A refusal because of a pool that an API key may not read, as it is limited to others, has no `waiting`.
-    """
-
-    reason = "line_ahead"
-    transient = True
-    waiting: int
-
-
-class HoldNotFound(Refused):
-    """There is no hold with this id."""
-
-    reason = "hold_not_found"
-
-
-class HoldRetired(Refused):
-    """The hold ended longer ago than the retention period. The journal still has its history."""
-
-    reason = "hold_retired"
-
-
-class NotOwner(Refused):
-    """The token is missing, or is not the one that the hold was placed with."""
-
-    reason = "not_owner"
-
-
-class HoldWaiting(Refused):
-    """The hold waits in line and has no units yet, so there is nothing to confirm."""
-
-    reason = "hold_waiting"
-    transient = True
-    number: int
-    """Its number in the line."""
-
-
-class AlreadyConfirmed(Refused):
-    """The hold was already confirmed."""
-
-    reason = "already_confirmed"
-    ended_slot: int
-    ended_at: datetime | None
-
-
-class AlreadyReleased(Refused):
-    """The hold was already released."""
-
-    reason = "already_released"
-    ended_slot: int
-    ended_at: datetime | None
-
-
-class HoldExpired(Refused):
-    """The hold reached its deadline first. Its units are free for others."""
-
-    reason = "hold_expired"
-    deadline: int | None = None
-    deadline_at: datetime | None = None
-
-
-class QuantityExceedsHold(Refused):
-    """The request is for more than the `left` units that the hold has."""
-
-    reason = "quantity_exceeds_hold"
-    left: int
-
-
-class QuantityExceedsConsumed(Refused):
-    """A return by pool asked for more units (`requested`) than are `loose`.
-
-    `consumed` counts all the units that the pool has consumed. Those of holds that are still kept are returned by hold;
-    `loose` counts the others, of the account that was named, or of none.
-    """
-
-    reason = "quantity_exceeds_consumed"
-    requested: int
-    loose: int
-    consumed: int
-
-
-class NotDue(Refused):
-    """The deadline is still in the future."""
-
-    reason = "not_due"
-    deadline: int
-    deadline_at: datetime | None
-
-
-class NotConfirmed(Refused):
-    """Nothing of this hold was confirmed, so there is nothing to return."""
-
-    reason = "not_confirmed"
-
-
-class VersionConflict(Refused):
-    """The record or pool is at another `version` than the caller expected."""
-
-    reason = "version_conflict"
-    version: int
-
-
-class AlreadyClaimed(Refused):
+class AlreadyClaimed(InsufficientCapacity):
     """Another caller has the key.
 
     A held key becomes free after `remaining` seconds, unless it is extended. A confirmed key is taken for good: the
-    refusal is not transient, and `remaining`, `deadline` and `deadline_at` are None.
+    refusal is not transient, and `remaining`, `deadline` and `deadline_at` are None. A key is a pool of one unit.
     """
 
     reason = "already_claimed"
+    title = "Already taken"
     transient = True
+    requested: int = 1
+    available: int = 0
+    total: int = 1
     claim: str
     """The id of the other claim."""
     state: Literal["held", "confirmed"]
@@ -427,27 +248,305 @@ class AlreadyClaimed(Refused):
         self.transient = details.get("state") != "confirmed"
 
 
-class ItemsTaken(Refused):
-    """Some of the requested items are not available."""
+class ItemsTaken(InsufficientCapacity):
+    """Some of the requested items are not available. An item is a pool of one unit; `requested`, `available` and `total` are those of
+    the first that is taken."""
 
     reason = "items_taken"
+    title = "Some of these are gone"
     transient = True
+    requested: int = 1
+    available: int = 0
+    total: int = 1
     taken: tuple[str, ...]
     """The ids of the items that are not available, in order."""
     holders: dict[str, str | None]
     """By item id, the id of the hold that has it."""
 
 
-class SectionNotFound(Refused):
+class LineAhead(Unavailable):
+    """Other holds (`waiting`) wait in line for the pool and are served first. Join the line, or try later.
+
+    A refusal because of a pool that an API key may not read, as it is limited to others, has no `waiting`.
+    """
+
+    reason = "line_ahead"
+    title = "Others are waiting"
+    transient = True
+    waiting: int
+
+
+class LineFull(Unavailable):
+    """The pool's line has `waiting` holds, which is the most that may wait."""
+
+    reason = "line_full"
+    title = "The waiting line is full"
+    transient = True
+    waiting: int
+
+
+class AccountLimit(Unavailable):
+    """The account would have more of a pool than `limit`, the most that one account may have: it uses `used` already.
+
+    `shortfalls` lists every such pool; `requested`, `used` and `limit` are those of the first. A server that is asked with an API key
+    limited to other pools lists none, and the refusal then has no `requested`, `used` and `limit`.
+    """
+
+    reason = "account_limit"
+    title = "Limit per customer reached"
+    shortfalls: tuple[Shortfall, ...] = ()
+    requested: int
+    used: int
+    limit: int
+
+
+class PoolArchived(Unavailable):
+    """The pool is archived: it grants nothing until it is unarchived."""
+
+    reason = "pool_archived"
+    title = "No longer available"
+
+
+class WindowClosed(Unavailable):
+    """The command was decided at a slot outside its window. A window that has closed stays closed."""
+
+    reason = "window_closed"
+    title = "This time is over"
+    now: int
+    now_at: datetime | None
+
+
+class HoldEnded(Refused):
+    """The hold that was to be ended or changed has ended before."""
+
+
+class HoldExpired(HoldEnded):
+    """The hold reached its deadline first. Its units are free for others."""
+
+    reason = "hold_expired"
+    title = "The reservation has expired"
+    deadline: int | None = None
+    deadline_at: datetime | None = None
+
+
+class AlreadyConfirmed(HoldEnded):
+    """The hold was already confirmed."""
+
+    reason = "already_confirmed"
+    title = "Already completed"
+    ended_slot: int
+    ended_at: datetime | None
+
+
+class AlreadyReleased(HoldEnded):
+    """The hold was already released."""
+
+    reason = "already_released"
+    title = "Already cancelled"
+    ended_slot: int
+    ended_at: datetime | None
+
+
+class HoldRetired(HoldEnded):
+    """The hold ended longer ago than the retention period. The journal still has its history."""
+
+    reason = "hold_retired"
+    title = "Reservation not found"
+
+
+class NotFound(Refused):
+    """What the request names does not exist."""
+
+
+class PoolNotFound(NotFound):
+    """There is no pool with this id."""
+
+    reason = "pool_not_found"
+    title = "This does not exist"
+
+
+class HoldNotFound(NotFound):
+    """There is no hold with this id."""
+
+    reason = "hold_not_found"
+    title = "Reservation not found"
+
+
+class SectionNotFound(NotFound):
     """The section has no seats."""
 
     reason = "section_not_found"
+    title = "This does not exist"
+
+
+class AlreadyExists(Refused):
+    """The id that the request chose is in use."""
+
+
+class PoolExists(AlreadyExists):
+    """A pool with this id already exists."""
+
+    reason = "pool_exists"
+    title = "This exists already"
+
+
+class HoldExists(AlreadyExists):
+    """A hold with this id already exists."""
+
+    reason = "hold_exists"
+    title = "This reservation exists already"
+
+
+class TableFull(Refused):
+    """A limit of the engine is reached. Some of what is stored must end first."""
+
+
+class PoolTableFull(TableFull):
+    """The engine's limit on pools is reached."""
+
+    reason = "pool_table_full"
+    title = "Please try again later"
+    transient = True
+
+
+class HoldTableFull(TableFull):
+    """The engine's limit on live holds is reached."""
+
+    reason = "hold_table_full"
+    title = "Please try again later"
+    transient = True
+
+
+class OperationTableFull(TableFull):
+    """There is no room to remember this operation id, so the operation was not started."""
+
+    reason = "operation_table_full"
+    title = "Please try again later"
+    transient = True
+
+
+class OperationConflict(Refused):
+    """The operation id was used before with another payload. Take a new id for a new request."""
+
+    reason = "operation_conflict"
+    title = "This was sent twice, with different content"
+
+
+class AccountRequired(Refused):
+    """The pool, or one above it, has a limit per account, and the request names no account."""
+
+    reason = "account_required"
+    title = "A customer must be named"
+
+
+class PoolInUse(Refused):
+    """The pool has `in_use` units held or consumed, or somebody waits in its line, or there are pools below it: it cannot be removed."""
+
+    reason = "pool_in_use"
+    title = "This is still in use"
+    in_use: int
+
+
+class BelowInUse(Refused):
+    """The new total is less than the `in_use` units that are held and consumed."""
+
+    reason = "below_in_use"
+    title = "More than this is in use"
+    in_use: int
+
+
+class SlotOverflow(Refused):
+    """The deadline is beyond the last slot, 2^63 - 1."""
+
+    reason = "slot_overflow"
+    title = "This date is too far away"
+
+
+class DeadlinePassed(Refused):
+    """The requested deadline is not after `now`, the slot at which the command was decided."""
+
+    reason = "deadline_passed"
+    title = "This time is over"
+    now: int
+    now_at: datetime | None
+
+
+class LifetimeExceeded(Refused):
+    """The hold would live longer than `max_lifetime` slots from the moment it was placed."""
+
+    reason = "lifetime_exceeded"
+    title = "This cannot be kept for so long"
+    max_lifetime: int
+
+
+class NotOwner(Refused):
+    """The token is missing, or is not the one that the hold was placed with."""
+
+    reason = "not_owner"
+    title = "This is not your reservation"
+
+
+class HoldWaiting(Refused):
+    """The hold waits in line and has no units yet, so there is nothing to confirm."""
+
+    reason = "hold_waiting"
+    title = "It is not your turn yet"
+    transient = True
+    number: int
+    """Its number in the line."""
+
+
+class QuantityExceedsHold(Refused):
+    """The request is for more than the `left` units that the hold has."""
+
+    reason = "quantity_exceeds_hold"
+    title = "The reservation has less than this"
+    left: int
+
+
+class QuantityExceedsConsumed(Refused):
+    """A return by pool asked for more units (`requested`) than are `loose`.
+
+    `consumed` counts all the units that the pool has consumed. Those of holds that are still kept are returned by hold;
+    `loose` counts the others, of the account that was named, or of none.
+    """
+
+    reason = "quantity_exceeds_consumed"
+    title = "This is more than can be returned"
+    requested: int
+    loose: int
+    consumed: int
+
+
+class NotDue(Refused):
+    """The deadline is still in the future."""
+
+    reason = "not_due"
+    title = "The reservation has not expired yet"
+    deadline: int
+    deadline_at: datetime | None
+
+
+class NotConfirmed(Refused):
+    """Nothing of this hold was confirmed, so there is nothing to return."""
+
+    reason = "not_confirmed"
+    title = "This was not completed"
+
+
+class VersionConflict(Refused):
+    """The record or pool is at another `version` than the caller expected."""
+
+    reason = "version_conflict"
+    title = "This was changed in the meantime"
+    version: int
 
 
 class PartOfHold(Refused):
     """The claim or item is a leg of a hold that has others too. Confirm or release `hold` as a whole instead."""
 
     reason = "part_of_hold"
+    title = "This is part of a larger reservation"
     hold: str
 
 
@@ -455,8 +554,17 @@ class Aborted(Refused):
     """Another command of the same atomic batch was refused, so this one was not applied."""
 
     reason = "aborted"
+    title = "Nothing was changed"
     transient = True
 
 
-REFUSALS: Final[dict[str, type[Refused]]] = {cls.reason: cls for cls in Refused.__subclasses__()}
+def _reasons(family: type[Refused]) -> dict[str, type[Refused]]:
+    """Return the class of each reason below a family. The families themselves have none: no refusal is one of them only."""
+    reasons: dict[str, type[Refused]] = {}
+    for cls in family.__subclasses__():
+        reasons |= {cls.reason: cls, **_reasons(cls)} if "reason" in vars(cls) else _reasons(cls)
+    return reasons
+
+
+REFUSALS: Final[dict[str, type[Refused]]] = _reasons(Refused)
 """The class of each reason."""

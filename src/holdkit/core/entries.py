@@ -19,6 +19,8 @@ from .outstanding import Level, Tally
 class Action(StrEnum):
     """What happened."""
 
+    __repr__ = str.__repr__
+
     POOL_CREATED = "pool.created"
     POOL_RESIZED = "pool.resized"
     POOL_REMOVED = "pool.removed"

@@ -15,7 +15,6 @@ from .outstanding import Level, OpenLeg, tallied
 
 Slot: TypeAlias = int
 """A point in time: microseconds UTC on a wall clock, any integer in a simulation."""
-
 Key: TypeAlias = tuple[str, str]
 """(tenant, id): nothing is ever looked up without its tenant."""
 Line: TypeAlias = Literal["strict", "skip"]
@@ -30,6 +29,7 @@ DAY: Final = 86_400 * SECOND
 class State(StrEnum):
     """The state of a hold; all but `WAITING` and `HELD` are terminal."""
 
+    __repr__ = str.__repr__
     WAITING = "waiting"
     """In line: it has no units yet."""
     HELD = "held"

@@ -17,6 +17,8 @@ from .model import Key, Pool, Record, Slot, StoredHold
 class Reason(StrEnum):
     """Stable words, in ladder order: if two apply, the upper one is given."""
 
+    __repr__ = str.__repr__
+
     OPERATION_CONFLICT = "operation_conflict"
     OPERATION_TABLE_FULL = "operation_table_full"
     POOL_EXISTS = "pool_exists"

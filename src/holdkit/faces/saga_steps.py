@@ -44,6 +44,8 @@ from ..core.model import State
 class Phase(StrEnum):
     """Where a saga is; `done` and `aborted` are its ends, `parked` waits for an operator."""
 
+    __repr__ = str.__repr__
+
     RESERVING = "reserving"
     FINALIZING = "finalizing"
     DONE = "done"
@@ -57,6 +59,8 @@ ENDED: Final = frozenset({Phase.DONE, Phase.ABORTED})
 
 class Step(StrEnum):
     """What the driver that holds the lease does."""
+
+    __repr__ = str.__repr__
 
     RESERVE = "reserve"
     """Start the next attempt: hold, validate, then pass the point of no return, or abort."""

@@ -83,6 +83,11 @@ def refusal_of(refusal: Refusal) -> errors.Refused:
     return cls(message, replayed=refusal.replayed, **details)
 
 
+def capacity_of(refusal: errors.InsufficientCapacity) -> dict[str, Any]:
+    """Return the numbers of a refusal, for the one in a face's words that replaces it."""
+    return {name: vars(refusal)[name] for name in CAPACITY if name in vars(refusal)}
+
+
 def too_late_to_return(refused: errors.Refused, rule: Keeping, until: Slot) -> errors.Refused:
     """Return the refusal of a return whose hold was dropped, with until when it could return its units, and why not longer."""
     message = _RETURNABLE[rule].format(subject=repr(refused.subject), at=_when(until))
@@ -226,6 +231,8 @@ def _when(slot: Slot) -> str:
     return f"slot {slot}" if at is None else at.isoformat(" ", "milliseconds")
 
 
+CAPACITY: Final = ("shortfalls", "requested", "available", "total")
+"""The attributes of every refusal for want of capacity."""
 _UNSEEN: Final = "nothing was taken from {pool} yet, or nothing of it remains"
 _TOO_LATE: Final = "the place in the line of {pool} ended before its units were taken, and they are free now: try again"
 """Nobody is in the way of a blocked call any more, whose place or offer has ended meanwhile."""

@@ -24,7 +24,7 @@ from ..core.model import SECOND
 from ..core.validation import invalid, text
 from ..engines.deadlines import run_until, until
 from ..engines.port import Engine
-from ..errors import InvalidRequest
+from ..errors import InvalidRequest, UnknownArgument
 from .normalise import span
 
 C = TypeVar("C", bound=type[Any])
@@ -70,6 +70,8 @@ class Actor(Struct, frozen=True):
 
 class ReleaseReason(StrEnum):
     """The usual reasons; any text is allowed."""
+
+    __repr__ = str.__repr__
 
     USER_CANCELLED = "user_cancelled"
     PAYMENT_FAILED = "payment_failed"
@@ -199,7 +201,8 @@ def context_of(call: Call) -> Context:
         return inherited
     if not _KNOWN.issuperset(call):
         unknown = min(set(call) - _KNOWN)
-        raise invalid(unknown, "argument_unknown", f"is not an argument of this call; any call takes {KNOWN}")
+        message = f"is not an argument of this call; any call takes {KNOWN}"
+        raise UnknownArgument(message, field=unknown, code="argument_unknown")
     actor, correlation_id, reason = call.get("actor"), call.get("correlation_id"), call.get("reason")
     if actor is None and correlation_id is None and reason is None:
         return inherited

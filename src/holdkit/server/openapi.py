@@ -13,7 +13,7 @@ from ..engines.durability import LEVELS
 from ..wire.holds import HoldNow
 from ..wire.journal import EntryAnswer
 from ..wire.pools import PoolNow
-from ..wire.problems import TITLES, ProblemAnswer
+from ..wire.problems import TITLES, ProblemAnswer, title_of
 from ..wire.stats import Bye, Hello, Summary
 from .reasons import REASONS, UNKNOWN, meaning_of, reasons_of, status_of, takes_ticket
 from .routing import Route
@@ -182,7 +182,7 @@ def _example(reason: str) -> dict[str, Any]:
     status = status_of(reason)
     value = {
         "type": f"urn:holdkit:problem:{reason}",
-        "title": TITLES[status],
+        "title": title_of(reason, status),
         "status": status,
         "detail": meaning_of(reason),
         "reason": reason,

@@ -65,9 +65,9 @@ class ProblemAnswer(Facts, frozen=True, kw_only=True):
     """The answer to a request that did not succeed."""
 
     type: str
-    title: str
+    title: Annotated[str, Meta(description="for customers: it names no id and no number")]
     status: int
-    detail: Annotated[str, Meta(description="for people; the text may change")]
+    detail: Annotated[str, Meta(description="for developers; the text may change")]
     reason: Annotated[str, Meta(description="a stable word for programs")]
     effect: Effect
     request_id: Annotated[str, Meta(description="identifies the request in the server's log")]
@@ -124,30 +124,38 @@ PROBLEM: Final = (b"content-type", b"application/problem+json")
 REPLAYED: Final = (b"idempotency-replayed", b"true")
 
 TITLES: Final = {
-    400: "Invalid request",
+    400: "The request is not valid",
     401: "API key required",
     403: "Not allowed",
     404: "Not found",
     405: "Method not allowed",
     406: "Not acceptable",
     408: "Request timeout",
-    409: "Refused",
+    409: "This is not possible now",
     410: "No longer available",
-    412: "Version conflict",
+    412: "This was changed in the meantime",
     413: "Request too large",
     414: "URL too long",
     415: "Content type not supported",
-    422: "Idempotency key reused",
+    422: "This was sent twice, with different content",
     429: "Too many requests",
     431: "Headers too large",
     500: "Internal error",
-    503: "Temporarily unavailable",
-    504: "Timed out",
-    507: "Storage full",
+    503: "Please try again in a moment",
+    504: "Please try again in a moment",
+    507: "Please try again later",
 }
+"""By status, the title of an answer that stands for no exception of Holdkit. Like `HoldkitError.title`, it may be shown to customers."""
 
 
 _TURNED_AWAY: Final = {errors.SagaBusy: (503, "saga_busy"), errors.StorageFull: (507, "storage_full")}
+
+
+def title_of(reason: str, status: int) -> str:
+    """Return the text for customers of an answer that stands for no exception, or for a refusal."""
+    if reason == "ticket_malformed":
+        return errors.INCOMPLETE_LINK
+    return errors.REFUSALS[reason].title if reason in errors.REFUSALS else TITLES.get(status, "Something went wrong")
 
 
 class Problem(Exception):
@@ -161,19 +169,28 @@ class Problem(Exception):
         *,
         effect: str = "none",
         retry_after: float | None = None,
+        title: str | None = None,
         **more: Any,
     ) -> None:
         super().__init__(f"{status} {reason}")
+        self.title = title_of(reason, status) if title is None else title
         self.status, self.reason, self.detail = status, reason, detail
         self.effect, self.retry_after, self.more = effect, retry_after, more
 
 
 def problem_of(error: BaseException) -> Problem:
-    """The problem for an exception. An unexpected exception is a bug, and its effect is unknown."""
+    """Return the problem for an exception. An unexpected exception is a bug, and its effect is unknown."""
     if isinstance(error, Problem):
         return error
     if isinstance(error, errors.Refused):
         return refusal_problem(error)
+    problem = _error_problem(error)
+    if isinstance(error, errors.HoldkitError) and problem.reason not in STORED:
+        problem.title = error.title
+    return problem
+
+
+def _error_problem(error: BaseException) -> Problem:
     if isinstance(error, errors.InvalidRequest):
         stored = error.code in STORED
         status, reason = (STATUSES.get(error.code, 409), error.code) if stored else (400, "invalid_request")
@@ -213,12 +230,20 @@ def refusal_problem(refused: errors.Refused) -> Problem:
         more["replayed"] = True
     status = STATUSES.get(refused.reason, 409)
     retry_after = more.pop("retry_after", 1.0 if status == 503 else None)
-    return Problem(status, refused.reason, plain(refused), retry_after=retry_after, transient=refused.transient, **more)
+    return Problem(
+        status,
+        refused.reason,
+        plain(refused),
+        retry_after=retry_after,
+        transient=refused.transient,
+        **more,
+    )
 
 
 def facts(refused: errors.Refused) -> dict[str, Any]:
     """The details of a refusal, ready for JSON."""
-    given = {name: value for name, value in refused.details.items() if name not in _NOT_COPIED}
+    hidden = _NAMED_BY_FACE if isinstance(refused, errors.AlreadyClaimed | errors.ItemsTaken) else _NOT_COPIED
+    given = {name: value for name, value in refused.details.items() if name not in hidden}
     if refused.subject:
         given["subject"] = str(refused.subject)
     if "max_lifetime" in given:
@@ -228,6 +253,8 @@ def facts(refused: errors.Refused) -> dict[str, Any]:
 
 _NOT_COPIED: Final = ("found", "subject")
 """Reported under another name, or added separately."""
+_NAMED_BY_FACE: Final = (*_NOT_COPIED, "shortfalls", "requested", "available", "total")
+"""Of a key or items, whose document says what is taken in other fields."""
 
 
 def problem_headers(problem: Problem) -> list[tuple[bytes, bytes]]:
@@ -248,7 +275,7 @@ def problem_body(problem: Problem, request_id: str, server_time: Any) -> bytes:
     """The body of an application/problem+json answer."""
     body = {
         "type": f"urn:holdkit:problem:{problem.reason}",
-        "title": TITLES.get(problem.status, "Refused"),
+        "title": problem.title,
         "status": problem.status,
         "detail": problem.detail,
         "reason": problem.reason,

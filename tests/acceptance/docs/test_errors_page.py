@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import re
+
 from holdkit import errors
 from holdkit.core.outcomes import TRANSIENT, Reason
 from tests.acceptance.docs.pages import ROOT, table_rows
@@ -22,6 +24,25 @@ def test_class_and_transience_are_as_in_the_code() -> None:
         assert cls.transient == (Reason(cls.reason) in TRANSIENT)
         assert meaning
         assert advice
+
+
+def test_families_are_as_in_the_code() -> None:
+    families = {
+        row[0].strip("`"): re.findall(r"`(\w+)`", row[2]) for row in ROWS if len(row) == 3 and row[2].startswith("`")
+    }
+    assert set(families) == {cls.__name__ for cls in errors.Refused.__subclasses__() if cls.__subclasses__()}
+    for family, names in families.items():
+        below = {cls.__name__ for cls in errors.REFUSALS.values() if issubclass(cls, vars(errors)[family])}
+        assert set(names) == below, family
+
+
+def test_titles_are_as_in_the_code() -> None:
+    rows = {
+        reason: title
+        for title, reasons in (row for row in ROWS if len(row) == 2)
+        for reason in re.findall(r"`(\w+)`", reasons)
+    }
+    assert rows == {reason: cls.title for reason, cls in errors.REFUSALS.items()}
 
 
 def test_every_other_exception_is_explained() -> None:

@@ -91,14 +91,15 @@ def faces(hk: Kernel) -> None:
 def refusals(hk: Kernel) -> None:
     try:
         hk.hold("show:42", 2, ttl="5m")
+    except AlreadyClaimed as error:
+        assert_type(error.remaining, float | None)
+        assert_type(error.claim, str)
+        assert_type(error.available, int)
     except InsufficientCapacity as error:
         assert_type(error.requested, int)
         assert_type(error.available, int)
         assert_type(error.shortfalls, tuple[Shortfall, ...])
         assert_type(error.retry_after, float | None)
-    except AlreadyClaimed as error:
-        assert_type(error.remaining, float | None)
-        assert_type(error.claim, str)
     except HoldExpired as error:
         assert_type(error.deadline_at, datetime | None)
     except Refused as error:

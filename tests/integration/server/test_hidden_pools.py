@@ -330,7 +330,7 @@ def test_the_refusal_says_that_a_pool_above_is_the_reason() -> None:
             kept = {name: told[name] for name in told.keys() - {"server_time", "request_id"}}
             assert kept == {
                 "type": "urn:holdkit:problem:insufficient_capacity",
-                "title": "Refused",
+                "title": "Not enough left",
                 "status": 409,
                 "detail": "insufficient_capacity: a pool above has too little available: try later, or request less",
                 "reason": "insufficient_capacity",

@@ -97,7 +97,11 @@ def test_what_a_full_disk_answers() -> None:
         asked = {"pool": "theirs", "ttl": 60}
         told = await here.call("POST", "/v1/holds", asked, op="same", key="hold", tenant="acme")
         problem = told.json()
-        assert (told.status_code, problem["reason"], problem["title"]) == (507, "storage_full", "Storage full")
+        assert (told.status_code, problem["reason"], problem["title"]) == (
+            507,
+            "storage_full",
+            "Please try again later",
+        )
         assert (problem["effect"], problem["retry_after"], told.headers["retry-after"]) == ("none", 30.0, "30")
         assert (await here.call("GET", "/v1/pools/theirs", tenant="acme")).json()["held"] == 1
         disk.become(ROOMY)

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import pickle
+import re
+from enum import StrEnum
+
 import pytest
 
+import holdkit
 from holdkit import errors
 from holdkit.core.outcomes import TRANSIENT, Reason
 
@@ -71,6 +76,67 @@ def test_no_exception_without_a_reason() -> None:
     """But those of the faces, which are no rung of the core."""
     of_faces = {"already_claimed", "items_taken", "part_of_hold", "section_not_found"}
     assert set(errors.REFUSALS) == {reason.value for reason in Reason} | of_faces
+
+
+FAMILIES = {
+    "Unavailable": "insufficient_capacity already_claimed items_taken line_ahead line_full account_limit pool_archived window_closed",
+    "HoldEnded": "hold_expired already_confirmed already_released hold_retired",
+    "NotFound": "pool_not_found hold_not_found section_not_found",
+    "AlreadyExists": "pool_exists hold_exists",
+    "TableFull": "pool_table_full hold_table_full operation_table_full",
+    "InsufficientCapacity": "insufficient_capacity already_claimed items_taken",
+}
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_families(family: str) -> None:
+    cls = getattr(errors, family)
+    assert {reason for reason, refusal in errors.REFUSALS.items() if issubclass(refusal, cls)} == set(
+        FAMILIES[family].split()
+    )
+
+
+def test_a_family_has_no_reason_of_its_own() -> None:
+    assert "refused" not in errors.REFUSALS
+    assert [errors.Unavailable.reason, errors.TableFull.reason] == ["refused", "refused"]
+
+
+@pytest.mark.parametrize("cls", errors.REFUSALS.values(), ids=errors.REFUSALS)
+def test_a_title_may_be_shown_to_a_customer(cls: type[errors.Refused]) -> None:
+    """It is a refusal's own, short, and names neither ids nor numbers nor words of developers."""
+    assert "title" in vars(cls)
+    assert re.fullmatch(r"[A-Z][A-Za-z ,]{4,44}", cls.title)
+    assert not re.search(r"\b(pool|hold|token|operation|ttl|units|slot|leg)s?\b", cls.title.lower())
+
+
+def test_a_misspelt_keyword_is_an_invalid_request_and_a_type_error() -> None:
+    hk = holdkit.connect("memory://")
+    with pytest.raises(TypeError) as unknown:
+        hk.create_pool("p", 1, acter="me")  # type: ignore[call-arg]
+    assert isinstance(unknown.value, holdkit.UnknownArgument)
+    assert isinstance(unknown.value, holdkit.InvalidRequest)
+    assert (unknown.value.field, unknown.value.code) == ("acter", "argument_unknown")
+    assert type(pickle.loads(pickle.dumps(unknown.value))) is holdkit.UnknownArgument
+
+
+@pytest.mark.parametrize("enum", [holdkit.State, holdkit.Action, holdkit.Reason, holdkit.Phase, holdkit.ReleaseReason])
+def test_the_words_print_as_their_text(enum: type[StrEnum]) -> None:
+    assert repr(list(enum)) == repr([str(word) for word in enum])
+
+
+def test_titles_of_errors() -> None:
+    assert errors.InvalidRequest("no", field="ttl", code="ttl_malformed").title == "The request is not valid"
+    cut = errors.InvalidRequest("cut short", field="hold", code="ticket_malformed")
+    assert cut.title == pickle.loads(pickle.dumps(cut)).title == "The link is incomplete"
+    assert errors.OutcomeUnknown("lost").title == errors.Overloaded("full").title == "Please try again in a moment"
+
+
+def test_a_face_says_how_much_there_is_as_any_refusal_for_want_of_capacity() -> None:
+    taken = errors.AlreadyClaimed("taken", claim="c", state="held", subject="k")
+    gone = errors.ItemsTaken("gone", taken=("42/A1",), holders={}, subject="42/A1")
+    for refusal in (taken, gone):
+        assert isinstance(refusal, errors.InsufficientCapacity)
+        assert (refusal.requested, refusal.available, refusal.total, refusal.shortfalls) == (1, 0, 1, ())
 
 
 def test_a_refusal_carries_what_its_class_declares_and_nothing_else() -> None:

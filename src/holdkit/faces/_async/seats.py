@@ -25,7 +25,7 @@ from ...errors import (
     VersionConflict,
 )
 from ...kernel._async.executor import AsyncExecutor
-from ...kernel.answers import hold_of
+from ...kernel.answers import capacity_of, hold_of
 from ...kernel.context import Call, CallFields, one_call
 from ...kernel.normalise import span
 from ...kernel.results import Hold
@@ -281,4 +281,4 @@ def _items_taken(refusal: InsufficientCapacity) -> ItemsTaken:
     holders = {item_name(short.pool): short.holder for short in refusal.shortfalls}
     shown = ", ".join(map(repr, list(holders)[:5])) + (f" and {len(holders) - 5} more" if len(holders) > 5 else "")
     return ItemsTaken(f"others have {shown}", replayed=refusal.replayed, taken=tuple(holders), holders=holders,
-                      subject=next(iter(holders)))  # fmt: skip
+                      subject=next(iter(holders)), **capacity_of(refusal))  # fmt: skip

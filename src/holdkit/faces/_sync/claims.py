@@ -34,7 +34,7 @@ from ...errors import (
     QuantityExceedsHold,
     Refused,
 )
-from ...kernel.answers import refusal_of
+from ...kernel.answers import capacity_of, refusal_of
 from ...kernel.context import Call, one_call
 from ...kernel.normalise import datetime_of, reference, span
 from ..claim import Claim, state_of
@@ -77,7 +77,7 @@ class Claims(ClaimReads):
                 if blocking.token is not None:
                     return blocking
                 if blocking.state in (State.HELD, State.CONFIRMED) or command.op is not None:
-                    raise self._already_claimed(blocking, replayed=refusal.replayed) from None
+                    raise self._already_claimed(blocking, refusal) from None
             else:
                 return self._granted(name, done, token)
         raise Overloaded(f"{name!r} changed hands at each attempt; this call did nothing: retry later")
@@ -234,7 +234,7 @@ class Claims(ClaimReads):
         id, token, _ = self._resolve_once(self._claim_from(*found), token, tx)
         return id, token, claim  # as the caller names it: a retry does the same
 
-    def _already_claimed(self, claim: Claim, *, replayed: bool) -> AlreadyClaimed:
+    def _already_claimed(self, claim: Claim, refusal: InsufficientCapacity) -> AlreadyClaimed:
         confirmed, remaining = claim.state is State.CONFIRMED, self.remaining_ttl(claim)
         deadline = None if confirmed else claim.deadline
         duration = (
@@ -249,8 +249,9 @@ class Claims(ClaimReads):
             message = (
                 f"{claim.key!r} was taken when this operation id was first used: to try again, use a new operation id"
             )
-        return AlreadyClaimed(message, replayed=replayed, subject=claim.key, claim=claim.id, state=str(claim.state),
-                              remaining=remaining, deadline=deadline, deadline_at=datetime_of(deadline))  # fmt: skip
+        return AlreadyClaimed(message, replayed=refusal.replayed, subject=claim.key, claim=claim.id, state=str(claim.state),
+                              remaining=remaining, deadline=deadline, deadline_at=datetime_of(deadline),
+                              **capacity_of(refusal))  # fmt: skip
 
 
 def _from_pool(pool_id: str, fields: Any) -> ReturnToPool:
