@@ -6,6 +6,7 @@ by when it opens and closes.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import quote
@@ -78,7 +79,9 @@ def verb_of(command: AnyCommand) -> str:
     return str(document.__struct_config__.tag)
 
 
-def command_json(command: AnyCommand) -> dict[str, Any]:
+def command_json(
+    command: AnyCommand, legs: Callable[[tuple[Leg, ...]], list[dict[str, Any]]] | None = None
+) -> dict[str, Any]:
     """A command as one of a batch."""
     kind = verb_of(command)
     given = msgspec.to_builtins(command)  # without what is at its default
@@ -86,7 +89,7 @@ def command_json(command: AnyCommand) -> dict[str, Any]:
         name: getattr(command, name) for name in command.__struct_fields__ if name in given and name not in _NOT_SENT
     }
     if isinstance(command, PlaceHold | Consume):
-        found["legs"] = legs_json(command.legs)
+        found["legs"] = (legs or legs_json)(command.legs)
     elif isinstance(command, JoinLine):
         (leg,) = found.pop("legs")
         found |= {"pool": leg.pool, "quantity": leg.quantity}
@@ -113,10 +116,8 @@ def verb_json(command: AnyCommand) -> dict[str, Any]:
 
 def window_json(command: AnyCommand) -> dict[str, Any]:
     """A command on pools by window; its retry key is that of the request."""
-    found = command_json(command)
+    found = command_json(command, windows_json)
     found.pop("op", None)
-    if isinstance(command, PlaceHold | Consume):
-        found["legs"] = [_window_leg(leg) for leg in command.legs]
     return found
 
 
@@ -138,13 +139,25 @@ def legs_json(legs: tuple[Leg, ...]) -> list[dict[str, Any]]:
 
 def _face_leg(leg: FaceLeg) -> dict[str, Any]:
     if leg.asked is not None:
-        raise invalid("legs", "legs_windowed", f"windows cannot be sent among other legs: {USE_THE_BUDGET}")
+        raise invalid(
+            "legs",
+            "legs_windowed",
+            "windows cannot be sent in a batch: use hold and consume",
+        )
     return {"key" if leg.pool.startswith(CLAIMS) else "item": leg.label}
 
 
+def windows_json(legs: tuple[Leg, ...]) -> list[dict[str, Any]]:
+    """Legs, of which some are on windows, as JSON has them."""
+    return [_window_leg(leg) for leg in legs]
+
+
 def _window_leg(leg: Leg) -> dict[str, Any]:
-    times = {name: instant(getattr(leg, name), name) for name in ("opens", "closes") if getattr(leg, name) is not None}
-    return {**msgspec.to_builtins(leg), **times}
+    if isinstance(leg, FaceLeg) and leg.label is not None:
+        return _face_leg(leg)
+    fields = {"pool": leg.pool, "quantity": leg.quantity, "create_with_total": leg.create_with_total}
+    times = {name: instant(getattr(leg, name), name) for name in ("opens", "closes")}
+    return {name: value for name, value in (fields | times).items() if value is not None}
 
 
 def seconds(value: Ttl | None, field: str = "ttl") -> int | float | None:

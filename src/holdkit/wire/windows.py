@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeAlias
+from typing import Annotated, TypeAlias
 
 from msgspec import Meta, Struct
 
-from .fields import Body, Moment, PoolId, Quantity, Span, Time, Token, Total
-from .holds import Confirming, HoldNow
+from .fields import Body, Moment, PoolId, Span, Time, Token, Total
+from .holds import Confirming, HoldNow, LegBody, Placing
 from .pools import PoolAnswer, PoolNow
 
 
-class WindowLeg(Struct, forbid_unknown_fields=True, omit_defaults=True):
-    """A leg on the pool of one window."""
+class WindowLeg(LegBody, forbid_unknown_fields=True, omit_defaults=True):
+    """A leg on the pool of one window; or, beside such legs, units of another pool, a claim's key, or an item."""
 
-    pool: PoolId
-    quantity: Quantity = 1
-    create_with_total: Total | None = None
     opens: Annotated[Time | None, Meta(description="the leg is granted from this time on")] = None
     closes: Annotated[Time | None, Meta(description="and before this time; otherwise window_closed")] = None
 
@@ -24,23 +21,18 @@ class WindowLeg(Struct, forbid_unknown_fields=True, omit_defaults=True):
 WindowLegs: TypeAlias = Annotated[list[WindowLeg], Meta(min_length=1, max_length=1_000)]
 
 
-class WindowHold(Body, tag="hold", tag_field="type", kw_only=True):
+class WindowHold(Placing, tag="hold", tag_field="type", kw_only=True):
     """Hold until a deadline."""
 
     legs: WindowLegs
     ttl: Span | None = None
     deadline: Moment | None = None
-    token: Token = None
-    entity: str | None = None
-    metadata: dict[str, Any] | None = None
 
 
-class WindowConsume(Body, tag="consume", tag_field="type", kw_only=True):
+class WindowConsume(Placing, tag="consume", tag_field="type", kw_only=True):
     """Hold and confirm in one step."""
 
     legs: WindowLegs
-    entity: str | None = None
-    metadata: dict[str, Any] | None = None
 
 
 class WindowConfirm(Confirming, tag="confirm", tag_field="type", kw_only=True):

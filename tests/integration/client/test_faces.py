@@ -310,9 +310,9 @@ def test_a_batch_takes_what_faces_give(hk: RemoteKernel) -> None:
     assert isinstance(missing, holdkit.PoolNotFound)
     assert missing.subject == "batch:9"
     tokens = hk.budget("llm-batch", tokens=Allowance(10, per="day"))
-    with pytest.raises(holdkit.InvalidRequest, match="hold and consume of the budget"):
+    with pytest.raises(holdkit.InvalidRequest, match="use hold and consume"):
         hk.apply([holdkit.Consume(legs=tokens.legs("ann", 1))])
-    with pytest.raises(holdkit.InvalidRequest, match="hold and consume of the budget"):
+    with pytest.raises(holdkit.InvalidRequest, match="use hold and consume"):
         hk.budget("kept there").legs("ann", 1)
 
 

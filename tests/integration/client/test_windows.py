@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, timedelta
 from itertools import count
 from typing import Any
+from uuid import uuid4
 
 import httpx
 import pytest
@@ -225,6 +226,32 @@ def test_units_keys_and_items_in_one_hold(remote: Any, name: str) -> None:
         with pytest.raises(holdkit.InvalidRequest) as refused:
             remote.hold(bad, ttl=60)
         assert refused.value.code == code
+
+
+def test_calendar_nights_and_a_voucher_in_one_hold(remote: Any, name: str) -> None:
+    remote.create_pool(name, 5)
+    inn = remote.calendar(name, {"double": 2, "suite": 1})
+    llm = remote.budget(name, tokens=Allowance(100, per="day"))
+    begin, end, voucher = date(2030, 7, 1), date(2030, 7, 4), holdkit.claim("voucher", name)
+    beside: list[Any] = [voucher, {name: 2}, llm.legs("ann", 40)]
+    stay = remote.hold([inn.legs("double", begin, end), *beside], ttl=60, account="customer:7", op=f"{name}-1")
+    assert ([leg.quantity for leg in stay.legs], stay.account) == ([1, 1, 1, 1, 2, 40], "customer:7")
+    more = remote.calendar(name, {"double": 7})
+    again = remote.hold([more.legs("double", begin, end), *beside], ttl=60, account="customer:7", op=f"{name}-1")
+    assert (again.replayed, again.id) == (True, stay.id)
+    with pytest.raises(holdkit.OperationConflict):
+        remote.hold([inn.legs("double", begin, end)], ttl=60, account="customer:7", op=f"{name}-1")
+    with pytest.raises(holdkit.InsufficientCapacity) as short:
+        remote.hold([inn.legs({"suite": 2}, begin, end), voucher], ttl=60)
+    assert [one.label for one in short.value.shortfalls] == [None, None, None, f"voucher:{name}"]
+    remote.release(stay, quantity=inn.legs("double", date(2030, 7, 3), end))
+    assert [night.held for night in inn.available("double", begin, end).nights] == [1, 1, 0]
+    done = remote.confirm(stay, entity=f"order:{name}")
+    remote.return_units(done, quantity=inn.legs("double", begin, date(2030, 7, 2)))
+    assert [night.consumed for night in inn.available("double", begin, end).nights] == [0, 1, 0]
+    assert remote.claims.find(entity=f"order:{name}").key == f"voucher:{name}"
+    assert remote.consume([inn.legs("suite", begin, end), name], id=(chosen := uuid4().hex), token="mine").id == chosen
+    assert llm.remaining("ann") == {"tokens": 60}
 
 
 def test_records_are_written_read_and_removed(remote: Any, name: str) -> None:

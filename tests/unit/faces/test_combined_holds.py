@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import holdkit
-from holdkit import claim, items
+from holdkit import Allowance, claim, items
 from tests.support.kernels import Store
 
 
@@ -88,6 +89,43 @@ def test_a_leg_of_ones_own_cannot_reach_behind_a_face(hk: Any) -> None:
     with pytest.raises(holdkit.InvalidRequest) as endless:
         hk.hold([claim("email", "x")])
     assert endless.value.code == "ttl_required"
+
+
+def test_calendar_nights_and_a_voucher_in_one_hold(store: Store) -> None:
+    hk = store.hk
+    hk.create_pool("parking", total=5)
+    inn = hk.calendar("inn", {"double": 2, "suite": 1})
+    begin, end = date(2099, 7, 1), date(2099, 7, 4)
+    wanted: list[Any] = [inn.legs("double", begin, end), claim("voucher", "X7"), {"parking": 2}]
+    stay = hk.hold(wanted, ttl=60, account="customer:7", op="stay")
+    assert [leg.quantity for leg in stay.legs] == [1, 1, 1, 1, 2]
+    assert hk.claims.find(key="voucher:X7").hold_id == stay.id
+    with pytest.raises(holdkit.InsufficientCapacity) as short:
+        hk.hold([inn.legs({"suite": 2, "double": 1}, begin, end), claim("voucher", "X7")], ttl=60)
+    assert len(short.value.shortfalls) == 4, "three nights of the suite, and the voucher"
+    assert inn.available("double", begin, end).minimum == 1
+    more = hk.calendar("inn", {"double": 7, "suite": 1})
+    again = hk.hold([more.legs("double", begin, end), *wanted[1:]], ttl=60, account="customer:7", op="stay")
+    assert (again.replayed, again.id) == (True, stay.id), "how many rooms there are is no part of what was asked"
+    hk.release(stay, quantity=inn.legs("double", date(2099, 7, 3), end))
+    assert [night.held for night in inn.available("double", begin, end).nights] == [1, 1, 0]
+    hk.confirm(stay, entity="order:9")
+    hk.return_units(stay, quantity=[inn.legs("double", date(2099, 7, 2), date(2099, 7, 3)), {"parking": 1}])
+    assert [night.consumed for night in inn.available("double", begin, end).nights] == [1, 0, 0]
+    assert (hk.pool("parking").consumed, hk.claims.find(entity="order:9").key) == (1, "voucher:X7")
+    with pytest.raises(holdkit.InvalidRequest) as twice:
+        hk.return_units(stay, quantity=[inn.legs("double", begin, end), inn.legs("double", begin, end)])
+    assert (twice.value.field, twice.value.code) == ("quantity", "pool_twice")
+    assert hk.verify().ok
+
+
+def test_a_confirm_names_the_legs_that_it_is_about(store: Store) -> None:
+    store.hk.create_pool("gpu", total=3)
+    llm = store.hk.budget("llm", tokens=Allowance(100, per="day"))
+    hold = store.hk.hold(["gpu", llm.legs("team-a", 40), claim("job", "1")], ttl=60)
+    done = store.hk.confirm(hold, quantity=[llm.legs("team-a", 30), "gpu"])
+    assert [leg.confirmed for leg in done.legs] == [1, 30, 0]
+    assert (llm.remaining("team-a"), store.hk.claims.is_reserved("job", "1")) == ({"tokens": 70}, False)
 
 
 def test_a_block_of_all_of_it(tmp_path: Path) -> None:

@@ -57,7 +57,7 @@ class AsyncRemoteBudgetSet(AsyncRemoteCalls):
 
     async def legs(self, client: str, amounts: dict[str, int]) -> Legs:  # noqa: ARG002  (as `AsyncBudgetSetPort` has it)
         """Not available: only the server knows the windows of the set and their totals."""
-        raise invalid("units", "not_remote", f"the windows of this set are the server's: {USE_THE_BUDGET}")
+        raise invalid("legs", "not_remote", f"the windows of this set are the server's: {USE_THE_BUDGET}")
 
     async def settle(
         self,

@@ -58,7 +58,7 @@ class RemoteBudgetSet(RemoteCalls):
 
     def legs(self, client: str, amounts: dict[str, int]) -> Legs:  # noqa: ARG002  (as `BudgetSetPort` has it)
         """Not available: only the server knows the windows of the set and their totals."""
-        raise invalid("units", "not_remote", f"the windows of this set are the server's: {USE_THE_BUDGET}")
+        raise invalid("legs", "not_remote", f"the windows of this set are the server's: {USE_THE_BUDGET}")
 
     def settle(
         self,

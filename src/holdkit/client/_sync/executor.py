@@ -31,7 +31,7 @@ from ...engines.clocks import steady
 from ...engines.deadlines import at_most
 from ...errors import HoldkitError, HoldNotFound, HoldRetired
 from ...kernel._sync.blocking import FAILURES
-from ...kernel.normalise import combined
+from ...kernel.normalise import combined, original_of
 from ...kernel.queued_calls import Undo
 from ...kernel.workers import Signal, Work, Worker
 from ...wire.fields import Body
@@ -138,6 +138,7 @@ class RemoteExecutor(RemoteCalls):
         """Send one command, in one request; a refusal is raised."""
         no_transaction(tx)
         check(command, self.limits, faces=faces or combined(command))
+        original = original or original_of(command)
         if faces or original is not None:
             return self._finisher.finish(self._window(command, original), undo, shielded=shielded)
         if isinstance(command, PoolCommand):

@@ -34,11 +34,11 @@ def legs_of(body: Taking, caller: Caller) -> tuple[Leg, ...]:
         raise invalid("legs", "legs_ambiguous", "give either a pool with a quantity, or legs, not both")
     if any(leg.create_with_total is not None for leg in body.legs):
         need_admin(caller, "create_with_total")
-    return tuple([_leg(leg) for leg in body.legs])
+    return tuple([leg_of(leg) for leg in body.legs])
 
 
-def _leg(leg: LegBody) -> Leg:
-    """Units of a pool; or a key or an item, whose pool belongs to its face."""
+def leg_of(leg: LegBody) -> Leg:
+    """Return the leg of a request: units of a pool; or a key or an item, whose pool belongs to its face."""
     named = 3 - [leg.pool, leg.key, leg.item].count(None)
     if named != 1:
         raise invalid(

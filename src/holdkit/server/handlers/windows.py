@@ -1,7 +1,8 @@
 """Rates, budgets and calendars of client applications: commands on the pools of their windows.
 
 The client chooses the window and the core checks it. The client also sets the total that a new window gets, so creating one
-needs scope admin. No other reserved pool can be named here, and a token is only in the answer that creates it.
+needs scope admin. Beside windows a hold may take units of other pools, claims and items; no other reserved pool can be named
+here. A token is only in the answer that creates it.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from ...core.validation import invalid, pool_id
 from ...faces.keys import WINDOWED
 from ...kernel.answers import hold_of
 from ...kernel.context import actor_text
-from ...kernel.normalise import amounts_of, moment, span
+from ...kernel.normalise import amounts_of, hold_id, moment, span
 from ...wire.fields import at
 from ...wire.holds import hold_now
 from ...wire.pools import pool_answer, pool_now
@@ -32,7 +33,7 @@ from ...wire.windows import (
     WindowResize,
 )
 from ..request import Answer, Request, answer
-from .calls import call_fields, need_admin
+from .calls import call_fields, leg_of, need_admin
 
 
 def window_pool(id: str) -> str:
@@ -57,26 +58,42 @@ def command_of(asked: WindowCommand, fields: dict[str, Any]) -> AnyCommand:
         return ConfirmHold(id=asked.id, token=asked.token, entity=asked.entity, quantity=amounts_of(asked.quantity),
                            keep_rest=asked.keep_rest, overage=asked.overage, others_as_held=asked.others_as_held,
                            late_overage=True, **fields)  # fmt: skip
-    legs = tuple(_leg(leg) for leg in asked.legs)
+    placing: dict[str, Any] = {
+        "legs": _legs(asked.legs),
+        "id": None if asked.id is None else hold_id(asked.id),
+        "token": asked.token,
+        "entity": asked.entity,
+        "metadata": asked.metadata,
+        "account": asked.account,
+        "force": asked.force,
+        **fields,
+    }
     if isinstance(asked, WindowConsume):
-        return Consume(legs=legs, entity=asked.entity, metadata=asked.metadata, **fields)
+        return Consume(**placing)
     if asked.ttl is None and asked.deadline is None:
         raise invalid("ttl", "ttl_required", "a hold needs a ttl or a deadline")
     return PlaceHold(
-        legs=legs,
         ttl_slots=None if asked.ttl is None else span(asked.ttl),
         deadline=None if asked.deadline is None else moment(asked.deadline),
-        token=asked.token,
-        entity=asked.entity,
-        metadata=asked.metadata,
-        **fields,
+        **placing,
     )
 
 
+def _legs(legs: list[WindowLeg]) -> tuple[Leg, ...]:
+    """Legs on windows, and beside them whatever else a hold may take. At least one is on a window."""
+    if not any(leg.pool is not None and leg.pool.startswith(WINDOWED) for leg in legs):
+        window_pool(legs[0].pool or "")
+    return tuple([_leg(leg) for leg in legs])
+
+
 def _leg(leg: WindowLeg) -> Leg:
-    opens = None if leg.opens is None else moment(leg.opens, "opens")
-    closes = None if leg.closes is None else moment(leg.closes, "closes")
-    return Leg(window_pool(leg.pool), leg.quantity, leg.create_with_total, opens=opens, closes=closes)
+    if leg.pool is not None and leg.pool.startswith("~"):
+        opens = None if leg.opens is None else moment(leg.opens, "opens")
+        closes = None if leg.closes is None else moment(leg.closes, "closes")
+        return Leg(window_pool(leg.pool), leg.quantity, leg.create_with_total, opens=opens, closes=closes)
+    if (leg.opens, leg.closes) != (None, None):
+        raise invalid("closes", "closes_reserved", "only the pools behind faces have windows")
+    return leg_of(leg)
 
 
 async def decide(request: Request) -> Answer:
