@@ -86,6 +86,7 @@ gen: $(READY) ## generate the _sync folders, the dashboard's types, the table of
 	$(BIN)/python -m tools.gen_types
 	$(BIN)/python -m tools.gen_settings
 	$(BIN)/python -m tools.gen_api
+	$(BIN)/python -m tools.gen_api --budget
 	$(BIN)/python -m tools.gen_diagrams
 
 gen-check: $(READY) ## check that the generated code is current

@@ -1,6 +1,6 @@
 """Write every public name with its signature to tests/fixtures/api, one file per module (`make gen`): a change of them is seen in review.
 
-`--check` writes nothing and fails if a file is not current. Public are the names in `__all__` of the modules below and of every module
+`--check` writes nothing and fails if a file is not current. `--budget` writes tools/budget.json (see tools/api_budget.py). Public are the names in `__all__` of the modules below and of every module
 of `holdkit.contrib`, and the members that do not begin with an underscore.
 """
 
@@ -89,7 +89,12 @@ def signature(value: Any) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    """Write the files, or check them."""
+    """Write the files, or check them; or write the budget."""
+    if "--budget" in arguments:
+        from . import api_budget
+
+        api_budget.write()
+        return 0
     wanted = {f"{name}.txt": "\n".join(described(importlib.import_module(name))) + "\n" for name in public_modules()}
     present = {path.name: path.read_text("utf-8") for path in FOLDER.glob("*.txt")}
     changed = sorted(name for name in wanted.keys() | present.keys() if wanted.get(name) != present.get(name))

@@ -1,0 +1,216 @@
+"""The size of the public API, kept in tools/budget.json: names per module, members per class, parameters of the longest methods.
+
+``python -m tools.gen_api --budget`` writes today's counts. `tests/acceptance/test_budget.py` fails if a count is above or below its
+line, so that growth is a visible change of that file. A name that is added after 1.0 is a line in `added`, with its reason (the decision
+record or the issue that wanted it); the counts themselves only fall.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import inspect
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import holdkit
+from holdkit import client
+
+from .gen_api import members, public_modules
+
+FILE: Final = Path(__file__).with_name("budget.json")
+LONG: Final = 8
+"""A method with more parameters has a line of its own."""
+NAMESPACES: Final = ("claims", "items", "seats", "accounts", "sagas", "journal", "admin")
+"""Attributes of a kernel that are objects with methods of their own."""
+WITH_MEMBERS: Final = frozenset(
+    ["holdkit", "holdkit.client", *(f"holdkit.{name}" for name in
+     ("errors", "commands", "journal", "reports", "sagas", "resources", "admin"))]
+)  # fmt: skip
+"""The modules whose classes have a line. Those of frameworks and of tests follow their frameworks."""
+
+
+class _Room(holdkit.Resource[str, None]):
+    kind = "room"
+
+
+def faces(kernel: Any) -> dict[str, type]:
+    """The classes behind the namespaces and the factories of a kernel, by the attribute that gives them."""
+    found = {
+        name: type(getattr(kernel, name))
+        for name in NAMESPACES
+        if hasattr(type(kernel), name) and not inspect.isroutine(getattr(kernel, name))
+    }
+    allowance = holdkit.Allowance(1, per="day")
+    made: dict[str, Callable[[], Any]] = {
+        "budget": lambda: kernel.budget("b", units=allowance),
+        "rate": lambda: kernel.rate("r", allowance),
+        "calendar": lambda: kernel.calendar("c", {"room": 1}),
+        "resource": lambda: kernel.resource(_Room()),
+    }
+    for name, make in made.items():
+        try:
+            found[name] = type(make())
+        except (AttributeError, holdkit.InvalidRequest):  # a client has no resources
+            continue
+    return found
+
+
+def kernels() -> dict[str, Any]:
+    """One of each kind: in this process for threads and tasks, and the client of a server. None of them connects to anything."""
+    return {
+        "Kernel": holdkit.connect("memory://"),
+        "AsyncKernel": asyncio.run(_async_kernel()),
+        "RemoteKernel": client.connect("http://127.0.0.1:1"),
+        "AsyncRemoteKernel": client.connect_async("http://127.0.0.1:1"),
+    }
+
+
+async def _async_kernel() -> holdkit.AsyncKernel:
+    return await holdkit.connect_async("memory://")
+
+
+def classes() -> dict[str, type]:
+    """The public classes whose members are counted, and those behind the kernel's namespaces, by name."""
+    found: dict[str, type] = {}
+    for module in (importlib.import_module(name) for name in public_modules() if name in WITH_MEMBERS):
+        for name in module.__all__:
+            value = getattr(module, name)
+            if isinstance(value, type) and value.__module__.startswith("holdkit") and not _is_plain_error(value):
+                found[name] = value
+    for kernel in kernels().values():
+        found |= {cls.__name__: cls for cls in faces(kernel).values()}
+    return dict(sorted(found.items()))
+
+
+def _is_plain_error(cls: type) -> bool:
+    """All exceptions have the members of three, and fields that their reasons need."""
+    return issubclass(cls, BaseException) and cls not in (holdkit.HoldkitError, holdkit.Refused, holdkit.InvalidRequest)
+
+
+def names_of(cls: type) -> list[str]:
+    """The public members of a class."""
+    lines = (line.split(".", 1)[1] for line in members("x", cls))
+    names = [line.replace("(", ":").split(":")[0].strip() for line in lines]
+    return [name for name in names if name != "__init__"]
+
+
+def methods_of(cls: type) -> Iterator[tuple[str, inspect.Signature]]:
+    """The public methods of a class with their signatures."""
+    for name in names_of(cls):
+        value = inspect.getattr_static(cls, name, None)
+        plain = value.__func__ if isinstance(value, staticmethod | classmethod) else value
+        if inspect.isfunction(plain):
+            yield name, inspect.signature(plain)
+
+
+def parameters(signature: inspect.Signature) -> list[str]:
+    """The parameters without `self`; `**call` is one."""
+    return [name for name in signature.parameters if name not in ("self", "cls")]
+
+
+FORBIDDEN: Final = re.compile(r"^(owner|slot|row)$|_slot$|^~")
+"""Words of storage, and one that people took for a person's name. `Seat.row` is a row of seats."""
+
+
+def forbidden() -> list[str]:
+    """The public parameters and fields whose names are forbidden."""
+    found = [
+        f"{cls}.{name}"
+        for cls, value in classes().items()
+        for name in names_of(value)
+        if FORBIDDEN.search(name) and (cls, name) != ("Seat", "row")
+    ]
+    found += [
+        f"{cls}.{method}({name})"
+        for cls, value in classes().items()
+        for method, signature in methods_of(value)
+        for name in parameters(signature)
+        if FORBIDDEN.search(name)
+    ]
+    found += [
+        f"{module}.{function}({name})"
+        for module in public_modules()
+        if module in WITH_MEMBERS
+        for function, value in vars_of(module)
+        for name in inspect.signature(value).parameters
+        if FORBIDDEN.search(name)
+    ]
+    return sorted(found)
+
+
+def vars_of(module: str) -> Iterator[tuple[str, Any]]:
+    """The public functions of a module."""
+    loaded = importlib.import_module(module)
+    for name in loaded.__all__:
+        if inspect.isfunction(getattr(loaded, name)):
+            yield name, getattr(loaded, name)
+
+
+def words() -> dict[str, str]:
+    """The methods of the kernels and of their namespaces, each with one class that has it."""
+    found: dict[str, str] = {}
+    for kernel in kernels().values():
+        for cls in (type(kernel), *faces(kernel).values()):
+            found |= {name: cls.__name__ for name, _ in methods_of(cls)}
+    return found
+
+
+def measured() -> dict[str, dict[str, int]]:
+    """Today's counts."""
+    modules = {name: len(importlib.import_module(name).__all__) for name in public_modules()}
+    of_classes = classes()
+    long = {
+        f"{cls}.{name}": len(parameters(signature))
+        for cls, value in of_classes.items()
+        for name, signature in methods_of(value)
+        if len(parameters(signature)) > LONG
+    }
+    return {
+        "names": modules,
+        "members": {name: len(names_of(cls)) for name, cls in of_classes.items()},
+        "parameters": long,
+    }
+
+
+def read() -> dict[str, Any]:
+    """The file."""
+    document: dict[str, Any] = json.loads(FILE.read_text("utf-8"))
+    return document
+
+
+def difference(kept: Mapping[str, Any], found: Mapping[str, Mapping[str, int]]) -> list[str]:
+    """The lines of the file that are not today's counts, as they would have to be written."""
+    lines = []
+    for part, counts in found.items():
+        budget = kept[part]
+        for name in sorted({*counts, *budget}):
+            added = sum(key.rpartition(".")[0] == name for key in kept["added"]) if part != "parameters" else 0
+            allowed, count = budget.get(name), counts.get(name)
+            if allowed is None:
+                lines.append(f'{part}: write "{name}": {count}')
+            elif count is None:
+                lines.append(f'{part}: remove "{name}"')
+            elif count != allowed + added:
+                lines.append(
+                    f'{part}: "{name}" has {count}, allowed are {allowed + added}: write "{name}": {count - added}'
+                )
+    return lines
+
+
+def write() -> None:
+    """Write today's counts, less what `added` names."""
+    kept = read()
+    for part, counts in measured().items():
+        added = {} if part == "parameters" else {
+            name: sum(key.rpartition(".")[0] == name for key in kept["added"]) for name in counts
+        }  # fmt: skip
+        kept[part] = {name: count - added.get(name, 0) for name, count in counts.items()}
+    kept["leaving"] = {
+        "words": sorted(words().keys() - {verb for verbs in kept["verbs"].values() for verb in verbs.split()}),
+        "names": forbidden(),
+    }
+    FILE.write_text(json.dumps(kept, indent=1, ensure_ascii=False) + "\n", "utf-8")
