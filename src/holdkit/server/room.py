@@ -6,8 +6,8 @@ Theory of operation
 A full disk stops everybody: the holds that are there can neither be confirmed nor released, because each answer is an entry of the
 journal. So the server keeps `min_free` bytes for what ends or shrinks. While less is free, it turns away requests that would store
 something new (`grows`) with 507 `storage_full`, before the kernel sees them, so they settle no operation id. What exists can be
-confirmed, released, extended, returned, swept, archived and erased, and a record that exists can be replaced: sagas finish, and
-followers move on.
+confirmed, released, extended, returned, swept, archived and erased, and a record or a set of budgets that exists can be replaced: sagas
+finish, followers move on, and an operator can lower a budget.
 
 The server reads the free space of the file system that has the data, if that is on this machine (`port.OnDisk`). It reads it when a
 request needs it, at most once in `READ_EVERY_SECONDS`; what is admitted within that time may go beyond the bound.
@@ -34,6 +34,7 @@ from ..wire.problems import Problem
 from ..wire.records import PutRecordBody
 from ..wire.stats import Disk, DiskState
 from ..wire.windows import WindowConsume, Windowed, WindowHold
+from ._async import budget_sets
 from .request import Request
 
 log = logging.getLogger("holdkit.server")
@@ -153,8 +154,11 @@ async def check_room(request: Request) -> None:
 
 
 async def _replaces(request: Request) -> bool:
-    """Return whether the request writes a record that exists already."""
-    if not isinstance(request.body, PutRecordBody) or request.body.if_version == 0:
+    """Return whether the request writes a record or a set of budgets that exists already."""
+    if isinstance(request.body, BudgetSet):
+        kind, id = budget_sets.KIND, request.names[0]
+    elif isinstance(request.body, PutRecordBody) and request.body.if_version != 0:
+        kind, id = request.names
+    else:
         return False
-    kind, id = request.names
     return await request.kernel.executor.read(FindRecord((request.caller.tenant, kind, id))) is not None

@@ -114,10 +114,10 @@ def test_what_a_full_disk_answers() -> None:
 
 
 REFUSED = {
-    "create_pool", "join", "hold", "consume", "batch", "put_budget", "budget_hold", "budget_consume", "claim", "add_items",
-    "reserve_items", "best_items", "windows", "move_cursor",
+    "create_pool", "join", "hold", "consume", "batch", "budget_hold", "budget_consume", "claim", "add_items", "reserve_items",
+    "best_items", "windows", "move_cursor",
 }  # fmt: skip
-"""With the bodies of the matrix: its cursor is a new follower's, its record exists."""
+"""With the bodies of the matrix: its cursor is a new follower's, its record and its budget exist."""
 
 
 def test_every_route_that_stores_something_new_is_turned_away_and_no_other() -> None:
@@ -195,6 +195,12 @@ def test_records_and_followers_that_exist_move_on(full: str, tmp_path: Any) -> N
         assert await put("/v1/records/note/mine", body="3", if_version=2) == 200
         assert await put("/v1/cursors/mailer", cursor=cursor, if_version=1) == 200
         assert await put("/v1/records/note/mine", body=None) == 200
+
+        async def limit(name: str, total: int) -> int:
+            budgets = {"tokens": [{"total": total, "per": "day"}]}
+            return (await here.call("PUT", f"/v1/budgets/{name}", {"budgets": budgets}, tenant="acme")).status_code
+
+        assert (await limit("theirs", 1), await limit("new", 1)) == (200, status)
 
     run(work, disk, f"sqlite:///{tmp_path / 'holds.db'}")
 
