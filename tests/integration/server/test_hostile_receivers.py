@@ -173,8 +173,8 @@ def test_all_slots_that_hang_delay_a_tenant_without_one_by_the_time_that_is_cert
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """The attack: with every slot taken by receivers that never answer, another tenant's event waited until they had timed out."""
-    monkeypatch.setattr("holdkit.server.webhooks.slots.CERTAIN_SECONDS", 0.0, raising=False)
-    monkeypatch.setattr("holdkit.server.webhooks.slots.LEAST_WORK_SECONDS", 0.0, raising=False)
+    monkeypatch.setattr("holdkit.server.webhooks.slots.CERTAIN_SECONDS", 0.0)
+    monkeypatch.setattr("holdkit.server.webhooks.slots.LEAST_WORK_SECONDS", 0.0)
 
     async def main() -> None:
         all_of_them = settings(
