@@ -19,7 +19,7 @@ from typing import Any, Final
 import libcst as cst
 from libcst import matchers as m
 
-from .kinds_1_0 import Kinds, argument, code_of, dotted, without
+from .kinds_1_0 import Kinds, argument, code_of, dotted, with_import, without
 from .names_1_0 import (
     ANYWHERE,
     ATTRIBUTES,
@@ -79,8 +79,6 @@ class Codemod(cst.CSTTransformer):
     def _unmark(self, text: str) -> None:
         if self._pending:
             self._pending[-1][:] = [mark for mark in self._pending[-1] if mark != text]
-
-    # Imports and names of the module.
 
     def leave_SimpleStatementLine(
         self,
@@ -156,16 +154,15 @@ class Codemod(cst.CSTTransformer):
             self._mark("legs and shortfalls have a `name` without `~…/`, and a hold has `items`")
         return updated_node
 
-    # Calls.
-
     def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
         """Methods of the kernel and its faces, functions and classes of `holdkit`."""
         func = original_node.func
         name = dotted(func) or ""
         if self.names_only:
             return updated_node
-        function = name.removeprefix("holdkit.") if name.startswith("holdkit.") else self.kinds.imported.get(name, "")
-        if function:
+        if function := (
+            name.removeprefix("holdkit.") if name.startswith("holdkit.") else self.kinds.imported.get(name)
+        ):
             return self._function(function, updated_node)
         if not isinstance(func, cst.Attribute):
             return updated_node
@@ -276,8 +273,8 @@ class Codemod(cst.CSTTransformer):
     def _kernel_return_units(self, original: cst.Call, call: cst.Call) -> cst.BaseExpression:
         pool, quantity = argument(call, "pool"), argument(call, "quantity")
         if pool is None:
-            path, call = self._forced("kernel", "return_units", None, call) if argument(call, "force") else (None, call)
-            return call if path is None else self._at(original, call, path)
+            path, call = self._forced("kernel", "return_units", None, call) if argument(call, "force") else ("", call)
+            return self._at(original, call, path) if path else call
         if argument(call, "reason") is None:
             self._mark("admin.free needs a reason")
         rest = without(call, "pool", "quantity", "force").args
@@ -286,11 +283,9 @@ class Codemod(cst.CSTTransformer):
 
     def _kernel_history(self, original: cst.Call, call: cst.Call) -> cst.BaseExpression:
         """Of a pool it is on the journal; of a hold it stays."""
-        subject = original.args[0].value if original.args else None
-        of_pool = m.matches(subject, m.SimpleString()) or (
-            isinstance(subject, cst.Attribute) and self.kinds.of(subject.value) == "pool"
-        ) if subject is not None else False  # fmt: skip
-        return self._at(original, call, "journal.history") if of_pool else call
+        subject = original.args[0].value
+        is_id = isinstance(subject, cst.Attribute) and self.kinds.of(subject.value) == "pool"
+        return self._at(original, call, "journal.history") if is_id or isinstance(subject, cst.SimpleString) else call
 
     def _account_usage(self, original: cst.Call, call: cst.Call) -> cst.BaseExpression:
         """`hk.account(name).usage()` -> `hk.accounts.usage(name)`."""
@@ -366,17 +361,8 @@ def convert(source: str, *, names_only: bool = False) -> tuple[str, int]:
     codemod = Codemod(kinds, names_only=names_only)
     code = module.visit(codemod).code
     if codemod.needs_ticket and not re.search(r"^\s*import holdkit\b", code, re.MULTILINE):
-        code = _with_import(code)
+        code = with_import(code)
     return code, codemod.marks
-
-
-def _with_import(code: str) -> str:
-    """The code with `import holdkit` before its first import of something else than the future."""
-    lines = code.splitlines(keepends=True)
-    for number, line in enumerate(lines):
-        if line.startswith(("import ", "from ")) and not line.startswith("from __future__"):
-            return "".join([*lines[:number], "import holdkit\n", *lines[number:]])
-    return f"import holdkit\n{code}"
 
 
 def convert_markdown(text: str, *, names_only: bool = False) -> tuple[str, int]:

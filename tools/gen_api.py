@@ -25,6 +25,12 @@ FOLDER: Final = Path(__file__).resolve().parent.parent / "tests/fixtures/api"
 MODULES: Final = (
     "holdkit",
     "holdkit.client",
+    "holdkit.commands",
+    "holdkit.errors",
+    "holdkit.journal",
+    "holdkit.reports",
+    "holdkit.resources",
+    "holdkit.sagas",
     "holdkit.server",
     "holdkit.testing",
     "holdkit.testing.conformance",

@@ -48,6 +48,15 @@ def without(call: cst.Call, *keywords: str) -> cst.Call:
     return call.with_changes(args=args)
 
 
+def with_import(code: str) -> str:
+    """The code with `import holdkit` before its first import of something else than the future."""
+    lines = code.splitlines(keepends=True)
+    for number, line in enumerate(lines):
+        if line.startswith(("import ", "from ")) and not line.startswith("from __future__"):
+            return "".join([*lines[:number], "import holdkit\n", *lines[number:]])
+    return f"import holdkit\n{code}"
+
+
 class Kinds(cst.CSTVisitor):
     """What the names of a file stand for. A name that stands for two different things is not known."""
 

@@ -29,7 +29,7 @@ HOMES: Final = {
             "Aborted AccountRequired BelowInUse CursorLost DeadlinePassed EngineError HoldExists HoldNotFound HoldRetired HoldTableFull "
             "HoldWaiting LifetimeExceeded LineFull MissingExtra NotConfirmed NotDue OperationTableFull PartOfHold PoolArchived "
             "PoolExists PoolInUse PoolNotFound PoolTableFull PromiseBroken QuantityExceedsConsumed QuantityExceedsHold SagaBusy "
-            "SagaCancelled SagaParked SectionNotFound SlotOverflow VersionConflict WindowClosed"
+            "AlreadyExists StorageFull TableFull UnknownArgument SagaCancelled SagaParked SectionNotFound SlotOverflow VersionConflict WindowClosed"
         ),
         "commands": (
             "ArchivePool ConfirmHold Consume CreatePool ExpireHold ExtendHold JoinLine LimitPool PlaceHold PutRecord ReleaseHold "

@@ -14,6 +14,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
+    from . import commands as commands
+    from . import errors as errors
+    from . import journal as journal
+    from . import reports as reports
+    from . import resources as resources
+    from . import sagas as sagas
     from .core.audit_rows import Difference
     from .core.commands import (
         ArchivePool,
@@ -305,6 +311,7 @@ _MODULES: Final = {
     ".kernel.results": "Hold JournalEntry Position RepairReport SweepReport VerifyReport reconstruct",
     ".kernel.seals": "Sealing",
 }
+_SUBMODULES: Final = frozenset({"commands", "errors", "journal", "reports", "resources", "sagas"})
 _HOMES: Final = {name: module for module, names in _MODULES.items() for name in names.split()}
 
 
@@ -314,6 +321,8 @@ if not TYPE_CHECKING:  # or a type checker would take any name for one of ours
         """Import a public name when it is first asked for."""
         if name == "__version__":
             value: Any = _version()
+        elif name in _SUBMODULES:
+            value = import_module(f".{name}", __name__)
         elif name in _HOMES:
             value = getattr(import_module(_HOMES[name], __name__), name)
         else:
@@ -323,7 +332,7 @@ if not TYPE_CHECKING:  # or a type checker would take any name for one of ours
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__, "__version__"})
+    return sorted({*globals(), *__all__, *_SUBMODULES, "__version__"})
 
 
 def _version() -> str:

@@ -568,3 +568,7 @@ def _reasons(family: type[Refused]) -> dict[str, type[Refused]]:
 
 REFUSALS: Final[dict[str, type[Refused]]] = _reasons(Refused)
 """The class of each reason."""
+
+__all__ = [  # noqa: PLE0604 - ruff cannot tell that they are strings
+    *sorted(name for name, value in globals().items() if isinstance(value, type) and issubclass(value, HoldkitError))
+]

@@ -28,6 +28,7 @@ LONGEST_FUNCTION = {"src/": 48, "tests/": 55, "": 48}
 
 LONG_FILES: dict[str, str] = {
     "src/holdkit/errors.py": "the exception tree in one place",
+    "tools/codemod_1_0.py": "one transformer of a syntax tree, which is needed until the release only",
 }
 LONG_FUNCTIONS: dict[str, str] = {
     "tests/faults/script.py _steps": "a list of steps, one per line, that touches every kind of statement",

@@ -71,7 +71,10 @@ def test_a_kernel_for_threads_loads_no_kernel_for_tasks() -> None:
 def test_type_checkers_and_the_interpreter_see_the_same_names() -> None:
     tree = ast.parse(SOURCE.read_text("utf-8"))
     block = next(node for node in tree.body if isinstance(node, ast.If))
-    imports = [node for node in block.body if isinstance(node, ast.ImportFrom)]
+    imports = [node for node in block.body if isinstance(node, ast.ImportFrom) and node.module]
+    submodules = [alias.name for node in block.body if isinstance(node, ast.ImportFrom) and not node.module
+                  for alias in node.names]  # fmt: skip
+    assert submodules == sorted(holdkit._SUBMODULES)
     checked = {alias.name: "." * node.level + (node.module or "") for node in imports for alias in node.names}
     assert len(checked) > 100
     assert checked == holdkit._HOMES
@@ -83,6 +86,26 @@ def test_every_public_name_is_there() -> None:
     assert missing == []
     assert set(dir(holdkit)) >= {*holdkit.__all__, "__version__"}
     assert holdkit.__version__[0].isdigit()
+
+
+def test_submodules_come_when_they_are_used() -> None:
+    loaded = loaded_by("import holdkit; holdkit.commands.CreatePool")
+    assert "holdkit.commands" in loaded
+    assert {f"holdkit.{name}" for name in holdkit._SUBMODULES - {"commands", "errors"}} & loaded == set()
+    for name in sorted(holdkit._SUBMODULES):
+        module = getattr(holdkit, name)
+        assert [one for one in module.__all__ if not hasattr(module, one)] == []
+        assert sorted(module.__all__) == sorted(set(module.__all__))
+        assert set(dir(holdkit)) >= {name}
+
+
+def test_a_name_of_two_modules_is_the_same_thing() -> None:
+    modules = [holdkit, *(getattr(holdkit, name) for name in sorted(holdkit._SUBMODULES))]
+    homes: dict[str, set[int]] = {}
+    for module in modules:
+        for name in module.__all__:
+            homes.setdefault(name, set()).add(id(getattr(module, name)))
+    assert [name for name, values in homes.items() if len(values) > 1] == []
 
 
 def test_a_star_import_brings_all_of_them() -> None:

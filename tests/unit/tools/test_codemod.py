@@ -165,4 +165,4 @@ def test_pages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 def test_the_tables_name_what_was_public_before() -> None:
     assert not TOP & HOMES.keys()
     assert len(TOP) == 44
-    assert set(holdkit.__all__) - {"key", "span", "units"} <= TOP | HOMES.keys() | {"UnknownArgument"}
+    assert set(holdkit.__all__) - {"key", "span", "units"} <= TOP | HOMES.keys()
