@@ -12,6 +12,7 @@ from typing import Any
 import psycopg
 import pytest
 
+from holdkit.core.audit_rows import row_name
 from holdkit.core.baseline import KINDS
 from holdkit.engines.archiving import row_checksum
 from holdkit.engines.sqlite import SqliteEngine
@@ -119,10 +120,28 @@ def test_a_row_that_is_missing_is_noticed(world: World, kind: str) -> None:
     remove(world, [row])
     assert_noticed(world)
     if kind in KINDS:
-        name = "/".join(filter(None, (tenant, part.replace("/", "%2F"), id.replace("/", "%2F" if part else "/"))))
+        name = row_name((tenant, part, id) if part else (tenant, id))
         told = [str(one) for one in world.hk.verify(archive=world.to).differences]
-        assert any(one.startswith(f"baseline {kind} ") and "row is missing" in one for one in told), (told, name)
+        assert f"baseline {kind} {name}: row is missing, the journal says there" in told
         assert any(f"of lane {lane}: rows" in one for one in told)
+
+
+def test_without_the_files_a_missing_pool_is_named_and_not_the_tallies_that_need_it(world: World) -> None:
+    lane, _, tenant, id, *_ = some(world, "tally")
+    rows = sum(row[0] == lane and row[1] != "total" for row in stored(world))
+    remove(world, [row for row in stored(world) if row[1:4] == ("pool", tenant, id)])
+    assert [str(one) for one in world.hk.verify().differences if one.table == "baseline"] == [
+        f"baseline pool {row_name((tenant, id))}: row is missing, the journal says there",
+        f"baseline of lane {lane}: rows is {rows - 1}, the journal says {rows}",
+    ]
+
+
+def test_a_follower_is_told_that_the_baseline_is_damaged(world: World) -> None:
+    lane, _, tenant, id, *_ = some(world, "tally")
+    remove(world, [row for row in stored(world) if row[1:4] == ("pool", tenant, id)])
+    hk = world.hk if not tenant else world.hk.tenant(tenant)
+    with pytest.raises(EngineError, match=f"baseline of lane {lane}, which stands .* is damaged: run `holdkit verify`"):
+        list(hk.journal.follow(wait=False))
 
 
 def test_a_missing_hold_that_has_ended_is_noticed_while_it_is_stored(

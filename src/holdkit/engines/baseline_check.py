@@ -73,9 +73,16 @@ def check_baseline(archived: ArchivedLane, rows: Iterable[tuple[BaselineRow, int
 
 def baseline_entries(archived: ArchivedLane, rows: Iterable[tuple[BaselineRow, int]]) -> Iterator[Entry | Difference]:
     """A lane's baseline as entries, and what is wrong with its rows."""
+    missing_pool: RowKey | None = None
     for found in checked_rows(archived, rows):
         if isinstance(found, Difference):
             yield found
+            continue
+        if found.kind == TALLY and found.pool is None:
+            key: RowKey = (POOL, found.tenant, found.id, "")
+            if key != missing_pool:  # the tallies of a pool come one after the other
+                missing_pool = key
+                yield Difference("baseline", _name(key), "row", "missing", "there")
             continue
         try:
             yield entry_of_row(found, archived.slot)

@@ -11,11 +11,14 @@ from __future__ import annotations
 
 from typing import TypeVar
 
+import msgspec
+
 from ...core.archived import FindArchived, ReadBaseline
 from ...core.baseline import ArchivedLane, BaselineRow, RowKey, entry_of_row
 from ...core.codec import encode_entry
+from ...core.entries import Entry
 from ...core.reading import JournalRow, Query
-from ...errors import CursorLost, OutcomeUnknown, Overloaded
+from ...errors import CursorLost, EngineError, OutcomeUnknown, Overloaded
 from ..journal import JournalEntry, Positions, baseline_mark, is_baseline_mark, rows_behind
 from .executor import Executor
 
@@ -63,7 +66,7 @@ class BaselineReading:
         rows = self.page(executor, tenant, limit)
         found = []
         for number, row in enumerate(rows, self.behind - len(rows) + 1):
-            text = encode_entry(entry_of_row(row, archived.slot))
+            text = encode_entry(_entry_of(row, archived))
             as_entry = JournalRow(archived.through, text, archived.lane, archived.place)
             mark = baseline_mark(archived.edition, number)
             found.append(JournalEntry(as_entry, before, executor.now(), generation, mark))
@@ -91,6 +94,17 @@ class BaselineReading:
             self._after = rows[-1].key
             self.behind += len(rows)
         return list(rows)
+
+
+def _entry_of(row: BaselineRow, archived: ArchivedLane) -> Entry:
+    """Return a row as an entry. Raise `EngineError` if the row is damaged, or a tally whose pool has no row."""
+    try:
+        return entry_of_row(row, archived.slot)
+    except msgspec.DecodeError as error:
+        raise EngineError(
+            f"the baseline of lane {archived.lane}, which stands for the archived entries, is damaged: run `holdkit verify`, which names "
+            "the rows, and restore a backup"
+        ) from error
 
 
 def rows_read(archived: ArchivedLane, seq: int, seen: str) -> int | None:
