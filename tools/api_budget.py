@@ -1,4 +1,5 @@
-"""The size of the public API, kept in tools/budget.json: names per module, members per class, parameters of the longest methods.
+"""The size of the public API, kept in tools/budget.json: names per module, members per class, parameters of the longest methods, and
+the names that the first programs of a newcomer need (examples/first).
 
 ``python -m tools.gen_api --budget`` writes today's counts. `tests/acceptance/test_budget.py` fails if a count is above or below its
 line, so that growth is a visible change of that file. A name that is added after 1.0 is a line in `added`, with its reason (the decision
@@ -7,17 +8,19 @@ record or the issue that wanted it); the counts themselves only fall.
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import importlib
 import inspect
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_type_hints
 
 import holdkit
 from holdkit import client
+from holdkit.kernel.context import Call
 
 from .gen_api import members, public_modules
 
@@ -159,6 +162,48 @@ def words() -> dict[str, str]:
     return found
 
 
+PROGRAMS: Final = Path(__file__).resolve().parents[1] / "examples" / "first"
+
+
+def holdkit_names() -> set[str]:
+    """Every name that a program can need: those of modules and members, of parameters, and of the faces of a kernel."""
+    names = {"holdkit", *NAMESPACES, *(name.rpartition(".")[2] for name in public_modules())}
+    for module in (importlib.import_module(name) for name in public_modules()):
+        for name in module.__all__:
+            value = getattr(module, name)
+            names.add(name)
+            if inspect.isclass(value):
+                names |= {*names_of(value), *(one for _, how in methods_of(value) for one in parameters(how))}
+                names |= set(parameters(inspect.signature(value.__init__)))
+            elif inspect.isfunction(value):
+                names |= set(inspect.signature(value).parameters)
+    for kernel in kernels().values():
+        for face in faces(kernel).values():
+            names |= {*names_of(face), *(one for _, how in methods_of(face) for one in parameters(how))}
+    call = get_type_hints(Call)
+    return names | call.keys() | {"actual", "advance", "run"}
+
+
+def names_in(source: str, known: Collection[str]) -> set[str]:
+    """The distinct names of Holdkit that a program uses: what it imports from it, attributes, and keywords."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "holdkit":
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.Attribute) and node.attr in known:
+            found.add(node.attr)
+        elif isinstance(node, ast.keyword) and node.arg is not None and node.arg in known:
+            found.add(node.arg)
+    return found
+
+
+def programs() -> dict[str, int]:
+    """How many names each of the first programs needs, and all of them together."""
+    known = holdkit_names()
+    by_program = {path.stem: names_in(path.read_text("utf-8"), known) for path in sorted(PROGRAMS.glob("*.py"))}
+    return {name: len(used) for name, used in by_program.items()} | {"all": len(set().union(*by_program.values()))}
+
+
 def measured() -> dict[str, dict[str, int]]:
     """Today's counts."""
     modules = {name: len(importlib.import_module(name).__all__) for name in public_modules()}
@@ -173,6 +218,7 @@ def measured() -> dict[str, dict[str, int]]:
         "names": modules,
         "members": {name: len(names_of(cls)) for name, cls in of_classes.items()},
         "parameters": long,
+        "programs": programs(),
     }
 
 
@@ -188,7 +234,7 @@ def difference(kept: Mapping[str, Any], found: Mapping[str, Mapping[str, int]]) 
     for part, counts in found.items():
         budget = kept[part]
         for name in sorted({*counts, *budget}):
-            added = sum(key.rpartition(".")[0] == name for key in kept["added"]) if part != "parameters" else 0
+            added = sum(key.rpartition(".")[0] == name for key in kept["added"]) if part in ("names", "members") else 0
             allowed, count = budget.get(name), counts.get(name)
             if allowed is None:
                 lines.append(f'{part}: write "{name}": {count}')
@@ -205,7 +251,7 @@ def write() -> None:
     """Write today's counts, less what `added` names."""
     kept = read()
     for part, counts in measured().items():
-        added = {} if part == "parameters" else {
+        added = {} if part in ("parameters", "programs") else {
             name: sum(key.rpartition(".")[0] == name for key in kept["added"]) for name in counts
         }  # fmt: skip
         kept[part] = {name: count - added.get(name, 0) for name, count in counts.items()}

@@ -74,3 +74,13 @@ def test_namespaces_have_the_same_members(face: str) -> None:
     }
     assert len(names) == 4 or face == "resource"
     assert len({frozenset(one) for one in names.values()}) == 1, names
+
+
+def test_a_newcomer_needs_few_names() -> None:
+    counts = api_budget.programs()
+    assert counts["all"] <= 97, "the ten programs of examples/first together"
+
+
+def test_names_of_a_program() -> None:
+    source = "import holdkit\nfrom holdkit import Leg\nhk.hold(Leg('a', 1), ttl=1).state.upper()\nprint(1, sep='')\n"
+    assert api_budget.names_in(source, api_budget.holdkit_names()) == {"Leg", "hold", "ttl", "state"}
