@@ -96,6 +96,6 @@ def in_batches(path: Path, batches: int, turn: int) -> float:
 def expect_sound(path: Path) -> None:
     """The generated rows must be ones that Holdkit itself could have written."""
     with holdkit.connect(url(path)) as hk:
-        report = hk.verify()
+        report = hk.admin.verify()
     if not report.ok:
         raise BenchFailed(f"the made-up past does not verify: {report.differences[:3]}")

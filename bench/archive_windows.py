@@ -93,7 +93,7 @@ class Gate:
         """Begin as soon as `go` is said, and tell the end."""
         try:
             self._wait()
-            report = hk.archive(before=before, to=to, progress=self)
+            report = hk.admin.archive(before=before, to=to, progress=self)
         except Ended:
             self._tell(Told(self._done, Archived(self._done, 0)))
         else:

@@ -104,12 +104,12 @@ def measure(
     at_first = compare(month, year, rounds, seconds)
     with holdkit.connect(url(year)) as hk:
         begin = perf_counter()
-        report = hk.archive(before=f"{MONTH}d", to=to)
+        report = hk.admin.archive(before=f"{MONTH}d", to=to)
         taken = perf_counter() - begin
     small, after = size(month), size(year)  # both with the holds of the caller
     at_last = compare(month, year, rounds, seconds)
     with holdkit.connect(url(year)) as hk:
-        if not hk.verify(archive=to).ok:
+        if not hk.admin.verify(archive=to).ok:
             raise BenchFailed("the archived year does not verify")
     later = size(month)
     with closing(sqlite3.connect(year, isolation_level=None)) as connection:

@@ -96,7 +96,7 @@ def contend(url: str, store: str, way: str, processes: int, slots: int, seconds:
         spent = sum(_processor_time(worker.pid) - one for worker, one in zip(workers, begun, strict=True))
         for worker in workers:
             worker.communicate(timeout=60)
-        if hk.pool(pool).available != slots or not hk.verify().ok:
+        if hk.pool(pool).available != slots or not hk.admin.verify().ok:
             raise BenchFailed(f"{pool}: not every slot came back")
     turns = [turn for one in told for turn in one[WARM_UP:]]
     if not turns:

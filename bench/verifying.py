@@ -62,10 +62,10 @@ def verify(url: str, what: str) -> Verified:
         idle = resident("VmRSS")
         begin = perf_counter()
         if what == "repair":
-            report = hk.repair(dry_run=True)
+            report = hk.admin.repair(dry_run=True)
             found = len(report.repaired) + len(report.left)
         else:
-            found = len(hk.verify().differences)
+            found = len(hk.admin.verify().differences)
         if found:
             raise BenchFailed(f"{url} does not verify: {found} differences")
         return Verified(found, perf_counter() - begin, idle, resident("VmHWM"))

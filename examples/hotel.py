@@ -45,7 +45,7 @@ def main(url: str) -> None:
         # Mondays are closed, whatever is free.
         monday = tuesday + timedelta(days=6)
         print("monday:", inn.available("double", monday, monday + timedelta(days=1)).minimum, "doubles")
-        print("verified:", hk.verify().ok)
+        print("verified:", hk.admin.verify().ok)
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ def main() -> None:
         print(buy(hk, "customer:1", {"arena//balcony": 2}))  # five at most, in the whole house
         print(buy(hk, "customer:2", {"arena//stalls": 1, "arena//balcony": 2}))
         print(buy(hk, "customer:3", {"arena//balcony": 4}))  # the balcony has four seats left, the house three
-        hk.archive_pool("arena//balcony")
+        hk.admin.archive_pool("arena//balcony")
         print(buy(hk, "customer:4", {"arena//balcony": 1}))
         print(buy(hk, "customer:4", {"arena//stalls": 3}))
         for pool in hk.pools(archived=True):

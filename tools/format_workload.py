@@ -111,7 +111,7 @@ def main(url: str) -> None:
     )
     hk = holdkit.connect(url, clock=clock, **audited)
     written = write(hk, clock)
-    report = hk.verify()
+    report = hk.admin.verify()
     assert not report.differences, report
     hk.close()
     print(json.dumps(written))

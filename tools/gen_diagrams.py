@@ -60,7 +60,7 @@ BIRTHS: Final[dict[str, Callable[[Trial], object]]] = {
 }
 VERBS: Final[dict[str, Callable[[Trial], object]]] = {
     "extend": lambda it: it.hk.extend(it.mine, by=60),
-    "offer": lambda it: it.hk.resize_pool("pool", 2),
+    "offer": lambda it: it.hk.admin.resize_pool("pool", 2),
     "confirm": lambda it: it.hk.confirm(it.mine),
     "release": lambda it: it.hk.release(it.mine),
     "deadline": lambda it: it.clock.advance(60),

@@ -56,7 +56,7 @@ def use(url: str) -> None:
         assert hk.hold("show:42", 2, ttl="5m", op="order-81").id == hold.id
         assert hk.confirm(hold).state == "confirmed"
         assert hk.pool("show:42").available == 1
-        assert hk.verify().ok
+        assert hk.admin.verify().ok
 
 
 def command(folder: str, *arguments: str) -> subprocess.CompletedProcess[str]:

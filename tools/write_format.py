@@ -47,7 +47,7 @@ old = hk.hold("stock", 3, ttl="1d", account="customer:7")
 hk.confirm(old, entity="order:1")
 slot += 100 * 86_400 * 1_000_000
 live = hk.hold("stock", 2, ttl="1d", token="owner-of-the-live-hold")
-moved = hk.archive(before="90d", to=archive).entries
+moved = hk.admin.archive(before="90d", to=archive).entries
 hk.close()
 print(json.dumps({"slot": slot, "old": old.id, "live": live.id, "token": "owner-of-the-live-hold", "archived": moved}))
 """

@@ -114,7 +114,7 @@ def seconds_until_shown(hk: holdkit.Kernel, other: holdkit.Kernel) -> float:
     thread.start()
     time.sleep(1.1 + random.random())  # it listens by now, and this is any moment between two looks of its own
     began = time.monotonic()
-    other.resize_pool("shown", other.pool("shown").total + 1)
+    other.admin.resize_pool("shown", other.pool("shown").total + 1)
     thread.join()
     return max(0.0, shown[0] - began)
 

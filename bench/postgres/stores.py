@@ -160,7 +160,7 @@ def expect_whole(variant: Variant, place: str, holds: int, work: Work = "hold") 
         expect_sound(variant, count_rows(place), holds, confirmed=confirmed)
         return
     with closing(holdkit.connect(place)) as kernel:
-        differences = [str(difference) for difference in kernel.verify().differences]
+        differences = [str(difference) for difference in kernel.admin.verify().differences]
         if differences:
             raise BenchFailed(f"{variant}: verify found {differences[:3]}")
         taken, after = 0, ""

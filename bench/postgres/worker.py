@@ -113,7 +113,7 @@ async def as_tasks(job: Job, wait: Wait) -> Calls:
 def note_batches(calls: Calls, variant: Variant, kernel: Any, work: Work) -> Calls:
     """Add what the kernel says about its batches, over the whole run; another revision may say less."""
     if variant in HOLDKIT:
-        stats: Stats = kernel.stats
+        stats: Stats = kernel.admin.stats()
         calls.batch = stats.commands / max(1, stats.batches)
         guards = getattr(stats, "guards", None)
         commands = len(calls.done) * (

@@ -212,7 +212,7 @@ def run(directory: Path, seconds: float, rounds: int, step: Callable[[str], None
                 step(f"a quiet tenant {beside}" if beside == ALONE else f"a quiet tenant beside {beside}")
                 rows.append(one_run(port, server, beside, quiet, loud, seconds))
     with holdkit.connect(url) as hk:
-        if not hk.verify().ok:
+        if not hk.admin.verify().ok:
             raise BenchFailed("the rows do not match the journal")
     return rows
 

@@ -46,7 +46,7 @@ class World:
         """So many days, every fifth of them with some use."""
         choose = random.Random(seed)
         hk, acme = self.hk, self.hk.tenant("acme")
-        hk.change_limits(retention="29d", reason="a record")
+        hk.admin.change_limits(retention="29d", reason="a record")
         for kernel in (hk, acme):
             kernel.create_pool("p", 10_000, exist_ok=True)
             kernel.create_pool("v", 1_000, exist_ok=True, per_account=900)
@@ -64,12 +64,12 @@ class World:
                     choose.choice((kernel.confirm, kernel.release))(hold)
             hk.claims.reserve("mail", f"a{seed}-{day}@x", ttl=60)
             hk.create_pool(f"gone{seed}-{day}", 1)
-            hk.remove_pool(f"gone{seed}-{day}")
+            hk.admin.remove_pool(f"gone{seed}-{day}")
             self.clock.advance(EVERY * DAY)
             hk.sweep(1_000)
 
     def archive(self, before: str = "30d") -> holdkit.ArchiveReport:
-        return self.hk.archive(before=before, to=self.to)
+        return self.hk.admin.archive(before=before, to=self.to)
 
     def everything(self) -> list[tuple[int, int, str]]:
         """The archive and the journal: each entry once, in order, or it fails."""
@@ -108,8 +108,8 @@ def test_a_year_is_archived_month_by_month(world: World) -> None:
         whole |= {one for one in all_entries(world.hk) if "journal.baseline" not in one[2]}
         report = world.archive()
         assert (report.entries > 0) == (month > 0)
-        assert world.hk.verify().differences == ()
-        assert world.hk.verify(archive=world.to).differences == ()
+        assert world.hk.admin.verify().differences == ()
+        assert world.hk.admin.verify(archive=world.to).differences == ()
     assert set(world.everything()) == whole
     survey = world.hk.executor.engine.read(TakeSurvey())
     assert survey.entries == len([one for one in all_entries(world.hk) if "journal.baseline" not in one[2]])
@@ -132,7 +132,7 @@ def test_the_baseline_does_not_keep_what_retention_has_dropped(world: World) -> 
     holds = [msgspec.json.decode(row.body, type=StoredHold) for row in rows if row.kind == "hold"]
     assert [hold.id for hold in holds if hold.state in ("released", "expired")] == []
     assert {row.kind for row in rows} == set(KINDS)
-    assert world.hk.verify().differences == ()
+    assert world.hk.admin.verify().differences == ()
 
 
 def test_followers_go_on_or_are_told_where(world: World) -> None:
@@ -197,7 +197,7 @@ def test_a_follower_that_kept_up_is_not_overtaken_by_an_archive(world: World, re
             world.hk.create_pool(f"p{day}.{number}", 1)
         world.clock.advance(DAY)
         assert list(acme.journal.follow("reader", wait=False, remember=store)) == []
-        world.hk.archive(before="5d", to=world.to)
+        world.hk.admin.archive(before="5d", to=world.to)
     acme.create_pool("q", 5)
     assert [entry.subject for entry in acme.journal.follow("reader", wait=False, remember=store)] == ["q"]
     saved = [entry for entry in world.hk.executor.engine.read(ReadJournal(None, {}, 10_000)) if "~cursor" in entry.text]
@@ -247,7 +247,7 @@ def test_an_export_begins_with_the_baseline_and_can_be_imported(world: World, tm
     url = f"sqlite:///{tmp_path}/imported.db"
     import_journal(url, Import(export(engine)))
     with holdkit.connect(url, clock=world.clock) as other:
-        assert other.verify().differences == ()
+        assert other.admin.verify().differences == ()
         assert other.pools() == world.hk.pools()
     files = lambda lane, upto: ArchiveDirectory(world.to).rows(lane, 0, upto)  # noqa: E731
     lines = list(export(engine, archive=files))
@@ -256,7 +256,7 @@ def test_an_export_begins_with_the_baseline_and_can_be_imported(world: World, tm
     with holdkit.connect(f"sqlite:///{tmp_path}/whole.db", clock=world.clock) as other:
         if engine.lanes == 1:
             assert [text for _, _, text in all_entries(other)] == [text for _, _, text in whole]
-        assert other.verify().differences == ()
+        assert other.admin.verify().differences == ()
     tenant = list(export(engine, tenant="acme"))
     import_journal(f"sqlite:///{tmp_path}/acme.db", Import(tenant))
 
@@ -275,12 +275,12 @@ def test_entries_that_a_retry_needs_stay(world: World) -> None:
     again = world.hk.hold("q", 1, ttl="1d", op="try-1")
     assert (again.id, again.ticket, again.replayed) == (first.id, first.ticket, True)
     assert world.hk.confirm(first, op="end-1").replayed
-    assert world.hk.verify().differences == ()
+    assert world.hk.admin.verify().differences == ()
     world.clock.advance(2 * DAY)
     world.hk.sweep()
     world.hk.create_pool("s", 5)
     assert world.archive("1s").entries >= 3
-    assert world.hk.verify(archive=world.to).differences == ()
+    assert world.hk.admin.verify(archive=world.to).differences == ()
 
 
 def test_a_second_run_finds_nothing_and_a_second_archiver_is_told(world: World) -> None:
@@ -296,9 +296,9 @@ def test_a_second_run_finds_nothing_and_a_second_archiver_is_told(world: World) 
 def test_what_does_not_fit_is_refused(world: World, tmp_path: Path) -> None:
     world.live(45)
     with pytest.raises(InvalidRequest, match="all tenants"):
-        world.hk.tenant("acme").archive(before="30d", to=world.to)
+        world.hk.tenant("acme").admin.archive(before="30d", to=world.to)
     with pytest.raises(InvalidRequest):
-        world.hk.archive(before="soon", to=world.to)
+        world.hk.admin.archive(before="soon", to=world.to)
     world.archive()
     with holdkit.connect(f"sqlite:///{tmp_path}/other.db", clock=world.clock) as other:
         for _ in range(3):
@@ -308,10 +308,10 @@ def test_what_does_not_fit_is_refused(world: World, tmp_path: Path) -> None:
         several = world.hk.executor.engine.lanes > 1
         says = "lanes is 4, and this database knows 1" if several else "another entry 1 of lane 0 than the journal"
         with pytest.raises(EngineError, match=says):
-            other.archive(before="30d", to=world.to)
+            other.admin.archive(before="30d", to=world.to)
         assert len(other.journal.list()) == 4
     with holdkit.connect("memory://") as memory, pytest.raises(InvalidRequest, match="cannot archive"):
-        memory.archive(before="30d", to=tmp_path / "m")
+        memory.admin.archive(before="30d", to=tmp_path / "m")
 
 
 @pytest.mark.parametrize("world", ["sqlite", "postgres"], indirect=True)
@@ -321,11 +321,11 @@ def test_rows_changed_by_hand_are_named(world: World) -> None:
     engine = world.hk.executor.engine
     change: Callable[[str], object] = lambda sql: run_sql(engine, sql)  # noqa: E731
     change("update holdkit.baseline set body = replace(body, '\"total\":10000', '\"total\":9999') where kind = 'pool'")
-    found = [str(one) for one in world.hk.verify().differences]
+    found = [str(one) for one in world.hk.admin.verify().differences]
     assert any(one.startswith("baseline pool p: crc") for one in found)
-    assert any("baseline pool p: body" in str(one) for one in world.hk.verify(archive=world.to).differences)
+    assert any("baseline pool p: body" in str(one) for one in world.hk.admin.verify(archive=world.to).differences)
     change("update holdkit.archived set place = 'elsewhere'")
-    assert any(str(one).startswith("archived ") for one in world.hk.verify().differences)
+    assert any(str(one).startswith("archived ") for one in world.hk.admin.verify().differences)
 
 
 def run_sql(engine: Any, sql: str) -> None:
@@ -339,9 +339,9 @@ def run_sql(engine: Any, sql: str) -> None:
 
 def test_usage_counts_what_is_left(world: World) -> None:
     world.live(45)
-    before = world.hk.usage().entries
+    before = world.hk.admin.usage().entries
     world.archive()
-    assert world.hk.usage().entries < before
+    assert world.hk.admin.usage().entries < before
 
 
 def test_progress_may_end_the_run(world: World) -> None:
@@ -352,8 +352,8 @@ def test_progress_may_end_the_run(world: World) -> None:
         raise KeyboardInterrupt
 
     with pytest.raises((KeyboardInterrupt, HoldkitError)):
-        world.hk.archive(before="30d", to=world.to, progress=stop)
-    assert world.hk.verify().differences == ()
+        world.hk.admin.archive(before="30d", to=world.to, progress=stop)
+    assert world.hk.admin.verify().differences == ()
     world.archive()
     assert set(world.everything()) == set(whole)
 
@@ -372,7 +372,7 @@ def test_whole_sealed_runs_leave_with_their_seals(world: World) -> None:
     while sealer.step(all_now=True):
         pass
     assert list(verify_seals(world.hk.executor.engine)) == []
-    assert world.hk.verify(archive=world.to).differences == ()
+    assert world.hk.admin.verify(archive=world.to).differences == ()
 
 
 def test_a_chain_begins_behind_what_was_archived_unsealed(world: World) -> None:
@@ -394,7 +394,7 @@ def test_a_chain_begins_behind_what_was_archived_unsealed(world: World) -> None:
     world.live(5, 9)
     assert world.archive().entries > 0
     assert list(verify_seals(engine)) == []
-    assert world.hk.verify(archive=world.to).differences == ()
+    assert world.hk.admin.verify(archive=world.to).differences == ()
     run_sql(engine, "delete from holdkit.archived")  # as if what the chain leaves out had never been archived
     assert any(one.field == "previous" for one in verify_seals(engine))
 
@@ -415,18 +415,18 @@ def test_of_an_archive_run_and_an_erasure_one_waits_for_the_other(tmp_path: Path
 
         return progress
 
-    archive: Callable[[holdkit.Kernel], object] = lambda hk: hk.archive(before="30d", to=world.to)  # noqa: E731
-    erase: Callable[[holdkit.Kernel], object] = lambda hk: hk.erase("entity", "user:1", reason="asked")  # noqa: E731
+    archive: Callable[[holdkit.Kernel], object] = lambda hk: hk.admin.archive(before="30d", to=world.to)  # noqa: E731
+    erase: Callable[[holdkit.Kernel], object] = lambda hk: hk.admin.erase("entity", "user:1", reason="asked")  # noqa: E731
     with pytest.raises((KeyboardInterrupt, HoldkitError)):
-        world.hk.erase("entity", "user:1", reason="asked", progress=meanwhile(archive))
+        world.hk.admin.erase("entity", "user:1", reason="asked", progress=meanwhile(archive))
     with pytest.raises(EngineError, match="give the same erase command again; then archive"):
         world.archive()
     assert world.hk.executor.engine.read(FindArchived()) == []
     erase(world.hk)
     with pytest.raises((KeyboardInterrupt, HoldkitError)):
-        world.hk.archive(before="30d", to=world.to, progress=meanwhile(erase))
+        world.hk.admin.archive(before="30d", to=world.to, progress=meanwhile(erase))
     assert [("or erases there: wait" in one) for one in refused] == [True, True]
     world.archive()
     assert world.hk.executor.engine.read(FindArchived())[0].through > 0
-    assert world.hk.verify(archive=world.to).differences == ()
+    assert world.hk.admin.verify(archive=world.to).differences == ()
     world.hk.close()

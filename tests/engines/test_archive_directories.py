@@ -60,15 +60,15 @@ class Life:
         return sum(iter(lambda: self.sealer.step(all_now=True), 0))
 
     def archive(self, to: Path | None = None) -> int:
-        return self.hk.archive(before="1d", to=to or self.to).entries
+        return self.hk.admin.archive(before="1d", to=to or self.to).entries
 
     def through(self) -> list[int]:
         return [one.through for one in self.engine.read(FindArchived())]
 
     def assert_whole(self, at: Path | None = None) -> None:
         at = at or self.to
-        assert self.hk.verify().differences == ()
-        assert self.hk.verify(archive=at).differences == ()
+        assert self.hk.admin.verify().differences == ()
+        assert self.hk.admin.verify(archive=at).differences == ()
         assert list(verify_seals(self.engine, archive=at)) == []
         for lane in range(self.engine.lanes):
             files = ArchiveDirectory(at).files(lane)
@@ -115,7 +115,7 @@ def test_files_may_go_to_a_new_directory_and_be_copied_into_one(life: Life, tmp_
     assert list(export(life.engine, archive=archived_entries(life.engine, both)))
     for part in (life.to, other):
         with pytest.raises(EngineError, match="has no file with entry"):
-            life.hk.verify(archive=part)
+            life.hk.admin.verify(archive=part)
     life.days()
     assert life.archive(other) > 0, "the files of the first directory are not looked for there"
 
@@ -235,7 +235,7 @@ def restored(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Restore
     back_up(url, tmp_path / "copy", lambda *_: None)
     life.reopen(url)
     for number in range(request.param):
-        life.hk.resize_pool(life.pools[0], 900 + number)
+        life.hk.admin.resize_pool(life.pools[0], 900 + number)
     life.clock.advance(2 * DAY)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(archive, "MAX_ENTRIES", 10)
@@ -273,7 +273,7 @@ def test_after_a_restore_files_of_another_history_are_refused(restored: Restored
     with pytest.raises(EngineError, match=r"has another entry .* than the journal: .* archive to another directory"):
         life.archive()
     assert ([file.read_bytes() for file in files], life.through()) == (kept, before)
-    assert life.hk.verify().differences == ()
+    assert life.hk.admin.verify().differences == ()
     assert life.archive(life.to.parent / "another") > 0
 
 
@@ -282,7 +282,7 @@ def test_what_may_not_leave_any_more_stays_although_a_file_has_it(life: Life, mo
     life.days()
     killed(life, monkeypatch, 1)
     assert life.through() == [4]
-    assert life.hk.archive(before="60h", to=life.to).entries > 0
+    assert life.hk.admin.archive(before="60h", to=life.to).entries > 0
     (first, *_) = life.through()
     (left, *_) = ArchiveDirectory(life.to).files(0)
     assert 4 <= first < left.last

@@ -98,7 +98,7 @@ def test_killed_anywhere_nothing_is_lost_and_nothing_is_there_twice(
 
     def run() -> None:
         with holdkit.connect(url, clock=FakeClock(world.clock())) as hk:
-            hk.archive(before="30d", to=world.to)
+            hk.admin.archive(before="30d", to=world.to)
 
     world.live(40)
     whole: set[tuple[int, int, str]] = set()
@@ -111,7 +111,7 @@ def test_killed_anywhere_nothing_is_lost_and_nothing_is_there_twice(
             world.hk = holdkit.connect(url, clock=world.clock)
             if world.to.exists():
                 assert set(world.everything()) == whole
-            assert world.hk.verify().differences == ()
+            assert world.hk.admin.verify().differences == ()
             between += any(path.name.endswith(".unfinished") for path in world.to.glob(".*"))
             if not killed:
                 break
@@ -122,7 +122,7 @@ def test_killed_anywhere_nothing_is_lost_and_nothing_is_there_twice(
             assert [one for one, two in pairs if one != two] == [], "an entry is in two files, or in none"
             use(world, step)
             step += 1 if STRIDE == 1 else SAMPLED[kind]
-        assert world.hk.verify(archive=world.to).differences == ()
+        assert world.hk.admin.verify(archive=world.to).differences == ()
     finally:
         world.hk.close()
     assert step > FEWEST[kind]

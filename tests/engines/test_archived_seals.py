@@ -53,9 +53,9 @@ class Sealed:
                 self.hk.release(self.hk.hold("p", 1, ttl=60, actor="user:7"), actor="user:7")
             assert sealer.step(all_now=True) == 1
         clock.advance(9 * DAY)
-        self.hk.resize_pool("p", 90)
+        self.hk.admin.resize_pool("p", 90)
         assert sealer.step(all_now=True) == 1
-        self.hk.archive(before="1d", to=to)
+        self.hk.admin.archive(before="1d", to=to)
         self.runs = [(1, 7), (8, 13), (14, 19), (20, 20)]
 
     def broken(self) -> list[tuple[str, str]]:
@@ -105,7 +105,9 @@ def test_archived_runs_are_checked_on_every_engine_that_archives(tmp_path: Path,
     reports = list[tuple[int, int]]()
     for url in (f"sqlite:///{tmp_path}/holds.db", migrated(lanes=1)):
         with made(url, tmp_path / url.partition(":")[0]) as sealed:
-            report = sealed.hk.verify(archive=sealed.to, progress=lambda done, total: reports.append((done, total)))
+            report = sealed.hk.admin.verify(
+                archive=sealed.to, progress=lambda done, total: reports.append((done, total))
+            )
             assert (report.differences, report.sealed) == ((), {0: 20})
             assert reports == sorted(reports), "progress goes on from the rows to the seals"
             reports.clear()

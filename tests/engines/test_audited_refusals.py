@@ -100,7 +100,7 @@ def test_they_are_read_followed_found_and_verified(hk: holdkit.Kernel, url: str,
     expected(hk.journal.list())
     expected(hk.journal.follow(wait=False))
     expected(hk.journal.search(action="command.refused"))
-    assert hk.verify().ok
+    assert hk.admin.verify().ok
     assert [entry.action.value for entry in hk.journal.history("show")][:2] == ["command.refused", "pool.created"]
     assert "hold.held" in [entry.action.value for entry in hk.journal.history("show")], "it is the history of the pool"
     assert [entry.action.value for entry in hk.history(held)] == ["hold.held"]
@@ -122,7 +122,7 @@ def test_they_are_read_followed_found_and_verified(hk: holdkit.Kernel, url: str,
             with pytest.raises(Refused):
                 silent.hold("show", 2, ttl=60)
             assert len(silent.journal.list()) == entries, "auditing is off unless it is asked for"
-            assert silent.verify().ok
+            assert silent.admin.verify().ok
 
 
 def test_they_are_sealed_exported_and_imported(hk: holdkit.Kernel, url: str, tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_they_are_sealed_exported_and_imported(hk: holdkit.Kernel, url: str, tmp
     import_journal(place, Import(lines))
     with holdkit.connect(place) as target:
         expected(target.journal.list())
-        assert target.verify().ok
+        assert target.admin.verify().ok
 
 
 def test_they_are_archived(tmp_path: Path, clock: FakeClock, migrated: Migrated) -> None:
@@ -147,11 +147,11 @@ def test_they_are_archived(tmp_path: Path, clock: FakeClock, migrated: Migrated)
             clock.advance(40 * DAY)
             hk.sweep()
             for name in ("show", "other"):
-                hk.resize_pool(name, 7)
-            report = hk.archive(before="1d", to=to)
+                hk.admin.resize_pool(name, 7)
+            report = hk.admin.archive(before="1d", to=to)
             assert report.entries > len(EXPECTED)
-            assert hk.verify().ok
-            assert hk.verify(archive=to).ok
+            assert hk.admin.verify().ok
+            assert hk.admin.verify(archive=to).ok
             assert "command.refused" in [entry.action.value for entry in hk.journal.history("show", archive=to)]
 
 
@@ -164,10 +164,10 @@ def test_they_are_erased(tmp_path: Path) -> None:
             if sealed:
                 Sealer(engine).step(all_now=True)
             for by, value in (("entity", "order:9"), ("entity", "user:7"), ("actor", "user:7")):
-                hk.erase(by, value, reason="request")  # type: ignore[arg-type]
+                hk.admin.erase(by, value, reason="request")  # type: ignore[arg-type]
             text = "\n".join(str(entry.entry) for entry in hk.journal.list())
             assert [word for word in ("user:7", "order:9", "Ann waits", "customer:7") if word in text] == []
-            assert hk.verify().ok
+            assert hk.admin.verify().ok
             assert not sealed or list(verify_seals(engine)) == []
             expected(hk.journal.list())
 
@@ -178,11 +178,11 @@ def test_a_batch_that_the_guard_does_not_pass(migrated: Migrated) -> None:
         for units in (2, 2, 1):
             with suppress(Refused):
                 hk.hold("show", units, ttl=60, actor="user:7")
-        assert hk.stats.guards.misses == {"capacity": 1}
+        assert hk.admin.stats().guards.misses == {"capacity": 1}
         assert [entry.action.value for entry in hk.journal.list()] == [
             "pool.created", "hold.held", "command.refused", "hold.held",
         ]  # fmt: skip
-        assert hk.verify().ok
+        assert hk.admin.verify().ok
 
 
 def test_in_a_callers_transaction_they_come_and_go_with_it(tmp_path: Path, migrated: Migrated) -> None:
@@ -211,7 +211,7 @@ def test_in_a_callers_transaction_they_come_and_go_with_it(tmp_path: Path, migra
                 "command.refused",
                 "hold.held",
             ]
-            assert hk.verify().ok
+            assert hk.admin.verify().ok
 
 
 def test_the_switch_is_a_boolean() -> None:

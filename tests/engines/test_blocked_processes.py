@@ -70,7 +70,7 @@ def test_processes_and_threads_stand_in_one_line(hk: holdkit.Kernel, start: Star
     assert number(second) == 2
     finish(second)
     assert hk.hold("gpu", 1, ttl=60, wait="1m").number is None
-    assert hk.verify().ok
+    assert hk.admin.verify().ok
 
 
 def test_one_that_is_killed_in_line_keeps_nobody_waiting_once_its_place_has_ended(
@@ -97,7 +97,7 @@ def test_one_that_is_killed_with_an_offer_costs_the_next_one_that_offer(hk: hold
     killed.wait(PATIENCE)
     assert number(follower) == 2, "served when the offer has ended, by whoever looks"
     finish(follower)
-    assert hk.verify().ok
+    assert hk.admin.verify().ok
 
 
 def held(hk: holdkit.Kernel, number: int) -> Any:
@@ -173,7 +173,7 @@ def test_a_release_in_a_callers_transaction_serves_the_line_when_it_is_committed
         tx.commit()
         (hold,) = callers.join()
         assert hold.state == "held"
-    assert hk.verify().ok
+    assert hk.admin.verify().ok
 
 
 def looks_no_more(hk: holdkit.Kernel) -> bool:

@@ -88,13 +88,13 @@ def assert_noticed(world: World) -> None:
     engine = world.hk.executor.engine
     pools = world.hk.pools()
     for archive in (None, world.to):
-        assert "baseline" in {one.table for one in world.hk.verify(archive=archive).differences}
+        assert "baseline" in {one.table for one in world.hk.admin.verify(archive=archive).differences}
     for tenant in (None, "acme"):
         with pytest.raises(
             EngineError, match=r"baseline, which stands .* was damaged \(baseline .* nothing was exported"
         ):
             list(export(engine, tenant=tenant))
-    report = world.hk.repair(reason="a row is missing")
+    report = world.hk.admin.repair(reason="a row is missing")
     assert (report.repaired, "baseline" in {one.table for one in report.left}) == ((), True)
     assert world.hk.pools() == pools
 
@@ -110,7 +110,7 @@ def test_the_baseline_itself_is_whole(world: World) -> None:
     """Else every other test here would pass."""
     assert {row[1] for row in stored(world)} == {*KINDS, "file", "total"}
     for archive in (None, world.to):
-        assert world.hk.verify(archive=archive).differences == ()
+        assert world.hk.admin.verify(archive=archive).differences == ()
     assert list(export(world.hk.executor.engine))
 
 
@@ -121,7 +121,7 @@ def test_a_row_that_is_missing_is_noticed(world: World, kind: str) -> None:
     assert_noticed(world)
     if kind in KINDS:
         name = row_name((tenant, part, id) if part else (tenant, id))
-        told = [str(one) for one in world.hk.verify(archive=world.to).differences]
+        told = [str(one) for one in world.hk.admin.verify(archive=world.to).differences]
         assert f"baseline {kind} {name}: row is missing, the journal says there" in told
         assert any(f"of lane {lane}: rows" in one for one in told)
 
@@ -130,7 +130,7 @@ def test_without_the_files_a_missing_pool_is_named_and_not_the_tallies_that_need
     lane, _, tenant, id, *_ = some(world, "tally")
     rows = sum(row[0] == lane and row[1] != "total" for row in stored(world))
     remove(world, [row for row in stored(world) if row[1:4] == ("pool", tenant, id)])
-    assert [str(one) for one in world.hk.verify().differences if one.table == "baseline"] == [
+    assert [str(one) for one in world.hk.admin.verify().differences if one.table == "baseline"] == [
         f"baseline pool {row_name((tenant, id))}: row is missing, the journal says there",
         f"baseline of lane {lane}: rows is {rows - 1}, the journal says {rows}",
     ]
@@ -158,9 +158,9 @@ def test_a_missing_hold_that_has_ended_is_noticed_while_it_is_stored(
     world.clock.advance(2 * DAY)
     world.hk.confirm(world.hk.hold("p", 1, ttl="1h"))
     assert world.archive("1d").entries == 6
-    assert world.hk.verify(archive=world.to).differences == ()
+    assert world.hk.admin.verify(archive=world.to).differences == ()
     remove(world, [row for row in stored(world) if row[3] == holds[1].id])
-    told = [one for one in world.hk.verify(archive=world.to).differences if one.field == "row"]
+    told = [one for one in world.hk.admin.verify(archive=world.to).differences if one.field == "row"]
     assert [str(one) for one in told] == [f"baseline hold {holds[1].id}: row is missing, the journal says there"]
     world.hk.close()
     if taken is not None:
@@ -207,15 +207,15 @@ def test_what_an_earlier_release_has_left_is_no_damage(world: World) -> None:
     """It knew neither of totals nor of files; and one that archived beside this one has left the total behind."""
     remove(world, [row for row in stored(world) if row[1] in ("file", "total")])
     for archive in (None, world.to):
-        assert world.hk.verify(archive=archive).differences == ()
+        assert world.hk.admin.verify(archive=archive).differences == ()
     assert list(export(world.hk.executor.engine))
     world.clock.advance(45 * DAY)
     for number in range(40):
         world.hk.create_pool(f"later{number}", 1)
     world.clock.advance(45 * DAY)
     for number in range(40):
-        world.hk.resize_pool(f"later{number}", 2)
+        world.hk.admin.resize_pool(f"later{number}", 2)
     assert world.archive().entries > 0
     assert {row[1] for row in stored(world)} >= {"file", "total"}
     for archive in (None, world.to):
-        assert world.hk.verify(archive=archive).differences == ()
+        assert world.hk.admin.verify(archive=archive).differences == ()

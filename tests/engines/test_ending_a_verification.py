@@ -31,7 +31,7 @@ def test_at_every_step(
             hk.create_pool(pool, 9)
         for number in range(3):
             hk.confirm(hk.hold({"a": 1, "b": 1}, ttl="5m", op=f"op-{number}"), quantity={"a": 1}, keep_rest=True)
-        hk.put_record("note", "1", "{}")
+        hk.admin.records.put("note", "1", "{}")
         left, steps = 0, 0
 
         def count(_done: int, _total: int) -> None:
@@ -41,13 +41,13 @@ def test_at_every_step(
             if left == 0:
                 raise Enough
 
-        assert hk.verify(progress=count).ok
+        assert hk.admin.verify(progress=count).ok
         whole, steps = steps, 0
         assert whole >= 8
         for step in range(1, whole + 1):
             left, steps = step, 0
             with pytest.raises(Enough):
-                hk.verify(progress=count)
+                hk.admin.verify(progress=count)
             assert steps == step
         hk.hold("a", ttl="5m")
-        assert hk.verify().ok
+        assert hk.admin.verify().ok

@@ -27,7 +27,7 @@ def hk(erasable: holdkit.Kernel) -> holdkit.Kernel:
 
 
 def erase(hk: holdkit.Kernel) -> str:
-    return hk.erase("account", "customer:7", reason="request 1").stub
+    return hk.admin.erase("account", "customer:7", reason="request 1").stub
 
 
 def used(hk: holdkit.Kernel, account: str) -> dict[str, int]:
@@ -54,7 +54,7 @@ def test_whoever_uses_the_name_again_is_counted_with_what_was_erased(hk: holdkit
     assert used(hk, "customer:7") == {"show": 4} == used(hk, stub) | {"show": 4}
     assert refused(hk, "show", 1) == (0, 4, 4)
     hk.hold("show", 4, ttl=600, account="customer:9")
-    assert hk.verify().ok
+    assert hk.admin.verify().ok
 
 
 def test_consume_join_and_overage_count_it_too_and_force_passes(hk: holdkit.Kernel) -> None:
@@ -71,7 +71,7 @@ def test_consume_join_and_overage_count_it_too_and_force_passes(hk: holdkit.Kern
     assert [leg.confirmed for leg in confirmed.legs] == [2]
     hk.hold("show", 3, ttl=60, account="customer:7", force=True, reason="box office")
     assert used(hk, "customer:7") == {"show": 7}
-    assert hk.verify().ok
+    assert hk.admin.verify().ok
 
 
 def test_each_level_of_a_tree_counts_it(hk: holdkit.Kernel) -> None:
@@ -80,7 +80,7 @@ def test_each_level_of_a_tree_counts_it(hk: holdkit.Kernel) -> None:
     assert refused(hk, "venue//stalls", 2) == (1, 4, 5)
     hk.hold("venue", 1, ttl=600, account="customer:7")
     assert used(hk, "customer:7") == {"venue": 5, "venue//stalls": 4}
-    assert hk.verify().ok
+    assert hk.admin.verify().ok
 
 
 def test_what_erased_holds_give_back_is_free_again(hk: holdkit.Kernel) -> None:
@@ -92,7 +92,7 @@ def test_what_erased_holds_give_back_is_free_again(hk: holdkit.Kernel) -> None:
     hk.return_units(paid, quantity=1)
     assert refused(hk, "show", 4) == (3, 1, 4)
     hk.hold("show", 3, ttl=600, account="customer:7")
-    assert hk.verify().ok
+    assert hk.admin.verify().ok
 
 
 def test_used_again_and_erased_again_it_is_still_one_account(hk: holdkit.Kernel) -> None:
@@ -109,7 +109,7 @@ def test_used_again_and_erased_again_it_is_still_one_account(hk: holdkit.Kernel)
     assert used(hk, "customer:7") == used(hk, stubs[1]) == {"show": 3}
     hk.release(holds[-1])
     assert refused(hk, "show", 3) == (2, 2, 4)
-    assert hk.verify().ok
+    assert hk.admin.verify().ok
     assert not sealed or list(verify_seals(engine)) == []
 
 
@@ -126,7 +126,7 @@ def test_an_account_that_uses_nothing_any_more_gets_a_random_stub(hk: holdkit.Ke
 def test_a_dry_run_stores_nothing(hk: holdkit.Kernel) -> None:
     hk.hold("show", 1, ttl=600, account="customer:7")
     before = len(hk.journal.list())
-    assert hk.erase("account", "customer:7", dry_run=True).holds == 1
+    assert hk.admin.erase("account", "customer:7", dry_run=True).holds == 1
     assert len(hk.journal.list()) == before
 
 
@@ -196,5 +196,5 @@ def test_an_erasure_between_holds_lets_nobody_pass_the_limit(
         assert all(one.result(60) for one in both)
         assert len(granted) == 39
         assert used(hk, "customer:7") == {"show": 40}
-        assert hk.verify().ok
+        assert hk.admin.verify().ok
         assert KEYED.fullmatch(stubs[0])

@@ -46,14 +46,14 @@ def text_of(hk: holdkit.Kernel) -> str:
 def check(hk: holdkit.Kernel) -> None:
     assert PLAIN not in text_of(hk)
     assert NAME not in text_of(hk)
-    assert hk.verify().ok
+    assert hk.admin.verify().ok
 
 
 @pytest.mark.parametrize(("by", "value"), [("claim", NAME), ("entity", "user:7")])
 def test_it_stays_taken_and_is_found_by_its_key(hk: holdkit.Kernel, by: str, value: str) -> None:
     claim = taken(hk)
     assert claim.id == PLAIN
-    erased = hk.erase(by, value, reason="request 1")  # type: ignore[arg-type]
+    erased = hk.admin.erase(by, value, reason="request 1")  # type: ignore[arg-type]
     check(hk)
     with pytest.raises(holdkit.AlreadyClaimed) as caught:
         hk.claims.reserve(*KEY, ttl=60)
@@ -78,7 +78,7 @@ def test_forced_it_is_forgotten_and_can_be_claimed_and_erased_again(hk: holdkit.
     for _ in range(3):
         claim = taken(hk)
         assert not sealed or Sealer(engine).step(all_now=True)
-        stubs.add(hk.erase("claim", NAME, reason="request 1").stub)
+        stubs.add(hk.admin.erase("claim", NAME, reason="request 1").stub)
         check(hk)
         found = hk.claims.find(key=NAME)
         assert found is not None
@@ -91,13 +91,13 @@ def test_forced_it_is_forgotten_and_can_be_claimed_and_erased_again(hk: holdkit.
     assert len(stubs) == 3
     again = hk.claims.reserve(*KEY, ttl=60)
     assert (again.id, again.key) == (PLAIN, NAME)
-    assert hk.verify().ok
+    assert hk.admin.verify().ok
     assert not sealed or list(verify_seals(engine)) == []
 
 
 def test_held_it_is_taken_until_its_deadline_or_its_owner_gives_it_up(hk: holdkit.Kernel) -> None:
     claim = hk.claims.reserve(*KEY, ttl=60)
-    hk.erase("claim", NAME, reason="request 1")
+    hk.admin.erase("claim", NAME, reason="request 1")
     check(hk)
     with pytest.raises(holdkit.AlreadyClaimed) as caught:
         hk.claims.reserve(*KEY, ttl=60)
@@ -106,7 +106,7 @@ def test_held_it_is_taken_until_its_deadline_or_its_owner_gives_it_up(hk: holdki
     assert same.hold_id == claim.hold_id, "whoever has the token has the claim"
     hk.claims.release(claim)
     assert hk.claims.reserve(*KEY, ttl=60).fence > claim.fence
-    assert hk.verify().ok
+    assert hk.admin.verify().ok
 
 
 def test_a_claim_that_nobody_has_any_more_gets_a_random_id(hk: holdkit.Kernel) -> None:
@@ -114,7 +114,7 @@ def test_a_claim_that_nobody_has_any_more_gets_a_random_id(hk: holdkit.Kernel) -
     hk.claims.release(first)
     ids, fence = set(), first.fence
     for _ in range(2):
-        hk.erase("claim", NAME, reason="request 1")
+        hk.admin.erase("claim", NAME, reason="request 1")
         check(hk)
         ids |= {leg.pool for hold in hk.holds() for leg in hold.legs}
         assert hk.claims.find(key=NAME) is None
@@ -131,7 +131,7 @@ def test_a_combined_hold_and_a_batch_find_it_taken(hk: holdkit.Kernel) -> None:
     hk.create_pool("seat", total=5, per_account=3)
     both = hk.hold([holdkit.claim(*KEY), ("seat", 1)], ttl=600, account="customer:7")
     hk.confirm(both, entity="user:7")
-    hk.erase("account", "customer:7", reason="request 1")
+    hk.admin.erase("account", "customer:7", reason="request 1")
     check(hk)
     with pytest.raises(holdkit.InsufficientCapacity):
         hk.hold([holdkit.claim(*KEY), ("seat", 1)], ttl=600, account="customer:9")
@@ -142,7 +142,7 @@ def test_a_combined_hold_and_a_batch_find_it_taken(hk: holdkit.Kernel) -> None:
     assert [type(one).__name__ for one in hk.apply(placed)] == ["InsufficientCapacity", "Hold"]
     hk.return_units(both, force=True, reason="refund")
     hk.hold([holdkit.claim(*KEY), ("seat", 1)], ttl=600, account="customer:9")
-    assert hk.verify().ok
+    assert hk.admin.verify().ok
 
 
 def test_a_retry_gets_its_recorded_answer(hk: holdkit.Kernel) -> None:
@@ -150,7 +150,7 @@ def test_a_retry_gets_its_recorded_answer(hk: holdkit.Kernel) -> None:
     with pytest.raises(holdkit.AlreadyClaimed):
         hk.claims.reserve(*KEY, ttl=60, op="rival")
     hk.claims.confirm(claim, entity="user:7", op="confirm")
-    hk.erase("claim", NAME, reason="request 1")
+    hk.admin.erase("claim", NAME, reason="request 1")
     again = hk.claims.reserve(*KEY, ttl=60, op="claim")
     assert (again.hold_id, again.token, again.replayed) == (claim.hold_id, claim.token, True)
     confirmed = hk.claims.confirm(claim, entity="user:7", op="confirm")
@@ -169,7 +169,7 @@ def test_refusals_in_the_journal_lose_the_key_and_do_not_write_it_anew(tmp_path:
         taken(hk)
         with pytest.raises(holdkit.AlreadyClaimed):
             hk.claims.reserve(*KEY, ttl=60, op="before")
-        hk.erase("claim", NAME, reason="request 1")
+        hk.admin.erase("claim", NAME, reason="request 1")
         check(hk)
         with pytest.raises(holdkit.AlreadyClaimed):
             hk.claims.reserve(*KEY, ttl=60, op="after")
@@ -190,12 +190,12 @@ def test_attempts_that_were_for_nobody_go_with_the_key(hk: holdkit.Kernel, by: A
     hk.claims.forget(theirs, force=True, reason="Bea left")
     named = {"entity": {"entity": "user:7"}, "account": {"account": "customer:7"}}[by]
     hk.hold([holdkit.claim(*KEY), ("show", 1)], ttl=60, metadata={"for": "Annabel"}, **named)  # type: ignore[arg-type]
-    erased = hk.erase(by, named[by], reason="request 1")
+    erased = hk.admin.erase(by, named[by], reason="request 1")
     assert erased.holds >= 2
     check(hk)
     assert "nnabel" not in text_of(hk)
     assert text_of(hk).count("Bea asked") >= 1, "what was for somebody else stays"
-    assert not hk.erase("claim", NAME, reason="request 1").in_use
+    assert not hk.admin.erase("claim", NAME, reason="request 1").in_use
 
 
 def test_refused_attempts_go_with_the_key_also_later_ones(tmp_path: Path) -> None:
@@ -205,12 +205,12 @@ def test_refused_attempts_go_with_the_key_also_later_ones(tmp_path: Path) -> Non
         taken(hk)
         with pytest.raises(holdkit.AlreadyClaimed):
             hk.claims.reserve(*KEY, ttl=60, **asked)
-        hk.erase("entity", "user:7", reason="request 1")
+        hk.admin.erase("entity", "user:7", reason="request 1")
         assert "nnabel" not in text_of(hk)
         with pytest.raises(holdkit.AlreadyClaimed):
             hk.claims.reserve(*KEY, ttl=60, **asked)
         assert "nnabel" in text_of(hk)
-        assert hk.erase("claim", NAME, reason="request 2").found
+        assert hk.admin.erase("claim", NAME, reason="request 2").found
         assert hk.claims.is_reserved(*KEY)
         check(hk)
     assert b"nnabel" not in path.read_bytes()
@@ -232,10 +232,10 @@ def test_an_account_that_was_erased_by_half_loses_its_claims_too(
     with monkeypatch.context() as patch:
         patch.setattr(RenameClaim, "run", killed)
         with pytest.raises(KeyboardInterrupt):
-            hk.erase("account", "customer:7", reason="request 1")
+            hk.admin.erase("account", "customer:7", reason="request 1")
     assert PLAIN in text_of(hk)
-    assert hk.verify().ok
-    assert hk.erase("account", "customer:7", reason="request 1").resumed
+    assert hk.admin.verify().ok
+    assert hk.admin.erase("account", "customer:7", reason="request 1").resumed
     check(hk)
     assert hk.claims.is_reserved(*KEY) == used
 
@@ -257,8 +257,8 @@ def test_recorded_answers_are_erased_before_their_keys_are_lost(
         hk.claims.confirm(hk.claims.reserve(*KEY, ttl=60, metadata={"for": "Annabel"}), op="pay", entity="user:7")
         monkeypatch.setattr(EraseJob, "_erase_operations", killed)
         with pytest.raises(KeyboardInterrupt):
-            hk.erase(by, value, reason="request 1")
-        assert hk.erase(by, value, reason="request 1").resumed
+            hk.admin.erase(by, value, reason="request 1")
+        assert hk.admin.erase(by, value, reason="request 1").resumed
         check(hk)
     assert b"nnabel" not in path.read_bytes()
 
@@ -268,7 +268,7 @@ def test_a_process_that_was_open_before_the_erasure_finds_it_taken(tmp_path: Pat
     with holdkit.connect(url) as hk, holdkit.connect(url) as other:
         taken(hk)
         assert other.claims.is_reserved(*KEY)
-        hk.erase("entity", "user:7", reason="request 1")
+        hk.admin.erase("entity", "user:7", reason="request 1")
         assert other.claims.is_reserved(*KEY)
         with pytest.raises(holdkit.AlreadyClaimed):
             other.claims.reserve(*KEY, ttl=60)
@@ -276,7 +276,7 @@ def test_a_process_that_was_open_before_the_erasure_finds_it_taken(tmp_path: Pat
 
 def test_another_tenant_has_its_own_key(hk: holdkit.Kernel) -> None:
     taken(hk)
-    hk.erase("claim", NAME, reason="request 1")
+    hk.admin.erase("claim", NAME, reason="request 1")
     acme = hk.tenant("acme")
     assert not acme.claims.is_reserved(*KEY)
     assert acme.claims.reserve(*KEY, ttl=60).id == PLAIN
@@ -285,12 +285,12 @@ def test_another_tenant_has_its_own_key(hk: holdkit.Kernel) -> None:
 def test_there_is_nothing_to_repair(hk: holdkit.Kernel) -> None:
     taken(hk)
     hk.claims.release(hk.claims.reserve("email", "other", ttl=60))
-    hk.erase("claim", NAME, reason="request 1")
-    hk.erase("claim", "email:other", reason="request 1")
+    hk.admin.erase("claim", NAME, reason="request 1")
+    hk.admin.erase("claim", "email:other", reason="request 1")
     repairs = (
         hk.executor.engine.capabilities.repair is not None
     )  # others fold their rows from the journal, or are distributed
-    assert not repairs or hk.repair(dry_run=True).ok
+    assert not repairs or hk.admin.repair(dry_run=True).ok
     assert hk.claims.is_reserved(*KEY)
 
 
@@ -299,21 +299,21 @@ def test_in_another_database_it_is_erased_and_not_recognised(tmp_path: Path) -> 
         hk.create_pool("show", total=10, per_account=4)
         hk.hold("show", 3, ttl=600, account="customer:7")
         taken(hk)
-        hk.erase("claim", NAME, reason="request 1")
-        stub = hk.erase("account", "customer:7", reason="request 1").stub
+        hk.admin.erase("claim", NAME, reason="request 1")
+        stub = hk.admin.erase("account", "customer:7", reason="request 1").stub
         lines = list(export(hk.executor.engine))
         secret = hk.executor.engine.capabilities.erasure.secret.hex()  # type: ignore[union-attr]
     assert [line for line in lines if secret in str(line)] == [], "whoever has an export cannot try names"
     url = f"sqlite:///{tmp_path}/other.db"
     import_journal(url, Import(lines))
     with holdkit.connect(url) as other:
-        assert other.verify().ok
+        assert other.admin.verify().ok
         assert [use.used for use in other.account(stub).usage()] == [3]
         assert other.account("customer:7").usage() == []
         assert not other.claims.is_reserved(*KEY)
         assert other.claims.reserve(*KEY, ttl=60).id == PLAIN
         other.hold("show", 4, ttl=600, account="customer:7")
-        assert other.erase("account", "customer:7", reason="request 2").stub.split("-")[0] != stub
+        assert other.admin.erase("account", "customer:7", reason="request 2").stub.split("-")[0] != stub
 
 
 @pytest.mark.parametrize("engine", ["sqlite", "postgres"])
@@ -340,8 +340,8 @@ def test_an_erasure_between_two_claims_lets_only_one_pass(
         both = [rivals.submit(rival) for _ in range(2)]
         try:
             for n in range(rounds):
-                hk.erase("claim", f"name:ann{n}", reason="request 1")
+                hk.admin.erase("claim", f"name:ann{n}", reason="request 1")
         finally:
             stop.set()
         assert [one.result(60) for one in both] == [[], []]
-        assert hk.verify().ok
+        assert hk.admin.verify().ok

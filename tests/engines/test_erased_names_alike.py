@@ -93,12 +93,12 @@ class History:
 
     def erase_account(self, *, account: str, **_: Any) -> None:
         if self.erasing:
-            self.hk.erase("account", account, reason="request 1")
+            self.hk.admin.erase("account", account, reason="request 1")
 
     def erase_claim(self, *, key: str, which: float, **_: Any) -> None:
         if self.erasing:
             by, value = ("claim", f"name:{key}") if which < 0.7 else ("entity", "user:7")
-            self.hk.erase(by, value, reason="request 1")  # type: ignore[arg-type]
+            self.hk.admin.erase(by, value, reason="request 1")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -112,4 +112,4 @@ def test_answers_are_as_if_nothing_had_been_erased(erasable: holdkit.Kernel, see
     met = Counter(answer[0] for _, _, answer, _ in found.answers if isinstance(answer, tuple))
     assert met["held"] > 3
     assert met["reserved"] > 1
-    assert erasable.verify().ok
+    assert erasable.admin.verify().ok

@@ -53,9 +53,9 @@ def text_of(hk: holdkit.Kernel) -> str:
 
 
 def erase_all(hk: holdkit.Kernel) -> None:
-    hk.erase("entity", "user:7", reason="request 1")
-    hk.erase("account", "customer:7", reason="request 1")
-    hk.erase("actor", "user:7", reason="request 1")
+    hk.admin.erase("entity", "user:7", reason="request 1")
+    hk.admin.erase("account", "customer:7", reason="request 1")
+    hk.admin.erase("actor", "user:7", reason="request 1")
 
 
 def test_nothing_of_it_is_answered_and_everything_verifies(hk: holdkit.Kernel) -> None:
@@ -63,7 +63,7 @@ def test_nothing_of_it_is_answered_and_everything_verifies(hk: holdkit.Kernel) -
     assert all(word.decode() in text_of(hk) for word in PRIVATE[:4])
     erase_all(hk)
     assert not [word for word in PRIVATE if word.decode() in text_of(hk)]
-    assert hk.verify().ok
+    assert hk.admin.verify().ok
     assert "user:9" in text_of(hk)
     assert "customer:9" in text_of(hk)
     assert "Bea" in text_of(hk)
@@ -71,7 +71,7 @@ def test_nothing_of_it_is_answered_and_everything_verifies(hk: holdkit.Kernel) -
 
 def test_the_erasure_is_journaled_without_what_it_erased(hk: holdkit.Kernel) -> None:
     live(hk)
-    erased = hk.erase("entity", "user:7", reason="request 1", actor="user:officer")
+    erased = hk.admin.erase("entity", "user:7", reason="request 1", actor="user:officer")
     assert (erased.holds, erased.pools, erased.found) == (4, 1, True)
     last = hk.journal.list()[-1]
     assert (last.action, last.reason, last.actor) == (Action.JOURNAL_ERASED, "request 1", "user:officer")
@@ -82,7 +82,7 @@ def test_the_erasure_is_journaled_without_what_it_erased(hk: holdkit.Kernel) -> 
 
 def test_what_was_equal_stays_equal(hk: holdkit.Kernel) -> None:
     holds = live(hk)
-    erased = hk.erase("entity", "user:7", reason="request 1")
+    erased = hk.admin.erase("entity", "user:7", reason="request 1")
     assert {hk.get(holds[name]).entity for name in ("paid", "given up", "open")} == {erased.stub}
     assert hk.get(holds["other"]).entity == "user:9"
     assert hk.get(holds["paid"]).metadata == {"erased": True}
@@ -92,35 +92,35 @@ def test_what_was_equal_stays_equal(hk: holdkit.Kernel) -> None:
 
 def test_an_account_that_pools_count_is_reported_and_erased_by_its_name(hk: holdkit.Kernel) -> None:
     holds = live(hk)
-    erased = hk.erase("entity", "user:7", reason="request 1")
+    erased = hk.admin.erase("entity", "user:7", reason="request 1")
     assert erased.accounts == ("customer:7",)
     assert hk.get(holds["open"]).account == "customer:7"
-    stub = hk.erase("account", "customer:7", reason="request 1").stub
+    stub = hk.admin.erase("account", "customer:7", reason="request 1").stub
     assert hk.get(holds["open"]).account == stub
     assert [(use.pool, use.used) for use in hk.account(stub).usage()] == [("show", 3)]
 
 
 def test_limits_go_on_counting_under_the_stub(hk: holdkit.Kernel) -> None:
     holds = live(hk)
-    stub = hk.erase("account", "customer:7", reason="request 1").stub
+    stub = hk.admin.erase("account", "customer:7", reason="request 1").stub
     hk.release(holds["open"])
     assert [use.used for use in hk.account(stub).usage()] == [2]
     hk.hold("show", 2, ttl=60, account=stub)
     with pytest.raises(holdkit.AccountLimit):
         hk.hold("show", 1, ttl=60, account=stub)
-    assert hk.verify().ok
+    assert hk.admin.verify().ok
 
 
 def test_a_claim_stays_taken_and_shows_no_key(hk: holdkit.Kernel) -> None:
     live(hk)
-    hk.erase("claim", "email:ann@example.org", reason="request 1")
+    hk.admin.erase("claim", "email:ann@example.org", reason="request 1")
     with pytest.raises(holdkit.AlreadyClaimed):
         hk.claims.reserve("email", "ann@example.org", ttl=60)
     found = hk.claims.find(type="email", value="ann@example.org")
     assert found is not None
     assert STUB.fullmatch(found.key)
     assert STUB.fullmatch(found.entity or "")
-    assert hk.verify().ok
+    assert hk.admin.verify().ok
 
 
 def test_a_key_that_somebody_else_has_now_is_left(hk: holdkit.Kernel) -> None:
@@ -128,13 +128,13 @@ def test_a_key_that_somebody_else_has_now_is_left(hk: holdkit.Kernel) -> None:
     hk.claims.confirm(first, entity="user:7")
     hk.claims.forget(first, force=True, reason="left")
     hk.claims.confirm(hk.claims.reserve("name", "annie", ttl=60), entity="user:9")
-    hk.erase("entity", "user:7", reason="request 1")
+    hk.admin.erase("entity", "user:7", reason="request 1")
     found = hk.claims.find(type="name", value="annie")
     assert found is not None
     assert (found.key, found.entity) == ("name:annie", "user:9")
     assert "Ann'" not in text_of(hk)
     assert "user:7" not in text_of(hk)
-    assert hk.verify().ok
+    assert hk.admin.verify().ok
 
 
 def test_a_retry_gets_the_same_answer_with_stubs(hk: holdkit.Kernel) -> None:
@@ -169,18 +169,18 @@ def test_what_its_command_told_of_a_pool_goes_with_the_hold(hk: holdkit.Kernel) 
     hk.claims.reserve("name", "bea", ttl=600, actor="user:9", reason="Bea asked")
     told = Counter(entry.action for entry in hk.journal.list() if entry.reason == "Annabel asked")
     assert told[Action.HOLD_HELD] == told[Action.POOL_CREATED] + told[Action.POOL_RESIZED] == 4
-    hk.erase("entity", "order:7", reason="request 1")
-    hk.erase("claim", "name:annie", reason="request 1")
+    hk.admin.erase("entity", "order:7", reason="request 1")
+    hk.admin.erase("claim", "name:annie", reason="request 1")
     assert "nnabel" not in text_of(hk)
     assert [entry.actor for entry in hk.journal.list() if entry.reason == "Bea asked"] == ["user:9"] * 4
-    assert hk.verify().ok
+    assert hk.admin.verify().ok
 
 
 def test_followers_go_on_behind_an_erased_entry(hk: holdkit.Kernel) -> None:
     live(hk)
     cursors = [entry.cursor for entry in hk.journal.list()]
     left = len(cursors)
-    hk.erase("entity", "user:7", reason="request 1")
+    hk.admin.erase("entity", "user:7", reason="request 1")
     written = len(hk.journal.list()) - left
     for position, cursor in enumerate(cursors, 1):
         assert len(list(hk.journal.follow(after=cursor, wait=False))) == left - position + written
@@ -190,13 +190,13 @@ def test_who_acted_for_others_is_replaced_there_too(hk: holdkit.Kernel) -> None:
     hk.create_pool("show", total=10, per_account=5)
     hold = hk.hold("show", 1, ttl=600, actor="user:7", entity="user:9", account="user:7", metadata={"name": "Bea"})
     beside = hk.hold("show", 1, ttl=600, actor="user:7", entity="user:9", account="user:8")
-    erased = hk.erase("entity", "user:7", reason="request 1")
+    erased = hk.admin.erase("entity", "user:7", reason="request 1")
     assert (hk.get(hold).actor, hk.get(hold).entity, hk.get(hold).metadata) == (erased.stub, "user:9", {"name": "Bea"})
     hk.release(beside, actor="user:7")
-    hk.erase("account", "user:7", reason="request 1")
+    hk.admin.erase("account", "user:7", reason="request 1")
     assert "user:7" not in text_of(hk)
     assert hk.get(beside).account == "user:8"
-    assert hk.verify().ok
+    assert hk.admin.verify().ok
 
 
 def test_another_tenant_is_untouched(hk: holdkit.Kernel) -> None:
@@ -206,24 +206,24 @@ def test_another_tenant_is_untouched(hk: holdkit.Kernel) -> None:
     before = text_of(acme)
     erase_all(hk)
     assert text_of(acme) == before
-    assert not acme.erase("entity", "user:8", reason="request 2").found
+    assert not acme.admin.erase("entity", "user:8", reason="request 2").found
 
 
 def test_what_is_not_there_changes_nothing(hk: holdkit.Kernel) -> None:
     live(hk)
     before = hk.journal.cursor()
-    erased = hk.erase("entity", "user:nobody", reason="request 1")
+    erased = hk.admin.erase("entity", "user:nobody", reason="request 1")
     assert (erased.found, erased.resumed, hk.journal.cursor()) == (False, False, before)
     erase_all(hk)
-    assert not hk.erase("entity", "user:7", reason="request 1").found
+    assert not hk.admin.erase("entity", "user:7", reason="request 1").found
 
 
 def test_a_dry_run_counts_and_changes_nothing(hk: holdkit.Kernel) -> None:
     live(hk)
     before, cursor = text_of(hk), hk.journal.cursor()
-    counted = hk.erase("entity", "user:7", dry_run=True)
+    counted = hk.admin.erase("entity", "user:7", dry_run=True)
     assert (text_of(hk), hk.journal.cursor()) == (before, cursor)
-    erased = hk.erase("entity", "user:7", reason="request 1")
+    erased = hk.admin.erase("entity", "user:7", reason="request 1")
     assert (counted.holds, counted.entries, counted.pools) == (erased.holds, erased.entries, erased.pools)
 
 
@@ -234,13 +234,13 @@ def test_a_dry_run_counts_and_changes_nothing(hk: holdkit.Kernel) -> None:
 )  # fmt: skip
 def test_bad_input(hk: holdkit.Kernel, by: str, value: str, code: str) -> None:
     with pytest.raises(holdkit.InvalidRequest) as caught:
-        hk.erase(by, value, reason="request 1")  # type: ignore[arg-type]
+        hk.admin.erase(by, value, reason="request 1")  # type: ignore[arg-type]
     assert caught.value.code == code
 
 
 def test_a_reason_is_required(hk: holdkit.Kernel) -> None:
     with pytest.raises(holdkit.InvalidRequest, match="say why"):
-        hk.erase("entity", "user:7")
+        hk.admin.erase("entity", "user:7")
 
 
 # SQLite: the file, and what an interrupted run leaves
@@ -270,7 +270,7 @@ def on_statement(name):
             os.kill(os.getpid(), 9)
 hk = holdkit.Kernel(Executor(SqliteEngine(sys.argv[1], on_statement=on_statement)))
 armed = True
-hk.erase("entity", "user:7", reason="request 1")
+hk.admin.erase("entity", "user:7", reason="request 1")
 """
 
 
@@ -285,15 +285,15 @@ def test_killed_anywhere_the_same_command_does_the_rest(tmp_path: Path) -> None:
         )
         killed += done.returncode == -signal.SIGKILL
         with holdkit.connect(f"sqlite:///{path}") as hk:
-            assert hk.verify().ok, f"killed after statement {after}"
-            hk.erase("entity", "user:7", reason="request 1")
-            assert hk.verify().ok
+            assert hk.admin.verify().ok, f"killed after statement {after}"
+            hk.admin.erase("entity", "user:7", reason="request 1")
+            assert hk.admin.verify().ok
             rest = [hold for hold in hk.holds() if hold.entity != "user:9"]
             stubs = {hold.entity for hold in rest}
             assert len(stubs) == 1, "an interrupted erasure goes on with its stub"
             assert Action.JOURNAL_ERASED in [entry.action for entry in hk.journal.list()]
             assert hk.claims.is_reserved("email", "ann@example.org"), f"killed after statement {after}"
-            hk.erase("account", "customer:7", reason="request 1")
+            hk.admin.erase("account", "customer:7", reason="request 1")
         assert [word for word in PRIVATE if word in path.read_bytes()] == []
         if done.returncode == 0:
             break
@@ -308,12 +308,12 @@ def test_it_has_not_ended_before_the_file_is_written_anew(tmp_path: Path) -> Non
         reader.execute("begin")
         reader.execute("select count(*) from holdkit_journal").fetchall()
         with pytest.raises(holdkit.EngineError, match="run the same command again"):
-            hk.erase("entity", "user:7", reason="request 1")
+            hk.admin.erase("entity", "user:7", reason="request 1")
         reader.rollback()
         with pytest.raises(holdkit.EngineError, match="has not ended"):
-            hk.archive(before=0, to=tmp_path / "archive")
-        assert hk.erase("entity", "user:7", reason="request 1").resumed
-        assert hk.erase("account", "customer:7", reason="request 1").found
+            hk.admin.archive(before=0, to=tmp_path / "archive")
+        assert hk.admin.erase("entity", "user:7", reason="request 1").resumed
+        assert hk.admin.erase("account", "customer:7", reason="request 1").found
         files = {name.name: name.read_bytes() for name in tmp_path.iterdir() if name.is_file()}
     assert len(files["holds.db"]) > 4096
     assert [(name, word) for name, data in files.items() for word in PRIVATE if word in data] == []
@@ -328,7 +328,7 @@ def test_the_seals_still_verify_and_a_later_change_by_hand_does_not(tmp_path: Pa
         assert list(verify_seals(engine)) == []
         erase_all(hk)
         assert list(verify_seals(engine)) == []
-        assert hk.verify().ok
+        assert hk.admin.verify().ok
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("update holdkit_journal set body = replace(body, 'user:9', 'user:8')")
         connection.commit()
@@ -350,18 +350,18 @@ def test_a_large_erasure_is_bounded_verifies_in_between_and_can_be_cancelled(
 
         def progress(done: int, total: int) -> None:
             assert 0 <= done <= total == 501
-            differences.append(hk.verify().ok)
+            differences.append(hk.admin.verify().ok)
             if len(differences) == 4:
                 raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):
-            hk.erase("entity", "user:7", reason="request 1", progress=progress)
+            hk.admin.erase("entity", "user:7", reason="request 1", progress=progress)
         assert differences
         assert all(differences)
         left = len(hk.holds(entity="user:7", limit=1_000))
         assert left > 0
         shares: list[float] = []
-        erased = hk.erase(
+        erased = hk.admin.erase(
             "entity", "user:7", reason="request 1", progress=lambda done, total: shares.append(done / total)
         )
         assert erased.resumed
@@ -369,10 +369,10 @@ def test_a_large_erasure_is_bounded_verifies_in_between_and_can_be_cancelled(
         first = next(share for share in shares if share)
         assert first == left / (501 + left), "it moves when a page of holds is replaced, before the journal is searched"
         assert not hk.holds(entity="user:7", limit=1)
-        assert hk.verify().ok
+        assert hk.admin.verify().ok
 
 
 def test_an_engine_that_cannot_erase_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(MemoryEngine, "capabilities", Capabilities())
     with holdkit.connect("memory://") as hk, pytest.raises(holdkit.InvalidRequest, match="cannot erase"):
-        hk.erase("entity", "user:7", reason="request 1")
+        hk.admin.erase("entity", "user:7", reason="request 1")

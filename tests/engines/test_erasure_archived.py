@@ -107,11 +107,11 @@ class Life:
         self.open.append((kernel, kernel.extend(hold, by="1d")))
 
     def archive(self, before: str = "15d") -> int:
-        return self.hk.archive(before=before, to=self.to).entries
+        return self.hk.admin.archive(before=before, to=self.to).entries
 
     def erase(self, by: Any, value: str, **more: Any) -> Erased:
         more.setdefault("reason", "request 1")
-        return self.hk.erase(by, value, archive=self.to, **more)
+        return self.hk.admin.erase(by, value, archive=self.to, **more)
 
     def erase_all(self) -> None:
         self.erase("entity", PERSON)
@@ -122,8 +122,8 @@ class Life:
     def check(self) -> None:
         """Everything agrees: rows, journal, baseline, files, seals; and the whole history can be imported elsewhere."""
         hk = self.hk
-        assert hk.verify().differences == ()
-        assert hk.verify(archive=self.to).differences == ()
+        assert hk.admin.verify().differences == ()
+        assert hk.admin.verify(archive=self.to).differences == ()
         assert list(verify_seals(hk.executor.engine)) == []
         assert list(verify_seals(hk.executor.engine, archive=self.to)) == []
 
@@ -133,7 +133,7 @@ class Life:
         url = f"sqlite:///{self.folder.parent}/imported.db"
         import_journal(url, Import(lines))
         with holdkit.connect(url, clock=self.clock) as other:
-            assert other.verify().differences == ()
+            assert other.admin.verify().differences == ()
         for path in self.folder.parent.glob("imported.db*"):
             path.unlink()
 
@@ -237,7 +237,7 @@ def test_a_second_tenant_is_untouched(life: Life) -> None:
     life.erase_all()
     assert life.others() == before
     life.check()
-    assert not life.hk.tenant("acme").erase("entity", "user:nobody", archive=life.to, reason="request 2").found
+    assert not life.hk.tenant("acme").admin.erase("entity", "user:nobody", archive=life.to, reason="request 2").found
 
 
 def test_without_the_files_nothing_is_erased_and_the_directory_is_named(life: Life) -> None:
@@ -245,11 +245,11 @@ def test_without_the_files_nothing_is_erased_and_the_directory_is_named(life: Li
     assert life.archive() > 0
     before = life.stored()
     with pytest.raises(holdkit.InvalidRequest, match="give that directory") as refused:
-        life.hk.erase("entity", PERSON, reason="request 1")
+        life.hk.admin.erase("entity", PERSON, reason="request 1")
     assert refused.value.code == "erasure_archived"
     assert str(life.to) in str(refused.value)
     with pytest.raises(EngineError, match="cannot read the archive"):
-        life.hk.erase("entity", PERSON, reason="request 1", archive=life.folder / "elsewhere")
+        life.hk.admin.erase("entity", PERSON, reason="request 1", archive=life.folder / "elsewhere")
     assert not (life.folder / "elsewhere").exists()
     assert life.stored().keys() == before.keys()
     assert life.erase("entity", PERSON).found
@@ -298,7 +298,7 @@ def test_files_that_were_erased_after_the_restored_copy_are_refused(by: Any, tmp
         for dry_run in (True, False):
             with pytest.raises(EngineError, match="Put back the files of that time"):
                 life.erase(by, value, dry_run=dry_run)
-        assert life.hk.verify().differences == (), "nothing was erased"
+        assert life.hk.admin.verify().differences == (), "nothing was erased"
         assert not life.hk.executor.engine.capabilities.erasure.unfinished()  # type: ignore[union-attr]
         shutil.rmtree(life.to)
         shutil.copytree(tmp_path / "files", life.to)
@@ -316,7 +316,7 @@ def test_r9_files_of_before_an_erasure_are_named_when_they_are_played_back(life:
     life.check()
     shutil.rmtree(life.to)
     shutil.copytree(tmp_path / "files", life.to)
-    assert life.hk.verify(archive=life.to).differences
+    assert life.hk.admin.verify(archive=life.to).differences
     with pytest.raises(EngineError, match="Put back the files"):
         life.erase("account", ACCOUNT)
 
@@ -344,7 +344,7 @@ def test_files_of_a_history_that_was_lost_by_a_restore_are_refused(archived: boo
         written = lost.read_bytes()
         with pytest.raises(EngineError, match=f"{lost.name} has another entry .* Move it away"):
             life.erase("entity", PERSON)
-        assert (lost.read_bytes(), life.hk.verify().differences) == (written, ()), "nothing was erased"
+        assert (lost.read_bytes(), life.hk.admin.verify().differences) == (written, ()), "nothing was erased"
         assert not life.hk.executor.engine.capabilities.erasure.unfinished()  # type: ignore[union-attr]
         lost.unlink()
         assert life.archive() > 0

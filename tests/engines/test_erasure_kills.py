@@ -131,4 +131,4 @@ def live(life: Life, by: By, name: str) -> None:
 
 def erase(life: Life, by: By, name: str) -> None:
     with holdkit.connect(life.url, clock=FakeClock(life.clock())) as hk:
-        hk.erase(by, name, archive=life.to, reason="request 1")
+        hk.admin.erase(by, name, archive=life.to, reason="request 1")

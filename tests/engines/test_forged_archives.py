@@ -82,14 +82,14 @@ def make(url: str, folder: Path, *, sealed: bool) -> Made:
                 hold = hk.hold(pool, 1, ttl=60, actor=f"user:{turn}{number}", account=f"c{number}")
                 (hk.confirm if number == 1 else hk.release)(hold, actor=f"user:{turn}{number}")
             seal()
-            hk.resize_pool(pool, 99 - turn)
+            hk.admin.resize_pool(pool, 99 - turn)
         clock.advance(9 * DAY)
         seal()
         if turn < 3:
-            assert hk.archive(before="1d", to=to).entries >= 6 * lanes
+            assert hk.admin.archive(before="1d", to=to).entries >= 6 * lanes
     shutil.copytree(to, folder / "before")
-    assert hk.erase("actor", "user:11", reason="request 1", archive=to).found
-    assert hk.verify(archive=to).differences == ()
+    assert hk.admin.erase("actor", "user:11", reason="request 1", archive=to).found
+    assert hk.admin.verify(archive=to).differences == ()
     made = Made(url, to, clock, hk, folder / "before", [])
     return made._replace(exported=exported(made))
 
@@ -304,7 +304,7 @@ def made(original: Made) -> Iterator[Made]:
 def verified(made: Made) -> str:
     """What `verify` says, with the files."""
     try:
-        return "; ".join(map(str, made.kernel.verify(archive=made.to).differences))
+        return "; ".join(map(str, made.kernel.admin.verify(archive=made.to).differences))
     except EngineError as error:
         return str(error)
 
@@ -314,7 +314,7 @@ def assert_refused(made: Made, forge: Callable[[Files], object]) -> None:
     before = engine.read(FindArchived())
     forge(Files(made))
     with pytest.raises(EngineError) as refused:
-        made.kernel.archive(before="1d", to=made.to)
+        made.kernel.admin.archive(before="1d", to=made.to)
     assert str(made.to / "lane-000") in str(refused.value), "it names the file"
     assert engine.read(FindArchived()) == before, "nothing has left"
     said = verified(made)
@@ -322,8 +322,8 @@ def assert_refused(made: Made, forge: Callable[[Files], object]) -> None:
     with suppress(EngineError):
         assert exported(made) == made.exported, "an export has the whole history, or none"
     with pytest.raises(EngineError, match=r"nothing was erased|is damaged|has format"):
-        made.kernel.erase("actor", "user:22", reason="request 2", archive=made.to)
-    assert made.kernel.verify().differences == (), "rows and journal are what they were"
+        made.kernel.admin.erase("actor", "user:22", reason="request 2", archive=made.to)
+    assert made.kernel.admin.verify().differences == (), "rows and journal are what they were"
 
 
 @pytest.mark.parametrize("original", ALL, indirect=True)
@@ -352,7 +352,7 @@ def test_what_is_no_part_of_the_archive_disturbs_nobody(made: Made) -> None:
     (made.to / "notes.txt").write_text("ours")
     shutil.copy(files.old.path, made.to / files.middle.path.name.replace("lane-0000", "lane-00000"))
     (made.to / file_name(0, files.newest.last + 1, files.newest.last + 9)).mkdir()
-    assert made.kernel.verify(archive=made.to).differences == ()
+    assert made.kernel.admin.verify(archive=made.to).differences == ()
 
 
 @pytest.mark.parametrize("original", SEALED, indirect=True)
@@ -363,6 +363,6 @@ def test_the_archive_itself_is_whole(made: Made) -> None:
     assert all(
         isinstance(list(read_archive_file(file))[-1], ArchivedSeal) for file in ArchiveDirectory(made.to).files()
     )
-    assert made.kernel.verify(archive=made.to).differences == ()
-    assert made.kernel.verify(archive=made.before).differences != (), "it tells of somebody who was erased"
+    assert made.kernel.admin.verify(archive=made.to).differences == ()
+    assert made.kernel.admin.verify(archive=made.before).differences != (), "it tells of somebody who was erased"
     assert len(exported(made)) > 30

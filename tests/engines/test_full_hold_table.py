@@ -31,7 +31,7 @@ def test_the_next_one_goes_where_the_batch_names_the_oldest(
         with pytest.raises(holdkit.HoldNotFound):
             hk.get(second)
         assert (hk.pool("a").consumed, hk.pool("a").loose) == (2, 1)
-        assert hk.verify().ok
+        assert hk.admin.verify().ok
 
 
 def place(engine: str, folder: Path, request: pytest.FixtureRequest) -> str:

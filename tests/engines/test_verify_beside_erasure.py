@@ -69,7 +69,7 @@ def between(monkeypatch: pytest.MonkeyPatch, work: Callable[[int], None]) -> lis
 def test_it_compares_again_if_an_erasure_came_between(life: Life, monkeypatch: pytest.MonkeyPatch) -> None:
     names = [*NAMES]
     attempts = between(monkeypatch, lambda _: rewrite(life, *names.pop(0)) if names else None)
-    assert life.hk.verify(archive=life.to).differences == ()
+    assert life.hk.admin.verify(archive=life.to).differences == ()
     assert attempts == [4]
     assert names == []
 
@@ -90,7 +90,7 @@ def test_what_differs_is_reported_although_an_erasure_came_between(life: Life, m
         write_archive_file(life.to, read_head(file), lines)
 
     attempts = between(monkeypatch, change)
-    assert life.hk.verify(archive=life.to).differences != ()
+    assert life.hk.admin.verify(archive=life.to).differences != ()
     assert attempts == [2]
 
 
@@ -99,7 +99,7 @@ def test_while_erasures_go_on_and_on_it_says_to_wait(life: Life, monkeypatch: py
     attempts = between(monkeypatch, lambda _: rewrite(life, *names.pop(0)) if names else None)
     monkeypatch.setattr(kernel_archive, "ATTEMPTS", 3)
     with pytest.raises(Overloaded, match="verify them when it has ended"):
-        life.hk.verify(archive=life.to)
+        life.hk.admin.verify(archive=life.to)
     assert attempts == [3]
 
 
@@ -107,7 +107,7 @@ def test_an_erasure_that_has_ended_needs_one_attempt(life: Life, monkeypatch: py
     attempts = between(monkeypatch, lambda _: None)
     for by, value in NAMES:
         life.erase(by, value)
-    assert life.hk.verify(archive=life.to).differences == ()
+    assert life.hk.admin.verify(archive=life.to).differences == ()
     assert attempts == [1]
 
 
@@ -140,7 +140,7 @@ def test_a_file_that_is_rewritten_before_it_is_read_was_not_swapped(
 
     monkeypatch.setattr(ArchiveDirectory, "reading", reading)
     names.append(NAMES[1])
-    assert life.hk.verify(archive=life.to).differences == ()
+    assert life.hk.admin.verify(archive=life.to).differences == ()
     assert names == []
     names.append(NAMES[2])
     with pytest.raises(CursorLost, match=r"an erasure rewrites .* while it is read"):

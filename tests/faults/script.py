@@ -88,13 +88,13 @@ def _steps() -> list[Step]:
     step("return-a", lambda hk, a, op: hk.return_units(**ticket(a, "hold-a"), quantity=1, op=op))
     step("extend-b", lambda hk, a, op: hk.extend(**ticket(a, "hold-b"), by=60, op=op))
     at(2)
-    step("record-new", lambda hk, a, op: hk.put_record("note", "1", '{"n":1}', if_version=0, op=op))
-    step("record-next", lambda hk, a, op: hk.put_record("note", "1", '{"n":2}', if_version=1, op=op))
-    step("record-conflict", lambda hk, a, op: hk.put_record("note", "1", '{"n":3}', if_version=1, op=op))
-    step("record-other", lambda hk, a, op: hk.put_record("note", "2", "{}", op=op))
-    step("record-gone", lambda hk, a, op: hk.put_record("note", "2", None, op=op))
+    step("record-new", lambda hk, a, op: hk.admin.records.put("note", "1", '{"n":1}', if_version=0, op=op))
+    step("record-next", lambda hk, a, op: hk.admin.records.put("note", "1", '{"n":2}', if_version=1, op=op))
+    step("record-conflict", lambda hk, a, op: hk.admin.records.put("note", "1", '{"n":3}', if_version=1, op=op))
+    step("record-other", lambda hk, a, op: hk.admin.records.put("note", "2", "{}", op=op))
+    step("record-gone", lambda hk, a, op: hk.admin.records.put("note", "2", None, op=op))
     step("consume", lambda hk, a, op: hk.consume("gpu", 1, entity="order:2", op=op))
-    step("resize", lambda hk, a, op: hk.resize_pool("desk", 4, op=op))
+    step("resize", lambda hk, a, op: hk.admin.resize_pool("desk", 4, op=op))
     step(
         "atomic",
         lambda hk, a, op: hk.apply(

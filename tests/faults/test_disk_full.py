@@ -50,14 +50,14 @@ def live_through_it(hk: holdkit.Kernel, give_back: Space, *, certain: bool) -> i
     assert hk.hold("seats", 1, ttl=600, metadata=NOTE, op=f"op-{done}").state == "held"
     assert hk.hold("seats", 1, ttl=600, metadata=NOTE, op=f"op-{done}").replayed
     assert hk.pool("seats").held == done + 1
-    assert not hk.verify().differences
+    assert not hk.admin.verify().differences
     return done + 1
 
 
 def found_by_a_stranger(path: Path) -> int:
     """How many units a new process finds held, in a file that is sound."""
     with closing(holdkit.connect(f"sqlite:///{path}")) as hk:
-        assert not hk.verify().differences
+        assert not hk.admin.verify().differences
         return hk.pool("seats").held
 
 
@@ -149,10 +149,10 @@ def test_one_key_fills_no_disk_and_what_is_held_can_end(tmp_path: Path, monkeypa
         one, two, three = (hk.hold("seats", 1, ttl="1h") for _ in range(3))
         note, number = f'"{"x" * 200_000}"', 0
         while shutil.disk_usage(disk).free >= 64 * MIB:
-            hk.put_record("note", f"n{number}", note)
+            hk.admin.records.put("note", f"n{number}", note)
             number += 1
         with pytest.raises(StorageFull):
-            hk.put_record("note", "one more", note)
+            hk.admin.records.put("note", "one more", note)
         free = shutil.disk_usage(disk).free
         assert 16 * MIB < free < 64 * MIB, "about what is kept for what ends"
         for _ in range(100):
@@ -164,6 +164,6 @@ def test_one_key_fills_no_disk_and_what_is_held_can_end(tmp_path: Path, monkeypa
         assert (hk.release(two).state, hk.confirm(three).state) == ("released", "confirmed")
         assert shutil.disk_usage(disk).free > 16 * MIB
         for number in range(100):
-            hk.put_record("note", f"n{number}", None)
-        assert operator.verify().ok
+            hk.admin.records.put("note", f"n{number}", None)
+        assert operator.admin.verify().ok
     assert not (disk / "holds.db").exists()

@@ -236,7 +236,7 @@ class Judge:
                 answer = script.perform(hk, clock, minter, step, 0, self.answers)
                 if _once(step) and script.canonical_answer(answer) != self.clean.answers[step]:
                     self.say(step, f"asked again by a stranger: {answer}, undisturbed {self.clean.answers[step]}")
-            differences = hk.verify().differences
+            differences = hk.admin.verify().differences
         if differences:
             self.say(step, f"verify: {differences[:3]}")
         if ask_again and dump(copy) != self.clean.final(step):
@@ -265,7 +265,7 @@ class Judge:
                 if step > first or _once(step):
                     self._same(step, answer)
                 self.answers[script.STEPS[step].name] = answer
-            differences = hk.verify().differences
+            differences = hk.admin.verify().differences
         if differences:
             self.say(script.CLOSE, f"verify: {differences[:3]}")
         self._expect(script.CLOSE, [self.clean.final(script.CLOSE)], "the end differs from the undisturbed run's")

@@ -72,7 +72,7 @@ def test_b04_a_full_operation_table_stops_no_confirm_and_no_release(store: Store
     hk.create_pool("p", 10)
     holds = [hk.hold("p", 1, ttl=60) for _ in range(4)]
     for op in ("one", "two"):
-        hk.resize_pool("p", 11, op=op)
+        hk.admin.resize_pool("p", 11, op=op)
     with pytest.raises(holdkit.OperationTableFull):
         hk.hold("p", 1, ttl=60, op="three")
     assert hk.confirm(holds[0], op="pay-0").state == "confirmed"
@@ -96,7 +96,7 @@ def test_b05_expiring_twice_is_a_quiet_no_op(store: Store, first: str) -> None:
     hold = hk.hold("p", 1, ttl=60)
     store.clock.set(hold.deadline)
     if first == "expire":
-        hk.expire(hold)
+        hk.admin.expire(hold)
     elif first == "sweep":
         assert hk.sweep().expired == 1
     elif first == "hold":
@@ -106,7 +106,7 @@ def test_b05_expiring_twice_is_a_quiet_no_op(store: Store, first: str) -> None:
             hk.confirm(hold)
     end = hk.journal.cursor()
     for _ in range(3):
-        again = hk.expire(hold)
+        again = hk.admin.expire(hold)
         assert (again.state, again.ended_slot) == ("expired", hold.deadline)
         assert hk.sweep().expired == 0
         hk = store.reopen(hk)
@@ -140,7 +140,7 @@ def test_b17_an_unswept_hold_is_not_confirmed_after_its_deadline(store: Store, n
     store.clock.set(hold.deadline)
     other = None
     if noticed == "on one pool":
-        hk.resize_pool("p", 2)
+        hk.admin.resize_pool("p", 2)
     elif noticed == "and taken":
         other = hk.hold({"p": 1, "q": 1}, ttl=60)
     for quantity in (None, {"p": 1}, {"q": 1}):

@@ -49,7 +49,7 @@ def test_b14_a_caller_dies_before_it_hears_the_answer(tmp_path: Path) -> None:
         assert (again.state, again.replayed) == ("confirmed", True)
         assert (hk.pool("p").held, hk.pool("p").consumed) == (0, 2)
         assert [entry.action for entry in hk.history(hold)] == ["hold.held", "hold.confirmed"]
-        assert hk.verify().ok
+        assert hk.admin.verify().ok
 
 
 @pytest.mark.parametrize("turns", range(8))
@@ -72,7 +72,7 @@ def test_b14_a_cancelled_await_is_unknown_and_its_retry_is_safe(engine: str, tur
             assert (await hk.pool("p")).held == 2
             await hk.confirm(hold)
             assert (await hk.pool("p")).consumed == 2
-            assert (await hk.verify()).ok
+            assert (await hk.admin.verify()).ok
 
     asyncio.run(play())
 
@@ -83,7 +83,7 @@ def test_b14_every_command_has_one_effect_however_often_it_is_sent(store: Store)
     a, c = hk.hold("p", 4, ttl=60, op="hold"), hk.consume("p", 3, op="consume")
     for _ in range(3):
         hk.create_pool("p", 10, op="create")
-        hk.resize_pool("p", 12, op="resize")
+        hk.admin.resize_pool("p", 12, op="resize")
         a = hk.hold("p", 4, ttl=60, op="hold")
         hk.extend(a, by=10, op="extend")
         hk.confirm(a, quantity=1, keep_rest=True, op="part")
@@ -91,12 +91,12 @@ def test_b14_every_command_has_one_effect_however_often_it_is_sent(store: Store)
         hk.confirm(a, op="all")
         hk.return_units(a, quantity=2, op="return")
         c = hk.consume("p", 3, op="consume")
-        hk.put_record("note", "1", "{}", op="note")
+        hk.admin.records.put("note", "1", "{}", op="note")
         store.clock.advance(1)
         hk = store.reopen(hk)
     assert hk.get(a).deadline == 70_000_000
     assert (hk.pool("p").total, hk.pool("p").held, hk.pool("p").consumed) == (12, 0, 4)
-    assert hk.record("note", "1").version == 1
+    assert hk.admin.records.get("note", "1").version == 1
     assert len(hk.history(a)) == 6
     assert len(hk.history(c)) == 2
     assert differences(hk) == ()

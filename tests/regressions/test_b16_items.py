@@ -74,7 +74,7 @@ def test_b16_overlapping_sets_in_threads(engine: str, tmp_path: Path, request: p
             assert len(won) == len(SETS)
             hk.items.release(winner, token="me")
         assert {item.state for item in hk.items.states("abcdef"[n] for n in range(6))} == {"available"}
-        assert hk.verify().ok
+        assert hk.admin.verify().ok
 
 
 @pytest.mark.slow
@@ -90,7 +90,7 @@ def test_b16_overlapping_sets_in_processes(engine: str, tmp_path: Path, request:
     for each in zip(*won, strict=True):
         assert len([one for one in each if one is not None]) == 1, each
     with holdkit.connect(url) as hk:
-        assert hk.verify().ok
+        assert hk.admin.verify().ok
 
 
 def test_a_thousand_items_in_one_hold_or_none(store: Store) -> None:

@@ -26,7 +26,7 @@ def check(url: str, granted: list[str], capacity: int, tries: int) -> None:
         assert (pool.held, pool.available) == (len(granted), capacity - len(granted))
         journaled = [entry.subject for entry in hk.journal.list(limit=10_000) if entry.action == "hold.held"]
         assert sorted(journaled) == sorted(granted)
-        assert hk.verify().ok
+        assert hk.admin.verify().ok
 
 
 @pytest.mark.slow
@@ -120,7 +120,7 @@ def test_b18_threads_in_memory(tries: int) -> None:
         hk.create_pool("seats", 700)
         granted = with_threads([hk] * 12, tries // 12)
         assert len(set(granted)) == len(granted) == min(tries, 700) == hk.pool("seats").held
-        assert hk.verify().ok
+        assert hk.admin.verify().ok
 
 
 @pytest.mark.parametrize("tries", [300, 1_200])
@@ -130,6 +130,6 @@ def test_b18_tasks_in_memory(tries: int) -> None:
             await hk.create_pool("seats", 700)
             granted = await with_tasks([hk] * 12, tries // 12)
             assert len(set(granted)) == len(granted) == min(tries, 700) == (await hk.pool("seats")).held
-            assert (await hk.verify()).ok
+            assert (await hk.admin.verify()).ok
 
     asyncio.run(play())

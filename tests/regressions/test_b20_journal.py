@@ -36,7 +36,7 @@ def everything(file: Path) -> dict[str, list[tuple[Any, ...]]]:
 
 COMMANDS: dict[str, Callable[[Any, holdkit.Hold, holdkit.Hold], Any]] = {
     "create_pool": lambda hk, held, paid: hk.create_pool("q", 1, op="x"),
-    "resize_pool": lambda hk, held, paid: hk.resize_pool("p", 50),
+    "resize_pool": lambda hk, held, paid: hk.admin.resize_pool("p", 50),
     "hold": lambda hk, held, paid: hk.hold("p", 1, ttl=60, op="x"),
     "hold on a new pool": lambda hk, held, paid: hk.hold([holdkit.Leg("new", 1, 5)], ttl=60),
     "consume": lambda hk, held, paid: hk.consume("p", 1),
@@ -47,7 +47,7 @@ COMMANDS: dict[str, Callable[[Any, holdkit.Hold, holdkit.Hold], Any]] = {
     "forced release": lambda hk, held, paid: hk.release(held.id, force=True, reason="admin_override"),
     "extend": lambda hk, held, paid: hk.extend(held, by=60),
     "return_units": lambda hk, held, paid: hk.return_units(paid),
-    "put_record": lambda hk, held, paid: hk.put_record("note", "1", "{}"),
+    "put_record": lambda hk, held, paid: hk.admin.records.put("note", "1", "{}"),
     "sweep": lambda hk, held, paid: hk.sweep(),
     "batch": lambda hk, held, paid: hk.apply([holdkit.CreatePool(id="q", total=1), holdkit.ConfirmHold(id=held.id, token=held.token)]),
     "atomic": lambda hk, held, paid: hk.apply([holdkit.CreatePool(id="q", total=1)], atomic=True),
@@ -108,7 +108,7 @@ def fill(room):
 for room in (0, 5_000, 60_000):
     fill(room)
     done.append(hk.hold("p", 1, ttl=3600).id)  # there is room again
-report = {"done": done, "failed": failed, "unknown": unknown, "held": hk.pool("p").held, "ok": hk.verify().ok}
+report = {"done": done, "failed": failed, "unknown": unknown, "held": hk.pool("p").held, "ok": hk.admin.verify().ok}
 hk.close()
 print(json.dumps(report))
 """
@@ -126,4 +126,4 @@ def test_b20_a_full_disk_changes_nothing_that_was_not_answered(tmp_path: Path) -
         journaled = {entry.subject for entry in hk.journal.list(limit=10_000) if entry.action == "hold.held"}
         assert set(report["done"]) <= journaled
         assert len(report["done"]) <= hk.pool("p").held == len(journaled) <= len(report["done"]) + report["unknown"]
-        assert hk.verify().ok
+        assert hk.admin.verify().ok

@@ -84,4 +84,4 @@ def test_b21_neighbours_in_flight_are_not_poisoned(engine: str, tmp_path: Any) -
             thread.join()
         assert len(wrong) == 20
         assert hk.pool("threads").available == 0
-        assert hk.verify().ok
+        assert hk.admin.verify().ok

@@ -22,4 +22,4 @@ usage    c:7                                  -> show:1/9
 return   pool/show 2 force reason=refund      -> done loose=0 consumed=1
 return   pool/show 1 force reason=refund account=c:7 -> done loose=0 consumed=0
 usage    c:7                                  -> nothing
-return   c account=c:7                        -> invalid field=account code=account_ambiguous
+return   c account=c:7                        -> invalid field=account code=argument_unknown

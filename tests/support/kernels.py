@@ -81,5 +81,5 @@ def no_lines(applied: Applied) -> None:
 
 def differences(hk: Any) -> tuple[holdkit.Difference, ...]:
     """What `verify` finds; nothing, if all is well."""
-    found: tuple[holdkit.Difference, ...] = hk.verify().differences
+    found: tuple[holdkit.Difference, ...] = hk.admin.verify().differences
     return found

@@ -102,7 +102,7 @@ def batch_of(kernel: Any, engine: WatchedEngine, calls: Sequence[Callable[[], An
     engine.entered = threading.Semaphore(0)
     callers = CallerThreads()
     first = CallerThreads()
-    first.start(lambda: kernel.put_record("first", "x", "1"))
+    first.start(lambda: kernel.admin.records.put("first", "x", "1"))
     engine.wait_entered()
     try:
         for index, call in enumerate(calls):

@@ -124,11 +124,11 @@ class Committing(TransactionTestCase):
         with hk.lease("show:42", 1, ttl=60) as lease:
             lease.check()
             self.assertEqual(hk.pool("show:42").held, 1)
-        self.assertTrue(hk.verify().ok)
+        self.assertTrue(hk.admin.verify().ok)
 
     def test_empty_again(self) -> None:
         self.assertEqual((hk.pools(), hk.journal.list()), ([], []))
-        self.assertTrue(hk.verify().ok)
+        self.assertTrue(hk.admin.verify().ok)
 
     def test_what_an_open_transaction_cannot_keep(self) -> None:
         hk.create_pool("show:42", total=3)

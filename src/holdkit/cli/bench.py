@@ -114,5 +114,5 @@ def summary(found: Timings, took: float, hk: Kernel, pool: str, threads: int) ->
         per_second=len(found.seconds) / took,
         p50_ms=ordered[len(ordered) // 2] * 1000,
         p99_ms=ordered[min(len(ordered) - 1, len(ordered) * 99 // 100)] * 1000,
-        largest_batch=hk.stats.largest,
+        largest_batch=hk.admin.stats().largest,
     )

@@ -55,9 +55,9 @@ def faces(url: str | None, tenant: str, in_json: bool) -> int:
     """
     with open_kernel(url, tenant) as hk:
         found = (
-            FacesAnswer(**asdict(hk.catalog.present()), server_time=time_of(hk))
+            FacesAnswer(**asdict(hk.admin.catalog.present()), server_time=time_of(hk))
             if isinstance(hk, Kernel)
-            else hk.catalog.present()
+            else hk.admin.catalog.present()
         )
     present = {name: there for name, there in asdict(found).items() if name != "server_time"}
     Output(in_json).table([found], ("face", "stored"), [[name, _yes(there)] for name, there in present.items()])
@@ -81,7 +81,7 @@ def names(url: str | None, tenant: str, in_json: bool, face: FaceName, after: st
       holdkit catalog names calendars
     """
     with open_kernel(url, tenant) as hk:
-        found = hk.catalog.names(face, after=after, limit=limit)
+        found = hk.admin.catalog.names(face, after=after, limit=limit)
     Output(in_json).table([NameDocument(name) for name in found], (face,), [[name] for name in found])
     return _goes_on(found.reached)
 
@@ -104,11 +104,11 @@ def calendar(
     """
     with open_kernel(url, tenant) as hk:
         if isinstance(hk, Kernel):
-            stored = hk.catalog.calendar(name, begin, days, after=after, limit=limit)
+            stored = hk.admin.catalog.calendar(name, begin, days, after=after, limit=limit)
             found: Sequence[RoomAnswer] = calendar_page(stored, time_of(hk)).items
             reached = stored.reached
         else:
-            read = hk.catalog.calendar(name, begin, days, after=after, limit=limit)
+            read = hk.admin.catalog.calendar(name, begin, days, after=after, limit=limit)
             found, reached = read, read.reached
     rows = [
         [one.room, cell.begins, *_counts(cell.total, cell.held, cell.consumed, cell.available, cell.closes_slot)]
@@ -142,11 +142,11 @@ def windows(
     """
     with open_kernel(url, tenant) as hk:
         if isinstance(hk, Kernel):
-            stored = hk.catalog.windows(face, name, client=client, after=after, limit=limit)
+            stored = hk.admin.catalog.windows(face, name, client=client, after=after, limit=limit)
             found: Sequence[StoredWindowAnswer] = window_page(stored, time_of(hk)).items
             reached = stored.reached
         else:
-            read = hk.catalog.windows(face, name, client=client, after=after, limit=limit)
+            read = hk.admin.catalog.windows(face, name, client=client, after=after, limit=limit)
             found, reached = read, read.reached
     rows = [
         [one.client, one.budget or "-", one.per, *_counts(one.total, one.held, one.consumed, one.available, one.closes_slot)]
@@ -170,11 +170,11 @@ def resources(url: str | None, tenant: str, in_json: bool, kind: str, after: str
     """
     with open_kernel(url, tenant) as hk:
         if isinstance(hk, Kernel):
-            stored = hk.catalog.resources(kind, after=after, limit=limit)
+            stored = hk.admin.catalog.resources(kind, after=after, limit=limit)
             found: Sequence[ResourceAnswer] = resource_page(stored, time_of(hk)).items
             reached = stored.reached
         else:
-            read = hk.catalog.resources(kind, after=after, limit=limit)
+            read = hk.admin.catalog.resources(kind, after=after, limit=limit)
             found, reached = read, read.reached
     rows = [
         [one.key, one.window, *_counts(one.total, one.held, one.consumed, one.available, one.closes_slot)]

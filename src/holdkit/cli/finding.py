@@ -36,7 +36,7 @@ def search(url: str | None, tenant: str, in_json: bool, text: str, limit: int) -
       holdkit search 0199c0 --json
     """
     with open_kernel(url, tenant) as hk:
-        found = hk.search(text, limit=limit)
+        found = hk.admin.search(text, limit=limit)
         document = _document(hk, found)
     rows = [["pool", one.id, f"{one.available} of {one.total} available"] for one in found.pools]
     rows += [["hold", one.id, f"{one.state} {one.entity or ''}".strip()] for one in found.holds]

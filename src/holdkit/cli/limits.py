@@ -42,9 +42,9 @@ def limits(
             values: dict[str, Any] = {
                 name: timedelta(microseconds=value) if name in SPANS else value for name, value in changed.items()
             }
-            found = hk.change_limits(if_version=if_version, **_who(call), **values)
+            found = hk.admin.change_limits(if_version=if_version, **_who(call), **values)
         else:
-            found = hk.limits_in_force()
+            found = hk.admin.limits()
         now = time_of(hk)
     values_in_seconds = in_seconds(found)
     lines = [f"{name:<20} {_shown(name, value)}" for name, value in values_in_seconds.items()]

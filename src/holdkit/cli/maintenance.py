@@ -96,7 +96,7 @@ def verify(
 def _verify_on_server(url: str, in_json: bool, seals: bool) -> int:
     """Have a server do it, as a job, which ends if the command is interrupted."""
     with open_kernel(url) as hk, progress_bar("verifying") as progress:
-        report = hk.verify(progress=progress)
+        report = hk.admin.verify(progress=progress)
         now = time_of(hk)
     return _report(report, now, in_json, seals)
 
@@ -167,7 +167,7 @@ def repair(target: str | None, url: str | None, dry_run: bool, yes: bool, in_jso
     if call["op"] is not None:
         raise click.UsageError("repair takes no --op: a second run finds nothing to correct")
     with open_database(url, target) as hk, progress_bar("comparing") as progress:
-        report = hk.repair(dry_run=dry_run or not yes, progress=progress, **call_of(call))
+        report = hk.admin.repair(dry_run=dry_run or not yes, progress=progress, **call_of(call))
     repaired, left = (tuple(map(str, found)) for found in (report.repaired, report.left))
     verb = "would correct" if report.dry_run else "corrected"
     lines = [f"{verb}: {line}" for line in repaired] + [
@@ -237,7 +237,7 @@ def erase(
         progress_bar("searching") as progress,
     ):
         hk = kernel.tenant(tenant) if tenant else kernel
-        erased = hk.erase(by, value, dry_run=dry_run, progress=progress, archive=archive, **call_of(call))
+        erased = hk.admin.erase(by, value, dry_run=dry_run, progress=progress, archive=archive, **call_of(call))
     Output(in_json).write(ErasedDocument(erased.found or erased.resumed, erased), *_erased_lines(erased))
     return OK if erased.found or erased.resumed else FOUND
 

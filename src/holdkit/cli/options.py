@@ -17,7 +17,7 @@ from ..engines.port import Engine
 from ..errors import EngineError, InvalidRequest
 from ..faces._sync.kernel import Kernel
 from ..faces.opening import connect
-from ..kernel.context import Call
+from ..kernel.context import Call, CallWithoutReason
 from ..kernel.opening import open_engine, refuse_log, with_schema
 from ..wire.fields import at
 from .output import as_json
@@ -118,6 +118,18 @@ def call_options(function: Any) -> Any:
 def call_of(given: dict[str, Any]) -> Call:
     """The options of `call_options`, as arguments of a kernel call."""
     return Call(op=given["op"], actor=given["actor"], reason=given["reason"], correlation_id=given["correlation_id"])
+
+
+class ForcedCall(CallWithoutReason):
+    """The options of `call_options`, as arguments of a forced call."""
+
+    reason: str
+
+
+def forced_call(given: dict[str, Any]) -> ForcedCall:
+    """The options of `call_options`, as arguments of a call that acts without the token, or passes a limit: it needs a reason."""
+    reason: str = given["reason"]  # None is refused
+    return ForcedCall(op=given["op"], actor=given["actor"], reason=reason, correlation_id=given["correlation_id"])
 
 
 def chosen_url(url: str | None, target: str | None = None) -> str:

@@ -9,7 +9,7 @@ import click
 from ..core.model import Line, Pool
 from ..wire.pools import pool_answer, pool_now
 from .arguments import goes_on, limit_option
-from .options import Opened, call_of, call_options, is_local, open_kernel, tenant_options, time_of
+from .options import Opened, call_of, call_options, forced_call, is_local, open_kernel, tenant_options, time_of
 from .output import OK, Output
 
 HEADS = ("pool", "total", "held", "consumed", "available", "")
@@ -129,7 +129,7 @@ def resize(url: str | None, tenant: str, in_json: bool, pool: str, total: int, *
       holdkit pools resize gpu 16 --reason "second rack"
     """
     with open_kernel(url, tenant) as hk:
-        _print(hk, hk.resize_pool(pool, total, **call_of(call)), in_json)
+        _print(hk, hk.admin.resize_pool(pool, total, **call_of(call)), in_json)
     return OK
 
 
@@ -150,7 +150,7 @@ def limit(url: str | None, tenant: str, in_json: bool, pool: str, per_account: s
     if per_account != "none" and not per_account.isdecimal():
         raise click.UsageError("the limit must be a number of units, or none")
     with open_kernel(url, tenant) as hk:
-        limited = hk.limit_pool(pool, None if per_account == "none" else int(per_account), **call_of(call))
+        limited = hk.admin.limit_pool(pool, None if per_account == "none" else int(per_account), **call_of(call))
         _print(hk, limited, in_json)
     return OK
 
@@ -171,7 +171,7 @@ def return_(
       holdkit pools return show:42 2 --reason "refund of order 9"
     """
     with open_kernel(url, tenant) as hk:
-        returned = hk.return_units(pool=pool, quantity=units, account=account, force=True, **call_of(call))
+        returned = hk.admin.free(pool, units, account=account, **forced_call(call))
         _print(hk, returned, in_json)
     return OK
 
@@ -188,7 +188,7 @@ def remove(url: str | None, tenant: str, in_json: bool, pool: str, **call: Any) 
       holdkit pools remove gpu --reason "sold"
     """
     with open_kernel(url, tenant) as hk:
-        _print(hk, hk.remove_pool(pool, **call_of(call)), in_json)
+        _print(hk, hk.admin.remove_pool(pool, **call_of(call)), in_json)
     return OK
 
 
@@ -204,7 +204,7 @@ def archive(url: str | None, tenant: str, in_json: bool, pool: str, **call: Any)
       holdkit pools archive show:42 --reason "the show is over"
     """
     with open_kernel(url, tenant) as hk:
-        _print(hk, hk.archive_pool(pool, **call_of(call)), in_json)
+        _print(hk, hk.admin.archive_pool(pool, **call_of(call)), in_json)
     return OK
 
 
@@ -220,7 +220,7 @@ def unarchive(url: str | None, tenant: str, in_json: bool, pool: str, **call: An
       holdkit pools unarchive show:42
     """
     with open_kernel(url, tenant) as hk:
-        _print(hk, hk.unarchive_pool(pool, **call_of(call)), in_json)
+        _print(hk, hk.admin.unarchive_pool(pool, **call_of(call)), in_json)
     return OK
 
 

@@ -74,7 +74,7 @@ class _Store:
         if not known and name not in [one.name for one in self._store.stored()]:
             why = "there is no such tenant: it has no pool, no API key and no record"
             raise InvalidRequest(why, field="tenant", code="tenant_not_found")
-        return self._answer(name, tenant.usage())
+        return self._answer(name, tenant.admin.usage())
 
     def set_state(self, name: str, state: Literal["active", "disabled"], call: Call) -> TenantAnswer:
         self._store.set_state(name, state, **call)

@@ -191,7 +191,7 @@ def archive_(target: str | None, url: str | None, before: str, to: str, in_json:
       holdkit archive sqlite:///holds.db --before 90d --to /srv/holds-archive
     """
     with open_database(url, target) as hk, progress_bar("archiving") as progress:
-        report = hk.archive(before=before, to=to, progress=progress)
+        report = hk.admin.archive(before=before, to=to, progress=progress)
     document = ArchiveDocument(hk.url, report.place, report.entries, report.files)
     Output(in_json).write(document, f"{report.entries} entries archived to {report.place}")
     return OK

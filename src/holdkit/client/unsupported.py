@@ -46,12 +46,17 @@ class UnsupportedOfKernel:
         "a server cannot join a transaction of yours; name all pools in one hold, or use apply(…, atomic=True)"
     )
     tenant = Unsupported("the API key determines the tenant; connect with a key of the other tenant")
-    limits = Unsupported("the server has its own and checks them; limits_in_force() reads them")
+    limits = Unsupported("the server has its own and checks them; admin.limits() reads them")
     sweeper = Unsupported("the server sweeps by itself; sweep() asks it to do so now")
-    archive = Unsupported("the files are written beside the data; run `holdkit archive` there")
     traced = Unsupported(
         "the server has spans of its own; holdkit.contrib.opentelemetry.instrument_client(…) sends it the trace"
     )
+
+
+class UnsupportedOfAdmin:
+    """What needs the data itself."""
+
+    archive = Unsupported("the files are written beside the data; run `holdkit archive` there")
     repair = Unsupported("all writers have to wait for it; run `holdkit repair` where the data is")
 
 

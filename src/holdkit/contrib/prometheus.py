@@ -33,7 +33,7 @@ def family_of(measure: Measure) -> Metric:
 
 
 class KernelCollector(Collector):
-    """The counters of a kernel (`hk.stats`), and gauges of the pools that an allow-list names.
+    """The counters of a kernel (`hk.admin.stats()`), and gauges of the pools that an allow-list names.
 
     `pools`: ids, or beginnings of ids before a `*`; of a tenant `TENANT::POOL`. Their ids become labels, so name only what is
     bounded and no secret; at most 500 pools are shown. They are read at each scrape, on the thread that scrapes. The kernel's own

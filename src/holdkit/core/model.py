@@ -70,8 +70,8 @@ class Pool(Struct, frozen=True, gc=False, omit_defaults=True):
     archived: bool = False
     """Nothing more is granted on it; what is held or consumed is not affected."""
     loose: int = 0
-    """The consumed units whose holds have been dropped and had no account: those that `return_units(pool=...)` returns. (Those of
-    an account are in its tally: `return_units(pool=..., account=...)`.)"""
+    """The consumed units whose holds have been dropped and had no account: those that `hk.admin.free` makes available. (Those of
+    an account are in its tally: `hk.admin.free(..., account=...)`.)"""
     floor: int = 0
     """The fence at its creation. A hold without a higher fence was granted by an earlier pool with this id."""
     waiting: int = 0

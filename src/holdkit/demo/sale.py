@@ -207,7 +207,7 @@ class Sale:
         while (await self.hk.sweep()).more:
             pass
         pool = await self.hk.pool(SHOW)
-        report = await self.hk.verify()
+        report = await self.hk.admin.verify()
         self.following.cancel()
         await asyncio.gather(self.following, return_exceptions=True)
         await self.follow(wait=False)

@@ -188,6 +188,15 @@ class Call(TypedDict, total=False):
     """The caller's own connection, inside the caller's own transaction."""
 
 
+class CallWithoutReason(TypedDict, total=False):
+    """The same for a method that has a `reason` of its own."""
+
+    op: str | None
+    actor: Actor | str | None
+    correlation_id: str | UUID | None
+    tx: Any
+
+
 CallFields: TypeAlias = Callable[[Call], dict[str, Any]]
 """`call_fields` of one tenant: a face is given it by its kernel."""
 KNOWN: Final = "op, actor, correlation_id, reason, tx"
@@ -224,6 +233,16 @@ def call_fields(call: Call, tenant: str) -> dict[str, Any]:
         "correlation_id": said.correlation_id,
         "reason": said.reason,
     }
+
+
+def forced_fields(reason: str, call: CallWithoutReason, fields_of: CallFields) -> dict[str, Any]:
+    """Those fields for a call that passes a token or a limit: it must say why."""
+    say_why: object = reason
+    if not isinstance(say_why, str) or not say_why.strip():
+        raise invalid("reason", "reason_required", "say why: this call is journaled as forced, with the reason")
+    fields = Call(**call)  # type: ignore[typeddict-item]
+    fields["reason"] = reason
+    return {**fields_of(fields), "force": True}
 
 
 def one_call(cls: C) -> C:

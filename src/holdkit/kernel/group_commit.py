@@ -64,6 +64,8 @@ class Stats(Struct, frozen=True):
     """How long transactions had pools locked, those that waited for locks included; on PostgreSQL, where others wait for them."""
     guards: GuardStats = NO_GUARDS
     """What guarded batches have done; only PostgreSQL has them."""
+    generation: str = ""
+    """An opaque word for this generation of the journal, which a promotion, a restore or an import changes."""
 
 
 class MainQueue(BoundedQueue):

@@ -80,7 +80,7 @@ def histogram(name: str, says: str, bounds: Sequence[str], counts: Sequence[int]
 
 
 def kernel_measures(stats: Stats) -> Iterator[Measure]:
-    """What the kernel counts (`hk.stats`)."""
+    """What the kernel counts (`hk.admin.stats()`)."""
     sizes = stats.sizes or (0,)
     bounds = [str(2 ** (power + 1) - 1) for power in range(len(sizes) - 1)]
     yield histogram(

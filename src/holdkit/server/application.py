@@ -114,7 +114,7 @@ class Running:
 
     def numbers(self) -> dict[str, Any]:
         """The statistics of `/v1/stats` and `/metrics`."""
-        stats, metrics, sweeper = self.kernel.stats, self.metrics, self.sweeper
+        stats, metrics, sweeper = self.kernel.executor.stats, self.metrics, self.sweeper
         refusals = {
             f"{kind}.{outcome}": n for (kind, outcome), n in sorted(metrics.commands.items()) if outcome != "done"
         }
@@ -157,7 +157,7 @@ class Running:
 
     def measures(self) -> Iterable[Measure]:
         """What `/metrics` shows, without pools, which must be read."""
-        return server_measures(self.metrics, self.numbers(), self.kernel.stats)
+        return server_measures(self.metrics, self.numbers(), self.kernel.executor.stats)
 
     def plain_headers(self, request: Request) -> list[tuple[str, str]]:
         """The headers that every answer carries, for streams."""

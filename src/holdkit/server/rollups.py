@@ -179,7 +179,7 @@ class Rollups:
             requests=seen.requests - self._last.requests,
             errors=seen.errors - self._last.errors,
             latencies=[a - b for a, b in zip(seen.latencies, self._last.latencies, strict=True)],
-            queue=self._running.kernel.stats.waiting,
+            queue=self._running.kernel.executor.stats.waiting,
         )
         self._last = seen
         for step in STEPS:

@@ -88,7 +88,7 @@ class FaceTraffic:
         if self._dice.random() < 0.5:
             confirmed = hk.holds(pool=LINE, state="confirmed", newest_first=True, limit=10)
             for hold in [one for one in confirmed if one.legs[0].confirmed > one.legs[0].returned][-1:]:
-                hk.return_units(hold.id, quantity={LINE: 1}, force=True, reason="the patient cancelled")
+                hk.admin.return_units(hold.id, quantity={LINE: 1}, reason="the patient cancelled")
 
     def _spend(self, hk: Kernel, who: str) -> None:
         """An estimate before the call, the actual amount after it."""

@@ -94,7 +94,7 @@ def _fill(hk: Kernel) -> None:
     for id, total in TREE.items():
         hk.create_pool(id, total)
     hk.create_pool("summer-school/2025", 40)
-    hk.archive_pool("summer-school/2025", reason="the year is over")
+    hk.admin.archive_pool("summer-school/2025", reason="the year is over")
     hk.consume("arena//north//lower", 96, entity="season tickets")
     hk.consume("arena//floor", 140, entity="presale")
     _fill_line(hk)

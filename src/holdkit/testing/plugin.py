@@ -74,7 +74,7 @@ def _verified(kernel: Kernel) -> Iterator[Kernel]:
         yield kernel
         if kernel.closed:  # by the test, or by the application that it tests
             return
-        differences = [str(difference) for difference in kernel.verify().differences]
+        differences = [str(difference) for difference in kernel.admin.verify().differences]
     assert not differences, differences
 
 

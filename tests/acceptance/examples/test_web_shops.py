@@ -73,7 +73,7 @@ def test_fastapi_shop(tmp_path: Path) -> None:
     with holdkit.connect(shop_url(tmp_path)) as hk:
         entries = [entry for entry in hk.journal.list() if entry.action == "hold.confirmed"]
         assert [entry.actor for entry in entries] == ["user:ann"]
-        assert hk.verify().ok
+        assert hk.admin.verify().ok
 
 
 def test_flask_shop(tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_flask_shop(tmp_path: Path) -> None:
     with holdkit.connect(shop_url(tmp_path)) as hk, closing(sqlite3.connect(tmp_path / "shop.db")) as db:
         assert db.execute("select (select count(*) from orders), (select count(*) from payments)").fetchone() == (1, 1)
         assert [entry.actor for entry in hk.journal.list() if entry.action == "hold.held"] == ["user:ann"]
-        assert hk.verify().ok
+        assert hk.admin.verify().ok
 
 
 def test_litestar_shop(tmp_path: Path) -> None:
@@ -109,4 +109,4 @@ def test_litestar_shop(tmp_path: Path) -> None:
         assert (for_ever.status_code, for_ever.json()["transient"], for_ever.json()["remaining"]) == (409, False, None)
         assert http.get("/holdkit/livez").json() == {"status": "ok"}
     with holdkit.connect(shop_url(tmp_path)) as hk:
-        assert hk.verify().ok
+        assert hk.admin.verify().ok

@@ -47,7 +47,7 @@ def holding(hk: Kernel) -> None:
     assert_type(hk.release(hold.id, token=hold.token), Hold)
     assert_type(hk.pool("show:42").available, int)
     assert_type(hk.sweep(), SweepReport)
-    assert_type(hk.verify(), VerifyReport)
+    assert_type(hk.admin.verify(), VerifyReport)
     with hk.tenant("acme") as acme:
         assert_type(acme, Kernel)
 

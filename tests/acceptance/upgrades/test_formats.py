@@ -27,7 +27,7 @@ REFUSED = {
 
 def use(hk: Kernel, expected: Stored) -> None:
     """Everything is as it was written, and goes on from there."""
-    assert hk.verify().differences == ()
+    assert hk.admin.verify().differences == ()
     for name, counters in expected.pools.items():
         pool = hk.pool(name)
         assert (pool.total, pool.held, pool.consumed) == counters, name
@@ -43,7 +43,7 @@ def use(hk: Kernel, expected: Stored) -> None:
     hk.create_pool("new", total=1)
     hk.hold("new", 1, ttl="5m", account="customer:1")
     assert hk.pool("stock").total == total
-    assert hk.verify().differences == ()
+    assert hk.admin.verify().differences == ()
 
 
 @pytest.mark.parametrize("version", versions("sqlite"))
@@ -62,7 +62,7 @@ def test_sqlite_files_are_migrated_when_they_are_opened(version: str, tmp_path: 
         with holdkit.connect(url, clock=FakeClock(expected.slot)) as hk:
             if not turn:
                 use(hk, expected)
-            assert hk.verify().ok
+            assert hk.admin.verify().ok
 
 
 @pytest.mark.parametrize("version", versions("postgres"))
@@ -91,8 +91,8 @@ def test_archives_are_read(version: str, tmp_path: Path) -> None:
     assert [str(entry.action) for entry in entries] == ["pool.created", "hold.held", "hold.confirmed"]
     assert len(entries) == expected.archived
     with holdkit.connect(f"sqlite:///{tmp_path / 'holds.db'}", clock=FakeClock(expected.slot)) as hk:
-        assert hk.verify().ok
-        assert hk.verify(archive=archive).ok
+        assert hk.admin.verify().ok
+        assert hk.admin.verify(archive=archive).ok
         history = [str(entry.action) for entry in hk.history(expected.old, archive=archive)]
         assert history == ["hold.held", "hold.confirmed"]
         assert hk.confirm(expected.live, token=expected.token).state == "confirmed"
@@ -108,7 +108,7 @@ def test_exports_are_imported(version: str, tmp_path: Path) -> None:
     with holdkit.connect(url, clock=FakeClock(expected.slot)) as hk:
         assert {id: hk.get(id).state for id in expected.states} == expected.states
         assert hk.confirm(expected.live.id, token=expected.live.token).state == "confirmed"
-        assert hk.verify().ok
+        assert hk.admin.verify().ok
 
 
 def test_the_newest_formats_have_a_fixture() -> None:

@@ -68,7 +68,7 @@ def test_a_process_that_runs_through_a_compatible_migration_works_on(old: Revisi
             hk.hold("stock", 1, ttl=600)
             assert [ask(running) for _ in range(3)] == ["confirmed"] * 3
             assert (hk.pool("stock").held, hk.pool("stock").consumed) == (1, 4)
-            assert hk.verify().ok
+            assert hk.admin.verify().ok
 
 
 def test_an_old_process_does_not_open_a_newer_schema(old: Revision, postgres_url: str) -> None:

@@ -38,7 +38,7 @@ def run(url: str, work: Callable[[AsyncKernel, Any], Awaitable[None]], **options
     async def main() -> None:
         async with opened(url, **options) as (hk, connection):
             await work(hk, connection)
-            assert (await hk.verify()).ok
+            assert (await hk.admin.verify()).ok
 
     asyncio.run(main())
 

@@ -59,8 +59,8 @@ class Attacked:
             Sealing(anchor=self.anchor).sealer(self.hk.executor.engine).step(all_now=True)
             self.clock.advance(2 * DAY)
             for number in range(8):
-                self.hk.resize_pool(f"p{number}", self.hk.pool(f"p{number}").total + 1)
-            assert self.hk.archive(before="1d", to=self.to).entries > 20
+                self.hk.admin.resize_pool(f"p{number}", self.hk.pool(f"p{number}").total + 1)
+            assert self.hk.admin.archive(before="1d", to=self.to).entries > 20
         assert [len(self.files(lane)) for lane in range(LANES)] == [2] * LANES
         self.whole = folder / "whole"
         shutil.copytree(self.to, self.whole)
@@ -82,7 +82,7 @@ class Attacked:
     def found(self) -> list[str]:
         """Everything that is named, with the files and the anchor; an error counts."""
         try:
-            differences = [str(one) for one in self.hk.verify(archive=self.to).differences]
+            differences = [str(one) for one in self.hk.admin.verify(archive=self.to).differences]
             seals = verify_seals(self.hk.executor.engine, anchor=self.anchor, archive=self.to)
             return [*differences, *(str(one) for one in seals if str(one) not in differences)]
         except holdkit.EngineError as named:
@@ -302,7 +302,7 @@ def test_what_was_done_to_the_baseline_is_named(attacked: Attacked, sql: str) ->
 
 def test_the_anchor_has_every_lane(attacked: Attacked) -> None:
     assert {line.lane for _, line in read_anchor(attacked.anchor)} == set(range(LANES))
-    report = attacked.hk.verify(archive=attacked.to)
+    report = attacked.hk.admin.verify(archive=attacked.to)
     assert sorted(report.sealed) == list(range(LANES))
     assert {one.lane for one in attacked.hk.executor.engine.read(FindArchived())} == set(range(LANES))
 
@@ -312,17 +312,17 @@ def test_nothing_is_erased_over_a_changed_directory(attacked: Attacked) -> None:
     for attack in (missing_first, missing_last, swapped_files):
         attack(attacked, *attacked.files(1))
         with pytest.raises(holdkit.EngineError, match=r"lane-0001|lane 1"):
-            attacked.hk.erase("entity", PERSON, reason="asked", archive=attacked.to)
+            attacked.hk.admin.erase("entity", PERSON, reason="asked", archive=attacked.to)
         attacked.put_back()
     assert attacked.change("update holdkit.journal set seq = seq") == kept
-    assert attacked.hk.verify(archive=attacked.to).differences == ()
+    assert attacked.hk.admin.verify(archive=attacked.to).differences == ()
 
 
 def test_older_files_put_back_after_an_erasure_are_named_and_nothing_is_erased_over_them(
     postgres_server: ServerAddress, tmp_path: Path
 ) -> None:
     with world(postgres_server, tmp_path) as one:
-        erase = partial(one.hk.erase, reason="asked", archive=one.to)
+        erase = partial(one.hk.admin.erase, reason="asked", archive=one.to)
         for by in ("entity", "actor"):
             erase(by, PERSON)
         assert one.found() == []

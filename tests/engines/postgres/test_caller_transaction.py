@@ -74,7 +74,7 @@ def test_autocommit_with_a_block_is_joined(app: Application) -> None:
     app.hk.hold("lamp", 1, ttl=60, tx=app.tx)
     undo()
     assert app.hk.pool("lamp").held == 0
-    assert app.hk.verify().ok
+    assert app.hk.admin.verify().ok
 
 
 def test_aborted(app: Application) -> None:
@@ -267,7 +267,7 @@ def test_their_rows_and_loaders_are_no_matter(app: Application) -> None:
     assert run(app, cursor.fetchall) == [{"word": "QUIET!"}]
     app.commit()
     assert app.hk.get(hold.id).legs[0].held == 2
-    assert app.hk.verify().ok
+    assert app.hk.admin.verify().ok
 
 
 def test_their_cursors_live_on(app: Application) -> None:
@@ -313,7 +313,7 @@ def test_a_search_path_full_of_namesakes(app: Application) -> None:
     app.hk.release(hold, tx=app.tx)
     app.commit()
     assert [str(entry.action) for entry in app.hk.history(hold.id)] == ["hold.held", "hold.released"]
-    assert app.hk.verify().ok
+    assert app.hk.admin.verify().ok
 
 
 def test_the_lock_of_the_connection_is_held_while_we_speak(app: Application) -> None:
@@ -337,4 +337,4 @@ def test_a_savepoint_of_the_same_name_is_theirs(app: Application) -> None:
     app.commit()
     assert app.orders() == ["b"]
     assert app.hk.pool("lamp").held == 0
-    assert app.hk.verify().ok
+    assert app.hk.admin.verify().ok

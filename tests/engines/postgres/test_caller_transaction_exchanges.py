@@ -51,7 +51,7 @@ CALLS: dict[str, Callable[[Any, Any, Any], Any]] = {
     "release": lambda hk, tx, held: hk.release(held, op="x", tx=tx),
     "extend": lambda hk, tx, held: hk.extend(held, ttl=90, tx=tx),
     "a read": lambda hk, tx, held: hk.pool("lamp", tx=tx),
-    "resize": lambda hk, tx, held: hk.resize_pool("lamp", 20, tx=tx),
+    "resize": lambda hk, tx, held: hk.admin.resize_pool("lamp", 20, tx=tx),
 }
 GUARDED = ("hold", "hold with an operation id", "confirm", "release")
 """Those that a guard decides."""
@@ -74,7 +74,7 @@ def test_a_call_takes_one_round_trip_or_two(app: Application, exchanges: list[li
         app.roll_back()
         assert app.hk.pool("lamp").held == 1, "nothing but the hold that was placed before"
         app.hk.release(held)
-    assert app.hk.verify().ok
+    assert app.hk.admin.verify().ok
 
 
 def test_what_others_may_be_inserting_is_written_before_the_release(
@@ -86,7 +86,7 @@ def test_what_others_may_be_inserting_is_written_before_the_release(
     assert "insert_pools" in exchanges[-2]
     assert len(exchanges[-1]) == 1
     app.commit()
-    assert app.hk.verify().ok
+    assert app.hk.admin.verify().ok
 
 
 @pytest.mark.parametrize("level", [None, psycopg.IsolationLevel.READ_COMMITTED])
@@ -122,7 +122,7 @@ def test_an_operation_id_in_use_for_another_pool_at_this_moment(app: Application
     app.commit()
     assert app.orders() == ["a"]
     assert (app.hk.pool("lamp").held, app.hk.pool("chair").held) == (1, 1)
-    assert app.hk.verify().ok
+    assert app.hk.admin.verify().ok
 
 
 @pytest.mark.parametrize(
@@ -156,7 +156,7 @@ def test_an_interrupt_after_everything_was_sent(
     app.commit()
     assert app.orders() == ["a", "b"]
     assert app.hk.pool("lamp").held == held
-    assert app.hk.verify().ok
+    assert app.hk.admin.verify().ok
 
 
 def _sent(pipeline: CallerPipeline) -> Steps[None]:
@@ -180,4 +180,4 @@ def test_a_cancelled_write_is_undone(app: Application, postgres_url: str) -> Non
         app.commit()
     assert app.orders() == ["a"]
     assert app.hk.pool("lamp").held == 2
-    assert app.hk.verify().ok
+    assert app.hk.admin.verify().ok

@@ -82,18 +82,18 @@ def test_the_same_pool_by_one_caller_after_another(shop: Shop) -> None:
                      (hold.id, "hold.confirmed" if turn % 2 else "hold.released")]  # fmt: skip
     told = [(entry.subject, str(entry.action)) for entry in shop.told() if entry.action.startswith("hold")]
     assert told == expected
-    assert shop.hk.verify().ok
+    assert shop.hk.admin.verify().ok
 
 
 def test_records_have_no_pool_to_order_them(shop: Shop) -> None:
     for number in range(8):
         with shop.connect() as tx:
-            shop.hk.put_record("note", "n", f"{2 * number}", tx=tx)
-            shop.hk.put_record("note", "n", f"{2 * number + 1}", tx=tx)
+            shop.hk.admin.records.put("note", "n", f"{2 * number}", tx=tx)
+            shop.hk.admin.records.put("note", "n", f"{2 * number + 1}", tx=tx)
     bodies = [entry.entry.record.body for entry in shop.hk.journal.history("note/n") if entry.entry.record]
     assert bodies == [str(number) for number in range(16)]
     assert [e.entry.record.body for e in shop.told() if e.entry.record] == bodies
-    assert shop.hk.verify().ok
+    assert shop.hk.admin.verify().ok
 
 
 def test_history_shows_them_before_and_after_they_are_numbered(shop: Shop) -> None:
@@ -104,17 +104,17 @@ def test_history_shows_them_before_and_after_they_are_numbered(shop: Shop) -> No
     for _ in range(2):
         assert [str(entry.action) for entry in shop.hk.history(hold.id)] == ["hold.held", "hold.confirmed"]
         shop.told()
-    assert shop.hk.verify().ok
+    assert shop.hk.admin.verify().ok
 
 
 def test_verify_counts_what_has_no_number_yet(shop: Shop) -> None:
     with shop.connect() as tx:
         shop.hk.hold("p0", 1, ttl=60, tx=tx)
-    assert shop.hk.verify().ok
+    assert shop.hk.admin.verify().ok
     with shop.connect() as tx:
         assert tx.execute("select count(*) from holdkit.unnumbered").fetchone() == (1,)
         tx.execute("delete from holdkit.unnumbered")
-    assert not shop.hk.verify().ok, "it would have noticed"
+    assert not shop.hk.admin.verify().ok, "it would have noticed"
 
 
 @pytest.mark.parametrize("shop", [4], indirect=True)
@@ -135,7 +135,7 @@ def test_an_expiry_that_waited_for_a_callers_comes_behind_it(shop: Shop, turned:
     home = [entry for entry in shop.told() if entry.subject == hold.id and not entry.entry.part]
     assert {entry.position.lane for entry in home} == {lane_of_hold(hold.id, 4)}
     assert [str(entry.action) for entry in home] == ["hold.held", "hold.expired", "leg.returned"]
-    assert shop.hk.verify().ok
+    assert shop.hk.admin.verify().ok
 
 
 def _someone_waits(url: str) -> bool:
@@ -218,7 +218,7 @@ def test_callers_and_plain_calls_all_at_once(shop: Shop, seed: int) -> None:
     assert by_hold(shop.told()) == traffic.kept
     assert traffic.lost
     assert not traffic.lost & traffic.kept.keys()
-    assert shop.hk.verify().ok
+    assert shop.hk.admin.verify().ok
     with shop.connect() as tx:
         ask = "select pg_stat_get_db_deadlocks(oid) from pg_database where datname = current_database()"
         assert tx.execute(ask).fetchone() == (0,)

@@ -107,7 +107,7 @@ def finished(app: Application, *, held: int = 0) -> None:
     assert app.orders() == ["a", "b"]
     assert app.hk.pool("lamp").held == held
     assert len(app.hk.journal.list()) == 2 + held
-    assert app.hk.verify().ok
+    assert app.hk.admin.verify().ok
 
 
 def test_the_wait_for_a_lock_is_bounded(kind: Any, url: str) -> None:
@@ -158,7 +158,7 @@ def test_a_deadlock_is_an_error_without_effect(kind: Any, url: str) -> None:
             callers.join()
         assert app.orders() == ["a", "b"]
         assert (app.hk.pool("lamp").held, app.hk.pool("chair").held) == (0, 1)
-        assert app.hk.verify().ok
+        assert app.hk.admin.verify().ok
 
 
 def test_one_that_waited_sees_what_the_other_did(kind: Any, url: str) -> None:
@@ -193,7 +193,7 @@ def test_a_pool_that_is_born_while_we_look(kind: Any, url: str) -> None:
         assert born.is_set()
         app.commit()
         assert app.hk.get(hold.id).legs[0].held == 2
-        assert app.hk.verify().ok
+        assert app.hk.admin.verify().ok
 
 
 def test_two_callers_make_the_same_pool(kind: Any, url: str) -> None:
@@ -221,7 +221,7 @@ def test_what_hk_lock_locks(kind: Any, url: str) -> None:
         assert list(applied.skipped_locked) == [0], "the one is locked, the other is not"
         app.commit()
         assert not app.engine_of_kernel.apply(groups[:1]).skipped_locked
-        assert app.hk.verify().ok
+        assert app.hk.admin.verify().ok
 
 
 def _place(pool: str) -> Group:
@@ -248,7 +248,7 @@ def test_plain_calls_beside_an_open_transaction(kind: Any, url: str) -> None:
         assert hold.state == "held"
         assert app.hk.hold("lamp", 4, ttl=60).state == "held"
         assert (app.hk.pool("lamp").held, app.hk.pool("chair").held) == (7, 1)
-        assert app.hk.verify().ok
+        assert app.hk.admin.verify().ok
 
 
 # Interrupts
@@ -329,7 +329,7 @@ def cancelled_while_waiting(url: str, cancel: Callable[[asyncio.Task[Any]], Any]
             await tx.commit()
             assert (await hk.pool("lamp")).held == 0
             assert len(await hk.journal.list()) == 2
-            assert (await hk.verify()).ok
+            assert (await hk.admin.verify()).ok
 
     asyncio.run(main())
     with psycopg.connect(url) as connection:

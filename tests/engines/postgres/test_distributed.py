@@ -206,7 +206,7 @@ def test_racing_threads_admit_exactly_what_there_is(postgres_url: str) -> None:
         assert len(granted) == len(set(granted)) == 40 == first.pool("seats").held
         journaled = [entry.subject for entry in first.journal.list(limit=1_000) if entry.action == "hold.held"]
         assert sorted(journaled) == sorted(granted)
-        assert first.verify().ok
+        assert first.admin.verify().ok
 
 
 def test_holds_over_the_same_lanes_in_any_order_never_deadlock(postgres_url: str) -> None:
@@ -467,7 +467,7 @@ def test_without_the_extension_nothing_is_made(empty_url: str) -> None:
 
 def test_repair_and_import_are_refused(postgres_url: str) -> None:
     with holdkit.connect(postgres_url) as hk, pytest.raises(holdkit.InvalidRequest, match="as a whole") as refused:
-        hk.repair()
+        hk.admin.repair()
     assert refused.value.code == "repair_unsupported"
     with holdkit.connect("memory://") as other:
         other.create_pool("p", total=1)

@@ -43,19 +43,19 @@ def test_a_claim_that_was_made_and_erased_behind_a_look_is_taken(migrated: Migra
     url = migrated(lanes=4)
     with holdkit.connect(url) as hk:
         taken(hk, "name", "bea")
-        hk.erase("claim", "name:bea", reason="request 1")  # from now on every process looks for erased claims
+        hk.admin.erase("claim", "name:bea", reason="request 1")  # from now on every process looks for erased claims
         happened: list[bool] = []
 
         def between() -> None:
             taken(hk, *KEY)
-            hk.erase("claim", NAME, reason="request 2")
+            hk.admin.erase("claim", NAME, reason="request 2")
             happened.append(True)
 
         with rival(url, between) as mine, psycopg.connect(url) as tx, pytest.raises(holdkit.AlreadyClaimed):
             mine.claims.reserve(*KEY, ttl=60, tx=tx if in_tx else None)
         assert happened == [True]
         assert left(url, claim_id(NAME)) == []
-        assert hk.verify().ok
+        assert hk.admin.verify().ok
 
 
 def test_the_first_erasure_of_a_claim_waits_for_whoever_has_looked_before(migrated: Migrated) -> None:
@@ -64,7 +64,7 @@ def test_the_first_erasure_of_a_claim_waits_for_whoever_has_looked_before(migrat
         erased = threading.Event()
 
         def erase() -> None:
-            hk.erase("claim", NAME, reason="request 1")
+            hk.admin.erase("claim", NAME, reason="request 1")
             erased.set()
 
         thread = threading.Thread(target=erase)
@@ -81,7 +81,7 @@ def test_the_first_erasure_of_a_claim_waits_for_whoever_has_looked_before(migrat
         assert left(url, claim_id(NAME)) == []
         with pytest.raises(holdkit.AlreadyClaimed):
             hk.claims.reserve(*KEY, ttl=60)
-        assert hk.verify().ok
+        assert hk.admin.verify().ok
 
 
 def test_in_a_callers_transaction_erased_names_are_recognised(migrated: Migrated) -> None:
@@ -90,8 +90,8 @@ def test_in_a_callers_transaction_erased_names_are_recognised(migrated: Migrated
         hk.create_pool("show", total=10, per_account=4)
         hk.hold("show", 3, ttl=600, account="customer:7")
         taken(hk, *KEY)
-        hk.erase("account", "customer:7", reason="request 1")
-        hk.erase("entity", "user:7", reason="request 1")
+        hk.admin.erase("account", "customer:7", reason="request 1")
+        hk.admin.erase("entity", "user:7", reason="request 1")
         with psycopg.connect(url) as tx:
             with pytest.raises(holdkit.AccountLimit):
                 other.hold("show", 2, ttl=60, account="customer:7", tx=tx)
@@ -101,4 +101,4 @@ def test_in_a_callers_transaction_erased_names_are_recognised(migrated: Migrated
             hold = other.hold("show", 1, ttl=60, account="customer:7", tx=tx)
             assert [use.used for use in other.account("customer:7").usage(tx=tx)] == [4]
         assert hk.get(hold).account == "customer:7"
-        assert hk.verify().ok
+        assert hk.admin.verify().ok

@@ -47,9 +47,9 @@ def live(hk: holdkit.Kernel, who: str) -> None:
 
 
 def erase_all(hk: holdkit.Kernel, who: str) -> None:
-    hk.erase("entity", who, reason="request")
-    hk.erase("account", f"account of {who}", reason="request")
-    hk.erase("actor", who, reason="request")
+    hk.admin.erase("entity", who, reason="request")
+    hk.admin.erase("account", f"account of {who}", reason="request")
+    hk.admin.erase("actor", who, reason="request")
 
 
 @pytest.mark.parametrize("layout", ["one server", "as if"])
@@ -83,12 +83,12 @@ def test_killed_at_any_statement_the_same_command_does_the_rest(migrated: Migrat
                 died -= 1
             died += 1
             dies_at.clear()
-            assert hk.verify().ok, f"died at {said[-1]}"
+            assert hk.admin.verify().ok, f"died at {said[-1]}"
             erase_all(hk, who)
             assert left(url, who) == [], f"died at {said[-1]}"
             assert left(url, claim_id(f"email:{who}@example.org")) == [], f"died at {said[-1]}"
             assert hk.claims.is_reserved("email", f"{who}@example.org"), f"died at {said[-1]}"
-            assert hk.verify().ok
+            assert hk.admin.verify().ok
         assert died >= 2
         assert left(url, "erasing:") == []
 
@@ -100,12 +100,12 @@ def test_what_a_callers_transaction_left_without_a_number_is_erased_too(migrated
         with psycopg.connect(url) as tx:
             hold = hk.hold("show", 1, ttl=60, entity="user:7", account="customer:7", metadata={"name": "Ann"}, tx=tx)
         assert "unnumbered" in left(url, "user:7")
-        assert hk.erase("entity", "user:7", reason="request").holds == 1
+        assert hk.admin.erase("entity", "user:7", reason="request").holds == 1
         with psycopg.connect(url) as tx:
             hk.release(hold, reason="Ann", tx=tx)
-        hk.erase("account", "customer:7", reason="request")
+        hk.admin.erase("account", "customer:7", reason="request")
         assert [word for word in ("user:7", "customer:7", "Ann") if left(url, word)] == []
-        assert hk.verify().ok
+        assert hk.admin.verify().ok
 
 
 def test_tables_that_were_analyzed_are_analyzed_again(postgres_url: str) -> None:
@@ -155,17 +155,17 @@ def test_beside_other_writers_nothing_is_lost_and_every_seal_holds(migrated: Mig
 
         for seed, kernel in enumerate((hk, other)):
             threads.start(partial(traffic, kernel, seed))
-        threads.start(lambda: [(Sealer(engine).step(all_now=True), other.verify().differences) for _ in range(8)])
+        threads.start(lambda: [(Sealer(engine).step(all_now=True), other.admin.verify().differences) for _ in range(8)])
         for _ in range(3):
-            hk.erase("entity", "user:ann", reason="request")
-            hk.erase("actor", "user:ann", reason="request")
+            hk.admin.erase("entity", "user:ann", reason="request")
+            hk.admin.erase("actor", "user:ann", reason="request")
         for result in threads.join():
             assert not isinstance(result, BaseException), result
             assert result is None or all(differences == () for _, differences in result)
         erase_all(hk, "user:ann")
         assert left(url, "user:ann") == []
         assert "holds" in left(url, "user:bea")
-        assert hk.verify().ok
+        assert hk.admin.verify().ok
         assert sum(entry.action == Action.JOURNAL_ERASED for entry in hk.journal.list(limit=1_000)) >= 3
         Sealer(engine).step(all_now=True)
         assert list(verify_seals(engine)) == []
@@ -181,7 +181,7 @@ def test_a_transaction_rewrites_a_bounded_number_of_rows(migrated: Migrated) -> 
             [holdkit.PlaceHold(legs=(holdkit.Leg("gpu"),), ttl_slots=60_000_000, entity="user:7") for _ in range(1_000)]
         )
         said.clear()
-        erased = hk.erase("entity", "user:7", reason="request")
+        erased = hk.admin.erase("entity", "user:7", reason="request")
         assert (erased.holds, erased.entries) == (1_000, 1_000)
     transactions = " ".join(said).split("begin ")
     rewriting = [one for one in transactions if "rewrite_holds" in one]

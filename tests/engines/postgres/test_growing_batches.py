@@ -186,4 +186,4 @@ def test_threads_that_wait_for_one_pool_share_one_transaction(postgres_url: str)
         holds = [each.result(PATIENCE) for each in holding]
         assert len({hold.held_at for hold in holds}) == 1, "decided together"
         assert hk.pool("hot").held == 9
-        assert hk.verify().ok
+        assert hk.admin.verify().ok

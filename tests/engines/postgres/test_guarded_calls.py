@@ -177,7 +177,7 @@ def hk(postgres_url: str) -> Iterator[holdkit.Kernel]:
     with holdkit.connect(postgres_url) as kernel:
         kernel.create_pool("lamp", 10)
         yield kernel
-        assert kernel.verify().ok
+        assert kernel.admin.verify().ok
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_what_sessions_may_do_between_two_transactions(hk: holdkit.Kernel, postg
                 hold = hk.hold("lamp", 1, ttl=60, op=f"a{turn}", tx=tx)
                 hk.confirm(hold, op=f"b{turn}", tx=tx)
             tx.execute(between.encode())
-    assert (hk.pool("lamp").consumed, hk.stats.guards.passed, hk.stats.guards.misses) == (4, 8, {})
+    assert (hk.pool("lamp").consumed, hk.admin.stats().guards.passed, hk.admin.stats().guards.misses) == (4, 8, {})
 
 
 def test_a_rollback_undoes_it_and_another_connection_goes_on(hk: holdkit.Kernel, postgres_url: str) -> None:
@@ -235,8 +235,8 @@ def test_without_its_function_a_call_goes_the_ordinary_way(hk: holdkit.Kernel, p
         with psycopg.connect(postgres_url, autocommit=True) as admin:
             admin.execute("drop owned by visitor; drop role visitor")
     assert hk.pool("lamp").consumed == 1
-    assert hk.stats.guards.passed == 0
-    assert hk.stats.guards.misses == {"error": 2}
+    assert hk.admin.stats().guards.passed == 0
+    assert hk.admin.stats().guards.misses == {"error": 2}
 
 
 def test_an_answer_that_is_asked_for_again_before_its_entry_has_a_number(hk: holdkit.Kernel, postgres_url: str) -> None:
@@ -244,14 +244,14 @@ def test_an_answer_that_is_asked_for_again_before_its_entry_has_a_number(hk: hol
     with psycopg.connect(postgres_url) as tx:
         hold = hk.hold("lamp", 1, ttl=60, op="a", metadata={"n": 1}, tx=tx)
         done = hk.confirm(hold, op="b", entity="order:1", tx=tx)
-        assert hk.stats.guards.passed == 2
+        assert hk.admin.stats().guards.passed == 2
         for end in (tx.commit, tx.rollback):
             again = hk.hold("lamp", 1, ttl=60, op="a", metadata={"n": 1}, tx=tx)
             assert (again.id, again.token, again.replayed, again.state) == (hold.id, hold.token, True, "held")
             ended = hk.confirm(hold, op="b", entity="order:1", tx=tx)
             assert (ended.entity, ended.replayed, ended.version) == ("order:1", True, done.version)
             end()
-        assert hk.verify().ok, "the entries have no numbers yet"
+        assert hk.admin.verify().ok, "the entries have no numbers yet"
     assert hk.hold("lamp", 1, ttl=60, op="a", metadata={"n": 1}).token == hold.token
     assert hk.confirm(hold, op="b", entity="order:1").entity == "order:1"
     assert [str(entry.action) for entry in hk.history(hold.id)] == ["hold.held", "hold.confirmed"]
@@ -267,8 +267,8 @@ def test_pools_that_miss_go_the_ordinary_way_for_a_while(hk: holdkit.Kernel, pos
             with pytest.raises(holdkit.AccountRequired):
                 hk.hold("odd", 1, ttl=60, tx=tx)
             hk.hold("lamp", 1, ttl=60, tx=tx)
-    assert hk.stats.guards.misses == {"special": 1}
-    assert hk.stats.guards.passed == 5
+    assert hk.admin.stats().guards.misses == {"special": 1}
+    assert hk.admin.stats().guards.passed == 5
 
 
 def test_ends_that_miss_go_the_ordinary_way_for_a_while(
@@ -281,4 +281,4 @@ def test_ends_that_miss_go_the_ordinary_way_for_a_while(
         for _ in range(4):
             hk.confirm(hk.hold(both, ttl=60, tx=tx), tx=tx)
     assert hk.pool("shade").consumed == 4
-    assert hk.stats.guards.misses == {"hold": 2}
+    assert hk.admin.stats().guards.misses == {"hold": 2}

@@ -95,15 +95,15 @@ def test_no_wait_for_a_lock_counts_but_all_that_follows_does(
 def test_what_a_program_sees(postgres_url: str) -> None:
     with holdkit.connect(postgres_url) as hk:
         hk.create_pool("lamp", 5)
-        before = hk.stats.lock_times.transactions
-        hk.resize_pool("lamp", 6)
-        assert hk.stats.lock_times.transactions == before + 1
+        before = hk.admin.stats().lock_times.transactions
+        hk.admin.resize_pool("lamp", 6)
+        assert hk.admin.stats().lock_times.transactions == before + 1
         with psycopg.connect(postgres_url) as tx:
             hk.hold("lamp", 1, ttl=60, tx=tx)
-        assert hk.stats.lock_times.transactions == before + 1, "only the caller knows when that was committed"
+        assert hk.admin.stats().lock_times.transactions == before + 1, "only the caller knows when that was committed"
 
 
 def test_where_nobody_waits_for_locks_nothing_is_counted() -> None:
     with holdkit.connect("memory://") as hk:
         hk.create_pool("lamp", 5)
-        assert hk.stats.lock_times == LockTimes()
+        assert hk.admin.stats().lock_times == LockTimes()

@@ -103,7 +103,7 @@ def test_callers_share_few_connections(pooled: str, postgres_url: str) -> None:
         hk.confirm(held[0], entity="order:1")
         other.release(held[1])
         assert (hk.pool("seats").held, hk.pool("seats").consumed) == (38, 1)
-        assert hk.verify().ok
+        assert hk.admin.verify().ok
     with closing(psycopg.connect(postgres_url)) as connection:
         row = connection.execute(
             "select count(*) from pg_stat_activity where application_name = 'holdkit' and datname = current_database()"
@@ -157,8 +157,8 @@ def test_calls_in_callers_transactions_through_the_pooler(pooled: str) -> None:
                 hk.confirm(hold, tx=tx) if turn % 2 else hk.release(hold, tx=tx)
                 tx.commit()
         assert hk.pool("seats").consumed == 6
-        assert hk.stats.guards.passed >= 24
-        assert hk.verify().ok
+        assert hk.admin.stats().guards.passed >= 24
+        assert hk.admin.verify().ok
 
 
 # A URL that does not say so
@@ -266,7 +266,7 @@ def test_a_notify_url_that_leads_elsewhere_is_refused(
         told = "".join(traceback.format_exception(refused.value)) + caplog.text
         assert SECRET not in told
     with closing(holdkit.connect(pooled, notify_url=with_password(postgres_url))) as hk:
-        assert SECRET not in hk.url + repr(hk) + repr(hk.stats)
+        assert SECRET not in hk.url + repr(hk) + repr(hk.admin.stats())
 
 
 @pytest.mark.parametrize(
@@ -328,12 +328,12 @@ def test_everything_else_works_through_the_pooler_too(pooled: str) -> None:
         hk.create_pool("seats", 10)
         assert hk.resource(Halls()).hold("big", ttl=60).state == "held"
         hk.hold("seats", 1, ttl=60, account="ada")
-        hk.resize_pool("seats", 12)
+        hk.admin.resize_pool("seats", 12)
         assert [entry.action for entry in hk.journal.follow("mail", wait=False)][-1] == "pool.resized"
         clock.advance(100 * 86_400)
         assert other.sweep().expired == 2
-        assert hk.repair(reason="looked").repaired == ()
+        assert hk.admin.repair(reason="looked").repaired == ()
         assert b"".join(export(hk.executor.engine)).count(b"\n") > 5
-        assert hk.verify().ok
-        hk.erase("account", "ada", reason="asked")
+        assert hk.admin.verify().ok
+        hk.admin.erase("account", "ada", reason="asked")
         assert hk.accounts() == []

@@ -56,16 +56,16 @@ def test_two_schemas_do_not_disturb_each_other(two: tuple[holdkit.Kernel, holdki
         order.pool("lamp")
     order.create_pool("lamp", 7)
     first, second = shop.hold("lamp", 2, ttl=60, op="once"), order.hold("lamp", 5, ttl=60, op="once")
-    shop.put_record("note", "n", "1")
+    shop.admin.records.put("note", "n", "1")
     assert [(hk.pool("lamp").total, hk.pool("lamp").held) for hk in two] == [(3, 2), (7, 5)]
     assert [[hold.id for hold in hk.holds()] for hk in two] == [[first.id], [second.id]]
-    assert order.record("note", "n") is None
+    assert order.admin.records.get("note", "n") is None
     order.confirm(second)
     assert [[str(entry.action) for entry in hk.journal.list()] for hk in two] == [
         ["pool.created", "hold.held", "record.put"],
         ["pool.created", "hold.held", "hold.confirmed"],
     ]
-    assert all(hk.verify().ok for hk in two)
+    assert all(hk.admin.verify().ok for hk in two)
     assert ask(postgres_url, "select count(*) from pg_namespace where nspname = 'holdkit'") == [(0,)]
     assert ask(postgres_url, 'select total from "order".pools_readable') == [(7,)]
 
@@ -147,7 +147,7 @@ def test_made_by_a_script(postgres_url: str, name: str) -> None:
     with holdkit.connect(postgres_url, schema=name, clock=FakeClock()) as hk:
         hk.create_pool("lamp", 1)
         hk.confirm(hk.hold("lamp", 1, ttl=60))
-        assert hk.verify().ok
+        assert hk.admin.verify().ok
 
 
 def test_no_text_names_the_usual_schema() -> None:
@@ -254,7 +254,7 @@ def test_many_callers_with_the_fewest_connections(postgres_url: str) -> None:
         with ThreadPoolExecutor(16) as threads:
             list(threads.map(work, range(16)))
         assert [pool.consumed for pool in hk.pools()] == [40] * 4
-        assert hk.verify().ok
+        assert hk.admin.verify().ok
 
 
 # The URL

@@ -34,7 +34,7 @@ def furnish(hk: holdkit.Kernel) -> None:
     hk.hold("line", 1, ttl="1d")
     hk.join("line", 1, ttl="1d", offer_ttl="10m")
     hk.claims.reserve("mail", "a@example.org", ttl="1d")
-    hk.put_record("note", "a", '"1"')
+    hk.admin.records.put("note", "a", '"1"')
 
 
 def contents(hk: holdkit.Kernel) -> Any:
@@ -44,10 +44,10 @@ def contents(hk: holdkit.Kernel) -> Any:
         hk.holds(limit=100),
         [[hold.id for hold in hk.holds(entity=f"user:{number}")] for number in range(6)],
         [hk.account(f"customer:{number}").usage() for number in range(6)],
-        hk.records("note"),
+        hk.admin.records.list("note"),
         [(one.entry, one.position) for one in hk.journal.follow(wait=False, tenant=holdkit.ALL)],
         [[one.entry for one in hk.history(hold.id)] for hold in hk.holds(limit=100)],
-        hk.limits_in_force(),
+        hk.admin.limits(),
         [hk.hold("p", 1, ttl="1d", account=f"customer:{number}", entity=f"user:{number}", op=f"op{number}", token="me")
          for number in range(6)],
     )  # fmt: skip

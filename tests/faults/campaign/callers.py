@@ -141,8 +141,8 @@ EFFECTS: Final = {
     "claims.confirm": "hold.confirmed",
     "release": "hold.released",
     "claims.release": "hold.released",
-    "resize_pool": "pool.resized",
-    "change_limits": "limits.changed",
+    "admin.resize_pool": "pool.resized",
+    "admin.change_limits": "limits.changed",
 }
 """The journal entry that each verb promises, once."""
 

@@ -144,7 +144,7 @@ def check_sums(hk: holdkit.Kernel, journal: Sequence[Effect], pools: Iterable[st
         pool = hk.pool(id)
         if pool.held + pool.consumed > pool.total:
             verdict.oversold.append(id)
-    verdict.unsound += [str(difference) for difference in hk.verify().differences]
+    verdict.unsound += [str(difference) for difference in hk.admin.verify().differences]
 
 
 def check_times(journal: Sequence[Effect], verdict: Verdict) -> None:

@@ -263,7 +263,7 @@ def listen_when_served(hk: holdkit.Kernel, listen: Callable[[holdkit.JournalEntr
 
 def guarded(job: Job, hk: holdkit.Kernel | holdkit.AsyncKernel) -> Line:
     """The ledger line that says how many commands have passed a guard."""
-    counted = hk.stats.guards
+    counted = hk._executor.stats.guards
     return Line(
         said="guarded",
         at=now(),

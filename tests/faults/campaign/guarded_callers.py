@@ -80,14 +80,16 @@ def managing(caller: str, chance: random.Random) -> Habit:
         pool = chance.choice(list(POOLS))
         total = used[pool] + chance.randint(1, 2 * POOLS[pool])
         if total != totals[pool]:
-            answer = yield from asked_once(caller, next(numbers), "resize_pool", pool, total)
+            answer = yield from asked_once(caller, next(numbers), "admin.resize_pool", pool, total)
             if answer.said == "done":
                 totals[pool], used[pool] = total, answer.thing.consumed
             else:
                 used[pool] += POOLS[pool]
         if chance.random() < 0.1:
             lifetime = LIFETIMES[lifetime == LIFETIMES[0]]
-            yield from asked_once(caller, next(numbers), "change_limits", max_lifetime=lifetime, reason="as it comes")
+            yield from asked_once(
+                caller, next(numbers), "admin.change_limits", max_lifetime=lifetime, reason="as it comes"
+            )
 
 
 def go_by_the_guard() -> None:

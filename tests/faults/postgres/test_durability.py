@@ -110,33 +110,33 @@ def test_alone(alone: PostgresServer, mode: Sync | Async) -> None:
     """Before anybody follows: neither a connection that only asks, nor one whose standby is away, is taken for another."""
     with closing(opened(mode, alone.dsn("shop"))) as hk:
         assert hk.hold("seats", 1, ttl=60).durability == "local"
-        assert "no standby is connected" in hk.stats.durability.says
+        assert "no standby is connected" in hk.admin.stats().durability.says
         with closing(psycopg.connect(alone.dsn("postgres"), replication="true", autocommit=True)):
             assert hk.hold("seats", 1, ttl=60).durability == "local"
         slot = "select pg_create_physical_replication_slot('spare')", "select pg_drop_replication_slot('spare')"
         with sql(alone, *slot):
             assert hk.hold("seats", 1, ttl=60).durability == "asynchronous_standby"
-            assert hk.stats.durability.standbys == (Standby("spare", "away"),)
+            assert hk.admin.stats().durability.standbys == (Standby("spare", "away"),)
 
 
 def test_a_reload_is_noticed_under_an_open_kernel(primary: PostgresServer, mode: Sync | Async) -> None:
     with closing(opened(mode, primary.dsn("shop"))) as hk:
         assert hk.hold("seats", 1, ttl=60).durability == "asynchronous_standby"
-        assert LOSES in hk.stats.durability.says
-        assert hk.stats.durability.standbys == (Standby("standby", "asynchronous"),)
+        assert LOSES in hk.admin.stats().durability.says
+        assert hk.admin.stats().durability.standbys == (Standby("standby", "asynchronous"),)
 
         synchronous(primary)
         await_level(hk, "synchronous")
         hold = hk.hold("seats", 1, ttl=60)
-        assert hk.stats.durability.standbys == (Standby("standby", "synchronous"),)
-        assert "synchronous standby (standby)" in hk.stats.durability.says
+        assert hk.admin.stats().durability.standbys == (Standby("standby", "synchronous"),)
+        assert "synchronous standby (standby)" in hk.admin.stats().durability.says
         (answer,) = hk.apply([holdkit.ConfirmHold(id=hold.id, token=hold.token)])
         assert answer.durability == "synchronous"
         assert hk.get(hold.id).durability is None, "it was only read"
 
         primary.change_setting("synchronous_commit", "local")
         await_level(hk, "asynchronous_standby")
-        assert hk.stats.durability.advice == "set synchronous_commit = on"
+        assert hk.admin.stats().durability.advice == "set synchronous_commit = on"
 
         primary.change_setting("synchronous_commit", "off")
         with pytest.raises(
@@ -151,7 +151,7 @@ def test_what_is_allowed_by_name_is_stamped(primary: PostgresServer, mode: Sync 
     primary.change_setting("synchronous_commit", "off")
     with closing(opened(mode, primary.dsn("shop") + "&allow_unsafe=synchronous_commit")) as hk:
         assert hk.hold("seats", 1, ttl=60).durability == "unsafe"
-        assert "synchronous_commit = off" in hk.stats.durability.says
+        assert "synchronous_commit = off" in hk.admin.stats().durability.says
 
 
 def test_in_your_own_transaction_it_is_as_you_commit_it(primary: PostgresServer) -> None:
@@ -166,7 +166,7 @@ def test_in_your_own_transaction_it_is_as_you_commit_it(primary: PostgresServer)
 def test_a_role_that_may_not_see_the_standbys_says_so(primary: PostgresServer) -> None:
     with holdkit.connect(as_role(primary, "app")) as hk:
         assert hk.hold("seats", 1, ttl=60).durability == "asynchronous_standby"
-        found = hk.stats.durability
+        found = hk.admin.stats().durability
         assert found.standbys == (Standby("standby", "unknown"),)
         assert "there may be one" in found.says
         assert "this database role may not see" in found.says
@@ -175,15 +175,15 @@ def test_a_role_that_may_not_see_the_standbys_says_so(primary: PostgresServer) -
         hidden = "revoke select on pg_stat_replication from public", "grant select on pg_stat_replication to public"
         with sql(primary, *hidden):
             assert hk.hold("seats", 1, ttl=60).durability == "asynchronous_standby"
-            assert hk.stats.durability.standbys == (Standby("", "unknown"),)
+            assert hk.admin.stats().durability.standbys == (Standby("", "unknown"),)
 
         synchronous(primary)
         await_level(hk, "synchronous")  # the setting is there for everybody to see
-        assert "this database role may not see" in hk.stats.durability.says
+        assert "this database role may not see" in hk.admin.stats().durability.says
         with sql(primary, "grant pg_read_all_stats to app", "revoke pg_read_all_stats from app"):
             hk.hold("seats", 1, ttl=60)
-            assert hk.stats.durability.standbys == (Standby("standby", "synchronous"),)
-            assert hk.stats.durability.advice == ""
+            assert hk.admin.stats().durability.standbys == (Standby("standby", "synchronous"),)
+            assert hk.admin.stats().durability.advice == ""
 
 
 def test_the_server_its_metrics_and_its_clients_say_so(primary: PostgresServer, mode: Sync | Async) -> None:
@@ -201,7 +201,7 @@ def test_the_server_its_metrics_and_its_clients_say_so(primary: PostgresServer, 
                 (answer,) = remote.apply([holdkit.ConfirmHold(id=hold.id, token=hold.token)])
                 assert answer.durability == level
                 assert remote.get(hold.id).durability is None
-                assert remote.stats()["durability"]["level"] == level
+                assert remote.admin.stats()["durability"]["level"] == level
                 answered(http, mode.name, level, other)
 
 

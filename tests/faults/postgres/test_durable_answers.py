@@ -182,8 +182,8 @@ def test_nothing_that_was_read_is_answered_while_the_standby_is_away(
         lambda hk: hk.confirm(missing, token="me"),
         lambda hk: hk.extend(third, until=third.deadline),
         lambda hk: hk.create_pool("seats", 10, exist_ok=True),
-        lambda hk: hk.put_record("note", "none", "{}", if_version=7),
-        lambda hk: hk.remove_pool("none"),
+        lambda hk: hk.admin.records.put("note", "none", "{}", if_version=7),
+        lambda hk: hk.admin.remove_pool("none"),
     )
     settled = ["HoldExists", "AlreadyConfirmed", "AlreadyReleased", "InsufficientCapacity", "HoldNotFound"]
     with away(server):
@@ -408,12 +408,12 @@ def test_whatever_commits_notices_a_cancelled_wait(server: PostgresServer, url: 
         connection.execute("update holdkit.pools set held = held + 1 where id = 'seats'")
 
     def repair(hk: Any) -> Any:
-        return hk.repair(dry_run=False, reason="it was changed by hand")
+        return hk.admin.repair(dry_run=False, reason="it was changed by hand")
 
     unknown: tuple[Callable[[Any], Any], ...] = (
         lambda hk: hk.resource(Halls()).hold("free", ttl=60),
         lambda hk: hk.resource(Halls()).hold("taken", ttl=60),
-        lambda hk: hk.change_limits(retention="31d", reason="longer"),
+        lambda hk: hk.admin.change_limits(retention="31d", reason="longer"),
         repair,
     )
     with away(server):

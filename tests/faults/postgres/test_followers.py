@@ -56,7 +56,7 @@ def test_a_follower_whose_keep_is_unknown_goes_on_when_the_standby_is_back(
         primary.change_setting("synchronous_standby_names", "")
 
         for name in made:
-            hk.resize_pool(name, 2)
+            hk.admin.resize_pool(name, 2)
         first, second = hk.journal.follow("mail", wait=False), hk.journal.follow("mail", wait=False)
         assert next(first).position == next(second).position
         assert len(list(first)) == 8
@@ -84,17 +84,17 @@ def test_what_a_failover_took_back_is_noticed_outside_and_a_promotion_that_took_
         with holdkit.connect(primary.dsn("shop")) as hk:
             hk.create_pool("a", 1)
             assert shown(hk, "mail", told, remember=outside) == shown(hk, "plain", told) == ["a"]
-            cursor, first = hk.journal.cursor(), hk.generation()
+            cursor, first = hk.journal.cursor(), hk.admin.stats().generation
         primary.kill()
         promote(second)
         with holdkit.connect(second.dsn("shop")) as hk:
-            assert hk.generation() != first
+            assert hk.admin.stats().generation != first
             hk.create_pool("b", 1)
             assert [entry.subject for entry in hk.journal.list(after=cursor)] == ["b"]
             assert shown(hk, "mail", told, remember=outside) == ["b"], "nothing is gone: it goes on"
             assert told == []
             assert shown(hk, "plain", told) == ["b"]
-            assert told == [(first, hk.generation())], "nobody can say what it was shown"
+            assert told == [(first, hk.admin.stats().generation)], "nobody can say what it was shown"
             assert shown(hk, "plain", told) == []
             assert len(told) == 1
 
@@ -104,7 +104,7 @@ def test_what_a_failover_took_back_is_noticed_outside_and_a_promotion_that_took_
                 for name in "cde":
                     hk.create_pool(name, 1)
                 assert shown(hk, "mail", told, remember=outside) == shown(hk, "plain", told) == [*"cde"]
-                cursor, before = hk.journal.cursor(), hk.generation()
+                cursor, before = hk.journal.cursor(), hk.admin.stats().generation
             second.kill()
             promote(third)
             with holdkit.connect(third.dsn("shop")) as hk:
@@ -115,4 +115,4 @@ def test_what_a_failover_took_back_is_noticed_outside_and_a_promotion_that_took_
                     shown(hk, "mail", told, remember=outside)
                 assert lost.value.missing >= 1
                 assert shown(hk, "plain", told) == ["x"], "what is kept beside the journal was cut back with it"
-                assert told[1:] == [(before, hk.generation())]
+                assert told[1:] == [(before, hk.admin.stats().generation)]

@@ -136,7 +136,7 @@ def test_b18_processes_admit_exactly_what_there_is(capacity: int, postgres_url: 
     assert len(granted) == len(set(granted)) == capacity
     with holdkit.connect(postgres_url) as hk:
         assert hk.pool(HOT).available == 0
-        assert hk.verify().ok
+        assert hk.admin.verify().ok
 
 
 def between_look_and_write(url: str, what: Callable[[], object]) -> PostgresEngine:

@@ -44,7 +44,7 @@ def test_restored_to_a_moment(archiving: tuple[PostgresServer, Path]) -> None:
         kept_hold = hk.hold("gpu", 2, ttl="1h", op="kept")
         short = hk.hold("brief", 1, ttl=0.001)
         assert [entry.subject for entry in hk.journal.follow("mail", wait=False)][-1] == short.id
-        seen, generation = hk.journal.cursor(), hk.generation()
+        seen, generation = hk.journal.cursor(), hk.admin.stats().generation
         with closing(server.connect("shop")) as connection:
             connection.execute("select pg_create_restore_point(%s)", (POINT,))
             connection.commit()
@@ -77,7 +77,7 @@ def judge_restored(
     url: str, early: holdkit.Hold, kept: holdkit.Hold, lost: holdkit.Hold, seen: str, after: str
 ) -> None:
     with holdkit.connect(url) as hk:
-        assert hk.verify().ok
+        assert hk.admin.verify().ok
         assert hk.get(early).state == "held", "its confirm was after that moment"
         retried = hk.hold("gpu", 2, ttl="1h", op="kept")
         assert (retried.id, retried.token) == (kept.id, kept.token), "a retry of what is there"
@@ -99,13 +99,13 @@ def judge_others(url: str, short: holdkit.Hold, kept: holdkit.Hold, lost: holdki
     """The clock was not restored; a named follower goes on where it was, in a new generation; a minted id is a retry key."""
     noticed: list[str] = []
     with holdkit.connect(url) as hk:
-        assert hk.generation() != generation
+        assert hk.admin.stats().generation != generation
         shown = hk.journal.follow("mail", wait=False, on_generation=lambda before, now: noticed.extend((before, now)))
         subjects = [entry.subject for entry in shown]
         assert lost.id not in subjects
         assert hk.get(hk.hold("gpu", 3, ttl="1h", op="lost")).id in subjects, "with new contents"
-        assert noticed == [generation, hk.generation()]
+        assert noticed == [generation, hk.admin.stats().generation]
         with pytest.raises(holdkit.HoldExists):
             hk.hold("gpu", 2, ttl="1h", id=kept.id)
         assert hk.get(short).state == "expired", "its deadline has passed meanwhile"
-        assert hk.verify().ok
+        assert hk.admin.verify().ok

@@ -45,8 +45,8 @@ def goes_on(url: str) -> None:
     with holdkit.connect(url) as hk:
         for id in POOLS:
             pool = hk.pool(id)
-            hk.resize_pool(id, pool.total + 10)
+            hk.admin.resize_pool(id, pool.total + 10)
             for _ in range(5):
                 hk.confirm(hk.hold(id, 1, ttl=60))
-        assert hk.stats.guards.passed > 5
-        assert hk.verify().differences == ()
+        assert hk.admin.stats().guards.passed > 5
+        assert hk.admin.verify().differences == ()

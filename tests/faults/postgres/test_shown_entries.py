@@ -291,9 +291,9 @@ def test_a_baseline_is_shown_only_when_the_standbys_have_it(
     clock = FakeClock()
     with mode.connect(url, clock=clock) as hk:
         hk.create_pool("old", 1)
-        hk.resize_pool("old", 2)
+        hk.admin.resize_pool("old", 2)
         clock.advance(100 * 86_400)
-        hk.archive(before="90d", to=tmp_path)
+        hk.admin.archive(before="90d", to=tmp_path)
         actions = ["journal.baseline", "pool.resized"]
         assert [entry.action for entry in hk.journal.follow(wait=False)] == actions
         with away(server):

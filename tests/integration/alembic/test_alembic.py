@@ -95,7 +95,7 @@ def test_up_autogenerate_and_down(url: str, project: Callable[..., Config], tmp_
     with holdkit.connect(url) as hk:
         hk.create_pool("lamp", 3)
         hk.hold("lamp", 1, ttl=60)
-        assert hk.verify().ok
+        assert hk.admin.verify().ok
     command.revision(config, "orders", autogenerate=True)
     (made,) = set((tmp_path / "migrations/versions").glob("*.py")) - {tmp_path / "migrations/versions/0001_holdkit.py"}
     text = made.read_text()
@@ -200,7 +200,7 @@ def test_offline(postgres_url: str, project: Callable[..., Config]) -> None:
         connection.execute(output.getvalue())
     with holdkit.connect(postgres_url) as hk:
         hk.create_pool("lamp", 3)
-        assert hk.verify().ok
+        assert hk.admin.verify().ok
 
 
 def test_offline_on_sqlite_is_refused(tmp_path: Path, project: Callable[..., Config]) -> None:

@@ -20,7 +20,7 @@ def test_everything_that_is_old_enough_leaves_beside_a_caller(tmp_path: Path) ->
     assert found.archived == 1_500  # those of the caller are too young
     assert min(found.before.calls, found.other_process.working.calls, found.after.calls) >= 2
     with holdkit.connect(url) as hk:
-        assert hk.verify(archive=tmp_path / "archive").differences == ()
+        assert hk.admin.verify(archive=tmp_path / "archive").differences == ()
     names = [figure.name for figure in figures(found)]
     assert len(set(names)) == len(names) >= 8
 
@@ -36,7 +36,7 @@ def test_a_run_is_ended_and_another_goes_on_in_the_same_process(tmp_path: Path) 
         assert first.archived.entries < 3_000
         assert first.archived.entries + second.archived.entries == 3_000
         assert len(first.p50) == len(second.mean) == 1
-        assert hk.verify(archive=to).differences == ()
+        assert hk.admin.verify(archive=to).differences == ()
 
 
 def test_a_year_that_is_archived_has_what_a_month_has(tmp_path: Path) -> None:

@@ -21,17 +21,17 @@ def test_a_copied_past_verifies_and_can_be_used(migrated: Callable[[], str]) -> 
     assert sum(steps) == 2 * EACH, "the template is the first pool"
     with closing(holdkit.connect(dsn)) as hk:
         assert [(pool.consumed, pool.held) for pool in hk.pools()] == [(EACH, 0)] * 3
-        assert hk.verify().ok
+        assert hk.admin.verify().ok
         newest = hk.holds(limit=1_000, pool=POOL.format(2))
         assert len(newest) == EACH == len({hold.entity for hold in newest})
         assert [entry.action for entry in hk.history(newest[0].id)] == ["hold.held", "hold.confirmed"]
         hk.return_units(newest[0].id, force=True, reason="test")
         hk.hold(POOL.format(2), 1, ttl=60)
-        assert hk.verify().ok
+        assert hk.admin.verify().ok
     with closing(psycopg.connect(dsn, autocommit=True)) as connection:
         connection.execute("update holdkit.journal set crc = crc + 1 where subject = %s", (newest[1].id,))
     with closing(holdkit.connect(dsn)) as hk:
-        assert not hk.verify().ok, "what is not as Holdkit writes it is found"
+        assert not hk.admin.verify().ok, "what is not as Holdkit writes it is found"
 
 
 def test_every_kind_of_call_is_timed_after_the_past(migrated: Callable[[], str]) -> None:

@@ -30,7 +30,7 @@ def code_of(*arguments: object, code: int = 2) -> str:
 
 def held(url: str) -> int:
     with holdkit.connect(url) as hk:
-        assert hk.verify().ok
+        assert hk.admin.verify().ok
         return hk.pool("gpu").held
 
 

@@ -79,7 +79,7 @@ def url(tmp_path: Path) -> str:
 
 def held(url: str) -> int:
     with holdkit.connect(url) as hk:
-        assert hk.verify().ok
+        assert hk.admin.verify().ok
         return hk.pool("gpu").held
 
 

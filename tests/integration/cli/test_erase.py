@@ -35,7 +35,7 @@ def test_erase(tmp_path: Path) -> None:
 def test_a_record_that_is_in_use_is_named(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/holds.db"
     with holdkit.connect(url) as hk:
-        hk.put_record("notes", "n", '{"who": "user:7"}')
+        hk.admin.records.put("notes", "n", '{"who": "user:7"}')
     told = run("erase", url, "--entity", "user:7", "--reason", "r").out
     assert "notes/n still tells: it is in use; end or change it, then erase again" in told
 
@@ -82,7 +82,7 @@ def test_erase_what_was_archived(tmp_path: Path) -> None:
     with holdkit.connect(url, clock=FakeClock(1_700_000_000_000_000)) as hk:
         hk.create_pool("show", total=9)
         hk.release(hk.hold("show", 1, ttl=600, entity="user:7"))
-        hk.resize_pool("show", 8)
+        hk.admin.resize_pool("show", 8)
     run("archive", url, "--before", "1d", "--to", to)
     asked = ("erase", url, "--entity", "user:7", "--reason", "r")
     assert f"was archived to {to}" in run(*asked, code=2).err

@@ -55,17 +55,17 @@ def furnish(url: str) -> None:
         hk.release(hk.hold("p0", 4, ttl=60), reason="changed")
         hk.hold("p5", 9, ttl=0.000001)
         hk.hold("p5", 1, ttl=60, id="7" * 32, token="mine", metadata={"é": [1, "\U0001f642"]})
-        hk.resize_pool("p1", 20)
+        hk.admin.resize_pool("p1", 20)
         for _ in range(3):  # pools that come and go: their fences live on
             hk.release(hk.hold([holdkit.Leg("on demand", 1, create_with_total=1)], ttl=60))
             hk.sweep()
         acme = hk.tenant("acme")
         acme.create_pool("p0", total=3)
         acme.hold("p0", 2, ttl=60)
-        hk.put_record("note", "a", '"1"')
-        hk.put_record("note", "a", '"2"')
-        hk.put_record("note", "gone", '"1"')
-        hk.put_record("note", "gone", None)
+        hk.admin.records.put("note", "a", '"1"')
+        hk.admin.records.put("note", "a", '"2"')
+        hk.admin.records.put("note", "gone", '"1"')
+        hk.admin.records.put("note", "gone", None)
 
 
 def outlive(url: str) -> None:
@@ -73,25 +73,25 @@ def outlive(url: str) -> None:
     with holdkit.connect(url) as hk:
         hk.create_pool("sold", total=9)
         hk.consume("sold", 4)
-        hk.change_limits(retention=0, retention_consumed=0, max_holds=500, reason="nothing is kept")
+        hk.admin.change_limits(retention=0, retention_consumed=0, max_holds=500, reason="nothing is kept")
         hk.sweep()
-        hk.return_units(pool="sold", quantity=1, force=True, reason="refund")
-        hk.change_limits(retention="90d", retention_consumed="500d", max_holds=None)
+        hk.admin.free("sold", 1, reason="refund")
+        hk.admin.change_limits(retention="90d", retention_consumed="500d", max_holds=None)
         for pool in ("shut", "ended", "opened"):
             hk.create_pool(pool, total=2)
-            hk.archive_pool(pool)
-        hk.unarchive_pool("opened")
-        hk.remove_pool("ended", reason="over")
+            hk.admin.archive_pool(pool)
+        hk.admin.unarchive_pool("opened")
+        hk.admin.remove_pool("ended", reason="over")
         assert (hk.pool("sold").consumed, hk.pool("sold").loose) == (3, 3)
 
 
 def contents(url: str) -> Any:
     with holdkit.connect(url) as hk:
-        assert hk.verify().ok
+        assert hk.admin.verify().ok
         found: list[Any] = []
         for one in (hk, hk.tenant("acme")):
             pools: list[Pool] = one.pools(archived=True)
-            found.append((list(pools), [hold.row for hold in one.holds()], one.records("note")))
+            found.append((list(pools), [hold.row for hold in one.holds()], one.admin.records.list("note")))
         return found
 
 
@@ -104,7 +104,7 @@ def tale(url: str) -> Any:
         entries = [entry for entry in hk.journal.follow(wait=False, tenant=holdkit.ALL) if not entry.part]
         assert {entry.action for entry in entries} >= OUTLIVED
         told = sorted((entry.action, entry.subject, repr((entry.before, entry.after))) for entry in entries)
-        limits = hk.limits_in_force()
+        limits = hk.admin.limits()
         return told, (limits.retention, limits.retention_consumed, limits.max_holds, limits.version)
 
 
@@ -131,13 +131,13 @@ def test_from_any_engine_to_any_other(place: Place, tmp_path: Path, path: str) -
         with pytest.raises(holdkit.PoolArchived):
             hk.hold("shut", ttl=60)
         with pytest.raises(holdkit.QuantityExceedsConsumed):
-            hk.return_units(pool="sold", quantity=4, force=True, reason="more than is loose")
-        assert hk.return_units(pool="sold", quantity=3, force=True, reason="refund").available == 9
-        assert hk.change_limits(retention="91d", if_version=2).version == 3
+            hk.admin.free("sold", 4, reason="more than is loose")
+        assert hk.admin.free("sold", 3, reason="refund").available == 9
+        assert hk.admin.change_limits(retention="91d", if_version=2).version == 3
         last = max(effect.pool.fence for entry in hk.journal.follow(wait=False) for effect in entry.pools)
         assert hk.hold([holdkit.Leg("on demand", 1, create_with_total=1)], ttl=60).fence > 0
         assert hk.hold("p5", 1, ttl=60).fence <= last + 2
-        assert hk.verify().ok
+        assert hk.admin.verify().ok
 
 
 @pytest.mark.parametrize("kind", ["postgres", "sqlite"])
@@ -155,7 +155,7 @@ def test_due_legs_are_due_there_too(place: Place, tmp_path: Path, kind: str) -> 
     run("import", tmp_path / "x", "--url", target)
     with holdkit.connect(target) as hk:
         assert hk.hold("a", 5, ttl=60).state == "held"
-        assert hk.verify().ok
+        assert hk.admin.verify().ok
 
 
 def test_through_a_pipe(place: Place) -> None:
@@ -310,14 +310,14 @@ def furnish_tenants(url: str) -> None:
                 its.create_pool("gone", total=1)
                 its.confirm(its.hold({f"p{n}": 2}, ttl=60), entity="order:1")
                 its.hold({f"p{m}": 1 for m in range(n + 1)}, ttl=60, token="mine", metadata={"of": name})
-                its.remove_pool("gone")
-                its.put_record("note", f"n{n}", '"x"')
+                its.admin.remove_pool("gone")
+                its.admin.records.put("note", f"n{n}", '"x"')
         for name in ("acme", "rival"):
             hk.tenant(name).consume("p0", 3)
-        hk.change_limits(retention=0, retention_consumed=0, max_holds=500, reason="nothing is kept")
+        hk.admin.change_limits(retention=0, retention_consumed=0, max_holds=500, reason="nothing is kept")
         hk.sweep()
-        hk.tenant("acme").return_units(pool="p0", quantity=1, force=True, reason="refund")
-        hk.change_limits(retention="90d", retention_consumed="500d", max_holds=None)
+        hk.tenant("acme").admin.free("p0", 1, reason="refund")
+        hk.admin.change_limits(retention="90d", retention_consumed="500d", max_holds=None)
         hk.tenant("acme").claims.reserve("email", "a@b", ttl=60)
 
 
@@ -352,11 +352,11 @@ def test_one_tenant_moves_without_the_others(place: Place, tmp_path: Path, sourc
         ]
         assert actions[0] == actions[1]
         assert moved.entries >= len(actions[0]) > 25
-        assert new.tenants() == ["acme"]
+        assert new.admin.tenants() == ["acme"]
         its = new.tenant("acme")
         before = its.pool("p1").fence
         assert its.hold("p1", 1, ttl=60).fence > before, "it goes on there"
-        assert new.verify().ok
+        assert new.admin.verify().ok
 
 
 def test_a_tenant_without_entries_exports_an_empty_journal(place: Place, tmp_path: Path) -> None:

@@ -35,8 +35,8 @@ def url(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.Monk
         hk.tenant("acme").hold("a", 1, ttl=60)
         hk.tenant("acme").create_pool("gone", total=1)
         hk.tenant("acme").release(hk.tenant("acme").hold("gone", 1, ttl=60))
-        hk.tenant("acme").remove_pool("gone")
-        hk.put_record("note", "n", '"body"')
+        hk.tenant("acme").admin.remove_pool("gone")
+        hk.admin.records.put("note", "n", '"body"')
         hk.consume([holdkit.Leg("late", 1, create_with_total=1)])
     return place
 
@@ -95,12 +95,12 @@ def test_verify_repair_verify(url: str, by_hand: Change, damage: str) -> None:
         assert held.state == "released"
         assert {pool.id: (pool.held, pool.consumed, pool.available) for pool in hk.pools()} == {
             "a": (0, 2, 7), "b": (0, 0, 9), "c": (0, 0, 9), "late": (0, 1, 0)}  # fmt: skip
-        record = hk.record("note", "n")
+        record = hk.admin.records.get("note", "n")
         assert record is not None
         assert (record.body, record.version) == ('"body"', 1)
         assert hk.hold("a", 7, ttl=60).fence > held.fence
         assert hk.tenant("acme").create_pool("gone", total=1).fence == 1
-        assert hk.verify().ok
+        assert hk.admin.verify().ok
 
 
 def test_the_journal_says_what_was_and_what_is(url: str, by_hand: Change) -> None:
@@ -135,8 +135,8 @@ def test_only_the_pool_that_was_damaged_is_repaired_whatever_others_are_called(u
         for damage, sql in DERIVED.items():
             for tenant, pool in names.items():
                 by_hand(sql.format(tenant=tenant, pool=pool, true=true, false=false))
-                assert hk.repair(dry_run=False).repaired, damage
-                assert hk.verify().ok
+                assert hk.admin.repair(dry_run=False).repaired, damage
+                assert hk.admin.verify().ok
                 expected.append((tenant, pool))
         for tenant, kernel in kernels.items():
             repaired += [
@@ -160,7 +160,7 @@ def test_a_pool_that_nobody_created_goes(url: str, by_hand: Change) -> None:
         assert "ghost" not in [pool.id for pool in hk.pools()]
         hk.create_pool("ghost", total=1)
         assert hk.hold("ghost", 1, ttl=60).fence > 99, "fences only grow"
-        assert hk.verify().ok
+        assert hk.admin.verify().ok
 
 
 def test_due_legs_are_found_again_after_a_repair(url: str, by_hand: Change) -> None:
@@ -203,10 +203,10 @@ def test_both_tell_how_far_they_are(url: str, by_hand: Change) -> None:
     by_hand("update holdkit_pools set held = held + 1 where id = 'b'")
     told: list[tuple[int, int]] = []
     with holdkit.connect(url) as hk:
-        assert len(hk.verify(progress=lambda done, total: told.append((done, total))).differences) == 2
+        assert len(hk.admin.verify(progress=lambda done, total: told.append((done, total))).differences) == 2
         last = told[-1]
         assert last[0] == last[1] > 10
-        hk.repair(progress=lambda done, total: told.append((done, total)))
+        hk.admin.repair(progress=lambda done, total: told.append((done, total)))
         assert told[-1] == last
 
 
@@ -219,5 +219,5 @@ def test_bad_usage(url: str) -> None:
     with holdkit.connect(url) as hk:
         for arguments in ({"dry_run": 1}, {"tx": object()}, {"op": "x"}, {"why": "x"}):
             with pytest.raises(holdkit.InvalidRequest):
-                hk.repair(**arguments)
+                hk.admin.repair(**arguments)
         assert run("repair").out == "every row matches the journal\n"

@@ -59,8 +59,8 @@ class Restored:
         """Seal and archive everything but the last entry."""
         self.seal(hk)
         self.clock.advance(2 * DAY)
-        hk.resize_pool("show", hk.pool("show").total + 1)
-        return hk.archive(before="1d", to=to or self.to).entries
+        hk.admin.resize_pool("show", hk.pool("show").total + 1)
+        return hk.admin.archive(before="1d", to=to or self.to).entries
 
     def files(self) -> list[ArchiveFile]:
         return ArchiveDirectory(self.to).files()
@@ -84,17 +84,17 @@ def test_nothing_leaves_for_files_of_another_history(restored: Restored) -> None
             restored.archive(hk)
         assert restored.files()[1].path.name in str(refused.value)
         assert [entry.position for entry in entries_of(hk)][: len(kept)] == kept
-        assert hk.verify(archive=restored.to).differences == ()
+        assert hk.admin.verify(archive=restored.to).differences == ()
 
         elsewhere = restored.folder / "elsewhere"
         assert restored.archive(hk, elsewhere) > 0
         (first, second), (anew,) = restored.files(), ArchiveDirectory(elsewhere).files()
         assert anew.first == first.last + 1
         with pytest.raises(holdkit.EngineError, match="no file with entry 1 of lane 0"):
-            hk.verify(archive=elsewhere)
+            hk.admin.verify(archive=elsewhere)
         second.path.unlink()
         anew.path.rename(restored.to / anew.path.name)
-        assert hk.verify(archive=restored.to).differences == ()
+        assert hk.admin.verify(archive=restored.to).differences == ()
         assert restored.entities(hk, archive=restored.to) == ["first", "second", "anew"]
 
 
@@ -106,9 +106,9 @@ def test_the_same_directory_is_used_on_without_the_file(restored: Restored) -> N
     with restored.opened() as hk:
         restored.use(hk, 3, "anew")
         assert restored.archive(hk) > 0
-        assert hk.verify(archive=restored.to).differences == ()
+        assert hk.admin.verify(archive=restored.to).differences == ()
         assert restored.entities(hk, archive=restored.to) == ["first", "second", "anew"]
-        assert hk.erase("entity", "second", reason="asked", archive=restored.to).holds > 0
+        assert hk.admin.erase("entity", "second", reason="asked", archive=restored.to).holds > 0
     lost = [entry.entry.hold.entity for entry in holdkit.JournalArchive(copy).entries() if entry.entry.hold]
     assert list(dict.fromkeys(lost)) == ["first", "second", "lost"]
 
@@ -150,11 +150,11 @@ def test_an_erasure_begins_when_the_file_is_moved_away(restored: Restored) -> No
     with restored.opened() as hk:
         second = restored.files()[1].path
         with pytest.raises(holdkit.EngineError, match="Move it away") as refused:
-            hk.erase("entity", "second", reason="asked", archive=restored.to)
+            hk.admin.erase("entity", "second", reason="asked", archive=restored.to)
         assert second.name in str(refused.value)
         second.rename(restored.folder / second.name)
-        assert hk.erase("entity", "second", reason="asked", archive=restored.to).holds > 0
-        assert hk.verify(archive=restored.to).differences == ()
+        assert hk.admin.erase("entity", "second", reason="asked", archive=restored.to).holds > 0
+        assert hk.admin.verify(archive=restored.to).differences == ()
 
 
 def test_seals_go_on_and_the_old_anchor_names_what_is_missing(restored: Restored) -> None:
@@ -176,7 +176,7 @@ def test_a_backup_of_before_the_first_archive(tmp_path: Path) -> None:
     """The database does not know that there is an archive."""
     restored = Restored(tmp_path, 5)
     with restored.opened() as hk:
-        assert hk.verify().differences == ()
+        assert hk.admin.verify().differences == ()
     clock, url = restored.clock, f"sqlite:///{tmp_path}/early.db"
     with holdkit.connect(url, clock=clock) as hk:
         hk.create_pool("show", 1_000)
@@ -187,9 +187,9 @@ def test_a_backup_of_before_the_first_archive(tmp_path: Path) -> None:
     run("restore", "--url", url, tmp_path / "early copy", "--force")
     with holdkit.connect(url, clock=clock) as hk:
         with pytest.raises(holdkit.EngineError, match="another entry 6 of lane 0 than the journal"):
-            hk.archive(before="1d", to=tmp_path / "early archive")
+            hk.admin.archive(before="1d", to=tmp_path / "early archive")
         restored.use(hk, 2, "anew")
         with pytest.raises(holdkit.EngineError, match="another entry 6 of lane 0 than the journal"):
-            hk.archive(before="1d", to=tmp_path / "early archive")
+            hk.admin.archive(before="1d", to=tmp_path / "early archive")
         assert restored.entities(hk, archive=tmp_path / "early archive") == ["first", "anew"]
-        assert hk.verify(archive=tmp_path / "early archive").differences == ()
+        assert hk.admin.verify(archive=tmp_path / "early archive").differences == ()

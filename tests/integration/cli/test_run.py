@@ -62,7 +62,7 @@ def test_held_while_it_runs_and_released_after(hk: holdkit.Kernel) -> None:
 
 
 def test_the_slot_of_a_team_is_counted_by_its_account(hk: holdkit.Kernel) -> None:
-    hk.limit_pool("gpu", 1)
+    hk.admin.limit_pool("gpu", 1)
     assert "account_required" in run("run", "--pool", "gpu", "--", "true", code=1).err
     process = start("--account", "team:blue", "--wait", "1m")
     _, hold_id, _ = said(process).split()

@@ -104,7 +104,7 @@ def test_bench_leaves_nothing_behind(url: str) -> None:
     assert 0 < found.p50_ms <= found.p99_ms
     with holdkit.connect(url) as hk:
         assert [(pool.id, pool.held) for pool in hk.pools()] == [("gpu", 0)]
-        assert hk.verify().ok
+        assert hk.admin.verify().ok
     assert told(BenchDocument, "bench", "--seconds", 0.2, "--threads", 2, "--pool", "gpu").pool == "gpu"
     assert "pairs of hold and release" in run("bench", "--seconds", 0.1).out
     assert "pool_not_found" in run("bench", "--seconds", 5, "--pool", "nowhere", code=1).err

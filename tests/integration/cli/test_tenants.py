@@ -58,7 +58,7 @@ def test_a_tenant_is_deleted(hk: holdkit.Kernel) -> None:
     acme.create_pool("gpu", total=5)
     acme.confirm(acme.hold("gpu", 2, ttl=60))
     acme.hold("gpu", 1, ttl=60)
-    acme.put_record("note", "a", "1")
+    acme.admin.records.put("note", "a", "1")
     Keys(hk).make("till", tenant="acme")
     run("tenants", "delete", "acme", "--confirm", "acme", code=2)
     run("tenants", "disable", "acme")
@@ -67,4 +67,4 @@ def test_a_tenant_is_deleted(hk: holdkit.Kernel) -> None:
     assert (gone.holds, gone.pools, gone.records, gone.keys) == (2, 1, 1, 1)
     assert each(TenantAnswer, "tenants", "list") == []
     assert [entry.reason for entry in acme.journal.list()][-4:] == ["contract ended"] * 4
-    assert hk.verify().ok
+    assert hk.admin.verify().ok

@@ -191,7 +191,7 @@ def test_ctrl_c_during_a_backup_or_a_restore_leaves_what_was_there(
     assert not copy.exists()
     run("backup", "--url", url, copy)
     with holdkit.connect(url) as hk:
-        hk.resize_pool("gpu", 6)
+        hk.admin.resize_pool("gpu", 6)
     said = interrupted(monkeypatch, "restore", "--url", url, copy, "--force")
     assert said.endswith(("everything was restored, or nothing: run it again", "nothing was restored: run it again"))
     assert list(tmp_path.glob(".*")) == []

@@ -56,16 +56,16 @@ def test_a_hold_from_end_to_end(hk: RemoteKernel) -> None:
     spent = hk.consume("one/a", 3)
     assert spent.state == "confirmed"
     with pytest.raises(holdkit.VersionConflict):
-        hk.resize_pool("one/a", 20, if_version=1)
-    assert hk.resize_pool("one/a", 20, if_version=hk.pool("one/a").version).total == 20
+        hk.admin.resize_pool("one/a", 20, if_version=1)
+    assert hk.admin.resize_pool("one/a", 20, if_version=hk.pool("one/a").version).total == 20
 
 
 def test_pools_end(hk: RemoteKernel) -> None:
     hk.create_pool("end/a b", 3)
     hold = hk.hold("end/a b", 1, ttl=60)
-    archived = hk.archive_pool("end/a b", reason="over", op="archive-1")
+    archived = hk.admin.archive_pool("end/a b", reason="over", op="archive-1")
     assert (archived.archived, archived.held) == (True, 1)
-    assert hk.archive_pool("end/a b", reason="over", op="archive-1").replayed
+    assert hk.admin.archive_pool("end/a b", reason="over", op="archive-1").replayed
     assert hk.pools("end/") == []
     assert [pool.id for pool in hk.pools("end/", archived=True)] == ["end/a b"]
     with pytest.raises(holdkit.PoolArchived) as shut:
@@ -74,15 +74,15 @@ def test_pools_end(hk: RemoteKernel) -> None:
     with pytest.raises(holdkit.PoolArchived):
         hk.confirm(hold, quantity=2, overage="if_available")
     with pytest.raises(holdkit.PoolInUse) as used:
-        hk.remove_pool("end/a b")
+        hk.admin.remove_pool("end/a b")
     assert used.value.in_use == 1
     hk.release(hold)
-    assert not hk.unarchive_pool("end/a b").archived
-    gone = hk.remove_pool("end/a b", reason="sold", op="remove-1")
+    assert not hk.admin.unarchive_pool("end/a b").archived
+    gone = hk.admin.remove_pool("end/a b", reason="sold", op="remove-1")
     assert (gone.id, gone.total) == ("end/a b", 3)
-    assert hk.remove_pool("end/a b", reason="sold", op="remove-1").replayed
+    assert hk.admin.remove_pool("end/a b", reason="sold", op="remove-1").replayed
     with pytest.raises(holdkit.PoolNotFound):
-        hk.archive_pool("end/a b")
+        hk.admin.archive_pool("end/a b")
     told = [(entry.action, entry.reason) for entry in hk.journal.history("end/a b") if entry.action.startswith("pool.")]
     assert told[1:] == [("pool.archived", "over"), ("pool.unarchived", None), ("pool.removed", "sold")]
     hk.create_pool("end/c", 1)
@@ -148,7 +148,7 @@ def test_refusals_are_the_kernels_own_with_their_numbers(hk: RemoteKernel) -> No
     with pytest.raises(holdkit.NotOwner):
         hk.confirm(hold.id, token="thief")
     with pytest.raises(holdkit.NotDue) as early:
-        hk.expire(hold)
+        hk.admin.expire(hold)
     assert early.value.deadline == hold.deadline
     with pytest.raises(holdkit.InvalidRequest) as bad:
         hk.hold("two", 0, ttl=60)

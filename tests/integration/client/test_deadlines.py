@@ -84,7 +84,7 @@ def test_a_verification_may_take_longer_than_a_call() -> None:
 
     http = httpx.Client(transport=httpx.MockTransport(answer))
     with holdkit.context(timeout="0.2s"):
-        assert connect("http://localhost", http=http).verify().ok
+        assert connect("http://localhost", http=http).admin.verify().ok
     assert len(looks) == 5
     assert max(each["read"] for each in looks) <= 0.2
 

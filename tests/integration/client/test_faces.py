@@ -33,8 +33,8 @@ def test_what_was_erased_is_recognised_over_http(hk: RemoteKernel) -> None:
     hk.claims.confirm(hk.claims.reserve("name", "erased", ttl=300), entity="user:77")
     hk.create_pool("limited", total=10, per_account=4)
     hold = hk.hold("limited", 3, ttl=300, account="customer:77")
-    assert hk.erase("entity", "user:77", reason="request 1").found
-    stub = hk.erase("account", "customer:77", reason="request 1").stub
+    assert hk.admin.erase("entity", "user:77", reason="request 1").found
+    stub = hk.admin.erase("account", "customer:77", reason="request 1").stub
     assert hk.get(hold).account == stub
     with pytest.raises(holdkit.AlreadyClaimed) as taken:
         hk.claims.reserve("name", "erased", ttl=300)
@@ -218,20 +218,20 @@ def test_verify_names_every_difference_as_the_kernel_does(tmp_path: Any) -> None
     path = tmp_path / "holds.db"
     with live_server(f"sqlite:///{path}") as server, connect(server.url, key=server.admin) as hk:
         hk.create_pool("a", 5)
-        assert hk.verify().ok
+        assert hk.admin.verify().ok
         with sqlite3.connect(path, isolation_level=None) as bare:
             bare.execute("update holdkit_pools set total = 6 where id = 'a'")
         bare.close()
-        report = hk.verify()
+        report = hk.admin.verify()
         assert (report.ok, report.sealed) == (False, {})
         with holdkit.connect(f"sqlite:///{path}") as local:
-            assert report == local.verify()
+            assert report == local.admin.verify()
             Sealer(local.executor.engine).step(all_now=True)
             with sqlite3.connect(path, isolation_level=None) as bare:
                 bare.execute("update holdkit_seals set digest = previous")
             bare.close()
-            report = hk.verify()
-            assert report == local.verify()
+            report = hk.admin.verify()
+            assert report == local.admin.verify()
             run = (f"0/1-{report.sealed[0]}", "digest")
             assert [(one.key, one.field) for one in report.differences if one.table == "seals"] == [run]
 
@@ -240,14 +240,14 @@ def test_erasing_answers_as_the_kernel_does(hk: RemoteKernel) -> None:
     hk.create_pool("a", 5)
     hold = hk.hold("a", 1, ttl=60, entity="user:7", metadata={"name": "Ann"})
     told: list[int] = []
-    erased = hk.erase("entity", "user:7", reason="request 1", progress=lambda done, _: told.append(done))
+    erased = hk.admin.erase("entity", "user:7", reason="request 1", progress=lambda done, _: told.append(done))
     assert (erased.holds, erased.entries, hk.get(hold).entity) == (1, 1, erased.stub)
-    assert not hk.erase("entity", "user:7", reason="request 1").found
+    assert not hk.admin.erase("entity", "user:7", reason="request 1").found
     with pytest.raises(holdkit.InvalidRequest, match="say why"):
-        hk.erase("entity", "user:7")
+        hk.admin.erase("entity", "user:7")
     with pytest.raises(holdkit.InvalidRequest, match="neither tx nor op"):
-        hk.erase("entity", "user:7", reason="r", op="x")
-    assert hk.verify().ok
+        hk.admin.erase("entity", "user:7", reason="r", op="x")
+    assert hk.admin.verify().ok
 
 
 def test_a_block_confirms_or_releases(hk: RemoteKernel) -> None:
@@ -387,7 +387,7 @@ def test_the_same_in_tasks(server: LiveServer) -> None:
         assert (await budgets.confirm(await budgets.hold("c", 5, ttl=60), 7)).state == "confirmed"
         assert await budgets.remaining("c") == {"calls": 3}
         assert await hk.sagas.list() == []
-        assert (await hk.verify()).ok
+        assert (await hk.admin.verify()).ok
 
     async def blocks(hk: AsyncRemoteKernel) -> None:
         await hk.create_pool("task", 2)

@@ -81,15 +81,15 @@ def scenario(hk: Any, clock: FakeClock) -> Iterator[Any]:
     yield outcome(lambda: hk.confirm(first))
     yield outcome(lambda: hk.release(first, quantity=1))
     yield outcome(lambda: hk.extend(second, by="1m"))
-    yield outcome(lambda: hk.limit_pool("show", None))
-    yield outcome(lambda: hk.limit_pool("show", 1, if_version=1))
-    yield outcome(lambda: hk.limit_pool("show", 4))
+    yield outcome(lambda: hk.admin.limit_pool("show", None))
+    yield outcome(lambda: hk.admin.limit_pool("show", 1, if_version=1))
+    yield outcome(lambda: hk.admin.limit_pool("show", 4))
     clock.advance(60)  # the first hold expires: the next touch offers
     yield outcome(lambda: hk.hold("show", 1, ttl=60, account="d"))
     yield [hk.place(first), outcome(lambda: hk.get(first)), outcome(lambda: hk.get(second))]
     yield outcome(lambda: hk.confirm(first, entity="order:1"))
     yield outcome(lambda: hk.release(second))
-    yield outcome(lambda: hk.return_units(pool="show", quantity=1, account="b", force=True, reason="refund"))
+    yield outcome(lambda: hk.admin.free("show", 1, account="b", reason="refund"))
     yield [shown(one) for one in hk.account("b").usage()]
     for id, total in (("venue", 4), ("venue//stalls", 3), ("venue//circle", 3)):
         yield outcome(lambda id=id, total=total: hk.create_pool(id, total))  # type: ignore[misc]
@@ -100,7 +100,7 @@ def scenario(hk: Any, clock: FakeClock) -> Iterator[Any]:
     yield outcome(lambda: hk.hold("venue//circle", 3, ttl=60))
     yield [outcome(lambda: hk.pool("venue")), outcome(lambda: hk.pool("venue//circle"))]
     yield [(one.pool, one.used, one.limit) for one in hk.account("b").usage(after="show", limit=2)]
-    yield outcome(lambda: hk.remove_pool("venue"))
+    yield outcome(lambda: hk.admin.remove_pool("venue"))
     commands = [
         PlaceHold(legs=(holdkit.Leg("show"),), ttl=60, account="d", id=IDS[5], actor="user:1"),
         JoinLine(legs=(holdkit.Leg("venue", 2),), ttl=60, offer_ttl=60, account="d", id=IDS[6], actor="user:1"),

@@ -53,7 +53,7 @@ def test_unknown_fields_are_ignored() -> None:
         assert hk.claims.reserve("email", "a@b", ttl=60).state == "held"
         hk.items.add(["seat"])
         assert [item.state for item in hk.items.states(["seat"])] == ["available"]
-        hk.put_record("note", "n", "{}")
-        assert [record.id for record in hk.records("note")] == ["n"]
-        assert hk.limits_in_force().max_legs
-        assert hk.verify().ok
+        hk.admin.records.put("note", "n", "{}")
+        assert [record.id for record in hk.admin.records.list("note")] == ["n"]
+        assert hk.admin.limits().max_legs
+        assert hk.admin.verify().ok

@@ -39,8 +39,8 @@ def test_an_operator_bounds_disables_exports_and_deletes_a_tenant(
     admin: Any = operator.tenant_admin
     acme.create_pool("p", 5)
     hold = acme.hold("p", 2, ttl="5m")
-    assert acme.usage().live_holds == 1
-    assert [one.name for one in admin.list()] == operator.tenants() == ["acme"]
+    assert acme.admin.usage().live_holds == 1
+    assert [one.name for one in admin.list()] == operator.admin.tenants() == ["acme"]
     assert admin.get("acme").usage.pools == 1
     assert admin.set_quota("acme", Quota(bytes=1)).quota == Quota(bytes=1)
     assert refused(acme) == "storage_quota_exceeded"
@@ -57,4 +57,4 @@ def test_an_operator_bounds_disables_exports_and_deletes_a_tenant(
         assert copy.tenant("acme").get(hold.id).state == "confirmed"
     gone = admin.delete("acme", confirm="acme", reason="contract ended")
     assert (gone.tenant, gone.holds, gone.keys) == ("acme", 1, 1)
-    assert operator.tenants() == []
+    assert operator.admin.tenants() == []

@@ -115,7 +115,7 @@ def test_what_was_shown_and_is_gone_is_noticed_by_the_client(
         hk.create_pool("a", 1)
         assert names(hk.journal.follow("mail", wait=False, remember=outside)) == ["a"]
         assert names(hk.journal.follow("plain", wait=False)) == ["a"]
-        before = hk.generation()
+        before = hk.admin.stats().generation
     back_up(url, tmp_path / "copy", lambda *_: None, verify=False)
     with live_server(url) as server:
         hk = clients.open(server, server.key("admin", tenant))
@@ -139,8 +139,8 @@ def test_what_was_shown_and_is_gone_is_noticed_by_the_client(
         hk.create_pool("x", 1)
         following = hk.journal.follow("plain", wait=False, on_generation=lambda *both: told.append(both))
         assert names(following) == ["x"]
-        assert told == [(before, hk.generation())]
-        assert hk.generation() != before
+        assert told == [(before, hk.admin.stats().generation)]
+        assert hk.admin.stats().generation != before
 
 
 @pytest.mark.parametrize("tenant", ["", "acme"])
@@ -158,7 +158,7 @@ def test_what_was_archived_is_not_taken_for_lost_by_the_client(
     later = FakeClock(int(time.time() * SECOND) + 30 * 86_400 * SECOND)
     with connect(url, clock=later) as local:
         local.sweep()
-        assert local.archive(before="1d", to=tmp_path / "archive").entries > 3
+        assert local.admin.archive(before="1d", to=tmp_path / "archive").entries > 3
     with live_server(url) as server:
         hk = clients.open(server, server.key("admin", tenant))
         with pytest.raises(CursorLost, match="what follows this cursor was archived") as lost:
@@ -175,7 +175,7 @@ def test_an_event_id_of_another_generation_goes_on_while_its_entries_are_there(
     with live_server(url) as server:
         hk = clients.open(server, server.key("admin", tenant))
         hk.create_pool("a", 1)
-        kept, before = hk.journal.cursor(), hk.generation()
+        kept, before = hk.journal.cursor(), hk.admin.stats().generation
     back_up(url, tmp_path / "copy", lambda *_: None, verify=False)
     with live_server(url) as server:
         hk = clients.open(server, server.key("admin", tenant))

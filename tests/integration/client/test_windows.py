@@ -144,7 +144,7 @@ def test_a_calendar_holds_a_range_or_nothing(remote: Any, name: str) -> None:
     cut = inn.legs({"double": 1, "suite": 1}, day, day + timedelta(days=1))
     assert remote.release(stay, quantity=cut).state == "held"
     assert remote.confirm(stay).state == "confirmed"
-    assert remote.verify().ok
+    assert remote.admin.verify().ok
 
 
 def test_who_may_hold_may_spend_a_written_set_and_describe_none(
@@ -255,19 +255,19 @@ def test_calendar_nights_and_a_voucher_in_one_hold(remote: Any, name: str) -> No
 
 
 def test_records_are_written_read_and_removed(remote: Any, name: str) -> None:
-    assert remote.record(name, "a/1") is None
-    first = remote.put_record(name, "a/1", '{"n":1}', if_version=0, op=f"{name}-1")
+    assert remote.admin.records.get(name, "a/1") is None
+    first = remote.admin.records.put(name, "a/1", '{"n":1}', if_version=0, op=f"{name}-1")
     assert (first.version, first.body, first.replayed) == (1, '{"n":1}', False)
-    assert remote.put_record(name, "a/1", '{"n":1}', if_version=0, op=f"{name}-1").replayed
+    assert remote.admin.records.put(name, "a/1", '{"n":1}', if_version=0, op=f"{name}-1").replayed
     with pytest.raises(holdkit.VersionConflict) as other:
-        remote.put_record(name, "a/1", "{}", if_version=0)
+        remote.admin.records.put(name, "a/1", "{}", if_version=0)
     assert other.value.version == 1
-    assert remote.record(name, "a/1") == first
-    assert [one.id for one in remote.records(name)] == ["a/1"]
-    remote.put_record(name, "a/1", None)
-    assert remote.records(name) == []
+    assert remote.admin.records.get(name, "a/1") == first
+    assert [one.id for one in remote.admin.records.list(name)] == ["a/1"]
+    remote.admin.records.put(name, "a/1", None)
+    assert remote.admin.records.list(name) == []
     with pytest.raises(holdkit.InvalidRequest):
-        remote.put_record("~key", "x", "{}")
+        remote.admin.records.put("~key", "x", "{}")
 
 
 def test_a_lost_answer_counts_a_rate_once(shared_server: LiveServer, name: str) -> None:

@@ -146,7 +146,7 @@ def test_a_stuck_saga_is_ended_by_hand_with_a_reason(browser: Browser, tmp_path:
         reasons = ["the bank has it", "the bank knows nothing of it"]
         assert [saga.resolved for saga in hk.sagas.list()] == reasons
         assert [list(hk.history(saga.hold or ""))[-1].reason for saga in hk.sagas.list()] == reasons
-        assert hk.verify().ok
+        assert hk.admin.verify().ok
 
 
 def test_a_key_that_may_only_hold_is_offered_no_way_to_end_a_saga(browser: Browser, tmp_path: Path) -> None:

@@ -145,7 +145,7 @@ def test_the_newest_changes_of_a_pool_are_shown_however_many_holds_it_had(browse
         hk.create_pool("gpu", 900)
         hk.apply([holdkit.PlaceHold((holdkit.Leg("gpu", 1),), ttl="1h") for _ in range(400)])
         for total in range(901, 925):
-            hk.resize_pool("gpu", total, reason=f"to {total}")
+            hk.admin.resize_pool("gpu", total, reason=f"to {total}")
     with served(tmp_path) as (server, _), watched(browser, server) as tab:
         story = tab.open("pool/gpu").locator(".timeline li")
         expect(story).to_have_count(20)
@@ -328,7 +328,7 @@ def test_loose_units_and_archived_pools_are_shown(browser: Browser, tmp_path: Pa
         for pool in ("show:1", "show:2", "show:3"):
             hk.create_pool(pool, 10)
         hk.consume("show:1", 3)
-        hk.archive_pool("show:2")
+        hk.admin.archive_pool("show:2")
     with served(tmp_path) as (server, http), watched(browser, server) as tab:
         http.post("/v1/sweep", json={}).raise_for_status()
         page = tab.open()

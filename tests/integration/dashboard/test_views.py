@@ -173,12 +173,12 @@ def test_the_client_reads_the_same(everything: Everything) -> None:
         assert [hold.number for hold in hk.line("show", after=22)] == [23]
         assert [pool.id for pool in hk.children("venue//stalls")] == ["venue//stalls//left"]
         assert hk.children("venue", limit=1).more
-        assert hk.catalog.present().rates
-        assert hk.catalog.names("calendars") == ["inn"]
-        rooms = hk.catalog.calendar("inn", everything.day(1).isoformat(), 3)
+        assert hk.admin.catalog.present().rates
+        assert hk.admin.catalog.names("calendars") == ["inn"]
+        rooms = hk.admin.catalog.calendar("inn", everything.day(1).isoformat(), 3)
         assert [len(room.cells) for room in rooms if room.room == "double"] == [3]
-        assert [one.consumed for one in hk.catalog.windows("rates", "api")] == [5]
-        assert len(hk.catalog.resources("shop.shelf")) == 3
+        assert [one.consumed for one in hk.admin.catalog.windows("rates", "api")] == [5]
+        assert len(hk.admin.catalog.resources("shop.shelf")) == 3
 
 
 def test_a_calendar_is_rooms_by_nights_and_nothing_is_drawn_for_what_was_never_held(

@@ -71,7 +71,7 @@ with transaction.atomic():  # the first call of all: on SQLite the file has no w
     hk.create_pool("lamp", 3)
     hk.hold("lamp", 1, ttl=60)
     assert hk.pool("lamp").held == 1
-assert (hk.pool("lamp").held, hk.verify().ok) == (1, True)
+assert (hk.pool("lamp").held, hk.admin.verify().ok) == (1, True)
 printed("migrate", "holdkit", "zero")
 assert ids() == ["holdkit.W003"]
 printed("migrate", "holdkit")
@@ -87,9 +87,9 @@ for arguments in (["dumpdata"], ["dumpdata", "--all"]):
     dumped = json.loads(printed(*arguments))
     assert {one["model"] for one in dumped} >= {"auth.permission", "contenttypes.contenttype"}
     assert not [one for one in dumped if one["model"].startswith("holdkit.")]
-hk.change_limits(retention="60d")
+hk.admin.change_limits(retention="60d")
 printed("flush", "--no-input")
-assert (hk.pools(), hk.journal.list(), hk.verify().ok, hk.limits.retention.days) == ([], [], True, 30)
+assert (hk.pools(), hk.journal.list(), hk.admin.verify().ok, hk.limits.retention.days) == ([], [], True, 30)
 hk.close()
 assert hk.pools() == [], "the next call opens it anew"
 
@@ -159,5 +159,5 @@ for number, kernel in enumerate((hk, instrument(hk))):
     assert kernel.sagas.register(Paying).run(f"pay:{number + 1}", {}).phase == "done"
     with kernel.lease("desk", 1, ttl=60) as lease:
         lease.check()
-assert hk.verify().ok
+assert hk.admin.verify().ok
 print("every step was done")

@@ -53,4 +53,4 @@ def test_rolled_back_and_committed(app: Application) -> None:
     assert app.orders() == ["a"]
     assert app.hk.claims.find(entity="user:1").id == claim
     assert [item.state for item in app.hk.items.states(["seat:1", "seat:2"])] == ["spent", "available"]
-    assert app.hk.verify().ok
+    assert app.hk.admin.verify().ok

@@ -191,7 +191,7 @@ def test_a_forked_worker_opens_its_own(open_shop: Any, tmp_path: Path) -> None:
     assert os.waitstatus_to_exitcode(status) == 0
     assert shop.client.post("/holds/3").status_code == 200
     assert shop.kernel.pool("lamp").held == 6
-    assert shop.kernel.verify().ok
+    assert shop.kernel.admin.verify().ok
 
 
 def test_without_a_request_it_is_the_applications_kernel(open_shop: Any) -> None:

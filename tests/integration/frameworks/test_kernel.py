@@ -48,7 +48,7 @@ def test_ours_is_the_very_first_statement(app: Application) -> None:
     assert app.hk.pool("lamp").held == 2
     assert [str(entry.action) for entry in app.hk.history(hold.id)] == ["hold.held"]
     assert told(app) == ["pool.created", "hold.held"]
-    assert app.hk.verify().ok
+    assert app.hk.admin.verify().ok
 
 
 def test_ours_is_the_only_statement(app: Application) -> None:
@@ -56,7 +56,7 @@ def test_ours_is_the_only_statement(app: Application) -> None:
     hold = app.hk.hold("lamp", 2, ttl=60, tx=app.tx)
     app.commit()
     assert app.hk.confirm(hold).state == "confirmed"
-    assert app.hk.verify().ok
+    assert app.hk.admin.verify().ok
 
 
 def test_ours_comes_after_others_and_before_others(app: Application) -> None:
@@ -70,7 +70,7 @@ def test_ours_comes_after_others_and_before_others(app: Application) -> None:
     assert app.orders() == ["a", "b", "c"]
     assert app.hk.pool("lamp").consumed == 2
     assert told(app) == ["pool.created", "hold.held", "hold.confirmed"]
-    assert app.hk.verify().ok
+    assert app.hk.admin.verify().ok
 
 
 def test_neither_happens_if_they_roll_back(app: Application) -> None:
@@ -84,7 +84,7 @@ def test_neither_happens_if_they_roll_back(app: Application) -> None:
     assert told(app) == ["pool.created"]
     again = app.hk.hold("lamp", 3, ttl=60, op="once")  # another payload: the id was never used
     assert again.legs[0].held == 3
-    assert app.hk.verify().ok
+    assert app.hk.admin.verify().ok
 
 
 def test_a_refusal_leaves_their_transaction_usable(app: Application) -> None:
@@ -99,7 +99,7 @@ def test_a_refusal_leaves_their_transaction_usable(app: Application) -> None:
     app.commit()
     assert app.orders() == ["a", "b"]
     assert app.hk.pool("lamp").held == 10
-    assert app.hk.verify().ok
+    assert app.hk.admin.verify().ok
 
 
 def test_an_error_leaves_their_transaction_usable(app: Application) -> None:
@@ -121,7 +121,7 @@ def test_an_error_leaves_their_transaction_usable(app: Application) -> None:
     app.commit()
     assert app.orders() == ["a", "b"]
     assert app.hk.pool("lamp").held == 2
-    assert app.hk.verify().ok
+    assert app.hk.admin.verify().ok
 
 
 def test_their_nested_block_takes_ours_along(app: Application) -> None:
@@ -141,7 +141,7 @@ def test_their_nested_block_takes_ours_along(app: Application) -> None:
     assert app.hk.pool("lamp").held == 10
     assert app.hk.history(lost.id) == []
     assert told(app) == ["pool.created", "hold.held", "hold.held"]
-    assert app.hk.verify().ok
+    assert app.hk.admin.verify().ok
 
 
 def test_several_transactions_one_after_the_other(app: Application) -> None:
@@ -153,7 +153,7 @@ def test_several_transactions_one_after_the_other(app: Application) -> None:
         app.hk.hold("lamp", 2, ttl=60)  # a plain call between them, by the same thread or task
     assert app.hk.pool("lamp").held == 9
     assert told(app) == ["pool.created", *["hold.held"] * 6]
-    assert app.hk.verify().ok
+    assert app.hk.admin.verify().ok
 
 
 def test_listeners_hear_of_it_after_the_commit_and_once(app: Application) -> None:
@@ -215,18 +215,18 @@ def test_what_is_locked_and_missing(app: Application) -> None:
     app.hk.hold("chair", 1, ttl=60, tx=app.tx)
     app.commit()
     assert app.orders() == ["a"]
-    assert app.hk.verify().ok
+    assert app.hk.admin.verify().ok
 
 
 def test_text_of_every_script_and_records(app: Application) -> None:
     app.begin()
-    app.hk.put_record("note", "é", '"\\u0000 日本 😀"', tx=app.tx)
-    app.hk.put_record("note", "é", '"zwei"', tx=app.tx)
+    app.hk.admin.records.put("note", "é", '"\\u0000 日本 😀"', tx=app.tx)
+    app.hk.admin.records.put("note", "é", '"zwei"', tx=app.tx)
     app.hk.create_pool("日本", 1, actor="user:ü", tx=app.tx)
     app.commit()
     assert app.hk.pool("日本").available == 1
     assert told(app) == ["pool.created", "record.put", "record.put", "pool.created"]
-    assert app.hk.verify().ok
+    assert app.hk.admin.verify().ok
 
 
 # What is refused, before anything is written

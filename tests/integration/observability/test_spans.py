@@ -82,7 +82,7 @@ def test_hours_later_an_expiry_is_linked_to_the_request_that_held(store: Store, 
         None,
     )
     assert dict(sweep.attributes or {}) == {"holdkit.expired": 3}
-    assert hk.verify().ok
+    assert hk.admin.verify().ok
 
 
 def test_refusals_and_errors_are_told_without_what_they_say(recorded: Recorded) -> None:

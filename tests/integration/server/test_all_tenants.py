@@ -96,8 +96,8 @@ def test_the_client_follows_all_tenants(clients: Clients, shared_server: LiveSer
     assert told(hk.journal.follow("mail", wait=False)) == [(None, "a")], "its place is its own"
     acme.create_pool("c", 1)
     assert told(hk.journal.follow("mail", wait=False, tenant=ALL)) == [("acme", "c")]
-    assert hk.tenants() == ["acme"]
-    assert hk.tenants(after="acme", limit=1) == []
+    assert hk.admin.tenants() == ["acme"]
+    assert hk.admin.tenants(after="acme", limit=1) == []
     stream = iter(hk.journal.follow(after=hk.journal.cursor(), tenant=ALL))
     listener, heard = RecordingListener(), list[str | None]()
 
@@ -121,7 +121,7 @@ def test_a_tenants_client_is_refused(clients: Clients, shared_server: LiveServer
         lambda: list(acme.journal.follow(wait=False, tenant=ALL)),
         lambda: list(acme.journal.follow("mail", wait=False, tenant=ALL)),
         lambda: acme.journal.on(None, print, tenant=ALL),
-        acme.tenants,
+        acme.admin.tenants,
     )
     for call in calls:
         with pytest.raises(NotAdmitted) as caught:

@@ -46,7 +46,7 @@ def write_and_archive(url: str, tenant: str, to: Path) -> list[str]:
         for name in new:
             (hk.tenant(tenant) if tenant else hk).create_pool(name, 5)
     with connect(url, clock=FakeClock(now)) as hk:
-        assert hk.archive(before="30d", to=to).entries == 6
+        assert hk.admin.archive(before="30d", to=to).entries == 6
     return new
 
 
@@ -132,7 +132,7 @@ def test_the_last_entry_in_the_archive_leads_back_into_the_journal(migrated: Mig
                 hk.create_pool(own[3 * lane + number], 5)
                 hk.tenant("acme").create_pool(others[3 * lane + number], 5)
         clock.advance(86_400)
-        assert hk.archive(before="1h", to=to).entries == 10
+        assert hk.admin.archive(before="1h", to=to).entries == 10
         with pytest.raises(CursorLost) as lost:
             hk.journal.list(after=cursor)
         assert lost.value.archived_to == str(to)

@@ -169,12 +169,12 @@ def test_the_client_follows_pages_until_it_has_what_it_was_asked_for(tmp_path: P
         hk.apply([CreatePool(id=pool, total=10_000) for pool in POOLS])
         holds = [hk.hold(dict.fromkeys(POOLS, 1), ttl="1h") for _ in range(HOLDS)]
         for number in range(NOTES):
-            hk.put_record("note", f"{number:03}", f'"{"y" * 8_000}"')
+            hk.admin.records.put("note", f"{number:03}", f'"{"y" * 8_000}"')
         for _ in range(EXTENDED):
             hk.extend(holds[0], by=1)
         assert [hold.id for hold in hk.holds(limit=1_000)] == sorted(hold.id for hold in holds)
         assert len(hk.holds(limit=5)) == 5
-        assert len(hk.records("note", limit=1_000)) == NOTES
+        assert len(hk.admin.records.list("note", limit=1_000)) == NOTES
         assert len(hk.history(holds[0])) == 1 + EXTENDED
         assert len(hk.journal.history("p000")) == 1 + HOLDS
         everything = hk.journal.list(limit=1_000)

@@ -284,7 +284,7 @@ def test_no_name_is_skipped_or_listed_twice(strange: str) -> None:
             found: list[str] = []
             after = ""
             while True:
-                page = await hk.catalog.names("rates", after=after, limit=2)
+                page = await hk.admin.catalog.names("rates", after=after, limit=2)
                 found += page
                 if not page.more:
                     break

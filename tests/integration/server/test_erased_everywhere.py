@@ -215,7 +215,7 @@ def test_no_byte_of_it_is_left_and_what_was_parked_is_delivered_without_it(
                 await passed(here, hook["id"], listed)
                 clock.advance(2 * DAY)
                 await kernel.sweep()  # answers that no retry can ask for any more: their entries may leave
-                assert (await kernel.archive(before="1d", to=place.folder / "archive")).entries > 5
+                assert (await kernel.admin.archive(before="1d", to=place.folder / "archive")).entries > 5
                 await live(here, "monday")
                 listed = await parked(here, hook["id"], 10)
             assert PERSON in json.dumps(listed)
@@ -239,7 +239,7 @@ def test_no_byte_of_it_is_left_and_what_was_parked_is_delivered_without_it(
             assert sent.items() <= known.items()
             assert len(sent) == taken
             archive = place.folder / "archive" if place.archives else None
-            assert (await kernel.verify(archive=archive)).ok
+            assert (await kernel.admin.verify(archive=archive)).ok
             here.running.jobs._jobs.clear()  # results are kept for `job_retention`, with accounts that were named then
             assert [one for one in texts_held_by(here.application) if PERSON in one] == []
             if place.url.startswith("postgresql:"):

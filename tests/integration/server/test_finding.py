@@ -160,7 +160,7 @@ def test_the_client_finds_the_same(server: LiveServer) -> None:
         page = hk.holds(account="customer:1", newest_first=True, limit=4)
         rest = hk.holds(account="customer:1", newest_first=True, limit=4, after=page.reached or "")
         assert (len(page), page.more, len(rest), rest.more) == (4, True, 2, False)
-        assert hk.entities("order:1") == ["order:1", "order:10", "order:11"]
+        assert hk.admin.entities("order:1") == ["order:1", "order:10", "order:11"]
         assert hk.accounts() == ["customer:0", "customer:1"]
         entries = hk.journal.search(actor="user:1", limit=3)
         older = hk.journal.search(actor="user:1", limit=3, before=entries.next)

@@ -280,7 +280,7 @@ def test_a_client_waits_for_it_with_progress_and_cancels_it_when_interrupted(
         server.client() as http,
     ):
         hk.create_pool("a", 5)
-        assert hk.verify().ok
+        assert hk.admin.verify().ok
         monkeypatch.setattr(progress, "OFTEN", 1)
         slow = SlowVerify()
         kind = MemoryEngine if engine == "memory" else SqliteEngine
@@ -291,7 +291,7 @@ def test_a_client_waits_for_it_with_progress_and_cancels_it_when_interrupted(
             raise KeyboardInterrupt
 
         with pytest.raises(KeyboardInterrupt):
-            hk.verify(progress=interrupt)
+            hk.admin.verify(progress=interrupt)
         wait_until(lambda: http.get("/v1/jobs").json()["items"][0]["state"] == "cancelled")
 
 
@@ -317,9 +317,9 @@ def test_an_erasure_rewrites_the_archive_that_the_server_knows(tmp_path: Path) -
     with holdkit.connect(url, clock=clock) as hk:
         hk.create_pool("show", 10)
         hk.release(hk.hold("show", 1, ttl=600, entity="user:7"))
-        hk.resize_pool("show", 9)
+        hk.admin.resize_pool("show", 9)
         clock.advance(9 * 86_400)
-        hk.archive(before="1d", to=to)
+        hk.admin.archive(before="1d", to=to)
     asked = {"by": "entity", "value": "user:7", "reason": "request 1"}
 
     async def main() -> None:
@@ -333,4 +333,4 @@ def test_an_erasure_rewrites_the_archive_that_the_server_knows(tmp_path: Path) -
 
     asyncio.run(asyncio.wait_for(main(), PATIENCE))
     with holdkit.connect(url, clock=clock) as hk:
-        assert hk.verify(archive=to).ok
+        assert hk.admin.verify(archive=to).ok

@@ -73,30 +73,32 @@ def test_bad_input_names_the_limit(limits: dict[str, object], code: str) -> None
 
 def test_the_client_reads_and_changes_them() -> None:
     with live_server() as server, connect(server.url, key=server.admin) as hk:
-        assert hk.limits_in_force().version == 0
-        changed = hk.change_limits(
+        assert hk.admin.limits().version == 0
+        changed = hk.admin.change_limits(
             retention="90d", max_ttl=3_600, max_holds=None, actor="user:7", reason="audit", op="once"
         )
         assert (changed.retention, changed.max_ttl, changed.version) == (timedelta(days=90), timedelta(hours=1), 1)
         assert (
-            hk.change_limits(retention="90d", max_ttl=3_600, max_holds=None, actor="user:7", reason="audit", op="once")
+            hk.admin.change_limits(
+                retention="90d", max_ttl=3_600, max_holds=None, actor="user:7", reason="audit", op="once"
+            )
             == changed
         )
-        assert hk.limits_in_force() == changed
+        assert hk.admin.limits() == changed
         assert [str(entry.action) for entry in hk.journal.list()] == ["limits.changed"]
         hk.create_pool("p", 1)
         with pytest.raises(holdkit.InvalidRequest) as caught:
             hk.hold("p", ttl="2h")
         assert caught.value.code == "ttl_too_long"
         with pytest.raises(holdkit.VersionConflict):
-            hk.change_limits(max_legs=3, if_version=0)
+            hk.admin.change_limits(max_legs=3, if_version=0)
         with pytest.raises(holdkit.InvalidRequest):
-            hk.change_limits(max_queue=3)
+            hk.admin.change_limits(max_queue=3)
 
         async def main() -> None:
             async with connect_async(server.url, key=server.admin) as other:
-                assert (await other.change_limits(max_legs=3, if_version=1)).max_legs == 3
-                assert (await other.limits_in_force()).version == 2
+                assert (await other.admin.change_limits(max_legs=3, if_version=1)).max_legs == 3
+                assert (await other.admin.limits()).version == 2
 
         asyncio.run(main())
 
@@ -107,7 +109,7 @@ def test_a_tenants_client_is_refused() -> None:
             hk.create_pool("p", 1)
         theirs = server.key("admin", "acme")
         with connect(server.url, key=theirs) as hk, pytest.raises(NotAdmitted):
-            hk.change_limits(retention="90d")
+            hk.admin.change_limits(retention="90d")
 
 
 def test_the_servers_own_setting_has_the_bounds_of_the_limit() -> None:

@@ -374,9 +374,9 @@ def test_waiters_count_as_holds_of_a_quota() -> None:
     async def work(here: InProcessApp) -> None:
         await full_pool(here, tenant="acme")
         kernel = here.running.kernel.tenant("acme")
-        before = (await kernel.usage()).live_holds
+        before = (await kernel.admin.usage()).live_holds
         assert (await do(here, "POST", "/v1/pools/show/line", LINE, tenant="acme"))[0] == 201
-        assert (await kernel.usage()).live_holds == before + 1
+        assert (await kernel.admin.usage()).live_holds == before + 1
         await do(here, "PUT", "/v1/tenants/acme/quota", {"quota": {"rows": 1}})
         here.running.quotas._recent.clear()
         await here.running.quotas.usage("acme")

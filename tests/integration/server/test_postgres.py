@@ -41,4 +41,4 @@ def test_holds_batches_events_and_summaries_over_lanes(postgres_url: str) -> Non
                 pass
         assert id is None or id.startswith("hkc2.")
         assert [pool.consumed for pool in hk.pools()] == [2] * 8
-        assert hk.verify().ok
+        assert hk.admin.verify().ok

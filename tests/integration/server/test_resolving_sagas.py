@@ -62,7 +62,7 @@ def test_a_parked_saga_is_ended_with_what_it_holds(how: str, phase: str, consume
         story = (await here.call("GET", f"/v1/holds/{done.json()['hold']}/history")).json()["items"]
         assert (story[-1]["reason"], story[-1]["actor"]) == ("I called the bank", "user:7")
         assert (await here.call("GET", "/v1/sagas?stuck=true")).json()["items"] == []
-        assert (await here.running.kernel.verify()).ok
+        assert (await here.running.kernel.admin.verify()).ok
 
     run(work)
 
@@ -207,7 +207,7 @@ def test_a_parked_saga_whose_hold_was_ended_by_force_is_only_retried_if_it_can_e
         else:
             assert (again.status_code, again.json()["phase"]) == (200, "finalizing")
             assert (await here.running.kernel.sagas.recover()).done == 1
-        assert (await here.running.kernel.verify()).ok
+        assert (await here.running.kernel.admin.verify()).ok
 
     run(work)
 

@@ -207,9 +207,9 @@ def test_another_batch_under_the_key_is_422_and_does_nothing() -> None:
 
 def test_a_batch_is_one_commit_and_no_command_may_carry_its_key() -> None:
     async def work(here: InProcessApp) -> None:
-        before = here.running.kernel.stats.batches
+        before = (await here.running.kernel.admin.stats()).batches
         await here.call("POST", "/v1/batch", {"commands": PAIR}, op="k")
-        assert here.running.kernel.stats.batches == before + 1
+        assert (await here.running.kernel.admin.stats()).batches == before + 1
         no = await here.call("POST", "/v1/batch", {"commands": [{**PAIR[0], "op": "j"}, *PAIR]}, op="j")
         assert (no.status_code, no.json()["field"], no.json()["code"]) == (400, "op", "op_ambiguous")
 

@@ -42,7 +42,7 @@ def server() -> Iterator[LiveServer]:
         with running.client() as http:
             assert http.get("/readyz").status_code == 200
         with connect(running.url, key=running.admin) as hk:
-            assert hk.verify().ok
+            assert hk.admin.verify().ok
 
 
 def without_streams() -> dict[str, Any]:

@@ -220,7 +220,7 @@ def test_a_request_under_way_is_finished_when_the_server_stops(tmp_path: Path) -
     assert set(answers) <= {201, 503}
     with holdkit.connect(f"sqlite:///{tmp_path / 'holds.db'}") as hk:
         assert hk.pool("a").held == done, "an answer was lost on the way out"
-        assert hk.verify().ok
+        assert hk.admin.verify().ok
 
 
 def test_the_program_listens_says_where_and_stops(tmp_path: Path) -> None:

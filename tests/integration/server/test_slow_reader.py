@@ -148,15 +148,15 @@ def test_a_feed_lists_what_a_list_of_pools_lists_archived_ones_left_out() -> Non
             kernel = here.running.kernel
             for pool in ("before", "later", "kept"):
                 await kernel.create_pool(pool, 5)
-            await kernel.archive_pool("before")
+            await kernel.admin.archive_pool("before")
             feed = Feed(kernel, "")
             await feed.ready.wait()
             assert sorted(feed.pools) == ["kept", "later"]
             tick = feed.tick
             hold = await kernel.hold("later", 2, ttl=60)
-            await kernel.archive_pool("later")
+            await kernel.admin.archive_pool("later")
             await kernel.release(hold)
-            await kernel.unarchive_pool("before")
+            await kernel.admin.unarchive_pool("before")
             async with asyncio.timeout(PATIENCE):
                 while not feed.actions["pool.unarchived"]:
                     await feed.wait(feed.tick, 1)

@@ -183,7 +183,7 @@ def soak(url: str, seconds: float, *module: str) -> list[str]:
     print(f"\nsoak: {load.done} turns, {load.told} events in {seconds:g} s: {marks}")  # noqa: T201 - with -s: what a soak is run for
     assert load.told, "no reader was told anything"
     with holdkit.connect(url) as hk:
-        assert hk.verify().ok
+        assert hk.admin.verify().ok
     spare = Use(SPARE_MEMORY, SPARE_DESCRIPTORS, SPARE_THREADS)
     return [
         name for name in spare.__struct_fields__ if getattr(last, name) > getattr(warm, name) + getattr(spare, name)

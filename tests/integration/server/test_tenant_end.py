@@ -42,7 +42,7 @@ async def furnish(hk: Any) -> None:
     await hk.create_pool("p", 100)
     await hk.create_pool("many", 1_000)
     await hk.create_pool("archived", 3)
-    await hk.archive_pool("archived")
+    await hk.admin.archive_pool("archived")
     for _ in range(120):
         await hk.hold("many", 1, ttl=600)
     await hk.hold({"p": 2, "many": 3}, ttl=600)
@@ -55,7 +55,7 @@ async def furnish(hk: Any) -> None:
     await hk.items.reserve(["seat:1"], ttl=600)
     for kind in ("note", "other"):
         for n in range(3):
-            await hk.put_record(kind, f"r{n}", '"x"')
+            await hk.admin.records.put(kind, f"r{n}", '"x"')
 
 
 async def furnish_lines(hk: Any, clock: FakeClock) -> None:
@@ -71,7 +71,7 @@ async def furnish_lines(hk: Any, clock: FakeClock) -> None:
     await hk.sweep()
     assert await hk.account("old").usage()
     assert (await hk.pool("line")).loose == 1
-    await hk.limit_pool("line", 9)
+    await hk.admin.limit_pool("line", 9)
     await hk.hold("line", 1, ttl=600, account="a")
     for waiter in range(12):  # more than there are rounds: none of them is served in the end
         await hk.join("line", 3, ttl=600, offer_ttl=60, account=f"b{waiter}")
@@ -132,7 +132,7 @@ def test_a_deleted_tenant_leaves_its_journal_and_nothing_else(url: str) -> None:
         forced = [entry for entry in await hk.journal.list(limit=10_000) if entry.reason == "contract ended"]
         assert {entry.actor for entry in forced} == {"user:7"}
         assert len(forced) > 120
-        assert (await here.running.kernel.verify()).ok
+        assert (await here.running.kernel.admin.verify()).ok
         assert [one["name"] for one in (await here.call("GET", "/v1/tenants")).json()["items"]] == ["globex"]
         here.keys.clear()
         made = await here.call("POST", "/v1/pools", {"id": "p", "total": 1}, tenant="acme")
@@ -156,7 +156,7 @@ def test_lines_tallies_and_trees_go_with_their_tenant(url: str) -> None:
         assert await left_over(here) == []
         assert await hk.holds(state="waiting") == []
         assert await hk.account("a").usage() == await hk.account("old").usage() == []
-        assert (await here.running.kernel.verify()).ok
+        assert (await here.running.kernel.admin.verify()).ok
 
     run(work, url, clock=clock)
 
@@ -196,7 +196,7 @@ def test_a_deletion_that_was_killed_at_any_step_is_started_again(tmp_path: Path)
             if calls < kill_at:
                 break
         assert steps > 5
-        assert (await kernel.verify()).ok
+        assert (await kernel.admin.verify()).ok
 
     run(work, f"sqlite:///{tmp_path / 'holds.db'}")
 
@@ -239,7 +239,7 @@ def test_an_export_over_http_can_be_imported(tmp_path: Path) -> None:
         assert http.get("/v1/tenants/acme/export").status_code == 200, "one after the other"
     import_journal(copy, Import(line + b"\n" for line in answer.content.splitlines()))
     with holdkit.connect(copy) as there:
-        assert there.verify().ok
+        assert there.admin.verify().ok
         assert there.tenant("acme").get(hold.id).metadata == {"x": "y" * 5_000}
 
 

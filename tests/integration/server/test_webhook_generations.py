@@ -106,7 +106,7 @@ def test_a_hook_that_an_archive_has_overtaken_stops_and_says_so(tmp_path: Path) 
             with holdkit.connect(url) as hk:
                 hk.create_pool("b", 5)
                 hk.tenant("acme").create_pool("c", 5)
-                hk.archive(before="0s", to=tmp_path / "archive")
+                hk.admin.archive(before="0s", to=tmp_path / "archive")
             async with in_process_app(url, settings=settings) as here:
                 hook = await shown(here, "stopped")
                 assert hook["why"].startswith("the journal was archived beyond what it has read")
@@ -137,7 +137,7 @@ def test_a_hook_is_stopped_where_lanes_that_it_never_read_were_archived(migrated
                 for name in [name for name in names if lane_of_pool(("", name), 64) == unread][:3]:
                     hk.create_pool(name, 5)
             with holdkit.connect(url, clock=FakeClock(now)) as hk:
-                assert hk.archive(before="30d", to=tmp_path / "archive").entries == 2
+                assert hk.admin.archive(before="30d", to=tmp_path / "archive").entries == 2
             async with in_process_app(url, settings=settings) as here:
                 hook = await shown(here, "stopped")
                 assert hook["why"].startswith("the journal was archived beyond what it has read")

@@ -117,7 +117,7 @@ def test_its_hold_is_dropped_meanwhile(hk: holdkit.Kernel, clock: FakeClock, op:
     assert (freed.state, freed.replayed) == ("released", False)
     if op is not None:
         assert hk.claims.forget(claim.id, force=True, reason="closed", op=op).replayed
-    assert hk.verify().differences == ()
+    assert hk.admin.verify().differences == ()
 
 
 @pytest.mark.parametrize("age", [0, YEARS])
@@ -134,4 +134,4 @@ def test_two_connections_free_one_key(migrated: Callable[..., str], clock: FakeC
             await_waiter(url)
             connection.commit()
             not_confirmed(late.result)
-        assert first.verify().differences == ()
+        assert first.admin.verify().differences == ()

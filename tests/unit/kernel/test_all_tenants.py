@@ -45,7 +45,7 @@ def test_a_follower_of_all_tenants_is_told_whose_each_entry_is(url: str) -> None
         make(hk, "later")
         assert told(hk.journal.follow("mail", wait=False, tenant=ALL)) == [("later", "of-later")]
         assert told(hk.journal.follow(wait=False)) == [("", "of-")], "of its own, as ever"
-        assert hk.verify().ok
+        assert hk.admin.verify().ok
 
 
 def test_async_too(url: str) -> None:
@@ -59,7 +59,7 @@ def test_async_too(url: str) -> None:
                 == everything
             )
             assert sorted(told(await hk.journal.list(tenant=ALL))) == everything
-            assert await hk.tenants() == ["acme"]
+            assert await hk.admin.tenants() == ["acme"]
 
     asyncio.run(main())
 
@@ -119,7 +119,7 @@ def test_a_kernel_of_one_tenant_is_refused(hk: Any) -> None:
         lambda: list(acme.journal.follow("mail", wait=False, tenant=ALL)),
         lambda: acme.journal.list(tenant=ALL),
         lambda: acme.journal.on(None, print, tenant=ALL),
-        acme.tenants,
+        acme.admin.tenants,
     )
     for call in calls:
         with pytest.raises(InvalidRequest) as caught:
@@ -144,20 +144,20 @@ def test_nothing_else_means_all_tenants(hk: Any, wrong: Any) -> None:
 def test_tenants_are_listed_in_pages(url: str) -> None:
     names = sorted(["a", "a%", "A", "a_b", "é", "\U0001f642", "z" * 64, "~", "b"])
     with holdkit.connect(url, clock=FakeClock()) as hk:
-        assert hk.tenants() == []
+        assert hk.admin.tenants() == []
         make(hk, "", *reversed(names))
         for name in names[:3]:
             for number in range(5):  # several pools, so in several lanes
                 hk.tenant(name).create_pool(f"more-{number}", 1)
-        assert hk.tenants() == names, "the default tenant has no name"
-        assert hk.tenants(limit=4) == names[:4]
-        assert hk.tenants(after=names[3], limit=4) == names[4:8]
-        assert hk.tenants(after=names[-1]) == []
-        assert hk.tenants(after="a$") == [name for name in names if name > "a$"], "it need not be there"
-        hk.tenant("b").remove_pool("of-b")
-        hk.tenant("é").archive_pool("of-é")
+        assert hk.admin.tenants() == names, "the default tenant has no name"
+        assert hk.admin.tenants(limit=4) == names[:4]
+        assert hk.admin.tenants(after=names[3], limit=4) == names[4:8]
+        assert hk.admin.tenants(after=names[-1]) == []
+        assert hk.admin.tenants(after="a$") == [name for name in names if name > "a$"], "it need not be there"
+        hk.tenant("b").admin.remove_pool("of-b")
+        hk.tenant("é").admin.archive_pool("of-é")
         hk.tenant("claims").claims.reserve("email", "a@b", ttl=60)
-        assert hk.tenants() == sorted({*names, "claims"} - {"b"}), (
+        assert hk.admin.tenants() == sorted({*names, "claims"} - {"b"}), (
             "reserved and archived pools count, removed ones do not"
         )
 
@@ -168,6 +168,6 @@ def test_tenants_are_listed_in_pages(url: str) -> None:
 def test_bad_pages_are_refused(mode: Sync | Async, engine: WatchedEngine, bad: dict[str, Any], field: str) -> None:
     hk = mode.open(engine)
     with pytest.raises(InvalidRequest) as caught:
-        hk.tenants(**bad)
+        hk.admin.tenants(**bad)
     assert caught.value.field == field
     hk.close()

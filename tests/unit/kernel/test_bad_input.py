@@ -68,8 +68,8 @@ CALLS: list[tuple[str, Any, list[tuple[Any, str, str]]]] = [
     # Pools
     ("create_pool id", lambda hk, bad: hk.create_pool(bad, 1), [*texts("id", 512, absent=False), ("~x", "id", "id_reserved")]),
     ("create_pool total", lambda hk, bad: hk.create_pool("q", bad), numbers("total", zero=True)),
-    ("resize_pool id", lambda hk, bad: hk.resize_pool(bad, 1), texts("id", 512, absent=False)),
-    ("resize_pool total", lambda hk, bad: hk.resize_pool("p", bad), numbers("total", zero=True)),
+    ("resize_pool id", lambda hk, bad: hk.admin.resize_pool(bad, 1), texts("id", 512, absent=False)),
+    ("resize_pool total", lambda hk, bad: hk.admin.resize_pool("p", bad), numbers("total", zero=True)),
     ("pool", lambda hk, bad: hk.pool(bad), texts("id", 512, absent=False)),
     ("pools prefix", lambda hk, bad: hk.pools(bad), [*texts("prefix", 512)[1:], (None, "prefix", "prefix_not_text"), (0, "prefix", "prefix_not_text")]),
     ("pools after", lambda hk, bad: hk.pools(after=bad), [*texts("after", 512)[1:], (None, "after", "after_not_text"), ([], "after", "after_not_text")]),
@@ -181,7 +181,7 @@ CALLS: list[tuple[str, Any, list[tuple[Any, str, str]]]] = [
         ({"by": 1, "until": 1}, "by", "by_ambiguous"),
     ]),
     ("return_units", lambda hk, bad: hk.return_units(ID, token="x", quantity=bad), numbers("quantity")),
-    ("expire", lambda hk, bad: hk.expire(bad), [("x", "hold", "hold_malformed"), (None, "hold", "hold_malformed")]),
+    ("expire", lambda hk, bad: hk.admin.expire(bad), [("x", "hold", "hold_malformed"), (None, "hold", "hold_malformed")]),
     ("get", lambda hk, bad: hk.get(bad), [("x", "hold", "hold_malformed"), (7, "hold", "hold_malformed")]),
     # Lists
     ("holds limit", lambda hk, bad: hk.holds(limit=bad), numbers("limit")),
@@ -194,24 +194,24 @@ CALLS: list[tuple[str, Any, list[tuple[Any, str, str]]]] = [
     ("holds entity", lambda hk, bad: hk.holds(entity=bad), texts("entity", 512)),
     ("holds after", lambda hk, bad: hk.holds(after=bad), [*texts("after", 512)[1:], (None, "after", "after_not_text"), ([], "after", "after_not_text")]),
     # Records
-    ("put_record kind", lambda hk, bad: hk.put_record(bad, "x", "1"), [
+    ("put_record kind", lambda hk, bad: hk.admin.records.put(bad, "x", "1"), [
         *texts("kind", 64, absent=False),
         ("~cursor", "kind", "kind_reserved"),
         ("a/b", "kind", "kind_malformed"),
     ]),
-    ("put_record id", lambda hk, bad: hk.put_record("k", bad, "1"), texts("id", 512, absent=False)),
-    ("put_record body", lambda hk, bad: hk.put_record("k", "x", bad), [
+    ("put_record id", lambda hk, bad: hk.admin.records.put("k", bad, "1"), texts("id", 512, absent=False)),
+    ("put_record body", lambda hk, bad: hk.admin.records.put("k", "x", bad), [
         ("", "body", "body_not_json"),
         ("{", "body", "body_not_json"),
         ("NaN", "body", "body_not_json"),
         ('"' + "x" * 300_000 + '"', "body", "body_too_large"),
     ]),
-    ("put_record if_version", lambda hk, bad: hk.put_record("k", "x", "1", if_version=bad), numbers("if_version", zero=True)),
-    ("record", lambda hk, bad: hk.record(bad, "x"), texts("kind", 64, absent=False)),
-    ("record id", lambda hk, bad: hk.record("k", bad), texts("id", 512, absent=False)),
-    ("records kind", lambda hk, bad: hk.records(bad), texts("kind", 64, absent=False)),
-    ("records after", lambda hk, bad: hk.records("k", after=bad), [*texts("after", 512)[1:], (None, "after", "after_not_text"), ([], "after", "after_not_text")]),
-    ("records limit", lambda hk, bad: hk.records("k", limit=bad), numbers("limit")),
+    ("put_record if_version", lambda hk, bad: hk.admin.records.put("k", "x", "1", if_version=bad), numbers("if_version", zero=True)),
+    ("record", lambda hk, bad: hk.admin.records.get(bad, "x"), texts("kind", 64, absent=False)),
+    ("record id", lambda hk, bad: hk.admin.records.get("k", bad), texts("id", 512, absent=False)),
+    ("records kind", lambda hk, bad: hk.admin.records.list(bad), texts("kind", 64, absent=False)),
+    ("records after", lambda hk, bad: hk.admin.records.list("k", after=bad), [*texts("after", 512)[1:], (None, "after", "after_not_text"), ([], "after", "after_not_text")]),
+    ("records limit", lambda hk, bad: hk.admin.records.list("k", limit=bad), numbers("limit")),
     # The journal
     ("history", lambda hk, bad: hk.history(bad), [
         ("", "hold", "hold_malformed"),

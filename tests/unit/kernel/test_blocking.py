@@ -88,7 +88,7 @@ def test_they_are_served_in_their_order_and_keep_their_units_for_the_ttl(hk: Any
     assert [hold.number for hold in served] == [1, 2, 3, 4, 5]
     assert [hold.deadline for hold in served] == [(100 + number) * SECOND for number in range(5)]
     assert all(hold.state is State.HELD for hold in served)
-    assert hk.verify().ok
+    assert hk.admin.verify().ok
 
 
 def test_the_time_is_over(hk: Any) -> None:
@@ -189,7 +189,7 @@ def test_a_ttl_as_long_as_a_hold_may_live_is_shortened_by_the_time_to_accept(
 ) -> None:
     hk: Any = mode.open(engine)
     hk.create_pool("gpu", 1)
-    hk.change_limits(max_ttl="1m", max_lifetime="1m")
+    hk.admin.change_limits(max_ttl="1m", max_lifetime="1m")
     first = hk.hold("gpu", 1, ttl=60)
 
     def later(groups: Sequence[Group]) -> None:
@@ -429,7 +429,7 @@ def test_a_commit_that_concerns_others_costs_no_read_and_a_look_costs_one_howeve
     wait_until(lambda: len(looks()) > joined + 1)  # the last one was examined
     reads.clear()
     for number in range(50):
-        hk.put_record("k", str(number), "1")
+        hk.admin.records.put("k", str(number), "1")
     assert len(looks()) < 25, "one every LOOK seconds, and not one for each commit"
     wait_until(lambda: len(looks()) > 1)
     assert not [query for query in reads if isinstance(query, FindHold)]
@@ -468,7 +468,7 @@ def test_a_line_whose_first_does_not_fit_is_fed_once(
     engine.before = lambda groups: fed.extend(one for one in groups if isinstance(one.commands[0], FeedLine))
     engine.reading = lambda query: looked.release() if isinstance(query, FindPools) else None
     for number in range(3):
-        hk.put_record("k", str(number), "1")
+        hk.admin.records.put("k", str(number), "1")
         assert looked.acquire(timeout=30)
     assert len(fed) <= 1
     hk.close()

@@ -189,7 +189,7 @@ def test_the_same_operation_gets_the_same_answer(hk: Any) -> None:
 def test_a_refusal_is_replayed_too(hk: Any) -> None:
     with pytest.raises(InsufficientCapacity) as first:
         hk.hold("p", 11, ttl=60, op="op-1")
-    hk.resize_pool("p", 100)
+    hk.admin.resize_pool("p", 100)
     with pytest.raises(InsufficientCapacity) as again:
         hk.hold("p", 11, ttl=60, op="op-1")
     assert (first.value.replayed, again.value.replayed) == (False, True)
@@ -423,7 +423,7 @@ def test_nothing_crosses_tenants(hk: Any) -> None:
     acme, other = hk.tenant("acme"), hk.tenant("other")
     for kernel in (acme, other):
         kernel.create_pool("p", 1, op="op-1")
-        kernel.put_record("k", "x", "1")
+        kernel.admin.records.put("k", "x", "1")
     hold = acme.hold("p", 1, ttl=60, op="op-2")
     assert hold.tenant == "acme"
     assert other.hold("p", 1, ttl=60, op="op-2").id != hold.id, "operation ids are its own"
@@ -436,8 +436,8 @@ def test_nothing_crosses_tenants(hk: Any) -> None:
     assert hold.id not in [found.id for found in other.holds()]
     assert other.pool("p").held == 1
     assert [pool.tenant for pool in acme.pools()] == ["acme"]
-    assert other.record("k", "x").tenant == "other"
-    assert [record.tenant for record in acme.records("k")] == ["acme"]
+    assert other.admin.records.get("k", "x").tenant == "other"
+    assert [record.tenant for record in acme.admin.records.list("k")] == ["acme"]
     assert {entry.tenant for entry in acme.journal.list()} == {"acme"}
     assert "tenant=acme" in repr(acme)
 
@@ -458,10 +458,10 @@ def test_a_command_cannot_choose_another_tenant(hk: Any) -> None:
 def test_expire_and_reasons(hk: Any, engine: WatchedEngine) -> None:
     hold = hk.hold("p", 1, ttl=60)
     with pytest.raises(NotDue, match="lives until slot 60000000"):
-        hk.expire(hold)
+        hk.admin.expire(hold)
     engine.fake.advance(60)
-    assert hk.expire(hold).state == "expired"
-    assert hk.expire(hold).state == "expired"
+    assert hk.admin.expire(hold).state == "expired"
+    assert hk.admin.expire(hold).state == "expired"
     other = hk.release(hk.hold("p", 1, ttl=60), reason=ReleaseReason.PAYMENT_FAILED)
     assert other.reason == "payment_failed"
 
@@ -469,11 +469,11 @@ def test_expire_and_reasons(hk: Any, engine: WatchedEngine) -> None:
 def test_lists_come_in_pages(hk: Any) -> None:
     for name in "cab":
         hk.create_pool(name, 1)
-        hk.put_record("k", name, "1")
+        hk.admin.records.put("k", name, "1")
     assert [pool.id for pool in hk.pools(limit=2)] == ["a", "b"]
     assert [pool.id for pool in hk.pools(after="b")] == ["c", "p"]
     assert [pool.id for pool in hk.pools("p")] == ["p"]
-    assert [record.id for record in hk.records("k", after="a", limit=1)] == ["b"]
+    assert [record.id for record in hk.admin.records.list("k", after="a", limit=1)] == ["b"]
     holds = [hk.hold("p", 1, ttl=60, entity=f"e{index}") for index in range(3)]
     assert [hold.id for hold in hk.holds(after=min(hold.id for hold in holds))] == sorted(hold.id for hold in holds)[1:]
     assert [hold.id for hold in hk.holds(entity="e1")] == [holds[1].id]
@@ -484,15 +484,15 @@ def test_lists_come_in_pages(hk: Any) -> None:
 
 def test_verify_finds_nothing_wrong(hk: Any) -> None:
     hk.hold("p", 1, ttl=60)
-    assert hk.verify().ok
-    assert hk.verify().differences == ()
+    assert hk.admin.verify().ok
+    assert hk.admin.verify().differences == ()
 
 
 def test_verify_tells_how_far_it_is(hk: Any) -> None:
     told: list[tuple[int, int]] = []
     for _ in range(600):
         hk.release(hk.hold("p", 1, ttl=60))
-    assert hk.verify(progress=lambda done, total: told.append((done, total))).ok
+    assert hk.admin.verify(progress=lambda done, total: told.append((done, total))).ok
     assert told == [(1_000, 1_201), (1_201, 1_201)]
 
 

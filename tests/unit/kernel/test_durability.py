@@ -62,9 +62,9 @@ def test_answers_carry_what_they_survive(place: tuple[str, str], mode: Sync | As
         assert hk.claims.find(key="name:y").durability is None
         assert pickle.loads(pickle.dumps(answers[-2])).durability == level
         assert "durability" not in answers[-2].to_dict()
-        assert hk.stats.durability.level == level
-        assert hk.stats.durability.says
-        assert abs(hk.stats.clock_lag) < 1
+        assert hk.admin.stats().durability.level == level
+        assert hk.admin.stats().durability.says
+        assert abs(hk.admin.stats().clock_lag) < 1
         assert "durability" not in placed.to_dict()
     finally:
         hk.close()

@@ -62,7 +62,7 @@ def fed(engine: Any, left: int = 0) -> Callable[[], bool]:
 def test_what_a_transaction_could_not_offer_is_offered_at_once(hk: Any, engine: WatchedEngine) -> None:
     sent: list[type[AnyCommand]] = []
     engine.before = lambda groups: sent.extend(type(group.commands[0]) for group in groups)
-    assert hk.resize_pool("p", 11).waiting == 10, "its answer does not wait for the line"
+    assert hk.admin.resize_pool("p", 11).waiting == 10, "its answer does not wait for the line"
     wait_until(fed(engine))
     assert sent[0] is ResizePool
     assert {*sent[1:]} == {FeedLine}
@@ -70,7 +70,7 @@ def test_what_a_transaction_could_not_offer_is_offered_at_once(hk: Any, engine: 
         "3 offers by the first, 7 more in transactions of 3; perhaps one that finds nothing to do"
     )
     assert hk.pool("p").available == 0
-    assert hk.verify().ok
+    assert hk.admin.verify().ok
 
 
 def test_the_answers_of_a_batch_do_not_wait_for_the_line(hk: Any, engine: WatchedEngine) -> None:
@@ -82,7 +82,7 @@ def test_the_answers_of_a_batch_do_not_wait_for_the_line(hk: Any, engine: Watche
 
     engine.before = closes_behind
     callers = CallerThreads()
-    callers.start(lambda: hk.resize_pool("p", 11))
+    callers.start(lambda: hk.admin.resize_pool("p", 11))
     (pool,) = callers.join()
     assert pool.total == 11
     assert not fed(engine)()
@@ -103,7 +103,7 @@ def test_a_line_is_fed_again_if_that_failed(
 
     engine.before = fails_twice
     with caplog.at_level(logging.WARNING, "holdkit"):
-        hk.resize_pool("p", 11)
+        hk.admin.resize_pool("p", 11)
         wait_until(fed(engine))
     assert not failures
     assert [record.getMessage() for record in caplog.records] == [
@@ -113,13 +113,13 @@ def test_a_line_is_fed_again_if_that_failed(
 
 
 def test_the_line_of_an_archived_pool_is_not_fed(hk: Any, engine: WatchedEngine) -> None:
-    hk.archive_pool("p")
+    hk.admin.archive_pool("p")
     sent = len(engine.batches)
-    hk.resize_pool("p", 11)
-    hk.put_record("k", "later", "1")
+    hk.admin.resize_pool("p", 11)
+    hk.admin.records.put("k", "later", "1")
     assert len(engine.batches) == sent + 2
     assert fed(engine, 10)()
-    hk.unarchive_pool("p")
+    hk.admin.unarchive_pool("p")
     wait_until(fed(engine))
 
 
@@ -130,9 +130,9 @@ def test_a_line_that_makes_no_progress_is_not_fed_in_a_loop(hk: Any, engine: Wat
         return structs.replace(apply(groups, wait_for_locks=wait_for_locks), unfed=(("", "p"),))
 
     engine.inner.apply = reports_always  # type: ignore[method-assign]
-    hk.put_record("k", "a", "1")
+    hk.admin.records.put("k", "a", "1")
     wait_until(lambda: len(engine.batches) == 5)
-    hk.put_record("k", "b", "1")
+    hk.admin.records.put("k", "b", "1")
     wait_until(lambda: len(engine.batches) == 7)
 
 
@@ -165,7 +165,7 @@ def test_those_behind_it_are_answered_in_their_order(hk: Any, engine: WatchedEng
     assert len(callers.join()) == 4
     assert other.pool("q").held == 1
     wait_until(fed(engine))
-    assert hk.verify().ok
+    assert hk.admin.verify().ok
 
 
 def test_a_call_that_is_put_off_until_its_deadline_is_told_that_nothing_was_done(
@@ -189,7 +189,7 @@ def test_a_batch_that_waited_for_a_lock_has_the_rest_fed_too(mode: Sync | Async,
     in_line(hk, 10)
     engine.lock("p")
     callers = CallerThreads()
-    callers.start(lambda: hk.resize_pool("p", 11))
+    callers.start(lambda: hk.admin.resize_pool("p", 11))
     engine.wait_blocked()
     engine.unlock("p")
     (pool,) = callers.join()
@@ -228,7 +228,7 @@ def test_on_the_event_loop() -> None:
             await hk.create_pool("p", 1)
             await hk.hold("p", 1, ttl=60)
             await hk.apply(joins(20))
-            await hk.resize_pool("p", 11)
+            await hk.admin.resize_pool("p", 11)
             await asyncio.to_thread(wait_until, fed(engine, 10))
             applied = engine.apply([Group((ResizePool(id="p", total=21),))])
             assert applied.unfed

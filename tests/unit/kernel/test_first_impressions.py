@@ -27,7 +27,7 @@ def test_replayed_pools_and_records_say_so() -> None:
         assert not hk.create_pool("p", total=5, op="a").replayed
         assert hk.create_pool("p", total=5, op="a").replayed
         assert not hk.pool("p").replayed
-        first, second = (hk.put_record("note", "n", '"x"', op="b") for _ in range(2))
+        first, second = (hk.admin.records.put("note", "n", '"x"', op="b") for _ in range(2))
         assert first is not None
         assert second is not None
         assert (first.replayed, second.replayed) == (False, True)
@@ -48,7 +48,7 @@ def test_refusals_name_their_numbers() -> None:
         hk.create_pool("p", total=5)
         hold = hk.hold("p", 2, ttl=60)
         with pytest.raises(holdkit.BelowInUse) as below:
-            hk.resize_pool("p", 1)
+            hk.admin.resize_pool("p", 1)
         with pytest.raises(holdkit.QuantityExceedsHold) as exceeds:
             hk.release(hold, quantity=3)
         clock.advance(60)
@@ -75,7 +75,7 @@ def test_stats_count_batches_and_commands() -> None:
     with holdkit.connect("memory://") as hk:
         hk.create_pool("p", total=1)
         hk.apply([holdkit.ResizePool(id="p", total=total) for total in (2, 3, 4)])
-        assert hk.stats == holdkit.Stats(batches=2, commands=4, largest=3, sizes=(1, 1, *[0] * 9))
+        assert hk.admin.stats() == holdkit.Stats(batches=2, commands=4, largest=3, sizes=(1, 1, *[0] * 9))
 
 
 def test_a_task_never_waits_behind_its_own_transaction(tmp_path: Path) -> None:

@@ -260,7 +260,7 @@ def test_entries_tell_their_story_without_secrets(hk: Any) -> None:
     assert held.position < confirmed.position
     told = [repr(held), str(held.after), str(confirmed.after), repr(held.pools)]
     assert not any("s3cret" in text or "owner_hash" in text or "last_op" in text for text in told)
-    hk.put_record("k", "x", "1")
+    hk.admin.records.put("k", "x", "1")
     assert hk.journal.list()[-1].after["body"] == "1"
     assert hk.journal.list()[0].after == {}
 

@@ -66,7 +66,7 @@ def test_empty_pools_make_room(hk: holdkit.Kernel, place: tuple[str, Begin]) -> 
             assert [pool.id for pool in hk.pools()] == ["p"]
         assert hk.hold(window("two"), ttl=60, tx=tx).state == "held"
     assert [pool.id for pool in hk.pools()] == ["p", "two"]
-    assert hk.verify().ok
+    assert hk.admin.verify().ok
 
 
 def test_pools_that_are_in_use_do_not(hk: holdkit.Kernel, place: tuple[str, Begin]) -> None:
@@ -75,7 +75,7 @@ def test_pools_that_are_in_use_do_not(hk: holdkit.Kernel, place: tuple[str, Begi
         with pytest.raises(holdkit.PoolTableFull):
             hk.hold(window("two"), ttl=60, tx=tx)
         assert hk.hold("p", ttl=60, tx=tx).state == "held"
-    assert hk.verify().ok
+    assert hk.admin.verify().ok
 
 
 def test_due_holds_make_room(hk: holdkit.Kernel, place: tuple[str, Begin], clock: FakeClock) -> None:
@@ -89,7 +89,7 @@ def test_due_holds_make_room(hk: holdkit.Kernel, place: tuple[str, Begin], clock
     assert sorted(hold.id for hold in hk.holds()) == sorted([kept.id, mine.id])
     with pytest.raises(holdkit.HoldNotFound):
         hk.get(due.id)
-    assert hk.verify().ok
+    assert hk.admin.verify().ok
 
 
 def test_consumed_holds_make_room(hk: holdkit.Kernel, place: tuple[str, Begin], clock: FakeClock) -> None:
@@ -99,4 +99,4 @@ def test_consumed_holds_make_room(hk: holdkit.Kernel, place: tuple[str, Begin], 
     with transaction(place) as tx:
         assert hk.hold("p", ttl=60, tx=tx).state == "held"
     assert (hk.pool("p").consumed, hk.pool("p").loose, len(hk.holds())) == (2, 1, 2)
-    assert hk.verify().ok
+    assert hk.admin.verify().ok

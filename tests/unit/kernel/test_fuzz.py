@@ -61,11 +61,11 @@ junk = st.recursive(
 
 METHODS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "create_pool": (("id", "total"), ("per_account", "line", "exist_ok", "op", "actor", "correlation_id", "reason")),
-    "resize_pool": (("id", "total"), ("op", "actor", "correlation_id", "reason")),
-    "limit_pool": (("id", "per_account"), ("if_version", "op", "actor", "reason")),
-    "remove_pool": (("id",), ("op", "actor", "reason")),
-    "archive_pool": (("id",), ("op", "actor", "reason")),
-    "unarchive_pool": (("id",), ("op", "actor", "reason")),
+    "admin.resize_pool": (("id", "total"), ("op", "actor", "correlation_id", "reason")),
+    "admin.limit_pool": (("id", "per_account"), ("if_version", "op", "actor", "reason")),
+    "admin.remove_pool": (("id",), ("op", "actor", "reason")),
+    "admin.archive_pool": (("id",), ("op", "actor", "reason")),
+    "admin.unarchive_pool": (("id",), ("op", "actor", "reason")),
     "hold": (
         ("what", "quantity"),
         ("ttl", "deadline", "id", "token", "entity", "metadata", "account", "force", "op", "actor", "reason", "tx"),
@@ -78,9 +78,9 @@ METHODS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "confirm": (("hold",), ("token", "entity", "quantity", "keep_rest", "overage", "op", "reason")),
     "release": (("hold",), ("token", "quantity", "force", "op", "reason")),
     "extend": (("hold",), ("by", "ttl", "until", "token", "op")),
-    "expire": (("hold",), ("op",)),
-    "return_units": (("hold",), ("token", "quantity", "op", "pool", "account", "force", "reason")),
-    "put_record": (("kind", "id", "body"), ("if_version", "op")),
+    "admin.expire": (("hold",), ("op",)),
+    "return_units": (("hold",), ("token", "quantity", "op", "force", "reason")),
+    "admin.records.put": (("kind", "id", "body"), ("if_version", "op")),
     "apply": (("commands",), ("atomic", "tx")),
     "sweep": ((), ("limit",)),
     "lock": (("pools",), ("tx",)),
@@ -104,30 +104,30 @@ METHODS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
             "tx",
         ),
     ),
-    "entities": ((), ("prefix", "after", "limit", "tx")),
+    "admin.entities": ((), ("prefix", "after", "limit")),
     "accounts": ((), ("prefix", "after", "limit", "tx")),
     "place": (("hold",), ("tx",)),
     "line": (("pool",), ("after", "limit", "tx")),
     "children": (("pool",), ("after", "limit", "tx")),
-    "search": (("text",), ("limit",)),
-    "catalog.present": ((), ()),
-    "catalog.names": (("face",), ("after", "limit")),
-    "catalog.calendar": (("name", "begin", "days"), ("after", "limit")),
-    "catalog.windows": (("face", "name"), ("client", "after", "limit")),
-    "catalog.resources": (("kind",), ("after", "limit")),
+    "admin.search": (("text",), ("limit",)),
+    "admin.catalog.present": ((), ()),
+    "admin.catalog.names": (("face",), ("after", "limit")),
+    "admin.catalog.calendar": (("name", "begin", "days"), ("after", "limit")),
+    "admin.catalog.windows": (("face", "name"), ("client", "after", "limit")),
+    "admin.catalog.resources": (("kind",), ("after", "limit")),
     "account": (("name",), ()),
-    "record": (("kind", "id"), ("tx",)),
-    "records": (("kind",), ("after", "limit", "tx")),
+    "admin.records.get": (("kind", "id"), ("tx",)),
+    "admin.records.list": (("kind",), ("after", "limit", "tx")),
     "history": (("hold",), ("after", "limit", "archive")),
     "journal.history": (("subject",), ("after", "limit", "archive")),
-    "archive": ((), ("before", "to")),
-    "erase": (("by", "value"), ("dry_run", "op", "actor", "reason", "tx")),
+    "admin.archive": ((), ("before", "to")),
+    "admin.erase": (("by", "value"), ("dry_run", "op", "actor", "reason", "tx")),
     "journal.list": ((), ("after", "limit", "tenant")),
     "journal.search": ((), ("action", "subject", "actor", "correlation_id", "before", "after", "limit", "tenant")),
     "tenant": (("name",), ()),
-    "tenants": ((), ("after", "limit")),
-    "change_limits": ((), ("max_ttl", "max_legs", "retry_window", "if_version", "op", "actor", "reason")),
-    "limits_in_force": ((), ()),
+    "admin.tenants": ((), ("after", "limit")),
+    "admin.change_limits": ((), ("max_ttl", "max_legs", "retry_window", "if_version", "op", "actor", "reason")),
+    "admin.limits": ((), ()),
     "holding": (("what", "quantity"), ("ttl", "entity", "metadata", "account", "force", "op", "actor")),
     "lease": (("what", "quantity"), ("ttl", "account", "force", "op", "actor")),
     "claims.reserve": (("type", "value"), ("ttl", "token", "metadata", "op", "tx")),
@@ -154,7 +154,7 @@ METHODS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "items.remove_seats": (("section", "ids"), ("op", "reason", "tx")),
 }
 REQUIRED = {
-    "archive": {"before", "to"},
+    "admin.archive": {"before", "to"},
     "join": {"ttl", "offer_ttl"},
     "holding": {"ttl"},
     "lease": {"ttl"},
@@ -251,9 +251,9 @@ def balanced(hk: Kernel) -> None:
 
 @settings(max_examples=300)
 @given(st.lists(a_call(), min_size=1, max_size=5))
-@example([("resize_pool", ["p", 0], {})])
+@example([("admin.resize_pool", ["p", 0], {})])
 @example([("consume", ["p", 10], {}), ("hold", ["p", 10], {"ttl": "5m"})])
-@example([("release", [ID], {"token": "token"}), ("release", [ID], {"token": "token"}), ("expire", [ID], {})])
+@example([("release", [ID], {"token": "token"}), ("release", [ID], {"token": "token"}), ("admin.expire", [ID], {})])
 @example([("confirm", [ID], {"token": "token", "quantity": 5, "overage": "reject"}), ("return_units", [ID], {})])
 def test_only_our_errors_come_out_sync(calls: list[tuple[str, list[Any], dict[str, Any]]]) -> None:
     with kernel() as hk:
@@ -267,7 +267,7 @@ def test_only_our_errors_come_out_sync(calls: list[tuple[str, list[Any], dict[st
                 repr(made)
 
             only_ours(method, named, call)
-        assert hk.verify().ok
+        assert hk.admin.verify().ok
         balanced(hk)
 
 
@@ -288,7 +288,7 @@ def test_only_our_errors_come_out_async(calls: list[tuple[str, list[Any], dict[s
                         await made
                 except (HoldkitError, TypeError) as error:
                     judge(method, named, error)
-            assert (await hk.verify()).ok
+            assert (await hk.admin.verify()).ok
 
     asyncio.run(main())
 
@@ -355,19 +355,14 @@ def test_what_is_no_cursor_is_refused_as_such(after: Any) -> None:
 def test_the_table_knows_every_method() -> None:
     elsewhere = {
         "sweeper",
-        "verify",
-        "generation",
-        "usage",
-        "repair",
         "close",
         "limits",
         "url",
         "closed",
-        "stats",
         "executor",
         "resource",
-        "rates",
-        "budgets",
+        "rate",
+        "budget",
         "calendar",
         "sagas",
         "traced",

@@ -128,20 +128,20 @@ def test_a_generation_that_changed_while_every_entry_is_there_is_fine(files: Fil
     hk = files.open()
     make(hk, "a", "b")
     assert names(hk.journal.follow("mail", wait=False, remember=outside)) == ["a", "b"]
-    cursor, before = hk.journal.cursor(), hk.generation()
+    cursor, before = hk.journal.cursor(), hk.admin.stats().generation
     assert generation_of(cursor) == before
     files.copy()
     files.put_back("restored")
     hk = files.open()
-    assert hk.generation() != before
+    assert hk.admin.stats().generation != before
     make(hk, "c")
     (entry,) = hk.journal.list(after=cursor)
-    assert (entry.subject, entry.generation) == ("c", hk.generation())
-    assert generation_of(entry.cursor) == hk.generation()
+    assert (entry.subject, entry.generation) == ("c", hk.admin.stats().generation)
+    assert generation_of(entry.cursor) == hk.admin.stats().generation
     following = hk.journal.follow("mail", wait=False, remember=outside, on_generation=lambda *both: told.append(both))
     assert names(following) == ["c"]
     assert told == [], "what is outside proves that nothing is gone"
-    assert generation_of(outside.read_text().strip()) == hk.generation()
+    assert generation_of(outside.read_text().strip()) == hk.admin.stats().generation
 
 
 def test_a_process_remembers_by_itself_what_it_has_shown(hk: Any, engine: WatchedEngine) -> None:
@@ -180,7 +180,7 @@ def test_a_place_that_was_put_back_on_purpose_is_obeyed(hk: Any, tmp_path: Path)
     make(hk, "a")
     first = hk.journal.list(limit=1)[0].cursor
     assert names(hk.journal.follow("mail", wait=False, remember=outside)) == ["p", "a"]
-    hk.put_record("x", "y", "1")
+    hk.admin.records.put("x", "y", "1")
     from holdkit.core.commands import Group, PutRecord
     from holdkit.kernel.follower_state import cursor_body
 
@@ -255,14 +255,14 @@ def test_an_import_begins_a_generation(kind: str, tmp_path: Path, request: pytes
     hk = Sync().open(source)
     make(hk, "a", "b")
     cursor, lines = hk.journal.cursor(), list(export.export(source))
-    assert import_.Import(iter(lines)).header.generation == hk.generation()
+    assert import_.Import(iter(lines)).header.generation == hk.admin.stats().generation
     url = request.getfixturevalue("migrated")(lanes=1) if kind == "postgres" else f"sqlite:///{tmp_path}/target"
     target = Sync().open(open_engine(url))
-    empty = target.generation()
+    empty = target.admin.stats().generation
     target.close()
     import_journal(url, import_.Import(iter(lines)))
     target = Sync().open(open_engine(url))
-    assert len({empty, hk.generation(), target.generation()}) == 3
+    assert len({empty, hk.admin.stats().generation, target.admin.stats().generation}) == 3
     assert names(target.journal.list(limit=1)) == ["a"]
     if kind != "postgres":
         assert target.journal.list(after=cursor) == [], "every entry is there: the place goes on"

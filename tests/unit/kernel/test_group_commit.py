@@ -68,9 +68,9 @@ def test_batches_stay_large_because_followers_wake_before_the_lead_is_passed(hk:
         again = threading.Semaphore(0)
 
         def twice() -> None:
-            hk.put_record("k", "a", "1")
+            hk.admin.records.put("k", "a", "1")
             again.release()
-            hk.put_record("k", "a", "2")
+            hk.admin.records.put("k", "a", "2")
 
         for index in range(8):
             rounds.start(twice)
@@ -104,7 +104,7 @@ def test_a_leader_waits_for_the_callers_of_the_last_batch(
 
     def calls(number: int) -> None:
         for turn in range(number):
-            hk.put_record("k", "a", str(turn))
+            hk.admin.records.put("k", "a", str(turn))
 
     engine.before = lambda groups: wait_until(lambda: len(engine.batches) > 0 or queued(hk) == 3)
     threads.start(partial(calls, 4))
@@ -120,11 +120,11 @@ def test_a_leader_does_not_wait_for_those_who_do_not_come(on_threads: holdkit.Ke
     queue = on_threads._executor.group_commit
     while not queue._not_gathered:
         queue._present, queue._gather_until = 4, time.monotonic() + 0.02
-        on_threads.put_record("k", "a", "1")
+        on_threads.admin.records.put("k", "a", "1")
     assert queue._not_gathered == leader_queue.VAIN
     for left in reversed(range(leader_queue.VAIN)):
         queue._present, queue._gather_until = 4, time.monotonic() + 1e6
-        on_threads.put_record("k", "a", "1")
+        on_threads.admin.records.put("k", "a", "1")
         assert queue._not_gathered == left
 
 
@@ -173,7 +173,7 @@ def test_poison_fails_its_owner_only(hk: Any, engine: WatchedEngine, place: int)
     assert isinstance(broken.__cause__, ZeroDivisionError)
     assert all(isinstance(answer, Hold) for answer in answers)
     assert hk.pool("p").held == 6
-    assert hk.verify().ok
+    assert hk.admin.verify().ok
 
 
 def test_an_error_that_does_not_come_again_fails_nobody_but_the_interrupted(
@@ -212,7 +212,7 @@ def test_an_error_after_the_commit_is_not_run_again(hk: Any, engine: WatchedEngi
     assert by_op.replayed
     assert isinstance(confirmed, OutcomeUnknown)
     assert (hk.pool("p").held, hk.pool("p").consumed) == (2, 1)
-    assert hk.verify().ok
+    assert hk.admin.verify().ok
 
 
 @pytest.mark.parametrize("error", [EngineError("disk"), Overloaded("busy", retry_after=3), OutcomeUnknown("who knows")])
@@ -263,7 +263,7 @@ def test_many_callers_lose_nothing(hk: Any, engine: WatchedEngine) -> None:
         callers.start(work)
     assert callers.join() == [40] * 16
     assert (hk.pool("big").consumed, hk.pool("big").held) == (640, 0)
-    assert hk.verify().ok
+    assert hk.admin.verify().ok
 
 
 def test_an_engine_that_cannot_read_fails_for_certain(mode: Sync | Async) -> None:
@@ -317,7 +317,7 @@ def test_a_rejected_batch_is_sent_again_in_halves_and_fails_its_owner_only(
     assert isinstance(rejected.__cause__, OSError)
     assert all(isinstance(answer, Hold) for answer in answers)
     assert hk.pool("p").held == 6
-    assert hk.verify().ok
+    assert hk.admin.verify().ok
 
 
 def test_a_lone_rejected_command_is_not_sent_again(hk: Any, engine: WatchedEngine) -> None:

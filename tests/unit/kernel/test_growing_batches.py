@@ -37,7 +37,7 @@ def test_all_who_came_meanwhile_ride_in_the_same_batch(hk: Kernel, engine: Growi
     assert len({answer.id for answer in callers.join()}) == 7
     assert engine.wait_for_locks == [7]
     assert hk.pool("x").held == 7
-    assert hk.verify().ok
+    assert hk.admin.verify().ok
     no_lock_queues(hk)
 
 
@@ -104,7 +104,7 @@ def test_who_came_along_with_a_leader_that_is_interrupted_finds_out(
     assert isinstance(leader, Interrupted)
     assert all(isinstance(answer, Hold) for answer in others)
     assert hk.pool("x").held == (4 if written else 3)
-    assert hk.verify().ok
+    assert hk.admin.verify().ok
     no_lock_queues(hk)
 
 

@@ -64,7 +64,7 @@ def test_it_breaks_before_anything_is_sent(
         assert kinds == [Hold if in_halves else PromiseBroken] * 4
         assert hk.pool("p").held == (4 if in_halves else 0)
     alive(hk)
-    assert hk.verify().ok
+    assert hk.admin.verify().ok
 
 
 @pytest.mark.parametrize("error", ODD)
@@ -108,7 +108,7 @@ def test_it_breaks_after_the_commit_and_nothing_is_done_twice(hk: Any, engine: W
     assert hk.pool("p").held == 4
     assert [entry.action for entry in hk.history(hold)].count(holdkit.Action.HOLD_EXTENDED) == 1
     alive(hk)
-    assert hk.verify().ok
+    assert hk.admin.verify().ok
 
 
 # Tasks alone
@@ -145,7 +145,7 @@ def test_on_the_loop(
             assert kinds == [expected] * 4
             assert (await hk.pool("p")).held == held
             assert isinstance(await hk.hold("p", 1, ttl=60), Hold)
-            assert (await hk.verify()).ok
+            assert (await hk.admin.verify()).ok
 
     run(scene)
 
@@ -253,7 +253,7 @@ def test_on_postgres(postgres_url: str, step: str, mode: str, monkeypatch: pytes
     assert stepping.broke
     with holdkit.connect(postgres_url) as hk:
         assert hk.pool("p").held == 4
-        assert hk.verify().ok
+        assert hk.admin.verify().ok
 
 
 class Stepping:

@@ -73,11 +73,11 @@ def test_ctrl_c_in_a_leader_and_what_its_batch_is_told(
         callers = CallerThreads()
         for index, call in enumerate(
             [
-                lambda: hk.put_record("first", "x", "1"),  # stands before the gate until the others are queued
+                lambda: hk.admin.records.put("first", "x", "1"),  # stands before the gate until the others are queued
                 lambda: hk.hold("p", 1, ttl=60),  # leads them
                 lambda: hk.hold("p", 1, ttl=60),
                 lambda: hk.confirm(old, op="op-1"),
-                lambda: hk.put_record("last", "x", "1"),
+                lambda: hk.admin.records.put("last", "x", "1"),
             ]
         ):
             callers.start(call)
@@ -90,7 +90,7 @@ def test_ctrl_c_in_a_leader_and_what_its_batch_is_told(
         assert by_op.replayed is (when == "after")
         assert isinstance(keyless, OutcomeUnknown)
         assert (hk.pool("p").held, hk.pool("p").consumed) == (2 if when == "after" else 1, 1)
-        assert hk.verify().ok
+        assert hk.admin.verify().ok
         alive(hk)
 
 

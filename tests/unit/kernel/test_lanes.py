@@ -111,15 +111,15 @@ def test_cursor_is_behind_everything(hk: Any) -> None:
     assert hk.journal.list(after=end) == []
     pools = [BY_LANE[2][0], BY_LANE[4][0]]
     for pool in pools:
-        hk.resize_pool(pool, 11)
+        hk.admin.resize_pool(pool, 11)
     assert sorted(entry.subject for entry in hk.journal.list(after=end)) == sorted(pools)
 
 
 def test_a_named_follower_goes_on_in_every_lane(hk: Any, engine: LanedEngine, page: int) -> None:
     assert {entry.subject for entry in hk.journal.follow("mail", wait=False)} == set(POOLS)
     assert list(hk.journal.follow("mail", wait=False)) == []
-    hk.resize_pool(BY_LANE[3][0], 11)
-    hk.resize_pool(BY_LANE[1][0], 11)
+    hk.admin.resize_pool(BY_LANE[3][0], 11)
+    hk.admin.resize_pool(BY_LANE[1][0], 11)
     fresh = list(hk.journal.follow("mail", wait=False))
     assert sorted(entry.subject for entry in fresh) == sorted([BY_LANE[3][0], BY_LANE[1][0]])
     assert list(hk.journal.follow("mail", wait=False)) == []
@@ -141,7 +141,7 @@ def test_hidden_entries_move_the_place_on_in_their_lanes(hk: Any, engine: LanedE
     acme.create_pool("a", 1)
     acme.create_pool("b", 1)
     for pool in BY_LANE[1] + BY_LANE[2]:
-        hk.resize_pool(pool, 11)
+        hk.admin.resize_pool(pool, 11)
     follower = iter(acme.journal.follow(wait=True, poll=0.001))
     assert {next(follower).subject, next(follower).subject} == {"a", "b"}
     idle: list[str] = []
@@ -200,7 +200,7 @@ def test_a_cursor_is_lost_if_one_lane_was_cut_back(hk: Any, engine: LanedEngine,
 
 def test_a_page_counts_only_if_every_lane_is_still_there_after_it(hk: Any, engine: LanedEngine) -> None:
     cursor = hk.journal.cursor()
-    hk.resize_pool(BY_LANE[1][0], 11)
+    hk.admin.resize_pool(BY_LANE[1][0], 11)
 
     def cut(query: Query[Any]) -> None:
         if isinstance(query, ReadJournal):
@@ -232,7 +232,7 @@ def test_a_minted_hold_lives_in_the_lane_of_its_first_pool(hk: Any, engine: Lane
             assert lane_of_hold(one.id, LANES) == lane_of(pool) == one.position.lane
             assert hk.history(one)[-1].position == one.position
             assert not any(entry.part for entry in hk.history(one))
-    assert hk.verify().ok
+    assert hk.admin.verify().ok
 
 
 def test_batches_of_minted_ids_stay_in_order(hk: Any) -> None:
@@ -262,7 +262,7 @@ def test_a_lost_answer_is_found_though_a_part_comes_last(hk: Any, engine: LanedE
     got = hk.hold(two_lanes(), ttl=60) if what == "hold" else hk.consume(two_lanes())
     assert got.position in places(entry for entry in hk.history(got) if not entry.part)
     assert got.state == ("held" if what == "hold" else "confirmed")
-    assert hk.verify().ok
+    assert hk.admin.verify().ok
 
 
 def test_a_block_tells_a_forced_release_from_its_own(hk: Any) -> None:

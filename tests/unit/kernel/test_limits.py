@@ -64,10 +64,10 @@ def test_limits_in_force_are_typed_as_they_are_told() -> None:
     with holdkit.connect("memory://", clock=FakeClock(), limits=Limits(retention="7d")) as hk:
         heard = queue.Queue[dict[str, Any]]()
         hk.journal.on("limits.changed", lambda entry: heard.put(entry.after))
-        changed = hk.change_limits(max_ttl="90m", max_holds=5)
+        changed = hk.admin.change_limits(max_ttl="90m", max_holds=5)
         assert_type(hk.limits, LimitsInForce)
         assert_type(hk.limits.retention, timedelta)
-        assert_type(changed.max_ttl + hk.limits_in_force().retention, timedelta)
+        assert_type(changed.max_ttl + hk.admin.limits().retention, timedelta)
         assert (hk.limits.retention, changed.max_ttl) == (WEEK, timedelta(minutes=90))
         assert [type(getattr(hk.limits, name)) for name in SPANS] == [timedelta] * len(SPANS)
         assert heard.get(timeout=60) == {"max_ttl": 5_400.0, "max_holds": 5} == hk.journal.list()[0].after
@@ -83,7 +83,7 @@ def test_connect_obeys_the_limits_it_was_given(engine: str, request: pytest.Fixt
                 hk.hold("p", ttl=ttl)
             assert caught.value.code == code
         hk.release(hk.hold("p", ttl="5m"))
-        assert hk.limits == hk.limits_in_force()
+        assert hk.limits == hk.admin.limits()
         told = hk.limits
         assert (told.min_ttl, told.max_ttl) == (timedelta(seconds=10), timedelta(minutes=5))
         assert (told.max_lifetime, told.retention) == (timedelta(minutes=10), timedelta(days=2))
@@ -96,8 +96,8 @@ def test_connect_async_obeys_too(engine: str, request: pytest.FixtureRequest) ->
 
     async def main() -> None:
         async with await holdkit.connect_async(url, clock=FakeClock(), limits=limits) as hk:
-            assert hk.limits.max_ttl == (await hk.limits_in_force()).max_ttl == timedelta(minutes=5)
-            assert (await hk.change_limits(max_ttl="1h")).max_ttl == hk.limits.max_ttl == timedelta(hours=1)
+            assert hk.limits.max_ttl == (await hk.admin.limits()).max_ttl == timedelta(minutes=5)
+            assert (await hk.admin.change_limits(max_ttl="1h")).max_ttl == hk.limits.max_ttl == timedelta(hours=1)
 
     asyncio.run(main())
 
@@ -234,7 +234,7 @@ def test_limits_that_were_not_checked_are_checked_at_connect() -> None:
 def test_a_change_is_refused_alike(name: str, value: Any, code: str) -> None:
     with holdkit.connect("memory://", clock=FakeClock()) as hk:
         with pytest.raises(InvalidRequest) as caught:
-            hk.change_limits(**{name: value})
+            hk.admin.change_limits(**{name: value})
         assert (caught.value.field, caught.value.code) == (name, code)
         assert hk.limits.version == 0
 
@@ -301,10 +301,10 @@ def test_a_limit_of_older_data_that_is_beyond_its_bounds_stays(tmp_path: Path) -
     import_journal(f"sqlite:///{tmp_path}/copy.db", Import(lines))
     for name in ("holds", "copy"):
         with holdkit.connect(f"sqlite:///{tmp_path}/{name}.db") as hk:
-            assert hk.limits.retention == hk.limits_in_force().retention == ages
+            assert hk.limits.retention == hk.admin.limits().retention == ages
             with pytest.raises(InvalidRequest, match="must lie between 0s and 100000d"):
                 holdkit.connect(hk.url, limits=hk.limits)
-            assert hk.change_limits(retention="90d").retention == timedelta(days=90)
+            assert hk.admin.change_limits(retention="90d").retention == timedelta(days=90)
 
 
 def test_only_the_public_class_is_taken() -> None:

@@ -96,7 +96,7 @@ def test_the_document_of_a_waiter(hk: Any) -> None:
 
 
 def test_an_account_is_not_in_texts_that_are_logged(hk: Any) -> None:
-    hk.limit_pool("show", 1)
+    hk.admin.limit_pool("show", 1)
     hold = hk.hold("show", 1, ttl=60, account="alice@example.com")
     assert "alice" not in repr(hold)
     with pytest.raises(holdkit.AccountLimit) as refused:
@@ -128,7 +128,7 @@ def test_usage_by_pool_in_pages(hk: Any) -> None:
 
 
 def test_limits_per_account_are_passed_by_force_with_a_reason(hk: Any) -> None:
-    assert hk.limit_pool("show", per_account=1).per_account == 1
+    assert hk.admin.limit_pool("show", per_account=1).per_account == 1
     with pytest.raises(holdkit.AccountRequired):
         hk.hold("show", 1, ttl=60)
     with pytest.raises(holdkit.AccountLimit) as refused:
@@ -139,13 +139,13 @@ def test_limits_per_account_are_passed_by_force_with_a_reason(hk: Any) -> None:
     assert unexplained.value.field == "reason"
     assert hk.hold("show", 2, ttl=60, account="customer:7", force=True, reason="box office").state is State.HELD
     assert hk.journal.list()[-1].forced
-    assert hk.limit_pool("show", None).per_account is None
+    assert hk.admin.limit_pool("show", None).per_account is None
     with pytest.raises(holdkit.VersionConflict):
-        hk.limit_pool("show", 3, if_version=1)
+        hk.admin.limit_pool("show", 3, if_version=1)
 
 
 def test_blocks_have_an_account(hk: Any) -> None:
-    hk.limit_pool("show", 1)
+    hk.admin.limit_pool("show", 1)
     with hk.holding("show", 1, ttl=60, account="customer:7") as hold:
         assert hold.account == "customer:7"
     assert hk.account("customer:7").usage() == [AccountUsage("show", 1, 1)]
@@ -160,7 +160,7 @@ def test_a_return_by_pool_names_the_account(hk: Any) -> None:
         hk.return_units(hold, account="customer:7")
     assert (ambiguous.value.field, ambiguous.value.code) == ("account", "account_ambiguous")
     with pytest.raises(holdkit.QuantityExceedsConsumed):
-        hk.return_units(pool="show", quantity=1, account="customer:7", force=True, reason="refund")
+        hk.admin.free("show", 1, account="customer:7", reason="refund")
 
 
 def test_commands_take_the_spellings_of_a_ttl(hk: Any) -> None:

@@ -73,7 +73,7 @@ def test_others_go_on_while_one_pool_is_locked(hk: Any, engine: LockableEngine) 
     engine.unlock("x")
     assert isinstance(callers.join()[0], Hold)
     assert (hk.pool("x").held, hk.pool("free").held) == (1, 5)
-    assert hk.verify().ok
+    assert hk.admin.verify().ok
     no_lock_queues(hk)
 
 
@@ -131,7 +131,7 @@ def test_all_that_holds_do_waits_there(hk: Any, engine: LockableEngine) -> None:
         lambda: hk.confirm(mine[0]),
         lambda: hk.release(mine[1]),
         lambda: hk.extend(mine[2], by=60),
-        lambda: hk.resize_pool("x", 50),
+        lambda: hk.admin.resize_pool("x", 50),
         lambda: hk.apply([PlaceHold(legs=(Leg("free"),), ttl=60), PlaceHold(legs=(Leg("x"),), ttl=60)], atomic=True),
     ]
     callers = block(hk, engine, calls)
@@ -140,7 +140,7 @@ def test_all_that_holds_do_waits_there(hk: Any, engine: LockableEngine) -> None:
     assert (confirmed.state, released.state, extended.state) == ("confirmed", "released", "held")
     assert pool.total == 50
     assert [answer.state for answer in both] == ["held", "held"]
-    assert hk.verify().ok
+    assert hk.admin.verify().ok
 
 
 def test_a_refusal_in_a_lock_queue_is_a_refusal(hk: Any, engine: LockableEngine) -> None:
@@ -243,7 +243,7 @@ def test_an_unknown_is_resolved(hk: Any, engine: LockableEngine, written: bool) 
     engine.unlock("x")
     assert isinstance(callers.join()[0], OutcomeUnknown), "no retry key, no answer"
     assert hk.pool("x").held == 3
-    assert hk.verify().ok
+    assert hk.admin.verify().ok
 
 
 @pytest.mark.parametrize("op", ["op-1", None])
@@ -519,11 +519,11 @@ def test_many_callers_and_locks_that_come_and_go(hk: Any, engine: LockableEngine
     meddler = threading.Thread(target=meddle, daemon=True)
     meddler.start()
     for pools in (("a",), ("b",), ("a", "b"), ("free",)) * 3:
-        hk.resize_pool("free", 10**6)
+        hk.admin.resize_pool("free", 10**6)
         callers.start(partial(work, *pools))
     assert callers.join() == [30] * 12
     stop.set()
     meddler.join()
     assert [hk.pool(pool).consumed for pool in ("a", "b", "free")] == [180, 180, 90]
-    assert hk.verify().ok
+    assert hk.admin.verify().ok
     no_lock_queues(hk)

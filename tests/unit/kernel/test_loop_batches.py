@@ -232,6 +232,6 @@ def test_on_postgres_many_tasks_share_a_pool_and_nothing_is_oversold(postgres_ur
 
             assert sum(await asyncio.gather(*[caller() for _ in range(300)])) == 700
             assert (await hk.pool("p")).held == 700
-            assert (await hk.verify()).ok
+            assert (await hk.admin.verify()).ok
 
     asyncio.run(scene())

@@ -49,7 +49,7 @@ def test_a_return_by_pool_tells_an_operator_where_the_other_units_are() -> None:
         clock.advance(401 * 86_400)
         hk.sweep()
         with pytest.raises(holdkit.QuantityExceedsConsumed) as refused:
-            hk.return_units(pool="show", quantity=1, force=True, reason="refund")
+            hk.admin.free("show", 1, reason="refund")
         assert (refused.value.requested, refused.value.loose, refused.value.consumed) == (1, 0, 2)
         assert "0 of them come back like this, not 1" in str(refused.value)
         assert str(refused.value).endswith("those of an account with account=")

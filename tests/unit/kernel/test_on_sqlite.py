@@ -63,7 +63,7 @@ def test_threads_share_commits(url: str, batches: list[int], monkeypatch: pytest
         assert sum(isinstance(answer, Hold) for answer in answers) == 100
         assert sum(isinstance(answer, InsufficientCapacity) for answer in answers) == 60
         assert hk.pool("p").available == 0
-        assert hk.verify().ok
+        assert hk.admin.verify().ok
     assert sum(batches) == 161
     assert sum(batches[1:3]) >= 32, "they rode together"
     no_threads_left(before)
@@ -80,7 +80,7 @@ def test_tasks_share_commits(url: str, batches: list[int]) -> None:
 
             await asyncio.gather(*[work() for _ in range(64)])
             assert (await hk.pool("p")).consumed == 192
-            assert (await hk.verify()).ok
+            assert (await hk.admin.verify()).ok
 
     asyncio.run(main())
     assert batches == [1] + [64] * 6
@@ -123,7 +123,7 @@ def test_what_is_done_is_there_after_opening_anew(url: str) -> None:
         assert later[0] == "hold.held"
         assert later[-1] == "hold.confirmed"
         assert len(entries) == 4
-        assert hk.verify().ok
+        assert hk.admin.verify().ok
 
 
 def test_a_block_that_is_cancelled_on_a_file_gives_its_units_back(url: str) -> None:
@@ -142,9 +142,9 @@ def test_a_block_that_is_cancelled_on_a_file_gives_its_units_back(url: str) -> N
                     await asyncio.sleep(0)
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
-            await hk.put_record("k", "barrier", "1")
-            await hk.put_record("k", "barrier", "1")
+            await hk.admin.records.put("k", "barrier", "1")
+            await hk.admin.records.put("k", "barrier", "1")
             assert (await hk.pool("p")).held == 0
-            assert (await hk.verify()).ok
+            assert (await hk.admin.verify()).ok
 
     asyncio.run(main())

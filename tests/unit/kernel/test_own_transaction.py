@@ -117,7 +117,7 @@ def test_both_happen(place: Place) -> None:
     pool = place.hk.pool("~r")
     assert (pool.total, pool.held) == (3, 1)
     assert place.notes() == (["done"] if place.sql else [])
-    assert place.hk.verify().ok
+    assert place.hk.admin.verify().ok
 
 
 def test_neither_happens_if_it_raises(place: Place) -> None:
@@ -208,7 +208,7 @@ def test_the_first_creation_is_serialised(place: Place) -> None:
     assert order == ["first", "second"]
     assert sorted(type(result).__name__ for result in results) == ["Receipt", "Refusal"]
     assert place.hk.pool("~r").held == 1
-    assert place.hk.verify().ok
+    assert place.hk.admin.verify().ok
 
 
 def test_a_call_from_inside_is_refused_at_once(place: Place) -> None:
@@ -488,7 +488,7 @@ def test_others_pools_are_not_waited_for(pg: Place) -> None:
         other.close()
 
     lend(pg.engine, work)
-    assert pg.hk.verify().ok
+    assert pg.hk.admin.verify().ok
 
 
 def test_tasks_borrow_on_a_thread_of_their_own(place: Place) -> None:

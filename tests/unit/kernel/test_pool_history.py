@@ -37,8 +37,8 @@ def tour(hk: Any) -> list[tuple[str, str]]:
     hk.extend(b, by=60)
     hk.confirm(a)
     hk.confirm(c)
-    hk.resize_pool("show:4", 11)
-    hk.put_record("k", "x", '{"id":"show:4"}')
+    hk.admin.resize_pool("show:4", 11)
+    hk.admin.records.put("k", "x", '{"id":"show:4"}')
     hk.release(b)
     hk.return_units(a, quantity={"show:4": 1})
     return [
@@ -82,7 +82,7 @@ def test_it_goes_on_where_it_was_and_outlives_the_pool(store: Store) -> None:
     cursor = hk.journal.history("p")[-1].cursor
     hold = hk.hold("p", ttl=60)
     store.clock.advance(60)
-    hk.remove_pool("p")
+    hk.admin.remove_pool("p")
     later = [("hold.held", hold.id), ("hold.expired", hold.id), ("pool.removed", "p")]
     assert told(hk.journal.history("p", after=cursor)) == later
     assert told(paged(hk, "p", 2)) == [("pool.created", "p"), *later]

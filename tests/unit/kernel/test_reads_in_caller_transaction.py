@@ -31,8 +31,8 @@ READS: dict[str, Callable[[Any, Any], Any]] = {
     "pools": lambda hk, tx: hk.pools(tx=tx),
     "get": lambda hk, tx: hk.get("0" * 32, tx=tx),
     "holds": lambda hk, tx: hk.holds(tx=tx),
-    "record": lambda hk, tx: hk.record("note", "n", tx=tx),
-    "records": lambda hk, tx: hk.records("note", tx=tx),
+    "record": lambda hk, tx: hk.admin.records.get("note", "n", tx=tx),
+    "records": lambda hk, tx: hk.admin.records.list("note", tx=tx),
 }
 
 
@@ -59,8 +59,8 @@ def seen(app: Application, **within: Any) -> tuple[list[tuple[str, int]], list[s
     assert pools == [(id, hk.pool(id, **within).held) for id, _ in pools]
     holds = [hold.id for hold in hk.holds(**within)]
     assert holds == [hk.get(id, **within).id for id in holds]
-    records = [record.id for record in hk.records("note", **within)]
-    assert records == [record.id for record in (hk.record("note", id, **within) for id in records)]
+    records = [record.id for record in hk.admin.records.list("note", **within)]
+    assert records == [record.id for record in (hk.admin.records.get("note", id, **within) for id in records)]
     return pools, holds, records
 
 
@@ -68,7 +68,7 @@ def test_what_is_not_committed_is_seen_inside_and_gone_after_a_rollback(app: App
     app.begin()
     hold = app.hk.hold("lamp", 2, ttl=60, entity="order:1", tx=app.tx)
     app.hk.create_pool("desk", 1, tx=app.tx)
-    app.hk.put_record("note", "n", '{"said": true}', tx=app.tx)
+    app.hk.admin.records.put("note", "n", '{"said": true}', tx=app.tx)
     app.order("a")
     assert seen(app, tx=app.tx) == ([("desk", 0), ("lamp", 2)], [hold.id], ["n"])
     assert [one.id for one in app.hk.holds(pool="lamp", state="held", entity="order:1", tx=app.tx)] == [hold.id]
@@ -80,7 +80,7 @@ def test_what_is_not_committed_is_seen_inside_and_gone_after_a_rollback(app: App
     app.roll_back()
     assert seen(app) == ([("lamp", 0)], [], [])
     assert app.orders() == []
-    assert app.hk.verify().ok
+    assert app.hk.admin.verify().ok
 
 
 def test_a_read_is_the_very_first_statement(app: Application) -> None:
@@ -100,7 +100,7 @@ def test_what_is_not_there_leaves_their_transaction_usable(app: Application) -> 
         app.hk.pool("chair", tx=app.tx)
     with pytest.raises((HoldNotFound, HoldRetired)):
         app.hk.get("0" * 32, tx=app.tx)
-    assert app.hk.record("note", "n", tx=app.tx) is None
+    assert app.hk.admin.records.get("note", "n", tx=app.tx) is None
     app.order("b")
     app.commit()
     assert app.orders() == ["a", "b"]
@@ -143,7 +143,7 @@ def test_another_tenant_sees_its_own(app: Application) -> None:
     app.begin()
     app.hk.hold("lamp", 1, ttl=60, tx=app.tx)
     other = app.hk.tenant("other")
-    assert [other.pools(tx=app.tx), other.holds(tx=app.tx), other.records("note", tx=app.tx)] == [[], [], []]
+    assert [other.pools(tx=app.tx), other.holds(tx=app.tx), other.admin.records.list("note", tx=app.tx)] == [[], [], []]
     app.roll_back()
 
 

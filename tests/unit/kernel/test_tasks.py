@@ -90,8 +90,8 @@ def test_tasks_that_come_back_ride_with_those_who_queued_meanwhile() -> None:
 
     async def test(hk: AsyncKernel, engine: WatchedEngine) -> None:
         async def twice() -> None:
-            await hk.put_record("k", "a", "1")
-            await hk.put_record("k", "a", "2")
+            await hk.admin.records.put("k", "a", "1")
+            await hk.admin.records.put("k", "a", "2")
 
         engine.gate.clear()
         tasks = [asyncio.create_task(twice()) for _ in range(10)]
@@ -112,9 +112,9 @@ def test_callers_who_come_back_one_after_the_other_share_a_batch(
     monkeypatch.setattr(batch_worker, "TURNS", turns)
 
     async def test(hk: AsyncKernel, engine: WatchedEngine) -> None:
-        await asyncio.gather(*[hk.put_record("k", str(n), "1") for n in range(20)])
+        await asyncio.gather(*[hk.admin.records.put("k", str(n), "1") for n in range(20)])
         engine.batches.clear()
-        tasks = [await start(hk.put_record("k", str(n), "2")) for n in range(20)]  # one in each turn of the loop
+        tasks = [await start(hk.admin.records.put("k", str(n), "2")) for n in range(20)]  # one in each turn of the loop
         await asyncio.gather(*tasks)
         assert engine.batches[0] == first
         assert sum(engine.batches) == 20
@@ -124,10 +124,10 @@ def test_callers_who_come_back_one_after_the_other_share_a_batch(
 
 def test_a_lone_caller_after_many_is_not_kept_waiting_for_company() -> None:
     async def test(hk: AsyncKernel, engine: WatchedEngine) -> None:
-        await asyncio.gather(*[hk.put_record("k", str(n), "1") for n in range(20)])
+        await asyncio.gather(*[hk.admin.records.put("k", str(n), "1") for n in range(20)])
         engine.batches.clear()
-        await hk.put_record("k", "a", "2")
-        await hk.put_record("k", "a", "3")
+        await hk.admin.records.put("k", "a", "2")
+        await hk.admin.records.put("k", "a", "3")
         assert engine.batches == [1, 1]
 
     run(test)
@@ -181,8 +181,8 @@ def test_a_hold_granted_to_a_cancelled_block_is_released_again(block: str) -> No
         with pytest.raises(asyncio.CancelledError):
             await task
         engine.gate.set()
-        await hk.put_record("k", "barrier", "1")  # behind the batch in flight; the release is queued by then
-        await hk.put_record("k", "barrier", "1")
+        await hk.admin.records.put("k", "barrier", "1")  # behind the batch in flight; the release is queued by then
+        await hk.admin.records.put("k", "barrier", "1")
         assert (await hk.pool("p")).held == 0
         story = [entry for entry in await hk.journal.list() if entry.action.startswith("hold.")]
         assert [entry.action for entry in story] == ["hold.held", "hold.released"]
@@ -208,7 +208,7 @@ def test_a_block_cancelled_in_the_same_turn_as_its_grant_is_released_too() -> No
         with pytest.raises(asyncio.CancelledError):
             await task
         hk._executor.group_commit._settle = settle  # type: ignore[method-assign]
-        await hk.put_record("k", "barrier", "1")
+        await hk.admin.records.put("k", "barrier", "1")
         assert (await hk.pool("p")).held == 0
         assert (await hk.holds())[0].state == "released"
 
@@ -231,8 +231,8 @@ def test_a_replayed_grant_is_not_taken_back_from_whoever_got_it_first() -> None:
         with pytest.raises(asyncio.CancelledError):
             await task
         engine.gate.set()
-        await hk.put_record("k", "barrier", "1")
-        await hk.put_record("k", "barrier", "1")
+        await hk.admin.records.put("k", "barrier", "1")
+        await hk.admin.records.put("k", "barrier", "1")
         assert (await hk.get(first)).state == "held"
 
     run(test)
@@ -253,7 +253,7 @@ def test_the_end_of_a_block_is_not_lost_when_it_is_cancelled_while_queued() -> N
         await inside.wait()
         engine.gate.clear()
         engine.entered = threading.Semaphore(0)
-        blocker = await start(hk.put_record("k", "blocker", "1"))
+        blocker = await start(hk.admin.records.put("k", "blocker", "1"))
         await entered(engine)
         leave.set()
         await asyncio.sleep(0)
@@ -264,7 +264,7 @@ def test_the_end_of_a_block_is_not_lost_when_it_is_cancelled_while_queued() -> N
             await task
         engine.gate.set()
         await blocker
-        await hk.put_record("k", "barrier", "1")
+        await hk.admin.records.put("k", "barrier", "1")
         assert (await hk.pool("p")).consumed == 2
 
     run(test)

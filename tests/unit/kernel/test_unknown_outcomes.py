@@ -215,7 +215,7 @@ def test_each_call_of_a_lost_batch_is_answered_for_itself(hk: Any, engine: Watch
         pass
     assert [type(answer) for answer in callers.join()] == [Hold, OutcomeUnknown, Hold, InsufficientCapacity]
     assert (hk.pool("p").held, hk.pool("p").consumed) == (2, 1)
-    assert hk.verify().ok
+    assert hk.admin.verify().ok
 
 
 def test_when_the_engine_stays_silent_it_is_asked_once(hk: Any, engine: WatchedEngine) -> None:
@@ -241,7 +241,7 @@ def test_changed_limits_are_told_without_another_look(hk: Any, engine: WatchedEn
         raise EngineError("the server is gone")
 
     engine.reading = fail
-    assert hk.change_limits(retention="7d", reason="shorter").version == 1
+    assert hk.admin.change_limits(retention="7d", reason="shorter").version == 1
     engine.reading = None
-    assert hk.change_limits(retention="8d", reason="longer", op="op-1").version == 2
-    assert hk.change_limits(retention="8d", reason="longer", op="op-1").version == 2
+    assert hk.admin.change_limits(retention="8d", reason="longer", op="op-1").version == 2
+    assert hk.admin.change_limits(retention="8d", reason="longer", op="op-1").version == 2

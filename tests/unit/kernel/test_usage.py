@@ -14,19 +14,19 @@ from tests.support.kernels import Store
 def test_only_a_tenants_own_rows_count(store: Store) -> None:
     hk: Any = store.hk
     acme, other = hk.tenant("acme"), hk.tenant("globex")
-    assert acme.usage().rows == 0
+    assert acme.admin.usage().rows == 0
     acme.create_pool("a", 5)
     other.create_pool("b", 5)
     hold = acme.hold("a", 1, ttl="1m", op="once", metadata={"note": "x" * 1_000})
-    found = acme.usage()
+    found = acme.admin.usage()
     journal = 0 if store.engine == "memory" else 2
     assert (found.pools, found.holds, found.operations, found.records) == (1, 1, 1, 0)
     assert (found.entries, found.rows, found.complete) == (journal, 3 + journal, True)
     assert found.bytes > 2_000
     acme.release(hold)
-    assert acme.usage().holds == 1, "an ended hold is there until its retention is over"
-    assert other.usage().pools == 1
-    assert hk.usage().rows == 0
+    assert acme.admin.usage().holds == 1, "an ended hold is there until its retention is over"
+    assert other.admin.usage().pools == 1
+    assert hk.admin.usage().rows == 0
 
 
 def test_the_journal_is_counted_once_and_then_what_was_added(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:

@@ -38,8 +38,8 @@ from ..answers import ServerClock, durability_of, hold_from, pool_from, read_bat
 from ..problems import Policy, refusal_from
 from ..requests import command_json
 from ..unsupported import UnsupportedOfKernel
+from .admin import AsyncRemoteAdmin
 from .budgets import AsyncRemoteBudget, AsyncRemoteBudgetSet
-from .catalog import AsyncRemoteCatalog
 from .claims import AsyncRemoteClaims
 from .executor import AsyncRemoteExecutor
 from .items import AsyncRemoteItems
@@ -117,10 +117,10 @@ class AsyncRemoteKernel(AsyncRemoteVerbs, UnsupportedOfKernel):
         """Single things, each available, held or spent: seats, vouchers, postings."""
         return AsyncRemoteItems(self._transport, self._clock)
 
-    @cached_property
-    def catalog(self) -> AsyncRemoteCatalog:
-        """What faces have stored, by name and a page at a time."""
-        return AsyncRemoteCatalog(self._transport, self._clock)
+    @property
+    def admin(self) -> AsyncRemoteAdmin:
+        """What an operator does: change pools, pass tokens and limits with a reason, verify, erase, find."""
+        return AsyncRemoteAdmin(self._transport, self._clock, self._executor)
 
     @cached_property
     def journal(self) -> AsyncRemoteJournal:

@@ -11,20 +11,16 @@ from ...core.commands import Ttl
 from ...core.model import SECOND, Pool, Slot, State
 from ...core.pages import Page
 from ...core.validation import flag
-from ...core.validation import text as checked_text
-from ...faces.finding import Found
 from ...kernel.normalise import moment, span
 from ...kernel.results import Hold
 from ...wire.history import PoolHistories, PoolHistoryBody, ServerHistory
 from ..answers import (
-    claim_from,
     pool_from,
     read_holds,
     read_line,
     read_names,
     read_pool_histories,
     read_pools,
-    read_search,
     read_server_history,
     row_from,
 )
@@ -34,21 +30,6 @@ from .transport import AsyncRemoteCalls, no_transaction
 
 class AsyncRemoteSearches(AsyncRemoteCalls):
     """The reads that search."""
-
-    async def search(self, text: str, *, limit: int = 10) -> Found:
-        """Find a text in everything that has a name: pools, holds, entities, accounts, claims and items, up to `limit` of each, as far
-        as the API key may see them."""
-        query = checked_text(text, "text", 512)
-        found = read_search((await self._get("/v1/search", q=query, limit=limit)).content)
-        return Found(
-            pools=[pool_from(one) for one in found.pools],
-            holds=[Hold(row_from(one)) for one in found.holds],
-            entities=found.entities,
-            accounts=found.accounts,
-            claims=[claim_from(one, None, self._clock) for one in found.claims],
-            items=found.items,
-            complete=found.complete,
-        )
 
     async def pool_histories(self, pools: Iterable[str], *, window: Ttl = "1h") -> PoolHistories:
         """Use, grants and refusals of up to 100 pools over time, from the server's roll-ups. None stands for a time without data."""
@@ -105,11 +86,6 @@ class AsyncRemoteSearches(AsyncRemoteCalls):
         no_transaction(tx)
         page = read_pools((await self._get(path_of("pools", pool, "children"), after=after, limit=limit)).content)
         return Page([pool_from(one) for one in page.items], more=page.next is not None, reached=page.next)
-
-    async def entities(self, prefix: str = "", *, after: str = "", limit: int = 100, tx: Any = None) -> list[str]:
-        """Names of the entities that holds were placed or confirmed for, in order."""
-        no_transaction(tx)
-        return await self._pages("/v1/entities", read_names, limit, after=after, prefix=prefix)
 
     async def accounts(self, prefix: str = "", *, after: str = "", limit: int = 100, tx: Any = None) -> list[str]:
         """Names of the accounts that use anything of a pool, in order."""

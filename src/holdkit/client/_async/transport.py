@@ -20,7 +20,7 @@ from ...engines.deadlines import within
 from ...engines.progress import Progress
 from ...errors import EngineError, HoldkitError, OutcomeUnknown, Overloaded
 from ...kernel.context import Call, call_fields, current
-from ...kernel.results import Hold, JournalPage
+from ...kernel.results import Hold, JournalPage, Page
 from ...kernel.workers import GRACE, AsyncSignal
 from ...wire.fields import Body
 from ...wire.journal import EntryAnswer
@@ -237,8 +237,8 @@ class AsyncRemoteCalls:
 
     async def _pages(
         self, path: str, read: Callable[[bytes], ItemPage[T]], limit: int, *, after: str | None, **query: Any
-    ) -> list[T]:
-        """As many items as were asked for, from as many pages as that takes: a page ends at its bytes too."""
+    ) -> Page[T]:
+        """Return up to `limit` items, from as many requests as that takes: an answer of the server also ends at its bytes."""
         found: list[T] = []
         left = limit
         while True:
@@ -246,7 +246,7 @@ class AsyncRemoteCalls:
             found += page.items
             after, left = page.next, limit - len(found)
             if after is None or left <= 0:
-                return found
+                return Page(found, next=after)
 
     async def _entry_pages(self, path: str, limit: int, after: str | None, **query: Any) -> JournalPage[EntryAnswer]:
         """Return up to `limit` entries, from as many requests as that takes."""

@@ -3,58 +3,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import suppress
-from typing import Any, TypeVar, Unpack
+from typing import Any, TypeVar
 from uuid import UUID
 
-import msgspec
-
-from ...core.commands import Ttl
-from ...core.erasure import By, Erased
-from ...core.limits import SPANS
-from ...core.model import SECOND, Pool, Record
+from ...core.model import Pool
 from ...core.reading import AccountUsage
 from ...core.validation import flag, text
 from ...core.validation import hold_id as check_hold_id
 from ...core.values import MAX_ENTITY
-from ...engines.progress import Progress
-from ...errors import EngineError, HoldkitError, InvalidRequest
-from ...kernel.context import Actor, Call, actor_text, context_of
-from ...kernel.erasing import check_call, selector_of
-from ...kernel.limits import LimitsInForce, changes_of
 from ...kernel.normalise import reference
-from ...kernel.results import Hold, JournalPage, StorageUsage, SweepReport, VerifyReport
+from ...kernel.results import Hold, JournalPage, SweepReport
 from ...wire.journal import EntryAnswer
-from ...wire.system import ChangeLimitsBody, EraseBody, Job, SweepBody
-from ...wire.tenants import usage_from
+from ...wire.system import SweepBody
 from ..answers import (
     ServerClock,
     hold_from,
-    limits_in,
     pool_from,
     pool_in,
-    read_erase,
     read_hold,
     read_place,
     read_pool_usage,
     read_pools,
-    read_record,
-    read_records,
     read_sweep,
-    read_tenants,
-    read_usage,
-    read_verify,
-    record_from,
     slot_of,
 )
-from ..requests import path_of, record_path
-from ..unsupported import NotRemote
+from ..requests import path_of
 from .executor import RemoteExecutor
-from .following import RemoteFollower
 from .journal import not_from_files
 from .searching import RemoteSearches
-from .transport import RemoteCalls, Transport, no_transaction, retry_key
+from .transport import RemoteCalls, Transport, no_transaction
 
 R = TypeVar("R")
 
@@ -123,42 +100,9 @@ class RemoteReads(RemoteSearches):
         path = path_of("holds", check_hold_id(reference(hold, None)[0]), "history")
         return self._entry_pages(path, limit, after)
 
-    def generation(self) -> str:
-        """Return an opaque word that changes when the server's journal continues from another state: after a promotion,
-        restore or import."""
-        return RemoteFollower(self._transport, self._clock, None).generation()
-
     def ready(self) -> None:
         """Wait until the server is ready; raises `Overloaded` if it is not ready within the time of a call."""
         self._transport.ask("GET", "/readyz")
-
-    def record(self, kind: str, id: str, *, tx: Any = None) -> Record | None:
-        """One record, or None."""
-        no_transaction(tx)
-        try:
-            answer = self._get(record_path(kind, id))
-        except InvalidRequest as missing:
-            if missing.code != "record_not_found":
-                raise
-            return None
-        document = read_record(answer.content).record
-        return None if document is None else record_from(document)
-
-    def records(self, kind: str, *, after: str = "", limit: int = 100, tx: Any = None) -> list[Record]:
-        """Records of a kind in order of id."""
-        no_transaction(tx)
-        found = self._pages("/v1/records", read_records, limit, after=after, kind=text(kind, "kind", 64))
-        return [record_from(document) for document in found]
-
-    def tenants(self, *, after: str = "", limit: int = 100) -> list[str]:
-        """Names of the tenants that have pools or API keys, in order: for keys of the default tenant, which has no name
-        and is not listed. For the next page pass the last one as `after`."""
-        page = read_tenants((self._get("/v1/tenants", after=after, limit=limit)).content)
-        return [tenant.name for tenant in page.items]
-
-    def usage(self) -> StorageUsage:
-        """What the key's tenant has stored: rows and bytes."""
-        return usage_from(read_usage((self._get("/v1/usage")).content).usage)
 
     def sweep(self, limit: int = 500) -> SweepReport:
         """Expire what is due, of all tenants, and name it: for admins of the default tenant."""
@@ -167,91 +111,3 @@ class RemoteReads(RemoteSearches):
         return SweepReport(
             swept.expired, tuple(swept.holds), tuple(swept.tenants), slot_of(swept.server_time), swept.more
         )
-
-    def limits_in_force(self) -> LimitsInForce:
-        """The limits that are stored with the data: for keys of the default tenant."""
-        return limits_in(self._transport.ask("GET", "/v1/limits"))
-
-    def change_limits(
-        self,
-        *,
-        if_version: int | None = None,
-        actor: Actor | str | None = None,
-        correlation_id: str | None = None,
-        reason: str | None = None,
-        op: str | None = None,
-        **limits: Ttl | None,
-    ) -> LimitsInForce:
-        """Change limits that are stored with the data: for admins of the default tenant. Every process obeys them
-        from its next batch on; a lowered limit cancels nothing. Intervals are written like a ttl."""
-        changes = {name: value / SECOND if name in SPANS else value for name, value in changes_of(limits).items()}
-        body = ChangeLimitsBody(
-            limits=changes,
-            if_version=if_version,
-            actor=None if actor is None else actor_text(actor),
-            correlation_id=correlation_id,
-            reason=reason,
-        )
-        return limits_in(self._transport.ask("POST", "/v1/limits", body, op=retry_key(op)))
-
-    def verify(self, *, progress: Progress | None = None, archive: object = None) -> VerifyReport:
-        """Fold the whole journal and compare the result with every stored row, and sealed runs with their seals: for admins of the
-        default tenant.
-        Returns the first thousand differences.
-
-        The server does it as a job, and this waits for the job, however long it takes. `progress(done, total)` is called
-        now and then. If the wait is interrupted, or `progress` raises, the job is cancelled.
-        """
-        not_from_files(archive)
-        job = read_verify((self._transport.ask("POST", "/v1/verify", op=retry_key())).content)
-        found = self._result(job, read_verify, progress, "verification")
-        return VerifyReport(
-            tuple(found.found), {int(lane): last for lane, last in found.sealed.items() if lane.isdecimal()}
-        )
-
-    def erase(
-        self,
-        by: By,
-        value: str,
-        *,
-        dry_run: bool = False,
-        progress: Progress | None = None,
-        archive: object = None,
-        **call: Unpack[Call],
-    ) -> Erased:
-        """Erase what is stored about one person, in the data of the default tenant: for admins of it. As `Kernel.erase`.
-
-        The server does it as a job, and this waits for the job. If the wait is interrupted, or `progress` raises, the job is
-        cancelled: the same call does the rest. Where entries were archived, the server must know the directory of their files
-        (`holdkit serve --archive DIR`).
-        """
-        if archive is not None:
-            raise NotRemote("archive", "the files are beside the data: start the server with --archive DIR")
-        selector_of(by, value, "")
-        check_call(call)
-        said = context_of(call)
-        flag(dry_run, "dry_run")
-        body = EraseBody(by=by, value=value, dry_run=dry_run, actor=said.actor, correlation_id=said.correlation_id,
-                         reason=said.reason)  # fmt: skip
-        job = read_erase((self._transport.ask("POST", "/v1/erase", body)).content)
-        return (self._result(job, read_erase, progress, "erasure")).erased
-
-    def _result(self, job: Job[R], read: Callable[[bytes], Job[R]], progress: Progress | None, what: str) -> R:
-        """The result of a job, once it has ended; cancels it if the wait is interrupted."""
-        try:
-            job = self._ended(job, read, progress)
-        except HoldkitError:
-            raise
-        except BaseException:
-            with suppress(HoldkitError):
-                self._transport.ask("DELETE", path_of("jobs", job.id))
-            raise
-        if job.result is None:
-            why = f"was {job.state}" if job.problem is None else f"failed: {job.problem.detail}"
-            raise EngineError(f"the {what} {why}")
-        return job.result
-
-    def stats(self) -> dict[str, Any]:
-        """The server's counters since it started."""
-        answer = self._transport.ask("GET", "/v1/stats")
-        return msgspec.json.decode(answer.content, type=dict[str, Any])

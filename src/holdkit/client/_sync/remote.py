@@ -39,8 +39,8 @@ from ..answers import ServerClock, durability_of, hold_from, pool_from, read_bat
 from ..problems import Policy, refusal_from
 from ..requests import command_json
 from ..unsupported import UnsupportedOfKernel
+from .admin import RemoteAdmin
 from .budgets import RemoteBudget, RemoteBudgetSet
-from .catalog import RemoteCatalog
 from .claims import RemoteClaims
 from .executor import RemoteExecutor
 from .items import RemoteItems
@@ -118,10 +118,10 @@ class RemoteKernel(RemoteVerbs, UnsupportedOfKernel):
         """Single things, each available, held or spent: seats, vouchers, postings."""
         return RemoteItems(self._transport, self._clock)
 
-    @cached_property
-    def catalog(self) -> RemoteCatalog:
-        """What faces have stored, by name and a page at a time."""
-        return RemoteCatalog(self._transport, self._clock)
+    @property
+    def admin(self) -> RemoteAdmin:
+        """What an operator does: change pools, pass tokens and limits with a reason, verify, erase, find."""
+        return RemoteAdmin(self._transport, self._clock, self._executor)
 
     @cached_property
     def journal(self) -> RemoteJournal:

@@ -12,20 +12,16 @@ from ...core.commands import Ttl
 from ...core.model import SECOND, Pool, Slot, State
 from ...core.pages import Page
 from ...core.validation import flag
-from ...core.validation import text as checked_text
-from ...faces.finding import Found
 from ...kernel.normalise import moment, span
 from ...kernel.results import Hold
 from ...wire.history import PoolHistories, PoolHistoryBody, ServerHistory
 from ..answers import (
-    claim_from,
     pool_from,
     read_holds,
     read_line,
     read_names,
     read_pool_histories,
     read_pools,
-    read_search,
     read_server_history,
     row_from,
 )
@@ -35,21 +31,6 @@ from .transport import RemoteCalls, no_transaction
 
 class RemoteSearches(RemoteCalls):
     """The reads that search."""
-
-    def search(self, text: str, *, limit: int = 10) -> Found:
-        """Find a text in everything that has a name: pools, holds, entities, accounts, claims and items, up to `limit` of each, as far
-        as the API key may see them."""
-        query = checked_text(text, "text", 512)
-        found = read_search((self._get("/v1/search", q=query, limit=limit)).content)
-        return Found(
-            pools=[pool_from(one) for one in found.pools],
-            holds=[Hold(row_from(one)) for one in found.holds],
-            entities=found.entities,
-            accounts=found.accounts,
-            claims=[claim_from(one, None, self._clock) for one in found.claims],
-            items=found.items,
-            complete=found.complete,
-        )
 
     def pool_histories(self, pools: Iterable[str], *, window: Ttl = "1h") -> PoolHistories:
         """Use, grants and refusals of up to 100 pools over time, from the server's roll-ups. None stands for a time without data."""
@@ -106,11 +87,6 @@ class RemoteSearches(RemoteCalls):
         no_transaction(tx)
         page = read_pools((self._get(path_of("pools", pool, "children"), after=after, limit=limit)).content)
         return Page([pool_from(one) for one in page.items], more=page.next is not None, reached=page.next)
-
-    def entities(self, prefix: str = "", *, after: str = "", limit: int = 100, tx: Any = None) -> list[str]:
-        """Names of the entities that holds were placed or confirmed for, in order."""
-        no_transaction(tx)
-        return self._pages("/v1/entities", read_names, limit, after=after, prefix=prefix)
 
     def accounts(self, prefix: str = "", *, after: str = "", limit: int = 100, tx: Any = None) -> list[str]:
         """Names of the accounts that use anything of a pool, in order."""

@@ -23,7 +23,7 @@ _PREFIX: Final = "holdkit_"
 def measure(
     hk: Kernel | AsyncKernel, *, pools: Iterable[str] = (), meter_provider: MeterProvider | None = None
 ) -> None:
-    """Report the counters of a kernel (`hk.stats`) as observable instruments: `holdkit.queue_depth`, `holdkit.batch_commands.count`,
+    """Report the counters of a kernel (`hk.admin.stats()`) as observable instruments: `holdkit.queue_depth`, `holdkit.batch_commands.count`,
     …; by default to the global provider. Call it once per provider, which ignores the instruments of a second kernel; a closed kernel
     reports nothing.
 

@@ -46,7 +46,7 @@ class AsyncFinder:
         return Found(
             pools=pools,
             holds=await self._holds(wanted, limit),
-            entities=await kernel.entities(wanted, limit=limit) if everything else [],
+            entities=await kernel.admin.entities(wanted, limit=limit) if everything else [],
             accounts=await kernel.accounts(wanted, limit=limit) if everything else [],
             claims=[] if claim is None else [claim],
             items=await kernel.items.listed(wanted, limit=limit) if everything else [],

@@ -8,17 +8,15 @@ from functools import cached_property
 from ...core.commands import Ttl
 from ...kernel._async.kernel import AsyncHolds
 from ..allowances import Allowance, meters_of
-from ..finding import Found
 from ..grid import Capacity, Closed, grid_of
 from ..resource_keys import Key, Window
 from ..resources import Resource
 from ..windows import Zone
+from .admin import AsyncAdmin
 from .budget_sets import AsyncBudgetSet
 from .budgets import AsyncBudget
 from .calendar import AsyncCalendar
-from .catalog import AsyncCatalog
 from .claims import AsyncClaims
-from .finding import AsyncFinder
 from .items import AsyncItems
 from .resources import AsyncResourceKernel
 from .sagas import AsyncSagas
@@ -28,9 +26,10 @@ from .windows import AsyncRate, AsyncWindows
 class AsyncKernel(AsyncHolds):
     """A connection to one engine, for one tenant; safe to share among everything that runs in this process."""
 
-    async def search(self, text: str, *, limit: int = 10) -> Found:
-        """Find a text in everything that has a name: pools, holds, entities, accounts, claims and items, up to `limit` of each."""
-        return await AsyncFinder(self).find(text, limit)
+    @property
+    def admin(self) -> AsyncAdmin:
+        """What an operator does: change pools, pass tokens and limits with a reason, verify, archive, erase, find."""
+        return AsyncAdmin(self, self._executor, self._tenant)
 
     @cached_property
     def sagas(self) -> AsyncSagas:
@@ -46,11 +45,6 @@ class AsyncKernel(AsyncHolds):
     def items(self) -> AsyncItems:
         """Single things, each available, held or spent: seats, vouchers, postings."""
         return AsyncItems(self._executor, self._call_fields, self._tenant)
-
-    @cached_property
-    def catalog(self) -> AsyncCatalog:
-        """What faces have stored, by name and a page at a time: for people and dashboards."""
-        return AsyncCatalog(self._executor, self._tenant)
 
     def rate(self, name: str, *allowances: Allowance) -> AsyncRate:
         """So many per window and client: ``hk.rate("api", Allowance(10, per="second"), Allowance(100, per="minute"))``."""

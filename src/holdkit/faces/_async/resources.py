@@ -10,6 +10,7 @@ from uuid import UUID
 from ...core.commands import Amounts, Consume, Overage, PlaceHold, Ttl
 from ...core.model import Leg, Pool, Slot, State
 from ...core.outcomes import Invalid, Receipt
+from ...core.reading import FindRecord
 from ...core.validation import invalid, whole
 from ...errors import HoldNotFound, HoldRetired, InvalidRequest, PoolNotFound
 from ...kernel._async.executor import AsyncExecutor
@@ -268,7 +269,7 @@ class AsyncResourceKernel(Generic[Key, Window]):
         texts = self._names.texts(pool)
         if texts is not None:
             return self._names.values(texts)
-        record = await self._kernel.record(LONG_NAMES, pool)
+        record = await self._executor.read(FindRecord((self._call_fields({})["tenant"], LONG_NAMES, pool)))
         if record is None:
             raise invalid("hold", "hold_foreign", "was not placed through a resource")
         return self._names.values_of(record.body)

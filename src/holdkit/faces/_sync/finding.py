@@ -47,7 +47,7 @@ class Finder:
         return Found(
             pools=pools,
             holds=self._holds(wanted, limit),
-            entities=kernel.entities(wanted, limit=limit) if everything else [],
+            entities=kernel.admin.entities(wanted, limit=limit) if everything else [],
             accounts=kernel.accounts(wanted, limit=limit) if everything else [],
             claims=[] if claim is None else [claim],
             items=kernel.items.listed(wanted, limit=limit) if everything else [],

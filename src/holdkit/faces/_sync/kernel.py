@@ -9,17 +9,15 @@ from functools import cached_property
 from ...core.commands import Ttl
 from ...kernel._sync.kernel import Holds
 from ..allowances import Allowance, meters_of
-from ..finding import Found
 from ..grid import Capacity, Closed, grid_of
 from ..resource_keys import Key, Window
 from ..resources import Resource
 from ..windows import Zone
+from .admin import Admin
 from .budget_sets import BudgetSet
 from .budgets import Budget
 from .calendar import Calendar
-from .catalog import Catalog
 from .claims import Claims
-from .finding import Finder
 from .items import Items
 from .resources import ResourceKernel
 from .sagas import Sagas
@@ -29,9 +27,10 @@ from .windows import Rate, Windows
 class Kernel(Holds):
     """A connection to one engine, for one tenant; safe to share among everything that runs in this process."""
 
-    def search(self, text: str, *, limit: int = 10) -> Found:
-        """Find a text in everything that has a name: pools, holds, entities, accounts, claims and items, up to `limit` of each."""
-        return Finder(self).find(text, limit)
+    @property
+    def admin(self) -> Admin:
+        """What an operator does: change pools, pass tokens and limits with a reason, verify, archive, erase, find."""
+        return Admin(self, self._executor, self._tenant)
 
     @cached_property
     def sagas(self) -> Sagas:
@@ -47,11 +46,6 @@ class Kernel(Holds):
     def items(self) -> Items:
         """Single things, each available, held or spent: seats, vouchers, postings."""
         return Items(self._executor, self._call_fields, self._tenant)
-
-    @cached_property
-    def catalog(self) -> Catalog:
-        """What faces have stored, by name and a page at a time: for people and dashboards."""
-        return Catalog(self._executor, self._tenant)
 
     def rate(self, name: str, *allowances: Allowance) -> Rate:
         """So many per window and client: ``hk.rate("api", Allowance(10, per="second"), Allowance(100, per="minute"))``."""

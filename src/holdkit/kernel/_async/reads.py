@@ -6,48 +6,31 @@ Those of pools, holds and records take `tx=`: in a caller's transaction they see
 from __future__ import annotations
 
 from os import PathLike
-from typing import Any, Unpack
+from typing import Any
 from uuid import UUID
 
-from ...core.commands import Command, Ttl
 from ...core.ladders.finding import missing
-from ...core.model import MAX_SLOT, Pool, Record
+from ...core.model import MAX_SLOT, Pool
 from ...core.outcomes import Reason, Refusal
 from ...core.pages import Page
 from ...core.reading import (
     CountAhead,
     FindHold,
     FindPool,
-    FindRecord,
     ListPools,
-    ListRecords,
-    ListTenants,
-    ReadClock,
-    ReadGeneration,
 )
 from ...core.searching import ListLine
 from ...core.trees import SEPARATOR, directly_below
-from ...core.validation import flag, hold_id, invalid, pool_id, text, whole
+from ...core.validation import flag, hold_id, pool_id, text, whole
 from ...core.values import MAX_ENTITY
-from ...engines.progress import Progress
 from ..answers import refusal_of
-from ..archive import ArchiveReport
-from ..archive import archive as archive_journal
-from ..context import Call, call_fields
-from ..journal import JournalEntry, unbound
+from ..journal import JournalEntry
 from ..journal_archive import JournalArchive
-from ..normalise import reference, span
-from ..results import Hold, JournalPage, RepairReport, StorageUsage, VerifyReport
-from ..verification import sealed_through, verify_whole
+from ..normalise import reference
+from ..results import Hold, JournalPage
 from .accounts import AsyncAccount
 from .journal_reads import archived_history, subject_history
 from .searching import AsyncSearches, check_after
-from .usage import AsyncUsageCounter
-
-NO_REPAIR = (
-    "this engine cannot repair: its state is its folded journal, or its tables are distributed and cannot be locked as a "
-    "whole"
-)
 
 
 class AsyncReads(AsyncSearches):
@@ -125,91 +108,6 @@ class AsyncReads(AsyncSearches):
         """What one account uses: ``hk.account("customer:7").usage()``."""
         return AsyncAccount(self._executor, self._tenant, text(name, "account", MAX_ENTITY))
 
-    async def record(self, kind: str, id: str, *, tx: Any = None) -> Record | None:
-        """One record, or None."""
-        return await self._executor.read(FindRecord((self._tenant, text(kind, "kind", 64), text(id, "id", 512))), tx)
-
-    async def records(self, kind: str, *, after: str = "", limit: int = 100, tx: Any = None) -> Page[Record]:
-        """Records of a kind in order of id."""
-        whole(limit, "limit", 1, 1_000)
-        check_after(after, "after")
-        query = ListRecords(self._tenant, text(kind, "kind", 64), after, limit, self._executor.page_bytes)
-        return await self._executor.read(query, tx)
-
-    async def tenants(self, *, after: str = "", limit: int = 100) -> list[str]:
-        """Names of the tenants that have pools, in order; give the last one as `after` for the next page. The default tenant
-        has no name, and is not listed. On a kernel without a tenant only."""
-        unbound(self._tenant)
-        whole(limit, "limit", 1, 1_000)
-        check_after(after, "after")
-        return await self._executor.read(ListTenants(after, limit))
-
-    async def usage(self) -> StorageUsage:
-        """Count what this tenant has stored: rows and bytes. Reads the whole journal once, in steps."""
-        counter = AsyncUsageCounter(self._executor)
-        await counter.catch_up()
-        return await counter.usage(self._tenant)
-
-    async def verify(
-        self, *, progress: Progress | None = None, archive: str | PathLike[str] | None = None
-    ) -> VerifyReport:
-        """Fold the whole journal and compare it with every stored row; names each difference, changes nothing.
-
-        If entries were archived, it begins with the baseline that stands for them. With `archive`, the directory of the files, it
-        folds those too, and compares the baseline with them. Where the journal is sealed, every sealed run is checked against its seal:
-        with `archive` those of the files too. (`holdkit verify --seals` also checks signatures and an anchor.)
-
-        `progress(done, total)` is called now and then, from the thread that does it. Memory is bounded, however long the
-        journal: what does not fit is on disk meanwhile, in a temporary file.
-        """
-        engine = self._executor.engine
-
-        def work() -> VerifyReport:
-            return VerifyReport(tuple(verify_whole(engine, progress, archive)), sealed_through(engine))
-
-        return await self._executor.run_blocking(work)
-
-    async def archive(self, *, before: Ttl, to: str | PathLike[str], progress: Progress | None = None) -> ArchiveReport:
-        """Move journal entries of all tenants that are older than `before` ("90d") to files in the directory `to`, which is created
-        if need be. A baseline stands for them from then on. On a kernel without a tenant only.
-
-        Writers go on meanwhile: while others write, the run rests most of the time. It may be interrupted at any point: the next run, to
-        the same directory, goes on. Entries that a kept operation record refers to stay, and so does the newest of each lane. Raises
-        `EngineError` if another process archives.
-        """
-        unbound(self._tenant)
-        age = span(before, "before")
-        executor = self._executor
-        now = await executor.read(ReadClock())
-        return await executor.run_blocking(
-            lambda: archive_journal(executor.engine, now - age, to, progress, lambda: executor.stats.commands)
-        )
-
-    async def repair(
-        self, *, dry_run: bool = True, progress: Progress | None = None, **call: Unpack[Call]
-    ) -> RepairReport:
-        """Make every row agree with the journal again, of all tenants; each pool that is repaired gets an entry `pool.repaired`.
-        Only with `dry_run=False`; every writer waits meanwhile.
-
-        If the journal itself is damaged nothing is touched. The memory engine has no rows beside its journal.
-        Memory use and `progress` are as with `verify`.
-        """
-        engine = self._executor.engine
-        if call.get("tx") is not None or call.get("op") is not None:
-            raise invalid(
-                "call", "argument_unknown", "a repair takes neither tx nor op: it is a transaction of its own"
-            )
-        if type(dry_run) is not bool:
-            raise invalid("dry_run", "dry_run_not_boolean", "must be True or False")
-        repairable = engine.capabilities.repair
-        if repairable is None:
-            raise invalid("url", "repair_unsupported", NO_REPAIR)
-        command = Command(**call_fields(call, self._tenant))
-        found = await self._executor.run_blocking(
-            lambda: repairable.repair(command, dry_run=dry_run, progress=progress)
-        )
-        return RepairReport(found.repaired, found.left, dry_run)
-
     async def history(
         self,
         hold: Hold | str | UUID,
@@ -230,7 +128,3 @@ class AsyncReads(AsyncSearches):
         if archive is not None:
             return await archived_history(self._executor, self._tenant, id, after, limit, JournalArchive(archive))
         return await subject_history(self._executor, self._tenant, id, after, limit)
-
-    async def generation(self) -> str:
-        """Return an opaque word for this generation of the journal, which a promotion, a restore or an import changes."""
-        return await self._executor.read(ReadGeneration())

@@ -12,7 +12,7 @@ from typing import Any
 from ...core.model import MAX_SLOT, Slot, State
 from ...core.pages import Page
 from ...core.reading import ListHolds
-from ...core.searching import ListAccounts, ListEntities
+from ...core.searching import ListAccounts
 from ...core.validation import flag, invalid, text, whole
 from ...core.values import MAX_ENTITY
 from ..normalise import moment
@@ -71,26 +71,22 @@ class AsyncSearches:
         found = reversed(rows) if before else rows
         return Page(map(Hold, found), more=rows.more, size=rows.size, reached=rows.reached)
 
-    async def entities(self, prefix: str = "", *, after: str = "", limit: int = 100, tx: Any = None) -> list[str]:
-        """Names of the entities that holds were placed or confirmed for, in order; give the last one as `after` for the next page."""
-        _names(prefix, after, limit)
-        return await self._executor.read(ListEntities(self._tenant, prefix, after, limit), tx)
-
     async def accounts(self, prefix: str = "", *, after: str = "", limit: int = 100, tx: Any = None) -> list[str]:
         """Names of the accounts that use anything of a pool, in order; give the last one as `after` for the next page."""
-        _names(prefix, after, limit)
+        check_names(prefix, after, limit)
         return await self._executor.read(ListAccounts(self._tenant, prefix, after, limit), tx)
 
 
 def check_after(value: object, field: str) -> None:
-    """Check where a page begins: empty for the first one, else a text."""
-    if value != "":
+    """Check where a page begins: None or empty for the first one, else a text."""
+    if value is not None and value != "":
         text(value, field, 512)
 
 
-def _names(prefix: str, after: str, limit: int) -> None:
+def check_names(prefix: str, after: str | None, limit: int) -> None:
+    """Check the arguments of a list of names."""
     whole(limit, "limit", 1, 1_000)
-    for value, field in ((prefix, "prefix"), (after, "after")):
+    for value, field in ((prefix, "prefix"), (after or "", "after")):
         if value != "":
             text(value, field, MAX_ENTITY)
 

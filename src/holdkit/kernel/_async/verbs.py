@@ -5,27 +5,23 @@ of legs. A hold is given as a `Hold`, a ticket, or an id with `token=`.
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Unpack, overload
+from typing import Any, Unpack
 from uuid import UUID
 
 from ...core.commands import (
     ConfirmHold,
     Consume,
-    ExpireHold,
     ExtendHold,
     JoinLine,
     Overage,
     PlaceHold,
-    PutRecord,
     ReleaseHold,
-    ReturnToPool,
     ReturnUnits,
     Sweep,
     Ttl,
 )
-from ...core.model import Leg, Pool, Record, Slot
-from ...core.validation import invalid
-from ..answers import hold_of, pool_of, record_of, report_of
+from ...core.model import Leg, Slot
+from ..answers import hold_of, report_of
 from ..context import Call, call_fields, context_of
 from ..normalise import Part, What, amounts_of, hold_id, legs_of, moment, reference, span
 from ..results import Hold, SweepReport
@@ -258,14 +254,6 @@ class AsyncVerbs(AsyncPoolVerbs):
         )
         return hold_of(await self._executor.execute(command, call.get("tx")), token)
 
-    async def expire(self, hold: Hold | str | UUID, **call: Unpack[Call]) -> Hold:
-        """Record that a hold has expired. Nobody has to: its units are free at the deadline in any case. Raises `NotDue`."""
-        id, _ = reference(hold, None)
-        return hold_of(
-            await self._executor.execute(ExpireHold(id=id, **call_fields(call, self._tenant)), call.get("tx")), None
-        )
-
-    @overload
     async def return_units(
         self,
         hold: Hold | str | UUID,
@@ -274,53 +262,14 @@ class AsyncVerbs(AsyncPoolVerbs):
         quantity: Part = None,
         force: bool = False,
         **call: Unpack[Call],
-    ) -> Hold: ...
-
-    @overload
-    async def return_units(
-        self, *, pool: str, quantity: int, force: bool, account: str | None = None, **call: Unpack[Call]
-    ) -> Pool: ...
-
-    async def return_units(
-        self,
-        hold: Hold | str | UUID | None = None,
-        *,
-        pool: str | None = None,
-        token: str | None = None,
-        quantity: Any = None,
-        account: str | None = None,
-        force: bool = False,
-        **call: Unpack[Call],
-    ) -> Hold | Pool:
-        """Consumed units become available again: an order cancelled after it was paid. `force=True` with a reason needs no
-        token, and is journaled as forced.
-
-        With `pool=`, which is always forced, units come back whose hold is no longer kept: the pool's `loose`; with
-        `account=` those of that account, without it those of no account. Raises `QuantityExceedsConsumed`."""
-        if (hold is None) == (pool is None) or (pool is not None and token is not None):
-            raise invalid(
-                "hold", "hold_required", "give a hold, or a pool whose holds are kept no longer, and not both"
-            )
-        if hold is not None and account is not None:
-            raise invalid("account", "account_ambiguous", "goes with pool=: a hold knows its own account")
-        if pool is not None:
-            fields = call_fields(call, self._tenant)
-            by_pool = ReturnToPool(id=pool, quantity=quantity, account=account, force=force, **fields)
-            found = pool_of(await self._executor.execute(by_pool, call.get("tx")))
-            assert found is not None
-            return found
+    ) -> Hold:
+        """Make consumed units available again: an order cancelled after it was paid. `force=True` with a reason needs no
+        token, and is journaled as forced. (`hk.admin.free` does so for units whose holds are no longer kept.)"""
         id, token = reference(hold, token)
         command = ReturnUnits(
             id=id, token=token, quantity=amounts_of(quantity), force=force, **call_fields(call, self._tenant)
         )
         return hold_of(await self._executor.execute(command, call.get("tx")), token)
-
-    async def put_record(
-        self, kind: str, id: str, body: str | None, *, if_version: int | None = None, **call: Unpack[Call]
-    ) -> Record | None:
-        """Write a small JSON document, or remove it with body None. Raises `VersionConflict`."""
-        command = PutRecord(kind=kind, id=id, body=body, if_version=if_version, **call_fields(call, self._tenant))
-        return record_of(await self._executor.execute(command, call.get("tx")))
 
     async def sweep(self, limit: int = 500) -> SweepReport:
         """Return the due legs of up to `limit` holds of all tenants, earliest deadline first, and prune a little.

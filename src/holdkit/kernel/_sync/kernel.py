@@ -9,15 +9,14 @@ from itertools import islice
 from types import TracebackType
 from typing import Any, Self, Unpack
 
-from ...core.commands import AnyCommand, ChangeLimits, Group, Ttl
+from ...core.commands import AnyCommand, Group, Ttl
 from ...core.standing_checks import MAX_SWEEP
 from ...core.trees import path_of
 from ...core.validation import invalid, pool_id, text, whole
 from ...errors import InvalidRequest
 from ..answers import Answer
-from ..context import Actor, Call, call_fields
-from ..group_commit import Stats
-from ..limits import LimitsInForce, changes_of, limits_of
+from ..context import Call, call_fields
+from ..limits import LimitsInForce, limits_of
 from ..normalise import What
 from ..prepare import guarded, prepared
 from ..seals import Sealing
@@ -25,7 +24,6 @@ from ..tracing import Tracer
 from .background import Sweeper
 from .blocking import waiting_time
 from .blocks import Holding, Lease
-from .erasure import Eraser
 from .executor import Executor
 from .journal_reads import Journal
 from .reads import Reads
@@ -33,7 +31,7 @@ from .tracing import TracedExecutor
 from .verbs import Verbs
 
 
-class Holds(Reads, Verbs, Eraser):
+class Holds(Reads, Verbs):
     """A connection to one engine, for one tenant; safe to share by everything that runs in this process.
 
     The kernel without its faces; `holdkit.Kernel` adds those.
@@ -61,36 +59,6 @@ class Holds(Reads, Verbs, Eraser):
     def limits(self) -> LimitsInForce:
         """The bounds in force, intervals as timedeltas."""
         return limits_of(self._executor.limits)
-
-    def limits_in_force(self) -> LimitsInForce:
-        """The limits as they are stored now, whoever changed them last."""
-        return limits_of(self._executor.stored_limits())
-
-    def change_limits(
-        self,
-        *,
-        if_version: int | None = None,
-        actor: Actor | str | None = None,
-        correlation_id: str | None = None,
-        reason: str | None = None,
-        op: str | None = None,
-        **limits: Ttl | None,
-    ) -> LimitsInForce:
-        """Change limits that are stored with the data: `change_limits(retention="90d", reason="…")`. They apply to all
-        tenants, and in every process from its next batch on. To lower a limit cancels nothing.
-
-        Intervals are given like a ttl. Returns the limits in force. Raises `VersionConflict` if these are not at `if_version`.
-        """
-        if self._tenant:
-            raise invalid("tenant", "tenant_bound", "limits hold for all tenants: use the kernel that connect gave you")
-        call = Call(actor=actor, correlation_id=correlation_id, reason=reason, op=op)
-        command = ChangeLimits(changes=changes_of(limits), if_version=if_version, **self._call_fields(call))
-        done = self._executor.execute(command, faces=True)
-        if done.replayed:
-            return limits_of(self._executor.stored_limits(durable=True))
-        return limits_of(
-            self._executor.engine.stored.adopt(done.record)
-        )  # a read that failed now would deny the change
 
     @property
     def url(self) -> str:
@@ -197,11 +165,6 @@ class Holds(Reads, Verbs, Eraser):
     def close(self) -> None:
         """Finish what runs, end followers and listeners, close the engine. Closing twice is quiet."""
         self._executor.close()
-
-    @property
-    def stats(self) -> Stats:
-        """What the group commit has done since `connect`: batches, commands, the largest batch."""
-        return self._executor.stats
 
     def __enter__(self) -> Self:
         return self

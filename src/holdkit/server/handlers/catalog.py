@@ -20,20 +20,20 @@ from ..request import Answer, Request, answer
 
 async def show_faces(request: Request) -> Answer:
     """Of which faces there is anything."""
-    return answer(FacesAnswer(**asdict(await request.kernel.catalog.present()), server_time=request.now()))
+    return answer(FacesAnswer(**asdict(await request.kernel.admin.catalog.present()), server_time=request.now()))
 
 
 async def list_names(request: Request) -> Answer:
     """List what a face has, by name: what applications have used of it, whoever defined it."""
     query: FaceNamesQuery = request.query
-    names = await request.kernel.catalog.names(query.face, after=query.after, limit=query.limit)
+    names = await request.kernel.admin.catalog.names(query.face, after=query.after, limit=query.limit)
     return answer(NamePage([*names], names.reached, request.now()))
 
 
 async def show_calendar(request: Request) -> Answer:
     """Rooms by nights: those that were held. A calendar of which nothing was held is empty."""
     query: CalendarQuery = request.query
-    rooms = await request.kernel.catalog.calendar(
+    rooms = await request.kernel.admin.catalog.calendar(
         query.name, query.begin, query.days, after=query.after, limit=query.limit
     )
     return answer(calendar_page(rooms, request.now()))
@@ -42,7 +42,7 @@ async def show_calendar(request: Request) -> Answer:
 async def list_windows(request: Request) -> Answer:
     """The windows of a set of budgets or of a rate that were used."""
     query: WindowsQuery = request.query
-    windows = await request.kernel.catalog.windows(
+    windows = await request.kernel.admin.catalog.windows(
         query.face, query.name, client=query.client, after=query.after, limit=query.limit
     )
     return answer(window_page(windows, request.now()))
@@ -51,5 +51,5 @@ async def list_windows(request: Request) -> Answer:
 async def list_resources(request: Request) -> Answer:
     """The keys and windows of a resource that were held, with the capacity as last answered."""
     query: ResourcesQuery = request.query
-    resources = await request.kernel.catalog.resources(query.kind, after=query.after, limit=query.limit)
+    resources = await request.kernel.admin.catalog.resources(query.kind, after=query.after, limit=query.limit)
     return answer(resource_page(resources, request.now()))

@@ -6,6 +6,7 @@ from collections import defaultdict, deque
 from typing import NamedTuple
 
 from ...core.model import Record
+from ...core.pages import record_bytes
 from ...core.personal import text_digest
 from ...core.reading import FindEntries
 from ...core.validation import invalid, text
@@ -125,17 +126,19 @@ def _kept(request: Request, name: str, kept: SavedCursor) -> KeptCursor:
 async def list_records(request: Request) -> Answer:
     """List the records of one kind in order of id."""
     query: RecordsQuery = request.query
-    found = await request.kernel.records(_kind(query.kind), after=query.after, limit=query.limit)
-    after, now = found[-1].id if found.more else None, request.now()
+    found = await request.kernel.admin.records.list(_kind(query.kind), after=query.after, limit=query.limit)
+    now = request.now()
     return await request.running.large_answers.page(
-        request, found.size, lambda: RecordPage([_record(record) for record in found], after, now)
+        request,
+        sum([record_bytes(record) for record in found]),
+        lambda: RecordPage([_record(record) for record in found], found.next, now),
     )
 
 
 async def show_record(request: Request) -> Answer:
     """One record."""
     kind, id = request.names
-    found = await request.kernel.record(_kind(kind), id)
+    found = await request.kernel.admin.records.get(_kind(kind), id)
     if found is None:
         raise Problem(404, "record_not_found", "there is no record with this kind and id")
     return answer(RecordNow(_record(found), request.now()))
@@ -145,7 +148,7 @@ async def put_record(request: Request) -> Answer:
     """Write, replace or remove a record."""
     body: PutRecordBody = request.body
     kind, id = request.names
-    done = await request.kernel.put_record(
+    done = await request.kernel.admin.records.put(
         _kind(kind), id, body.body, if_version=body.if_version, **call_fields(request, body)
     )
     headers = (REPLAYED,) if done is not None and done.replayed else ()

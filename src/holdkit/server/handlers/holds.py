@@ -200,7 +200,7 @@ async def extend_hold(request: Request) -> Answer:
 async def expire_hold(request: Request) -> Answer:
     """Record an expiry. Optional: a hold ends at its deadline in any case."""
     body: Expire = request.body
-    return _hold_answer(request, await request.kernel.expire(request.hold_named, **call_fields(request, body)))
+    return _hold_answer(request, await request.kernel.admin.expire(request.hold_named, **call_fields(request, body)))
 
 
 async def return_units(request: Request) -> Answer:

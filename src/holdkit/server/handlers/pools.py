@@ -65,7 +65,7 @@ async def resize_pool(request: Request) -> Answer:
     """Change a pool's total; with `If-Match`, only if it was not changed since it was read."""
     body: PoolTotal = request.body
     version = _version(request.headers.get(b"if-match"))
-    pool = await request.kernel.resize_pool(
+    pool = await request.kernel.admin.resize_pool(
         request.names[0], body.total, if_version=version, **call_fields(request, body)
     )
     return _pool_answer(request, pool)
@@ -75,7 +75,7 @@ async def limit_pool(request: Request) -> Answer:
     """Change the limit per account; with `If-Match`, only if the pool was not changed since it was read."""
     body: PoolLimit = request.body
     version = _version(request.headers.get(b"if-match"))
-    pool = await request.kernel.limit_pool(
+    pool = await request.kernel.admin.limit_pool(
         request.names[0], body.per_account, if_version=version, **call_fields(request, body)
     )
     return _pool_answer(request, pool)
@@ -84,12 +84,10 @@ async def limit_pool(request: Request) -> Answer:
 async def return_to_pool(request: Request) -> Answer:
     """Return units whose holds are no longer kept."""
     body: ReturnToPool = request.body
-    pool = await request.kernel.return_units(
-        pool=request.names[0],
-        quantity=body.quantity,
-        account=body.account,
-        force=body.force,
-        **call_fields(request, body),
+    if not body.force:
+        raise invalid("force", "force_required", "no token is checked: send force: true, with a reason")
+    pool = await request.kernel.admin.free(
+        request.names[0], body.quantity, account=body.account, **call_fields(request, body)
     )
     return _pool_answer(request, pool)
 
@@ -97,19 +95,23 @@ async def return_to_pool(request: Request) -> Answer:
 async def remove_pool(request: Request) -> Answer:
     """Remove a pool; the answer is its last state."""
     body: PoolEnd = request.body
-    return _pool_answer(request, await request.kernel.remove_pool(request.names[0], **call_fields(request, body)))
+    return _pool_answer(request, await request.kernel.admin.remove_pool(request.names[0], **call_fields(request, body)))
 
 
 async def archive_pool(request: Request) -> Answer:
     """Archive a pool; no effect if it is archived already."""
     body: PoolEnd = request.body
-    return _pool_answer(request, await request.kernel.archive_pool(request.names[0], **call_fields(request, body)))
+    return _pool_answer(
+        request, await request.kernel.admin.archive_pool(request.names[0], **call_fields(request, body))
+    )
 
 
 async def unarchive_pool(request: Request) -> Answer:
     """Unarchive a pool; no effect if it is not archived."""
     body: PoolEnd = request.body
-    return _pool_answer(request, await request.kernel.unarchive_pool(request.names[0], **call_fields(request, body)))
+    return _pool_answer(
+        request, await request.kernel.admin.unarchive_pool(request.names[0], **call_fields(request, body))
+    )
 
 
 def _version(tag: bytes | None) -> int | None:

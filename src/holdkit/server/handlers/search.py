@@ -41,7 +41,7 @@ def _nothing(request: Request) -> SearchAnswer:
 async def list_entities(request: Request) -> Answer:
     """List the entities of holds."""
     query: NamesQuery = request.query
-    return _names(request, await request.kernel.entities(query.prefix, after=query.after, limit=query.limit))
+    return _names(request, await request.kernel.admin.entities(query.prefix, after=query.after, limit=query.limit))
 
 
 async def list_accounts(request: Request) -> Answer:

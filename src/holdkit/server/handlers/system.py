@@ -55,7 +55,7 @@ async def ready(request: Request) -> Answer:
             await running.kernel.journal.cursor()
     except (HoldkitError, TimeoutError):
         raise Problem(503, "engine_error", "the storage does not answer: see the server's log") from None
-    stats = running.kernel.stats
+    stats = running.kernel.executor.stats
     return answer(Ready("ok", stats.durability.level, stats.clock_lag, running.room.state))
 
 
@@ -127,7 +127,7 @@ async def sweep(request: Request) -> Answer:
 
 async def show_limits(request: Request) -> Answer:
     """Show the stored limits."""
-    limits = await request.kernel.limits_in_force()
+    limits = await request.kernel.admin.limits()
     return answer(LimitsAnswer(in_seconds(limits), limits.version, request.now()))
 
 
@@ -136,7 +136,9 @@ async def change_limits(request: Request) -> Answer:
     body: ChangeLimitsBody = request.body
     changes: dict[str, Any] = {**body.limits}
     changes_of(changes)  # so that no name is mistaken for another argument
-    limits = await request.kernel.change_limits(if_version=body.if_version, **call_fields(request, body), **changes)
+    limits = await request.kernel.admin.change_limits(
+        if_version=body.if_version, **call_fields(request, body), **changes
+    )
     return answer(LimitsAnswer(in_seconds(limits), limits.version, request.now()))
 
 
@@ -168,7 +170,7 @@ async def erase(request: Request) -> Answer:
     archive = _archive_of(running.settings, kernel.executor.engine)
 
     async def work(job: Job) -> bytes:
-        erased = await kernel.erase(
+        erased = await kernel.admin.erase(
             body.by, body.value, dry_run=body.dry_run, progress=job.report, archive=archive, **fields
         )
         return encode(ErasedAnswer(erased.found or erased.resumed, erased, at(kernel.executor.now())))

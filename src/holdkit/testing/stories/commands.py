@@ -88,13 +88,14 @@ Step: TypeAlias = Generator[Call | Restart, Any, None]
 
 METHODS: Final = {
     "pool": "create_pool",
-    "resize": "resize_pool",
-    "limit": "limit_pool",
-    "remove": "remove_pool",
-    "archive": "archive_pool",
-    "unarchive": "unarchive_pool",
+    "resize": "admin.resize_pool",
+    "limit": "admin.limit_pool",
+    "remove": "admin.remove_pool",
+    "archive": "admin.archive_pool",
+    "unarchive": "admin.unarchive_pool",
+    "expire": "admin.expire",
     "return": "return_units",
-    "record": "put_record",
+    "record": "admin.records.put",
 }
 """The verbs whose method has another name."""
 
@@ -196,7 +197,7 @@ class CommandVerbs:
 
     def command(self, statement: Statement) -> Step:
         """Any command: call its method, check its answer."""
-        arguments = dict(statement.arguments)
+        arguments, method = dict(statement.arguments), METHODS.get(statement.verb, statement.verb)
         positional: tuple[Any, ...] = ()
         if statement.verb in PLACING_VERBS:
             positional = arguments.pop("what")
@@ -204,19 +205,23 @@ class CommandVerbs:
                 positional = positional[:1]
             del arguments["name"]
         elif _names_pool(statement):
-            arguments["pool"] = arguments.pop("name").removeprefix("pool/")
+            if not arguments.pop("force", False):  # refused: only a command can ask for that
+                method, positional, arguments = "apply", ([self.as_command(statement, {})],), {}
+            else:
+                method, positional = "admin.free", (arguments.pop("name").removeprefix("pool/"),)
+                arguments.setdefault("reason", None)
         elif "name" in arguments:
             positional = (self.reference(statement, arguments),)
         elif statement.verb == "record":
             positional = (arguments.pop("kind"), arguments.pop("id"), arguments.pop("body", None))
         elif "id" in arguments:
             positional = (arguments.pop("id"),)
-        answer = yield self.call(METHODS.get(statement.verb, statement.verb), *positional, **arguments)
+        answer = yield self.call(method, *positional, **arguments)
         self.check(statement, answer)
 
     def on_change(self, statement: Statement) -> Step:
         """Change limits."""
-        self.check(statement, (yield self.call("change_limits", **statement.arguments)))
+        self.check(statement, (yield self.call("admin.change_limits", **statement.arguments)))
 
     def on_batch(self, statement: Statement) -> Step:
         """Execute several commands in one `apply`."""
@@ -293,7 +298,7 @@ class CommandVerbs:
 
     def verified(self, statement: Statement) -> Step:
         """Journal and rows agree."""
-        report = yield Call("verify", where=self.where)
+        report = yield Call("admin.verify", where=self.where)
         if not isinstance(report, VerifyReport):
             self.fail_if(statement, [f"verify failed: {report}"])
         self.fail_if(statement, [f"verify: {difference}" for difference in report.differences])

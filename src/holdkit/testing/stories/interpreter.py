@@ -42,7 +42,7 @@ class Interpreter(FaceVerbs, WindowVerbs):
     def on_expect_record(self, statement: Statement) -> Step:
         """A record, or nothing."""
         assert statement.expected is not None
-        answer = yield self.call("record", statement.arguments["kind"], statement.arguments["id"])
+        answer = yield self.call("admin.records.get", statement.arguments["kind"], statement.arguments["id"])
         if (answer is None) != (statement.expected.word == "nothing"):
             self.fail_if(statement, ["expected nothing" if answer else "there is nothing"])
         self.check(structs.replace(statement, expected=structs.replace(statement.expected, word="done")), answer)
@@ -53,7 +53,9 @@ class Interpreter(FaceVerbs, WindowVerbs):
 
     def on_expect_records(self, statement: Statement) -> Step:
         """Records by id."""
-        self.compare(statement, (yield self.call("records", **statement.arguments)), lambda record: record.id)
+        self.compare(
+            statement, (yield self.call("admin.records.list", **statement.arguments)), lambda record: record.id
+        )
 
     def on_expect_holds(self, statement: Statement) -> Step:
         """Holds by the names they were granted under."""
@@ -80,7 +82,7 @@ class Interpreter(FaceVerbs, WindowVerbs):
     def on_history(self, statement: Statement) -> Step:
         """The actions on one subject; and that folding them gives the subject as it is."""
         subject = self._subject(statement)
-        entries = yield self.call("history", subject)
+        entries = yield self.call(_history_of(statement), subject)
         self.compare(statement, entries, _action)
         if family_of(statement.arguments["subject"]) == "hold" and entries and isinstance(entries[0], JournalEntry):
             yield from self._reconstructed(statement, subject, entries)
@@ -96,7 +98,7 @@ class Interpreter(FaceVerbs, WindowVerbs):
 
     def on_entry(self, statement: Statement) -> Step:
         """One entry in full."""
-        entries = yield self.call("history", self._subject(statement))
+        entries = yield self.call(_history_of(statement), self._subject(statement))
         index = int(statement.arguments["index"])
         if isinstance(entries, Exception) or not 0 < abs(index) <= len(entries):
             self.fail_if(statement, [f"there is no entry {index}: {entries}"])
@@ -114,7 +116,7 @@ class Interpreter(FaceVerbs, WindowVerbs):
         arguments = dict(statement.arguments)
         if "after" in arguments:
             arguments["after"] = self.cursors[arguments["after"]]
-        entries = yield self.call("journal", **arguments)
+        entries = yield self.call("journal.list", **arguments)
         self.compare(statement, entries, _action)
         numbers = [number for entry in entries if (number := _number(entry.position)) is not None]
         if numbers != sorted(set(numbers)):
@@ -122,11 +124,13 @@ class Interpreter(FaceVerbs, WindowVerbs):
 
     def on_cursor(self, statement: Statement) -> Step:
         """Remember where the journal ends."""
-        self.cursors[statement.arguments["cursor"]] = yield self.call("cursor")
+        self.cursors[statement.arguments["cursor"]] = yield self.call("journal.cursor")
 
     def on_follow(self, statement: Statement) -> Step:
         """What a named follower has not seen yet."""
-        self.compare(statement, (yield self.call("follow", statement.arguments["follower"], wait=False)), _action)
+        self.compare(
+            statement, (yield self.call("journal.follow", statement.arguments["follower"], wait=False)), _action
+        )
 
     def on_verify(self, statement: Statement) -> Step:
         """Verify, also if nothing was written."""
@@ -140,6 +144,11 @@ def _number(position: Position | str) -> int | None:
         return position.seq
     _, dot, seq = position.partition(".")
     return int(seq) if dot else None
+
+
+def _history_of(statement: Statement) -> str:
+    """The method that reads the history of the statement's subject."""
+    return "history" if family_of(statement.arguments["subject"]) == "hold" else "journal.history"
 
 
 def _action(entry: JournalEntry) -> str:

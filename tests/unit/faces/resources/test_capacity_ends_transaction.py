@@ -161,4 +161,4 @@ async def test_on_an_async_connection(words: tuple[str, ...], migrated: Callable
             assert no.value.code == "transaction_ended"
             await tx.rollback()
         assert await hk.holds() == []
-        assert (await hk.verify()).ok
+        assert (await hk.admin.verify()).ok

@@ -98,7 +98,7 @@ def test_a_key_and_a_window_are_read_back(kind: Any, value: Any) -> None:
         assert [each.key for each in face.pools()] == [value]
         with pytest.raises(holdkit.InsufficientCapacity):
             face.hold(value, value, ttl=60)
-        assert hk.verify().ok
+        assert hk.admin.verify().ok
 
 
 def test_different_values_have_different_names() -> None:

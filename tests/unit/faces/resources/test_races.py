@@ -91,7 +91,7 @@ def prepare(url: str, seats: int) -> None:
 def audit(url: str) -> tuple[int, int]:
     """No entry grants above the total it stands on; what is held now, and the highest it ever was."""
     with holdkit.connect(url) as hk:
-        assert hk.verify().ok
+        assert hk.admin.verify().ok
         most = 0
         cursor: str | None = None
         while page := hk.journal.list(after=cursor, limit=500):

@@ -60,7 +60,7 @@ def test_both_or_neither(store: ShowStore) -> None:
     tx.commit()
     tx.close()
     assert (seats.pool("hamlet").total, seats.pool("hamlet").held, seats.pool("hamlet").consumed) == (3, 2, 1)
-    assert store.hk.verify().ok
+    assert store.hk.admin.verify().ok
 
 
 def test_a_capacity_that_raises_leaves_the_caller_in_charge(store: ShowStore) -> None:
@@ -168,7 +168,7 @@ async def test_without_sql_an_async_answer_needs_nothing() -> None:
         answers = await asyncio.gather(*(seats.hold("hamlet", ttl=60) for _ in range(9)), return_exceptions=True)
         assert all(isinstance(each, holdkit.Hold) for each in answers)  # it says itself that nothing is in use
         assert resource.seen == [None] * 9
-        assert (await hk.verify()).ok
+        assert (await hk.admin.verify()).ok
 
 
 @in_a_loop

@@ -38,7 +38,7 @@ def hk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[holdkit.Kerne
     with holdkit.connect("memory://" if request.param == "memory" else f"sqlite:///{tmp_path}/holds.db") as kernel:
         kernel.create_pool("p", 9)
         yield kernel
-        assert kernel.verify().ok
+        assert kernel.admin.verify().ok
 
 
 @pytest.mark.parametrize("quantity", [None, 1])
@@ -114,7 +114,7 @@ def old(tmp_path: Path) -> Iterator[tuple[holdkit.Kernel, FakeClock]]:
     with holdkit.connect(f"sqlite:///{data}", clock=clock) as kernel:
         kernel.create_pool("p", 9)
         yield kernel, clock
-        assert kernel.verify().ok
+        assert kernel.admin.verify().ok
 
 
 def left_behind(hk: holdkit.Kernel, saga: ScriptedSaga, within: str = "validate") -> str:
@@ -140,7 +140,7 @@ def archive_all(hk: holdkit.Kernel, clock: FakeClock, to: Path) -> None:
         hk.sweep()
         hk.sweep()
     hk.create_pool("q", 1)  # the newest entry always stays
-    hk.archive(before="1d", to=to)
+    hk.admin.archive(before="1d", to=to)
 
 
 @pytest.mark.parametrize("forced", [True, False])

@@ -95,7 +95,7 @@ def test_poison_is_parked_and_stops_nobody(store: Store) -> None:
     hk, sagas, registered, saga = opened(store, effect=fail)
     for name in ("a", "b", "c"):
         if name == "c":
-            hk.resize_pool("p", 3)
+            hk.admin.resize_pool("p", 3)
         registered.begin(name, INTENT)
     assert sagas.recover() == holdkit.RecoveryReport(done=2, failed=1)
     assert sagas.recover() == holdkit.RecoveryReport(failed=1)
@@ -120,7 +120,7 @@ def test_what_cannot_be_read_is_set_aside(store: Store) -> None:
     hk, sagas, registered, _ = opened(store)
     registered.begin("good", INTENT)
     newer = '{"format":2,"name":"errand","phase":"frobnicating"}'
-    foreign = msgspec.json.decode(hk.record("~saga", "good").body) | {"name": "of another service"}
+    foreign = msgspec.json.decode(hk.admin.records.get("~saga", "good").body) | {"name": "of another service"}
     bodies = {"bad": '{"format":1}', "list": "[]", "newer": newer, "foreign": msgspec.json.encode(foreign).decode()}
     for name, body in bodies.items():
         put = PutRecord(kind="~saga", id=name, body=body)
@@ -129,7 +129,7 @@ def test_what_cannot_be_read_is_set_aside(store: Store) -> None:
     assert sagas.recover() == holdkit.RecoveryReport(skipped=2)
     assert [(record.id, record.error.kind) for record in sagas.list(phase="parked")] == [
         ("bad", "Unreadable"), ("list", "Unreadable")]  # fmt: skip
-    assert hk.record("~saga", "bad").body == '{"format":1}'  # its text is all there is: untouched
+    assert hk.admin.records.get("~saga", "bad").body == '{"format":1}'  # its text is all there is: untouched
     assert [record.id for record in sagas.list()] == ["bad", "foreign", "good", "list", "newer"]
     assert sagas.resolve("bad", "cancelled", reason="nothing was held").intent == '{"format":1}'
     assert [record.id for record in sagas.list(phase="parked")] == ["list"]
@@ -214,7 +214,7 @@ def test_ended_sagas_are_forgotten_after_the_retention(store: Store) -> None:
     store.clock.advance(1)
     assert sagas.recover() == holdkit.RecoveryReport(pruned=1)
     assert sagas.get("a") is None
-    assert all(hk.records(kind) == [] for kind in ("~saga", "~saga.open", "~saga.ended", "~saga.parked"))
+    assert all(hk.admin.records.list(kind) == [] for kind in ("~saga", "~saga.open", "~saga.ended", "~saga.parked"))
     assert registered.run("a", INTENT).phase == "done"  # a new life
     assert saga.calls.count("effect") == 2
 
@@ -334,9 +334,9 @@ def test_aborted_and_begun_anew_it_is_forgotten_after_its_last_end(store: Store)
     store.clock.advance(20 * DAY)
     del saga.script["validate"]
     registered.run("a", INTENT)
-    assert [row.slot for row in hk.records("~saga.ended")] == [(20 * DAY + 1) * 1_000_000]
+    assert [row.slot for row in hk.admin.records.list("~saga.ended")] == [(20 * DAY + 1) * 1_000_000]
     store.clock.advance(29 * DAY)
     assert sagas.recover().pruned == 0
     store.clock.advance(DAY)
     assert sagas.recover().pruned == 1
-    assert hk.records("~saga.ended") == hk.records("~saga") == []
+    assert hk.admin.records.list("~saga.ended") == hk.admin.records.list("~saga") == []

@@ -70,4 +70,4 @@ def test_another_process_goes_on(engine: str, point: str, tmp_path: Path, reques
         hk.sagas.register(Order)
         assert hk.sagas.recover() == holdkit.RecoveryReport(done=1)
         assert (hk.pool("p").held, hk.pool("p").consumed, Order.effects) == (0, 1, 1)
-        assert hk.verify().ok
+        assert hk.admin.verify().ok

@@ -52,7 +52,7 @@ def test_it_wakes_and_has_no_say(engine: str, tmp_path: Path, request: pytest.Fi
         assert record is not None
         assert (record.result, record.epoch) == ("by 2", 2)
         assert (hk.pool("p").held, hk.pool("p").consumed) == (0, 1)
-        assert hk.verify().ok
+        assert hk.admin.verify().ok
 
 
 def test_canary_writing_without_the_lease(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,8 +103,8 @@ def test_one_that_is_begun_anew_while_the_old_ones_are_being_forgotten_stays(mon
         assert record.phase == "finalizing"
         clock.advance(30)
         assert hk.sagas.recover() == holdkit.RecoveryReport(done=1)
-        assert [len(hk.records(kind)) for kind in ("~saga", "~saga.open", "~saga.ended")] == [1, 0, 1]
-        assert hk.verify().ok
+        assert [len(hk.admin.records.list(kind)) for kind in ("~saga", "~saga.open", "~saga.ended")] == [1, 0, 1]
+        assert hk.admin.verify().ok
 
 
 def test_a_clock_that_was_set_back_keeps_recovery_away_for_one_lease_at_most(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,7 +127,7 @@ def test_a_clock_that_was_set_back_keeps_recovery_away_for_one_lease_at_most(mon
         assert hk.sagas.recover() == holdkit.RecoveryReport(busy=1)
         seconds[0] += 0.1
         assert hk.sagas.recover() == holdkit.RecoveryReport(done=1)
-        assert hk.verify().ok
+        assert hk.admin.verify().ok
 
 
 class Gone(BaseException):

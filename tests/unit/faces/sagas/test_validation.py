@@ -67,7 +67,7 @@ def test_refused_before_anything_is_written(
     with pytest.raises(holdkit.InvalidRequest) as caught:
         call(hk.sagas)
     assert (caught.value.field, caught.value.code) == (field, code)
-    assert hk.records("~saga") == []
+    assert hk.admin.records.list("~saga") == []
 
 
 @pytest.mark.parametrize("what", [{"nowhere": 1}, {"p": 0}, {"p": 6}, 5, None, {"p": 10**20}])
@@ -76,7 +76,7 @@ def test_what_cannot_be_held_aborts(hk: holdkit.Kernel, what: Any) -> None:
     with pytest.raises((holdkit.Refused, holdkit.InvalidRequest)):
         registered.run("a", {"pool": "p"})
     assert [record.phase for record in hk.sagas.list()] == ["aborted"]
-    assert hk.verify().ok
+    assert hk.admin.verify().ok
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_intents_that_only_look_alike_are_not_the_same(hk: holdkit.Kernel, first
 
 def test_records_of_sagas_are_nobody_elses_to_write(hk: holdkit.Kernel) -> None:
     with pytest.raises(holdkit.InvalidRequest, match="reserved"):
-        hk.put_record("~saga", "a", "{}")
+        hk.admin.records.put("~saga", "a", "{}")
 
 
 def give(result: Any, _intent: Any, _step: holdkit.SagaStep) -> Any:
@@ -150,7 +150,7 @@ def test_many_recoverers_at_once_run_each_effect_once() -> None:
             thread.join()
         assert sorted(ran) == sorted(f"s{number}" for number in range(40))
         assert hk.pool("p").consumed == 40
-        assert hk.verify().ok
+        assert hk.admin.verify().ok
 
 
 def renewed_twice(hk: holdkit.Kernel, then: Callable[[], Any]) -> Callable[[Any, holdkit.SagaStep], Any]:
@@ -158,10 +158,10 @@ def renewed_twice(hk: holdkit.Kernel, then: Callable[[], Any]) -> Callable[[Any,
     pause = threading.Event()
 
     def wait(_intent: Any, step: holdkit.SagaStep) -> Any:
-        first = hk.record("~saga", step.id)
+        first = hk.admin.records.get("~saga", step.id)
         assert first is not None
         over = time.monotonic() + PATIENCE
-        while (now := hk.record("~saga", step.id)) is not None and now.version < first.version + 2:
+        while (now := hk.admin.records.get("~saga", step.id)) is not None and now.version < first.version + 2:
             assert time.monotonic() < over, "its lease was not renewed"
             pause.wait(0.001)
         return then()
@@ -187,7 +187,7 @@ def test_the_lease_is_renewed_while_the_application_works(method: str) -> None:
         record = hk.sagas.get("a")
         assert record is not None
         assert (record.phase, record.epoch) == ("aborted" if method == "undo" else "done", 1)
-        assert hk.verify().ok
+        assert hk.admin.verify().ok
 
 
 def test_a_hold_id_that_somebody_has_taken_is_passed_over(hk: holdkit.Kernel) -> None:
@@ -227,10 +227,10 @@ def test_a_renewal_whose_fate_was_not_known_costs_nothing() -> None:
     def wait(_intent: Any, step: holdkit.SagaStep) -> None:
         silent.on = True
         assert lost.wait(PATIENCE)
-        seen = hk.record("~saga", step.id)
+        seen = hk.admin.records.get("~saga", step.id)
         assert seen is not None
         pause = threading.Event()
-        while (now := hk.record("~saga", step.id)) is not None and now.version == seen.version:
+        while (now := hk.admin.records.get("~saga", step.id)) is not None and now.version == seen.version:
             pause.wait(0.001)
 
     registered = hk.sagas.register(type("Short", (ScriptedSaga,), {"lease": 0.03})(effect=wait))

@@ -113,4 +113,4 @@ def test_budgets_are_as_in_the_model(steps: list[Any]) -> None:
                 for name in ("calls", "tokens")
             }
             assert llm.remaining("a") == remaining
-        assert hk.verify().ok
+        assert hk.admin.verify().ok

@@ -291,7 +291,7 @@ def test_a_stay_can_be_returned_until_a_month_after_its_last_night(store: Store)
     )
     assert (str(refused.value), refused.value.replayed) == (said, False)
     store.clock.advance(60)
-    hk.change_limits(retention="90d")
+    hk.admin.change_limits(retention="90d")
     with pytest.raises(HoldRetired) as again:
         hk.return_units(late, op="too late")
     recorded = " (this is the recorded answer: to try again, use a new operation id)"

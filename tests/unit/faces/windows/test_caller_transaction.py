@@ -47,7 +47,7 @@ def story(hk: Any, tx: Any, commit: Callable[[], Any], roll_back: Callable[[], A
     commit()
     assert llm.remaining("other") == {"requests": 3, "tokens": 90}, "what was kept is counted once"
     assert inn.available("double", date(2026, 8, 1), date(2026, 8, 2)).minimum == 6
-    assert hk.verify().ok
+    assert hk.admin.verify().ok
 
 
 def several_in_one(llm: Any, inn: Any, tx: Any) -> None:

@@ -95,7 +95,7 @@ def test_a_rival_commits_while_a_callers_transaction_is_open(postgres_url: str) 
         assert budgets.confirm(hold, {"tokens": 40}, tx=tx).state == "confirmed"
     assert isinstance(came[0], Hold)
     assert standing(budgets) == {"calls": (0, 3), "tokens": (0, 40)}
-    assert hk.verify().ok
+    assert hk.admin.verify().ok
     hk.close()
 
 

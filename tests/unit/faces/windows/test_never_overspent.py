@@ -15,7 +15,7 @@ def check(url: str, spent: Iterable[Spent]) -> None:
     spent = list(spent)
     consumed: dict[str, int] = defaultdict(int)
     with holdkit.connect(url) as hk:
-        assert hk.verify().ok
+        assert hk.admin.verify().ok
         seen = 0
         for entry in hk.journal.follow(wait=False):
             for effect in entry.pools:
