@@ -11,7 +11,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
-from ..errors import HoldkitError, InvalidRequest, OperationConflict, Refused
+from ..errors import HoldkitError, InvalidRequest, OperationConflict, Overloaded, Refused
 from ..kernel.answers import BatchTooLarge
 from ..wire.fields import at
 from ..wire.headers import given_id
@@ -166,6 +166,8 @@ async def _answer(running: Running, route: Route, request: Request, send: Send) 
             request.settle()
         elif isinstance(error, Refused):
             request.stored_at_most(1)  # the answer, for retries
+        elif isinstance(error, Overloaded):
+            request.stored_at_most(0)
         raise
     finally:
         running.in_work -= 1

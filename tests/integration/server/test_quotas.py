@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 import holdkit
 from holdkit.core.reading import ListRecords
+from holdkit.kernel._async.executor import AsyncExecutor
 from holdkit.kernel._async.usage import AsyncUsageCounter
 from holdkit.server import Application, Settings
 from holdkit.server.quotas import Quotas
@@ -274,6 +275,23 @@ def test_a_request_that_is_refused_uses_up_no_quota(path: str, body: Any, status
         assert estimate.commands == (1 if status == 400 else 2), (
             "the pool, and the recorded answer of what the kernel refused"
         )
+
+    run(work, replace(QUICK, quota_rows=1_000))
+
+
+def test_a_request_that_is_turned_away_uses_up_no_quota(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def work(here: InProcessApp) -> None:
+        await here.call("GET", "/v1/usage", tenant="acme")
+
+        async def busy(*_: Any, **__: Any) -> Any:
+            raise holdkit.Overloaded("busy")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(AsyncExecutor, "execute", busy)
+            told = await here.call("POST", "/v1/pools", {"id": "q", "total": 1}, tenant="acme")
+        assert (told.status_code, told.json()["reason"], told.json()["effect"]) == (503, "overloaded", "none")
+        estimate = here.running.quotas._estimates["acme"]
+        assert (estimate.commands, estimate.added_bytes) == (0, 0)
 
     run(work, replace(QUICK, quota_rows=1_000))
 
