@@ -43,19 +43,19 @@ class Searched(Struct, frozen=True):
 def measure(directory: Path, seats: int, calls: int) -> Searched:
     """Sell half of a section in groups of one to six, then search and hold."""
     with holdkit.connect(url(directory / f"seats-{seats}.db")) as hk:
-        hk.items.add([Seat(f"show:42/{n // ROW}/{n % ROW}", "stalls", n // ROW, n % ROW) for n in range(seats)])
+        hk.seats.add([Seat(f"show:42/{n // ROW}/{n % ROW}", "stalls", n // ROW, n % ROW) for n in range(seats)])
         random, sold = Random(seats), 0
         while sold < seats // 2:
             count = random.randint(1, 6)
-            hk.items.best_available(count, section="stalls", ttl="1h")
+            hk.seats.hold(count, section="stalls", ttl="1h")
             sold += count
         best, by_id = list[float](), list[float]()
         for _ in range(calls):
-            hold = _timed(best, lambda: hk.items.best_available(TOGETHER, section="stalls", ttl="1h"))
-            hk.items.release(hold)
+            hold = _timed(best, lambda: hk.seats.hold(TOGETHER, section="stalls", ttl="1h"))
+            hk.release(hold)
             ids = [leg.pool.removeprefix("~item/") for leg in hold.legs]
-            hk.items.release(_timed(by_id, lambda ids=ids: hk.items.reserve(ids, ttl="1h")))  # type: ignore[misc]
-        free = [item for item in hk.items.states(seat.id for seat in hk.items.seats("stalls")) if item.hold is None]
+            hk.release(_timed(by_id, lambda ids=ids: hk.items.hold(ids, ttl="1h")))  # type: ignore[misc]
+        free = [item for item in hk.items.get(seat.id for seat in hk.seats.list("stalls")) if item.hold is None]
         if len(free) != seats - sold:
             raise BenchFailed(f"{len(free)} of {seats} seats are free, {seats - sold} were left")
     return Searched(seats, best, by_id)

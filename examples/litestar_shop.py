@@ -42,7 +42,7 @@ class Form:
 @post("/names")
 async def claim(data: Wanted, hk: RequestKernel, operation_id: OperationId) -> Claimed:
     """If somebody has the name, the refusal is the answer: 409 `already_claimed`, with the seconds until it may be free."""
-    claimed = await hk.claims.reserve("name", data.name, ttl="5m", op=operation_id)
+    claimed = await hk.claims.hold("name", data.name, ttl="5m", op=operation_id)
     assert claimed.ticket is not None
     return Claimed(claimed.ticket, claimed.deadline_at)
 
@@ -50,8 +50,9 @@ async def claim(data: Wanted, hk: RequestKernel, operation_id: OperationId) -> C
 @post("/accounts")
 async def sign_up(data: Form, hk: RequestKernel) -> str:
     """The name is the account's for ever. A form that is sent twice is one operation."""
-    confirmed = await hk.claims.confirm(data.ticket, entity=f"account:{data.account}", op=f"sign-up:{data.account}")
-    return confirmed.value
+    account = f"account:{data.account}"
+    await hk.confirm(data.ticket, entity=account, op=f"sign-up:{data.account}")
+    return (await hk.claims.list(entity=account))[0].value
 
 
 holds = HoldkitPlugin(os.environ.get("HOLDKIT_URL", "sqlite:///names.db"))

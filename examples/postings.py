@@ -61,7 +61,7 @@ class Transfer(holdkit.Saga):
     def effect_in(self, tx: Any, intent: Any, step: SagaStep) -> None:
         """In the transaction of the confirm: the inputs are spent and the outputs exist, or neither."""
         assert step.hold is not None
-        for item in self.hk.items.states(intent["inputs"], tx=tx):
+        for item in self.hk.items.get(intent["inputs"], tx=tx):
             assert (item.state, item.hold) == ("held", step.hold.id), f"{item} is not reserved by {step.id}"
         tx.executemany(
             "update postings set spent_by = ? where id = ?", [(step.id, posting) for posting in intent["inputs"]]
@@ -183,7 +183,7 @@ def audit(books: Path) -> dict[str, int]:
         assert made == {f"{saga}.{n}" for saga, record in done.items() for n in range(len(record.intent["outputs"]))}
         for item in states(hk, books):
             token = spent.get(item.id)
-            expected = ("spent", done[token].hold) if token else ("available", None)
+            expected = ("confirmed", done[token].hold) if token else ("available", None)
             assert (item.state, item.hold) == expected, f"{item} instead of {expected}"
         return {
             "done": len(done),
@@ -196,7 +196,7 @@ def states(hk: holdkit.Kernel, books: Path) -> list[holdkit.Item]:
     """The state of each posting, and the hold that has it or spent it."""
     with closing(reading(books)) as db:
         ids = [row[0] for row in db.execute("select id from postings order by id")]
-    return [item for at in range(0, len(ids), 1_000) for item in hk.items.states(ids[at : at + 1_000])]
+    return [item for at in range(0, len(ids), 1_000) for item in hk.items.get(ids[at : at + 1_000])]
 
 
 def pages(hk: holdkit.Kernel, phase: str) -> list[holdkit.SagaRecord]:

@@ -63,10 +63,10 @@ def write(hk: Any, clock: Clock) -> dict[str, Any]:
 def write_later(hk: Any) -> list[str]:
     """What came with later versions: claims and items, lines, accounts, trees. The names of the pools."""
     if hasattr(hk, "claims"):
-        hk.claims.reserve("email", "a@example.org", ttl=86_400)
+        hk.claims.hold("email", "a@example.org", ttl=86_400)
     if hasattr(hk, "items"):
         hk.items.add(["A1", "A2"])
-        hk.items.reserve(["A1"])
+        hk.items.hold(["A1"], ttl=None)
     if not hasattr(hk, "join"):
         return []
     hk.create_pool("venue", total=5, per_account=2)

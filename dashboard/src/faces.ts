@@ -17,7 +17,7 @@ export const FACES: Record<Face, { title: string; about: string; view: string }>
   sections: { title: "Seats", about: "sections, each with a map of its seats", view: "section" },
   accounts: { title: "Accounts", about: "who uses how much of which pool", view: "account" },
   claims: { title: "Claims", about: "unique keys, each with one owner", view: "claims" },
-  items: { title: "Items", about: "single things: available, held or spent", view: "items" },
+  items: { title: "Items", about: "single things: available, held or confirmed", view: "items" },
   sagas: { title: "Sagas", about: "work in several steps", view: "sagas" },
 };
 

@@ -546,10 +546,10 @@ export interface HookPage {
 /** One item, as it was when it was read. */
 export interface Item {
   id: string;
-  state: "available" | "held" | "missing" | "spent";
-  /** The id of the hold that holds or has spent it; never its token. */
+  state: "available" | "confirmed" | "held" | "missing";
+  /** The id of the hold that holds or has confirmed it; never its token. */
   hold: string | null;
-  /** Whether that hold is the owner's that was asked with; None if no owner was. */
+  /** Whether the token that was given is that hold's; None if no token was given. */
   yours: boolean | null;
 }
 

@@ -50,7 +50,7 @@ class Rivals:
         await asyncio.sleep(after)
         try:
             seats = self._random.choice((1, 2, 2, 3, 4))
-            hold = await hk.items.best_available(seats, section="stalls", ttl="5s")
+            hold = await hk.seats.hold(seats, section="stalls", ttl="5s")
         except (holdkit.ItemsTaken, holdkit.Overloaded):
             await self._stand(hk, buyer)
         else:

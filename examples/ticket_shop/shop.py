@@ -50,14 +50,14 @@ class Shop:
 
 async def open_sale(hk: AsyncKernel) -> None:
     """Before the first request. All of it may run again."""
-    await hk.items.add(SEATS)
+    await hk.seats.add(SEATS)
     await hk.create_pool(STANDING, total=STANDING_PLACES, per_account=MOST, exist_ok=True)
 
 
 async def state(request: Request) -> JSONResponse:
     """The whole house, for the page; with `hold` also one's own place in line."""
     hk, shop = await request_kernel(request), request.app.state.shop
-    seats = await hk.items.states(IDS)
+    seats = await hk.items.get(IDS)
     standing = await hk.pool(STANDING)
     answer: dict[str, Any] = {
         "seats": [{"id": seat.id, "state": seat.state, "hold": seat.hold} for seat in seats],

@@ -62,7 +62,7 @@ class World:
                 kernel = acme if theirs else hk
                 with suppress(Refused):
                     choose.choice((kernel.confirm, kernel.release))(hold)
-            hk.claims.reserve("mail", f"a{seed}-{day}@x", ttl=60)
+            hk.claims.hold("mail", f"a{seed}-{day}@x", ttl=60)
             hk.create_pool(f"gone{seed}-{day}", 1)
             hk.admin.remove_pool(f"gone{seed}-{day}")
             self.clock.advance(EVERY * DAY)

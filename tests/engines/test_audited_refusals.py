@@ -65,7 +65,7 @@ def live(hk: holdkit.Kernel) -> holdkit.Hold:
             holdkit.PlaceHold(legs=(holdkit.Leg("other", 1),), ttl=60),
         ]
     )
-    hk.claims.reserve("mail", "ann@example.org", ttl=60)
+    hk.claims.hold("mail", "ann@example.org", ttl=60)
     with pytest.raises(Refused):
         hk.hold([holdkit.claim("mail", "ann@example.org"), "show"], ttl=60, entity="user:7", account="customer:7")
     return held

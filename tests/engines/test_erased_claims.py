@@ -31,15 +31,15 @@ def hk(erasable: holdkit.Kernel) -> holdkit.Kernel:
     return erasable
 
 
-def taken(hk: holdkit.Kernel, entity: str = "user:7") -> holdkit.Claim:
-    return hk.claims.confirm(hk.claims.reserve(*KEY, ttl=60, metadata={"for": "Ann"}), entity=entity)
+def taken(hk: holdkit.Kernel, entity: str = "user:7") -> holdkit.Hold:
+    return hk.confirm(hk.claims.hold(*KEY, ttl=60, metadata={"for": "Ann"}), entity=entity)
 
 
 def text_of(hk: holdkit.Kernel) -> str:
     """Everything that the journal and the reads answer."""
     entries = [str(entry.entry) for entry in hk.journal.list()]
     return "\n".join(
-        [*entries, *(str(hold.to_dict()) for hold in hk.holds()), str(hk.pools("~")), str(hk.claims.listed())]
+        [*entries, *(str(hold.to_dict()) for hold in hk.holds()), str(hk.pools("~")), str(hk.claims.list())]
     )
 
 
@@ -51,78 +51,76 @@ def check(hk: holdkit.Kernel) -> None:
 
 @pytest.mark.parametrize(("by", "value"), [("claim", NAME), ("entity", "user:7")])
 def test_it_stays_taken_and_is_found_by_its_key(hk: holdkit.Kernel, by: str, value: str) -> None:
-    claim = taken(hk)
-    assert claim.id == PLAIN
+    hold = taken(hk)
+    assert hk.claims.list()[0].id == PLAIN
     erased = hk.admin.erase(by, value, reason="request 1")  # type: ignore[arg-type]
     check(hk)
     with pytest.raises(holdkit.AlreadyClaimed) as caught:
-        hk.claims.reserve(*KEY, ttl=60)
+        hk.claims.hold(*KEY, ttl=60)
     assert caught.value.claim is not None
     assert ERASED.fullmatch(caught.value.claim)
     assert not caught.value.transient
-    assert hk.claims.is_reserved(*KEY)
-    found = hk.claims.find(type=KEY[0], value=KEY[1])
+    assert hk.claims.is_taken(*KEY)
+    found = hk.claims.get(KEY[0], KEY[1])
     assert found is not None
-    assert (found.id, found.key, found.entity, found.hold_id) == (
-        caught.value.claim, erased.stub, erased.stub, claim.hold_id,
+    assert (found.id, found.key, found.entity, found.hold) == (
+        caught.value.claim, erased.stub, erased.stub, hold.id,
     )  # fmt: skip
-    assert hk.claims.find(key=NAME) == hk.claims.find(id=PLAIN) == hk.claims.find(id=found.id) == found
+    assert hk.claims.get(*KEY) == hk.claims.get(id=PLAIN) == hk.claims.get(id=found.id) == found
     check(hk)
 
 
-@pytest.mark.parametrize("named", ["plain", "erased", "claim"])
-def test_forced_it_is_forgotten_and_can_be_claimed_and_erased_again(hk: holdkit.Kernel, named: str) -> None:
+def test_it_is_freed_by_its_name_and_can_be_claimed_and_erased_again(hk: holdkit.Kernel) -> None:
     engine = hk.executor.engine
     sealed = engine.capabilities.seals is not None
     stubs = set()
-    for _ in range(3):
-        claim = taken(hk)
+    for number in range(3):
+        taken(hk)
         assert not sealed or Sealer(engine).step(all_now=True)
         stubs.add(hk.admin.erase("claim", NAME, reason="request 1").stub)
         check(hk)
-        found = hk.claims.find(key=NAME)
-        assert found is not None
-        which: dict[str, holdkit.Claim | str] = {"plain": PLAIN, "erased": found.id, "claim": claim}
-        op = f"forget {claim.hold_id}"
-        answers = [hk.claims.forget(which[named], force=True, reason="left", op=op) for _ in range(2)]
-        assert [answer.replayed for answer in answers] == [False, True]
-        assert not hk.claims.is_reserved(*KEY)
+        assert hk.claims.get(*KEY) is not None
+        answers = [hk.claims.free(*KEY, reason="left", op=f"free {number}") for _ in range(2)]
+        assert [answer.taken for answer in answers] == [False, False]
+        assert not hk.claims.is_taken(*KEY)
         check(hk)
     assert len(stubs) == 3
-    again = hk.claims.reserve(*KEY, ttl=60)
+    hk.claims.hold(*KEY, ttl=60)
+    again = hk.claims.get(*KEY)
+    assert again is not None
     assert (again.id, again.key) == (PLAIN, NAME)
     assert hk.admin.verify().ok
     assert not sealed or list(verify_seals(engine)) == []
 
 
 def test_held_it_is_taken_until_its_deadline_or_its_owner_gives_it_up(hk: holdkit.Kernel) -> None:
-    claim = hk.claims.reserve(*KEY, ttl=60)
+    claim = hk.claims.hold(*KEY, ttl=60)
     hk.admin.erase("claim", NAME, reason="request 1")
     check(hk)
     with pytest.raises(holdkit.AlreadyClaimed) as caught:
-        hk.claims.reserve(*KEY, ttl=60)
+        hk.claims.hold(*KEY, ttl=60)
     assert caught.value.transient
-    same = hk.claims.reserve(*KEY, ttl=60, token=claim.token)
-    assert same.hold_id == claim.hold_id, "whoever has the token has the claim"
-    hk.claims.release(claim)
-    assert hk.claims.reserve(*KEY, ttl=60).fence > claim.fence
+    same = hk.claims.hold(*KEY, ttl=60, token=claim.token)
+    assert same.id == claim.id, "whoever has the token has the claim"
+    hk.release(claim)
+    assert hk.claims.hold(*KEY, ttl=60).fence > claim.fence
     assert hk.admin.verify().ok
 
 
 def test_a_claim_that_nobody_has_any_more_gets_a_random_id(hk: holdkit.Kernel) -> None:
-    first = hk.claims.reserve(*KEY, ttl=60)
-    hk.claims.release(first)
+    first = hk.claims.hold(*KEY, ttl=60)
+    hk.release(first)
     ids, fence = set(), first.fence
     for _ in range(2):
         hk.admin.erase("claim", NAME, reason="request 1")
         check(hk)
         ids |= {leg.pool for hold in hk.holds() for leg in hold.legs}
-        assert hk.claims.find(key=NAME) is None
-        assert not hk.claims.is_reserved(*KEY)
-        again = hk.claims.reserve(*KEY, ttl=60)
+        assert hk.claims.get(*KEY) is None
+        assert not hk.claims.is_taken(*KEY)
+        again = hk.claims.hold(*KEY, ttl=60)
         assert again.fence > fence
         fence = again.fence
-        hk.claims.release(again)
+        hk.release(again)
     assert len(ids) == 2
     assert "limits.changed" not in [entry.action for entry in hk.journal.list()], "nothing has to be recognised"
 
@@ -146,20 +144,20 @@ def test_a_combined_hold_and_a_batch_find_it_taken(hk: holdkit.Kernel) -> None:
 
 
 def test_a_retry_gets_its_recorded_answer(hk: holdkit.Kernel) -> None:
-    claim = hk.claims.reserve(*KEY, ttl=60, op="claim")
+    claim = hk.claims.hold(*KEY, ttl=60, op="claim")
     with pytest.raises(holdkit.AlreadyClaimed):
-        hk.claims.reserve(*KEY, ttl=60, op="rival")
-    hk.claims.confirm(claim, entity="user:7", op="confirm")
+        hk.claims.hold(*KEY, ttl=60, op="rival")
+    hk.confirm(claim, entity="user:7", op="confirm")
     hk.admin.erase("claim", NAME, reason="request 1")
-    again = hk.claims.reserve(*KEY, ttl=60, op="claim")
-    assert (again.hold_id, again.token, again.replayed) == (claim.hold_id, claim.token, True)
-    confirmed = hk.claims.confirm(claim, entity="user:7", op="confirm")
+    again = hk.claims.hold(*KEY, ttl=60, op="claim")
+    assert (again.id, again.token, again.replayed) == (claim.id, claim.token, True)
+    confirmed = hk.confirm(claim, entity="user:7", op="confirm")
     assert confirmed.replayed
     with pytest.raises(holdkit.AlreadyClaimed) as caught:
-        hk.claims.reserve(*KEY, ttl=60, op="rival")
+        hk.claims.hold(*KEY, ttl=60, op="rival")
     assert caught.value.replayed
     with pytest.raises(holdkit.AlreadyClaimed):
-        hk.claims.reserve(*KEY, ttl=60, op="late rival")
+        hk.claims.hold(*KEY, ttl=60, op="late rival")
     check(hk)
 
 
@@ -168,11 +166,11 @@ def test_refusals_in_the_journal_lose_the_key_and_do_not_write_it_anew(tmp_path:
     with holdkit.connect(f"sqlite:///{path}", audit_refusals=True) as hk:
         taken(hk)
         with pytest.raises(holdkit.AlreadyClaimed):
-            hk.claims.reserve(*KEY, ttl=60, op="before")
+            hk.claims.hold(*KEY, ttl=60, op="before")
         hk.admin.erase("claim", NAME, reason="request 1")
         check(hk)
         with pytest.raises(holdkit.AlreadyClaimed):
-            hk.claims.reserve(*KEY, ttl=60, op="after")
+            hk.claims.hold(*KEY, ttl=60, op="after")
         assert hk.journal.list()[-1].action == "command.refused"
         check(hk)
     for file in tmp_path.iterdir():
@@ -183,11 +181,11 @@ def test_refusals_in_the_journal_lose_the_key_and_do_not_write_it_anew(tmp_path:
 @pytest.mark.parametrize("by", ["entity", "account"])
 def test_attempts_that_were_for_nobody_go_with_the_key(hk: holdkit.Kernel, by: Any) -> None:
     hk.create_pool("show", total=9)
-    first = hk.claims.reserve(*KEY, ttl=60, actor="user:annabel", reason="Annabel asked", metadata={"for": "Annabel"})
-    hk.claims.release(first, reason="Annabel went")
-    theirs = hk.claims.reserve(*KEY, ttl=60, actor="user:9", reason="Bea asked", metadata={"for": "Bea"})
-    theirs = hk.claims.confirm(theirs, entity="user:9")
-    hk.claims.forget(theirs, force=True, reason="Bea left")
+    first = hk.claims.hold(*KEY, ttl=60, actor="user:annabel", reason="Annabel asked", metadata={"for": "Annabel"})
+    hk.release(first, reason="Annabel went")
+    theirs = hk.claims.hold(*KEY, ttl=60, actor="user:9", reason="Bea asked", metadata={"for": "Bea"})
+    theirs = hk.confirm(theirs, entity="user:9")
+    hk.claims.free(*KEY, reason="Bea left")
     named = {"entity": {"entity": "user:7"}, "account": {"account": "customer:7"}}[by]
     hk.hold([holdkit.claim(*KEY), ("show", 1)], ttl=60, metadata={"for": "Annabel"}, **named)  # type: ignore[arg-type]
     erased = hk.admin.erase(by, named[by], reason="request 1")
@@ -204,14 +202,14 @@ def test_refused_attempts_go_with_the_key_also_later_ones(tmp_path: Path) -> Non
     with holdkit.connect(f"sqlite:///{path}", audit_refusals=True) as hk:
         taken(hk)
         with pytest.raises(holdkit.AlreadyClaimed):
-            hk.claims.reserve(*KEY, ttl=60, **asked)
+            hk.claims.hold(*KEY, ttl=60, **asked)
         hk.admin.erase("entity", "user:7", reason="request 1")
         assert "nnabel" not in text_of(hk)
         with pytest.raises(holdkit.AlreadyClaimed):
-            hk.claims.reserve(*KEY, ttl=60, **asked)
+            hk.claims.hold(*KEY, ttl=60, **asked)
         assert "nnabel" in text_of(hk)
         assert hk.admin.erase("claim", NAME, reason="request 2").found
-        assert hk.claims.is_reserved(*KEY)
+        assert hk.claims.is_taken(*KEY)
         check(hk)
     assert b"nnabel" not in path.read_bytes()
 
@@ -237,7 +235,7 @@ def test_an_account_that_was_erased_by_half_loses_its_claims_too(
     assert hk.admin.verify().ok
     assert hk.admin.erase("account", "customer:7", reason="request 1").resumed
     check(hk)
-    assert hk.claims.is_reserved(*KEY) == used
+    assert hk.claims.is_taken(*KEY) == used
 
 
 @pytest.mark.parametrize(("by", "value"), [("claim", NAME), ("entity", "user:7")])
@@ -253,8 +251,8 @@ def test_recorded_answers_are_erased_before_their_keys_are_lost(
         erase(job)
 
     with holdkit.connect(f"sqlite:///{path}") as hk:
-        hk.claims.release(hk.claims.reserve(*KEY, ttl=60, metadata={"for": "Annabel"}), op="went")
-        hk.claims.confirm(hk.claims.reserve(*KEY, ttl=60, metadata={"for": "Annabel"}), op="pay", entity="user:7")
+        hk.release(hk.claims.hold(*KEY, ttl=60, metadata={"for": "Annabel"}), op="went")
+        hk.confirm(hk.claims.hold(*KEY, ttl=60, metadata={"for": "Annabel"}), op="pay", entity="user:7")
         monkeypatch.setattr(EraseJob, "_erase_operations", killed)
         with pytest.raises(KeyboardInterrupt):
             hk.admin.erase(by, value, reason="request 1")
@@ -267,31 +265,31 @@ def test_a_process_that_was_open_before_the_erasure_finds_it_taken(tmp_path: Pat
     url = f"sqlite:///{tmp_path}/holds.db"
     with holdkit.connect(url) as hk, holdkit.connect(url) as other:
         taken(hk)
-        assert other.claims.is_reserved(*KEY)
+        assert other.claims.is_taken(*KEY)
         hk.admin.erase("entity", "user:7", reason="request 1")
-        assert other.claims.is_reserved(*KEY)
+        assert other.claims.is_taken(*KEY)
         with pytest.raises(holdkit.AlreadyClaimed):
-            other.claims.reserve(*KEY, ttl=60)
+            other.claims.hold(*KEY, ttl=60)
 
 
 def test_another_tenant_has_its_own_key(hk: holdkit.Kernel) -> None:
     taken(hk)
     hk.admin.erase("claim", NAME, reason="request 1")
     acme = hk.tenant("acme")
-    assert not acme.claims.is_reserved(*KEY)
-    assert acme.claims.reserve(*KEY, ttl=60).id == PLAIN
+    assert not acme.claims.is_taken(*KEY)
+    assert acme.claims.hold(*KEY, ttl=60).legs[0].pool.endswith(PLAIN)
 
 
 def test_there_is_nothing_to_repair(hk: holdkit.Kernel) -> None:
     taken(hk)
-    hk.claims.release(hk.claims.reserve("email", "other", ttl=60))
+    hk.release(hk.claims.hold("email", "other", ttl=60))
     hk.admin.erase("claim", NAME, reason="request 1")
     hk.admin.erase("claim", "email:other", reason="request 1")
     repairs = (
         hk.executor.engine.capabilities.repair is not None
     )  # others fold their rows from the journal, or are distributed
     assert not repairs or hk.admin.repair(dry_run=True).ok
-    assert hk.claims.is_reserved(*KEY)
+    assert hk.claims.is_taken(*KEY)
 
 
 def test_in_another_database_it_is_erased_and_not_recognised(tmp_path: Path) -> None:
@@ -310,8 +308,8 @@ def test_in_another_database_it_is_erased_and_not_recognised(tmp_path: Path) -> 
         assert other.admin.verify().ok
         assert [use.used for use in other.account(stub).usage()] == [3]
         assert other.account("customer:7").usage() == []
-        assert not other.claims.is_reserved(*KEY)
-        assert other.claims.reserve(*KEY, ttl=60).id == PLAIN
+        assert not other.claims.is_taken(*KEY)
+        assert other.claims.hold(*KEY, ttl=60).legs[0].pool.endswith(PLAIN)
         other.hold("show", 4, ttl=600, account="customer:7")
         assert other.admin.erase("account", "customer:7", reason="request 2").stub.split("-")[0] != stub
 
@@ -331,12 +329,12 @@ def test_an_erasure_between_two_claims_lets_only_one_pass(
             while not stop.is_set():
                 for n in range(rounds):
                     with suppress(holdkit.AlreadyClaimed):
-                        mine.append(hk.claims.reserve("name", f"ann{n}", ttl=60).value)
+                        mine.append(hk.claims.hold("name", f"ann{n}", ttl=60).id)
         return mine
 
     with holdkit.connect(url) as hk, ThreadPoolExecutor(2) as rivals:
         for n in range(rounds):
-            hk.claims.confirm(hk.claims.reserve("name", f"ann{n}", ttl=60), entity="user:7")
+            hk.confirm(hk.claims.hold("name", f"ann{n}", ttl=60), entity="user:7")
         both = [rivals.submit(rival) for _ in range(2)]
         try:
             for n in range(rounds):

@@ -22,7 +22,7 @@ class History:
     def __init__(self, hk: holdkit.Kernel, *, erasing: bool) -> None:
         self.hk, self.erasing = hk, erasing
         self.holds: list[holdkit.Hold] = []
-        self.claims: dict[str, holdkit.Claim] = {}
+        self.claims: dict[str, holdkit.Hold] = {}
         self.answers: list[Any] = []
         hk.create_pool("show", total=30, per_account=5)
         hk.create_pool("venue", total=30, per_account=6)
@@ -55,7 +55,7 @@ class History:
     def state(self) -> list[Any]:
         """What everybody uses, and which keys are taken."""
         use = [[(one.pool, one.used, one.limit) for one in self.hk.account(name).usage()] for name in ACCOUNTS]
-        return [*use, [self.hk.claims.is_reserved("name", key) for key in KEYS]]
+        return [*use, [self.hk.claims.is_taken("name", key) for key in KEYS]]
 
     def hold(self, *, account: str, pool: str, quantity: int, op: str, **_: Any) -> Any:
         self.holds.append(self.hk.hold(pool, quantity, ttl=600, account=account, op=op))
@@ -75,21 +75,21 @@ class History:
         return quantity == 2 or self.hk.return_units(hold, quantity=1).state
 
     def reserve(self, *, key: str, op: str, **_: Any) -> Any:
-        self.claims[key] = self.hk.claims.reserve("name", key, ttl=600, op=op)
-        return "reserved", self.hk.claims.reserve("name", key, ttl=600, op=op).replayed
+        self.claims[key] = self.hk.claims.hold("name", key, ttl=600, op=op)
+        return "reserved", self.hk.claims.hold("name", key, ttl=600, op=op).replayed
 
     def settle(self, *, key: str, which: float, op: str, **_: Any) -> Any:
         if key not in self.claims:
             return "none"
         if which < 0.3:
-            return self.hk.claims.release(self.claims[key], op=op).state
-        return self.hk.claims.confirm(self.claims[key], entity="user:7", op=op).state
+            return self.hk.release(self.claims[key], op=op).state
+        return self.hk.confirm(self.claims[key], entity="user:7", op=op).state
 
     def free(self, *, key: str, which: float, op: str, **_: Any) -> Any:
-        found = self.hk.claims.find(type="name", value=key)
-        if found is None or not self.hk.claims.is_reserved("name", key):
+        found = self.hk.claims.get("name", key)
+        if found is None or not self.hk.claims.is_taken("name", key):
             return "none"
-        return self.hk.claims.forget(found if which < 0.5 else found.id, force=True, reason="left", op=op).state
+        return self.hk.claims.free("name", key, reason="left", op=op).state
 
     def erase_account(self, *, account: str, **_: Any) -> None:
         if self.erasing:

@@ -40,8 +40,8 @@ def live(hk: holdkit.Kernel) -> dict[str, holdkit.Hold]:
     given_up = hk.hold("show", 1, ttl=600, entity="user:7", reason="Ann asked", account="customer:7")
     hk.release(given_up, reason="Ann went", actor="user:clerk")
     open_ = hk.hold("show", 1, ttl=600, account="customer:7", entity="user:7")
-    claim = hk.claims.reserve("email", "ann@example.org", ttl=60, metadata={"for": "Ann"})
-    hk.claims.confirm(claim, entity="user:7")
+    claim = hk.claims.hold("email", "ann@example.org", ttl=60, metadata={"for": "Ann"})
+    hk.confirm(claim, entity="user:7")
     other = hk.hold("show", 1, ttl=600, entity="user:9", account="customer:9", actor="user:9", metadata={"name": "Bea"})
     return {"paid": paid, "given up": given_up, "open": open_, "other": other}
 
@@ -115,8 +115,8 @@ def test_a_claim_stays_taken_and_shows_no_key(hk: holdkit.Kernel) -> None:
     live(hk)
     hk.admin.erase("claim", "email:ann@example.org", reason="request 1")
     with pytest.raises(holdkit.AlreadyClaimed):
-        hk.claims.reserve("email", "ann@example.org", ttl=60)
-    found = hk.claims.find(type="email", value="ann@example.org")
+        hk.claims.hold("email", "ann@example.org", ttl=60)
+    found = hk.claims.get("email", "ann@example.org")
     assert found is not None
     assert STUB.fullmatch(found.key)
     assert STUB.fullmatch(found.entity or "")
@@ -124,12 +124,12 @@ def test_a_claim_stays_taken_and_shows_no_key(hk: holdkit.Kernel) -> None:
 
 
 def test_a_key_that_somebody_else_has_now_is_left(hk: holdkit.Kernel) -> None:
-    first = hk.claims.reserve("name", "annie", ttl=60, metadata={"for": "Ann"}, actor="user:7")
-    hk.claims.confirm(first, entity="user:7")
-    hk.claims.forget(first, force=True, reason="left")
-    hk.claims.confirm(hk.claims.reserve("name", "annie", ttl=60), entity="user:9")
+    first = hk.claims.hold("name", "annie", ttl=60, metadata={"for": "Ann"}, actor="user:7")
+    hk.confirm(first, entity="user:7")
+    hk.claims.free("name", "annie", reason="left")
+    hk.confirm(hk.claims.hold("name", "annie", ttl=60), entity="user:9")
     hk.admin.erase("entity", "user:7", reason="request 1")
-    found = hk.claims.find(type="name", value="annie")
+    found = hk.claims.get("name", "annie")
     assert found is not None
     assert (found.key, found.entity) == ("name:annie", "user:9")
     assert "Ann'" not in text_of(hk)
@@ -163,10 +163,10 @@ def test_what_its_command_told_of_a_pool_goes_with_the_hold(hk: holdkit.Kernel) 
     hk.confirm(seats.hold("show", "friday", ttl=600, **asked), entity="order:7")
     shows.answer = 6
     hk.confirm(seats.hold("show", "friday", ttl=600, **asked), entity="order:7")
-    hk.claims.confirm(hk.claims.reserve("email", "ann@example.org", ttl=600, **asked), entity="order:7")
+    hk.confirm(hk.claims.hold("email", "ann@example.org", ttl=600, **asked), entity="order:7")
     seats.hold("show", "monday", ttl=600, actor="user:9", reason="Bea asked")
-    hk.claims.reserve("name", "annie", ttl=600, **asked)
-    hk.claims.reserve("name", "bea", ttl=600, actor="user:9", reason="Bea asked")
+    hk.claims.hold("name", "annie", ttl=600, **asked)
+    hk.claims.hold("name", "bea", ttl=600, actor="user:9", reason="Bea asked")
     told = Counter(entry.action for entry in hk.journal.list() if entry.reason == "Annabel asked")
     assert told[Action.HOLD_HELD] == told[Action.POOL_CREATED] + told[Action.POOL_RESIZED] == 4
     hk.admin.erase("entity", "order:7", reason="request 1")
@@ -292,7 +292,7 @@ def test_killed_anywhere_the_same_command_does_the_rest(tmp_path: Path) -> None:
             stubs = {hold.entity for hold in rest}
             assert len(stubs) == 1, "an interrupted erasure goes on with its stub"
             assert Action.JOURNAL_ERASED in [entry.action for entry in hk.journal.list()]
-            assert hk.claims.is_reserved("email", "ann@example.org"), f"killed after statement {after}"
+            assert hk.claims.is_taken("email", "ann@example.org"), f"killed after statement {after}"
             hk.admin.erase("account", "customer:7", reason="request 1")
         assert [word for word in PRIVATE if word in path.read_bytes()] == []
         if done.returncode == 0:

@@ -86,13 +86,12 @@ class Life:
                     change = choose.choice((self._confirm, self._release, self._extend))
                     change(kernel, hold)
             with suppress(Refused):
-                claim = hk.claims.reserve(
-                    "mail", choose.choice((MAIL, f"b{day}@example.org")), ttl="1h", actor="user:9"
-                )
+                key = ("mail", choose.choice((MAIL, f"b{day}@example.org")))
+                claim = hk.claims.hold(*key, ttl="1h", actor="user:9")
                 if choose.random() < 0.5:
-                    hk.claims.confirm(claim, entity=PERSON)
+                    hk.confirm(claim, entity=PERSON)
                     if choose.random() < 0.5:
-                        hk.claims.forget(claim, force=True, reason="left")
+                        hk.claims.free(*key, reason="left")
             self.clock.advance(choose.randint(1, 3) * DAY)
             hk.sweep(1_000)
 

@@ -111,17 +111,17 @@ def live(life: Life, by: By, name: str) -> None:
     type, _, value = name.partition(":")
     mine: Any
     if by == "claim":
-        hk.claims.reserve(type, value, ttl="1h")
+        hk.claims.hold(type, value, ttl="1h")
         life.clock.advance(2 * 3_600)
-        mine = hk.claims.confirm(hk.claims.reserve(type, value, ttl="1h"), entity="user:9")
+        mine = hk.confirm(hk.claims.hold(type, value, ttl="1h"), entity="user:9")
     else:
         mine = [hk.hold(pool, 1, ttl="20d", **told) for _ in range(2)]
         hk.release(mine[0])
     Sealer(hk.executor.engine).step(all_now=True)
     life.clock.advance(16 * 86_400)
     if by == "claim":
-        hk.claims.forget(mine, reason="left")
-        hk.claims.confirm(hk.claims.reserve(type, value, ttl="1h"), entity="user:9")
+        hk.claims.free(type, value, reason="left")
+        hk.confirm(hk.claims.hold(type, value, ttl="1h"), entity="user:9")
     else:
         hk.release(mine[1], actor=name if by == "actor" else None)
         hk.hold(pool, 1, ttl="1d", **told)

@@ -15,45 +15,46 @@ from tests.support.threads import PATIENCE
 
 def test_b8_claim_confirm_claim_again(store: Store) -> None:
     hk = store.open()
-    claim = hk.claims.reserve("email", "alice@example.com", ttl=300)
-    hk.claims.confirm(claim, entity="user:1")
+    hold = hk.claims.hold("email", "alice@example.com", ttl=300)
+    hk.confirm(hold, entity="user:1")
+    claim = hk.claims.get("email", "alice@example.com")
     for _ in range(2):
         with pytest.raises(holdkit.AlreadyClaimed) as refused:
-            hk.claims.reserve("email", "alice@example.com", ttl=300)
+            hk.claims.hold("email", "alice@example.com", ttl=300)
         assert (refused.value.claim, refused.value.state, refused.value.remaining) == (claim.id, "confirmed", None)
-        assert claim.token not in f"{refused.value} {refused.value.details}"
+        assert hold.token not in f"{refused.value} {refused.value.details}"
         hk = store.reopen(hk)
     store.clock.advance(40 * 86_400)  # the hold has retired: the key remembers by itself
     hk.sweep()
     with pytest.raises(holdkit.AlreadyClaimed):
-        hk.claims.reserve("email", "alice@example.com", ttl=300)
-    found = hk.claims.find(id=claim.id)
+        hk.claims.hold("email", "alice@example.com", ttl=300)
+    found = hk.claims.get(id=claim.id)
     assert (found.state, found.entity, found.fence) == ("confirmed", "user:1", 1)
     assert differences(hk) == ()
 
 
 def test_b9_claim_release_claim_confirm(store: Store) -> None:
     hk = store.open()
-    first = hk.claims.reserve("email", "alice@example.com", ttl=300)
-    hk.claims.release(first)
-    second = hk.claims.reserve("email", "alice@example.com", ttl=300)
-    assert (second.id, second.fence) == (first.id, first.fence + 1)
-    assert second.hold_id != first.hold_id
-    assert hk.claims.confirm(second, entity="user:2").state == "confirmed"
+    first = hk.claims.hold("email", "alice@example.com", ttl=300)
+    hk.release(first)
+    second = hk.claims.hold("email", "alice@example.com", ttl=300)
+    assert (second.legs[0].pool, second.fence) == (first.legs[0].pool, first.fence + 1)
+    assert second.id != first.id
+    assert hk.confirm(second, entity="user:2").state == "confirmed"
     with pytest.raises(holdkit.AlreadyReleased):
-        hk.claims.confirm(first, entity="user:1")
-    assert hk.claims.find(entity="user:2") == hk.claims.find(id=first.id)
-    assert hk.claims.find(entity="user:1") is None
+        hk.confirm(first, entity="user:1")
+    assert hk.claims.list(entity="user:2")[0] == hk.claims.get("email", "alice@example.com")
+    assert hk.claims.list(entity="user:1") == []
 
 
 def test_b10_claim_ttl_passes_unswept_claim_confirm(store: Store) -> None:
     hk = store.open()
-    first = hk.claims.reserve("email", "alice@example.com", ttl=300)
+    first = hk.claims.hold("email", "alice@example.com", ttl=300)
     store.clock.advance(300)
-    second = hk.claims.reserve("email", "alice@example.com", ttl=300)
-    assert hk.claims.confirm(second, entity="user:2").entity == "user:2"
+    second = hk.claims.hold("email", "alice@example.com", ttl=300)
+    assert hk.confirm(second, entity="user:2").entity == "user:2"
     with pytest.raises(holdkit.HoldExpired):
-        hk.claims.confirm(first, entity="user:1")
+        hk.confirm(first, entity="user:1")
     assert differences(hk) == ()
 
 
@@ -79,19 +80,20 @@ def test_b11_ids_are_of_the_key_alone_and_of_all_of_it() -> None:
 
 def test_b12_a_retry_safe_claim_by_another_owner(store: Store) -> None:
     hk = store.open()
-    mine = hk.claims.reserve("email", "alice@example.com", ttl=300, token="session-1")
+    mine = hk.claims.hold("email", "alice@example.com", ttl=300, token="session-1")
     store.clock.advance(60)
-    again = hk.claims.reserve("email", "alice@example.com", ttl=900, token="session-1")
-    assert (again.hold_id, again.deadline, again.token, again.replayed) == (
-        mine.hold_id,
+    again = hk.claims.hold("email", "alice@example.com", ttl=900, token="session-1")
+    assert (again.id, again.deadline, again.token, again.replayed) == (
+        mine.id,
         mine.deadline,
         "session-1",
         True,
     )
     for token in ("session-2", None):
         with pytest.raises(holdkit.AlreadyClaimed) as refused:
-            hk.claims.reserve("email", "alice@example.com", ttl=900, token=token)
-        assert (refused.value.claim, refused.value.remaining, refused.value.transient) == (mine.id, 240, True)
+            hk.claims.hold("email", "alice@example.com", ttl=900, token=token)
+        assert (refused.value.remaining, refused.value.transient) == (240, True)
+        assert refused.value.claim == claim_id("email:alice@example.com")
         assert "session-1" not in repr(refused.value.details)
 
 
@@ -110,7 +112,7 @@ def test_of_many_at_once_exactly_one_gets_the_key(
     def sign_up(start: threading.Barrier) -> None:
         start.wait(PATIENCE)
         try:
-            told.append(hk.claims.reserve("email", "alice@example.com", ttl=300))
+            told.append(hk.claims.hold("email", "alice@example.com", ttl=300))
         except holdkit.HoldkitError as refused:
             told.append(refused)
 
@@ -122,10 +124,10 @@ def test_of_many_at_once_exactly_one_gets_the_key(
                 thread.start()
             for thread in threads:
                 thread.join(PATIENCE)
-            granted = [one for one in told if isinstance(one, holdkit.Claim)]
+            granted = [one for one in told if isinstance(one, holdkit.Hold)]
             assert len(granted) == 1
             assert len(told) == 6
             assert all(isinstance(one, holdkit.AlreadyClaimed) for one in told if one not in granted)
-            hk.claims.release(granted[0])
+            hk.release(granted[0])
             told.clear()
         assert hk.admin.verify().ok

@@ -110,7 +110,7 @@ def test_b14_another_worker_asks_again(store: Store) -> None:
         said: dict[str, Any] = {"actor": who, "reason": f"asked by {who}", "correlation_id": who}
         hk.create_pool("p", 10, op="create", **said)
         a = hk.hold("p", 4, ttl=60, op="hold", **said)
-        claim = hk.claims.reserve("email", "a@b.c", ttl=60, op="claim", **said)
+        claim = hk.claims.hold("email", "a@b.c", ttl=60, op="claim", **said)
         hk.items.add(["seat:1"])
         return [
             a.token,
@@ -121,8 +121,8 @@ def test_b14_another_worker_asks_again(store: Store) -> None:
             hk.consume("p", 1, op="consume", **said),
             claim,
             claim.token,
-            hk.claims.confirm(claim, entity="user:1", op="claimed", **said),
-            hk.items.reserve(["seat:1"], token="me", op="seats", **said),
+            hk.confirm(claim, entity="user:1", op="claimed", **said),
+            hk.items.hold(["seat:1"], ttl=None, token="me", op="seats", **said),
             hk.apply([holdkit.Consume(legs=(Leg("p"),), **said)], op="batch"),
         ]
 

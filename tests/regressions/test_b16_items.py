@@ -27,7 +27,7 @@ def line_up(start: Barrier) -> None:
 def grab(hk: holdkit.Kernel, wanted: list[str]) -> str | None:
     """The hold, or None if others were first; anything else is a fault."""
     try:
-        return hk.items.reserve(wanted, token="me").id
+        return hk.items.hold(wanted, token="me", ttl=None).id
     except holdkit.ItemsTaken as refused:
         assert "b" in refused.taken  # noqa: PT017  (not a test's own)
         return None
@@ -41,7 +41,7 @@ def grab_elsewhere(url: str, wanted: list[str], rounds: int) -> list[str | None]
             got.append(grab(hk, wanted))
             _start.wait(PATIENCE)
             if got[-1] is not None:
-                hk.items.release(got[-1], token="me")
+                hk.release(got[-1], token="me")
             _start.wait(PATIENCE)
         return got
 
@@ -72,8 +72,8 @@ def test_b16_overlapping_sets_in_threads(engine: str, tmp_path: Path, request: p
                 thread.join(PATIENCE)
             (winner,) = [one for one in won if one is not None]
             assert len(won) == len(SETS)
-            hk.items.release(winner, token="me")
-        assert {item.state for item in hk.items.states("abcdef"[n] for n in range(6))} == {"available"}
+            hk.release(winner, token="me")
+        assert {item.state for item in hk.items.get("abcdef"[n] for n in range(6))} == {"available"}
         assert hk.admin.verify().ok
 
 
@@ -98,16 +98,16 @@ def test_a_thousand_items_in_one_hold_or_none(store: Store) -> None:
     names = [f"posting:{number:04}" for number in range(1_000)]
     hk.items.add(names)
     hk.items.add(names[:10])
-    one = hk.items.reserve([names[500]], ttl=60)
+    one = hk.items.hold([names[500]], ttl=60)
     with pytest.raises(holdkit.ItemsTaken) as refused:
-        hk.items.reserve(reversed(names))
+        hk.items.hold(reversed(names), ttl=None)
     assert (refused.value.taken, refused.value.holders) == ((names[500],), {names[500]: one.id})
-    hk.items.release(one)
-    everything = hk.items.reserve(reversed(names), token="saga")
+    hk.release(one)
+    everything = hk.items.hold(reversed(names), token="saga", ttl=None)
     assert [leg.pool for leg in everything.legs] == [f"~item/{name}" for name in names]
-    hk.items.finalize(everything.id, token="saga", entity="batch:1")
-    states = hk.items.states([names[-1], "nowhere", names[0]])
+    hk.confirm(everything.id, token="saga", entity="batch:1")
+    states = hk.items.get([names[-1], "nowhere", names[0]])
     assert [(item.id, item.state, item.hold) for item in states] == [
-        (names[-1], "spent", everything.id), ("nowhere", "missing", None), (names[0], "spent", everything.id),
+        (names[-1], "confirmed", everything.id), ("nowhere", "missing", None), (names[0], "confirmed", everything.id),
     ]  # fmt: skip
     assert differences(hk) == ()

@@ -1,18 +1,20 @@
 # Only the owner ends a claim: by the claim, by its ticket, or by its id with the token.
-claim reserve a email x ttl=300 token=me                     -> held
-claim confirm a via=id entity=user:1                         -> not_owner
-claim confirm a via=id token=thief entity=user:1             -> not_owner
-claim release a token=thief                                  -> not_owner
-claim extend  a via=id token=me by=60                        -> held deadline=360
-claim extend  a ttl=60                                       -> held deadline=360      # never shortens
-claim confirm a via=ticket entity=user:1                     -> confirmed entity=user:1
-claim forget  a via=id token=thief                           -> not_owner
-claim forget  a via=id token=me                              -> released entity=none
-claim forget  a                                              -> not_confirmed       # it was freed once
-claim find entity=user:1                                     -> nothing
-claim reserve b email x ttl=300                              -> held fence=2
-claim forget  b                                              -> not_confirmed
-claim find key=email:x                                       -> held token=none ticket=none
+claim hold a email x ttl=300 token=me -> held
+confirm a token=none entity=user:1    -> not_owner
+confirm a token=thief entity=user:1   -> not_owner
+release a token=thief                 -> not_owner
+extend a token=me by=60               -> held deadline=360
+extend a ttl=60                       -> held deadline=360      # never shortens
+confirm a via=ticket entity=user:1    -> confirmed entity=user:1
+return  a token=thief                 -> not_owner
+claim free email x reason=''          -> invalid field=reason code=reason_required
+claim free email x reason=closed      -> released entity=none
+claim free email x reason=closed      -> not_confirmed       # it was freed once
+claim free email y reason=closed      -> not_confirmed
+claim list entity=user:1              -> nothing
+claim hold b email x ttl=300          -> held fence=2
+claim free email x reason=closed      -> not_confirmed       # it is only held
+claim get email x                     -> held
 tenant   acme
-claim find key=email:x                                       -> nothing
-claim reserve c email x ttl=300                              -> held
+claim get email x                     -> nothing
+claim hold c email x ttl=300          -> held

@@ -33,7 +33,7 @@ def test_the_next_finds_it_as_it_was_made(databases: Databases) -> None:
         hk.create_pool("show:42", total=3)
         hk.consume("show:42", 1, op="once")
         hold = hk.hold("show:42", 1, ttl="1h", metadata={"seat": 7})
-        hk.claims.reserve("email", "a@b.c", token="me", ttl="1h")
+        hk.claims.hold("email", "a@b.c", token="me", ttl="1h")
     assert hold.state == "held"
     assert sum(rows(one.url)[table] != was for table, was in made.items()) >= 6, "there is something to remove"
     one.give_back()

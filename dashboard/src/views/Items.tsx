@@ -1,4 +1,4 @@
-/** Items: individual things, each available, held or spent. Lists those with a prefix, or some by name. */
+/** Items: individual things, each available, held or confirmed. Lists those with a prefix, or some by name. */
 import { useSignal } from "@preact/signals";
 import { ask } from "../api";
 import { useFetched } from "../useFetched";
@@ -67,10 +67,10 @@ function List({ list }: { list: Item[] }) {
   return (
     <>
       <dl class="tiles">
-        {(["available", "held", "spent"] as const).map((state) => (
+        {(["available", "held", "confirmed"] as const).map((state) => (
           <div class="tile" key={state}>
             <dt>{state}</dt>
-            <dd class={state === "held" ? "figure-held" : state === "spent" ? "figure-consumed" : ""}>
+            <dd class={state === "held" ? "figure-held" : state === "confirmed" ? "figure-consumed" : ""}>
               {count(state)}
             </dd>
           </div>

@@ -75,7 +75,7 @@ export function SectionView({ id }: { id: string }) {
   );
 }
 
-const STATES = ["available", "held", "spent"] as const;
+const STATES = ["available", "held", "confirmed"] as const;
 
 function Counts({ places, partial }: { places: Place[]; partial: boolean }) {
   return (
@@ -84,7 +84,7 @@ function Counts({ places, partial }: { places: Place[]; partial: boolean }) {
         {STATES.map((state) => (
           <div class="tile" key={state}>
             <dt>{state}</dt>
-            <dd class={state === "held" ? "figure-held" : state === "spent" ? "figure-consumed" : ""}>
+            <dd class={state === "held" ? "figure-held" : state === "confirmed" ? "figure-consumed" : ""}>
               {number(places.filter(({ item }) => item.state === state).length)}
             </dd>
           </div>
@@ -100,7 +100,7 @@ function Legend({ places }: { places: Place[] }) {
   const kinds = [...new Set(places.map(({ seat }) => seat.kind).filter(Boolean))];
   return (
     <p class="muted small seat-legend">
-      <i class="key" /> available <i class="key key-held" /> held <i class="key key-consumed" /> spent
+      <i class="key" /> available <i class="key key-held" /> held <i class="key key-consumed" /> confirmed
       {kinds.length > 0 && (
         <>
           {" "}

@@ -73,10 +73,10 @@ class Shopping(TestCase):
         self.assertEqual(hk.pool("show:42").held, 0)
 
     def test_claims(self) -> None:
-        claim = hk.claims.reserve("email", "a@example.com", ttl=300)
+        claim = hk.claims.hold("email", "a@example.com", ttl=300)
         with self.assertRaises(holdkit.AlreadyClaimed):
-            hk.claims.reserve("email", "a@example.com", ttl=300)
-        hk.claims.confirm(claim, entity="user:1")
+            hk.claims.hold("email", "a@example.com", ttl=300)
+        hk.confirm(claim, entity="user:1")
 
     def test_after_commit(self) -> None:
         hk.hold("show:42", 3, ttl=60)
@@ -90,8 +90,8 @@ class Shopping(TestCase):
         async with ahk.holding("show:42", 1, ttl=60):
             self.assertEqual((await ahk.pool("show:42")).held, 2)
         self.assertEqual((await ahk.get(hold)).state, "held")
-        claim = await ahk.claims.reserve("email", "a@example.com", ttl=300)
-        self.assertEqual((claim.type, ahk.claims.is_active(claim)), ("email", True))
+        await ahk.claims.hold("email", "a@example.com", ttl=300)
+        self.assertTrue(await ahk.claims.is_taken("email", "a@example.com"))
         both = await ahk.hold([holdkit.claim("name", "ann"), holdkit.Leg("show:42", 1)], ttl=60)
         self.assertEqual(len(both.legs), 2)
         acme = ahk.tenant("acme")

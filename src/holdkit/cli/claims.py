@@ -8,7 +8,13 @@ from typing import Any
 
 import click
 
-from ..faces.claim import Claim
+from ..core.keyed import CLAIM, CLAIMS, ERASED_CLAIM
+from ..core.model import State
+from ..core.validation import invalid
+from ..errors import HoldNotFound
+from ..faces.claim import Claim, claim_of
+from ..faces.keys import key_of
+from ..kernel.normalise import Presented, reference
 from ..wire.claims import claim_answer
 from .arguments import force_option, goes_on, interval, limit_option, seconds, ticket_from, token_option
 from .options import Opened, call_of, call_options, is_local, open_kernel, tenant_options, time_of
@@ -45,11 +51,13 @@ def reserve(
       holdkit claim reserve username alice --ttl 5m
     """
     with open_kernel(url, tenant) as hk:
-        found = hk.claims.reserve(type_, value, ttl=interval(ttl), token=token, **call_of(call))
-        document = claim_answer(found, time_of(hk), secret=True, with_tenant=is_local(hk))
-    Output(in_json).write(document, found.ticket or "")
+        hold = hk.claims.hold(type_, value, ttl=interval(ttl), token=token, **call_of(call))
+        claim = claim_of(hold, key_of(type_, value))
+        document = claim_answer(claim, time_of(hk), replayed=hold.replayed, with_tenant=is_local(hk))
+        document.token, document.ticket = hold.token, hold.ticket
+    Output(in_json).write(document, hold.ticket or "")
     if not in_json and sys.stdout.isatty():
-        click.echo(f"claimed until {clock_time(found.deadline)} UTC, as {found.id}", err=True)
+        click.echo(f"claimed until {clock_time(document.deadline)} UTC, as {claim.id}", err=True)
     return OK
 
 
@@ -69,7 +77,8 @@ def confirm(
       holdkit claim confirm "$TICKET" --entity user:7
     """
     with open_kernel(url, tenant) as hk:
-        return _print(hk, [hk.claims.confirm(ticket_from(which), entity=entity, token=token, **call_of(call))], in_json)
+        key, hold = _named(hk, ticket_from(which), token)
+        return _print(hk, [claim_of(hk.confirm(hold, entity=entity, **call_of(call)), key)], in_json)
 
 
 @claim.command()
@@ -85,7 +94,8 @@ def release(url: str | None, tenant: str, in_json: bool, which: str, token: str 
       holdkit claim release "$TICKET" --reason user_cancelled
     """
     with open_kernel(url, tenant) as hk:
-        return _print(hk, [hk.claims.release(ticket_from(which), token=token, **call_of(call))], in_json)
+        key, hold = _named(hk, ticket_from(which), token)
+        return _print(hk, [claim_of(hk.release(hold, **call_of(call)), key)], in_json)
 
 
 @claim.command()
@@ -102,7 +112,11 @@ def forget(url: str | None, tenant: str, in_json: bool, which: str, token: str |
       holdkit claim forget "$TICKET" --reason "account closed"
     """
     with open_kernel(url, tenant) as hk:
-        return _print(hk, [hk.claims.forget(ticket_from(which), token=token, force=force, **call_of(call))], in_json)
+        if force:
+            freed = hk.claims._free(ticket_from(which), call_of(call))  # noqa: SLF001  (by its id, which only this and HTTP do)
+            return _print(hk, [freed.claim], in_json)
+        key, hold = _named(hk, ticket_from(which), token)
+        return _print(hk, [claim_of(hk.return_units(hold, **call_of(call)), key)], in_json)
 
 
 @claim.command()
@@ -123,8 +137,8 @@ def extend(
       holdkit claim extend "$TICKET" --by 5m
     """
     with open_kernel(url, tenant) as hk:
-        done = hk.claims.extend(ticket_from(which), by=seconds(by), ttl=seconds(ttl), token=token, **call_of(call))
-        return _print(hk, [done], in_json)
+        key, hold = _named(hk, ticket_from(which), token)
+        return _print(hk, [claim_of(hk.extend(hold, by=seconds(by), ttl=seconds(ttl), **call_of(call)), key)], in_json)
 
 
 @claim.command("list")
@@ -140,12 +154,9 @@ def list_claims(url: str | None, tenant: str, in_json: bool, entity: str | None,
       holdkit claim list --entity user:7
     """
     with open_kernel(url, tenant) as hk:
-        if entity is None:
-            found = hk.claims.listed(after=after, limit=limit)
-        else:
-            found = hk.claims.linked(entity, after=after, limit=limit)
-        goes_on(found, limit, found[-1].id if found else "")
-        return _print(hk, found, in_json)
+        page = hk.claims.list(entity=entity, after=after, limit=limit)
+        goes_on(page, limit, page.next or "")
+        return _print(hk, page, in_json)
 
 
 @claim.command()
@@ -170,8 +181,24 @@ def find(
       holdkit claim find email alice@example.com --json
     """
     with open_kernel(url, tenant) as hk:
-        found = hk.claims.find(id=claim_id, type=type_, value=value, active_only=active)
-        return _print(hk, [] if found is None else [found], in_json)
+        if (claim_id is None) == (type_ is None or value is None):
+            raise invalid("id", "id_required", "give a type and a value, or id=")
+        claim = hk.claims.get(id=claim_id) if claim_id is not None else hk.claims.get(type_ or "", value or "")
+        if claim is None or (active and claim.state is not State.HELD):
+            return _print(hk, [], in_json)
+        return _print(hk, [claim], in_json)
+
+
+def _named(hk: Opened, which: str, token: str | None) -> tuple[str, Any]:
+    """Return the key and the hold of a claim that is named by its ticket, or by its id or its hold's with --token."""
+    if which.startswith((CLAIM, ERASED_CLAIM)):
+        claim = hk.claims.get(id=which)
+        if claim is None or claim.hold is None:
+            raise HoldNotFound(f"there is no claim {which!r}: check the id and the tenant", subject=which)
+        return claim.key, Presented(claim.hold, token)
+    id, token = reference(which, token)
+    claim = hk.claims.get(id=hk.get(id).legs[0].pool.removeprefix(CLAIMS))
+    return "" if claim is None else claim.key, Presented(id, token)
 
 
 def _print(hk: Opened, found: Sequence[Claim], in_json: bool) -> int:
@@ -181,4 +208,11 @@ def _print(hk: Opened, found: Sequence[Claim], in_json: bool) -> int:
 
 
 def _row(found: Claim) -> list[str]:
-    return [found.id, found.key, str(found.state), clock_time(found.deadline), found.entity or "", str(found.fence)]
+    return [
+        found.id,
+        found.key,
+        str(found.state),
+        clock_time(None if found.raw.hold is None else found.raw.hold.deadline),
+        found.entity or "",
+        str(found.fence),
+    ]

@@ -1,4 +1,4 @@
-"""``holdkit items`` and ``holdkit seats``: single things, each available, held or spent; seats have a place in a section."""
+"""``holdkit items`` and ``holdkit seats``: single things, each available, held or confirmed; seats have a place in a section."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from .arguments import (
     ticket_from,
     token_option,
 )
-from .options import call_of, call_options, open_kernel, tenant_options
+from .options import call_of, call_options, forced_call, open_kernel, tenant_options
 from .output import OK, Output
 
 HEADS = ("item", "state", "hold")
@@ -41,7 +41,7 @@ _decode_seat: Final = msgspec.json.Decoder(Seat).decode
 
 @click.group()
 def items() -> None:
-    """Items: single things, each available, held or spent. ITEM may be - in every command: ids are then read from stdin, one per
+    """Items: single things, each available, held or confirmed. ITEM may be - in every command: ids are then read from stdin, one per
     line.
 
     \b
@@ -67,7 +67,7 @@ def add(url: str | None, tenant: str, in_json: bool, ids: tuple[str, ...], **cal
     named = _named(ids)
     with open_kernel(url, tenant, create=True) as hk:
         hk.items.add(named, **call_of(call))
-        return _print(hk.items.states(named), in_json)
+        return _print(hk.items.get(named), in_json)
 
 
 @items.command("list")
@@ -83,9 +83,9 @@ def list_items(url: str | None, tenant: str, in_json: bool, prefix: str, after: 
       holdkit items list --prefix voucher: --json
     """
     with open_kernel(url, tenant) as hk:
-        found = hk.items.listed(prefix, after=after, limit=limit)
-    goes_on(found, limit, found[-1].id if found else "")
-    return _print(found, in_json)
+        page = hk.items.list(prefix, after=after, limit=limit)
+    goes_on(page, limit, page.next or "")
+    return _print(page, in_json)
 
 
 @items.command()
@@ -100,7 +100,7 @@ def show(url: str | None, tenant: str, in_json: bool, ids: tuple[str, ...], toke
       holdkit items show voucher:1 voucher:2
     """
     with open_kernel(url, tenant) as hk:
-        return _print(hk.items.states(_named(ids), token=token), in_json)
+        return _print(hk.items.get(_named(ids), token=token), in_json)
 
 
 @items.command()
@@ -121,7 +121,7 @@ def reserve(
       holdkit items reserve voucher:1 voucher:2 --ttl 10m --json
     """
     with open_kernel(url, tenant) as hk:
-        held = hk.items.reserve(
+        held = hk.items.hold(
             _named(ids), ttl=seconds(ttl), token=token, metadata=json_object(metadata), **call_of(call)
         )
         return print_ticket(hk, held, in_json)
@@ -154,7 +154,7 @@ def best(
       holdkit items best 2 --section stalls --ttl 10m --json
     """
     with open_kernel(url, tenant) as hk:
-        held = hk.items.best_available(
+        held = hk.seats.hold(
             count, section=section, kind=kind, together=TOGETHER[together], ttl=seconds(ttl), token=token,
             metadata=json_object(metadata), **call_of(call),
         )  # fmt: skip
@@ -175,7 +175,7 @@ def release(url: str | None, tenant: str, in_json: bool, hold: str, token: str |
       holdkit items release "$TICKET"
     """
     with open_kernel(url, tenant) as hk:
-        return print_hold(hk, hk.items.release(ticket_from(hold), token=token, **call_of(call)), in_json)
+        return print_hold(hk, hk.release(ticket_from(hold), token=token, **call_of(call)), in_json)
 
 
 @items.command()
@@ -187,14 +187,14 @@ def release(url: str | None, tenant: str, in_json: bool, hold: str, token: str |
 def finalize(
     url: str | None, tenant: str, in_json: bool, hold: str, token: str | None, entity: str | None, **call: Any
 ) -> int:
-    """Make all items of a hold spent. TICKET may be - (read from stdin), or an id with --token.
+    """Confirm all items of a hold. TICKET may be - (read from stdin), or an id with --token.
 
     \b
     Example:
       holdkit items finalize "$TICKET" --entity order:9
     """
     with open_kernel(url, tenant) as hk:
-        done = hk.items.finalize(ticket_from(hold), token=token, entity=entity, **call_of(call))
+        done = hk.confirm(ticket_from(hold), token=token, entity=entity, **call_of(call))
         return print_hold(hk, done, in_json)
 
 
@@ -203,7 +203,7 @@ def finalize(
 @call_options
 @tenant_options
 def reopen(url: str | None, tenant: str, in_json: bool, ids: tuple[str, ...], **call: Any) -> int:
-    """Make spent items available again, all of these or none; needs --reason, and is recorded as forced.
+    """Make confirmed items available again, all of these or none; needs --reason, and is recorded as forced.
 
     \b
     Example:
@@ -211,8 +211,8 @@ def reopen(url: str | None, tenant: str, in_json: bool, ids: tuple[str, ...], **
     """
     named = _named(ids)
     with open_kernel(url, tenant) as hk:
-        hk.items.reopen(named, **call_of(call))
-        return _print(hk.items.states(named), in_json)
+        hk.items.free(named, **forced_call(call))
+        return _print(hk.items.get(named), in_json)
 
 
 @click.group()
@@ -240,7 +240,7 @@ def add_seats(url: str | None, tenant: str, in_json: bool, file: str, **call: An
     """
     given = _seats(file)
     with open_kernel(url, tenant, create=True) as hk:
-        hk.items.add(given, **call_of(call))
+        hk.seats.add(given, **call_of(call))
     return _print_seats(given, in_json)
 
 
@@ -255,7 +255,7 @@ def list_seats(url: str | None, tenant: str, in_json: bool, section: str) -> int
       holdkit seats list stalls --json
     """
     with open_kernel(url, tenant) as hk:
-        return _print_seats(hk.items.seats(section), in_json)
+        return _print_seats(hk.seats.list(section), in_json)
 
 
 @seats.command("remove")
@@ -278,8 +278,8 @@ def remove_seats(
         raise click.UsageError("name the seats, or use --all")
     named = _named(ids)
     with open_kernel(url, tenant) as hk:
-        gone = [seat for seat in hk.items.seats(section) if everything or seat.id in set(named)]
-        hk.items.remove_seats(section, None if everything else named, **call_of(call))
+        gone = [seat for seat in hk.seats.list(section) if everything or seat.id in set(named)]
+        hk.seats.remove(section, None if everything else named, **call_of(call))
     return _print_seats(gone, in_json)
 
 

@@ -40,7 +40,7 @@ HINTS: Final = (
     (r"place it with account=", "name one with --account"),
     (r"those of an account with account=", "those of an account with --account"),
     (r"give exactly one of by, ttl or until", "give exactly one of --by and --ttl"),
-    (r"give exactly one of id, key, type with value, or entity", "give TYPE and VALUE, or --id"),
+    (r"give a type and a value, or id=", "give TYPE and VALUE, or --id"),
     (
         r"an API key is required: send Authorization: Bearer hk_…",
         "the server requires an API key: set HOLDKIT_KEY, or use --key",
@@ -59,7 +59,6 @@ HINTS: Final = (
     (r"use release for held units", "use holdkit release for held units"),
     (r"give a ttl instead", "give --ttl instead"),
     (r"say force=True, and why", "use --force and --reason"),
-    (r"hk\.claims confirms, extends and releases it", "use holdkit claim confirm or holdkit claim release"),
     (r"from the beginning or from cursor\(\)", "without a cursor, or after one that holdkit journal tail --json shows"),
     (r"takes no \?options: pass clock= and limits= to connect", "takes no ?options"),
     (r"join the line, or try later", "join the line with holdkit join, or try later"),

@@ -32,10 +32,10 @@ from ..kernel.results import Hold
 from ..wire.batches import BatchAnswer
 from ..wire.budgets import AllowanceBody, BudgetAnswer, BudgetPage, UsageAnswer, UsagePage
 from ..wire.catalog import CalendarPage, FacesAnswer, ResourcePage, StoredWindowPage
-from ..wire.claims import ClaimAnswer, ClaimPage
+from ..wire.claims import ClaimAnswer, ClaimPage, NewClaimAnswer
 from ..wire.history import PoolHistories, ServerHistory
 from ..wire.holds import HoldAnswer, HoldNow, HoldPage, LinePage, PlaceAnswer
-from ..wire.items import ItemList, SeatPage
+from ..wire.items import ItemList, ItemPage, SeatPage
 from ..wire.journal import CursorAnswer, EntryAnswer, EntryPage, KeptCursor
 from ..wire.pools import PoolAnswer, PoolPage, PoolUsagePage
 from ..wire.records import RecordAnswer, RecordNow, RecordPage
@@ -85,9 +85,10 @@ read_limits: Final = msgspec.json.Decoder(LimitsAnswer).decode
 read_verify: Final = msgspec.json.Decoder(VerifyJob).decode
 read_erase: Final = msgspec.json.Decoder(EraseJob).decode
 read_claim: Final = msgspec.json.Decoder(ClaimAnswer).decode
+read_new_claim: Final = msgspec.json.Decoder(NewClaimAnswer).decode
 read_claims: Final = msgspec.json.Decoder(ClaimPage).decode
 read_items: Final = msgspec.json.Decoder(ItemList).decode
-"""Of a page of items too: it has one field more."""
+read_item_page: Final = msgspec.json.Decoder(ItemPage).decode
 read_seats: Final = msgspec.json.Decoder(SeatPage).decode
 read_usages: Final = msgspec.json.Decoder(UsagePage).decode
 read_budget_set: Final = msgspec.json.Decoder(BudgetAnswer).decode
@@ -208,7 +209,7 @@ def saga_from(document: SagaAnswer) -> SagaRecord:
     return SagaRecord(**{name: getattr(document, name) for name in SagaRecord.__struct_fields__})
 
 
-def claim_from(document: ClaimAnswer, token: str | None, clock: Clock, durability: Survives | None = None) -> Claim:
+def claim_from(document: ClaimAnswer, clock: Clock) -> Claim:
     """A claim as the face would return it."""
     id = CLAIMS + document.id
     taken, spent = int(document.state is State.HELD), int(document.state is State.CONFIRMED)
@@ -217,8 +218,7 @@ def claim_from(document: ClaimAnswer, token: str | None, clock: Clock, durabilit
     hold = None
     if document.held_slot is not None and document.hold is not None:
         hold = _life(document, id, taken, spent, document.held_slot)
-    as_of = read_clock(clock, slot_of(document.server_time))
-    return Claim(pool, hold, document.token or token, replayed=document.replayed, as_of=as_of, durability=durability)
+    return Claim(pool, hold, read_clock(clock, slot_of(document.server_time)))
 
 
 def _life(document: ClaimAnswer, pool: str, taken: int, spent: int, held_slot: Slot) -> StoredHold:

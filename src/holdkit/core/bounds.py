@@ -29,6 +29,8 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """How long a hold is kept whose units a pool still counts as consumed: until then the hold can return them."""
     min_ttl: Slot = 1
     max_ttl: Slot = 30 * DAY
+    max_claim_ttl: Slot = DAY
+    """The longest time for which a key may be held when it is placed; `extend` is bounded by `max_lifetime` alone."""
     max_lifetime: Slot = 90 * DAY
     max_legs: int = 1_000
     max_due: int = 1_000
@@ -78,6 +80,7 @@ BOUNDS: Final = {
     "retention_consumed": Bound(0, LONGEST_INTERVAL, is_interval=True, is_stored=True),
     "min_ttl": Bound(1, LONGEST_INTERVAL, is_interval=True, is_stored=True),
     "max_ttl": Bound(1, LONGEST_INTERVAL, is_interval=True, is_stored=True),
+    "max_claim_ttl": Bound(1, LONGEST_INTERVAL, is_interval=True, is_stored=True),
     "max_lifetime": Bound(1, LONGEST_INTERVAL, is_interval=True, is_stored=True),
     "max_legs": Bound(1, MOST_LEGS, is_stored=True),
     "max_due": Bound(1, 10_000),

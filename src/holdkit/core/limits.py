@@ -15,7 +15,8 @@ from msgspec import Struct, structs
 from ..errors import InvalidRequest
 from .bounds import BOUNDS, ERASED_NAMES, MEANING, Limits
 from .commands import ChangeLimits
-from .model import DAY, MAX_QUANTITY, SECOND, Record, RecordKey, Slot
+from .keyed import CLAIMS
+from .model import DAY, MAX_QUANTITY, SECOND, Leg, Record, RecordKey, Slot
 from .retention import PastRetention
 from .values import for_faces, invalid, whole
 
@@ -80,6 +81,16 @@ def allowed(name: str) -> str:
         return f"must lie between {spelled(bound.least)} and {spelled(bound.greatest)}"
     unbounded = ", or none for no bound" if bound.may_be_none else ""
     return f"must be a whole number between {bound.least} and {bound.greatest}{unbounded}"
+
+
+def places_key(legs: tuple[Leg, ...]) -> bool:
+    """Whether any of the legs is a key."""
+    return any(leg.pool.startswith(CLAIMS) for leg in legs)
+
+
+def for_keys(limits: Limits) -> str:
+    """The message for a key that would be held longer than `max_claim_ttl`."""
+    return f"must be at most {spelled(limits.max_claim_ttl)} for a key (max_claim_ttl)"
 
 
 def spelled(slots: Slot) -> str:

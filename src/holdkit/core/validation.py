@@ -33,7 +33,7 @@ from .commands import (
     Sweep,
     UnarchivePool,
 )
-from .limits import check_change
+from .limits import check_change, for_keys, places_key
 from .model import MAX_QUANTITY, MAX_SLOT, Leg
 from .outcomes import Invalid
 from .standing_checks import (
@@ -100,6 +100,8 @@ def _check_place(command: PlaceHold, limits: Limits, faces: bool) -> None:
     if command.ttl_slots is not None:
         if type(command.ttl_slots) is not int or not limits.min_ttl <= command.ttl_slots <= limits.max_ttl:
             span(command.ttl_slots, "ttl", limits)
+        if command.ttl_slots > limits.max_claim_ttl and places_key(command.legs):
+            raise invalid("ttl", "ttl_too_long", for_keys(limits))
     elif command.deadline is not None:
         if type(command.deadline) is not int:
             raise invalid("deadline", "deadline_malformed", "must be a slot or an aware datetime")

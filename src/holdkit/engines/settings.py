@@ -51,7 +51,7 @@ def stored_form(limits: Limits) -> dict[str, Any]:
     return {name: getattr(limits, name) for name in MEANING}
 
 
-BEFORE: Final = {"retention_consumed": 400 * DAY, "max_line": 100_000}
+BEFORE: Final = {"retention_consumed": 400 * DAY, "max_line": 100_000, "max_claim_ttl": DAY}
 """Limits that did not exist yet when some data was created, and what counts for such data: what the default was when they came. It
 stays, whatever the default becomes."""
 

@@ -1,48 +1,38 @@
-"""What `hk.claims` returns: frozen claims. No repr and no dict made here contains the token or the ticket."""
+"""What `hk.claims` reads: frozen claims. They have no token: what was taken ends through its hold."""
 
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
-from ..core.codec import ticket
 from ..core.keyed import CLAIMS
-from ..core.model import Pool, Slot, State, StoredHold
-from ..core.outcomes import Survives
+from ..core.model import SECOND, Pool, State, StoredHold
 from ..engines.clocks import Reading
 from ..kernel.normalise import datetime_of, text_of
+from ..kernel.results import Hold
+
+
+class StoredClaim(NamedTuple):
+    """The rows of a claim."""
+
+    pool: Pool
+    hold: StoredHold | None
+    """The hold of this life; None if it ended longer ago than the retention."""
 
 
 class Claim:
-    """A key in one of its lives, as it was when this answer was given. Immutable; read it again with `find`."""
+    """A key in its present or last life, as it was when this answer was given. Immutable; read it again with `get`."""
 
-    __slots__ = ("_hold", "_pool", "as_of", "durability", "replayed", "token")
+    __slots__ = ("_reading", "raw")
 
-    _pool: Pool
-    _hold: StoredHold | None
-    token: str | None
-    """The token, if this call created or was given it. Keep it secret; pass it on as `ticket`."""
-    replayed: bool
-    """This answer was recorded earlier under the same operation id, or the same owner had this claim already."""
-    as_of: Reading | None
+    raw: StoredClaim
+    """The rows as they are stored; times are slots."""
+    _reading: Reading | None
     """The engine's clock when this answer was given; None in another process."""
 
-    durability: Survives | None
-    """What this answer survives, as in `Hold.durability`; None if it was only read, and in your own transaction."""
-
-    def __init__(
-        self,
-        pool: Pool,
-        hold: StoredHold | None,
-        token: str | None = None,
-        *,
-        replayed: bool = False,
-        as_of: Reading | None = None,
-        durability: Survives | None = None,
-    ) -> None:
-        given = {"_pool": pool, "_hold": hold, "token": token, "replayed": replayed, "as_of": as_of}
-        for name, value in {**given, "durability": durability}.items():
-            object.__setattr__(self, name, value)
+    def __init__(self, pool: Pool, hold: StoredHold | None, reading: Reading | None = None) -> None:
+        object.__setattr__(self, "raw", StoredClaim(pool, hold))
+        object.__setattr__(self, "_reading", reading)
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"a Claim is frozen: {name} cannot be set")
@@ -51,17 +41,17 @@ class Claim:
         raise AttributeError(f"a Claim is frozen: {name} cannot be deleted")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _restore, (self._pool, self._hold, self.token, self.replayed, self.durability)
+        return Claim, (*self.raw, None if self._reading is None else Reading(self._reading.now(), None))
 
     @property
     def id(self) -> str:
         """`res_` and 32 hex digits: always the same for the same key. Of a claim that was erased, `erased_` and others."""
-        return self._pool.id.removeprefix(CLAIMS)
+        return self.raw.pool.id.removeprefix(CLAIMS)
 
     @property
     def key(self) -> str:
         """`type:value`."""
-        return self._pool.label or ""
+        return self.raw.pool.label or ""
 
     @property
     def type(self) -> str:
@@ -76,112 +66,105 @@ class Claim:
     @property
     def tenant(self) -> str:
         """The tenant; empty for the default tenant."""
-        return self._pool.tenant
+        return self.raw.pool.tenant
 
     @property
-    def hold_id(self) -> str | None:
-        """The hold of this life."""
-        return self._pool.holder
+    def hold(self) -> str | None:
+        """The id of the hold of this life."""
+        return self.raw.pool.holder
 
     @property
     def state(self) -> State:
         """held, confirmed, released or expired."""
-        return state_of(self._pool, self._hold)
+        return state_of(*self.raw)
 
     @property
-    def deadline(self) -> Slot | None:
-        """The slot at which it expires, unless it is confirmed before."""
-        return None if self._hold is None else self._hold.deadline
+    def taken(self) -> bool:
+        """Whether nobody else can hold the key: it is held or confirmed."""
+        return self.state in (State.HELD, State.CONFIRMED)
 
     @property
-    def deadline_at(self) -> datetime | None:
-        """The deadline as an aware datetime."""
-        return datetime_of(self.deadline)
+    def deadline(self) -> datetime | None:
+        """When it expires, unless it is confirmed before."""
+        return None if self.raw.hold is None else datetime_of(self.raw.hold.deadline)
 
-    def left(self, now: Slot) -> Slot | None:
-        """How long it is still taken, by a clock that says `now`; at least the time since the answer has passed. 0
-        if the key is free. None if there is no end: a confirmed key is taken for good, and a saga after its point of
-        no return holds without a deadline."""
-        if self.state is State.CONFIRMED:
-            return None
-        if self.state is not State.HELD:
+    @property
+    def remaining(self) -> float | None:
+        """Seconds until its deadline, by the engine's clock and the time since this answer; 0 if the key is free. None if there is
+        no end: a confirmed key is taken for good, and a saga after its point of no return holds without a deadline."""
+        if not self.taken:
             return 0
-        if self.deadline is None:
+        deadline = None if self.raw.hold is None else self.raw.hold.deadline
+        if self.state is State.CONFIRMED or deadline is None or self._reading is None:
             return None
-        return max(0, self.deadline - (now if self.as_of is None else max(now, self.as_of.now())))
+        return max(0, deadline - self._reading.now()) / SECOND
 
     @property
     def entity(self) -> str | None:
         """The entity it was confirmed for."""
-        return self._pool.entity if self.state is State.CONFIRMED else None
+        return self.raw.pool.entity if self.state is State.CONFIRMED else None
 
     @property
     def fence(self) -> int:
         """Grows with every life of the key, so that another system can refuse a stale holder."""
-        return self._pool.fence if self._hold is None else self._hold.fence
-
-    @property
-    def held_slot(self) -> Slot | None:
-        """The slot at which this life began; None if that was longer ago than the retention."""
-        return None if self._hold is None else self._hold.held_at
+        return self.raw.pool.fence if self.raw.hold is None else self.raw.hold.fence
 
     @property
     def held_at(self) -> datetime | None:
-        """When this life began, as an aware datetime."""
-        return datetime_of(self.held_slot)
-
-    @property
-    def ended_slot(self) -> Slot | None:
-        """The slot at which it was confirmed, released, or expired."""
-        return None if self._hold is None else self._hold.ended_at
+        """When this life began; None if that was longer ago than the retention."""
+        return None if self.raw.hold is None else datetime_of(self.raw.hold.held_at)
 
     @property
     def ended_at(self) -> datetime | None:
-        """When it was confirmed, released, or expired, as an aware datetime."""
-        return datetime_of(self.ended_slot)
-
-    @property
-    def correlation_id(self) -> str | None:
-        """The caller's correlation id."""
-        return None if self._hold is None else self._hold.correlation_id
-
-    @property
-    def version(self) -> int:
-        """Grows with every change within one life of the key."""
-        return self._pool.version if self._hold is None else self._hold.version
+        """When it was confirmed, released, or expired."""
+        return None if self.raw.hold is None else datetime_of(self.raw.hold.ended_at)
 
     @property
     def combined(self) -> bool:
         """Whether it is a leg of a hold that has other legs too, and ends with that hold."""
-        return self._hold is not None and len(self._hold.legs) > 1
-
-    @property
-    def ticket(self) -> str | None:
-        """One text with hold id and token, for another process. Secret, like the token."""
-        return None if self.token is None or self.hold_id is None else ticket(self.hold_id, self.token)
+        return self.raw.hold is not None and len(self.raw.hold.legs) > 1
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything but the secrets, ready for JSON."""
-        names = ("id", "key", "type", "value", "tenant", "hold_id", "deadline", "entity", "fence", "held_slot", "ended_slot",
-                 "correlation_id", "version")  # fmt: skip
-        times = {"deadline_at": self.deadline, "held_at": self.held_slot, "ended_at": self.ended_slot}
-        times_text = {name: text_of(slot) for name, slot in times.items()}
-        return {**{name: getattr(self, name) for name in names}, **times_text, "state": str(self.state)}
+        """Everything, ready for JSON."""
+        names = ("id", "key", "type", "value", "tenant", "hold", "taken", "entity", "fence", "combined")
+        hold = self.raw.hold
+        times = {
+            "deadline": None if hold is None else hold.deadline,
+            "held_at": None if hold is None else hold.held_at,
+            "ended_at": None if hold is None else hold.ended_at,
+        }
+        shown_times = {name: text_of(slot) for name, slot in times.items()}
+        return {**{name: getattr(self, name) for name in names}, **shown_times, "state": str(self.state)}
 
     def __repr__(self) -> str:
-        return f"<Claim {self.id} {self.key!r} {self.state} deadline={self.deadline} fence={self.fence}>"
+        key = self.key if len(self.key) <= 60 else f"{self.key[:29]}…{self.key[-30:]}"
+        detail = ""
+        if self.state is State.HELD and self.deadline is not None:
+            detail = f" until {self.deadline:%Y-%m-%d %H:%M:%S}Z"
+        elif self.entity is not None:
+            detail = f" for {self.entity if len(self.entity) <= 32 else self.entity[:31] + '…'}"
+        return f"<Claim {key} {self.state}{detail}>"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Claim) and self.to_dict() == other.to_dict()
 
     def __hash__(self) -> int:
-        return hash((self.tenant, self.id, self.version))
+        return hash((self.tenant, self.id, self.fence))
 
 
-def _restore(
-    pool: Pool, hold: StoredHold | None, token: str | None, replayed: bool, durability: Survives | None
-) -> Claim:
-    return Claim(pool, hold, token, replayed=replayed, durability=durability)
+class FreedClaim(NamedTuple):
+    """A key that was freed."""
+
+    claim: Claim
+    replayed: bool
+
+
+def claim_of(hold: Hold, key: str) -> Claim:
+    """Return the claim whose only hold this is, as the answer left it; who has the key by now does not matter."""
+    row = hold.row
+    return Claim(
+        Pool(row.tenant, row.legs[0].pool, 1, fence=row.fence, label=key, holder=row.id, entity=row.entity), row
+    )
 
 
 def state_of(pool: Pool, hold: StoredHold | None) -> State:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from msgspec import Struct
 
@@ -16,6 +16,7 @@ from ..core.keyed import CLAIM, CLAIMS, ERASED_CLAIM, claim_id
 from ..core.model import Leg, Pool
 from ..core.validation import invalid, text
 from ..core.values import MAX_OP
+from ..errors import PartOfHold
 from ..kernel.normalise import FaceLeg, Legs
 
 ITEMS: Final = "~item/"
@@ -71,12 +72,7 @@ def items(*ids: str) -> Legs:
 
 def item_legs(ids: Iterable[str]) -> Legs:
     """The same; sorted, whatever order they were given in."""
-    if isinstance(ids, str):
-        raise invalid("items", "items_malformed", "must be a list of item ids")
-    try:
-        pools = [item_pool(item) for item in ids]
-    except TypeError:
-        raise invalid("items", "items_malformed", "must be a list of item ids") from None
+    pools = [item_pool(item) for item in listed(ids)]
     if not pools:
         raise invalid("items", "items_required", "must name at least one item")
     if len(set(pools)) < len(pools):
@@ -84,15 +80,30 @@ def item_legs(ids: Iterable[str]) -> Legs:
     return Legs([FaceLeg(pool, label=pool.removeprefix(ITEMS)) for pool in sorted(pools)])
 
 
+def listed(values: Any, field: str = "items", what: str = "item ids") -> list[Any]:
+    """Return the elements of a list that a caller gave."""
+    malformed = invalid(field, f"{field}_malformed", f"must be a list of {what}")
+    if isinstance(values, str):
+        raise malformed
+    try:
+        return list(values)
+    except TypeError:
+        raise malformed from None
+
+
 class Item(Struct, frozen=True):
     """One item, as it was when it was read."""
 
     id: str
-    state: Literal["available", "held", "spent", "missing"]
+    state: Literal["available", "held", "confirmed", "missing"]
     hold: str | None = None
-    """The id of the hold that holds or has spent it; never its token."""
+    """The id of the hold that holds or has confirmed it; never its token."""
     yours: bool | None = None
-    """Whether that hold is the owner's that was asked with; None if no owner was."""
+    """Whether the token that was given is that hold's; None if no token was given."""
+
+    def __repr__(self) -> str:
+        by = "" if self.hold is None else f" by {self.hold}"
+        return f"<Item {self.id} {self.state}{by}>"
 
 
 def item_of(id: str, pool: Pool | None) -> Item:
@@ -101,12 +112,19 @@ def item_of(id: str, pool: Pool | None) -> Item:
         return Item(id, "missing")
     if pool.held:
         return Item(id, "held", pool.holder)
-    return Item(id, "spent", pool.holder) if pool.consumed else Item(id, "available")
+    return Item(id, "confirmed", pool.holder) if pool.consumed else Item(id, "available")
 
 
 def item_name(pool: str) -> str:
     """The item behind a pool."""
     return pool.removeprefix(ITEMS)
+
+
+def part_of_hold(subject: str, hold: str) -> PartOfHold:
+    """Return the refusal for something whose hold has other legs too."""
+    return PartOfHold(
+        f"{subject!r} ends with hold {hold}: confirm, release or return that hold instead", subject=subject, hold=hold
+    )
 
 
 def op_of_attempt(op: str | None, attempt: int) -> str | None:

@@ -32,7 +32,7 @@ PAGE: Final = 1_000
 LONGEST: Final = 16 << 20
 """Bytes of one line: a hold of a thousand legs fits."""
 
-ADOPTED: Final = ("retention", "retention_consumed", "min_ttl", "max_ttl", "max_lifetime", "max_legs")
+ADOPTED: Final = ("retention", "retention_consumed", "min_ttl", "max_ttl", "max_claim_ttl", "max_lifetime", "max_legs")
 """Limits that a new engine adopts."""
 
 Progress = Callable[[int, int], None]

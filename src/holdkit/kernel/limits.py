@@ -42,6 +42,9 @@ class Limits(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The shortest ttl that a hold may ask for."""
     max_ttl: Ttl = timedelta(days=30)
     """The longest ttl that a hold may ask for."""
+    max_claim_ttl: Ttl = timedelta(days=1)
+    """The longest time for which a key may be held, however it is placed: by `claims.hold`, in a list, by a command. `extend` is bounded by
+    `max_lifetime` alone."""
     max_lifetime: Ttl = timedelta(days=90)
     """How long a hold may live in all, extended or not."""
     max_legs: int = 1_000
@@ -78,6 +81,7 @@ class LimitsInForce(Limits, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     retention_consumed: timedelta = timedelta(days=400)
     min_ttl: timedelta = timedelta(microseconds=1)
     max_ttl: timedelta = timedelta(days=30)
+    max_claim_ttl: timedelta = timedelta(days=1)
     max_lifetime: timedelta = timedelta(days=90)
     lock_timeout: timedelta = timedelta(seconds=10)
     call_timeout: timedelta = timedelta(seconds=30)

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from itertools import islice
 from math import isfinite
-from typing import Any, Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 from uuid import UUID
 
 from msgspec.structs import replace
@@ -242,6 +242,13 @@ def ticket(id: str | UUID, token: str) -> str:
     return ticket_of(check_hold_id(hold_id(id), "id"), token)
 
 
+class Presented(NamedTuple):
+    """A hold's id with the token that a caller presented, perhaps none: what interfaces other than Python's pass to the verbs."""
+
+    id: str
+    token: str | None
+
+
 def reference(value: Any, token: str | None) -> tuple[Any, str | None]:
     """Id and token of a hold that is given as a `Hold`, a ticket, or an id with `token=`."""
     if isinstance(value, str):
@@ -260,8 +267,12 @@ def reference(value: Any, token: str | None) -> tuple[Any, str | None]:
         return check_hold_id(hold_id(value), "hold"), token
     if isinstance(value, UUID):
         return value.hex, token
-    if hasattr(value, "hold_id"):
-        raise invalid("hold", "hold_is_claim", "is a claim: hk.claims confirms, extends and releases it")
+    if hasattr(value, "combined"):
+        raise invalid(
+            "hold",
+            "hold_is_claim",
+            "is a claim, which is only read: pass the Hold that claims.hold returned, or its ticket",
+        )
     if hasattr(value, "id") and hasattr(value, "token"):
         return value.id, value.token if token is None else token
     raise invalid("hold", "hold_malformed", "must be a Hold, a ticket, or an id with token=")

@@ -73,7 +73,7 @@ class FaceTraffic:
     def _seats(self, hk: Kernel, who: str) -> None:
         section = self._dice.choice(list(SECTIONS))
         quantity = self._dice.randint(1, 4)
-        self._book(hk, hk.items.best_available(quantity, section=section, ttl="2m", actor=who), 0.7)
+        self._book(hk, hk.seats.hold(quantity, section=section, ttl="2m", actor=who), 0.7)
 
     def _section(self, hk: Kernel, who: str) -> None:
         pool = self._dice.choice([id for id in TREE if "//" in id])

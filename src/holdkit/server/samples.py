@@ -121,11 +121,9 @@ def _fill_faces(hk: Kernel) -> None:
     for day in range(1, 4):
         for floor in FLOORS:
             spaces.hold(floor, begin + timedelta(days=day), 2 + day, ttl="8h", entity="company day")
-    hk.items.add(seat for section in SECTIONS for seat in _seats(section))
+    hk.seats.add(seat for section in SECTIONS for seat in _seats(section))
     for number in range(9):
-        hk.items.finalize(
-            hk.items.best_available(2 + number % 4, section="hall/stalls", ttl="5m"), entity=f"order:{number}"
-        )
+        hk.confirm(hk.seats.hold(2 + number % 4, section="hall/stalls", ttl="5m"), entity=f"order:{number}")
     for client in ("mobile-app", "partner:acme"):
         rates(hk).consume(client, 12)
     for team in TEAMS:

@@ -9,7 +9,9 @@ from msgspec import Meta, Struct
 
 from ..core.model import Slot, State
 from ..faces.claim import Claim
+from ..kernel.results import Hold
 from .fields import Body, Force, Limit, Span, Tenant, Time, Token, at
+from .holds import HoldNow
 
 
 class NewClaim(Body, kw_only=True):
@@ -90,6 +92,12 @@ class ClaimAnswer(Struct, kw_only=True, omit_defaults=True):
     server_time: Time
 
 
+class NewClaimAnswer(ClaimAnswer, kw_only=True, omit_defaults=True):
+    """A claim that was just held, with its hold as `POST /v1/holds` answers it."""
+
+    granted: HoldNow
+
+
 class ClaimPage(Struct):
     """Claims."""
 
@@ -98,29 +106,39 @@ class ClaimPage(Struct):
     server_time: Time
 
 
-def claim_answer(claim: Claim, now: datetime, *, secret: bool = False, with_tenant: bool = False) -> ClaimAnswer:
-    """A claim as a document."""
+def claim_answer(claim: Claim, now: datetime, *, replayed: bool = False, with_tenant: bool = False) -> ClaimAnswer:
+    """Return a claim as a document."""
     return ClaimAnswer(
-        id=claim.id,
-        key=claim.key,
-        type=claim.type,
-        value=claim.value,
-        state=claim.state,
-        hold=claim.hold_id,
-        deadline=claim.deadline,
-        deadline_at=None if claim.deadline is None else at(claim.deadline),
-        entity=claim.entity,
-        held_slot=claim.held_slot,
-        held_at=None if claim.held_slot is None else at(claim.held_slot),
-        ended_slot=claim.ended_slot,
-        ended_at=None if claim.ended_slot is None else at(claim.ended_slot),
-        correlation_id=claim.correlation_id,
-        fence=claim.fence,
-        version=claim.version,
-        combined=claim.combined,
-        tenant=claim.tenant if with_tenant else None,
-        token=claim.token if secret else None,
-        ticket=claim.ticket if secret else None,
-        replayed=claim.replayed,
-        server_time=now,
+        **_fields(claim), replayed=replayed, tenant=claim.tenant if with_tenant else None, server_time=now
     )
+
+
+def new_claim_answer(claim: Claim, hold: Hold, now: datetime, granted: HoldNow) -> NewClaimAnswer:
+    """Return a claim that was just held as a document, with its token."""
+    return NewClaimAnswer(
+        **_fields(claim), replayed=hold.replayed, token=hold.token, ticket=hold.ticket, server_time=now, granted=granted
+    )
+
+
+def _fields(claim: Claim) -> dict[str, Any]:
+    row = claim.raw.hold
+    deadline, held_at, ended_at = (None, None, None) if row is None else (row.deadline, row.held_at, row.ended_at)
+    return {
+        "id": claim.id,
+        "key": claim.key,
+        "type": claim.type,
+        "value": claim.value,
+        "state": claim.state,
+        "hold": claim.hold,
+        "deadline": deadline,
+        "deadline_at": None if deadline is None else at(deadline),
+        "entity": claim.entity,
+        "held_slot": held_at,
+        "held_at": None if held_at is None else at(held_at),
+        "ended_slot": ended_at,
+        "ended_at": None if ended_at is None else at(ended_at),
+        "correlation_id": None if row is None else row.correlation_id,
+        "fence": claim.fence,
+        "version": claim.raw.pool.version if row is None else row.version,
+        "combined": claim.combined,
+    }

@@ -31,31 +31,29 @@ def database_slot(url: str) -> int:
 
 
 def test_a_fresh_claim_is_alive_for_its_ttl(hk: Any) -> None:
-    claim = hk.claims.reserve("email", "a@x.org", ttl=TTL)
-    assert hk.claims.is_active(claim)
-    told(hk.claims.remaining_ttl(claim))
-    assert hk.claims.is_reserved("email", "a@x.org")
+    assert hk.claims.hold("email", "a@x.org", ttl=TTL).state == "held"
+    assert hk.claims.is_taken("email", "a@x.org")
 
 
 def test_a_claim_that_is_looked_up_tells_the_same(hk: Any) -> None:
-    hk.claims.reserve("email", "a@x.org", ttl=TTL)
-    found = hk.claims.find(key="email:a@x.org", active_only=True)
+    hk.claims.hold("email", "a@x.org", ttl=TTL)
+    found = hk.claims.get("email", "a@x.org")
     assert found is not None
-    assert hk.claims.is_active(found)
-    told(hk.claims.remaining_ttl(found))
-    (listed,) = hk.claims.listed()
-    told(hk.claims.remaining_ttl(listed))
+    assert found.state == "held"
+    told(found.remaining)
+    (listed,) = hk.claims.list()
+    told(listed.remaining)
 
 
 def test_an_extended_claim_has_its_new_ttl(hk: Any) -> None:
-    claim = hk.claims.reserve("email", "a@x.org", ttl=60)
-    told(hk.claims.remaining_ttl(hk.claims.extend(claim, ttl=TTL)))
+    hk.extend(hk.claims.hold("email", "a@x.org", ttl=60), ttl=TTL)
+    told(hk.claims.get("email", "a@x.org").remaining)
 
 
 def test_who_comes_second_hears_how_long(hk: Any) -> None:
-    hk.claims.reserve("email", "a@x.org", ttl=TTL)
+    hk.claims.hold("email", "a@x.org", ttl=TTL)
     with pytest.raises(holdkit.AlreadyClaimed) as refused:
-        hk.claims.reserve("email", "a@x.org", ttl=TTL)
+        hk.claims.hold("email", "a@x.org", ttl=TTL)
     told(refused.value.remaining or 0)
 
 
@@ -102,8 +100,8 @@ def test_a_block_ends_its_hold(hk: Any) -> None:
 
 def test_items_are_held_as_long_as_they_are(hk: Any) -> None:
     hk.items.add(["a1"])
-    hk.items.reserve(["a1"], ttl=TTL)
-    assert [item.state for item in hk.items.states(["a1"])] == ["held"]
+    hk.items.hold(["a1"], ttl=TTL)
+    assert [item.state for item in hk.items.get(["a1"])] == ["held"]
 
 
 def test_a_fresh_id_is_not_found_rather_than_retired(hk: Any) -> None:

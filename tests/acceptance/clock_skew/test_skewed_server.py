@@ -79,14 +79,12 @@ def test_every_answer_has_the_time_of_the_database(server: LiveServer, postgres_
 
 
 def test_claims_at_a_distance(remote: Any) -> None:
-    claim = remote.claims.reserve("email", "a@x.org", ttl=TTL)
-    assert remote.claims.is_active(claim)
-    nearly_all(remote.claims.remaining_ttl(claim))
-    found = remote.claims.find(key="email:a@x.org", active_only=True)
+    assert remote.claims.hold("email", "a@x.org", ttl=TTL).state == "held"
+    found = remote.claims.get("email", "a@x.org")
     assert found is not None
-    nearly_all(remote.claims.remaining_ttl(found))
+    nearly_all(found.remaining)
     with pytest.raises(holdkit.AlreadyClaimed) as refused:
-        remote.claims.reserve("email", "a@x.org", ttl=TTL)
+        remote.claims.hold("email", "a@x.org", ttl=TTL)
     nearly_all(refused.value.remaining or 0)
 
 

@@ -59,4 +59,4 @@ def test_every_alert_has_its_section_in_the_runbook_and_no_other() -> None:
 def test_the_tables_of_settings_and_limits_are_current() -> None:
     assert gen_settings.main(["--check"]) == 0
     assert gen_settings.settings_table().count("\n") == len(SETTINGS) + 2
-    assert gen_settings.limits_table().count("\n") == 18 + 2
+    assert gen_settings.limits_table().count("\n") == 19 + 2

@@ -64,17 +64,19 @@ async def holding_async() -> None:
     assert_type(hk, AsyncKernel)
     assert_type(await hk.hold("show:42", 2, ttl="5m"), Hold)
     assert_type(await hk.pool("show:42"), Pool)
-    assert_type(await hk.claims.reserve("email", "a@example.org", ttl="15m"), Claim)
+    assert_type(await hk.claims.hold("email", "a@example.org", ttl="15m"), Hold)
 
 
 def faces(hk: Kernel) -> None:
-    claim = hk.claims.reserve("email", "a@example.org", ttl="15m")
-    assert_type(claim, Claim)
-    assert_type(claim.token, str | None)
-    assert_type(hk.claims.remaining_ttl(claim), float | None)
-    assert_type(hk.claims.confirm(claim, entity="user:1"), Claim)
-    assert_type(hk.items.reserve(["A1", "A2"], ttl="10m"), Hold)
-    assert_type(hk.items.states(["A1"]), list[Item])
+    hold = hk.claims.hold("email", "a@example.org", ttl="15m")
+    assert_type(hold, Hold)
+    assert_type(hk.confirm(hold, entity="user:1"), Hold)
+    claim = hk.claims.get("email", "a@example.org")
+    assert_type(claim, Claim | None)
+    assert_type(hk.claims.list(entity="user:1")[0].remaining, float | None)
+    assert_type(hk.claims.free("email", "a@example.org", reason="account closed"), Claim)
+    assert_type(hk.items.hold(["A1", "A2"], ttl="10m"), Hold)
+    assert_type(hk.items.get(["A1"]), list[Item])
     budgets = hk.budget("llm", tokens=Allowance(1_000_000, per="day"))
     with budgets.holding("acme", 4_000, ttl="2m") as spending:
         spending.actual = 1_234

@@ -23,7 +23,7 @@ ALONE = 2.0
 
 
 def taken(hk: holdkit.Kernel, *key: str) -> None:
-    hk.claims.confirm(hk.claims.reserve(*key, ttl=60), entity="user:7")
+    hk.confirm(hk.claims.hold(*key, ttl=60), entity="user:7")
 
 
 def rival(url: str, between: Callable[[], None]) -> holdkit.Kernel:
@@ -52,7 +52,7 @@ def test_a_claim_that_was_made_and_erased_behind_a_look_is_taken(migrated: Migra
             happened.append(True)
 
         with rival(url, between) as mine, psycopg.connect(url) as tx, pytest.raises(holdkit.AlreadyClaimed):
-            mine.claims.reserve(*KEY, ttl=60, tx=tx if in_tx else None)
+            mine.claims.hold(*KEY, ttl=60, tx=tx if in_tx else None)
         assert happened == [True]
         assert left(url, claim_id(NAME)) == []
         assert hk.admin.verify().ok
@@ -75,12 +75,12 @@ def test_the_first_erasure_of_a_claim_waits_for_whoever_has_looked_before(migrat
             assert not erased.wait(ALONE)
 
         with rival(url, between) as mine, pytest.raises(holdkit.AlreadyClaimed):
-            mine.claims.reserve(*KEY, ttl=60)
+            mine.claims.hold(*KEY, ttl=60)
         assert erased.wait(PATIENCE)
         thread.join(PATIENCE)
         assert left(url, claim_id(NAME)) == []
         with pytest.raises(holdkit.AlreadyClaimed):
-            hk.claims.reserve(*KEY, ttl=60)
+            hk.claims.hold(*KEY, ttl=60)
         assert hk.admin.verify().ok
 
 
@@ -96,8 +96,8 @@ def test_in_a_callers_transaction_erased_names_are_recognised(migrated: Migrated
             with pytest.raises(holdkit.AccountLimit):
                 other.hold("show", 2, ttl=60, account="customer:7", tx=tx)
             with pytest.raises(holdkit.AlreadyClaimed):
-                other.claims.reserve(*KEY, ttl=60, tx=tx)
-            assert other.claims.is_reserved(*KEY, tx=tx)
+                other.claims.hold(*KEY, ttl=60, tx=tx)
+            assert other.claims.is_taken(*KEY, tx=tx)
             hold = other.hold("show", 1, ttl=60, account="customer:7", tx=tx)
             assert [use.used for use in other.account("customer:7").usage(tx=tx)] == [4]
         assert hk.get(hold).account == "customer:7"

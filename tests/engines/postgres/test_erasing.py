@@ -43,7 +43,7 @@ def live(hk: holdkit.Kernel, who: str) -> None:
         hold = hk.hold(pools, ttl=600, actor=who, metadata={"name": who}, account=f"account of {who}")
         hk.confirm(hold, entity=who, op=f"paid {hold.id}")
     hk.hold("plain", 1, ttl=600, entity=who, reason=f"{who} asked")
-    hk.claims.confirm(hk.claims.reserve("email", f"{who}@example.org", ttl=60), entity=who)
+    hk.confirm(hk.claims.hold("email", f"{who}@example.org", ttl=60), entity=who)
 
 
 def erase_all(hk: holdkit.Kernel, who: str) -> None:
@@ -87,7 +87,7 @@ def test_killed_at_any_statement_the_same_command_does_the_rest(migrated: Migrat
             erase_all(hk, who)
             assert left(url, who) == [], f"died at {said[-1]}"
             assert left(url, claim_id(f"email:{who}@example.org")) == [], f"died at {said[-1]}"
-            assert hk.claims.is_reserved("email", f"{who}@example.org"), f"died at {said[-1]}"
+            assert hk.claims.is_taken("email", f"{who}@example.org"), f"died at {said[-1]}"
             assert hk.admin.verify().ok
         assert died >= 2
         assert left(url, "erasing:") == []
@@ -150,8 +150,8 @@ def test_beside_other_writers_nothing_is_lost_and_every_seal_holds(migrated: Mig
                 if len(held) > 3:
                     one = held.pop(choose.randrange(len(held)))
                     choose.choice((kernel.confirm, kernel.release))(one)
-                claim = kernel.claims.reserve("email", f"{who}{seed}-{turn}@example.org", ttl=60)
-                kernel.claims.confirm(claim, entity=who)
+                claim = kernel.claims.hold("email", f"{who}{seed}-{turn}@example.org", ttl=60)
+                kernel.confirm(claim, entity=who)
 
         for seed, kernel in enumerate((hk, other)):
             threads.start(partial(traffic, kernel, seed))

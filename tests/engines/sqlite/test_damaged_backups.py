@@ -33,7 +33,7 @@ def furnish(hk: holdkit.Kernel) -> None:
     hk.release(hk.hold("p", 3, ttl="1d", account="customer:2"), reason="changed")
     hk.hold("line", 1, ttl="1d")
     hk.join("line", 1, ttl="1d", offer_ttl="10m")
-    hk.claims.reserve("mail", "a@example.org", ttl="1d")
+    hk.claims.hold("mail", "a@example.org", ttl="1d")
     hk.admin.records.put("note", "a", '"1"')
 
 

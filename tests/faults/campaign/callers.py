@@ -118,14 +118,14 @@ def with_claims(caller: str, chance: random.Random) -> Habit:
     while True:
         call, token = next(numbers), f"owner-{chance.getrandbits(64)}"
         claim = yield from asked_until_settled(
-            caller, call, "claims.reserve", "key", f"{caller}-{call}", ttl="1h", token=token
+            caller, call, "claims.hold", "key", f"{caller}-{call}", ttl="1h", token=token
         )
         if claim.said != "done":
             continue
         if chance.random() < 0.5:
-            yield from asked_until_settled(caller, next(numbers), "claims.confirm", claim.thing, entity="order:1")
+            yield from asked_until_settled(caller, next(numbers), "confirm", claim.thing, entity="order:1")
         else:
-            yield from asked_until_settled(caller, next(numbers), "claims.release", claim.thing)
+            yield from asked_until_settled(caller, next(numbers), "release", claim.thing)
 
 
 HABITS: Final[Mapping[str, Callable[[str, random.Random], Habit]]] = {
@@ -135,22 +135,18 @@ HABITS: Final[Mapping[str, Callable[[str, random.Random], Habit]]] = {
 EFFECTS: Final = {
     "hold": "hold.held",
     "consume": "hold.held",
-    "claims.reserve": "hold.held",
+    "claims.hold": "hold.held",
     "extend": "hold.extended",
     "confirm": "hold.confirmed",
-    "claims.confirm": "hold.confirmed",
     "release": "hold.released",
-    "claims.release": "hold.released",
-    "admin.resize_pool": "pool.resized",
-    "admin.change_limits": "limits.changed",
+    "resize_pool": "pool.resized",
+    "change_limits": "limits.changed",
 }
 """The journal entry that each verb promises, once."""
 
 SETTLES: Final = {
     "hold": "hold_exists",
     "confirm": "already_confirmed",
-    "claims.confirm": "already_confirmed",
     "release": "already_released",
-    "claims.release": "already_released",
 }
 """The refusal that tells a repeated call that it has happened."""

@@ -45,7 +45,7 @@ def test_what_was_told_truly_is_sound(hk: holdkit.Kernel) -> None:
     assert position is not None
     hk.confirm(hold, correlation_id=f"{ME}/1/0")
     spent = hk.consume(WIDE, 1, correlation_id=f"{ME}/2/0")
-    claim = hk.claims.reserve("key", "a", ttl=60, correlation_id=f"{ME}/4/0")
+    claim = hk.claims.hold("key", "a", ttl=60, correlation_id=f"{ME}/4/0")
     found = check(
         hk,
         [
@@ -54,7 +54,7 @@ def test_what_was_told_truly_is_sound(hk: holdkit.Kernel) -> None:
             line("asked", 1, verb="confirm"), line("settled", 1, verb="confirm"),
             line("asked", 2, verb="consume"), line("done", 2, verb="consume", hold=spent.id),
             line("asked", 3), line("refused", 3),
-            line("asked", 4, verb="claims.reserve"), line("done", 4, verb="claims.reserve", hold=claim.hold_id or ""),
+            line("asked", 4, verb="claims.hold"), line("done", 4, verb="claims.hold", hold=claim.id),
         ],
     )  # fmt: skip
     assert found.violations == []

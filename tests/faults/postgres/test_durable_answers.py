@@ -25,7 +25,6 @@ from holdkit import OutcomeUnknown
 from holdkit.client import Policy, connect
 from holdkit.core.codec import ticket
 from holdkit.core.commands import AnyCommand
-from holdkit.core.keyed import claim_id
 from holdkit.core.outcomes import Reason
 from holdkit.engines.postgres import PostgresEngine, migrate, script
 from holdkit.engines.postgres.journal_reading import Reader
@@ -231,15 +230,14 @@ def faces(hk: Any, sold: str, hold: holdkit.Hold) -> dict[str, Callable[[], Any]
     orders = hk.sagas.register(Order)
     inn = hk.calendar("inn", {"double": 3})
     return {
-        "a key's second claim": lambda: hk.claims.reserve("email", "b@c.d", ttl=60, token="ours"),
-        "a ticket of nothing": lambda: hk.claims.confirm(token, entity="user:1"),
-        "a claim of nothing": lambda: hk.claims.release(claim_id("email:never"), token="me"),
-        "a claim that is no claim": lambda: hk.claims.extend(hold.ticket, by=1),
-        "nothing to forget": lambda: hk.claims.forget(claim_id("email:never"), token="me"),
-        "items of nothing": lambda: hk.items.release(engine_calls.hold_id("seats"), token="me"),
-        "items that are none": lambda: hk.items.finalize(hold.id, token=hold.token),
-        "no seat left": lambda: hk.items.best_available(1, section=sold),
-        "no such section": lambda: hk.items.seats(f"{sold}/none"),
+        "a key's second claim": lambda: hk.claims.hold("email", "b@c.d", ttl=60, token="ours"),
+        "a ticket of nothing": lambda: hk.confirm(token, entity="user:1"),
+        "nothing to free": lambda: hk.claims.free("email", "never", reason="closed"),
+        "a key of a combined hold": lambda: hk.claims.free("email", "both", reason="closed"),
+        "an item of a combined hold": lambda: hk.items.free(["both"], reason="closed"),
+        "items of another hold": lambda: hk.items.confirm([f"{sold}/1", "both"], token="ours"),
+        "no seat left": lambda: hk.seats.hold(1, section=sold, ttl=None),
+        "no such section": lambda: hk.seats.list(f"{sold}/none"),
         "seats of nobody": lambda: hk.items.release([sold], token="me"),
         "a saga begun before": lambda: orders.begin("begun", 1),
         "a saga that is done": lambda: orders.run("done", 1),
@@ -254,13 +252,12 @@ def face(name: str, hk: Any, *, sold: str, hold: holdkit.Hold) -> Any:
 
 
 ANSWERS: Final = {
-    "a key's second claim": "Claim",
+    "a key's second claim": "Hold",
     "a ticket of nothing": "HoldNotFound",
-    "a claim of nothing": "HoldNotFound",
-    "a claim that is no claim": "PartOfHold",
-    "nothing to forget": "HoldNotFound",
-    "items of nothing": "HoldNotFound",
-    "items that are none": "PartOfHold",
+    "nothing to free": "NotConfirmed",
+    "a key of a combined hold": "PartOfHold",
+    "an item of a combined hold": "PartOfHold",
+    "items of another hold": "PartOfHold",
     "no seat left": "ItemsTaken",
     "no such section": "SectionNotFound",
     "seats of nobody": "PoolNotFound",
@@ -279,9 +276,12 @@ def test_faces_answer_nothing_from_a_look_while_the_standby_is_away(
 ) -> None:
     with holdkit.connect(url) as hk:
         hold = hk.hold("seats", 1, ttl=600)
-        hk.items.add([holdkit.Seat(sold := f"sold-{mode}/1", f"sold-{mode}", "A", 1)])
-        hk.items.reserve([sold])
-        hk.claims.reserve("email", "b@c.d", ttl=60, token="ours")
+        hk.seats.add([holdkit.Seat(sold := f"sold-{mode}/1", f"sold-{mode}", "A", 1)])
+        hk.items.hold([sold], ttl=None)
+        hk.items.add(["both"])
+        if not hk.claims.is_taken("email", "both"):
+            hk.confirm(hk.hold([holdkit.claim("email", "both"), holdkit.items("both")], ttl=60, token="ours"))
+        hk.claims.hold("email", "b@c.d", ttl=60, token="ours")
         orders = hk.sagas.register(Order)
         orders.begin("begun", 1)
         orders.run("done", 1)
@@ -312,10 +312,10 @@ def test_a_server_answers_nothing_from_a_look_while_the_standby_is_away(server: 
         hook = http.post("/v1/webhooks", json={"url": "http://127.0.0.1:9/hook"}).json()["id"]
         assert http.delete(f"/v1/webhooks/{hook}").status_code == 200
         assert http.delete(f"/v1/keys/{key}").status_code == 200
-        remote.claims.reserve("email", "far@b.c", ttl=60, token="ours")
+        remote.claims.hold("email", "far@b.c", ttl=60, token="ours")
         inn = remote.calendar("far-inn", {"double": 3})
         calls: dict[str, tuple[Callable[[], Any], str]] = {
-            "a key's second claim": (lambda: remote.claims.reserve("email", "far@b.c", ttl=60, token="ours"), "Claim"),
+            "a key's second claim": (lambda: remote.claims.hold("email", "far@b.c", ttl=60, token="ours"), "Hold"),
             "no night": (lambda: inn.resize("double", 2, date(2031, 5, 1), date(2031, 5, 3)), "int"),
         }
         requests: dict[str, tuple[Callable[[], Any], int]] = {
@@ -350,7 +350,7 @@ def test_a_primary_that_came_back_without_its_standby_promises_nothing(postgres_
     ours, spent = engine_calls.hold_id("seats"), engine_calls.hold_id("seats")
     calls: dict[str, Callable[[Any], Any]] = {
         "HoldExists": lambda hk: hk.hold("seats", 1, ttl=600, id=ours, token="me"),
-        "Claim": lambda hk: hk.claims.reserve("email", "a@b.c", ttl=600, token="ours"),
+        "Hold": lambda hk: hk.claims.hold("email", "a@b.c", ttl=600, token="ours"),
         "AlreadyConfirmed": lambda hk: hk.confirm(spent, token="me"),
     }
     with PostgresServer(within=memory()) as primary:
@@ -379,7 +379,7 @@ def test_a_primary_that_came_back_without_its_standby_promises_nothing(postgres_
             assert ask(standby.dsn(), "select pg_promote(true, 60)") == [(True,)]
             with holdkit.connect(standby.dsn("shop")) as hk:
                 assert hk.get(kept).state == "held", "what was done while it was there"
-                assert hk.claims.find(type="email", value="a@b.c") is None
+                assert hk.claims.get("email", "a@b.c") is None
                 assert hk.get(spent).state == "held"
                 with pytest.raises(holdkit.HoldNotFound):
                     hk.get(ours)

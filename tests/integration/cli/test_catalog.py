@@ -41,7 +41,7 @@ def fill(url: str) -> None:
         hk.rate("api", Allowance(100, per="day")).consume("customer:7", 5)
         for key in ("window", "door"):
             hk.resource(Table()).hold(key, None, 2, ttl="1h")
-        hk.items.add([Seat("A-1", "the stalls", "A", 1), Seat("B-1", "balcony", "B", 1)])
+        hk.seats.add([Seat("A-1", "the stalls", "A", 1), Seat("B-1", "balcony", "B", 1)])
         hk.create_pool("venue", total=10)
         for name in ("venue//left", "venue//right"):
             hk.create_pool(name, total=5)

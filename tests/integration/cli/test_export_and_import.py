@@ -318,7 +318,7 @@ def furnish_tenants(url: str) -> None:
         hk.sweep()
         hk.tenant("acme").admin.free("p0", 1, reason="refund")
         hk.admin.change_limits(retention="90d", retention_consumed="500d", max_holds=None)
-        hk.tenant("acme").claims.reserve("email", "a@b", ttl=60)
+        hk.tenant("acme").claims.hold("email", "a@b", ttl=60)
 
 
 def seen_of(hk: Any) -> Any:

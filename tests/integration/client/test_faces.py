@@ -30,111 +30,109 @@ def hk(server: LiveServer) -> Iterator[RemoteKernel]:
 
 
 def test_what_was_erased_is_recognised_over_http(hk: RemoteKernel) -> None:
-    hk.claims.confirm(hk.claims.reserve("name", "erased", ttl=300), entity="user:77")
+    hk.confirm(hk.claims.hold("name", "erased", ttl=300), entity="user:77")
     hk.create_pool("limited", total=10, per_account=4)
     hold = hk.hold("limited", 3, ttl=300, account="customer:77")
     assert hk.admin.erase("entity", "user:77", reason="request 1").found
     stub = hk.admin.erase("account", "customer:77", reason="request 1").stub
     assert hk.get(hold).account == stub
     with pytest.raises(holdkit.AlreadyClaimed) as taken:
-        hk.claims.reserve("name", "erased", ttl=300)
-    found = hk.claims.find(type="name", value="erased")
+        hk.claims.hold("name", "erased", ttl=300)
+    found = hk.claims.get("name", "erased")
     assert found is not None
-    assert found == hk.claims.find(id=found.id)
-    assert (taken.value.claim, found.id[:7], hk.claims.is_reserved("name", "erased")) == (found.id, "erased_", True)
+    assert found == hk.claims.get(id=found.id)
+    assert (taken.value.claim, found.id[:7], hk.claims.is_taken("name", "erased")) == (found.id, "erased_", True)
     with pytest.raises(holdkit.AccountLimit) as beyond:
         hk.hold("limited", 2, ttl=300, account="customer:77")
     assert (beyond.value.used, beyond.value.limit) == (3, 4)
     assert [use.used for use in hk.account("customer:77").usage()] == [3]
-    hk.claims.forget(found.id, force=True, reason="left")
-    assert hk.claims.reserve("name", "erased", ttl=300).key == "name:erased"
+    hk.claims.free("name", "erased", reason="left")
+    assert hk.claims.hold("name", "erased", ttl=300).state == "held"
 
 
-def test_a_key_is_claimed_confirmed_found_and_forgotten(hk: RemoteKernel) -> None:
-    claim = hk.claims.reserve("email", "alice@example.com", ttl="5m", op="c-1", correlation_id="c-9")
-    again = hk.claims.reserve("email", "alice@example.com", ttl=300, op="c-1", correlation_id="c-9")
-    assert (again.token, again.replayed, claim.replayed) == (claim.token, True, False)
-    assert (claim.key, claim.type, claim.value) == ("email:alice@example.com", "email", "alice@example.com")
-    assert (claim.state, claim.correlation_id, claim.combined) == ("held", "c-9", False)
-    assert hk.claims.is_active(claim)
-    assert 60 < (hk.claims.remaining_ttl(claim) or 0) <= 300
-    assert hk.claims.is_reserved("email", "alice@example.com")
+def test_a_key_is_held_confirmed_found_and_freed(hk: RemoteKernel) -> None:
+    key = ("email", "alice@example.com")
+    hold = hk.claims.hold(*key, ttl="5m", op="c-1", correlation_id="c-9", metadata={"a": [1]})
+    again = hk.claims.hold(*key, ttl=300, op="c-1", correlation_id="c-9", metadata={"a": [1]})
+    assert (again.token, again.replayed, hold.replayed) == (hold.token, True, False)
+    assert (hold.state, hold.correlation_id, hold.metadata, len(hold.legs)) == ("held", "c-9", {"a": [1]}, 1)
+    assert hk.get(hold) == hold
+    claim = hk.claims.get(*key)
+    assert claim is not None
+    assert (claim.key, claim.type, claim.value) == ("email:alice@example.com", *key)
+    assert (claim.state, claim.combined, claim.taken, claim.hold) == ("held", False, True, hold.id)
+    assert 60 < (claim.remaining or 0) <= 300
+    assert hk.claims.is_taken(*key)
     with pytest.raises(holdkit.AlreadyClaimed) as taken:
-        hk.claims.reserve("email", "alice@example.com", ttl=60)
+        hk.claims.hold(*key, ttl=60)
     assert taken.value.claim == claim.id
     assert 60 < (taken.value.remaining or 0) <= 300
-    assert (taken.value.transient, taken.value.deadline) == (True, claim.deadline)
-    assert taken.value.deadline_at == claim.deadline_at
-    later = hk.claims.extend(claim, by=60)
-    assert later.deadline == (claim.deadline or 0) + 60_000_000
-    with pytest.raises(holdkit.NotOwner):
-        hk.claims.confirm(claim.id, entity="user:2", token="thief")
-    done = hk.claims.confirm(claim.ticket or "", entity="user:1", op="c-2")
-    for named, token in ((claim, None), (claim.id, claim.token)):
-        assert hk.claims.confirm(named, entity="user:1", token=token, op="c-2").replayed
-    assert (hk.claims.remaining_ttl(done), hk.claims.is_active(done)) == (None, False)
+    assert taken.value.transient
+    later = hk.extend(hold, by=60)
+    with pytest.raises(holdkit.NotConfirmed):
+        hk.claims.free(*key, reason="too early")
+    done = hk.confirm(later.ticket or "", entity="user:1", op="c-2")
+    for named in (hold, hold.ticket or ""):
+        assert hk.confirm(named, entity="user:1", op="c-2").replayed
     with pytest.raises(holdkit.AlreadyClaimed) as for_ever:
-        hk.claims.reserve("email", "alice@example.com", ttl=60)
+        hk.claims.hold(*key, ttl=60)
     told = for_ever.value
-    assert (told.transient, told.remaining, told.deadline, told.deadline_at) == (False, None, None, None)
-    assert (done.state, done.entity, done.token) == ("confirmed", "user:1", claim.token)
-    for found in (
-        hk.claims.find(id=claim.id),
-        hk.claims.find(key=claim.key),
-        hk.claims.find(type="email", value="alice@example.com"),
-        hk.claims.find(entity="user:1"),
-        hk.claims.linked("user:1")[0],
-    ):
+    assert (told.transient, told.remaining, told.deadline) == (False, None, None)
+    assert (done.state, done.entity, done.token) == ("confirmed", "user:1", hold.token)
+    for found in (hk.claims.get(id=claim.id), hk.claims.get(*key), *hk.claims.list(entity="user:1")):
         assert found is not None
-        assert (found.id, found.state, found.token, found.held_at) == (claim.id, "confirmed", None, claim.held_at)
-    assert hk.claims.find(key=claim.key, active_only=True) is None
-    assert [one.id for one in hk.claims.listed() if one.key == claim.key] == [claim.id]
-    with pytest.raises(holdkit.NotOwner):
-        hk.claims.forget(hk.claims.find(id=claim.id) or "")
-    assert hk.claims.forget(done).state == "released"
-    assert not hk.claims.is_reserved("email", "alice@example.com")
-    assert hk.claims.find(id="res_" + "0" * 32) is None
-    several: list[dict[str, Any]] = [{"id": claim.id, "key": "a:b"}, {}, {"id": "nonsense"}]
+        assert (found.id, found.state, found.remaining, found.held_at) == (claim.id, "confirmed", None, claim.held_at)
+    assert [one.id for one in hk.claims.list() if one.key == claim.key] == [claim.id]
+    freed = hk.claims.free(*key, reason="closed")
+    assert (freed.state, freed.taken, freed.remaining) == ("released", False, 0)
+    assert not hk.claims.is_taken(*key)
+    assert hk.claims.get(id="res_" + "0" * 32) is None
+    several: list[dict[str, Any]] = [{"id": claim.id, "type": "a", "value": "b"}, {}, {"id": "nonsense"}, {"type": "a"}]
     for bad in several:
         with pytest.raises(holdkit.InvalidRequest):
-            hk.claims.find(**bad)
-    with pytest.raises(holdkit.InvalidRequest):
-        hk.claims.release("nonsense")
+            hk.claims.get(**bad)
     with pytest.raises(holdkit.InvalidRequest, match="transaction"):
-        hk.claims.find(key="a:b", tx=object())
+        hk.claims.get("a", "b", tx=object())
 
 
 def test_a_claim_means_its_own_life_and_none_after_it(hk: RemoteKernel) -> None:
-    first = hk.claims.reserve("name", "bob", ttl=60)
-    hk.claims.release(first)
-    second = hk.claims.reserve("name", "bob", ttl=60)
+    first = hk.claims.hold("name", "bob", ttl=60)
+    hk.release(first)
+    second = hk.claims.hold("name", "bob", ttl=60)
     with pytest.raises(holdkit.AlreadyReleased):
-        hk.claims.confirm(first, entity="user:1")
+        hk.confirm(first, entity="user:1")
     assert second.fence > first.fence
-    assert hk.claims.release(second).state == "released"
+    assert hk.release(second).state == "released"
 
 
 def test_items_all_or_none(hk: RemoteKernel) -> None:
     ids = ["seat:1", "seat:2", "seat:3"]
     hk.items.add(ids)
-    hold = hk.items.reserve(ids[:2], token="saga-77", op="i-1")
+    hold = hk.items.hold(ids[:2], token="saga-77", op="i-1", ttl=None)
     with pytest.raises(holdkit.ItemsTaken) as taken:
-        hk.items.reserve(iter(ids[1:]), ttl=60)
+        hk.items.hold(iter(ids[1:]), ttl=60)
     assert (taken.value.taken, taken.value.holders) == (("seat:2",), {"seat:2": hold.id})
-    assert hk.items.finalize(hold, entity="order:1").state == "confirmed"
-    assert hk.items.release(hk.items.reserve(ids[2:], ttl=60)).state == "released"
-    looked = hk.items.states([*ids, "seat:9"])
-    assert [one.state for one in looked] == ["spent", "spent", "available", "missing"]
+    assert hk.confirm(hold, entity="order:1").state == "confirmed"
+    assert hk.release(hk.items.hold(ids[2:], ttl=60)).state == "released"
+    looked = hk.items.get([*ids, "seat:9"])
+    assert [one.state for one in looked] == ["confirmed", "confirmed", "available", "missing"]
     assert looked[0].hold == hold.id
-    assert hk.items.states([]) == []
-    assert hk.items.listed("seat:", after="seat:1", limit=2) == looked[1:3]
+    assert hk.items.get([]) == []
+    assert hk.items.list("seat:", after="seat:1", limit=2) == looked[1:3]
     hk.create_pool("plain", 1)
+    combined = hk.hold([("plain", 1), holdkit.items("seat:3")], ttl=60, token="saga-77")
     with pytest.raises(holdkit.PartOfHold) as part:
-        hk.items.release(hold := hk.hold("plain", ttl=60))
-    assert part.value.hold == hold.id
+        hk.items.release(["seat:3"], token="saga-77")
+    assert part.value.hold == combined.id
+    hk.items.free(["seat:1", "seat:2"], reason="order 1 was cancelled")
+    assert [one.state for one in hk.items.get(ids)] == ["available", "available", "held"]
+    page = hk.items.list("seat:", limit=2)
+    assert ([one.id for one in page], page.next) == (["seat:1", "seat:2"], "seat:2")
+    page = hk.items.list("seat:", after=page.next, limit=2)
+    assert ([one.id for one in page], page.next) == (["seat:3"], None)
     for bad in ("seat:1", 7):
         with pytest.raises(holdkit.InvalidRequest):
-            hk.items.states(bad)  # type: ignore[arg-type]
+            hk.items.get(bad)  # type: ignore[arg-type]
     hk.items.add(ids, op="twice")
     hk.items.add(ids, op="twice")
     with pytest.raises(holdkit.OperationConflict):
@@ -375,13 +373,13 @@ def test_the_same_in_tasks(server: LiveServer) -> None:
             await blocks(hk)
 
     async def claims(hk: AsyncRemoteKernel) -> None:
-        claim = await hk.claims.reserve("email", "task@example.com", ttl=60)
-        assert (await hk.claims.confirm(claim, entity="user:3")).state == "confirmed"
-        assert [one.id for one in await hk.claims.linked("user:3")] == [claim.id]
+        claim = await hk.claims.hold("email", "task@example.com", ttl=60)
+        assert (await hk.confirm(claim, entity="user:3")).state == "confirmed"
+        assert [one.hold for one in await hk.claims.list(entity="user:3")] == [claim.id]
         await hk.items.add(["t:1", "t:2"])
-        hold = await hk.items.reserve(["t:1", "t:2"], ttl=60)
-        assert (await hk.items.finalize(hold)).state == "confirmed"
-        assert [one.state for one in await hk.items.states(["t:1"])] == ["spent"]
+        hold = await hk.items.hold(["t:1", "t:2"], ttl=60)
+        assert (await hk.confirm(hold)).state == "confirmed"
+        assert [one.state for one in await hk.items.get(["t:1"])] == ["confirmed"]
         budgets = hk.budget("tasks")
         await budgets.define(calls=Allowance(10, per="year"))
         assert (await budgets.confirm(await budgets.hold("c", 5, ttl=60), 7)).state == "confirmed"
@@ -413,16 +411,16 @@ def test_a_map_that_changes_between_two_pages_is_read_again(server: LiveServer) 
             def handle_request(self, request: httpx.Request) -> httpx.Response:
                 if b"after=arena" in request.url.query and not self.removed:
                     self.removed = True
-                    operator.items.remove_seats("arena", ["arena/999"])
+                    operator.seats.remove("arena", ["arena/999"])
                 return super().handle_request(request)
 
-        operator.items.add(seats[:1_000])
-        operator.items.add(seats[1_000:])
+        operator.seats.add(seats[:1_000])
+        operator.seats.add(seats[1_000:])
         network = Between()
         with (
             httpx.Client(transport=network) as http,
             connect(server.url, key=server.admin, http=http) as hk,
         ):
-            assert [seat.number for seat in hk.items.seats("arena")] == [*range(999), 1_000]
+            assert [seat.number for seat in hk.seats.list("arena")] == [*range(999), 1_000]
         assert network.removed
-        operator.items.remove_seats("arena")
+        operator.seats.remove("arena")

@@ -50,9 +50,9 @@ def test_unknown_fields_are_ignored() -> None:
         assert [pool.id for pool in hk.pools()] == ["a"]
         assert [one.id for one in hk.holds(state="held")] == [held.id]
         assert [entry.action for entry in hk.journal.list(limit=10)][:2] == ["pool.created", "hold.held"]
-        assert hk.claims.reserve("email", "a@b", ttl=60).state == "held"
+        assert hk.claims.hold("email", "a@b", ttl=60).state == "held"
         hk.items.add(["seat"])
-        assert [item.state for item in hk.items.states(["seat"])] == ["available"]
+        assert [item.state for item in hk.items.get(["seat"])] == ["available"]
         hk.admin.records.put("note", "n", "{}")
         assert [record.id for record in hk.admin.records.list("note")] == ["n"]
         assert hk.admin.limits().max_legs

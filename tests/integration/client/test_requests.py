@@ -26,7 +26,7 @@ def test_a_key_that_cannot_be_sent_is_refused_and_not_told(key: Any) -> None:
 def test_a_retry_key_that_cannot_be_sent_is_refused(remote: Any, op: Any) -> None:
     calls: tuple[Callable[[], Any], ...] = (
         lambda: remote.create_pool("a", 1, op=op),
-        lambda: remote.claims.reserve("email", "a@b", ttl=60, op=op),
+        lambda: remote.claims.hold("email", "a@b", ttl=60, op=op),
         lambda: remote.items.add(["a"], op=op),
         lambda: remote.sagas.resolve("a", "done", reason="x", op=op),
     )

@@ -106,7 +106,7 @@ def test_transactions_are_for_kernels_of_ones_own_process() -> None:
         lambda hk: hk.admin.records.list("note", tx=object()),
         lambda hk: hk.rate("api", holdkit.Allowance(1, per="day")).consume("c", tx=object()),
         lambda hk: hk.budget("llm").hold("c", 1, ttl=1, tx=object()),
-        lambda hk: hk.items.best_available(1, section="s", tx=object()),
+        lambda hk: hk.seats.hold(1, section="s", tx=object(), ttl=None),
         lambda hk: hk.calendar("inn", {"double": 1}).resize("double", 1, *nights(), tx=object()),
     ]
     with connect("http://127.0.0.1:1") as hk:

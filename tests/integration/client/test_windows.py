@@ -168,36 +168,36 @@ def test_who_may_hold_may_spend_a_written_set_and_describe_none(
 
 def test_the_best_items_are_looked_for_and_taken_at_once(remote: Any, name: str) -> None:
     seats = [f"{name}/{number}" for number in range(1, 7)]
-    remote.items.add([holdkit.Seat(id, name, "A", number) for number, id in enumerate(seats, 1)], op=f"{name}-add")
-    assert [seat.id for seat in remote.items.seats(name)] == seats
-    remote.items.reserve([seats[1]], ttl=60)
-    best = remote.items.best_available(3, section=name, ttl=60, token="me", op=f"{name}-1")
+    remote.seats.add([holdkit.Seat(id, name, "A", number) for number, id in enumerate(seats, 1)], op=f"{name}-add")
+    assert [seat.id for seat in remote.seats.list(name)] == seats
+    remote.items.hold([seats[1]], ttl=60)
+    best = remote.seats.hold(3, section=name, ttl=60, token="me", op=f"{name}-1")
     assert [leg.pool for leg in best.legs] == [f"~item/{seat}" for seat in seats[2:5]]
-    again = remote.items.best_available(3, section=name, ttl=60, token="me", op=f"{name}-1")
+    again = remote.seats.hold(3, section=name, ttl=60, token="me", op=f"{name}-1")
     assert (again.id, again.token, again.replayed) == (best.id, best.token, True)
-    assert remote.items.reserve(seats[2:5], token="me").id == best.id
-    assert [item.yours for item in remote.items.states(seats, token="me")] == [False, False, True, True, True, False]
+    assert remote.items.hold(seats[2:5], token="me", ttl=None).id == best.id
+    assert [item.yours for item in remote.items.get(seats, token="me")] == [False, False, True, True, True, False]
     with pytest.raises(holdkit.ItemsTaken, match="side by side"):
-        remote.items.best_available(2, section=name)
-    loose = remote.items.best_available(2, section=name, together="prefer")
+        remote.seats.hold(2, section=name, ttl=None)
+    loose = remote.seats.hold(2, section=name, together="prefer", ttl=None)
     assert [leg.pool for leg in loose.legs] == [f"~item/{seats[0]}", f"~item/{seats[5]}"]
     for wrong, code in (({"section": ""}, "section_required"), ({"section": name, "together": "no"}, None)):
         with pytest.raises(holdkit.InvalidRequest) as refused:
-            remote.items.best_available(1, **wrong)
+            remote.seats.hold(1, ttl=None, **wrong)
         assert code in (None, refused.value.code)
     with pytest.raises(holdkit.PartOfHold) as part:
         remote.items.release(seats[2:4], token="me")
     assert part.value.hold == best.id
-    assert remote.items.finalize(seats[2:5], token="me", entity="order:9").state == "confirmed"
+    assert remote.items.confirm(seats[2:5], token="me", entity="order:9").state == "confirmed"
     assert remote.items.release([seats[5], seats[0]], token=loose.token).state == "released"
-    remote.items.remove_seats(name, seats[:1], op=f"{name}-remove")
-    assert [seat.id for seat in remote.items.seats(name)] == seats[1:]
-    remote.items.remove_seats(name)
+    remote.seats.remove(name, seats[:1], op=f"{name}-remove")
+    assert [seat.id for seat in remote.seats.list(name)] == seats[1:]
+    remote.seats.remove(name)
     with pytest.raises(holdkit.SectionNotFound) as missing:
-        remote.items.seats(name)
+        remote.seats.list(name)
     assert missing.value.subject == name
     with pytest.raises(holdkit.SectionNotFound):
-        remote.items.best_available(1, section=name)
+        remote.seats.hold(1, section=name, ttl=None)
 
 
 def test_units_keys_and_items_in_one_hold(remote: Any, name: str) -> None:
@@ -211,12 +211,12 @@ def test_units_keys_and_items_in_one_hold(remote: Any, name: str) -> None:
         said = [one.label or one.pool for one in short.value.shortfalls]
         assert said == [name, f"email:{name}@b.c", f"{name}:A1", f"{name}:A2"]
         assert "~" not in str(short.value)
-        claim = remote.claims.find(key=f"email:{name}@b.c")
-        assert (claim.state, claim.hold_id, claim.combined) == ("held", hold.id, True)
+        claim = remote.claims.get("email", f"{name}@b.c")
+        assert (claim.state, claim.hold, claim.combined) == ("held", hold.id, True)
         with pytest.raises(holdkit.PartOfHold):
-            remote.claims.release(claim)
-    assert remote.claims.find(entity=f"order:{name}").key == f"email:{name}@b.c"
-    assert [one.state for one in remote.items.states([f"{name}:A1"])] == ["spent"]
+            remote.claims.free("email", f"{name}@b.c", reason="closed")
+    assert remote.claims.list(entity=f"order:{name}")[0].key == f"email:{name}@b.c"
+    assert [one.state for one in remote.items.get([f"{name}:A1"])] == ["confirmed"]
     assert remote.consume([holdkit.claim("email", f"{name}@x")]).state == "confirmed"
     for bad, code in (
         ([holdkit.Leg("~item/x")], "pool_reserved"),
@@ -249,7 +249,7 @@ def test_calendar_nights_and_a_voucher_in_one_hold(remote: Any, name: str) -> No
     done = remote.confirm(stay, entity=f"order:{name}")
     remote.return_units(done, quantity=inn.legs("double", begin, date(2030, 7, 2)))
     assert [night.consumed for night in inn.available("double", begin, end).nights] == [0, 1, 0]
-    assert remote.claims.find(entity=f"order:{name}").key == f"voucher:{name}"
+    assert remote.claims.list(entity=f"order:{name}")[0].key == f"voucher:{name}"
     assert remote.consume([inn.legs("suite", begin, end), name], id=(chosen := uuid4().hex), token="mine").id == chosen
     assert llm.remaining("ann") == {"tokens": 60}
 

@@ -157,8 +157,8 @@ def test_what_faces_hold_is_offered_what_makes_sense(browser: Browser, tmp_path:
     with served(tmp_path) as (server, _), watched(browser, server) as tab:
         with holdkit.connect(f"sqlite:///{tmp_path}/holds.db") as hk:
             hk.items.add(["voucher"])
-            voucher = hk.items.reserve(["voucher"])
-            claim = hk.claims.reserve("email", "ann@example.org", ttl="1h")
+            voucher = hk.items.hold(["voucher"], ttl=None)
+            claim = hk.claims.hold("email", "ann@example.org", ttl="1h")
         page = tab.open(f"hold/{voucher.id}")
         expect(page.get_by_role("button", name="Release")).to_be_visible()
         expect(page.get_by_role("button", name="Extend")).to_have_count(0)
@@ -172,4 +172,4 @@ def test_what_faces_hold_is_offered_what_makes_sense(browser: Browser, tmp_path:
         dialog.get_by_role("button", name="Confirm").click()
         expect(page.locator(".life-card .badge")).to_have_text("confirmed")
     with holdkit.connect(f"sqlite:///{tmp_path}/holds.db") as hk:
-        assert [one.key for one in hk.claims.linked("user:7")] == ["email:ann@example.org"]
+        assert [one.key for one in hk.claims.list(entity="user:7")] == ["email:ann@example.org"]

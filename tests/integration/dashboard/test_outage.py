@@ -102,7 +102,7 @@ def test_no_page_says_what_it_cannot_know(browser: Browser, killable: KilledServ
         hk.create_pool("gpu", 4)
         hk.create_pool("seat", 1)
         hold = hk.hold("gpu", 1, ttl="1h")
-        hk.claims.reserve("email", "a@b", ttl="1h")
+        hk.claims.hold("email", "a@b", ttl="1h")
         hk.items.add(["seat:1"])
         hk.rate("api", holdkit.Allowance(9, per="year")).consume("c")
         with pytest.raises(holdkit.SagaParked):

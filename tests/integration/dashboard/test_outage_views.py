@@ -69,7 +69,7 @@ def opened(browser: Browser, server: LiveServer, views: list[str]) -> Iterator[l
 def test_what_was_read_stays_and_is_called_out_of_date(browser: Browser, killable: KilledServer) -> None:
     with holdkit.connect(killable.database) as hk:
         faces(hk, datetime.now(UTC).date())
-        hk.claims.reserve("email", "ann@example.org", ttl="1h")
+        hk.claims.hold("email", "ann@example.org", ttl="1h")
         counted(hk)
     server = killable.start()
     with server.client() as http:

@@ -41,7 +41,7 @@ class Everything:
             self.today = hk.executor.now() // 86_400_000_000
             faces(hk, self.day(1))
             faces(hk.tenant("quiet"), self.day(1))
-            self.claim = hk.claims.reserve("email", "ann@example.org", ttl="1h").hold_id
+            self.claim = hk.claims.hold("email", "ann@example.org", ttl="1h").id
             counted(hk)
 
     def day(self, offset: int) -> date:
@@ -64,9 +64,9 @@ def faces(hk: holdkit.Kernel, begin: date) -> None:
         for row in "AB"
         for n in (1, 2, 3, 5, 6, 9)
     ]
-    hk.items.add([*seats, Seat(HOSTILE, HOSTILE[:64], HOSTILE[:64], 1)])
-    hk.items.reserve(["A1", "A2"], ttl="2h")
-    hk.items.finalize(hk.items.reserve(["B5"], ttl="2h"))
+    hk.seats.add([*seats, Seat(HOSTILE, HOSTILE[:64], HOSTILE[:64], 1)])
+    hk.items.hold(["A1", "A2"], ttl="2h")
+    hk.confirm(hk.items.hold(["B5"], ttl="2h"))
     shelf = hk.resource(Shelf())
     for key in (HOSTILE, ("aisle", 4), "y" * 300):
         shelf.hold(key, None, 2, ttl="2h")

@@ -19,38 +19,38 @@ def app(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Application]
     url = request.getfixturevalue("migrated")(lanes=4) if where == "postgres" else f"sqlite:///{tmp_path}/shop.db"
     make_tables(url)
     application: Application = kind(url)
-    application.hk.items.add([holdkit.Seat(f"seat:{number}", "stalls", "A", number) for number in (1, 2)])
+    application.hk.seats.add([holdkit.Seat(f"seat:{number}", "stalls", "A", number) for number in (1, 2)])
     yield application
     application.close()
 
 
 def sign_up(app: Application) -> str:
     """An order, a key and an item in the application's own transaction; refusals on the way leave it usable."""
-    claims, items, tx = app.hk.claims, app.hk.items, app.tx
+    hk, claims, tx = app.hk, app.hk.claims, app.tx
     app.begin()
-    claim = claims.reserve("email", "a@b.c", ttl=300, token="me", op="sign-up", tx=tx)
+    claim = claims.hold("email", "a@b.c", ttl=300, token="me", op="sign-up", tx=tx)
     with pytest.raises(holdkit.AlreadyClaimed):
-        claims.reserve("email", "a@b.c", ttl=300, token="you", tx=tx)
+        claims.hold("email", "a@b.c", ttl=300, token="you", tx=tx)
     app.order("a")
-    again = claims.reserve("email", "a@b.c", ttl=300, token="me", op="sign-up", tx=tx)
-    assert (again.hold_id, again.replayed) == (claim.hold_id, True)
-    hold = items.best_available(1, section="stalls", op="seat", tx=tx)
+    again = claims.hold("email", "a@b.c", ttl=300, token="me", op="sign-up", tx=tx)
+    assert (again.id, again.replayed) == (claim.id, True)
+    hold = hk.seats.hold(1, section="stalls", ttl=None, op="seat", tx=tx)
     with pytest.raises(holdkit.ItemsTaken):
-        items.reserve(["seat:1"], tx=tx)
-    items.finalize(hold, tx=tx)
-    assert claims.confirm(claim.id, token="me", entity="user:1", tx=tx).state == "confirmed"
-    assert not claims.is_reserved("email", "a@b.c"), "nobody else sees it yet"
+        hk.items.hold(["seat:1"], ttl=None, tx=tx)
+    hk.confirm(hold, tx=tx)
+    assert hk.confirm(claim, entity="user:1", tx=tx).state == "confirmed"
+    assert not claims.is_taken("email", "a@b.c"), "nobody else sees it yet"
     return str(claim.id)
 
 
 def test_rolled_back_and_committed(app: Application) -> None:
     sign_up(app)
     app.roll_back()
-    assert app.hk.claims.find(entity="user:1") is None
-    assert [item.state for item in app.hk.items.states(["seat:1"])] == ["available"]
+    assert app.hk.claims.list(entity="user:1") == []
+    assert [item.state for item in app.hk.items.get(["seat:1"])] == ["available"]
     claim = sign_up(app)
     app.commit()
     assert app.orders() == ["a"]
-    assert app.hk.claims.find(entity="user:1").id == claim
-    assert [item.state for item in app.hk.items.states(["seat:1", "seat:2"])] == ["spent", "available"]
+    assert app.hk.claims.list(entity="user:1")[0].hold == claim
+    assert [item.state for item in app.hk.items.get(["seat:1", "seat:2"])] == ["confirmed", "available"]
     assert app.hk.admin.verify().ok

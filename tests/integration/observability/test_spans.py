@@ -93,7 +93,7 @@ def test_refusals_and_errors_are_told_without_what_they_say(recorded: Recorded) 
                 hk.hold("gpu", 2, ttl=60, entity="order:ann", account="ann", metadata={"who": "ann"}, actor="user:ann")
             with pytest.raises(holdkit.InvalidRequest):
                 hk.hold("gpu", 0, ttl=60, entity="ann")
-            hk.claims.reserve("email", "ann@example.org", ttl=60)
+            hk.claims.hold("email", "ann@example.org", ttl=60)
             hk.apply([holdkit.PlaceHold(legs=(holdkit.Leg("gpu", 2),), ttl=60), holdkit.CreatePool(id="q", total=1)])
             hk.pool("gpu")
         refused, invalid, *others, _ = recorded.take()

@@ -45,9 +45,9 @@ async def fill(hk: holdkit.AsyncKernel) -> None:
     shelf = hk.resource(Shelf())
     for key in ("a/b", ("k", 1), "y" * 300):
         await shelf.hold(key, None, 2, ttl="1m")
-    await hk.claims.reserve("email", "a@b", ttl="1m")
-    await hk.items.add([Seat(f"s{n}", section, "A", n) for n, section in enumerate(("stalls", "<b>", "gone"))])
-    await hk.items.remove_seats("gone")
+    await hk.claims.hold("email", "a@b", ttl="1m")
+    await hk.seats.add([Seat(f"s{n}", section, "A", n) for n, section in enumerate(("stalls", "<b>", "gone"))])
+    await hk.seats.remove("gone")
     await hk.create_pool("hall", 5)
     await hk.hold("hall", 1, ttl="1m", account="customer:7")
 

@@ -40,7 +40,7 @@ def test_changes_carry_it_and_nothing_else_does(shared_server: LiveServer) -> No
 def test_clients_pass_it_on(remote: Any) -> None:
     remote.create_pool("shelf", 100, op="shelf")
     hold = remote.hold("shelf", 1, ttl=60)
-    claim = remote.claims.reserve("mail", hold.id, ttl=60)
+    claim = remote.claims.hold("mail", hold.id, ttl=60)
     with remote.holding("shelf", 1, ttl=60) as held:
         pass
     answers = [
@@ -49,12 +49,12 @@ def test_clients_pass_it_on(remote: Any) -> None:
         remote.confirm(hold),
         remote.consume("shelf", 1),
         claim,
-        remote.claims.confirm(claim, entity="user:1"),
+        remote.confirm(claim, entity="user:1"),
         remote.rate("api", holdkit.Allowance(5, per="day")).consume(hold.id),
         *remote.apply([holdkit.Consume(legs=(holdkit.Leg("shelf", 1),))]),
     ]
     assert [answer.durability for answer in answers] == ["process"] * 8
-    assert (remote.get(hold.id).durability, remote.claims.find(id=claim.id).durability) == (None, None)
+    assert (remote.get(hold.id).durability, remote.claims.get(id=claim.id).durability) == (None, None)
     assert [answer.durability for answer in remote.holds(pool="shelf", limit=3)] == [None] * 3
 
 

@@ -96,7 +96,7 @@ def test_states_actions_and_scopes_are_enumerated() -> None:
     assert schemas["State"]["enum"] == ["confirmed", "expired", "held", "released", "waiting"]
     assert "hold.confirmed" in schemas["EntryAnswer"]["properties"]["action"]["enum"]
     assert schemas["KeyInfo"]["properties"]["state"]["enum"] == ["active", "expired", "revoked"]
-    assert schemas["Item"]["properties"]["state"]["enum"] == ["available", "held", "missing", "spent"]
+    assert schemas["Item"]["properties"]["state"]["enum"] == ["available", "confirmed", "held", "missing"]
     assert schemas["WhoAmI"]["properties"]["scope"]["enum"] == ["admin", "hold", "read"]
 
 

@@ -122,12 +122,12 @@ def test_a_feed_tells_nothing_of_the_pools_behind_claims_items_and_budgets() -> 
     async def main() -> None:
         async with in_process_app() as here:
             kernel = here.running.kernel
-            await kernel.claims.reserve("email", "before@example.com", ttl=60)
+            await kernel.claims.hold("email", "before@example.com", ttl=60)
             feed = Feed(kernel, "")
             await feed.ready.wait()
-            await kernel.claims.reserve("email", "after@example.com", ttl=60)
+            await kernel.claims.hold("email", "after@example.com", ttl=60)
             await kernel.items.add(["seat:1"])
-            await kernel.items.reserve(["seat:1"], ttl=60)
+            await kernel.items.hold(["seat:1"], ttl=60)
             await kernel.budget("llm", tokens=Allowance(9, per="day")).hold("ann", 3, ttl=60)
             await kernel.create_pool("plain", 5)
             await kernel.hold("plain", 2, ttl=60)

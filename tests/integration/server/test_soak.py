@@ -119,7 +119,7 @@ def turn(hk: RemoteKernel, rng: random.Random) -> None:
         (hk.confirm if rng.random() < 0.5 else hk.release)(hold)
     elif kind == 2:
         with suppress(holdkit.AlreadyClaimed):
-            hk.claims.release(hk.claims.reserve("email", f"{rng.randrange(20)}@example.com", ttl=300))
+            hk.release(hk.claims.hold("email", f"{rng.randrange(20)}@example.com", ttl=300))
     elif kind == 3:
         legs = (holdkit.Leg("seats"),)
         found = hk.apply([holdkit.PlaceHold(legs=legs, ttl=5), *[holdkit.Consume(legs=legs)] * 9])

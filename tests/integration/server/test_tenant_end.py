@@ -50,9 +50,9 @@ async def furnish(hk: Any) -> None:
     await hk.confirm(await hk.hold("p", 5, ttl=600), entity="order:1")
     await hk.consume([Leg("born", 4, create_with_total=9)])
     await hk.hold("p", 7, ttl=1)
-    await hk.claims.reserve("email", "a@b", ttl=600)
+    await hk.claims.hold("email", "a@b", ttl=600)
     await hk.items.add(["seat:1", "seat:2"])
-    await hk.items.reserve(["seat:1"], ttl=600)
+    await hk.items.hold(["seat:1"], ttl=600)
     for kind in ("note", "other"):
         for n in range(3):
             await hk.admin.records.put(kind, f"r{n}", '"x"')

@@ -170,6 +170,6 @@ def test_the_client_sends_no_ticket_in_a_path() -> None:
         assert hk.get(held.ticket).state == "held"
         assert len(hk.history(held.ticket)) == 2
         assert hk.confirm(held.ticket).state == "confirmed"
-        claim = hk.claims.reserve("t", "v", ttl=60)
+        claim = hk.claims.hold("t", "v", ttl=60)
         assert claim.ticket is not None
-        assert hk.claims.confirm(claim.ticket, entity="user:1").state == "confirmed"
+        assert hk.confirm(claim.ticket, entity="user:1").state == "confirmed"

@@ -116,7 +116,7 @@ def test_a_retry_is_answered_before_it_is_checked_again() -> None:
 
 
 BETWEEN = "must lie between 0s and 100000d"
-STORED = "max_pools, max_holds, max_operations, retry_window, retention, retention_consumed, min_ttl, max_ttl, max_lifetime, max_legs, max_line"
+STORED = "max_pools, max_holds, max_operations, retry_window, retention, retention_consumed, min_ttl, max_ttl, max_claim_ttl, max_lifetime, max_legs, max_line"
 
 
 @pytest.mark.parametrize(

@@ -35,21 +35,21 @@ def test_a_batch_takes_what_faces_give(hk: Any) -> None:
         Consume(legs=(Leg("show:42"), *tokens("team-a", 4))),
     ])  # fmt: skip
     assert [len(one.legs) for one in (held, alone, spent)] == [4, 1, 2]
-    claim = hk.claims.find(key="email:a@b.c")
-    assert (claim.state, claim.hold_id, claim.combined) == ("held", held.id, True)
-    assert [item.hold for item in hk.items.states(["seat:A1", "seat:A3"])] == [held.id, alone.id]
+    claim = hk.claims.get("email", "a@b.c")
+    assert (claim.state, claim.hold, claim.combined) == ("held", held.id, True)
+    assert [item.hold for item in hk.items.get(["seat:A1", "seat:A3"])] == [held.id, alone.id]
     done, gone = hk.apply([
         ConfirmHold(id=held.id, token="me", entity="order:9"), ReleaseHold(id=alone.id, token=alone.token)
     ])  # fmt: skip
-    assert (done.state, gone.state, hk.claims.find(entity="order:9").key) == ("confirmed", "released", "email:a@b.c")
+    assert (done.state, gone.state, hk.claims.list(entity="order:9")[0].key) == ("confirmed", "released", "email:a@b.c")
     listed: Any = [Leg("show:42"), holdkit.items("seat:A3")]  # as `hold` takes them
     assert hk.apply([PlaceHold(legs=listed, ttl=60)])[0].subject == "show:42", "nothing was left of it"
     assert differences(hk) == ()
 
 
 def test_a_refusal_is_a_value_in_the_callers_words(hk: Any) -> None:
-    mine = hk.claims.reserve("email", "a@b.c", ttl=60)
-    hk.items.finalize(hk.items.reserve(["seat:A1"]))
+    mine = hk.claims.hold("email", "a@b.c", ttl=60)
+    hk.confirm(hk.items.hold(["seat:A1"], ttl=None))
     email = holdkit.claim("email", "a@b.c")
     taken, spent, missing, free = hk.apply([
         PlaceHold(legs=(email,), ttl=60),
@@ -62,7 +62,7 @@ def test_a_refusal_is_a_value_in_the_callers_words(hk: Any) -> None:
     assert (taken.subject, short.label, short.holder, short.spent) == (
         "email:a@b.c",
         "email:a@b.c",
-        mine.hold_id,
+        mine.id,
         False,
     )
     assert [(short.label, short.spent) for short in spent.shortfalls] == [("email:a@b.c", False), ("seat:A1", True)]
@@ -72,7 +72,7 @@ def test_a_refusal_is_a_value_in_the_callers_words(hk: Any) -> None:
     assert not any("~" in str(one) for one in (taken, spent, missing))
     aborted, short = hk.apply([PlaceHold(legs=holdkit.items("seat:A2"), ttl=60), Consume(legs=(email,))], atomic=True)
     assert (aborted.reason, short.subject) == ("aborted", "email:a@b.c")
-    assert [item.state for item in hk.items.states(["seat:A2"])] == ["available"]
+    assert [item.state for item in hk.items.get(["seat:A2"])] == ["available"]
 
 
 def test_a_batch_of_faces_is_retried_like_any_other(hk: Any, store: Store) -> None:
@@ -126,4 +126,4 @@ def test_a_leg_of_ones_own_cannot_reach_behind_a_face_in_a_batch(hk: Any) -> Non
         holdkit.items()
     with pytest.raises(holdkit.InvalidRequest):
         holdkit.claim("e:mail", "x")
-    assert not hk.claims.is_reserved("email", "x")
+    assert not hk.claims.is_taken("email", "x")

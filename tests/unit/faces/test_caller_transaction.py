@@ -66,22 +66,25 @@ def test_a_claim_in_a_transaction_of_ones_own(place: tuple[str, str]) -> None:
     caller, url = place
     with holdkit.connect(url, clock=FakeClock()) as hk, CALLERS[caller](url) as begin:
         tx = begin()
-        mine = hk.claims.reserve("email", "a@b.c", ttl=300, token="me", tx=tx)
-        assert hk.claims.find(id=mine.id, tx=tx) == hk.claims.reserve("email", "a@b.c", ttl=300, token="me", tx=tx)
-        assert hk.claims.is_reserved("email", "a@b.c", tx=tx)
+        mine = hk.claims.hold("email", "a@b.c", ttl=300, token="me", tx=tx)
+        assert hk.claims.hold("email", "a@b.c", ttl=300, token="me", tx=tx) == mine
+        claim = hk.claims.get("email", "a@b.c", tx=tx)
+        assert claim is not None
+        assert (claim.hold, claim.state) == (mine.id, "held")
+        assert hk.claims.is_taken("email", "a@b.c", tx=tx)
         with pytest.raises(holdkit.AlreadyClaimed) as refused:
-            hk.claims.reserve("email", "a@b.c", ttl=300, tx=tx)
+            hk.claims.hold("email", "a@b.c", ttl=300, tx=tx)
         assert refused.value.remaining == 300
-        assert hk.claims.find(id=mine.id) is None, "nobody else sees it yet"
+        assert hk.claims.get("email", "a@b.c") is None, "nobody else sees it yet"
         tx.rollback()
-        assert not hk.claims.is_reserved("email", "a@b.c")
+        assert not hk.claims.is_taken("email", "a@b.c")
         tx = begin()
-        again = hk.claims.reserve("email", "a@b.c", ttl=300, token="me", tx=tx)
-        confirmed = hk.claims.confirm(again.id, token="me", entity="user:1", tx=tx)
+        again = hk.claims.hold("email", "a@b.c", ttl=300, token="me", tx=tx)
+        confirmed = hk.confirm(again.id, token="me", entity="user:1", tx=tx)
         assert (confirmed.state, confirmed.entity) == ("confirmed", "user:1")
-        assert [claim.key for claim in hk.claims.linked("user:1", tx=tx)] == ["email:a@b.c"]
+        assert [claim.key for claim in hk.claims.list(entity="user:1", tx=tx)] == ["email:a@b.c"]
         tx.commit()
-        assert hk.claims.find(entity="user:1") == hk.claims.find(id=mine.id) == confirmed
+        assert [claim.hold for claim in hk.claims.list(entity="user:1")] == [confirmed.id]
         assert hk.admin.verify().ok
 
 
@@ -107,27 +110,27 @@ def test_a_batch_of_faces_in_a_transaction_of_ones_own(place: tuple[str, str]) -
         assert isinstance(mine, holdkit.Hold)
         assert isinstance(theirs, holdkit.InsufficientCapacity)
         assert theirs.subject == "email:a@b.c"
-        assert [item.hold for item in hk.items.states(["seat"], tx=tx)] == [mine.id]
-        assert [item.hold for item in hk.items.states(["seat"])] == [None], "nobody else sees it yet"
+        assert [item.hold for item in hk.items.get(["seat"], tx=tx)] == [mine.id]
+        assert [item.hold for item in hk.items.get(["seat"])] == [None], "nobody else sees it yet"
 
 
 def test_items_in_a_transaction_of_ones_own(place: tuple[str, str]) -> None:
     caller, url = place
     with holdkit.connect(url) as hk, CALLERS[caller](url) as begin:
         tx = begin()
-        hk.items.add([holdkit.Seat(id, "stalls", "A", at) for at, id in enumerate("abc")], tx=tx)
-        hold = hk.items.best_available(2, section="stalls", token="me", tx=tx)
-        assert [item.yours for item in hk.items.states(["a", "c"], token="me", tx=tx)] == [True, False]
-        assert hk.items.reserve(["b", "a"], token="me", tx=tx).id == hold.id
+        hk.seats.add([holdkit.Seat(id, "stalls", "A", at) for at, id in enumerate("abc")], tx=tx)
+        hold = hk.seats.hold(2, section="stalls", token="me", tx=tx, ttl=None)
+        assert [item.yours for item in hk.items.get(["a", "c"], token="me", tx=tx)] == [True, False]
+        assert hk.items.hold(["b", "a"], token="me", tx=tx, ttl=None).id == hold.id
         with pytest.raises(holdkit.SectionNotFound):
-            hk.items.best_available(1, section="stalls")
-        assert [item.state for item in hk.items.states(["c", "b", "a"], tx=tx)] == ["available", "held", "held"]
-        assert [item.state for item in hk.items.states(["a"])] == ["missing"]
+            hk.seats.hold(1, section="stalls", ttl=None)
+        assert [item.state for item in hk.items.get(["c", "b", "a"], tx=tx)] == ["available", "held", "held"]
+        assert [item.state for item in hk.items.get(["a"])] == ["missing"]
         with pytest.raises(holdkit.ItemsTaken):
-            hk.items.reserve(["b", "c"], tx=tx)
-        hk.items.finalize(hold.ticket or "", tx=tx)
+            hk.items.hold(["b", "c"], tx=tx, ttl=None)
+        hk.confirm(hold.ticket or "", tx=tx)
         tx.commit()
-        assert [item.state for item in hk.items.states(["a", "b", "c"])] == ["spent", "spent", "available"]
+        assert [item.state for item in hk.items.get(["a", "b", "c"])] == ["confirmed", "confirmed", "available"]
 
 
 @asynccontextmanager
@@ -150,16 +153,16 @@ def test_in_a_task(postgres_url: str, open_one: Callable[[str], Any]) -> None:
 
     async def told() -> None:
         async with await holdkit.connect_async(postgres_url) as hk, open_one(postgres_url) as tx:
-            mine = await hk.claims.reserve("email", "a@b.c", ttl=300, tx=tx)
-            assert await hk.claims.find(id=mine.id, tx=tx) == mine
+            mine = await hk.claims.hold("email", "a@b.c", ttl=300, tx=tx)
+            claim = await hk.claims.get("email", "a@b.c", tx=tx)
+            assert claim is not None
+            assert claim.hold == mine.id
             with pytest.raises(holdkit.AlreadyClaimed):
-                await hk.claims.reserve("email", "a@b.c", ttl=300, token="other", tx=tx)
-            assert await hk.claims.find(id=mine.id) is None
-            await hk.claims.confirm(mine, entity="user:1", tx=tx)
+                await hk.claims.hold("email", "a@b.c", ttl=300, token="other", tx=tx)
+            assert await hk.claims.get("email", "a@b.c") is None
+            await hk.confirm(mine, entity="user:1", tx=tx)
             await tx.commit()
-            found = await hk.claims.find(entity="user:1")
-            assert found is not None
-            assert found.key == "email:a@b.c"
+            assert [claim.key for claim in await hk.claims.list(entity="user:1")] == ["email:a@b.c"]
 
     asyncio.run(told())
 
@@ -167,9 +170,9 @@ def test_in_a_task(postgres_url: str, open_one: Callable[[str], Any]) -> None:
 def test_where_there_are_no_transactions() -> None:
     with holdkit.connect("memory://") as hk:
         with pytest.raises(holdkit.InvalidRequest, match="no transactions to join"):
-            hk.claims.find(key="a:b", tx=object())
+            hk.claims.get("a", "b", tx=object())
         with pytest.raises(holdkit.InvalidRequest, match="no transactions to join"):
-            hk.claims.reserve("a", "b", ttl=5, tx=object())
+            hk.claims.hold("a", "b", ttl=5, tx=object())
 
 
 def test_the_position_of_an_answer_counts_once_the_caller_has_committed(tmp_path: Path, postgres_url: str) -> None:

@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import holdkit
 from holdkit.faces.claim import Claim
-
-CHANGES: dict[str, Callable[[Any, Any], Any]] = {
-    "confirm": lambda claims, named: claims.confirm(named, entity="user:1", token="me"),
-    "release": lambda claims, named: claims.release(named, token="me"),
-    "extend": lambda claims, named: claims.extend(named, by=60, token="me"),
-}
-NAMES: dict[str, Callable[[Claim], Any]] = {
-    "claim": lambda claim: claim,
-    "ticket": lambda claim: claim.ticket,
-    "id": lambda claim: claim.id,
-}
+from holdkit.testing import FakeClock
 
 
 class Cut:
@@ -44,31 +33,28 @@ class Cut:
         monkeypatch.setattr(engine, "read", look)
 
 
-@pytest.mark.parametrize("named", NAMES)
-@pytest.mark.parametrize("change", CHANGES)
-def test_a_change_is_told_without_another_read(change: str, named: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    with holdkit.connect("memory://") as hk:
-        claim = hk.claims.reserve("email", "a@b.c", ttl=60, token="me")
+@pytest.mark.parametrize("age", [0, 401 * 86_400])
+def test_a_change_is_told_without_another_read(age: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = FakeClock()
+    with holdkit.connect("memory://", clock=clock) as hk:
+        hk.confirm(hk.claims.hold("email", "a@b.c", ttl=60), entity="user:1")
+        clock.advance(age)
+        hk.sweep()
         cut = Cut(hk._executor.engine, monkeypatch)
-        expect_told(CHANGES[change](hk.claims, NAMES[named](claim)), change, claim)
+        expect_freed(hk.claims.free("email", "a@b.c", reason="closed"))
         assert cut.committed == 1
 
 
-@pytest.mark.parametrize("named", NAMES)
-@pytest.mark.parametrize("change", CHANGES)
-def test_the_same_async(change: str, named: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_same_async(monkeypatch: pytest.MonkeyPatch) -> None:
     async def story() -> None:
         async with await holdkit.connect_async("memory://") as hk:
-            claim = await hk.claims.reserve("email", "a@b.c", ttl=60, token="me")
+            await hk.confirm(await hk.claims.hold("email", "a@b.c", ttl=60), entity="user:1")
             cut = Cut(hk._executor.engine, monkeypatch)
-            expect_told(await CHANGES[change](hk.claims, NAMES[named](claim)), change, claim)
+            expect_freed(await hk.claims.free("email", "a@b.c", reason="closed"))
             assert cut.committed == 1
 
     asyncio.run(story())
 
 
-def expect_told(told: Claim, change: str, before: Claim) -> None:
-    states = {"confirm": "confirmed", "release": "released", "extend": "held"}
-    assert (told.state, told.key, told.id) == (states[change], "email:a@b.c", before.id)
-    assert (told.hold_id, told.token) == (before.hold_id, "me")
-    assert told.entity == ("user:1" if change == "confirm" else None)
+def expect_freed(claim: Claim) -> None:
+    assert (claim.state, claim.key, claim.taken, claim.entity) == ("released", "email:a@b.c", False, None)

@@ -50,23 +50,24 @@ def hk(request: pytest.FixtureRequest, url: str, clock: FakeClock) -> Iterator[A
 
 
 def test_a_claim_has_no_more_left_than_its_ttl(hk: Any, clock: FakeClock) -> None:
-    claim = hk.claims.reserve("email", "a@x.org", ttl=60)
+    hk.claims.hold("email", "a@x.org", ttl=60)
+    claim = hk.claims.get("email", "a@x.org")
     clock.advance(BACK)
-    assert hk.claims.remaining_ttl(claim) == 60
-    found = hk.claims.find(key="email:a@x.org", active_only=True)
-    assert hk.claims.remaining_ttl(found) == 60
+    assert claim.remaining == 60
+    found = hk.claims.get("email", "a@x.org")
+    assert found.remaining == 60
     with pytest.raises(holdkit.AlreadyClaimed) as refused:
-        hk.claims.reserve("email", "a@x.org", ttl=60)
+        hk.claims.hold("email", "a@x.org", ttl=60)
     assert refused.value.remaining == 60
 
 
 def test_nor_an_extended_one(hk: Any, clock: FakeClock) -> None:
-    claim = hk.claims.reserve("email", "a@x.org", ttl=60)
+    claim = hk.claims.hold("email", "a@x.org", ttl=60)
     clock.advance(30)
-    claim = hk.claims.extend(claim, ttl=60)
+    hk.extend(claim, ttl=60)
+    claim = hk.claims.get("email", "a@x.org")
     clock.advance(BACK)
-    assert hk.claims.remaining_ttl(claim) == 60, "this answer was given at 30"
-    assert hk.claims.remaining_ttl(hk.claims.find(id=claim.id)) == 90, "the last slot of the pool is that of the grant"
+    assert hk.claims.get("email", "a@x.org").remaining == 90, "the last slot of the pool is that of the grant"
 
 
 def test_a_refused_caller_waits_for_a_window_at_most(hk: Any, clock: FakeClock) -> None:

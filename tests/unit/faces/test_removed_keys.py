@@ -20,8 +20,11 @@ YEARS = 401 * 86_400
 """Longer than any hold is kept."""
 
 
+KEY = ("email", "a@b.c")
+
+
 def confirmed(hk: Any, entity: str = "user:1") -> Any:
-    return hk.claims.confirm(hk.claims.reserve("email", "a@b.c", ttl=60), entity=entity)
+    return hk.confirm(hk.claims.hold(*KEY, ttl=60), entity=entity)
 
 
 def not_confirmed(forget: Callable[[], object], *, replayed: bool = False) -> None:
@@ -33,33 +36,37 @@ def not_confirmed(forget: Callable[[], object], *, replayed: bool = False) -> No
 @pytest.mark.parametrize("age", [0, YEARS])
 def test_a_key_is_freed_once(store: Store, age: int) -> None:
     hk = store.open()
-    claim = confirmed(hk)
+    confirmed(hk)
     store.clock.advance(age)
     hk.sweep()
-    call = {"force": True, "reason": "closed", "op": "first"}
-    assert hk.claims.forget(claim.id, **call).state == "released"
-    for named in (claim, claim.id):
-        late = partial(hk.claims.forget, named, force=True, reason="closed")
-        not_confirmed(late)
-        not_confirmed(partial(late, op=f"late {named}"))
-        not_confirmed(partial(late, op=f"late {named}"), replayed=True)
-    again = hk.claims.forget(claim.id, **call)
-    assert (again.state, again.replayed) == ("released", True)
+    freed = hk.claims.free(*KEY, reason="closed", op="first")
+    assert (freed.state, freed.taken) == ("released", False)
+    late = partial(hk.claims.free, *KEY, reason="closed")
+    not_confirmed(late)
+    not_confirmed(partial(late, op="late"))
+    not_confirmed(partial(late, op="late"), replayed=True)
+    assert hk.claims.free(*KEY, reason="closed", op="first").state == "released"
+    confirmed(hk, "user:2")
+    assert hk.claims.free(*KEY, reason="closed", op="first").state == "released", "it tells what was, not what is"
+    assert hk.claims.get(*KEY).entity == "user:2"
     assert differences(hk) == ()
 
 
-def test_an_old_claim_does_not_free_the_key_of_somebody_else(store: Store) -> None:
+def test_a_key_that_was_never_held_is_not_confirmed(store: Store) -> None:
+    with pytest.raises(holdkit.NotConfirmed):
+        store.open().claims.free(*KEY, reason="closed")
+
+
+def test_a_key_is_freed_in_each_life(store: Store) -> None:
     hk = store.open()
-    old = confirmed(hk)
-    store.clock.advance(YEARS)
-    hk.sweep()
-    hk.claims.forget(old, reason="closed")
-    confirmed(hk, "user:2")
-    store.clock.advance(YEARS)
-    hk.sweep()
-    not_confirmed(lambda: hk.claims.forget(old, reason="closed"))
-    assert hk.claims.find(key="email:a@b.c").entity == "user:2"
-    assert hk.claims.forget(old.id, reason="closed").state == "released"
+    for entity in ("user:1", "user:2", "user:3"):
+        confirmed(hk, entity)
+        store.clock.advance(YEARS)
+        hk.sweep()
+        assert hk.claims.get(*KEY).entity == entity
+        assert hk.claims.free(*KEY, reason="closed").state == "released"
+        assert not hk.claims.is_taken(*KEY)
+    assert differences(hk) == ()
 
 
 class Meddler:
@@ -102,21 +109,20 @@ def test_somebody_was_faster(hk: holdkit.Kernel, clock: FakeClock, age: int, op:
     clock.advance(age)
     hk.sweep()
     freed: list[Any] = []
-    Meddler(hk, lambda: freed.append(hk.claims.forget(claim, reason="closed by them", op="theirs")))
-    not_confirmed(lambda: hk.claims.forget(claim.id, force=True, reason="closed by me", op=op))
+    Meddler(hk, lambda: freed.append(hk.claims.free(*KEY, reason="closed by them", op="theirs")))
+    not_confirmed(lambda: hk.claims.free(*KEY, reason="closed by me", op=op))
     assert [gone.state for gone in freed] == ["released"]
-    assert hk.pool(f"~claim/{claim.id}").available == 1
+    assert hk.pool(claim.legs[0].pool).available == 1
 
 
 @pytest.mark.parametrize("op", [None, "mine"])
 def test_its_hold_is_dropped_meanwhile(hk: holdkit.Kernel, clock: FakeClock, op: str | None) -> None:
-    claim = confirmed(hk)
+    confirmed(hk)
     clock.advance(YEARS)
     Meddler(hk, hk.sweep)
-    freed = hk.claims.forget(claim.id, force=True, reason="closed", op=op)
-    assert (freed.state, freed.replayed) == ("released", False)
+    assert hk.claims.free(*KEY, reason="closed", op=op).state == "released"
     if op is not None:
-        assert hk.claims.forget(claim.id, force=True, reason="closed", op=op).replayed
+        assert hk.claims.free(*KEY, reason="closed", op=op).state == "released"
     assert hk.admin.verify().differences == ()
 
 
@@ -125,12 +131,12 @@ def test_two_connections_free_one_key(migrated: Callable[..., str], clock: FakeC
     """The second has looked, and waits for the lock that the first has taken."""
     url = migrated()
     with holdkit.connect(url, clock=clock) as first, holdkit.connect(url, clock=clock) as second:
-        claim = confirmed(first)
+        confirmed(first)
         clock.advance(age)
         first.sweep()
         with caller(url) as connection, ThreadPoolExecutor(1) as thread:
-            first.claims.forget(claim, reason="closed", tx=connection)
-            late = thread.submit(second.claims.forget, claim.id, force=True, reason="closed")
+            first.claims.free(*KEY, reason="closed", tx=connection)
+            late = thread.submit(second.claims.free, *KEY, reason="closed")
             await_waiter(url)
             connection.commit()
             not_confirmed(late.result)

@@ -156,7 +156,7 @@ def test_tenants_are_listed_in_pages(url: str) -> None:
         assert hk.admin.tenants(after="a$") == [name for name in names if name > "a$"], "it need not be there"
         hk.tenant("b").admin.remove_pool("of-b")
         hk.tenant("é").admin.archive_pool("of-é")
-        hk.tenant("claims").claims.reserve("email", "a@b", ttl=60)
+        hk.tenant("claims").claims.hold("email", "a@b", ttl=60)
         assert hk.admin.tenants() == sorted({*names, "claims"} - {"b"}), (
             "reserved and archived pools count, removed ones do not"
         )

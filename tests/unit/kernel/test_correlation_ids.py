@@ -43,7 +43,7 @@ def test_a_retry_under_another_is_the_same_operation(hk: Any) -> None:
 
 
 def test_faces(hk: Any) -> None:
-    claim = hk.claims.reserve("seat", "1", ttl=60, correlation_id=ID)
+    claim = hk.claims.hold("seat", "1", ttl=60, correlation_id=ID)
     assert claim.correlation_id == TEXT
     with hk.holding("p", 1, ttl=60, correlation_id=ID) as hold:
         assert hold.correlation_id == TEXT

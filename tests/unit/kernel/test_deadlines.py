@@ -299,11 +299,11 @@ def test_sqlite_waits_for_another_process_no_longer_than_the_call_may_take(tmp_p
 def test_a_face_that_asks_twice_is_one_call(hk: Any, engine: WatchedEngine) -> None:
     """A refused claim is looked at again to say who has it: within the same time."""
     seen: list[float | None] = []
-    hk.claims.reserve("email", "a@b", ttl=60)
+    hk.claims.hold("email", "a@b", ttl=60)
     engine.before = lambda _: seen.append(deadlines.current())
     engine.reading = lambda _: seen.append(deadlines.current())
     with pytest.raises(holdkit.AlreadyClaimed):
-        hk.claims.reserve("email", "a@b", ttl=60)
+        hk.claims.hold("email", "a@b", ttl=60)
     assert len(seen) > 1
     assert len(set(seen)) == 1
     assert deadlines.current() is None

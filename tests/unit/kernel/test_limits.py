@@ -46,7 +46,7 @@ def test_every_interval_takes_every_form() -> None:
         for said in SPELLINGS:
             slots = slots_of(Limits(**{name: said}))  # type: ignore[arg-type]
             assert getattr(slots, name) == 604_800 * 10**6, (name, said)
-    assert len(SPANS) == 8
+    assert len(SPANS) == 9
 
 
 def test_the_two_classes_have_the_same_fields_and_defaults() -> None:
@@ -133,6 +133,7 @@ ALLOWED = {
     "retention_consumed": (timedelta(0), timedelta(days=100_000)),
     "min_ttl": (timedelta(microseconds=1), timedelta(days=100_000)),
     "max_ttl": (timedelta(microseconds=1), timedelta(days=100_000)),
+    "max_claim_ttl": (timedelta(microseconds=1), timedelta(days=100_000)),
     "max_lifetime": (timedelta(microseconds=1), timedelta(days=100_000)),
     "max_legs": (1, 10_000),
     "max_due": (1, 10_000),
@@ -153,6 +154,7 @@ STORED = (
     "retention_consumed",
     "min_ttl",
     "max_ttl",
+    "max_claim_ttl",
     "max_lifetime",
     "max_legs",
     "max_line",

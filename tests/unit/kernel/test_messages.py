@@ -76,9 +76,10 @@ def test_an_interval_that_is_no_number_is_not_called_finite(bad: float) -> None:
 
 def test_a_claim_is_not_a_hold() -> None:
     with holdkit.connect("memory://") as hk:
-        claim: Any = hk.claims.reserve("email", "a@b.c", ttl=60)
-        for verb in (hk.confirm, hk.release, hk.extend, hk.items.release):
-            with pytest.raises(holdkit.InvalidRequest, match=r"hk\.claims") as wrong:
+        hk.claims.hold("email", "a@b.c", ttl=60)
+        claim: Any = hk.claims.get("email", "a@b.c")
+        for verb in (hk.confirm, hk.release, hk.extend, hk.return_units):
+            with pytest.raises(holdkit.InvalidRequest, match="the Hold that claims") as wrong:
                 verb(claim)
             assert (wrong.value.field, wrong.value.code) == ("hold", "hold_is_claim")
 

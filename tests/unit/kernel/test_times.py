@@ -75,13 +75,13 @@ def test_holds(hk: Any, clock: FakeClock) -> None:
 
 
 def test_claims(hk: Any, clock: FakeClock) -> None:
-    claim = hk.claims.reserve("name", "bob", ttl=60)
+    claim = hk.claims.hold("name", "bob", ttl=60)
     assert (claim.held_at, claim.held_slot) == (AT, NOON)
     assert (claim.deadline_at, claim.deadline) == (LATER_AT, LATER)
     with pytest.raises(holdkit.AlreadyClaimed) as refused:
-        hk.claims.reserve("name", "bob", ttl=60)
+        hk.claims.hold("name", "bob", ttl=60)
     assert (refused.value.deadline, refused.value.deadline_at) == (LATER, LATER_AT)
-    ended = hk.claims.release(claim)
+    ended = hk.release(claim)
     assert (ended.ended_at, ended.ended_slot) == (AT, NOON)
     assert (ended.to_dict()["held_slot"], ended.to_dict()["held_at"]) == (NOON, "2023-11-15T12:00:00.000000+00:00")
 
@@ -139,7 +139,7 @@ def test_clocks_that_no_calendar_knows(clock: FakeClock) -> None:
         assert hold.to_dict()["held_at"] is None
         assert hk.history(hold)[0].after["held_slot"] == FAR
         assert hk.sweep().scanned_at is None
-        assert hk.claims.reserve("name", "bob", ttl=60).held_at is None
+        assert hk.claims.hold("name", "bob", ttl=60).held_at is None
 
 
 def test_over_http(clock: FakeClock) -> None:

@@ -220,7 +220,7 @@ class AsyncRemoteAdmin(AsyncRemoteCalls, AsyncOperatorVerbs, UnsupportedOfAdmin)
             holds=[Hold(row_from(one)) for one in found.holds],
             entities=found.entities,
             accounts=found.accounts,
-            claims=[claim_from(one, None, self._clock) for one in found.claims],
+            claims=[claim_from(one, self._clock) for one in found.claims],
             items=found.items,
             complete=found.complete,
         )

@@ -58,7 +58,7 @@ from ..requests import path_of, record_body, record_path, verb_json, verb_of, wi
 from ..stream import StreamHandle
 from .transport import AsyncRemoteCalls, AsyncTransport, no_transaction, retry_key
 
-ANY: Final = Limits(max_ttl=MAX_SLOT, max_lifetime=MAX_SLOT)
+ANY: Final = Limits(max_ttl=MAX_SLOT, max_claim_ttl=MAX_SLOT, max_lifetime=MAX_SLOT)
 """The client checks what is never valid, in the kernel's words; the server checks its own limits."""
 POLL: Final = 0.5
 """Seconds between two looks at a hold that waits in line, if there is no stream."""

@@ -1,34 +1,16 @@
-"""`remote.items`: single things, each available, held or spent, over HTTP."""
+"""`remote.items`: single things, each available, held or confirmed, over HTTP."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any, Unpack
-from uuid import UUID
-
-from msgspec.structs import astuple
 
 from ...core.commands import Ttl
-from ...core.validation import invalid
-from ...errors import InvalidRequest, Overloaded
-from ...faces._async.items import Ended
-from ...faces._async.seats import ATTEMPTS
-from ...faces.keys import Item, item_legs
-from ...faces.seating import Seat, Together, checked_seat
-from ...kernel.context import Call
-from ...kernel.normalise import reference
-from ...kernel.results import Hold
-from ...wire.items import (
-    AddItems,
-    BestItems,
-    EndItems,
-    NewSeat,
-    ReadItems,
-    RemoveSeats,
-    ReopenItems,
-    ReserveItems,
-)
-from ..answers import read_items, read_seats
+from ...faces.keys import Item, item_legs, listed
+from ...kernel.context import Call, CallWithoutReason
+from ...kernel.results import Hold, Page
+from ...wire.items import AddItems, EndItems, ReadItems, ReopenItems, ReserveItems
+from ..answers import read_item_page, read_items
 from ..requests import seconds
 from .transport import AsyncRemoteCalls, no_transaction
 
@@ -36,132 +18,55 @@ from .transport import AsyncRemoteCalls, no_transaction
 class AsyncRemoteItems(AsyncRemoteCalls):
     """The items of the API key's tenant; at most 1,000 in one call."""
 
-    async def add(self, items: Iterable[str] | Iterable[Seat], **call: Unpack[Call]) -> None:
-        """Create items, all or none, as available; those that exist stay as they are. `Seat` objects are also put into the
-        maps of their sections, each with the place given. Needs an admin key."""
-        given: list[Any] = _names(items)
-        body = AddItems(**self._request_fields(call))
-        if any(isinstance(item, Seat) for item in given):
-            body.seats = [NewSeat(*astuple(checked_seat(seat))) for seat in given]
-            _distinct([seat.id for seat in body.seats])
-        else:
-            body.ids = _distinct(given)
+    async def add(self, ids: Iterable[str], **call: Unpack[Call]) -> None:
+        """Create items, all or none, as available; those that exist stay as they are. Needs an admin key."""
+        body = AddItems(ids=distinct(ids), **self._request_fields(call))
         await self._transport.ask("POST", "/v1/items", body, op=call.get("op"))  # adding twice is adding once
 
-    async def reopen(self, ids: Iterable[str], **call: Unpack[Call]) -> None:
-        """Make spent items available again, all of these or none; needs a reason and an admin key."""
-        await self._post("/v1/items/reopen", ReopenItems(ids=_distinct(ids)), call)
-
-    async def reserve(
+    async def hold(
         self,
         ids: Iterable[str],
         *,
-        ttl: Ttl | None = None,
+        ttl: Ttl | None,
         token: str | None = None,
         metadata: dict[str, Any] | None = None,
         **call: Unpack[Call],
     ) -> Hold:
-        """Hold all of these or none: `ItemsTaken` names those that others have. The same `token` gets its hold on exactly
-        these items again while it is held."""
-        body = ReserveItems(ids=_distinct(ids), ttl=seconds(ttl), token=token, metadata=metadata)
+        """Hold all of these items or none. Raises `ItemsTaken`, which names those that others have. The same `token` gets its
+        hold on exactly these items again while it is held."""
+        body = ReserveItems(ids=distinct(ids), ttl=seconds(ttl), token=token, metadata=metadata)
         return await self._change("/v1/items/reserve", body, call, token)
 
-    async def best_available(
-        self,
-        count: int,
-        *,
-        section: str,
-        kind: str = "",
-        together: Together = True,
-        ttl: Ttl | None = None,
-        token: str | None = None,
-        metadata: dict[str, Any] | None = None,
-        **call: Unpack[Call],
-    ) -> Hold:
-        """Hold the best `count` free seats of a section: neighbours; with `together="prefer"` neighbours if possible; with
-        `together=False` the best ones anywhere. Only seats of this `kind` are looked at. `ItemsTaken` if there are not
-        enough, `SectionNotFound` if the section has no seats. The server finds and holds them in this one request."""
-        body = BestItems(
-            count=count,
-            section=section,
-            kind=kind,
-            together=together,
-            ttl=seconds(ttl),
-            token=token,
-            metadata=metadata,
-        )
-        return await self._change("/v1/items/best", body, call, token)
+    async def confirm(self, ids: Iterable[str], *, token: str, entity: str | None = None, **call: Unpack[Call]) -> Hold:
+        """Confirm the hold that has exactly these items, for a caller that knows only these and the token."""
+        body = EndItems(ids=distinct(ids), token=token, entity=entity)
+        return await self._change("/v1/items/finalize", body, call, token)
 
-    async def release(self, hold: Ended, *, token: str | None = None, **call: Unpack[Call]) -> Hold:
-        """Every item of the hold becomes available. Takes the hold, its ticket, or, with `token=`, its id or the ids of all
-        of its items."""
-        body = _ending(hold, token)
-        return await self._change("/v1/items/release", body, call, body.token)
+    async def release(self, ids: Iterable[str], *, token: str, **call: Unpack[Call]) -> Hold:
+        """Release the hold that has exactly these items; takes what `confirm` takes."""
+        return await self._change("/v1/items/release", EndItems(ids=distinct(ids), token=token), call, token)
 
-    async def finalize(
-        self, hold: Ended, *, token: str | None = None, entity: str | None = None, **call: Unpack[Call]
-    ) -> Hold:
-        """Every item of the hold is spent, for good. Takes what `release` takes."""
-        body = _ending(hold, token)
-        body.entity = entity
-        return await self._change("/v1/items/finalize", body, call, body.token)
-
-    async def seats(self, section: str, *, tx: Any = None) -> list[Seat]:
-        """The seats of a section, in order of row and position. Raises `SectionNotFound`."""
+    async def get(self, ids: Iterable[str], *, token: str | None = None, tx: Any = None) -> list[Item]:
+        """Return these items in the order given, each with the hold that has it; with `token=`, whether it is `yours`."""
         no_transaction(tx)
-        for _ in range(ATTEMPTS):
-            found: list[Seat] = []
-            after: str | None = ""
-            try:
-                while after is not None:
-                    answer = await self._get("/v1/seats", section=section, after=after, limit=1_000)
-                    page = read_seats(answer.content)
-                    found += page.seats
-                    after = page.next
-            except InvalidRequest as refused:
-                if refused.code != "after_unknown":
-                    raise
-                continue  # the seat that a page ended with was removed before the next one was read
-            return found
-        raise Overloaded(f"section {section!r} changed each time it was read; this call did nothing: retry later")
-
-    async def remove_seats(self, section: str, ids: Iterable[str] | None = None, **call: Unpack[Call]) -> None:
-        """Take seats out of the map of a section, or with `ids=None` all of them. The items stay. Needs an admin key."""
-        names = None if ids is None else _distinct(ids)
-        await self._post("/v1/seats/remove", RemoveSeats(section=section, ids=names), call)
-
-    async def states(self, ids: Iterable[str], *, token: str | None = None, tx: Any = None) -> list[Item]:
-        """The state of each of these, and the hold that has it, in the order given; with `token=`, whether it is `yours`."""
-        no_transaction(tx)
-        names = _names(ids)
+        names = listed(ids)
         if not names:
             return []
         answer = await self._transport.ask("POST", "/v1/items/states", ReadItems(ids=names, token=token))
         return read_items(answer.content).items
 
-    async def listed(self, prefix: str = "", *, after: str = "", limit: int = 100, tx: Any = None) -> list[Item]:
-        """Items in order of id; for the next page pass the last id as `after`."""
+    async def free(self, ids: Iterable[str], *, reason: str, **call: Unpack[CallWithoutReason]) -> None:
+        """Make confirmed items available again, all of these or none; needs an admin key."""
+        around: Call = {**call, "reason": reason}
+        await self._post("/v1/items/reopen", ReopenItems(ids=distinct(ids)), around)
+
+    async def list(self, prefix: str = "", *, after: str | None = None, limit: int = 100, tx: Any = None) -> Page[Item]:
+        """Return the items whose ids begin with `prefix`, in order of id."""
         no_transaction(tx)
-        answer = await self._get("/v1/items", prefix=prefix, after=after, limit=limit)
-        return read_items(answer.content).items
+        page = read_item_page((await self._get("/v1/items", prefix=prefix, after=after or "", limit=limit)).content)
+        return Page(page.items, next=page.next)
 
 
-def _distinct(ids: Iterable[str]) -> list[str]:
-    """Items that are held or created together, checked as the kernel does."""
+def distinct(ids: Iterable[str]) -> list[str]:
+    """Return the ids of items that are held or created together, checked as the kernel does."""
     return [leg.label or "" for leg in item_legs(ids)]
-
-
-def _ending(hold: Ended, token: str | None) -> EndItems:
-    if not isinstance(hold, Hold | str | UUID):
-        return EndItems(ids=_distinct(hold), token=token)
-    id, token = reference(hold, token)
-    return EndItems(hold=id, token=token)
-
-
-def _names(ids: Iterable[Any]) -> list[Any]:
-    if isinstance(ids, str):
-        raise invalid("items", "items_malformed", "must be a list of item ids")
-    try:
-        return list(ids)
-    except TypeError:
-        raise invalid("items", "items_malformed", "must be a list of item ids") from None

@@ -47,6 +47,7 @@ from .journal import AsyncRemoteJournal
 from .keys import AsyncRemoteKeys
 from .reading import AsyncRemoteReads
 from .sagas import AsyncRemoteSagas
+from .seats import AsyncRemoteSeats
 from .tenants import AsyncRemoteTenants
 from .transport import AsyncTransport, no_transaction, retry_key
 from .webhooks import AsyncRemoteWebhooks
@@ -114,13 +115,18 @@ class AsyncRemoteKernel(AsyncRemoteVerbs, UnsupportedOfKernel):
 
     @cached_property
     def items(self) -> AsyncRemoteItems:
-        """Single things, each available, held or spent: seats, vouchers, postings."""
+        """Single things, each available, held or confirmed: vouchers, postings."""
         return AsyncRemoteItems(self._transport, self._clock)
 
     @property
     def admin(self) -> AsyncRemoteAdmin:
         """What an operator does: change pools, pass tokens and limits with a reason, verify, erase, find."""
         return AsyncRemoteAdmin(self._transport, self._clock, self._executor)
+
+    @cached_property
+    def seats(self) -> AsyncRemoteSeats:
+        """Items with a place in a section, of which the server holds the best that are free."""
+        return AsyncRemoteSeats(self._transport, self._clock)
 
     @cached_property
     def journal(self) -> AsyncRemoteJournal:

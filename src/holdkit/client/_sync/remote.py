@@ -48,6 +48,7 @@ from .journal import RemoteJournal
 from .keys import RemoteKeys
 from .reading import RemoteReads
 from .sagas import RemoteSagas
+from .seats import RemoteSeats
 from .tenants import RemoteTenants
 from .transport import Transport, no_transaction, retry_key
 from .webhooks import RemoteWebhooks
@@ -115,13 +116,18 @@ class RemoteKernel(RemoteVerbs, UnsupportedOfKernel):
 
     @cached_property
     def items(self) -> RemoteItems:
-        """Single things, each available, held or spent: seats, vouchers, postings."""
+        """Single things, each available, held or confirmed: vouchers, postings."""
         return RemoteItems(self._transport, self._clock)
 
     @property
     def admin(self) -> RemoteAdmin:
         """What an operator does: change pools, pass tokens and limits with a reason, verify, erase, find."""
         return RemoteAdmin(self._transport, self._clock, self._executor)
+
+    @cached_property
+    def seats(self) -> RemoteSeats:
+        """Items with a place in a section, of which the server holds the best that are free."""
+        return RemoteSeats(self._transport, self._clock)
 
     @cached_property
     def journal(self) -> RemoteJournal:

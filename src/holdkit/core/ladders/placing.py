@@ -9,8 +9,9 @@ from msgspec import structs
 from ..codec import canonical_json, hash_owner
 from ..commands import Consume, PlaceHold
 from ..entries import HOLD_HELD, Action, Effect
+from ..limits import for_keys, places_key
 from ..model import HELD, MAX_QUANTITY, MAX_SLOT, HeldLeg, Leg, Pool, Slot, State, StoredHold
-from ..outcomes import Done, Outcome, Reason, Refusal, Shortfall
+from ..outcomes import Done, Invalid, Outcome, Reason, Refusal, Shortfall
 from ..outstanding import Level
 from ..trees import SEPARATOR, all_levels
 from ..view import View
@@ -31,6 +32,8 @@ def place_hold(view: View, command: PlaceHold, now: Slot) -> Outcome:
             return Refusal(Reason.DEADLINE_PASSED, found=now)
         if deadline - now > view.limits.max_lifetime:
             return Refusal(Reason.LIFETIME_EXCEEDED, found=view.limits.max_lifetime)
+        if command.deadline is not None and deadline - now > view.limits.max_claim_ttl and places_key(command.legs):
+            return Invalid("deadline", "deadline_too_late", for_keys(view.limits))
     hold = take(view, command, deadline, now)
     if isinstance(hold, Refusal):
         if command.wait_slots is not None and hold.reason in _WORTH_WAITING:

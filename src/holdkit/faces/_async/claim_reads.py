@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any, Final, overload
 
 from ...core.keyed import CLAIMS, claim_id
-from ...core.model import SECOND, Pool, State, StoredHold
-from ...core.outcomes import Survives
-from ...core.pages import Page, hold_bytes
+from ...core.model import Pool, State, StoredHold
+from ...core.pages import hold_bytes
 from ...core.reading import FindHold, FindPool, ListPools
 from ...core.validation import invalid, text, whole
 from ...errors import Overloaded
 from ...kernel._async.executor import AsyncExecutor
 from ...kernel.context import CallFields, one_call
+from ...kernel.results import Page
 from ..claim import Claim, state_of
-from ..keys import claim_pool, key_of, split_key
+from ..keys import claim_pool, key_of
 
 ATTEMPTS: Final = 20
-"""How often a key is read or reserved again because it changed hands meanwhile."""
+"""How often a key is read or held again because it changed hands meanwhile."""
 
 
 @one_call
@@ -27,98 +27,28 @@ class AsyncClaimReads:
     def __init__(self, executor: AsyncExecutor, call_fields: CallFields, tenant: str) -> None:
         self._executor, self._call_fields, self._tenant = executor, call_fields, tenant
 
-    async def find(
-        self,
-        *,
-        id: str | None = None,
-        key: str | None = None,
-        type: str | None = None,
-        value: str | None = None,
-        entity: str | None = None,
-        active_only: bool = False,
-        tx: Any = None,
+    @overload
+    async def get(self, type: str, value: str, *, tx: Any = None) -> Claim | None: ...
+    @overload
+    async def get(self, *, id: str, tx: Any = None) -> Claim | None: ...
+    async def get(
+        self, type: str | None = None, value: str | None = None, *, id: str | None = None, tx: Any = None
     ) -> Claim | None:
-        """A key in its present or last life, by one of: its id, its key, its type and value, or its entity (the
-        first key, if the entity has several). None if it was never claimed, or ended longer ago than the retention."""
-        if entity is not None and (id, key, type, value) == (None, None, None, None):
-            linked = await self.linked(entity, limit=1, tx=tx)
-            return linked[0] if linked and not active_only else None
-        found = await self._read_key(_pool_of(id, key, type, value, entity), tx)
-        if found is None:
-            return None
-        claim = self._claim_from(*found)
-        return claim if not active_only or self.is_active(claim) else None
+        """Return the claim of a key, by type and value or by the claim's id, in its present or last life. None if the key was
+        never claimed, or its last life ended longer ago than the retention."""
+        rows = await self._read_key(_pool_of(type, value, id), tx)
+        return None if rows is None else self._claim_from(*rows)
 
-    async def linked(self, entity: str, *, after: str = "", limit: int = 100, tx: Any = None) -> Page[Claim]:
-        """The keys that were confirmed for an entity, in order of id; for the next page pass the last id as `after`."""
-        whole(limit, "limit", 1, 1_000)
-        start = claim_pool(after) if after != "" else ""
-        text(entity, "entity", 256)
-        found: Page[Claim] = Page()
-        while True:
-            pools = await self._executor.read(ListPools(self._tenant, CLAIMS, start, limit, entity), tx)
-            await self._add(found, pools, limit, tx, confirmed=True)  # others have been freed since
-            if found.more or len(pools) < limit:
-                return found
-            start = pools[-1].id
-
-    async def listed(self, *, after: str = "", limit: int = 100, tx: Any = None) -> Page[Claim]:
-        """Every key that is stored, in its present or last life, in order of id; for the next page pass the last id
-        as `after`."""
-        whole(limit, "limit", 1, 1_000)
-        start = claim_pool(after) if after != "" else ""
-        found: Page[Claim] = Page()
-        await self._add(found, await self._executor.read(ListPools(self._tenant, CLAIMS, start, limit), tx), limit, tx)
-        return found
-
-    async def _add(
-        self, found: Page[Claim], pools: list[Pool], limit: int, tx: Any, *, confirmed: bool = False
-    ) -> None:
-        """Add the claims of these pools to a page, as many as fit. Claims of one hold may each have all of its legs."""
-        most = self._executor.page_bytes
-        for pool in pools:
-            hold = await self._hold_of(pool, tx)
-            claim = self._claim_from(pool, hold)
-            if confirmed and claim.state is not State.CONFIRMED:
-                continue
-            found.size += 500 if hold is None else hold_bytes(hold)
-            found.more = bool(found) and most is not None and found.size > most
-            if found.more:
-                return
-            found.append(claim)
-            found.more = len(found) == limit
-            if found.more:
-                return
-
-    async def is_reserved(self, type: str, value: str, *, tx: Any = None) -> bool:
-        """Whether somebody has this key now: claimed and alive, or confirmed."""
-        pool = await self._find_pool(CLAIMS + claim_id(key_of(type, value)), tx)
+    async def is_taken(self, type: str, value: str, *, tx: Any = None) -> bool:
+        """Whether nobody else can hold this key now: it is held or confirmed."""
+        pool = await self._find_pool(_pool_of(type, value, None), tx)
         return pool is not None and not pool.available
-
-    def is_active(self, claim: Claim) -> bool:
-        """Whether a claim, as it was read, is still held: its deadline has not passed."""
-        return claim.state is State.HELD and claim.left(self._executor.now()) != 0
-
-    def remaining_ttl(self, claim: Claim) -> float | None:
-        """Seconds until its deadline; 0 if it was released or has expired, None if it was confirmed."""
-        left = claim.left(self._executor.now())
-        return None if left is None else left / SECOND
 
     # Helpers
 
-    def _claim_from(
-        self,
-        pool: Pool,
-        hold: StoredHold | None,
-        token: str | None = None,
-        *,
-        replayed: bool = False,
-        durability: Survives | None = None,
-    ) -> Claim:
-        """A claim from rows that were just read or written, with the time at which that was."""
-        granted = 0 if hold is None else hold.began
-        as_of = self._executor.reading(pool.slot, granted)
-        return Claim(pool, hold, token, replayed=replayed, as_of=as_of, durability=durability)
+    def _claim_from(self, pool: Pool, hold: StoredHold | None) -> Claim:
+        """Return a claim made of rows that were just read or written, with the time at which that was."""
+        return Claim(pool, hold, self._executor.reading(pool.slot, 0 if hold is None else hold.began))
 
     async def _hold_of(self, pool: Pool, tx: Any, *, durable: bool = False) -> StoredHold | None:
         if pool.holder is None:
@@ -149,13 +79,49 @@ class AsyncClaimReads:
                 return pool, hold
         raise Overloaded(f"{pool_id!r} changed hands each time it was read; try again")
 
+    async def _add_claims(self, page: Page[Claim], pools: list[Pool], entity: str | None, tx: Any) -> bool:
+        """Add the claims of these pools to a page; return whether all of them fit. Claims of one hold may each have all of its
+        legs."""
+        most = self._executor.page_bytes
+        size = sum(claim_bytes(claim.raw.hold) for claim in page)
+        for pool in pools:
+            hold = await self._hold_of(pool, tx)
+            claim = self._claim_from(pool, hold)
+            size += claim_bytes(hold)
+            if page and most is not None and size > most:
+                return False
+            if entity is None or claim.state is State.CONFIRMED:  # others have been freed since
+                page.append(claim)
+            page.next = claim.id
+        return True
 
-def _pool_of(id: str | None, key: str | None, type: str | None, value: str | None, entity: str | None) -> str:
-    """The pool that exactly one of these arguments names."""
-    pair = type is not None or value is not None
-    if [id is not None, key is not None, pair, entity is not None].count(True) != 1:
-        raise invalid("id", "id_required", "give exactly one of id, key, type with value, or entity")
-    if id is not None:
-        return claim_pool(id)
-    name = ":".join(split_key(key)) if key is not None else key_of(type, value)
-    return CLAIMS + claim_id(name)
+    async def list(
+        self, *, entity: str | None = None, after: str | None = None, limit: int = 100, tx: Any = None
+    ) -> Page[Claim]:
+        """Return every claim that is stored, in its present or last life, or the confirmed ones of an entity, in order of id.
+        A key that was confirmed without an entity is not among those of any entity."""
+        whole(limit, "limit", 1, 1_000)
+        if entity is not None:
+            text(entity, "entity", 256)
+        start, page, more = claim_pool(after) if after else "", Page[Claim](), True
+        while more and len(page) < limit:
+            room = limit - len(page)
+            pools = await self._executor.read(ListPools(self._tenant, CLAIMS, start, room + 1, entity), tx)
+            more = len(pools) > room
+            if not await self._add_claims(page, pools[:room], entity, tx):
+                return page
+            start = pools[room - 1].id if more else start
+        page.next = page.next if more else None
+        return page
+
+
+def claim_bytes(hold: StoredHold | None) -> int:
+    """Return about how many bytes a claim with this hold takes in an answer."""
+    return 500 if hold is None else 500 + hold_bytes(hold)
+
+
+def _pool_of(type: str | None, value: str | None, id: str | None) -> str:
+    """Return the pool that a type and a value, or a claim's id, name."""
+    if (id is None) == (type is None and value is None):
+        raise invalid("id", "id_required", "give a type and a value, or id=")
+    return claim_pool(id) if id is not None else CLAIMS + claim_id(key_of(type, value))

@@ -49,7 +49,7 @@ class AsyncFinder:
             entities=await kernel.admin.entities(wanted, limit=limit) if everything else [],
             accounts=await kernel.accounts(wanted, limit=limit) if everything else [],
             claims=[] if claim is None else [claim],
-            items=await kernel.items.listed(wanted, limit=limit) if everything else [],
+            items=await kernel.items.list(wanted, limit=limit) if everything else [],
             complete=after is None or len(pools) == limit,
         )
 
@@ -105,6 +105,6 @@ class AsyncFinder:
         if ":" not in wanted:
             return None
         try:
-            return await self._kernel.claims.find(key=wanted)
+            return await self._kernel.claims.get(*wanted.split(":", 1))
         except InvalidRequest:  # no key looks like this
             return None

@@ -1,4 +1,4 @@
-"""`hk.items`: single things, each available, held or spent. One hold takes several of them, all or none.
+"""`hk.items`: single things, each available, held or confirmed. One hold takes several of them, all or none.
 
 Each item is a pool of one unit, created by `add` and never removed by a sweep. Legs are always in the same order, so
 that of two overlapping sets exactly one wins and no deadlock is possible. Items that have a place in a section are
@@ -8,8 +8,7 @@ seats: see `seats`. Decides nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, TypeAlias, Unpack
-from uuid import UUID
+from typing import Any, Unpack
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -27,63 +26,66 @@ from ...core.commands import (
     Ttl,
 )
 from ...core.ladders.finding import missing
-from ...core.model import HeldLeg, Leg, Pool
-from ...core.outcomes import Reason, Refusal
+from ...core.model import Leg, Pool, StoredHold
+from ...core.outcomes import Reason, Receipt, Refusal
 from ...core.reading import FindHold, FindHolds, FindPools, ListPools
 from ...core.validation import check, invalid, text, whole
 from ...core.values import MAX_TOKEN
 from ...errors import HoldNotFound, HoldRetired, Overloaded, PartOfHold, PoolNotFound, Refused
+from ...kernel._async.executor import AsyncExecutor
 from ...kernel.answers import hold_of, in_own_words, refusal_of, settled
-from ...kernel.context import Call, one_call
-from ...kernel.normalise import Legs, reference
+from ...kernel.context import Call, CallFields, CallWithoutReason, one_call
+from ...kernel.normalise import Legs
 from ...kernel.prepare import guarded, op_within
-from ...kernel.results import Hold
-from ..keys import ITEMS, MAX_ITEM, Item, item_legs, item_name, item_of, item_pool, op_of_attempt, standing_for
-from ..seating import Seat
-from .claims import part_of_hold
-from .seats import ATTEMPTS, AsyncSeats
-
-Ended: TypeAlias = "Hold | str | UUID | Iterable[str]"
-"""The hold that is to end: itself, its ticket, its id; or the ids of all of its items."""
+from ...kernel.results import Hold, Page
+from ..keys import (
+    ITEMS,
+    MAX_ITEM,
+    Item,
+    item_legs,
+    item_name,
+    item_of,
+    item_pool,
+    listed,
+    op_of_attempt,
+    part_of_hold,
+    standing_for,
+)
+from .seats import ATTEMPTS
+from .taking import AsyncItemTaking
 
 
 class _Named(Struct, frozen=True):
-    """A hold, by its id and token."""
+    """The hold that has these items."""
 
+    legs: Legs
     id: str
-    token: str | None
-    standing: str | None = None
-    """If it was named by its items: the id that stands for them in the fingerprint of the operation. A retry is the same operation,
-    whoever has the items by then."""
+    token: str
+    standing: str
+    """The id that stands for the items in the fingerprint of the operation: a retry is the same operation, whatever hold has the
+    items by then."""
     refusal: Refused | None = None
     """Why no hold has exactly these items, or none any more."""
 
 
 @one_call
-class AsyncItems(AsyncSeats):
+class AsyncItems:
     """The items of one tenant."""
 
-    async def add(self, items: Iterable[str] | Iterable[Seat], **call: Unpack[Call]) -> None:
-        """Create items, all or none, as available; those that exist stay as they are.
+    def __init__(self, executor: AsyncExecutor, call_fields: CallFields, tenant: str) -> None:
+        self._executor, self._call_fields, self._tenant = executor, call_fields, tenant
+        self._taking = AsyncItemTaking(executor, call_fields, tenant)
 
-        With `Seat` objects, up to 10,000 of them, items that are missing are created first, then the map of each section is
-        changed, all or none: a seat that is in it already gets this place instead, whoever holds it. After a failure add them
-        again: what is done stays.
-        """
-        given = _listed(items)
-        if any(isinstance(item, Seat) for item in given):
-            await self._add_seats(given, call)
-        else:
-            await self._add_items(item_legs(given), call)
-
-    async def _add_items(self, legs: Legs, call: Call) -> None:
+    async def add(self, ids: Iterable[str], **call: Unpack[Call]) -> None:
+        """Create items, all or none, as available; those that exist stay as they are."""
+        legs = item_legs(ids)
         limit = self._executor.limits.max_batch
         if len(legs) > limit:
             raise invalid("items", "items_too_many", f"{len(legs)} items, at most {limit} are added at once")
         fields = self._call_fields(call)
-        rest = {**fields, "op": None}
+        without_op = {**fields, "op": None}
         first, *others = [
-            CreatePool(id=leg.pool, total=1, exist_ok=True, label=item_name(leg.pool), **(rest if at else fields))
+            CreatePool(id=leg.pool, total=1, exist_ok=True, label=item_name(leg.pool), **(without_op if at else fields))
             for at, leg in enumerate(legs)
         ]
         original = Consume(legs=legs, **fields)  # the operation id stands for all of them; the first command has it
@@ -93,15 +95,65 @@ class AsyncItems(AsyncSeats):
         group = Group(ready, atomic=True, checked=checked)
         settled(await self._executor.submit(group, call.get("tx")))
 
-    async def reopen(self, ids: Iterable[str], **call: Unpack[Call]) -> None:
-        """Make spent items available again, all of these or none: for sales that were cancelled. Needs a reason, not
-        the token, and is journaled as forced. Raises `QuantityExceedsConsumed` if an item is not spent."""
-        legs, fields, tx = item_legs(ids), self._call_fields(call), call.get("tx")
+    async def hold(
+        self,
+        ids: Iterable[str],
+        *,
+        ttl: Ttl | None,
+        token: str | None = None,
+        metadata: dict[str, Any] | None = None,
+        **call: Unpack[Call],
+    ) -> Hold:
+        """Hold all of these items or none. Raises `ItemsTaken`, which names those that others have. With `ttl=None` they are
+        held until the hold is confirmed or released.
+
+        With a `token` of your own the call can be repeated: while its hold on exactly these items is held, the same token gets
+        that hold, not extended."""
+        legs = item_legs(ids)
+        most = self._executor.limits.max_legs
+        if len(legs) > most:
+            raise invalid("items", "items_too_many", f"{len(legs)} items, at most {most} are held together")
+        return await self._taking.take(self._taking.command(legs, ttl, token, metadata, call), call.get("tx"))
+
+    async def confirm(self, ids: Iterable[str], *, token: str, entity: str | None = None, **call: Unpack[Call]) -> Hold:
+        """Confirm the hold that has exactly these items, for a caller that knows only these and the token. Raises `PartOfHold`
+        if the hold has anything else."""
+        named = await self._resolve(ids, token, call)
+        command = ConfirmHold(id=named.id, token=named.token, entity=entity, **self._call_fields(call))
+        return await self._end(command, named, call)
+
+    async def release(self, ids: Iterable[str], *, token: str, **call: Unpack[Call]) -> Hold:
+        """Release the hold that has exactly these items; takes what `confirm` takes."""
+        named = await self._resolve(ids, token, call)
+        return await self._end(ReleaseHold(id=named.id, token=named.token, **self._call_fields(call)), named, call)
+
+    async def get(self, ids: Iterable[str], *, token: str | None = None, tx: Any = None) -> list[Item]:
+        """Return these items in the order given, each with the hold that has it. With `token=`, each says whether it is
+        `yours`: held or confirmed by a hold of this token."""
+        names = [item_name(item_pool(item)) for item in listed(ids)]
+        if len(names) > 10_000:
+            raise invalid("items", "items_too_many", f"{len(names)} items, at most 10000 are read at once")
+        token = None if token is None else text(token, "token", MAX_TOKEN)
+        keys = tuple((self._tenant, item_pool(name)) for name in names)
+        pools = await self._executor.read(FindPools(keys), tx)
+        items = [item_of(name, pool) for name, pool in zip(names, pools, strict=True)]
+        if token is None:
+            return items
+        holds = tuple({(self._tenant, item.hold): None for item in items if item.hold is not None})
+        rows = await self._executor.read(FindHolds(holds), tx) if holds else []
+        yours = {row.id for row in rows if row is not None and same_owner(token, row.owner_hash)}
+        return [replace(item, yours=item.hold in yours) for item in items]
+
+    async def free(self, ids: Iterable[str], *, reason: str, **call: Unpack[CallWithoutReason]) -> None:
+        """Make confirmed items available again, all of these or none: for sales that were cancelled. Needs no token, and is
+        journaled as forced. Raises `QuantityExceedsConsumed` if an item is not confirmed, and `PartOfHold` if its hold has
+        anything but items: return that hold's units instead."""
+        around: Call = {**call, "reason": reason}
+        legs, fields, tx = item_legs(ids), self._call_fields(around), call.get("tx")
         plan: list[AnyCommand] = []
         for attempt in range(ATTEMPTS):
-            pools = await self._executor.read(FindPools(tuple((self._tenant, leg.pool) for leg in legs)), tx)
-            before, plan = plan, [_reopening(leg.pool, pool, fields) for leg, pool in zip(legs, pools, strict=True)]
-            group = self._reopened(legs, plan, fields, op_of_attempt(fields["op"], attempt))
+            before, plan = plan, await self._plan_to_free(legs, fields, tx)
+            group = self._freeing(legs, plan, fields, op_of_attempt(fields["op"], attempt))
             outcomes = await self._executor.submit(group, tx)
             try:
                 return settled(outcomes)
@@ -112,10 +164,30 @@ class AsyncItems(AsyncSeats):
             "other callers changed some of these items at each attempt; this call did nothing: retry later"
         )
 
-    def _reopened(
-        self, legs: tuple[Leg, ...], plan: list[AnyCommand], fields: dict[str, Any], key: str | None
-    ) -> Group:
-        """One command per item. Its operation id stands for the item, whichever command makes it available."""
+    # Freeing
+
+    async def _plan_to_free(self, legs: Legs, fields: dict[str, Any], tx: Any) -> list[AnyCommand]:
+        """Return one command per item. Raise `PartOfHold` for an item of a hold that has anything but items."""
+        keys = tuple((self._tenant, leg.pool) for leg in legs)
+        pools = await self._executor.read(FindPools(keys), tx)
+        if await self._combined_with(pools, tx) is not None:  # a refusal is an answer: what it rests on is read durably
+            pools = await self._executor.read(FindPools(keys), tx, durable=True)
+            combined = await self._combined_with(pools, tx, durable=True)
+            if combined is not None and combined.holder is not None:
+                raise part_of_hold(item_name(combined.id), combined.holder)
+        return [_command_to_free(leg.pool, pool, fields) for leg, pool in zip(legs, pools, strict=True)]
+
+    async def _combined_with(self, pools: list[Pool | None], tx: Any, *, durable: bool = False) -> Pool | None:
+        """Return the first confirmed item whose hold has anything but items."""
+        holders = {
+            pool.holder: pool for pool in pools if pool is not None and pool.holder is not None and pool.consumed
+        }
+        keys = tuple((self._tenant, holder) for holder in holders)
+        rows = await self._executor.read(FindHolds(keys), tx, durable=durable) if keys else []
+        return next((holders[row.id] for row in rows if row is not None and not _has_only_items(row)), None)
+
+    def _freeing(self, legs: tuple[Leg, ...], plan: list[AnyCommand], fields: dict[str, Any], key: str | None) -> Group:
+        """Return the commands as a group. The operation id of each stands for its item, whichever command makes it available."""
         commands: list[AnyCommand] = []
         for at, (leg, command) in enumerate(zip(legs, plan, strict=True)):
             command = replace(command, op=op_within(key, at, None))
@@ -124,103 +196,47 @@ class AsyncItems(AsyncSeats):
             commands.append(self._executor.mint.prepare(command, original))
         return guarded(tuple(commands), True, key)
 
-    async def reserve(
-        self,
-        ids: Iterable[str],
-        *,
-        ttl: Ttl | None = None,
-        token: str | None = None,
-        metadata: dict[str, Any] | None = None,
-        **call: Unpack[Call],
-    ) -> Hold:
-        """Hold all of these or none: `ItemsTaken` names those that others have. Without a ttl they are held until
-        they are released or finalized.
-
-        With a `token` of your own the call can be repeated: while its hold on exactly these items is held, the same
-        owner gets that hold, not extended."""
-        legs = item_legs(ids)
-        most = self._executor.limits.max_legs
-        if len(legs) > most:
-            raise invalid("items", "items_too_many", f"{len(legs)} items, at most {most} are held together")
-        return await self._take(self._placing(legs, ttl, token, metadata, call), call.get("tx"))
-
-    async def release(self, hold: Ended, *, token: str | None = None, **call: Unpack[Call]) -> Hold:
-        """Every item of the hold becomes available. Takes the hold, its ticket, or, with `token=`, its id or the ids of all
-        of its items."""
-        named = await self._resolve(hold, token, call)
-        return await self._end(ReleaseHold(id=named.id, token=named.token, **self._call_fields(call)), named, call)
-
-    async def finalize(
-        self, hold: Ended, *, token: str | None = None, entity: str | None = None, **call: Unpack[Call]
-    ) -> Hold:
-        """Every item of the hold is spent, for good. Takes what `release` takes."""
-        named = await self._resolve(hold, token, call)
-        command = ConfirmHold(id=named.id, token=named.token, entity=entity, **self._call_fields(call))
-        return await self._end(command, named, call)
-
-    async def states(self, ids: Iterable[str], *, token: str | None = None, tx: Any = None) -> list[Item]:
-        """The state of each of these, and the hold that has it, in the order given. With `token=`, each says whether it is
-        `yours`: held or spent by a hold of this owner."""
-        names = _names(ids)
-        token = None if token is None else text(token, "token", MAX_TOKEN)
-        keys = tuple((self._tenant, item_pool(name)) for name in names)
-        pools = await self._executor.read(FindPools(keys), tx)
-        found = [item_of(name, pool) for name, pool in zip(names, pools, strict=True)]
-        if token is None:
-            return found
-        holds = tuple({(self._tenant, item.hold): None for item in found if item.hold is not None})
-        rows = await self._executor.read(FindHolds(holds), tx) if holds else []
-        yours = {row.id for row in rows if row is not None and same_owner(token, row.owner_hash)}
-        return [replace(item, yours=item.hold in yours) for item in found]
-
-    async def listed(self, prefix: str = "", *, after: str = "", limit: int = 100, tx: Any = None) -> list[Item]:
-        """Items whose ids begin with `prefix`, in order of id; for the next page pass the last id as `after`."""
-        whole(limit, "limit", 1, 1_000)
-        begin = "" if prefix == "" else text(prefix, "prefix", MAX_ITEM)
-        start = item_pool(after) if after != "" else ""
-        pools = await self._executor.read(ListPools(self._tenant, ITEMS + begin, start, limit), tx)
-        return [item_of(item_name(pool.id), pool) for pool in pools]
-
-    # Helpers
+    # Ending
 
     async def _end(self, command: ReleaseHold | ConfirmHold, named: _Named, call: Call) -> Hold:
-        original = None if named.standing is None else replace(command, id=named.standing)
+        original, tx = replace(command, id=named.standing), call.get("tx")
         try:
-            done = await self._executor.execute(command, call.get("tx"), original=original)
+            receipt = await self._executor.execute(command, tx, original=original)
         except (HoldNotFound, HoldRetired):
             if named.refusal is not None:
                 raise named.refusal from None
             raise
-        return hold_of(done, named.token)
+        if receipt.replayed:
+            await self._refuse_later_life(receipt, command, named, tx)
+        return hold_of(receipt, named.token)
 
-    async def _resolve(self, hold: Ended, token: str | None, call: Call) -> _Named:
-        """The hold that is meant; `PartOfHold` if it has legs that are not items."""
-        tx = call.get("tx")
-        if isinstance(hold, Iterable) and not isinstance(hold, str):
-            legs_named = item_legs(hold)
-            standing = standing_for(legs_named)
-            try:
-                return _Named(await self._hold_with(legs_named, tx), token, standing)
-            except Refused as refusal:
-                if call.get("op") is None:
-                    raise
-                return _Named(standing, token, standing, refusal)  # an earlier attempt may have ended the hold
-        id, token = reference(hold, token)
-        legs: tuple[HeldLeg, ...] | None
-        if isinstance(hold, Hold):
-            legs = hold.legs
-        else:
-            legs = await self._legs(id, tx)
-            if not _only_items(legs):  # a refusal is an answer: what it rests on is read durably
-                legs = await self._legs(id, tx, durable=True)
-        if legs is None:
-            raise refusal_of(missing(id, self._executor.limits, self._executor.now()))
-        if not _only_items(legs):
-            raise part_of_hold(id, id)
-        return _Named(id, token)
+    async def _refuse_later_life(
+        self, receipt: Receipt, command: ReleaseHold | ConfirmHold, named: _Named, tx: Any
+    ) -> None:
+        """Raise `OperationConflict` if the recorded answer is about an earlier hold of this token, which has taken one of these
+        items again since: the request is about that later hold, and was not carried out."""
+        assert receipt.hold is not None
+        keys = tuple((self._tenant, leg.pool) for leg in named.legs)
+        pools = await self._executor.read(FindPools(keys), tx, durable=True)
+        holders = {pool.holder for pool in pools if pool is not None and pool.holder is not None}
+        later = tuple((self._tenant, holder) for holder in holders if holder != receipt.hold.id)
+        rows = await self._executor.read(FindHolds(later), tx, durable=True) if later else []
+        if any(row is not None and same_owner(named.token, row.owner_hash) for row in rows):
+            raise refusal_of(Refusal(Reason.OPERATION_CONFLICT, command.op or ""))
+
+    async def _resolve(self, ids: Iterable[str], token: str, call: Call) -> _Named:
+        legs = item_legs(ids)
+        standing = standing_for(legs)
+        text(token, "token", MAX_TOKEN)
+        try:
+            return _Named(legs, await self._hold_with(legs, call.get("tx")), token, standing)
+        except Refused as refusal:
+            if call.get("op") is None:
+                raise
+            return _Named(legs, standing, token, standing, refusal)  # an earlier attempt may have ended the hold
 
     async def _hold_with(self, legs: Legs, tx: Any) -> str:
-        """The hold that has, or had last, exactly these items. A refusal is an answer, so what it rests on is read again,
+        """Return the hold that has, or had last, exactly these items. A refusal is an answer, so what it rests on is read again,
         durably."""
         try:
             return await self._find_hold_with(legs, tx)
@@ -249,39 +265,28 @@ class AsyncItems(AsyncSeats):
             )
         return id
 
-    async def _legs(self, id: str, tx: Any, *, durable: bool = False) -> tuple[HeldLeg, ...] | None:
-        row = await self._executor.read(FindHold((self._tenant, id)), tx, durable=durable)
-        return None if row is None else row.legs
+    async def list(self, prefix: str = "", *, after: str | None = None, limit: int = 100, tx: Any = None) -> Page[Item]:
+        """Return the items whose ids begin with `prefix`, in order of id."""
+        whole(limit, "limit", 1, 1_000)
+        begin = "" if prefix == "" else text(prefix, "prefix", MAX_ITEM)
+        start = item_pool(after) if after else ""
+        pools = await self._executor.read(ListPools(self._tenant, ITEMS + begin, start, limit + 1), tx)
+        items = [item_of(item_name(pool.id), pool) for pool in pools[:limit]]
+        return Page(items, next=items[-1].id if len(pools) > limit else None)
 
 
-def _only_items(legs: tuple[HeldLeg, ...] | None) -> bool:
-    return legs is not None and all(leg.pool.startswith(ITEMS) for leg in legs)
+def _has_only_items(row: StoredHold) -> bool:
+    return all(leg.pool.startswith(ITEMS) for leg in row.legs)
 
 
-def _reopening(pool_id: str, pool: Pool | None, fields: dict[str, Any]) -> AnyCommand:
-    """How a spent item becomes available: by the hold that has spent it or, if that was retired, by its pool. (An
-    item that is not spent is refused there.)"""
-    rest = {**fields, "op": None}
+def _command_to_free(pool_id: str, pool: Pool | None, fields: dict[str, Any]) -> AnyCommand:
+    """Return the command that makes a confirmed item available: by its hold or, if that was retired, by its pool. (An item that
+    is not confirmed is refused there.)"""
+    without_op = {**fields, "op": None}
     if pool is None or pool.holder is None or not pool.consumed or pool.loose:
-        return ReturnToPool(id=pool_id, quantity=1, force=True, **rest)
-    return ReturnUnits(id=pool.holder, quantity={pool_id: 1}, force=True, **rest)
+        return ReturnToPool(id=pool_id, quantity=1, force=True, **without_op)
+    return ReturnUnits(id=pool.holder, quantity={pool_id: 1}, force=True, **without_op)
 
 
 def _no_item(item: str) -> PoolNotFound:
     return PoolNotFound(f"there is no item {item!r}: add it first", subject=item)
-
-
-def _listed(items: Any) -> list[Any]:
-    if isinstance(items, str):
-        raise invalid("items", "items_malformed", "must be a list of item ids")
-    try:
-        return list(items)
-    except TypeError:
-        raise invalid("items", "items_malformed", "must be a list of item ids") from None
-
-
-def _names(ids: Iterable[str]) -> list[str]:
-    names = [item_name(item_pool(item)) for item in _listed(ids)]
-    if len(names) > 10_000:
-        raise invalid("items", "items_too_many", f"{len(names)} items, at most 10000 are read at once")
-    return names

@@ -20,6 +20,7 @@ from .claims import AsyncClaims
 from .items import AsyncItems
 from .resources import AsyncResourceKernel
 from .sagas import AsyncSagas
+from .seats import AsyncSeats
 from .windows import AsyncRate, AsyncWindows
 
 
@@ -43,8 +44,13 @@ class AsyncKernel(AsyncHolds):
 
     @cached_property
     def items(self) -> AsyncItems:
-        """Single things, each available, held or spent: seats, vouchers, postings."""
+        """Single things, each available, held or confirmed: vouchers, postings."""
         return AsyncItems(self._executor, self._call_fields, self._tenant)
+
+    @cached_property
+    def seats(self) -> AsyncSeats:
+        """Items with a place in a section, of which it holds the best that are free."""
+        return AsyncSeats(self._executor, self._call_fields, self._tenant)
 
     def rate(self, name: str, *allowances: Allowance) -> AsyncRate:
         """So many per window and client: ``hk.rate("api", Allowance(10, per="second"), Allowance(100, per="minute"))``."""

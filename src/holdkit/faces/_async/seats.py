@@ -11,25 +11,16 @@ from typing import Any, Final, Unpack
 
 from msgspec.structs import replace
 
-from ...core.codec import canonical_json, same_owner
-from ...core.commands import CreatePool, PlaceHold, PutRecord, Ttl
-from ...core.model import Leg, State
-from ...core.reading import FindAvailable, FindHold, FindRecord, ListRecords
+from ...core.codec import canonical_json
+from ...core.commands import CreatePool, PutRecord, Ttl
+from ...core.model import Leg
+from ...core.reading import FindAvailable, FindRecord, ListRecords
 from ...core.validation import invalid, text, whole
-from ...errors import (
-    InsufficientCapacity,
-    ItemsTaken,
-    Overloaded,
-    PoolNotFound,
-    SectionNotFound,
-    VersionConflict,
-)
+from ...errors import ItemsTaken, Overloaded, PoolNotFound, SectionNotFound, VersionConflict
 from ...kernel._async.executor import AsyncExecutor
-from ...kernel.answers import capacity_of, hold_of
 from ...kernel.context import Call, CallFields, one_call
-from ...kernel.normalise import span
 from ...kernel.results import Hold
-from ..keys import item_legs, item_name, item_pool, op_of_attempt
+from ..keys import item_legs, item_pool, listed, op_of_attempt
 from ..seat_map import MAX_SEATS, SEATS, SECTIONS, LayoutCache, SeatMap, chunk_ids, digest_of, row_of
 from ..seating import (
     MAX_SECTION,
@@ -41,6 +32,7 @@ from ..seating import (
     checked_seat,
     checked_together,
 )
+from .taking import AsyncItemTaking
 
 NO_ITEMS: Final = "~nothing"
 NO_SECTION: Final = "~nowhere"
@@ -57,42 +49,55 @@ class AsyncSeats:
 
     def __init__(self, executor: AsyncExecutor, call_fields: CallFields, tenant: str) -> None:
         self._executor, self._call_fields, self._tenant = executor, call_fields, tenant
+        self._taking = AsyncItemTaking(executor, call_fields, tenant)
         self._layouts: LayoutCache = executor.face_caches.setdefault("seats", LayoutCache())
 
-    async def seats(self, section: str, *, tx: Any = None) -> list[Seat]:
-        """The seats of a section, in order of row and position, wherever they are in their sale. Raises `SectionNotFound`."""
-        layout = await self._layout(text(section, "section", MAX_SECTION), tx)
-        if layout is None:
-            layout = await self._layout(section, tx, durable=True)
-        if layout is None:
-            raise _no_section(section)
-        return list(layout.seats)
+    async def add(self, seats: Iterable[Seat], **call: Unpack[Call]) -> None:
+        """Create the items that are missing, then put the seats into the maps of their sections, up to 10,000 at once.
 
-    async def remove_seats(self, section: str, ids: Iterable[str] | None = None, **call: Unpack[Call]) -> None:
-        """Take seats out of the map of a section, or with `ids=None` all of them, so that `best_available` no longer finds them.
-        The items stay, with the holds that they have; ids that are not in the map are passed over."""
-        text(section, "section", MAX_SECTION)
-        names = None if ids is None else [leg.label or "" for leg in item_legs(ids)]
-        replayed = await self._begin(["remove_seats", section, names], call)
-        await self._change(section, [], names, call, replayed=replayed)
+        A seat that is in its map already gets this place instead, whatever its state. Each map is changed completely or not at
+        all. After a failure call it again with the same seats: a seat that was added is not added twice.
+        """
+        given = listed(seats, "seats", "Seat objects")
+        if len(given) > MAX_SEATS:
+            raise invalid("seats", "seats_too_many", f"{len(given)} seats, at most {MAX_SEATS} are added at once")
+        seats = [checked_seat(seat) for seat in given]
+        item_legs([seat.id for seat in seats])  # none twice
+        by_section: dict[str, list[Seat]] = {}
+        for seat in seats:
+            by_section.setdefault(seat.section, []).append(seat)
+        for section, changed in by_section.items():  # before anything is written
+            (await self._map(section, call.get("tx"))).with_change(changed)
+        replayed = await self._begin(["add", seats], call)
+        fields = {**self._call_fields(call), "op": None}
+        most = self._executor.limits.max_batch
+        for begin in range(0, len(seats), most):
+            commands = [
+                CreatePool(id=item_pool(seat.id), total=1, exist_ok=True, label=seat.id, **fields)
+                for seat in seats[begin : begin + most]
+            ]
+            await self._executor.execute_all(commands, call.get("tx"))
+        for section, changed in by_section.items():
+            await self._change(section, changed, [], call, replayed=replayed)
 
-    async def best_available(
+    async def hold(
         self,
         count: int,
         *,
         section: str,
+        ttl: Ttl | None,
         kind: str = "",
         together: Together = True,
-        ttl: Ttl | None = None,
         token: str | None = None,
         metadata: dict[str, Any] | None = None,
         **call: Unpack[Call],
     ) -> Hold:
         """Hold the best `count` free seats of a section: neighbours; with `together="prefer"` neighbours if possible, else as
-        few groups as possible; with `together=False` the best ones anywhere. Only seats of this `kind` are looked at.
+        few groups as possible; with `together=False` the best ones anywhere. Only seats of this `kind` are looked at. With
+        `ttl=None` they are held until the hold is confirmed or released.
 
-        `ItemsTaken` if there are not enough, `SectionNotFound` if the section has no seats. If others take some of them
-        first, it searches again, each time among more choices, so that many callers do not all want the same seats.
+        Raises `ItemsTaken` if there are not enough, `SectionNotFound` if the section has no seats. If others take some of the
+        chosen seats first, it searches again, each time among more choices, so that many callers do not all want the same seats.
         """
         asked = Asked(
             whole(count, "count", 1, self._executor.limits.max_legs),
@@ -100,7 +105,7 @@ class AsyncSeats:
             checked_kind(kind),
             checked_together(together),
         )
-        command, tx = self._placing((), ttl, token, metadata, call), call.get("tx")
+        command, tx = self._taking.command((), ttl, token, metadata, call), call.get("tx")
         original = replace(command, legs=(Leg(f"{NO_ITEMS}/{canonical_json(asked)}"),))
         for attempt in range(ATTEMPTS):
             choices = await self._choices(asked, 2**attempt, tx, recorded=command.op is not None)
@@ -110,7 +115,7 @@ class AsyncSeats:
             legs = item_legs(choices[self._executor.mint.draw(len(choices))]) if choices else (Leg(missing),)
             tried = replace(command, legs=legs, op=op_of_attempt(command.op, attempt))
             try:
-                return await self._take(tried, tx, original)
+                return await self._taking.take(tried, tx, original)
             except ItemsTaken:
                 continue
             except PoolNotFound as refusal:
@@ -118,6 +123,14 @@ class AsyncSeats:
         raise Overloaded(
             "other callers took some of the chosen seats at each attempt; this call did nothing: retry later"
         )
+
+    async def remove(self, section: str, ids: Iterable[str] | None = None, **call: Unpack[Call]) -> None:
+        """Take seats out of the map of a section, or with `ids=None` all of them, so that `hold` no longer finds them.
+        The items stay, with the holds that they have; ids that are not in the map are passed over."""
+        text(section, "section", MAX_SECTION)
+        names = None if ids is None else [leg.label or "" for leg in item_legs(ids)]
+        replayed = await self._begin(["remove_seats", section, names], call)
+        await self._change(section, [], names, call, replayed=replayed)
 
     # Choosing
 
@@ -135,38 +148,6 @@ class AsyncSeats:
             if found:
                 break
         return found
-
-    def _placing(
-        self, legs: tuple[Leg, ...], ttl: Ttl | None, token: str | None, metadata: dict[str, Any] | None, call: Call
-    ) -> PlaceHold:
-        slots = None if ttl is None else span(ttl)
-        return PlaceHold(legs=legs, ttl_slots=slots, token=token, metadata=metadata, **self._call_fields(call))
-
-    async def _take(self, command: PlaceHold, tx: Any, original: PlaceHold | None = None) -> Hold:
-        try:
-            return hold_of(await self._executor.execute(command, tx, faces=True, original=original), command.token)
-        except InsufficientCapacity as refusal:
-            same = None if original is not None else await self._same_hold(refusal, command, tx)
-            if same is not None:
-                return same
-            raise _items_taken(refusal) from None
-        except PoolNotFound as refusal:
-            item = item_name(refusal.subject)
-            raise PoolNotFound(
-                f"there is no item {item!r}: add it first", subject=item, replayed=refusal.replayed
-            ) from None
-
-    async def _same_hold(self, refusal: InsufficientCapacity, command: PlaceHold, tx: Any) -> Hold | None:
-        """The live hold of this owner on exactly these items, if that is what is in the way."""
-        holders = {short.holder for short in refusal.shortfalls}
-        holder = holders.pop()
-        if command.token is None or holders or holder is None or len(refusal.shortfalls) != len(command.legs):
-            return None
-        found = await self._executor.read(FindHold((self._tenant, holder)), tx, durable=True)
-        if found is None or found.state is not State.HELD or not same_owner(command.token, found.owner_hash):
-            return None
-        same = {leg.pool for leg in found.legs} == {leg.pool for leg in command.legs}
-        return Hold(found, command.token) if same else None
 
     # The map
 
@@ -207,29 +188,6 @@ class AsyncSeats:
         original = replace(command, body=canonical_json(asked))
         return (await self._executor.execute(command, call.get("tx"), faces=True, original=original)).replayed
 
-    async def _add_seats(self, given: list[Any], call: Call) -> None:
-        """Create the items that are missing, then put the seats into the maps of their sections."""
-        if len(given) > MAX_SEATS:
-            raise invalid("seats", "seats_too_many", f"{len(given)} seats, at most {MAX_SEATS} are added at once")
-        seats = [checked_seat(seat) for seat in given]
-        item_legs([seat.id for seat in seats])  # none twice
-        by_section: dict[str, list[Seat]] = {}
-        for seat in seats:
-            by_section.setdefault(seat.section, []).append(seat)
-        for section, its in by_section.items():  # before anything is written
-            (await self._map(section, call.get("tx"))).with_change(its)
-        replayed = await self._begin(["add", seats], call)
-        fields = {**self._call_fields(call), "op": None}
-        most = self._executor.limits.max_batch
-        for begin in range(0, len(seats), most):
-            commands = [
-                CreatePool(id=item_pool(seat.id), total=1, exist_ok=True, label=seat.id, **fields)
-                for seat in seats[begin : begin + most]
-            ]
-            await self._executor.execute_all(commands, call.get("tx"))
-        for section, its in by_section.items():
-            await self._change(section, its, [], call, replayed=replayed)
-
     async def _change(
         self, section: str, put: list[Seat], drop: list[str] | None, call: Call, *, replayed: bool
     ) -> None:
@@ -253,6 +211,15 @@ class AsyncSeats:
             return
         raise Overloaded(f"others changed section {section!r} at each attempt; its seats are as before: retry later")
 
+    async def list(self, section: str, *, tx: Any = None) -> list[Seat]:
+        """Return the seats of a section, in order of row and position, whatever their state. Raises `SectionNotFound`."""
+        layout = await self._layout(text(section, "section", MAX_SECTION), tx)
+        if layout is None:
+            layout = await self._layout(section, tx, durable=True)
+        if layout is None:
+            raise _no_section(section)
+        return [*layout.seats]
+
 
 def _no_section(section: str, *, replayed: bool = False) -> SectionNotFound:
     return SectionNotFound(
@@ -274,11 +241,3 @@ def _too_few(missing: str, asked: Asked, *, replayed: bool = False) -> SectionNo
         holders={},
         subject=asked.section,
     )
-
-
-def _items_taken(refusal: InsufficientCapacity) -> ItemsTaken:
-    """The refusal in terms of items."""
-    holders = {item_name(short.pool): short.holder for short in refusal.shortfalls}
-    shown = ", ".join(map(repr, list(holders)[:5])) + (f" and {len(holders) - 5} more" if len(holders) > 5 else "")
-    return ItemsTaken(f"others have {shown}", replayed=refusal.replayed, taken=tuple(holders), holders=holders,
-                      subject=next(iter(holders)), **capacity_of(refusal))  # fmt: skip

@@ -50,7 +50,7 @@ class Finder:
             entities=kernel.admin.entities(wanted, limit=limit) if everything else [],
             accounts=kernel.accounts(wanted, limit=limit) if everything else [],
             claims=[] if claim is None else [claim],
-            items=kernel.items.listed(wanted, limit=limit) if everything else [],
+            items=kernel.items.list(wanted, limit=limit) if everything else [],
             complete=after is None or len(pools) == limit,
         )
 
@@ -106,6 +106,6 @@ class Finder:
         if ":" not in wanted:
             return None
         try:
-            return self._kernel.claims.find(key=wanted)
+            return self._kernel.claims.get(*wanted.split(":", 1))
         except InvalidRequest:  # no key looks like this
             return None

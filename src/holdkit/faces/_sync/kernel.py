@@ -21,6 +21,7 @@ from .claims import Claims
 from .items import Items
 from .resources import ResourceKernel
 from .sagas import Sagas
+from .seats import Seats
 from .windows import Rate, Windows
 
 
@@ -44,8 +45,13 @@ class Kernel(Holds):
 
     @cached_property
     def items(self) -> Items:
-        """Single things, each available, held or spent: seats, vouchers, postings."""
+        """Single things, each available, held or confirmed: vouchers, postings."""
         return Items(self._executor, self._call_fields, self._tenant)
+
+    @cached_property
+    def seats(self) -> Seats:
+        """Items with a place in a section, of which it holds the best that are free."""
+        return Seats(self._executor, self._call_fields, self._tenant)
 
     def rate(self, name: str, *allowances: Allowance) -> Rate:
         """So many per window and client: ``hk.rate("api", Allowance(10, per="second"), Allowance(100, per="minute"))``."""

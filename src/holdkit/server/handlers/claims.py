@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any, NamedTuple
 
-from ...core.codec import is_ticket, ticket
-from ...core.keyed import CLAIM
-from ...core.pages import Page
-from ...core.validation import invalid
-from ...errors import EngineError, OutcomeUnknown, Overloaded, plain
-from ...faces.claim import Claim
-from ...kernel.results import Hold
+from ...core.codec import is_ticket
+from ...core.keyed import CLAIM, CLAIMS, ERASED_CLAIM
+from ...core.model import State
+from ...core.outcomes import Reason, Refusal
+from ...core.validation import invalid, text
+from ...errors import (
+    EngineError,
+    NotConfirmed,
+    OutcomeUnknown,
+    Overloaded,
+    QuantityExceedsConsumed,
+    QuantityExceedsHold,
+    plain,
+)
+from ...faces._async.claim_reads import claim_bytes
+from ...faces.claim import Claim, claim_of
+from ...faces.keys import key_of, part_of_hold, split_key
+from ...kernel.answers import refusal_of
+from ...kernel.normalise import Presented, reference
+from ...kernel.results import Hold, Page
 from ...wire.claims import (
     ClaimPage,
     ClaimsQuery,
@@ -20,6 +34,7 @@ from ...wire.claims import (
     ForgetClaim,
     NewClaim,
     claim_answer,
+    new_claim_answer,
 )
 from ...wire.holds import hold_now
 from ...wire.items import (
@@ -43,14 +58,15 @@ from .calls import call_fields, need_admin
 from .holds import hold_tag
 
 
-def _claim(request: Request, claim: Claim, status: int = 200, *, secret: bool = False) -> Answer:
-    shown = claim_answer(claim, _time(request, claim), secret=secret)
-    return answer(shown, status, (REPLAYED,) if claim.replayed else ())
+def _claim(request: Request, claim: Claim, *, replayed: bool = False) -> Answer:
+    document = claim_answer(claim, _time(request, claim), replayed=replayed)
+    return answer(document, 200, (REPLAYED,) if replayed else ())
 
 
 def _time(request: Request, *claims: Claim) -> datetime:
-    """The time of an answer about claims."""
-    return request.now(*(claim.as_of and claim.as_of.slot for claim in claims))
+    """The time of an answer about claims: not before anything that they tell."""
+    began = [claim.raw.hold.began for claim in claims if claim.raw.hold is not None]
+    return request.now(*(claim.raw.pool.slot for claim in claims), *began)
 
 
 def _hold(request: Request, hold: Hold, status: int = 200, *, secret: bool = False) -> Answer:
@@ -60,64 +76,102 @@ def _hold(request: Request, hold: Hold, status: int = 200, *, secret: bool = Fal
     return answer(shown, status, (tag, REPLAYED) if hold.replayed else (tag,))
 
 
-def _named(request: Request, token: str | None) -> str:
-    """The claim that a path names: by its id, or by the id of its hold, which means this claim of the key and no later one."""
-    name = request.hold_named
-    return name if token is None or is_ticket(name) or name.startswith(CLAIM) else ticket(name, token)
-
-
 async def reserve_claim(request: Request) -> Answer:
-    """Reserve a key; only this answer contains the token."""
+    """Hold a key; only this answer contains the token."""
     body: NewClaim = request.body
-    claim = await request.kernel.claims.reserve(
+    hold = await request.kernel.claims.hold(
         body.type, body.value, ttl=body.ttl, token=body.token, metadata=body.metadata, **call_fields(request, body)
     )
-    return _claim(request, claim, 201, secret=True)
+    now = request.now(hold.row.held_at)
+    granted = hold_now(hold, now, request.caller.show, secret=True)
+    document = new_claim_answer(claim_of(hold, key_of(body.type, body.value)), hold, now, granted)
+    return answer(document, 201, (REPLAYED,) if hold.replayed else ())
+
+
+class _Named(NamedTuple):
+    """A claim that a path names, and its hold."""
+
+    claim: Claim
+    hold: Any
+    """Its hold's ticket, or what the kernel takes for a hold whose token is missing."""
+
+
+async def _named(request: Request, token: str | None) -> _Named:
+    """Find the claim that a path names: by its id, or by its hold (a ticket, or an id with a token), which means this claim of the
+    key and no later one. Raise `PartOfHold` if its hold has other legs too."""
+    name, claims = request.hold_named, request.kernel.claims
+    if (token is None and not is_ticket(name)) or name.startswith((CLAIM, ERASED_CLAIM)):
+        claim = await claims.get(id=name)
+    else:
+        name, token = reference(name, token)
+        hold = await request.kernel.get(name)
+        leg = hold.row.legs[0]
+        if len(hold.row.legs) > 1 or not leg.pool.startswith(CLAIMS):
+            raise part_of_hold(name, name)
+        now = await claims.get(id=leg.pool.removeprefix(CLAIMS))
+        claim = claim_of(hold, "" if now is None else now.key)
+    if claim is None or claim.hold is None:
+        raise refusal_of(Refusal(Reason.HOLD_NOT_FOUND, name))
+    if claim.combined:
+        raise part_of_hold(claim.key, claim.hold)
+    return _Named(claim, Presented(claim.hold, token))
 
 
 async def confirm_claim(request: Request) -> Answer:
     """Confirm a claim, permanently."""
     body: ConfirmClaim = request.body
-    claim = await request.kernel.claims.confirm(
-        _named(request, body.token), entity=body.entity, token=body.token, **call_fields(request, body)
-    )
-    return _claim(request, claim)
+    text(body.entity, "entity", 256)
+    named = await _named(request, body.token)
+    hold = await request.kernel.confirm(named.hold, entity=body.entity, **call_fields(request, body))
+    return _ended(request, named, hold)
 
 
 async def release_claim(request: Request) -> Answer:
     """Release a claim."""
     body: EndClaim = request.body
-    return _claim(
-        request,
-        await request.kernel.claims.release(
-            _named(request, body.token), token=body.token, **call_fields(request, body)
-        ),
-    )
+    named = await _named(request, body.token)
+    return _ended(request, named, await request.kernel.release(named.hold, **call_fields(request, body)))
 
 
 async def extend_claim(request: Request) -> Answer:
     """Move the deadline to a later time."""
     body: ExtendClaim = request.body
-    claim = await request.kernel.claims.extend(
-        _named(request, body.token), by=body.by, ttl=body.ttl, token=body.token, **call_fields(request, body)
-    )
-    return _claim(request, claim)
+    named = await _named(request, body.token)
+    hold = await request.kernel.extend(named.hold, by=body.by, ttl=body.ttl, **call_fields(request, body))
+    return _ended(request, named, hold)
+
+
+def _ended(request: Request, named: _Named, hold: Hold) -> Answer:
+    return _claim(request, claim_of(hold, named.claim.key), replayed=hold.replayed)
 
 
 async def forget_claim(request: Request) -> Answer:
-    """Free a confirmed key."""
+    """Free a confirmed key: its holder with the token, or an operator with `force` and a reason."""
     body: ForgetClaim = request.body
     if body.force:
         need_admin(request.caller, "force")
-    claim = await request.kernel.claims.forget(
-        _named(request, body.token), token=body.token, force=body.force, **call_fields(request, body)
-    )
-    return _claim(request, claim)
+        return await _freed(request, request.hold_named)
+    named = await _named(request, body.token)
+    if named.claim.raw.hold is None and named.claim.state is State.CONFIRMED:
+        return await _freed(request, named.claim.id)  # its hold is gone, so no token can be checked: a reason is enough
+    try:
+        hold = await request.kernel.return_units(named.hold, **call_fields(request, body))
+    except (NotConfirmed, QuantityExceedsHold, QuantityExceedsConsumed) as refusal:
+        key = named.claim.key
+        message = f"{key!r} is not confirmed, so there is nothing to free"
+        raise NotConfirmed(message, replayed=refusal.replayed, subject=key) from None
+    return _ended(request, named, hold)
+
+
+async def _freed(request: Request, id: str) -> Answer:
+    fields: Any = call_fields(request, request.body)
+    freed = await request.kernel.claims._free(id, fields)  # noqa: SLF001  (only HTTP and the command line name it by its id)
+    return _claim(request, freed.claim, replayed=freed.replayed)
 
 
 async def show_claim(request: Request) -> Answer:
     """One key, by its claim's id."""
-    claim = await request.kernel.claims.find(id=request.names[0])
+    claim = await request.kernel.claims.get(id=request.names[0])
     if claim is None:
         raise Problem(404, "claim_not_found", "there is no claim with this id")
     return _claim(request, claim)
@@ -127,19 +181,21 @@ async def list_claims(request: Request) -> Answer:
     """List claims: at most one by key, several by entity, otherwise all."""
     query: ClaimsQuery = request.query
     claims = request.kernel.claims
-    if query.entity is not None and (query.key, query.type, query.value) == (None, None, None):
-        return await _claims(request, await claims.linked(query.entity, after=query.after, limit=query.limit))
-    if (query.key, query.type, query.value, query.entity, query.active_only) == (None, None, None, None, False):
-        return await _claims(request, await claims.listed(after=query.after, limit=query.limit))
-    one = await claims.find(key=query.key, type=query.type, value=query.value, active_only=query.active_only)
-    return await _claims(request, Page([] if one is None else [one]))
+    if (query.key, query.type, query.value) == (None, None, None):
+        return await _claims(request, await claims.list(entity=query.entity, after=query.after, limit=query.limit))
+    if (query.key is not None) == (query.type is not None or query.value is not None) or query.entity is not None:
+        raise invalid("key", "id_required", "give exactly one of key, type with value, or entity")
+    type, value = (query.type, query.value) if query.key is None else split_key(query.key)
+    claim = await claims.get(type or "", value or "")
+    if claim is None or (query.active_only and claim.state is not State.HELD):
+        return await _claims(request, Page())
+    return await _claims(request, Page([claim]))
 
 
-async def _claims(request: Request, found: Page[Claim]) -> Answer:
-    now = _time(request, *found)
-    after = found[-1].id if found.more else None
+async def _claims(request: Request, claims: Page[Claim]) -> Answer:
+    now, size = _time(request, *claims), sum(claim_bytes(claim.raw.hold) for claim in claims)
     return await request.running.large_answers.page(
-        request, found.size, lambda: ClaimPage([claim_answer(one, now) for one in found], after, now)
+        request, size, lambda: ClaimPage([claim_answer(claim, now) for claim in claims], claims.next, now)
     )
 
 
@@ -148,14 +204,17 @@ async def add_items(request: Request) -> Answer:
     body: AddItems = request.body
     if (body.ids is None) == (body.seats is None):
         raise invalid("ids", "ids_ambiguous" if body.ids else "ids_required", "give either ids or seats")
-    await request.kernel.items.add(body.seats or body.ids or [], **call_fields(request, body))
+    if body.seats is not None:
+        await request.kernel.seats.add(body.seats, **call_fields(request, body))
+    else:
+        await request.kernel.items.add(body.ids or [], **call_fields(request, body))
     return await _changed(request, body.ids or [seat.id for seat in body.seats or ()])
 
 
 async def list_seats(request: Request) -> Answer:
     """List the seats of a section."""
     query: SeatsQuery = request.query
-    seats = await request.kernel.items.seats(query.section)
+    seats = await request.kernel.seats.list(query.section)
     begin = 0
     if query.after:
         begin = 1 + next((index for index, seat in enumerate(seats) if seat.id == query.after), len(seats))
@@ -169,14 +228,14 @@ async def list_seats(request: Request) -> Answer:
 async def remove_seats(request: Request) -> Answer:
     """Take seats out of the map of a section."""
     body: RemoveSeats = request.body
-    await request.kernel.items.remove_seats(body.section, body.ids, **call_fields(request, body))
+    await request.kernel.seats.remove(body.section, body.ids, **call_fields(request, body))
     return answer(SeatsRemoved(body.section, request.now()))
 
 
 async def reopen_items(request: Request) -> Answer:
-    """Make spent items available again, all or none."""
+    """Make confirmed items available again, all or none."""
     body: ReopenItems = request.body
-    await request.kernel.items.reopen(body.ids, **call_fields(request, body))
+    await request.kernel.items.free(body.ids, **call_fields(request, body))
     return await _changed(request, body.ids)
 
 
@@ -193,9 +252,8 @@ async def _changed(request: Request, ids: list[str]) -> Answer:
 async def list_items(request: Request) -> Answer:
     """List items in order of id."""
     query: ItemsQuery = request.query
-    found = await request.kernel.items.listed(query.prefix, after=query.after, limit=query.limit)
-    after = found[-1].id if len(found) == query.limit else None
-    return answer(ItemPage(found, after, request.now()))
+    page = await request.kernel.items.list(query.prefix, after=query.after, limit=query.limit)
+    return answer(ItemPage(page, page.next, request.now()))
 
 
 async def read_items(request: Request) -> Answer:
@@ -205,13 +263,13 @@ async def read_items(request: Request) -> Answer:
 
 
 async def _items(request: Request, ids: list[str], token: str | None = None) -> Answer:
-    return answer(ItemList(await request.kernel.items.states(ids, token=token), request.now()))
+    return answer(ItemList(await request.kernel.items.get(ids, token=token), request.now()))
 
 
 async def reserve_items(request: Request) -> Answer:
     """Reserve items, all or none."""
     body: ReserveItems = request.body
-    hold = await request.kernel.items.reserve(
+    hold = await request.kernel.items.hold(
         body.ids, ttl=body.ttl, token=body.token, metadata=body.metadata, **call_fields(request, body)
     )
     return _hold(request, hold, 201, secret=True)
@@ -220,7 +278,7 @@ async def reserve_items(request: Request) -> Answer:
 async def best_items(request: Request) -> Answer:
     """Find and reserve seats in one request."""
     body: BestItems = request.body
-    hold = await request.kernel.items.best_available(
+    hold = await request.kernel.seats.hold(
         body.count,
         section=body.section,
         kind=body.kind,
@@ -235,22 +293,23 @@ async def best_items(request: Request) -> Answer:
 
 async def release_items(request: Request) -> Answer:
     """Make the items of a hold available again."""
-    body: EndItems = request.body
-    hold = await request.kernel.items.release(_ended(body), token=body.token, **call_fields(request, body))
-    return _hold(request, hold)
+    body, fields = _items_body(request), call_fields(request, request.body)
+    if body.ids is not None:
+        return _hold(request, await request.kernel.items.release(body.ids, token=body.token or "", **fields))
+    return _hold(request, await request.kernel.release(body.hold or "", token=body.token, **fields))
 
 
 async def finalize_items(request: Request) -> Answer:
-    """Make the items of a hold spent."""
+    """Make the items of a hold confirmed."""
+    body, fields = _items_body(request), {**call_fields(request, request.body), "entity": request.body.entity}
+    if body.ids is not None:
+        return _hold(request, await request.kernel.items.confirm(body.ids, token=body.token or "", **fields))
+    return _hold(request, await request.kernel.confirm(body.hold or "", token=body.token, **fields))
+
+
+def _items_body(request: Request) -> EndItems:
+    """The hold that is to end: itself, or the ids of its items."""
     body: EndItems = request.body
-    hold = await request.kernel.items.finalize(
-        _ended(body), token=body.token, entity=body.entity, **call_fields(request, body)
-    )
-    return _hold(request, hold)
-
-
-def _ended(body: EndItems) -> str | list[str]:
-    """The hold that is to end, as the kernel takes it."""
     if (body.hold is None) == (body.ids is None):
         raise invalid("hold", "hold_ambiguous" if body.hold else "hold_required", "give either hold or ids")
-    return body.ids or body.hold or ""
+    return body

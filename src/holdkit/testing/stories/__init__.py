@@ -44,17 +44,18 @@ with the id 7, whether there is one or not. A hold presents its own token; `toke
     reserve  a show quantity=2 ttl=60         a hold on it, as `hold`; its pool is ~r/told/"show"/null
     batch [atomic] … end                      the commands between are one `apply`; op= is for all of them
 
-Faces. A claim is known by its name too; `via=id` shows its id instead.
+Faces. What they hold has a name, and ends like any hold: `confirm a entity=user:7`, `release a`, `extend a by=30`.
 
-    claim reserve a email x ttl=60            token= metadata=
-    claim confirm a entity=user:7             and: claim release a, claim extend a by=30, claim forget a [force]
-    claim find  key=email:x             -> held deadline=60 fence=1     (by id=, type= with value=, entity=; or: nothing)
+    claim hold a email x ttl=60               token= metadata=
+    claim get email x                   -> held deadline=60 fence=1     (or by id=; or: nothing)
     claim taken email x                 -> true
-    items add s1 s2                           and: items reserve a s1 s2, items release a, items finalize a
-    items reopen s1 s2 reason=r               spent ones are available again
-    items states s2 s1                  -> held available
-    items seats stalls A 1 2 3                row A of section stalls has seats A1, A2, A3; kind=k
-    items best a 2 stalls together=prefer     hold the best two that are free; kind=k
+    claim list entity=user:7            -> email:x
+    claim free email x reason=r               a confirmed key is available again
+    items add s1 s2                           and: items hold a s1 s2 ttl=60; or by the items: items confirm s1 s2 token=t, items release
+    items free s1 s2 reason=r                 confirmed ones are available again
+    items get s2 s1                     -> held available
+    seats add stalls A 1 2 3                  row A of section stalls has seats A1, A2, A3; kind=k
+    seats hold a 2 stalls together=prefer     hold the best two that are free; kind=k
     combine a gpu:2 key/email/x item/s1 ttl=60      units, a key and an item in one hold
 
 Rates, budgets and calendars; each is known by its name from then on, and a granted hold by its own

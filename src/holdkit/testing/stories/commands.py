@@ -15,7 +15,6 @@ from msgspec import Struct, field, structs
 
 from ... import (
     ArchivePool,
-    Claim,
     ConfirmHold,
     Consume,
     CreatePool,
@@ -149,7 +148,6 @@ class CommandVerbs:
     def __init__(self, story: Story, clock: FakeClock) -> None:
         self.story, self.clock = story, clock
         self.holds: dict[str, Hold] = {}
-        self.claims: dict[str, Claim] = {}
         self.cursors: dict[str, str] = {}
         self.faces: dict[str, Face] = {}
         self.resource = StoryResource()

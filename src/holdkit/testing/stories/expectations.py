@@ -79,10 +79,10 @@ INVALID: Final[Converters] = {"field": values.text, "code": values.text}
 
 
 CLAIM: Final[Converters] = {
-    **dict.fromkeys(
-        ("id", "key", "type", "value", "entity", "correlation_id", "tenant", "token", "ticket"), values.text
-    ),
-    **dict.fromkeys(("deadline", "held_slot", "ended_slot"), values.slot),
+    **dict.fromkeys(("id", "key", "type", "value", "entity", "hold", "tenant"), values.text),
+    **dict.fromkeys(("deadline", "held_at", "ended_at"), values.slot),
+    "taken": values.scalar,
+    "combined": values.scalar,
     "fence": values.whole,
 }
 REASONS: Final = frozenset({*Reason, "already_claimed", "items_taken", "part_of_hold", "section_not_found"})
@@ -174,7 +174,9 @@ def facts_of(answer: object) -> dict[str, Any]:
     if isinstance(answer, Hold):
         return _hold_facts(answer)
     if isinstance(answer, Claim):
-        return {name: getattr(answer, name) for name in CLAIM}
+        row = answer.raw.hold
+        times = {name: None if row is None else getattr(row, name) for name in ("deadline", "held_at", "ended_at")}
+        return {name: times[name] if name in times else getattr(answer, name) for name in CLAIM}
     if isinstance(answer, JournalEntry):
         return _entry_facts(answer)
     if isinstance(answer, Refused):

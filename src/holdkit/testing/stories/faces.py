@@ -1,4 +1,4 @@
-"""Faces in a story: claims, items, rates, budgets and calendars. Claims and faces are known by their names."""
+"""Faces in a story: claims, items, seats, rates, budgets and calendars, which are known by their names."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from ... import Claim, Hold, PlaceHold, Seat, claim, items
+from ... import Hold, PlaceHold, Seat, claim, items
 from ...core.commands import AnyCommand
 from ...kernel.normalise import Legs, legs_of
 from .commands import CommandVerbs, Face, Step, StoryFailed
@@ -14,48 +14,24 @@ from .parser import Statement
 
 
 class FaceVerbs(CommandVerbs):
-    """The verbs of claims and items."""
+    """The verbs of claims, items and seats. What they hold has a name, and ends by the verbs of holds."""
 
-    def on_claim_reserve(self, statement: Statement) -> Step:
-        """Claim a key under a name; the same owner may get the same claim again."""
-        arguments = dict(statement.arguments)
-        name = arguments.pop("name")
-        answer = yield self.call("claims.reserve", arguments.pop("type"), arguments.pop("value"), **arguments)
-        self.check(statement, answer)
-        if isinstance(answer, Claim):
-            self.claims[name] = answer
+    def on_claim_hold(self, statement: Statement) -> Step:
+        """Hold a key under a name."""
+        yield from self._hold(statement, "claims.hold", "type", "value")
 
-    def on_claim_confirm(self, statement: Statement) -> Step:
-        """Confirm it for an entity."""
-        yield from self._claim(statement, "claims.confirm")
-
-    def on_claim_release(self, statement: Statement) -> Step:
-        """Release it."""
-        yield from self._claim(statement, "claims.release")
-
-    def on_claim_extend(self, statement: Statement) -> Step:
-        """Extend its deadline."""
-        yield from self._claim(statement, "claims.extend")
-
-    def on_claim_forget(self, statement: Statement) -> Step:
+    def on_claim_free(self, statement: Statement) -> Step:
         """Free a confirmed key."""
-        arguments = statement.arguments
-        yield from self._claim(structs.replace(statement, arguments=arguments), "claims.forget")
+        arguments = {"reason": "", **statement.arguments}
+        self.check(
+            statement, (yield self.call("claims.free", arguments.pop("type"), arguments.pop("value"), **arguments))
+        )
 
-    def _claim(self, statement: Statement, method: str) -> Step:
-        arguments = dict(statement.arguments)
-        name, via = arguments.pop("name"), arguments.pop("via", None)
-        claim = self.claims.get(name)
-        if claim is None:
-            raise StoryFailed(f"{statement.where}: nothing was claimed under the name {name!r}\n    {statement.text}")
-        reference: Any = {"ticket": claim.ticket, "id": claim.id}.get(via or "", claim)
-        if via is None and "token" in arguments and arguments["token"] is None:
-            reference = claim.id
-        self.check(statement, (yield self.call(method, reference, **arguments)))
-
-    def on_claim_find(self, statement: Statement) -> Step:
+    def on_claim_get(self, statement: Statement) -> Step:
         """A key in its present or last life, or nothing."""
-        answer = yield self.call("claims.find", **statement.arguments)
+        arguments = dict(statement.arguments)
+        key = [arguments.pop(name) for name in ("type", "value") if name in arguments]
+        answer = yield self.call("claims.get", *key, **arguments)
         assert statement.expected is not None
         if answer is None or statement.expected.word == "nothing":
             self.checked += 1
@@ -64,9 +40,14 @@ class FaceVerbs(CommandVerbs):
         else:
             self.check(statement, answer)
 
+    def on_claim_list(self, statement: Statement) -> Step:
+        """The keys of an entity, or all."""
+        answer = yield self.call("claims.list", **statement.arguments)
+        self.compare(statement, answer, lambda claim: claim.key)
+
     def on_claim_taken(self, statement: Statement) -> Step:
-        """Whether the key is claimed or confirmed."""
-        answer = yield self.call("claims.is_reserved", statement.arguments["type"], statement.arguments["value"])
+        """Whether the key is held or confirmed."""
+        answer = yield self.call("claims.is_taken", statement.arguments["type"], statement.arguments["value"])
         self.compare(statement, [str(answer).lower()], str)
 
     def on_items_add(self, statement: Statement) -> Step:
@@ -74,29 +55,55 @@ class FaceVerbs(CommandVerbs):
         answer = yield self.call("items.add", statement.arguments["ids"])
         self.check(statement, answer)
 
-    def on_items_reopen(self, statement: Statement) -> Step:
-        """Make spent items available again."""
-        arguments = dict(statement.arguments)
-        self.check(statement, (yield self.call("items.reopen", arguments.pop("ids"), **arguments)))
+    def on_items_free(self, statement: Statement) -> Step:
+        """Make confirmed items available again."""
+        arguments = {"reason": "", **statement.arguments}
+        self.check(statement, (yield self.call("items.free", arguments.pop("ids"), **arguments)))
 
-    def on_items_reserve(self, statement: Statement) -> Step:
+    def on_items_hold(self, statement: Statement) -> Step:
         """Hold several under a name."""
+        yield from self._hold(statement, "items.hold", "ids", ttl=None)
+
+    def on_items_confirm(self, statement: Statement) -> Step:
+        """Confirm the hold that has exactly these items."""
         arguments = dict(statement.arguments)
+        self.check(statement, (yield self.call("items.confirm", arguments.pop("ids"), **arguments)))
+
+    def on_items_release(self, statement: Statement) -> Step:
+        """Release the hold that has exactly these items."""
+        arguments = dict(statement.arguments)
+        self.check(statement, (yield self.call("items.release", arguments.pop("ids"), **arguments)))
+
+    def on_items_get(self, statement: Statement) -> Step:
+        """The state of each, in the order given; with a token, what is its own is marked."""
+        arguments = dict(statement.arguments)
+        answer = yield self.call("items.get", arguments.pop("ids"), **arguments)
+        self.compare(statement, answer, lambda item: f"{item.state}/yours" if item.yours else item.state)
+
+    def on_seats_add(self, statement: Statement) -> Step:
+        """Add seats of one row: by their positions, and called so too."""
+        arguments = dict(statement.arguments)
+        section, row, kind = arguments["section"], arguments["row"], arguments.get("kind", "")
+        seats = [Seat(f"{row}{number}", section, row, number, kind=kind) for number in map(int, arguments["ids"])]
+        self.check(statement, (yield self.call("seats.add", seats)))
+
+    def on_seats_hold(self, statement: Statement) -> Step:
+        """Hold the best free seats under a name."""
+        together = statement.arguments.get("together", "true")
+        arguments = {
+            **statement.arguments,
+            "count": int(statement.arguments["count"]),
+            "together": {"true": True, "false": False}.get(together, together),
+        }
+        yield from self._hold(structs.replace(statement, arguments=arguments), "seats.hold", "count", ttl=None)
+
+    def _hold(self, statement: Statement, method: str, *positional: str, **defaults: Any) -> Step:
+        arguments = {**defaults, **statement.arguments}
         name = arguments.pop("name")
-        answer = yield self.call("items.reserve", arguments.pop("ids"), **arguments)
+        answer = yield self.call(method, *[arguments.pop(word) for word in positional], **arguments)
         self.check(statement, answer)
         if isinstance(answer, Hold):
             self.holds[name] = answer
-
-    def on_items_release(self, statement: Statement) -> Step:
-        """Make them available again."""
-        arguments = dict(statement.arguments)
-        self.check(statement, (yield self.call("items.release", self.reference(statement, arguments), **arguments)))
-
-    def on_items_finalize(self, statement: Statement) -> Step:
-        """Spend them."""
-        arguments = dict(statement.arguments)
-        self.check(statement, (yield self.call("items.finalize", self.reference(statement, arguments), **arguments)))
 
     def on_combine(self, statement: Statement) -> Step:
         """Units, keys and items in one hold."""
@@ -112,29 +119,6 @@ class FaceVerbs(CommandVerbs):
         return PlaceHold(
             legs=Legs(leg for word in statement.arguments["ids"] for leg in legs_of([_part(word)], None)), **arguments
         )
-
-    def on_items_states(self, statement: Statement) -> Step:
-        """The state of each, in the order given; with an owner, what is its own is marked."""
-        arguments = dict(statement.arguments)
-        answer = yield self.call("items.states", arguments.pop("ids"), **arguments)
-        self.compare(statement, answer, lambda item: f"{item.state}/yours" if item.yours else item.state)
-
-    def on_items_seats(self, statement: Statement) -> Step:
-        """Add seats of one row: by their positions, and called so too."""
-        arguments = dict(statement.arguments)
-        section, row, kind = arguments["section"], arguments["row"], arguments.get("kind", "")
-        seats = [Seat(f"{row}{number}", section, row, number, kind=kind) for number in map(int, arguments["ids"])]
-        self.check(statement, (yield self.call("items.add", seats)))
-
-    def on_items_best(self, statement: Statement) -> Step:
-        """Hold the best free seats under a name."""
-        arguments = dict(statement.arguments)
-        name, together = arguments.pop("name"), arguments.pop("together", "true")
-        chosen = {"true": True, "false": False}.get(together, together)
-        answer = yield self.call("items.best_available", int(arguments.pop("count")), together=chosen, **arguments)
-        self.check(statement, answer)
-        if isinstance(answer, Hold):
-            self.holds[name] = answer
 
 
 def _part(word: str) -> Any:

@@ -155,6 +155,11 @@ def moment(arguments: list[str]) -> dict[str, Any]:
     return {"slot": values.slot(arguments[0]), "relative": arguments[0][0] in "+-"}
 
 
+def key_or_id(arguments: list[str]) -> dict[str, Any]:
+    """A type and a value; or nothing, where `id=` names the claim."""
+    return {} if not arguments else several("type", "value")(arguments)
+
+
 def batch(arguments: list[str]) -> dict[str, Any]:
     """Nothing, or `atomic`."""
     if arguments not in ([], ["atomic"]):
@@ -162,10 +167,8 @@ def batch(arguments: list[str]) -> dict[str, Any]:
     return {"atomic": bool(arguments)}
 
 
-FAMILIES: Final = ("expect", "claim", "items")
+FAMILIES: Final = ("expect", "claim", "items", "seats")
 """The first words of verbs that have two."""
-
-VIA: Final[Converters] = {**CALL, "token": values.text, "via": values.one_of(("ticket", "id"))}
 
 VERBS: Final[dict[str, Verb]] = {
     "limits": Verb(none, LIMITS),
@@ -210,25 +213,22 @@ VERBS: Final[dict[str, Verb]] = {
     "expect records": Verb(one("kind"), {"after": values.text, "limit": values.whole}, lists=True),
     "place": Verb(one("name"), {"via": ENDING["via"]}, lists=True),
     "usage": Verb(one("account"), {"after": values.text, "limit": values.whole}, lists=True),
-    "claim reserve": Verb(several("name", "type", "value"), {**CALL, "ttl": values.scalar, "token": values.text,
-                          "metadata": values.document}, expectations.CLAIMS, command=True),
-    "claim confirm": Verb(one("name"), {**VIA, "entity": values.text}, expectations.CLAIMS, command=True),
-    "claim release": Verb(one("name"), VIA, expectations.CLAIMS, command=True),
-    "claim extend": Verb(one("name"), {**VIA, "by": values.scalar, "ttl": values.scalar}, expectations.CLAIMS, command=True),
-    "claim forget": Verb(name_and_flags, VIA, expectations.CLAIMS, command=True),
-    "claim find": Verb(none, {**dict.fromkeys(("id", "key", "type", "value", "entity"), values.text),
-                              "active_only": values.scalar}, expectations.CLAIMS),
+    "claim hold": Verb(several("name", "type", "value"), {**CALL, "ttl": values.scalar, "token": values.text,
+                       "metadata": values.document}, expectations.HOLDS, command=True),
+    "claim free": Verb(several("type", "value"), CALL, expectations.CLAIMS, command=True),
+    "claim get": Verb(key_or_id, {"id": values.text}, expectations.CLAIMS),
+    "claim list": Verb(none, {"entity": values.text, "after": values.text, "limit": values.whole}, lists=True),
     "claim taken": Verb(several("type", "value"), {}, lists=True),
     "items add": Verb(listing(), {}, expectations.RECORDS, expectation_optional=True, command=True),
-    "items reopen": Verb(listing(), CALL, expectations.RECORDS, command=True),
-    "items reserve": Verb(listing("name"), {**CALL, "ttl": values.scalar, "token": values.text}, expectations.HOLDS, command=True),
-    "items release": Verb(one("name"), ENDING, expectations.HOLDS, command=True),
-    "items finalize": Verb(one("name"), {**ENDING, "entity": values.text}, expectations.HOLDS, command=True),
-    "items states": Verb(listing(), {"token": values.text}, lists=True),
-    "items seats": Verb(listing("section", "row"), {"kind": values.text}, expectations.RECORDS, expectation_optional=True, command=True),
-    "items best": Verb(several("name", "count", "section"), {**CALL, "ttl": values.scalar, "token": values.text, "kind": values.text,
+    "items free": Verb(listing(), CALL, expectations.RECORDS, command=True),
+    "items hold": Verb(listing("name"), {**CALL, "ttl": values.scalar, "token": values.text}, expectations.HOLDS, command=True),
+    "items confirm": Verb(listing(), {**CALL, "token": values.text, "entity": values.text}, expectations.HOLDS, command=True),
+    "items release": Verb(listing(), {**CALL, "token": values.text}, expectations.HOLDS, command=True),
+    "items get": Verb(listing(), {"token": values.text}, lists=True),
+    "seats add": Verb(listing("section", "row"), {"kind": values.text}, expectations.RECORDS, expectation_optional=True, command=True),
+    "seats hold": Verb(several("name", "count", "section"), {**CALL, "ttl": values.scalar, "token": values.text, "kind": values.text,
                        "together": values.text}, expectations.HOLDS, command=True),
-    "combine": Verb(listing("name"), {**CALL, "ttl": values.scalar, "token": values.text}, expectations.HOLDS, command=True),
+    "combine": Verb(listing("name"), {**CALL, "ttl": values.scalar, "deadline": values.slot, "token": values.text}, expectations.HOLDS, command=True),
     "history": Verb(one("subject"), {}, lists=True),
     "entry": Verb(two("subject", "index"), {}, expectations.ENTRIES),
     "journal": Verb(none, {"after": values.text, "limit": values.whole}, lists=True),

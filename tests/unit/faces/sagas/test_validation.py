@@ -88,7 +88,7 @@ def test_a_saga_cannot_reach_behind_a_face(hk: holdkit.Kernel, what: Any) -> Non
     with pytest.raises(holdkit.InvalidRequest) as caught:
         registered.run("x", {"pool": "p"})
     assert caught.value.code in ("pool_reserved", "closes_reserved")
-    assert [item.state for item in hk.items.states(["a", "b"])] == ["available", "available"]
+    assert [item.state for item in hk.items.get(["a", "b"])] == ["available", "available"]
 
 
 def test_a_saga_speaks_of_things_by_their_names(hk: holdkit.Kernel) -> None:
@@ -100,7 +100,7 @@ def test_a_saga_speaks_of_things_by_their_names(hk: holdkit.Kernel) -> None:
     assert "~" not in str(missing.value)
     hk.items.add(["seat"])
     assert registered.run("a", {"pool": "p"}).phase == "done"
-    assert (hk.items.states(["seat"])[0].state, hk.claims.is_reserved("mail", "x")) == ("spent", True)
+    assert (hk.items.get(["seat"])[0].state, hk.claims.is_taken("mail", "x")) == ("confirmed", True)
 
 
 @pytest.mark.parametrize(("first", "second"), [(1, True), (0, False), (1, 1.0), ({"n": 1}, {"n": True})])

@@ -1,4 +1,4 @@
-"""`items.best_available`: finds, holds, and finds again, on every engine; and many buyers at once."""
+"""`seats.hold`: finds, holds, and finds again, on every engine; and many buyers at once."""
 
 from __future__ import annotations
 
@@ -28,29 +28,29 @@ def seats_of(hold: Hold) -> list[str]:
 
 def test_the_best_seats_are_held(store: Store) -> None:
     hk = store.hk
-    hk.items.add([*row("A", 3), *row("B", 6), *row("W", 2, kind="wheelchair")])
-    first = hk.items.best_available(3, section="stalls", ttl=60, token="me", metadata={"n": 1})
+    hk.seats.add([*row("A", 3), *row("B", 6), *row("W", 2, kind="wheelchair")])
+    first = hk.seats.hold(3, section="stalls", ttl=60, token="me", metadata={"n": 1})
     assert (seats_of(first), first.token, first.state) == (["A1", "A2", "A3"], "me", "held")
-    assert seats_of(hk.items.best_available(2, section="stalls")) == ["B3", "B4"]
+    assert seats_of(hk.seats.hold(2, section="stalls", ttl=None)) == ["B3", "B4"]
     with pytest.raises(holdkit.ItemsTaken, match=r"not 3 seats available side by side in section 'stalls'"):
-        hk.items.best_available(3, section="stalls")
-    assert seats_of(hk.items.best_available(3, section="stalls", together="prefer")) == ["B1", "B2", "B5"]
+        hk.seats.hold(3, section="stalls", ttl=None)
+    assert seats_of(hk.seats.hold(3, section="stalls", together="prefer", ttl=None)) == ["B1", "B2", "B5"]
     with pytest.raises(holdkit.ItemsTaken, match="not 2 seats available in"):
-        hk.items.best_available(2, section="stalls", together=False)  # the wheelchair places are free
-    assert seats_of(hk.items.best_available(2, section="stalls", kind="wheelchair")) == ["W1", "W2"]
+        hk.seats.hold(2, section="stalls", together=False, ttl=None)  # the wheelchair places are free
+    assert seats_of(hk.seats.hold(2, section="stalls", kind="wheelchair", ttl=None)) == ["W1", "W2"]
     store.clock.advance(60)
-    assert seats_of(hk.items.best_available(3, section="stalls")) == ["A1", "A2", "A3"]  # expired, and not swept
+    assert seats_of(hk.seats.hold(3, section="stalls", ttl=None)) == ["A1", "A2", "A3"]  # expired, and not swept
     with pytest.raises(holdkit.ItemsTaken, match="there is no seat of kind 'box' available in section"):
-        hk.items.best_available(1, section="stalls", kind="box")
+        hk.seats.hold(1, section="stalls", kind="box", ttl=None)
     with pytest.raises(holdkit.SectionNotFound) as nowhere:
-        hk.items.best_available(1, section="circle")
+        hk.seats.hold(1, section="circle", ttl=None)
     assert nowhere.value.subject == "circle"
     assert differences(hk) == ()
 
 
 def test_wrong_questions(store: Store) -> None:
     hk = store.hk
-    hk.items.add(row("A", 3))
+    hk.seats.add(row("A", 3))
     wrong: list[tuple[dict[str, Any], str]] = [
         ({"count": 0}, "count_out_of_range"),
         ({"count": 1_001}, "count_out_of_range"),
@@ -66,34 +66,34 @@ def test_wrong_questions(store: Store) -> None:
     ]
     for fields, code in wrong:
         with pytest.raises(holdkit.InvalidRequest) as refused:
-            hk.items.best_available(**{"count": 1, "section": "stalls", **fields})
+            hk.seats.hold(**{"count": 1, "section": "stalls", "ttl": None, **fields})
         assert refused.value.code == code
-    assert {item.state for item in hk.items.listed()} == {"available"}
+    assert {item.state for item in hk.items.list()} == {"available"}
 
 
 def test_a_retry_gets_the_same_answer(store: Store) -> None:
     hk = store.hk
-    hk.items.add(row("A", 3))
-    mine = hk.items.best_available(2, section="stalls", op="mine")
+    hk.seats.add(row("A", 3))
+    mine = hk.seats.hold(2, section="stalls", op="mine", ttl=None)
     for _ in range(2):
         with pytest.raises(holdkit.ItemsTaken, match="not 2 seats"):
-            hk.items.best_available(2, section="stalls", op="late")
+            hk.seats.hold(2, section="stalls", op="late", ttl=None)
         with pytest.raises(holdkit.SectionNotFound):
-            hk.items.best_available(2, section="circle", op="nowhere")
-    hk.items.reserve(["stalls/A3"])  # nothing is left, and the retry finds what it had
-    hk.items.add(row("A", 2, "circle"))
-    again = hk.items.best_available(2, section="stalls", op="mine")
+            hk.seats.hold(2, section="circle", op="nowhere", ttl=None)
+    hk.items.hold(["stalls/A3"], ttl=None)  # nothing is left, and the retry finds what it had
+    hk.seats.add(row("A", 2, "circle"))
+    again = hk.seats.hold(2, section="stalls", op="mine", ttl=None)
     assert (again.id, again.token, again.replayed) == (mine.id, mine.token, True)
-    hk.items.release(mine)
+    hk.release(mine)
     with pytest.raises(holdkit.ItemsTaken) as recorded:
-        hk.items.best_available(2, section="stalls", op="late")
+        hk.seats.hold(2, section="stalls", op="late", ttl=None)
     assert recorded.value.replayed
     with pytest.raises(holdkit.SectionNotFound) as still:
-        hk.items.best_available(2, section="circle", op="nowhere")
+        hk.seats.hold(2, section="circle", op="nowhere", ttl=None)
     assert still.value.replayed
     for other in ({"count": 1}, {"together": False}, {"kind": "x"}, {"section": "circle"}):
         with pytest.raises(holdkit.OperationConflict):
-            hk.items.best_available(**{"count": 2, "section": "stalls", "op": "mine", **other})
+            hk.seats.hold(**{"count": 2, "section": "stalls", "op": "mine", "ttl": None, **other})
     assert differences(hk) == ()
 
 
@@ -111,26 +111,26 @@ class LateRival:
             return self._read(query, tx, durable=durable)
         self.looks += 1
         if self._hold is not None and self._hold.token == "back":
-            self._hk.items.release(self._hold)
+            self._hk.release(self._hold)
         seen = self._read(query, tx, durable=durable)
         token, *seats = self._rounds.pop(0)
-        self._hold = self._hk.items.reserve(seats, token=token)
+        self._hold = self._hk.items.hold(seats, token=token, ttl=None)
         return seen
 
 
 def test_a_retry_after_a_lost_race_ends_where_the_first_did(tmp_path: Path) -> None:
     """The refusals on the way are remembered too."""
     with holdkit.connect(f"sqlite:///{tmp_path}/holds.db") as hk:
-        hk.items.add(row("A", 3))
+        hk.seats.add(row("A", 3))
         LateRival(hk, [["keeps", "stalls/A2"], ["keeps", "stalls/A1"]])
-        mine = hk.items.best_available(1, section="stalls", together=False, op="mine")
+        mine = hk.seats.hold(1, section="stalls", together=False, op="mine", ttl=None)
         assert seats_of(mine) == ["A3"]
-        assert hk.items.best_available(1, section="stalls", together=False, op="mine").id == mine.id
+        assert hk.seats.hold(1, section="stalls", together=False, op="mine", ttl=None).id == mine.id
 
 
 def test_after_twenty_tries_the_caller_is_told_to_retry_later(tmp_path: Path) -> None:
     with holdkit.connect(f"sqlite:///{tmp_path}/holds.db") as hk:
-        hk.items.add(row("A", 9))
+        hk.seats.add(row("A", 9))
         everything = [f"stalls/A{number}" for number in range(1, 10)]
         rival = LateRival(hk, [["back", *everything] for _ in range(30)])
         draw, drawn = hk._executor.mint.draw, list[int]()
@@ -141,7 +141,7 @@ def test_after_twenty_tries_the_caller_is_told_to_retry_later(tmp_path: Path) ->
 
         hk._executor.mint.draw = noted  # type: ignore[method-assign]
         with pytest.raises(holdkit.Overloaded, match="took some of the chosen seats at each attempt"):
-            hk.items.best_available(1, section="stalls", together=False)
+            hk.seats.hold(1, section="stalls", together=False, ttl=None)
         assert rival.looks == 20
         assert drawn == [1, 2, 4, 8, *[9] * 16]  # among the best 2, 4, 8, then among all
 
@@ -167,14 +167,14 @@ def house() -> list[Seat]:
 
 def test_fifty_buyers_in_threads_get_neighbours_or_a_clear_answer(tmp_path: Path) -> None:
     with holdkit.connect(f"sqlite:///{tmp_path}/holds.db") as hk:
-        hk.items.add(house())
+        hk.seats.add(house())
         answers: list[Hold | Exception] = []
         start = threading.Barrier(BUYERS)
 
         def buy() -> None:
             start.wait(PATIENCE)
             try:
-                answers.append(hk.items.best_available(2, section="stalls", ttl=600))
+                answers.append(hk.seats.hold(2, section="stalls", ttl=600))
             except holdkit.HoldkitError as answer:
                 answers.append(answer)
 
@@ -190,8 +190,8 @@ def test_fifty_buyers_in_threads_get_neighbours_or_a_clear_answer(tmp_path: Path
 def test_fifty_buyers_in_tasks_get_neighbours_or_a_clear_answer(migrated: Any) -> None:
     async def crowd() -> None:
         async with await holdkit.connect_async(migrated()) as hk:
-            await hk.items.add(house())
-            buying = [hk.items.best_available(2, section="stalls", ttl=600) for _ in range(BUYERS)]
+            await hk.seats.add(house())
+            buying = [hk.seats.hold(2, section="stalls", ttl=600) for _ in range(BUYERS)]
             answers: list[Any] = await asyncio.gather(*buying, return_exceptions=True)
             check_all_served(answers, 40)
             assert (await hk.admin.verify()).ok
