@@ -59,8 +59,7 @@ async def order(
 ) -> Order:
     """Hold seats for five minutes. Too many, or sold out: the refusal is the answer."""
     hold = await hk.hold(SHOW, count, ttl="5m", account=f"customer:{x_customer}", op=op)
-    assert hold.ticket is not None
-    return Order(ticket=hold.ticket, pay_before=hold.deadline_at)
+    return Order(ticket=hold.ticket, pay_before=hold.deadline)
 
 
 class Paid(BaseModel):

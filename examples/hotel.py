@@ -26,7 +26,7 @@ def main(url: str) -> None:
 
         # One hold over three nights and two kinds of room: all of it, or nothing.
         family = inn.hold({"double": 2, "suite": 1}, tuesday, friday, ttl="15m", actor="user:ana")
-        print("held:", len(family.legs), "legs until", "payment" if family.deadline_at else "-")
+        print("held:", len(family.legs), "legs until", "payment" if family.deadline else "-")
 
         # Somebody else wants the suite from Thursday on; the refusal names the night that is taken.
         try:

@@ -47,10 +47,10 @@ class WaitingRoom:
             if hold.state == "waiting":
                 return
             ticket = self.waiting.popleft().ticket
-            if hold.state == "held" and hold.number is not None and ticket is not None:
-                self.offered.append(hold.number)
-                if hold.number % 3:
-                    self.hk.confirm(ticket, entity=f"order:{hold.number}")
+            if hold.state == "held" and hold.raw.number is not None:
+                self.offered.append(hold.raw.number)
+                if hold.raw.number % 3:
+                    self.hk.confirm(ticket, entity=f"order:{hold.raw.number}")
                     self.sold[hold.account or ""] += hold.legs[0].quantity
 
 

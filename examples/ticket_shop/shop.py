@@ -38,7 +38,7 @@ class Shop:
     def paid(self, hold: Hold) -> str:
         """Write down an order."""
         order = f"order:{len(self.orders) + 1}"
-        self.orders[order] = [leg.pool.removeprefix("~item/") for leg in hold.legs]
+        self.orders[order] = list(hold.items)
         return order
 
     @property
@@ -111,9 +111,10 @@ async def send_rivals(request: Request) -> JSONResponse:
 
 def shown(hold: Hold) -> dict[str, Any]:
     """A hold as the page needs it. The ticket is there only in the answer to whoever placed it."""
-    seats = [leg.pool.removeprefix("~item/") for leg in hold.legs]
-    until = hold.deadline_at.isoformat() if hold.deadline_at else None
-    return {"hold": hold.id, "state": hold.state, "ticket": hold.ticket, "seats": seats, "until": until}
+    seats = [leg.name for leg in hold.legs]
+    ticket = None if hold.token is None else hold.ticket
+    until = hold.deadline.isoformat() if hold.deadline else None
+    return {"hold": hold.id, "state": hold.state, "ticket": ticket, "seats": seats, "until": until}
 
 
 @asynccontextmanager

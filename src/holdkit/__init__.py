@@ -41,7 +41,7 @@ if TYPE_CHECKING:
         UnarchivePool,
     )
     from .core.entries import Action
-    from .core.model import HeldLeg, Leg, Pool, Record, State
+    from .core.model import Leg, Pool, Record, State
     from .core.outcomes import Reason, Shortfall
     from .core.reading import AccountUsage
     from .engines.durability import Durability, Standby
@@ -125,7 +125,8 @@ if TYPE_CHECKING:
     from .kernel.limits import Limits, LimitsInForce
     from .kernel.normalise import ticket
     from .kernel.opening import migrate
-    from .kernel.results import Hold, JournalEntry, Position, RepairReport, SweepReport, VerifyReport, reconstruct
+    from .kernel.reports import RepairReport, SweepReport, VerifyReport
+    from .kernel.results import HeldLeg, Hold, JournalEntry, Position, reconstruct
     from .kernel.seals import Sealing
 
     __version__: str
@@ -270,7 +271,7 @@ _MODULES: Final = {
         "ReleaseHold RemovePool ResizePool ReturnToPool ReturnUnits Sweep UnarchivePool"
     ),
     ".core.entries": "Action",
-    ".core.model": "HeldLeg Leg Pool Record State",
+    ".core.model": "Leg Pool Record State",
     ".core.outcomes": "Reason Shortfall",
     ".core.reading": "AccountUsage",
     ".engines.durability": "Durability Standby",
@@ -308,7 +309,8 @@ _MODULES: Final = {
     ".kernel.limits": "Limits LimitsInForce",
     ".kernel.normalise": "ticket",
     ".kernel.opening": "migrate",
-    ".kernel.results": "Hold JournalEntry Position RepairReport SweepReport VerifyReport reconstruct",
+    ".kernel.reports": "RepairReport SweepReport VerifyReport",
+    ".kernel.results": "HeldLeg Hold JournalEntry Position reconstruct",
     ".kernel.seals": "Sealing",
 }
 _SUBMODULES: Final = frozenset({"commands", "errors", "journal", "reports", "resources", "sagas"})

@@ -227,7 +227,7 @@ class AlreadyClaimed(InsufficientCapacity):
     """Another caller has the key.
 
     A held key becomes free after `remaining` seconds, unless it is extended. A confirmed key is taken for good: the
-    refusal is not transient, and `remaining`, `deadline` and `deadline_at` are None. A key is a pool of one unit.
+    refusal is not transient, and `remaining` and `deadline` are None. A key is a pool of one unit.
     """
 
     reason = "already_claimed"
@@ -240,8 +240,7 @@ class AlreadyClaimed(InsufficientCapacity):
     """The id of the other claim."""
     state: Literal["held", "confirmed"]
     remaining: float | None = None
-    deadline: int | None = None
-    deadline_at: datetime | None = None
+    deadline: datetime | None = None
 
     def __init__(self, message: str = "", *, replayed: bool = False, **details: Any) -> None:
         super().__init__(message, replayed=replayed, **details)
@@ -312,8 +311,7 @@ class WindowClosed(Unavailable):
 
     reason = "window_closed"
     title = "This time is over"
-    now: int
-    now_at: datetime | None
+    now: datetime
 
 
 class HoldEnded(Refused):
@@ -325,8 +323,7 @@ class HoldExpired(HoldEnded):
 
     reason = "hold_expired"
     title = "The reservation has expired"
-    deadline: int | None = None
-    deadline_at: datetime | None = None
+    deadline: datetime | None = None
 
 
 class AlreadyConfirmed(HoldEnded):
@@ -334,8 +331,7 @@ class AlreadyConfirmed(HoldEnded):
 
     reason = "already_confirmed"
     title = "Already completed"
-    ended_slot: int
-    ended_at: datetime | None
+    ended_at: datetime
 
 
 class AlreadyReleased(HoldEnded):
@@ -343,8 +339,7 @@ class AlreadyReleased(HoldEnded):
 
     reason = "already_released"
     title = "Already cancelled"
-    ended_slot: int
-    ended_at: datetime | None
+    ended_at: datetime
 
 
 class HoldRetired(HoldEnded):
@@ -463,12 +458,11 @@ class SlotOverflow(Refused):
 
 
 class DeadlinePassed(Refused):
-    """The requested deadline is not after `now`, the slot at which the command was decided."""
+    """The requested deadline is not after `now`, when the command was decided."""
 
     reason = "deadline_passed"
     title = "This time is over"
-    now: int
-    now_at: datetime | None
+    now: datetime
 
 
 class LifetimeExceeded(Refused):
@@ -523,8 +517,7 @@ class NotDue(Refused):
 
     reason = "not_due"
     title = "The reservation has not expired yet"
-    deadline: int
-    deadline_at: datetime | None
+    deadline: datetime
 
 
 class NotConfirmed(Refused):

@@ -12,7 +12,7 @@ from .faces.grid import Availability
 from .kernel.archive import ArchiveReport
 from .kernel.group_commit import Stats
 from .kernel.limits import LimitsInForce
-from .kernel.results import RepairReport, StorageUsage, SweepReport, VerifyReport
+from .kernel.reports import RepairReport, StorageUsage, SweepReport, VerifyReport
 
 __all__ = [
     "AccountUsage",

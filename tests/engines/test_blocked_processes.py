@@ -69,7 +69,7 @@ def test_processes_and_threads_stand_in_one_line(hk: holdkit.Kernel, start: Star
     finish(first)
     assert number(second) == 2
     finish(second)
-    assert hk.hold("gpu", 1, ttl=60, wait="1m").number is None
+    assert hk.hold("gpu", 1, ttl=60, wait="1m").raw.number is None
     assert hk.admin.verify().ok
 
 
@@ -101,7 +101,7 @@ def test_one_that_is_killed_with_an_offer_costs_the_next_one_that_offer(hk: hold
 
 
 def held(hk: holdkit.Kernel, number: int) -> Any:
-    (found,) = [hold for hold in hk.holds(pool="gpu") if hold.number == number]
+    (found,) = [hold for hold in hk.holds(pool="gpu") if hold.raw.number == number]
     return found
 
 

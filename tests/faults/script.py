@@ -185,7 +185,7 @@ def spelled(answer: Any) -> Answer:
     if isinstance(answer, list):
         return {"all": [spelled(one) for one in answer]}
     if isinstance(answer, holdkit.Hold):
-        return {**answer.to_dict(), "token": answer.token, "seq": answer.seq, "uncovered": answer.uncovered}
+        return {**answer.to_dict(), "token": answer.token, "uncovered": answer.uncovered}
     if isinstance(answer, holdkit.Refused):
         return {"refused": answer.reason, "details": msgspec.to_builtins(answer.details)}
     return {"value": msgspec.to_builtins(answer)}

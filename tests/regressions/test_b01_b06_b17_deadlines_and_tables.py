@@ -56,7 +56,7 @@ def test_b03_at_the_deadline_it_is_over_for_everyone(store: Store, end: str, swe
     hk = store.open()
     hk.create_pool("p", 1)
     mine = hk.hold("p", 1, ttl=60)
-    store.clock.set(mine.deadline)
+    store.clock.set(mine.raw.deadline)
     if swept:
         hk.sweep()
     with pytest.raises(holdkit.HoldExpired):
@@ -94,7 +94,7 @@ def test_b05_expiring_twice_is_a_quiet_no_op(store: Store, first: str) -> None:
     hk = store.open()
     hk.create_pool("p", 2)
     hold = hk.hold("p", 1, ttl=60)
-    store.clock.set(hold.deadline)
+    store.clock.set(hold.raw.deadline)
     if first == "expire":
         hk.admin.expire(hold)
     elif first == "sweep":
@@ -107,7 +107,7 @@ def test_b05_expiring_twice_is_a_quiet_no_op(store: Store, first: str) -> None:
     end = hk.journal.cursor()
     for _ in range(3):
         again = hk.admin.expire(hold)
-        assert (again.state, again.ended_slot) == ("expired", hold.deadline)
+        assert (again.state, again.raw.ended_at) == ("expired", hold.raw.deadline)
         assert hk.sweep().expired == 0
         hk = store.reopen(hk)
     assert hk.journal.list(after=end) == []
@@ -119,14 +119,14 @@ def test_b06_a_late_confirm_is_late_whether_or_not_anybody_swept(store: Store, l
     hk = store.open()
     hk.create_pool("p", 3)
     hold = hk.hold("p", 3, ttl=60)
-    store.clock.set(hold.deadline + late)
+    store.clock.set(hold.raw.deadline + late)
     for _ in range(2):
         with pytest.raises(holdkit.HoldExpired):
             hk.confirm(hold)
         hk = store.reopen(hk)
     pool = hk.pool("p")
     assert (pool.held, pool.consumed, pool.available) == (0, 0, 3)
-    assert hk.get(hold).ended_slot == hold.deadline
+    assert hk.get(hold).raw.ended_at == hold.raw.deadline
     assert differences(hk) == ()
 
 
@@ -137,7 +137,7 @@ def test_b17_an_unswept_hold_is_not_confirmed_after_its_deadline(store: Store, n
     hk.create_pool("p", 1)
     hk.create_pool("q", 1)
     hold = hk.hold({"p": 1, "q": 1}, ttl=60)
-    store.clock.set(hold.deadline)
+    store.clock.set(hold.raw.deadline)
     other = None
     if noticed == "on one pool":
         hk.admin.resize_pool("p", 2)

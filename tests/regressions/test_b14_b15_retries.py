@@ -94,7 +94,7 @@ def test_b14_every_command_has_one_effect_however_often_it_is_sent(store: Store)
         hk.admin.records.put("note", "1", "{}", op="note")
         store.clock.advance(1)
         hk = store.reopen(hk)
-    assert hk.get(a).deadline == 70_000_000
+    assert hk.get(a).raw.deadline == 70_000_000
     assert (hk.pool("p").total, hk.pool("p").held, hk.pool("p").consumed) == (12, 0, 4)
     assert hk.admin.records.get("note", "1").version == 1
     assert len(hk.history(a)) == 6

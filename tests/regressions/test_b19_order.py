@@ -73,7 +73,7 @@ def test_b19_a_due_hold_that_nobody_has_touched_is_expired_in_its_history_too(st
     assert [entry.action for entry in history] == ["hold.held"]
     found = holdkit.reconstruct(history)
     assert found is not None
-    assert (found.state, found.deadline) == ("expired", 60_000_000)
+    assert (found.state, found.raw.deadline) == ("expired", 60_000_000)
     assert found == hk.get(hold)
     before = holdkit.reconstruct(early, at=59_999_999)
     assert before is not None

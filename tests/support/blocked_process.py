@@ -16,7 +16,7 @@ def main(url: str, place: str, offer: str, renewal: str) -> None:
     blocking.PLACE, blocking.OFFER = round(float(place) * SECOND), round(float(offer) * SECOND)
     blocking.RENEWAL = float(renewal)
     with holdkit.connect(url) as hk, hk.lease("gpu", 1, ttl=60, wait="10m") as lease:
-        sys.stdout.write(f"{lease.hold.number}\n")
+        sys.stdout.write(f"{lease.hold.raw.number}\n")
         sys.stdout.flush()
         sys.stdin.readline()
 

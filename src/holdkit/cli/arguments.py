@@ -13,6 +13,7 @@ import click
 import msgspec
 
 from ..core.commands import Amounts
+from ..core.model import State
 from ..core.validation import invalid
 from ..errors import InvalidRequest
 from ..kernel.normalise import What, span
@@ -72,7 +73,7 @@ def row_of(hold: Hold) -> list[str]:
         hold.id,
         str(hold.state),
         legs,
-        clock_time(hold.deadline),
+        clock_time(hold.raw.deadline),
         str(hold.fence),
         hold.actor or "",
         hold.entity or "",
@@ -82,7 +83,7 @@ def row_of(hold: Hold) -> list[str]:
 def hold_document(hk: Opened, hold: Hold, *, secret: bool = False) -> HoldNow:
     """A hold as a document; with `secret`, including its token."""
     document = hold_now(hold, time_of(hk), plain_position, secret=secret, with_tenant=is_local(hk))
-    document.position = hold.position_text  # of a server: as it spells it for this key
+    document.position = hold.position  # of a server: as it spells it for this key
     return document
 
 
@@ -94,10 +95,12 @@ def print_hold(hk: Opened, hold: Hold, in_json: bool) -> int:
 
 def print_ticket(hk: Opened, hold: Hold, in_json: bool) -> int:
     """Print the ticket of a hold that was just placed; on a terminal, also until when it is held."""
-    Output(in_json).write(hold_document(hk, hold, secret=True), hold.ticket or "")
+    Output(in_json).write(hold_document(hk, hold, secret=True), "" if hold.token is None else hold.ticket)
     if not in_json and sys.stdout.isatty():
-        until = f"until {clock_time(hold.deadline)} UTC" if hold.deadline is not None else "without a deadline"
-        click.echo(f"waits {until}" if hold.waiting else f"{hold.state} {until}, fence {hold.fence}", err=True)
+        until = f"until {clock_time(hold.raw.deadline)} UTC" if hold.raw.deadline is not None else "without a deadline"
+        click.echo(
+            f"waits {until}" if hold.state is State.WAITING else f"{hold.state} {until}, fence {hold.fence}", err=True
+        )
     return OK
 
 

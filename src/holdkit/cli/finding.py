@@ -54,7 +54,7 @@ def _document(hk: Opened, found: Found) -> SearchAnswer:
     named, now = is_local(hk), time_of(hk)
     return SearchAnswer(
         pools=[pool_answer(one, with_tenant=named) for one in found.pools],
-        holds=[hold_answer(one.row, with_tenant=named) for one in found.holds],
+        holds=[hold_answer(one.raw, with_tenant=named) for one in found.holds],
         entities=found.entities,
         accounts=found.accounts,
         claims=[claim_answer(one, now, with_tenant=named) for one in found.claims],

@@ -257,7 +257,7 @@ def list_holds(
             f"more holds follow: go on with --{'before' if filters['before'] else 'after'} {found.reached}", err=True
         )
     Output(in_json).table(
-        [hold_answer(one.row, with_tenant=named) for one in found], HEADS, [row_of(one) for one in found]
+        [hold_answer(one.raw, with_tenant=named) for one in found], HEADS, [row_of(one) for one in found]
     )
     return OK
 

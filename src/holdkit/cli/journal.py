@@ -15,7 +15,7 @@ from ..core.outcomes import Position
 from ..core.validation import hold_id as check_hold_id
 from ..errors import InvalidRequest
 from ..faces._sync.kernel import Kernel
-from ..kernel.normalise import reference, text_of
+from ..kernel.normalise import is_in_calendar, reference, text_of
 from ..kernel.results import JournalEntry
 from ..wire.fields import encode, plain_position
 from ..wire.journal import EntryAnswer, entry_answer
@@ -213,7 +213,7 @@ def entry_line(entry: Entry, at: Position) -> str:
 
 
 def _line(number: str, slot: int, action: str, entry: Entry | EntryAnswer, pools: Sequence[Pool | PoolAnswer]) -> str:
-    parts = [f"{number:>8}", text_of(slot) or str(slot), f"{action:<22}", entry.subject]
+    parts = [f"{number:>8}", text_of(slot) if is_in_calendar(slot) else str(slot), f"{action:<22}", entry.subject]
     parts += [f"{pool.id}: held {pool.held}, consumed {pool.consumed} of {pool.total}" for pool in pools[:3]]
     refused = entry.refused
     if refused is not None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from ..core.model import State
 from ..kernel.results import Hold
 from ..wire.holds import hold_answer, place_answer
 from ..wire.pools import PoolUsageAnswer
@@ -75,7 +76,7 @@ def place(url: str | None, tenant: str, in_json: bool, hold: str) -> int:
     named = ticket_from(hold)
     with open_kernel(url, tenant) as hk:
         ahead, found = hk.place(named), hk.get(named)
-        document = place_answer(found.row, ahead if found.waiting else None, time_of(hk))
+        document = place_answer(found.raw, ahead if found.state is State.WAITING else None, time_of(hk))
     shown = "" if document.ahead is None else str(document.ahead)
     row = [document.hold, str(document.state), shown, clock_time(document.deadline)]
     Output(in_json).table([document], ("hold", "state", "ahead", "deadline"), [row])
@@ -122,17 +123,17 @@ def line(url: str | None, tenant: str, in_json: bool, pool: str, limit: int) -> 
     shown = waiting[:limit]
     rows = [
         [
-            str(one.number),
+            str(one.raw.number),
             one.id,
             str(one.legs[0].quantity),
-            clock_time(one.deadline),
+            clock_time(one.raw.deadline),
             one.account or "",
             one.actor or "",
         ]
         for one in shown
     ]
     heads = ("number", "hold", "units", "until", "account", "actor")
-    Output(in_json).table([hold_answer(one.row, with_tenant=named) for one in shown], heads, rows)
+    Output(in_json).table([hold_answer(one.raw, with_tenant=named) for one in shown], heads, rows)
     if len(waiting) > limit:
         click.echo(f"{len(waiting) - limit} more wait behind them", err=True)
     return OK
@@ -145,7 +146,7 @@ def _waiting(hk: Opened, pool: str) -> list[Hold]:
         page = hk.holds(pool=pool, state="waiting", after=after, limit=1_000)
         found += page
         after, more = page.reached or "", page.more
-    return sorted(found, key=lambda hold: hold.number or 0)
+    return sorted(found, key=lambda hold: hold.raw.number or 0)
 
 
 @click.group()

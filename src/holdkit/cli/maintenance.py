@@ -13,7 +13,7 @@ from ..engines.doctor import MIN_FREE
 from ..kernel.archive import verify as verify_journal
 from ..kernel.doctor import examine
 from ..kernel.opening import migrate as migrate_schema
-from ..kernel.results import VerifyReport
+from ..kernel.reports import VerifyReport
 from ..kernel.seal_check import verify_seals
 from ..kernel.seals import Sealing
 from ..kernel.signing import PublicKey

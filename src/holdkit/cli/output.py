@@ -18,8 +18,9 @@ import msgspec
 
 from ..core.model import Slot
 from ..errors import CursorLost, HoldkitError, InvalidRequest, OutcomeUnknown, Overloaded, Refused
-from ..kernel.normalise import datetime_of
+from ..kernel.normalise import datetime_of, is_in_calendar
 from ..wire.fields import encode
+from ..wire.problems import with_slots
 from .documents import ErrorDocument
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -102,7 +103,7 @@ def error_document(error: HoldkitError, message: str | None = None) -> ErrorDocu
         exit_code=code,
         reason=error.reason if isinstance(error, Refused) else None,
         transient=error.transient if isinstance(error, Refused) else None,
-        details=msgspec.to_builtins(error.details) if isinstance(error, Refused) else {},
+        details=msgspec.to_builtins(with_slots(error.details, error.found)) if isinstance(error, Refused) else {},
         field=error.field if isinstance(error, InvalidRequest) else None,
         code=_code(error),
         retry_after=error.retry_after if isinstance(error, Overloaded) else None,
@@ -205,8 +206,7 @@ def tell(_done: int, _total: int) -> None:
 
 def clock_time(slot: Slot | None, now: Slot | None = None) -> str:
     """A slot as readable text, without the date if it is on the same day as `now`, the engine's time."""
-    at = datetime_of(slot)
-    if at is None:
+    if slot is None or not is_in_calendar(slot):
         return "-" if slot is None else str(slot)
-    today = datetime_of(now)
+    at, today = datetime_of(slot), datetime_of(now)
     return at.strftime("%Y-%m-%d %H:%M:%S" if today is None or today.date() != at.date() else "%H:%M:%S")

@@ -30,7 +30,7 @@ from .serve import need_server
 
 if TYPE_CHECKING:
     from ..client._sync.tenants import RemoteTenants
-    from ..kernel.results import StorageUsage
+    from ..kernel.reports import StorageUsage
     from ..server import Keys
     from ..server._sync.tenants import Tenants
 

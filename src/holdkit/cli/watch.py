@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 import click
 
 from ..core.model import Pool
-from ..kernel.normalise import text_of
+from ..kernel.normalise import is_in_calendar, text_of
 from ..kernel.results import Hold
 from ..wire.holds import hold_answer
 from ..wire.pools import pool_answer
@@ -104,7 +104,7 @@ def _keys() -> Iterator[Callable[[float], str]]:
 def _plain(watcher: Watcher) -> list[str]:
     lines = [f"{pool.id}: {pool.held} held, {pool.consumed} consumed, {pool.available} free of {pool.total}"
              for pool in watcher.pools]  # fmt: skip
-    lines += [f"{hold.id} {_left(hold.deadline, watcher.now)}" for hold in watcher.holds]
+    lines += [f"{hold.id} {_left(hold.raw.deadline, watcher.now)}" for hold in watcher.holds]
     return [*lines, _rates(watcher)]
 
 
@@ -154,7 +154,7 @@ def _holds(watcher: Watcher, width: int) -> Table:
         legs = ", ".join(f"{leg.pool} × {leg.held}" for leg in hold.legs)
         more = (Text(hold.actor or ""),) if width >= 70 else ()
         name = hold.id if width >= 100 else f"…{hold.id[-8:]}"
-        table.add_row(name, _left(hold.deadline, watcher.now), Text(legs), *more)
+        table.add_row(name, _left(hold.raw.deadline, watcher.now), Text(legs), *more)
     return table
 
 
@@ -206,7 +206,9 @@ class Watcher:
         self.pools = self._hk.pools(self._prefix, limit=self._most_pools)
         found = self._hk.holds(state="held", limit=1_000)
         self.now = self._hk.executor.clock()
-        self.holds = sorted(found, key=lambda hold: (hold.deadline is None, hold.deadline, hold.id))[: self._most_holds]
+        self.holds = sorted(found, key=lambda hold: (hold.raw.deadline is None, hold.raw.deadline, hold.id))[
+            : self._most_holds
+        ]
         seen: Counter[str] = Counter()
         for _ in range(PAGES):
             fresh = self._hk.journal.list(after=self._cursor, limit=PAGE)
@@ -225,10 +227,10 @@ class Watcher:
         """The state as a document."""
         named = is_local(self._hk)
         return WatchDocument(
-            at=text_of(self.now) or "",
+            at=text_of(self.now) if is_in_calendar(self.now) else "",
             url=self._hk.url,
             pools=tuple(pool_answer(pool, with_tenant=named) for pool in self.pools),
-            holds=tuple(hold_answer(hold.row, with_tenant=named) for hold in self.holds),
+            holds=tuple(hold_answer(hold.raw, with_tenant=named) for hold in self.holds),
             entries=tuple(document_of(entry) for entry in self.tail),
             rates=self.rates,
         )

@@ -24,6 +24,8 @@ LONGEST_PAUSE: Final = 5.0
 
 _NUMBERS: Final = ("in_use", "now", "max_lifetime", "ended_slot", "deadline", "left", "version", "waiting", "number")
 """The number that stood in the way: each refusal has at most one of them, and gives it as `found` too."""
+_TIMES: Final = {"ended_slot": "ended_at"}
+"""The name that a slot of the document has as a datetime, where it is another."""
 _OTHERS: Final = {
     "already_claimed": ("claim", "state", "remaining"),
     "items_taken": ("taken", "holders"),
@@ -59,16 +61,15 @@ def refusal_from(reason: str, detail: str, facts: Facts, *, replayed: bool) -> e
         if value is UNSET:
             continue
         value = round(value * SECOND) if name == "max_lifetime" else value
-        details[name] = value
-        if name in TIMES:
-            details[TIMES[name]] = datetime_of(value)
+        name = _TIMES.get(name, name)
+        details[name] = datetime_of(value) if name in TIMES else value
         if reason not in _OTHERS:
             details["found"] = value
     details |= {name: value for name in _OTHERS.get(reason, ()) if (value := getattr(facts, name)) is not UNSET}
     if "loose" in details:
         details["found"] = details["loose"]
     if reason == "already_claimed":
-        details["deadline_at"] = datetime_of(details.setdefault("deadline", None))
+        details.setdefault("deadline", None)
     declared = {name: value for name, value in details.items() if name in cls.fields}  # a newer server may send more
     return cls(detail.removeprefix(f"{reason}: "), replayed=replayed, **declared)
 

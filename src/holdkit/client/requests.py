@@ -7,7 +7,7 @@ by when it opens and closes.
 from __future__ import annotations
 
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -36,7 +36,7 @@ from ..core.commands import (
 from ..core.keyed import CLAIMS
 from ..core.model import SECOND, Leg, Slot
 from ..core.validation import invalid, text
-from ..kernel.normalise import FaceLeg, datetime_of, moment, span
+from ..kernel.normalise import FaceLeg, datetime_of, is_in_calendar, moment, span
 from ..wire import batches
 from ..wire.batches import BatchCommand
 from ..wire.records import PutRecordBody
@@ -179,10 +179,9 @@ def instant(value: Slot | datetime | None, field: str) -> str | None:
     if value is None:
         return None
     slot = moment(value, field)
-    at = datetime_of(slot) if type(slot) is int else None
-    if at is None:
+    if type(slot) is not int or not is_in_calendar(slot):
         raise invalid(field, f"{field}_malformed", "must be a slot or an aware datetime")
-    return at.astimezone(UTC).isoformat()
+    return datetime_of(slot).isoformat()
 
 
 def path_of(kind: str, id: str, verb: str | None = None) -> str:

@@ -4,16 +4,30 @@ can try names until one fits. The secret is stored beside the journal, never in 
 from __future__ import annotations
 
 import hashlib
+import re
 from typing import Final
 
 CLAIMS: Final = "~claim/"
 """How the ids of claims' pools begin."""
+ITEMS: Final = "~item/"
+"""How the ids of items' pools begin."""
 CLAIM: Final = "res_"
 """How the ids of claims begin."""
 ERASED_CLAIM: Final = "erased_"
 """How they begin once the claim was erased."""
 SECRET: Final = 32
 """Bytes of a database's secret."""
+
+
+_MADE_BY_FACES: Final = re.compile(r"^~(?:(?:item|claim|calendar|budgets|rates|r)/)?")
+"""How the ids of pools begin that a face has made."""
+
+
+def leg_name(pool: str, label: str | None = None) -> str:
+    """Return the name of a pool for its users: the label, else the id without what a face puts in front of it."""
+    if label is not None:
+        return label
+    return pool if pool[:1] != "~" else _MADE_BY_FACES.sub("", pool, count=1)
 
 
 def claim_id(key: str) -> str:

@@ -133,6 +133,9 @@ class Position(Struct, frozen=True, order=True, gc=False):
     lane: int
     seq: int
 
+    def __str__(self) -> str:
+        return f"{self.lane}.{self.seq}"
+
 
 class Receipt(Done, frozen=True, gc=False, omit_defaults=True, tag="done"):
     """A done outcome as its caller gets it: with its journal position and what it survives. Never stored."""

@@ -151,7 +151,7 @@ class Buyers:
     async def grab(self, pool: str, holds: int, seats: int, ttl: float) -> dict[str, Any]:
         """Take many seats and do nothing more: for the process that will be killed."""
         taken = [await self.ask(lambda: self.hk.hold(pool, seats, ttl=ttl)) for _ in range(holds)]
-        return {"holds": [hold.id for hold in taken], "deadline": max(hold.deadline or 0 for hold in taken)}
+        return {"holds": [hold.id for hold in taken], "deadline": max(hold.raw.deadline or 0 for hold in taken)}
 
     async def ask(self, call: Callable[[], Awaitable[T]]) -> T:
         """Call until there is an answer: retry with the same operation id if the kernel is overloaded or the outcome unknown."""

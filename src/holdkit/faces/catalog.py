@@ -14,11 +14,10 @@ from urllib.parse import unquote
 
 from msgspec import Struct
 
-from ..core.keyed import CLAIMS
+from ..core.keyed import CLAIMS, ITEMS
 from ..core.model import SECOND, Pool, Slot
 from ..core.values import MAX_ID, invalid, text
 from .allowances import part
-from .keys import ITEMS
 from .resource_keys import PREFIX as RESOURCES
 from .resource_keys import check_kind
 

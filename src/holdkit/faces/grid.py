@@ -71,7 +71,6 @@ class Times(Struct, frozen=True):
                 day = days.window(slot)
             closes = min(slot + self.length, day.closes)
             begins = datetime_of(slot)
-            assert begins is not None, "checked with the ends"
             found.append(Cell(f"{begins:%Y-%m-%dT%H:%M:%SZ}", begins, closes))
             slot = closes
         if slot != last:

@@ -52,7 +52,7 @@ class Period(Struct, frozen=True):
             opens = slot // length * length
             return Window(opens, opens + length)
         at = datetime_of(slot)
-        if at is None or not 1 < at.year <= LAST_YEAR:
+        if not 1 < at.year <= LAST_YEAR:
             raise invalid("per", "per_beyond_calendar", f"no calendar reaches slot {slot}: give a length such as '24h'")
         first = _first(self.name, at.astimezone(ZoneInfo(self.zone)).date())
         while (
@@ -98,7 +98,6 @@ def day_start(zone: str, day: date) -> Slot:
 def _local(zone: str, slot: Slot) -> datetime:
     """The local time in a zone."""
     at = datetime_of(slot)
-    assert at is not None, "days lie within the calendar"
     return at.astimezone(ZoneInfo(zone)).replace(tzinfo=None)
 
 

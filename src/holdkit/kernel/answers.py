@@ -12,8 +12,9 @@ from ..core.commands import PLACING, AnyCommand, Group, ReleaseHold, Sweep
 from ..core.ladders.retiring import Keeping
 from ..core.model import SECOND, Leg, Pool, Record, Slot
 from ..core.outcomes import Done, Invalid, Reason, Receipt, Refusal, Reply, Shortfall
-from .normalise import datetime_of
-from .results import Hold, SweepReport
+from .normalise import datetime_of, is_in_calendar
+from .reports import SweepReport
+from .results import Hold
 
 Answer = Hold | Pool | Record | SweepReport | errors.Refused | errors.InvalidRequest | None
 """What `apply` gives per command: the thing itself, a refusal as a value, or None where there is nothing to show."""
@@ -26,7 +27,7 @@ class BatchTooLarge(errors.InvalidRequest):
 def answer_of(command: AnyCommand, outcome: Reply) -> Answer:
     """An outcome as users see it."""
     if isinstance(outcome, Receipt) and outcome.hold is not None:
-        return hold_of(outcome, getattr(command, "token", None))
+        return hold_of(outcome, getattr(command, "token", None), command.legs if isinstance(command, PLACING) else ())
     if isinstance(outcome, Refusal):
         refused = refusal_of(outcome)
         return in_own_words(refused, command.legs) if isinstance(command, PLACING) else refused
@@ -53,10 +54,11 @@ def report_of(done: Done) -> SweepReport:
     return SweepReport(done.expired, holds, tenants, done.slot, done.more)
 
 
-def hold_of(done: Receipt, token: str | None) -> Hold:
-    """The hold of a done outcome. A recorded token takes precedence over the one just minted for the retry."""
+def hold_of(done: Receipt, token: str | None, request: tuple[Leg, ...] = ()) -> Hold:
+    """The hold of a done outcome. A recorded token takes precedence over the one just minted for the retry. The legs of the
+    request that placed it have the names of keys."""
     assert done.hold is not None
-    return Hold(done.hold, token if done.token is None else done.token, done)
+    return Hold(done.hold, token if done.token is None else done.token, done, request)
 
 
 def refusal_of(refusal: Refusal) -> errors.Refused:
@@ -74,9 +76,8 @@ def refusal_of(refusal: Refusal) -> errors.Refused:
             details |= {"shortfalls": refusal.shortfalls, "available": first.available, "total": first.total}
     if refusal.found is not None:
         name = _FOUND.get(refusal.reason, "found")
-        details["found"] = details[name] = refusal.found
-        if name in TIMES:
-            details[TIMES[name]] = datetime_of(refusal.found)
+        details["found"] = refusal.found
+        details[name] = datetime_of(refusal.found) if name in TIMES else refusal.found
     message = _message(refusal)
     if refusal.replayed:
         message += RECORDED
@@ -171,8 +172,8 @@ _FOUND: Final = {
     "deadline_passed": "now",
     "window_closed": "now",
     "lifetime_exceeded": "max_lifetime",
-    "already_confirmed": "ended_slot",
-    "already_released": "ended_slot",
+    "already_confirmed": "ended_at",
+    "already_released": "ended_at",
     "hold_expired": "deadline",
     "not_due": "deadline",
     "quantity_exceeds_hold": "left",
@@ -182,8 +183,8 @@ _FOUND: Final = {
     "hold_waiting": "number",
 }
 """The attribute that holds the number in a refusal, by reason."""
-TIMES: Final = {"now": "now_at", "ended_slot": "ended_at", "deadline": "deadline_at"}
-"""Those of them that are slots, and the attribute that holds the same as a datetime."""
+TIMES: Final = frozenset({"now", "ended_at", "deadline"})
+"""Those of them that are times."""
 
 
 def _message(refusal: Refusal) -> str:
@@ -227,8 +228,8 @@ def _called(pool: str) -> str:
 
 def _when(slot: Slot) -> str:
     """A slot in a message: as a time, if it comes from a wall clock."""
-    at = datetime_of(slot) if slot >= _WALL else None
-    return f"slot {slot}" if at is None else at.isoformat(" ", "milliseconds")
+    is_time = slot >= _WALL and is_in_calendar(slot)
+    return datetime_of(slot).isoformat(" ", "milliseconds") if is_time else f"slot {slot}"
 
 
 CAPACITY: Final = ("shortfalls", "requested", "available", "total")

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from itertools import islice
 from math import isfinite
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias, overload
 from uuid import UUID
 
 from msgspec.structs import replace
@@ -59,6 +59,9 @@ Part: TypeAlias = "Amounts | Leg | Legs | Iterable[Leg | Legs | str | tuple[str,
 """How much of a hold: a number for its one leg, a mapping by pool, the legs themselves, or None for all of it."""
 
 EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+FIRST: Final = datetime.min.replace(tzinfo=UTC)
+LAST: Final = datetime.max.replace(tzinfo=UTC)
+"""What a time beyond the calendar reads as, so that None only means that there is no time."""
 _spelled: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)\s*", re.ASCII)
 _UNITS: Final = {"ms": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
 _LONGEST: Final = 2**53  # microseconds that a float still counts exactly: 285 years
@@ -109,18 +112,39 @@ def moment(value: Any, field: str = "deadline") -> Any:
     return value
 
 
+@overload
+def datetime_of(slot: Slot) -> datetime: ...
+
+
+@overload
+def datetime_of(slot: Slot | None) -> datetime | None: ...
+
+
 def datetime_of(slot: Slot | None) -> datetime | None:
-    """A slot as an aware datetime, where the calendar reaches that far."""
+    """Return a slot as an aware datetime in UTC: one beyond the calendar, as in simulations, as its last or first moment."""
     if slot is None:
         return None
     try:
         return EPOCH + timedelta(microseconds=slot)
     except OverflowError:
-        return None
+        return FIRST if slot < 0 else LAST
+
+
+def is_in_calendar(slot: Slot) -> bool:
+    """Whether a datetime can express the slot."""
+    return FIRST < datetime_of(slot) < LAST
+
+
+@overload
+def text_of(slot: Slot) -> str: ...
+
+
+@overload
+def text_of(slot: Slot | None) -> str | None: ...
 
 
 def text_of(slot: Slot | None) -> str | None:
-    """A slot as ISO 8601 text, where the calendar reaches that far."""
+    """Return a slot as ISO 8601 text."""
     at = datetime_of(slot)
     return None if at is None else at.isoformat(timespec="microseconds")
 

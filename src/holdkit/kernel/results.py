@@ -1,54 +1,81 @@
-"""What calls return: frozen holds, and reports.
+"""Holds, as calls return them: frozen.
 
 The token and the ticket never appear in a repr, in JSON or in a dict made here.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any, NoReturn
 
 import msgspec
 from msgspec import Struct
 
-from ..core.audit_rows import Difference
 from ..core.codec import ticket
 from ..core.fold import reconstruct as fold_history
-from ..core.model import HeldLeg, Slot, State, StoredHold
+from ..core.keyed import ITEMS, leg_name
+from ..core.model import LIVE, Leg, Slot, State, StoredHold
 from ..core.outcomes import Position, Receipt, Survives
 from ..core.seen import expired_at
+from ..core.validation import invalid
 from .journal import JournalEntry
 from .normalise import datetime_of, moment, text_of
+from .one_line import MAX_LENGTH, MAX_NAMES, amount, amounts, line, moment_text
 from .pages import JournalPage, Page
 
 __all__ = [
+    "HeldLeg",
     "Hold",
     "JournalEntry",
     "JournalPage",
     "Page",
     "Position",
-    "RepairReport",
-    "StorageUsage",
-    "SweepReport",
-    "VerifyReport",
 ]
+
+
+class HeldLeg(Struct, frozen=True, gc=False):
+    """The units that a hold has of one pool: `quantity` was granted, `held` is outstanding, the others are confirmed, returned or released."""
+
+    pool: str
+    name: str
+    """What the pool is called: the pool's id, an item's id, `inn/double/2027-07-03` of a calendar; of a claim `type:value` if the
+    call named the key, else the claim's id."""
+    quantity: int
+    held: int
+    confirmed: int
+    returned: int
+
+    @property
+    def consumed(self) -> int:
+        """Confirmed and not returned: what the pool counts as long as it exists."""
+        return self.confirmed - self.returned
 
 
 class Hold:
     """A hold as it was when this answer was given. Immutable; ask again with `get` for the present."""
 
-    __slots__ = ("_done", "row", "token")
+    __slots__ = ("_done", "_request", "raw", "token")
 
-    row: StoredHold
+    raw: StoredHold
+    """What is stored, with times as slots."""
     token: str | None
     """The token, where this call gave or knew it: keep it secret, pass it on as `ticket`."""
     _done: Receipt | None
+    _request: tuple[Leg, ...]
+    """The legs of the request that placed it, if they are known: they have the names of keys."""
 
-    def __init__(self, row: StoredHold, token: str | None = None, done: Receipt | None = None) -> None:
-        _put_row(self, row)
-        _put_owner(self, token)
+    def __init__(
+        self,
+        raw: StoredHold,
+        token: str | None = None,
+        done: Receipt | None = None,
+        request: tuple[Leg, ...] = (),
+    ) -> None:
+        _put_raw(self, raw)
+        _put_token(self, token)
         _put_done(self, done)
+        _put_request(self, request)
 
     def __setattr__(self, name: str, value: object) -> NoReturn:
         raise AttributeError(f"a Hold is frozen: {name} cannot be set")
@@ -57,132 +84,127 @@ class Hold:
         raise AttributeError(f"a Hold is frozen: {name} cannot be deleted")
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return (Hold, (self.row, self.token, self._done))
+        return (Hold, (self.raw, self.token, self._done, self._request))
 
     @property
     def id(self) -> str:
         """32 hex digits."""
-        return self.row.id
+        return self.raw.id
 
     @property
     def tenant(self) -> str:
         """The tenant it belongs to; empty for the default tenant."""
-        return self.row.tenant
+        return self.raw.tenant
 
     @property
     def legs(self) -> tuple[HeldLeg, ...]:
         """The units that it has of each pool."""
-        return self.row.legs
+        labels = {leg.pool: leg.label for leg in self._request if leg.label is not None}
+        return tuple(
+            [
+                HeldLeg(
+                    leg.pool,
+                    leg_name(leg.pool, labels.get(leg.pool)),
+                    leg.quantity,
+                    leg.held,
+                    leg.confirmed,
+                    leg.returned,
+                )
+                for leg in self.raw.legs
+            ]
+        )
+
+    @property
+    def items(self) -> tuple[str, ...]:
+        """The ids of its items."""
+        return tuple([leg_name(leg.pool) for leg in self.raw.legs if leg.pool.startswith(ITEMS)])
 
     @property
     def state(self) -> State:
         """waiting, held, confirmed, released or expired."""
-        return self.row.state
+        return self.raw.state
 
     @property
-    def deadline(self) -> Slot | None:
-        """The slot at which it is no longer alive; while it waits in line, the end of waiting."""
-        return self.row.deadline
+    def deadline(self) -> datetime | None:
+        """When it is no longer alive; while it waits in line, the end of waiting. None if it has no deadline."""
+        return datetime_of(self.raw.deadline)
 
     @property
-    def deadline_at(self) -> datetime | None:
-        """The deadline as an aware datetime."""
-        return datetime_of(self.row.deadline)
+    def ticket(self) -> str:
+        """One text with id and token, to pass to another process. Secret, like the token.
 
-    @property
-    def ticket(self) -> str | None:
-        """One text with id and token, to pass to another process. Secret, like the token."""
-        return None if self.token is None else ticket(self.row.id, self.token)
+        Raises `InvalidRequest` (`ticket_unknown`) if the token is not known: on a hold that was read.
+        """
+        if self.token is None:
+            raise invalid(
+                "hold",
+                "ticket_unknown",
+                "was read, and reading gives no token: keep the ticket of the answer that placed it",
+            )
+        return ticket(self.raw.id, self.token)
 
     @property
     def fence(self) -> int:
         """Grows with every grant on a pool, so that a downstream system can refuse a stale holder. 0 while it waits in line."""
-        return self.row.fence
+        return self.raw.fence
 
     @property
     def entity(self) -> str | None:
         """What it was confirmed for."""
-        return self.row.entity
+        return self.raw.entity
 
     @property
     def account(self) -> str | None:
         """For whom it is: the account in whose tallies its units count."""
-        return self.row.account
-
-    @property
-    def waiting(self) -> bool:
-        """Whether it waits in line, and has no units yet."""
-        return self.row.state is State.WAITING
-
-    @property
-    def number(self) -> int | None:
-        """Its number in the pool's line: the order in which units are offered. None if it never waited."""
-        return self.row.number
-
-    @property
-    def joined_slot(self) -> Slot | None:
-        """The slot at which it joined the line; None if it never waited."""
-        return self.row.joined_at
+        return self.raw.account
 
     @property
     def joined_at(self) -> datetime | None:
-        """When it joined the line, as an aware datetime; None if it never waited."""
-        return datetime_of(self.row.joined_at)
-
-    @property
-    def held_slot(self) -> Slot | None:
-        """The slot at which it was granted; None while it waits in line."""
-        return self.row.held_at
+        """When it joined the line; None if it never waited."""
+        return datetime_of(self.raw.joined_at)
 
     @property
     def held_at(self) -> datetime | None:
-        """When it was granted, as an aware datetime; None while it waits in line, and where no calendar reaches that far."""
-        return datetime_of(self.row.held_at)
-
-    @property
-    def ended_slot(self) -> Slot | None:
-        """The slot at which it ended; the deadline, if it expired."""
-        return self.row.ended_at
+        """When it was granted; None while it waits in line."""
+        return datetime_of(self.raw.held_at)
 
     @property
     def ended_at(self) -> datetime | None:
-        """When it ended, as an aware datetime."""
-        return datetime_of(self.row.ended_at)
+        """When it ended: the deadline, if it expired; None while it is alive."""
+        return datetime_of(self.raw.ended_at)
 
     @property
     def reason(self) -> str | None:
         """Why it was last changed, if a reason was given."""
-        return self.row.reason
+        return self.raw.reason
 
     @property
     def actor(self) -> str | None:
         """Who placed it."""
-        return self.row.actor
+        return self.raw.actor
 
     @property
     def correlation_id(self) -> str | None:
         """The caller's own id for correlating logs."""
-        return self.row.correlation_id
+        return self.raw.correlation_id
 
     @property
     def metadata(self) -> dict[str, Any]:
         """The caller's JSON object."""
-        return {} if self.row.metadata is None else msgspec.json.decode(self.row.metadata, type=dict[str, Any])
+        return {} if self.raw.metadata is None else msgspec.json.decode(self.raw.metadata, type=dict[str, Any])
 
     @property
     def version(self) -> int:
         """Grows with every change."""
-        return self.row.version
-
-    @property
-    def seq(self) -> int:
-        """The journal number of this change; 0 if there is no `position`."""
-        return 0 if self.position is None else self.position.seq
+        return self.raw.version
 
     @property
     def uncovered(self) -> dict[str, int]:
-        """Overage that no pool could cover, by pool."""
-        return {} if self._done is None else dict(self._done.uncovered or {})  # a copy: retries are answered from ours
+        """Overage that no pool could cover, by the name of its leg."""
+        if self._done is None or not self._done.uncovered:
+            return {}
+        names = {leg.pool: leg.name for leg in self.legs}
+        return {names.get(pool, pool): amount for pool, amount in self._done.uncovered.items()}
 
     @property
     def replayed(self) -> bool:
@@ -197,136 +219,70 @@ class Hold:
         return None if self._done is None else self._done.durability
 
     @property
-    def position(self) -> Position | None:
-        """The position of this change in the journal. None if nothing was written, and from a server, unless its API key is an
-        operator's: numbers count the entries of all tenants."""
-        return None if self._done is None else self._done.position
-
-    @property
-    def position_text(self) -> str | None:
-        """The position as text, to compare with that of an entry or a webhook's event: equal for the same entry. Texts from a
-        server have no order. None if nothing was written."""
+    def position(self) -> str | None:
+        """The position of this change in the journal, to compare with that of an entry or a webhook's event: equal for the same
+        entry. Texts from a server have no order. None if nothing was written."""
         if self._done is None or self._done.position_text is not None:
             return None if self._done is None else self._done.position_text
-        position = self._done.position
-        return None if position is None else f"{position.lane}.{position.seq}"
+        return None if self._done.position is None else str(self._done.position)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything but the secrets, ready for JSON."""
-        row = self.row
+        """Return the hold, ready for JSON: without the secrets, and without what is true of one answer only."""
+        raw = self.raw
         return {
-            "id": row.id,
-            "tenant": row.tenant,
-            "state": str(row.state),
-            "legs": [msgspec.structs.asdict(leg) for leg in row.legs],
-            "deadline": row.deadline,
-            "deadline_at": text_of(row.deadline),
-            "fence": row.fence,
-            "entity": row.entity,
-            "account": row.account,
-            "number": row.number,
-            "joined_slot": row.joined_at,
-            "joined_at": text_of(row.joined_at),
-            "held_slot": row.held_at,
-            "held_at": text_of(row.held_at),
-            "ended_slot": row.ended_at,
-            "ended_at": text_of(row.ended_at),
-            "reason": row.reason,
-            "actor": row.actor,
-            "correlation_id": row.correlation_id,
+            "id": raw.id,
+            "tenant": raw.tenant,
+            "state": str(raw.state),
+            "legs": [{**msgspec.structs.asdict(leg), "consumed": leg.consumed} for leg in self.legs],
+            "items": list(self.items),
+            "deadline": text_of(raw.deadline),
+            "held_at": text_of(raw.held_at),
+            "ended_at": text_of(raw.ended_at),
+            "joined_at": text_of(raw.joined_at),
+            "fence": raw.fence,
+            "entity": raw.entity,
+            "account": raw.account,
+            "reason": raw.reason,
+            "actor": raw.actor,
+            "correlation_id": raw.correlation_id,
             "metadata": self.metadata,
-            "version": row.version,
+            "version": raw.version,
         }
 
     def __repr__(self) -> str:
-        legs = ", ".join(f"{leg.pool}: {leg.quantity}" for leg in self.row.legs[:3])
-        more = ", …" if len(self.row.legs) > 3 else ""
-        return f"<Hold {self.row.id} {self.row.state} {{{legs}{more}}} deadline={self.row.deadline} fence={self.row.fence}>"
+        state, deadline = self.raw.state, self.deadline
+        until = f"until {moment_text(deadline)}" if deadline is not None and state in LIVE else ""
+        room = MAX_LENGTH - len(f"<Hold {self.raw.id} {state} {{}} {until}>")
+        named = [(leg.name, _amount_of(leg, state)) for leg in self.legs]
+        return line("Hold", self.raw.id, str(state), amounts(named, min(room, MAX_NAMES)), until)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Hold) and self.row == other.row
+        return isinstance(other, Hold) and self.raw == other.raw
 
     def __hash__(self) -> int:
-        return hash((self.row.tenant, self.row.id, self.row.version))
+        return hash((self.raw.tenant, self.raw.id, self.raw.version))
 
 
-_put_done, _put_owner, _put_row = (
-    vars(Hold)[name].__set__ for name in ("_done", "token", "row")
+_put_done, _put_request, _put_raw, _put_token = (
+    vars(Hold)[name].__set__ for name in ("_done", "_request", "raw", "token")
 )  # past the frozen `__setattr__`, in one step each
 
 
-class SweepReport(Struct, frozen=True):
-    """What one sweep did: `holds` names the holds that it expired, in order of (deadline, id), at most the sweep's limit, and
-    `tenants` the tenant of each.
-
-    A kernel that is bound to a tenant counts and names the holds of that tenant only, even if others were expired too; a
-    kernel without a tenant, those of all tenants. `more` is about all tenants in either case.
-    """
-
-    expired: int
-    holds: tuple[str, ...]
-    tenants: tuple[str, ...]
-    scanned_slot: Slot
-    more: bool
-
-    @property
-    def scanned_at(self) -> datetime | None:
-        """When the sweep was decided, as an aware datetime."""
-        return datetime_of(self.scanned_slot)
+receipt_of: Callable[[Hold], Receipt | None] = vars(Hold)["_done"].__get__
+"""The outcome behind a hold, with its position and its uncovered overage by pool; None if it was read."""
+_request_of: Callable[[Hold], tuple[Leg, ...]] = vars(Hold)["_request"].__get__
 
 
-class VerifyReport(Struct, frozen=True):
-    """The differences that `verify` found."""
-
-    differences: tuple[Difference, ...]
-    sealed: dict[int, int] = {}
-    """By lane: the last entry that a seal covers. What is sealed was checked too; entries behind that can be changed unnoticed."""
-
-    @property
-    def ok(self) -> bool:
-        """Whether the stored rows are exactly what the journal says, and the sealed entries what was sealed."""
-        return not self.differences
+def requested_legs(hold: object) -> tuple[Leg, ...]:
+    """Return the legs of the request that placed a hold, if this is a `Hold` that knows them."""
+    return _request_of(hold) if type(hold) is Hold else ()
 
 
-class RepairReport(Struct, frozen=True):
-    """What `repair` corrected, or would correct with `dry_run`, and what it cannot correct from the journal."""
-
-    repaired: tuple[Difference, ...]
-    left: tuple[Difference, ...]
-    """What the journal cannot repair: restore a backup, or find out what changed it."""
-    dry_run: bool
-
-    @property
-    def ok(self) -> bool:
-        """Whether the stored rows are, by now, exactly what the journal says."""
-        return not self.left and not (self.dry_run and self.repaired)
-
-
-class StorageUsage(Struct, frozen=True, kw_only=True):
-    """What one tenant has stored: rows by table, and their bytes.
-
-    `bytes` counts the text of all columns, and 100 for each row. With indexes and pages, SQLite needs about a tenth more on the
-    disk, PostgreSQL about a third.
-    """
-
-    pools: int = 0
-    holds: int = 0
-    """Also ended ones, until their retention is over."""
-    live_holds: int = 0
-    """Of these, those that have not ended."""
-    operations: int = 0
-    """Answers that are kept for retries."""
-    records: int = 0
-    entries: int = 0
-    """In the journal, which keeps them for good. (The memory engine's journal does not, and is not counted.)"""
-    bytes: int = 0
-    complete: bool = True
-    """Whether the whole journal has been counted yet."""
-
-    @property
-    def rows(self) -> int:
-        """Rows of all tables together."""
-        return self.pools + self.holds + self.operations + self.records + self.entries
+def _amount_of(leg: HeldLeg, state: State) -> str:
+    """Return what a hold has of a leg: consumed units once it is confirmed, held ones before."""
+    if state is State.CONFIRMED:
+        return amount(leg.consumed, leg.quantity)
+    return amount(leg.held, leg.quantity) if state is State.HELD else str(leg.quantity)
 
 
 def reconstruct(history: Iterable[JournalEntry], *, at: Slot | datetime | None = None) -> Hold | None:

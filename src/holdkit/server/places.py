@@ -145,12 +145,12 @@ async def _content(stream: Stream) -> AsyncGenerator[bytes, None]:
 
 async def _places(stream: Stream, hold: Hold) -> AsyncGenerator[bytes, None]:
     request, executor = stream.request, stream.request.kernel.executor
-    with request.running.places.watching(hold.row) as watcher:
+    with request.running.places.watching(hold.raw) as watcher:
         told: int | None = None
         told_at = float("-inf")
         while stream.bye is None:
             watcher.news.clear()
-            row = await executor.find_hold(hold.row.key)
+            row = await executor.find_hold(hold.raw.key)
             if row is None or row.state is not State.WAITING:
                 yield _last(request, row)
                 return

@@ -35,7 +35,7 @@ from typing import Final, NamedTuple
 from ..core.bounds import Limits
 from ..errors import HoldkitError
 from ..kernel._async.executor import AsyncExecutor
-from ..kernel.results import StorageUsage
+from ..kernel.reports import StorageUsage
 from ..wire.problems import Problem
 from ..wire.tenants import Quota
 from .checkpoints import CheckpointedCounter

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from ..core.model import Slot
 from ..core.validation import invalid, text
-from ..kernel.results import StorageUsage
+from ..kernel.reports import StorageUsage
 from ..wire.fields import at
 from ..wire.tenants import Quota, TenantAnswer, TenantState, stored_rows
 

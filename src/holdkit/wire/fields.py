@@ -16,18 +16,16 @@ from msgspec import Meta, Struct
 
 from ..core.model import MAX_QUANTITY, Slot
 from ..core.outcomes import Position
-from ..kernel.normalise import EPOCH, datetime_of
+from ..kernel.normalise import datetime_of
 
 encode: Final = msgspec.json.Encoder(enc_hook=str).encode
-
-_LAST: Final = datetime.max.replace(tzinfo=EPOCH.tzinfo)
 
 
 @lru_cache(maxsize=64)
 def at(slot: Slot) -> datetime:
     """A slot as a datetime; one beyond the calendar becomes its last moment. Cached, because the commands of a batch share a
     few slots."""
-    return datetime_of(slot) or _LAST
+    return datetime_of(slot)
 
 
 Quantity: TypeAlias = Annotated[int, Meta(extra_json_schema={"minimum": 1, "maximum": MAX_QUANTITY})]
@@ -68,7 +66,7 @@ ShowPosition: TypeAlias = Callable[[Position], str]
 
 def plain_position(position: Position) -> str:
     """A position for those who may see lane and number: `0.17` is entry 17 of lane 0."""
-    return f"{position.lane}.{position.seq}"
+    return str(position)
 
 
 Version: TypeAlias = Annotated[int, Meta(extra_json_schema={"minimum": 0})]

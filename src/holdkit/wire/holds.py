@@ -9,7 +9,7 @@ from msgspec import Meta, Raw, Struct
 
 from ..core.commands import Overage
 from ..core.model import MAX_SLOT, SECOND, Slot, State, StoredHold
-from ..kernel.results import Hold
+from ..kernel.results import Hold, receipt_of
 from .fields import (
     Account,
     Amounts,
@@ -293,7 +293,8 @@ def hold_answer(row: StoredHold, *, with_tenant: bool = False) -> HoldAnswer:
 def hold_now(hold: Hold, now: datetime, show: ShowPosition, *, secret: bool, with_tenant: bool = False) -> HoldNow:
     """A hold that a call just changed; with `secret`, including its token. Written out, because a batch makes up to a thousand
     of them."""
-    row, position = hold.row, hold.position
+    row, done = hold.raw, receipt_of(hold)
+    position = None if done is None else done.position
     return HoldNow(
         id=row.id,
         state=row.state,
@@ -318,9 +319,9 @@ def hold_now(hold: Hold, now: datetime, show: ShowPosition, *, secret: bool, wit
         offer_ttl=None if row.offer_ttl is None else row.offer_ttl / SECOND,
         tenant=row.tenant if with_tenant else None,
         position=None if position is None else show(position),
-        uncovered=hold.uncovered or None,
+        uncovered=(None if done is None else done.uncovered) or None,
         token=hold.token if secret else None,
-        ticket=hold.ticket if secret else None,
+        ticket=hold.ticket if secret and hold.token is not None else None,
         replayed=hold.replayed,
         server_time=now,
     )

@@ -15,6 +15,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from .. import errors
 from ..core.model import Slot
 from ..core.outcomes import Shortfall
+from ..kernel.normalise import moment
 from .fields import Time, encode
 
 plain = errors.plain
@@ -248,7 +249,28 @@ def facts(refused: errors.Refused) -> dict[str, Any]:
         given["subject"] = str(refused.subject)
     if "max_lifetime" in given:
         given["max_lifetime"] = given["max_lifetime"] / 1_000_000
-    return given
+    return with_slots(given, refused.found)
+
+
+def with_slots(details: dict[str, Any], found: int | None) -> dict[str, Any]:
+    """Return details with each time as a slot and as a datetime, under the names of documents. `found` is the slot of the only
+    time, exactly, if the refusal is because of a time."""
+    shown: dict[str, Any] = {}
+    for name, value in details.items():
+        if name in _TIMES:
+            slot, at = _TIMES[name]
+            shown[slot], shown[at] = moment(value) if found is None else found, value
+        else:
+            shown[name] = value
+    return shown
+
+
+_TIMES: Final = {
+    "now": ("now", "now_at"),
+    "ended_at": ("ended_slot", "ended_at"),
+    "deadline": ("deadline", "deadline_at"),
+}
+"""The names that a time of a refusal has in documents: as a slot, and as a datetime."""
 
 
 _NOT_COPIED: Final = ("found", "subject")

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, TypeAlias
 
 from msgspec import Meta, Struct
 
-from ..kernel.results import StorageUsage
+from ..kernel.reports import StorageUsage
 from .fields import Body, Time
 from .system import Job
 

@@ -164,9 +164,9 @@ def blocks(hk: Any, url: str) -> None:
         hk.hold("gpu", 1, ttl=TTL, wait=0.05)
     hk.release(taken)
     (served,) = callers.join()
-    told((served.deadline - database_slot(url)) / SECOND)
+    told((served.raw.deadline - database_slot(url)) / SECOND)
     hk.release(served)
     hk.hold("gpu", 1, ttl=0.3)
     with hk.lease("gpu", 1, ttl=TTL, wait="10m") as lease:
-        assert lease.hold.number == 3, "offered when the hold before it had ended"
-        told((lease.hold.deadline - database_slot(url)) / SECOND)
+        assert lease.hold.raw.number == 3, "offered when the hold before it had ended"
+        told((lease.hold.raw.deadline - database_slot(url)) / SECOND)

@@ -41,7 +41,7 @@ def holding(hk: Kernel) -> None:
     assert_type(hold.token, str | None)
     assert_type(hold.fence, int)
     assert_type(hold.held_at, datetime | None)
-    assert_type(hold.deadline_at, datetime | None)
+    assert_type(hold.deadline, datetime | None)
     assert_type(hk.hold({"show:42": 2, "parking": 1}, ttl=timedelta(minutes=5)), Hold)
     assert_type(hk.confirm(hold, entity="order:9"), Hold)
     assert_type(hk.release(hold.id, token=hold.token), Hold)
@@ -103,7 +103,7 @@ def refusals(hk: Kernel) -> None:
         assert_type(error.shortfalls, tuple[Shortfall, ...])
         assert_type(error.retry_after, float | None)
     except HoldExpired as error:
-        assert_type(error.deadline_at, datetime | None)
+        assert_type(error.deadline, datetime | None)
     except Refused as error:
         assert_type(error.transient, bool)
         assert_type(error.details, dict[str, Any])

@@ -94,10 +94,10 @@ def test_a_clock_that_is_set_forward_and_back(stepped: tuple[PostgresServer, Ser
             hk.confirm(holds[0])
             hk.release(holds[1])
             kept = holds[2:4]
-            slots = [hold.row.held_at or 0 for hold in holds]
+            slots = [hold.raw.held_at or 0 for hold in holds]
             assert slots == sorted(slots)
             assert slots[0] >= latest
-            assert [hold.deadline for hold in holds] == [slot + TTL * SECOND for slot in slots]
+            assert [hold.raw.deadline for hold in holds] == [slot + TTL * SECOND for slot in slots]
             assert hk.admin.stats().guards.passed >= before + 4, hk.admin.stats().guards
             latest = slots[-1]
         assert check(hk, [], ["p"]).violations == []

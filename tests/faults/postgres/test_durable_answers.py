@@ -179,7 +179,7 @@ def test_nothing_that_was_read_is_answered_while_the_standby_is_away(
         *writing,
         lambda hk: hk.hold("one", 1, ttl=60),
         lambda hk: hk.confirm(missing, token="me"),
-        lambda hk: hk.extend(third, until=third.deadline),
+        lambda hk: hk.extend(third, until=third.raw.deadline),
         lambda hk: hk.create_pool("seats", 10, exist_ok=True),
         lambda hk: hk.admin.records.put("note", "none", "{}", if_version=7),
         lambda hk: hk.admin.remove_pool("none"),

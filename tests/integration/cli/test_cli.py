@@ -67,7 +67,7 @@ def test_sweep_and_verify(tmp_path: Path) -> None:
         for pool in ("gpu", "cpu"):  # a second hold on the same pool would find the first one due
             hk.create_pool(pool, total=5)
             hk.hold(pool, 1, ttl=0.001)
-        first = min(hk.holds(), key=lambda hold: (hold.deadline or 0, hold.id)).id
+        first = min(hk.holds(), key=lambda hold: (hold.raw.deadline or 0, hold.id)).id
     url = f"sqlite:///{tmp_path}/holds.db"
     verified = spoken("verify", url)
     assert (verified["ok"], verified["differences"], verified["found"]) == (True, [], [])

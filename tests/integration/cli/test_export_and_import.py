@@ -91,7 +91,7 @@ def contents(url: str) -> Any:
         found: list[Any] = []
         for one in (hk, hk.tenant("acme")):
             pools: list[Pool] = one.pools(archived=True)
-            found.append((list(pools), [hold.row for hold in one.holds()], one.admin.records.list("note")))
+            found.append((list(pools), [hold.raw for hold in one.holds()], one.admin.records.list("note")))
         return found
 
 

@@ -157,11 +157,11 @@ def test_killed_outright_the_ttl_gives_it_back(hk: holdkit.Kernel) -> None:
     hold = hk.get(said(process).split()[1])
     process.kill()
     process.wait(120)
-    assert hold.deadline is not None
+    assert hold.raw.deadline is not None
     hold = hk.get(hold.id)
-    assert hold.deadline is not None
-    assert hold.held_slot is not None
-    assert hold.deadline - hold.held_slot <= 60_000_000, "nobody renews it any more, and the deadline will do it"
+    assert hold.raw.deadline is not None
+    assert hold.raw.held_at is not None
+    assert hold.raw.deadline - hold.raw.held_at <= 60_000_000, "nobody renews it any more, and the deadline will do it"
     end(process)
 
 

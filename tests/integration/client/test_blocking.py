@@ -42,7 +42,7 @@ def test_those_who_block_over_http_are_served_in_their_order(hk: Any) -> None:
     for number in range(1, 4):
         wait_until(lambda number=number: len(callers.results) == number)  # type: ignore[misc]
         hold = [*callers.results.values()][-1]
-        assert (hold.number, hold.state) == (number, "held")
+        assert (hold.raw.number, hold.state) == (number, "held")
         hk.release(hold)
 
 
@@ -59,7 +59,7 @@ def test_the_time_is_over_and_a_retry_is_told_the_same(hk: Any) -> None:
 def test_units_that_become_free_by_themselves_are_offered(hk: Any) -> None:
     hk.hold("gpu", 1, ttl=0.5)
     with hk.lease("gpu", 1, ttl=60, wait="10m") as lease:
-        assert (lease.hold.number, lease.lost) == (1, False)
+        assert (lease.hold.raw.number, lease.lost) == (1, False)
     assert hk.pool("gpu").held == 0
 
 
@@ -108,7 +108,7 @@ def test_a_server_that_is_away_for_a_while_costs_nobody_the_place(hk: Any, share
         wait_until(lambda: network.failed >= 3 or bool(callers.results))
         network.down = False
         (held,) = callers.join()
-        assert (held.state, held.number) == ("held", 1)
+        assert (held.state, held.raw.number) == ("held", 1)
 
 
 def test_a_key_that_is_revoked_ends_the_wait(hk: Any, shared_server: LiveServer) -> None:

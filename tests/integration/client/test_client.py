@@ -41,7 +41,7 @@ def test_a_hold_from_end_to_end(hk: RemoteKernel) -> None:
     assert (again.token, again.id, again.replayed, hold.replayed) == (hold.token, hold.id, True, False)
     assert hold.position is not None
     later = hk.extend(hold, by=timedelta(minutes=1))
-    assert later.deadline == (hold.deadline or 0) + 60_000_000
+    assert later.raw.deadline == (hold.raw.deadline or 0) + 60_000_000
     assert later.token == hold.token
     part = hk.confirm(hold.ticket or "", quantity={"one/a": 1}, keep_rest=True)
     assert [(leg.held, leg.confirmed) for leg in part.legs] == [(1, 1), (1, 0)]

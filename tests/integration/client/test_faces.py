@@ -279,7 +279,7 @@ def test_an_operator_extends_and_confirms_without_the_token(hk: RemoteKernel) ->
     with pytest.raises(holdkit.InvalidRequest, match="must say why"):
         hk.extend(held.id, by=30, force=True)
     later = hk.extend(held.id, by=30, force=True, reason="customer called")
-    assert later.deadline == (held.deadline or 0) + 30_000_000
+    assert later.raw.deadline == (held.raw.deadline or 0) + 30_000_000
     part = hk.confirm(held.id, quantity=1, keep_rest=True, force=True, reason="paid by bank transfer")
     assert (part.state, hk.pool("box").consumed) == ("held", 1)
     (done,) = hk.apply([holdkit.ConfirmHold(id=held.id, force=True, reason="paid by bank transfer")])
@@ -325,9 +325,9 @@ def test_a_lease_outlives_a_closed_client_without_noise(server: LiveServer, capl
 def test_a_lease_is_renewed_released_and_told_when_it_is_lost(hk: RemoteKernel) -> None:
     hk.create_pool("job", 1)
     with hk.lease("job", ttl=30) as lease:
-        before = lease.hold.deadline or 0
+        before = lease.hold.raw.deadline or 0
         lease.renew()
-        assert (lease.hold.deadline or 0) > before
+        assert (lease.hold.raw.deadline or 0) > before
         assert not lease.lost
         lease.check()
         assert lease.fence == lease.hold.fence

@@ -40,7 +40,7 @@ def outcome(call: Callable[[], Any]) -> Any:
 
 def shown(found: Any) -> Any:
     if isinstance(found, holdkit.Hold):
-        return {**found.to_dict(), "waiting": found.waiting, "offer_ttl": found.row.offer_ttl}
+        return {**found.to_dict(), "number": found.raw.number, "offer_ttl": found.raw.offer_ttl}
     if isinstance(found, holdkit.Pool):
         names = (
             "id",

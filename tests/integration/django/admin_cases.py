@@ -66,7 +66,7 @@ class Admin(TransactionTestCase):
     def test_the_actions(self) -> None:
         first, second = hk.hold("show:<42>", 1, ttl="5m"), hk.hold("show:<42>", 2, ttl="5m")
         self.assertEqual(self.act("extend", first.id, by="10m"), "1 hold extended.")
-        self.assertEqual(((hk.get(first).deadline or 0) - (first.deadline or 0)) // 1_000_000, 600)
+        self.assertEqual(((hk.get(first).raw.deadline or 0) - (first.raw.deadline or 0)) // 1_000_000, 600)
         self.assertEqual(self.act("release", first.id, second.id), "2 holds released.")
         self.assertEqual(hk.pool("show:<42>").held, 0)
         self.assertIn("already_released", self.act("release", first.id))

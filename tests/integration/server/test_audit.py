@@ -122,6 +122,6 @@ def test_the_client_shows_the_key() -> None:
         hold = hk.hold("p", 1, ttl=60)
         (entry,) = hk.history(hold)
         assert entry.actor == f"api_client:{entry.client_id}"
-        assert (hold.position, hold.position_text) == (None, entry.position)
+        assert hold.position == entry.position
         (made,) = [entry for entry in hk.journal.list() if entry.action == "pool.created"]
         assert (made.actor, made.client_id) == (CLAIMED, entry.client_id)

@@ -40,7 +40,7 @@ def test_extensions_end_at_the_greatest_age() -> None:
         with pytest.raises(NotAllowed, match="180 seconds altogether"):
             await session.extend(held.id, 60)
         await session.extend(held.id, 59)
-        assert (await hk.get(held.id)).deadline == 180 * 1_000_000
+        assert (await hk.get(held.id)).raw.deadline == 180 * 1_000_000
 
     played(story, max_ttl="60s", max_age="180s")
 

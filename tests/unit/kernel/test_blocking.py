@@ -64,7 +64,7 @@ def blocked(hk: Any, count: int = 1, **more: Any) -> CallerThreads:
 
 def test_what_is_free_is_held_at_once_and_without_a_place(hk: Any) -> None:
     hold = hk.hold("gpu", 2, ttl=60, wait=LONG)
-    assert (hold.state, hold.number, hold.deadline) == (State.HELD, None, 60 * SECOND)
+    assert (hold.state, hold.raw.number, hold.raw.deadline) == (State.HELD, None, 60 * SECOND)
 
 
 def test_a_wait_of_nothing_is_no_wait(hk: Any) -> None:
@@ -85,8 +85,8 @@ def test_they_are_served_in_their_order_and_keep_their_units_for_the_ttl(hk: Any
         served.append([*callers.results.values()][-1])
         engine.fake.advance(1)
         hk.release(served[-1])
-    assert [hold.number for hold in served] == [1, 2, 3, 4, 5]
-    assert [hold.deadline for hold in served] == [(100 + number) * SECOND for number in range(5)]
+    assert [hold.raw.number for hold in served] == [1, 2, 3, 4, 5]
+    assert [hold.raw.deadline for hold in served] == [(100 + number) * SECOND for number in range(5)]
     assert all(hold.state is State.HELD for hold in served)
     assert hk.admin.verify().ok
 
@@ -110,8 +110,8 @@ def test_a_place_stands_no_longer_than_a_hold_may_live() -> None:
         with pytest.raises(InsufficientCapacity):
             hk.hold("gpu", 1, ttl=20, wait=0.01)
         (left,) = hk.holds(state="released")
-        assert left.joined_slot is not None
-        assert left.deadline == left.joined_slot + 30 * SECOND
+        assert left.raw.joined_at is not None
+        assert left.raw.deadline == left.raw.joined_at + 30 * SECOND
 
 
 def test_those_in_front_are_the_reason_if_there_are_units(hk: Any) -> None:
@@ -136,7 +136,7 @@ def test_what_was_offered_when_the_time_is_over_is_taken(hk: Any, engine: Watche
 
     engine.before = offers_first
     hold = hk.hold("gpu", 1, ttl=60, wait=0.02)
-    assert (hold.state, hold.deadline) == (State.HELD, 60 * SECOND)
+    assert (hold.state, hold.raw.deadline) == (State.HELD, 60 * SECOND)
 
 
 def test_a_retry_goes_on_waiting_for_the_same_hold(hk: Any) -> None:
@@ -201,7 +201,7 @@ def test_a_ttl_as_long_as_a_hold_may_live_is_shortened_by_the_time_to_accept(
     engine.before = later
     hk.release(first)
     (hold,) = callers.join()
-    assert (hold.state, hold.deadline) == (State.HELD, hold.held_slot + 60 * SECOND)
+    assert (hold.state, hold.raw.deadline) == (State.HELD, hold.raw.held_at + 60 * SECOND)
     close_quietly(hk)
 
 
@@ -215,7 +215,7 @@ def test_a_place_is_renewed_while_its_caller_lives(
     for minute in range(1, 4):
         engine.fake.advance(59)
         until = (59 * minute + 60) * SECOND
-        wait_until(lambda until=until: hk.get(hold.id).deadline >= until)  # type: ignore[misc]
+        wait_until(lambda until=until: hk.get(hold.id).raw.deadline >= until)  # type: ignore[misc]
     hk.release(first)
     assert callers.join()[0].id == hold.id
 
@@ -260,7 +260,7 @@ def test_a_place_that_was_lost_is_taken_anew(hk: Any, engine: WatchedEngine, mon
     wait_until(lambda: hk.pool("gpu").last_number == 2)
     hk.release(first)
     (hold,) = callers.join()
-    assert (hold.state, hold.number) == (State.HELD, 2)
+    assert (hold.state, hold.raw.number) == (State.HELD, 2)
 
 
 def test_a_lost_place_with_an_operation_id_is_refused(
@@ -314,7 +314,7 @@ def test_a_lease_waits_and_is_renewed_from_its_grant(hk: Any, monkeypatch: pytes
 
     def work() -> None:
         with hk.lease("gpu", 1, ttl=30, wait=LONG) as lease:
-            leases.append((lease.lost, lease.hold.number, lease.fence))
+            leases.append((lease.lost, lease.hold.raw.number, lease.fence))
 
     callers = CallerThreads()
     callers.start(work)

@@ -147,7 +147,7 @@ def test_renewing_counts_from_now_and_keeps_the_actor(hk: Any, engine: WatchedEn
     with hk.lease("p", 2, ttl=60, actor="job:train", correlation_id="c-1") as lease:
         engine.fake.advance(30)
         lease.renew()
-        assert lease.hold.deadline == 90_000_000
+        assert lease.hold.raw.deadline == 90_000_000
         engine.fake.advance(59)
         assert not lease.lost
         story = hk.history(lease.hold)
@@ -187,7 +187,7 @@ def test_a_lease_is_renewed_up_to_the_longest_lifetime(mode: Sync | Async) -> No
     with hk.lease("p", 1, ttl=60) as lease:
         engine.fake.advance(50)
         lease.renew()
-        assert lease.hold.deadline == 100_000_000, "what was left of its lifetime"
+        assert lease.hold.raw.deadline == 100_000_000, "what was left of its lifetime"
         assert not lease.lost, "refused more time, but alive until then"
         engine.fake.advance(49)
         lease.renew()

@@ -239,7 +239,7 @@ def test_a_hold_keeps_its_secrets(hk: Any, caplog: pytest.LogCaptureFixture) -> 
     hold = hk.hold("p", 1, ttl=60, token="s3cret-token", metadata={"a": 1})
     assert hold.token == "s3cret-token"
     assert hold.ticket.startswith(f"hk1.{hold.id}.s3cret-token.")
-    told = [repr(hold), str(hold), f"{hold}", json.dumps(hold.to_dict()), repr(hold.row), repr([hold]), repr(hk)]
+    told = [repr(hold), str(hold), f"{hold}", json.dumps(hold.to_dict()), repr(hold.raw), repr([hold]), repr(hk)]
     told += [repr(hk.get(hold)), repr(hk.holds()), repr(hk.history(hold)), repr(reconstruct(hk.history(hold)))]
     calls: list[Callable[[], Any]] = [
         lambda: hk.confirm(hold, quantity=99),
@@ -261,8 +261,10 @@ def test_a_hold_keeps_its_secrets(hk: Any, caplog: pytest.LogCaptureFixture) -> 
     with pytest.raises(TypeError):
         json.dumps(hold)
     assert hk.get(hold).token is None
-    assert hk.get(hold).ticket is None
-    assert hk.holds()[0].ticket is None
+    for was_read in (hk.get(hold), hk.holds()[0]):
+        with pytest.raises(InvalidRequest, match="reading gives no token") as refused:
+            _ = was_read.ticket
+        assert (refused.value.field, refused.value.code) == ("hold", "ticket_unknown")
 
 
 def test_a_hold_is_frozen_and_travels(hk: Any) -> None:
@@ -288,31 +290,34 @@ def test_a_hold_is_frozen_and_travels(hk: Any) -> None:
 def test_what_a_hold_tells(hk: Any, engine: WatchedEngine) -> None:
     engine.fake.set(1_700_000_000_000_000)
     hold = hk.hold("p", 2, ttl=1.5, entity="e", metadata={"k": [1]}, correlation_id="c", actor="user:7")
-    assert hold.deadline_at == datetime(2023, 11, 14, 22, 13, 21, 500_000, tzinfo=UTC)
-    assert (hold.held_slot, hold.ended_slot, hold.version, hold.tenant) == (1_700_000_000_000_000, None, 1, "")
+    assert hold.deadline == datetime(2023, 11, 14, 22, 13, 21, 500_000, tzinfo=UTC)
+    assert (hold.raw.held_at, hold.raw.ended_at, hold.version, hold.tenant) == (1_700_000_000_000_000, None, 1, "")
     assert (hold.entity, hold.metadata, hold.correlation_id, hold.actor) == ("e", {"k": [1]}, "c", "user:7")
-    assert hold.position.lane == 0
-    assert hold.position_text == f"0.{hold.seq}"
+    assert hold.position == "0.2"
     assert "token" not in hold.to_dict()
     assert hold.to_dict()["metadata"] == {"k": [1]}
-    assert hold.to_dict()["legs"] == [{"pool": "p", "quantity": 2, "held": 2, "confirmed": 0, "returned": 0}]
+    assert hold.to_dict()["legs"] == [
+        {"pool": "p", "name": "p", "quantity": 2, "held": 2, "confirmed": 0, "returned": 0, "consumed": 0}
+    ]
     done = hk.confirm(hold)
-    assert (done.state, done.ended_slot, done.version) == ("confirmed", engine.fake.now(), 2)
-    assert (hk.get(hold).position, hk.get(hold).position_text) == (None, None)
+    assert (done.state, done.raw.ended_at, done.version) == ("confirmed", engine.fake.now(), 2)
+    assert hk.get(hold).position is None
     far = hk.hold("p", 1, deadline=engine.fake.now() + 1)
-    assert far.deadline_at is not None
-    assert "p: 2" in repr(hold)
-    many = hk.hold([Leg(f"n{index}", 1, 1) for index in range(5)], ttl=60)
-    assert repr(many).count("n") >= 3
-    assert "…" in repr(many)
+    assert far.deadline is not None
+    assert repr(hold) == f"<Hold {hold.id} held {{p: 2}} until 2023-11-14 22:13:21Z>"
+    many = hk.hold([Leg(f"night/{index:02}", 1, 1) for index in range(9)], ttl=60)
+    assert (
+        repr(many) == f"<Hold {many.id} held {{night/00: 1, night/01: 1, night/02: 1, …}} until 2023-11-14 22:14:20Z>"
+    )
+    assert len(repr(many)) <= 120
 
 
-def test_a_deadline_beyond_the_calendar_has_no_datetime() -> None:
+def test_a_deadline_beyond_the_calendar_is_its_last_moment() -> None:
     with holdkit.connect("memory://", clock=FakeClock(10**18)) as hk:
         hk.create_pool("p", 1)
         hold = hk.hold("p", 1, ttl=60)
-        assert hold.deadline_at is None
-        assert hk.history(hold)[0].at is None
+        assert hold.deadline == datetime.max.replace(tzinfo=UTC)
+        assert hk.history(hold)[0].at == hold.deadline
 
 
 def test_overage_says_what_stayed_uncovered(hk: Any) -> None:

@@ -33,18 +33,17 @@ def hk(mode: Sync | Async) -> Any:
 def test_a_waiter_is_a_hold_without_units(hk: Any) -> None:
     hk.hold("show", 2, ttl=60)
     wait = hk.join("show", 2, ttl=TTL, offer_ttl=OFFER, account="customer:7", entity="order:1", metadata={"a": 1})
-    assert (wait.state, wait.waiting, wait.number, wait.account) == (State.WAITING, True, 1, "customer:7")
-    assert (wait.joined_slot, wait.joined_at) == (0, datetime(1970, 1, 1, tzinfo=UTC))
-    assert (wait.held_slot, wait.held_at, wait.fence) == (None, None, 0)
-    assert (wait.deadline_at, wait.entity, wait.metadata) == (datetime(1970, 1, 1, 2, tzinfo=UTC), "order:1", {"a": 1})
-    assert wait.ticket is not None
+    assert (wait.state, wait.raw.number, wait.account) == (State.WAITING, 1, "customer:7")
+    assert (wait.raw.joined_at, wait.joined_at) == (0, datetime(1970, 1, 1, tzinfo=UTC))
+    assert (wait.raw.held_at, wait.held_at, wait.fence) == (None, None, 0)
+    assert (wait.deadline, wait.entity, wait.metadata) == (datetime(1970, 1, 1, 2, tzinfo=UTC), "order:1", {"a": 1})
     assert hk.pool("show").waiting == 1
 
 
 def test_a_hold_that_never_waited_has_no_number(hk: Any) -> None:
     hold = hk.hold("show", 1, ttl=60)
-    assert (hold.waiting, hold.number, hold.joined_slot, hold.joined_at, hold.account) == (
-        False,
+    assert (hold.state, hold.raw.number, hold.raw.joined_at, hold.joined_at, hold.account) == (
+        State.HELD,
         None,
         None,
         None,
@@ -73,7 +72,7 @@ def test_an_offer_is_held_for_its_own_ttl(hk: Any) -> None:
     wait = hk.join("show", 2, ttl=TTL, offer_ttl=OFFER)
     hk.release(hold)
     offered = hk.get(wait)
-    assert (offered.state, offered.deadline, offered.fence, offered.number) == (State.HELD, 600_000_000, 2, 1)
+    assert (offered.state, offered.raw.deadline, offered.fence, offered.raw.number) == (State.HELD, 600_000_000, 2, 1)
     assert hk.confirm(wait).state is State.CONFIRMED
 
 
@@ -84,12 +83,10 @@ def test_who_joins_an_empty_line_is_served_at_once(hk: Any) -> None:
 def test_the_document_of_a_waiter(hk: Any) -> None:
     hk.hold("show", 2, ttl=60)
     document = hk.join("show", ttl=TTL, offer_ttl=OFFER, account="customer:7").to_dict()
-    shown = {name: document[name] for name in ("state", "account", "number", "joined_slot", "joined_at", "held_at")}
+    shown = {name: document[name] for name in ("state", "account", "joined_at", "held_at")}
     assert shown == {
         "state": "waiting",
         "account": "customer:7",
-        "number": 1,
-        "joined_slot": 0,
         "joined_at": "1970-01-01T00:00:00.000000+00:00",
         "held_at": None,
     }
@@ -174,7 +171,12 @@ def test_commands_take_the_spellings_of_a_ttl(hk: Any) -> None:
             JoinLine(legs=legs, ttl=60.5, offer_ttl="10m", account="customer:8"),
         ]
     )
-    assert (limited.per_account, held.state, wait.state, wait.deadline) == (2, State.HELD, State.WAITING, 60_500_000)
+    assert (limited.per_account, held.state, wait.state, wait.raw.deadline) == (
+        2,
+        State.HELD,
+        State.WAITING,
+        60_500_000,
+    )
 
 
 @pytest.mark.parametrize(

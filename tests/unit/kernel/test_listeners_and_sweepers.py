@@ -273,7 +273,7 @@ def test_a_tenants_sweep_reports_its_own_holds_only(hk: Any, engine: WatchedEngi
         acme = hk.tenant("acme")
         report = acme.sweep() if round == 0 else acme.apply([Sweep()])[0]
         assert (report.expired, report.holds, report.tenants) == (1, (ids["acme"],), ("acme",))
-        assert hk.tenant("globex").get(ids["globex"]).ended_slot is not None
+        assert hk.tenant("globex").get(ids["globex"]).raw.ended_at is not None
     ids = {name: hk.tenant(name).hold("q", 1, ttl=ttl).id for name, ttl in (("acme", 60), ("globex", 50))}
     engine.fake.advance(60)
     report = hk.sweep()

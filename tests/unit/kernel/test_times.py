@@ -21,6 +21,7 @@ NOON = 1_700_049_600 * SECOND
 AT = datetime(2023, 11, 15, 12, tzinfo=UTC)
 LATER, LATER_AT = NOON + 60 * SECOND, AT + timedelta(seconds=60)
 FAR = 2**62
+LAST = datetime.max.replace(tzinfo=UTC)
 """Simulated clocks may be anywhere: no calendar reaches so far."""
 
 
@@ -60,29 +61,29 @@ def hk(request: pytest.FixtureRequest, clock: FakeClock) -> Iterator[Any]:
 def test_holds(hk: Any, clock: FakeClock) -> None:
     hk.create_pool("p", 9)
     hold = hk.hold("p", 1, ttl=60)
-    assert (hold.held_at, hold.held_slot) == (AT, NOON)
-    assert (hold.deadline_at, hold.deadline) == (LATER_AT, LATER)
-    assert (hold.ended_at, hold.ended_slot) == (None, None)
+    assert (hold.held_at, hold.raw.held_at) == (AT, NOON)
+    assert (hold.deadline, hold.raw.deadline) == (LATER_AT, LATER)
+    assert (hold.ended_at, hold.raw.ended_at) == (None, None)
     assert hold.held_at.tzinfo is not None
     clock.advance(5)
     ended = hk.release(hold)
-    assert (ended.ended_at, ended.ended_slot) == (AT + timedelta(seconds=5), NOON + 5 * SECOND)
+    assert (ended.ended_at, ended.raw.ended_at) == (AT + timedelta(seconds=5), NOON + 5 * SECOND)
     told = json.loads(json.dumps(ended.to_dict()))
-    times = {"held_slot": NOON, "held_at": "2023-11-15T12:00:00.000000+00:00",
-             "ended_slot": NOON + 5 * SECOND, "ended_at": "2023-11-15T12:00:05.000000+00:00",
-             "deadline": LATER, "deadline_at": "2023-11-15T12:01:00.000000+00:00"}  # fmt: skip
+    times = {"held_at": "2023-11-15T12:00:00.000000+00:00",
+             "ended_at": "2023-11-15T12:00:05.000000+00:00",
+             "deadline": "2023-11-15T12:01:00.000000+00:00"}  # fmt: skip
     assert {name: told[name] for name in times} == times
 
 
 def test_claims(hk: Any, clock: FakeClock) -> None:
     claim = hk.claims.hold("name", "bob", ttl=60)
-    assert (claim.held_at, claim.held_slot) == (AT, NOON)
-    assert (claim.deadline_at, claim.deadline) == (LATER_AT, LATER)
+    assert (claim.held_at, claim.raw.held_at) == (AT, NOON)
+    assert (claim.deadline, claim.deadline) == (LATER_AT, LATER)
     with pytest.raises(holdkit.AlreadyClaimed) as refused:
         hk.claims.hold("name", "bob", ttl=60)
-    assert (refused.value.deadline, refused.value.deadline_at) == (LATER, LATER_AT)
+    assert refused.value.deadline == LATER_AT
     ended = hk.release(claim)
-    assert (ended.ended_at, ended.ended_slot) == (AT, NOON)
+    assert (ended.ended_at, ended.raw.ended_at) == (AT, NOON)
     assert (ended.to_dict()["held_slot"], ended.to_dict()["held_at"]) == (NOON, "2023-11-15T12:00:00.000000+00:00")
 
 
@@ -93,13 +94,13 @@ def test_refusals(hk: Any, clock: FakeClock) -> None:
     clock.advance(60)
     with pytest.raises(holdkit.AlreadyConfirmed) as ended:
         hk.release(confirmed)
-    assert (ended.value.ended_slot, ended.value.ended_at) == (NOON, AT)
+    assert (ended.value.found, ended.value.ended_at) == (NOON, AT)
     with pytest.raises(holdkit.HoldExpired) as expired:
         hk.confirm(due)
-    assert (expired.value.deadline, expired.value.deadline_at) == (LATER, LATER_AT)
+    assert (expired.value.found, expired.value.deadline) == (LATER, LATER_AT)
     with pytest.raises(holdkit.DeadlinePassed) as passed:
         hk.hold("p", 1, deadline=AT)
-    assert (passed.value.now, passed.value.now_at) == (LATER, LATER_AT)
+    assert (passed.value.found, passed.value.now) == (LATER, LATER_AT)
 
 
 def test_the_journal(hk: Any) -> None:
@@ -135,11 +136,16 @@ def test_clocks_that_no_calendar_knows(clock: FakeClock) -> None:
     with holdkit.connect("memory://", clock=clock) as hk:
         hk.create_pool("p", 9)
         hold = hk.hold("p", 1, ttl=60)
-        assert (hold.held_slot, hold.held_at, hold.deadline, hold.deadline_at) == (FAR, None, FAR + 60 * SECOND, None)
-        assert hold.to_dict()["held_at"] is None
+        assert (hold.raw.held_at, hold.held_at, hold.raw.deadline, hold.deadline) == (
+            FAR,
+            LAST,
+            FAR + 60 * SECOND,
+            LAST,
+        )
+        assert hold.to_dict()["held_at"] == "9999-12-31T23:59:59.999999+00:00"
         assert hk.history(hold)[0].after["held_slot"] == FAR
-        assert hk.sweep().scanned_at is None
-        assert hk.claims.hold("name", "bob", ttl=60).held_at is None
+        assert hk.sweep().scanned_at == LAST
+        assert hk.claims.hold("name", "bob", ttl=60).held_at == LAST
 
 
 def test_over_http(clock: FakeClock) -> None:

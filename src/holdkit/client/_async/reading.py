@@ -11,7 +11,8 @@ from ...core.validation import flag, text
 from ...core.validation import hold_id as check_hold_id
 from ...core.values import MAX_ENTITY
 from ...kernel.normalise import reference
-from ...kernel.results import Hold, JournalPage, SweepReport
+from ...kernel.reports import SweepReport
+from ...kernel.results import Hold, JournalPage
 from ...wire.journal import EntryAnswer
 from ...wire.system import SweepBody
 from ..answers import (

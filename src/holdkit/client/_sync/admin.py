@@ -23,7 +23,8 @@ from ...kernel.answers import record_of
 from ...kernel.context import Actor, Call, actor_text, context_of
 from ...kernel.erasing import check_call, selector_of
 from ...kernel.limits import LimitsInForce, changes_of
-from ...kernel.results import Hold, Page, StorageUsage, VerifyReport
+from ...kernel.reports import StorageUsage, VerifyReport
+from ...kernel.results import Hold, Page
 from ...wire.system import ChangeLimitsBody, EraseBody, Job
 from ...wire.tenants import usage_from
 from ..answers import (

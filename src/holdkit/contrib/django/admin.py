@@ -283,7 +283,7 @@ def _facts(hold: KernelHold) -> list[tuple[str, Any]]:
         ("State", hold.state),
         ("Units", ", ".join(f"{leg.quantity} × {leg.pool}" for leg in hold.legs)),
         ("Held at", _moment(hold.held_at)),
-        ("Deadline", _moment(hold.deadline_at)),
+        ("Deadline", _moment(hold.deadline)),
         ("Ended at", _moment(hold.ended_at)),
         ("Entity", hold.entity),
         ("Account", hold.account),

@@ -174,14 +174,14 @@ class Session:
     def _check_room(self) -> Policy:
         self.policy.check_change()
         now = self.now()
-        for id in [id for id, owned in self._owned.items() if (owned.hold.deadline or now) <= now]:
+        for id in [id for id, owned in self._owned.items() if (owned.hold.raw.deadline or now) <= now]:
             self._forget(id)  # expired
         if len(self._owned) >= MAX_HOLDS:
             raise NotAllowed(f"you have {MAX_HOLDS} holds: confirm or release some of them first")
         return self.policy
 
     def _keep(self, hold: Hold, budget: str | None = None) -> Hold:
-        self._owned[hold.id] = Owned(hold, hold.row.held_at or self.now(), budget)
+        self._owned[hold.id] = Owned(hold, hold.raw.held_at or self.now(), budget)
         return hold
 
     def _forget(self, id: str) -> None:
@@ -252,4 +252,4 @@ async def session_on(
 
 def left(hold: Hold, now: Slot) -> float | None:
     """Seconds until the deadline."""
-    return None if hold.deadline is None else max(0.0, round((hold.deadline - now) / SECOND, 3))
+    return None if hold.raw.deadline is None else max(0.0, round((hold.raw.deadline - now) / SECOND, 3))

@@ -239,7 +239,7 @@ class Tools:
                 if leg.pool != own and not leg.pool.startswith("~")
             },
             seconds_left=left(hold, self._session.now()) if hold.state.value == "held" else None,
-            deadline=None if hold.deadline_at is None else hold.deadline_at.isoformat(),
+            deadline=None if hold.deadline is None else hold.deadline.isoformat(),
             uncovered=uncovered or {},
         )
 

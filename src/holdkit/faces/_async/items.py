@@ -25,6 +25,7 @@ from ...core.commands import (
     ReturnUnits,
     Ttl,
 )
+from ...core.keyed import ITEMS
 from ...core.ladders.finding import missing
 from ...core.model import Leg, Pool, StoredHold
 from ...core.outcomes import Reason, Receipt, Refusal
@@ -39,7 +40,6 @@ from ...kernel.normalise import Legs
 from ...kernel.prepare import guarded, op_within
 from ...kernel.results import Hold, Page
 from ..keys import (
-    ITEMS,
     MAX_ITEM,
     Item,
     item_legs,

@@ -173,7 +173,7 @@ def _already_claimed(blocking: Claim, refusal: InsufficientCapacity) -> AlreadyC
             f"{blocking.key!r} was taken when this operation id was first used: to try again, use a new operation id"
         )
     return AlreadyClaimed(message, replayed=refusal.replayed, subject=blocking.key, claim=blocking.id, state=str(blocking.state),
-                          remaining=remaining, deadline=deadline, deadline_at=datetime_of(deadline),
+                          remaining=remaining, deadline=datetime_of(deadline),
                           **capacity_of(refusal))  # fmt: skip
 
 

@@ -19,7 +19,8 @@ from ...kernel._sync.kernel import Holds
 from ...kernel.answers import hold_of, refusal_of
 from ...kernel.context import Call, CallFields
 from ...kernel.normalise import hold_id
-from ...kernel.results import Hold, JournalEntry, SweepReport
+from ...kernel.reports import SweepReport
+from ...kernel.results import Hold, JournalEntry
 from ..capacity import LONG_NAMES, CapacityQuery, CapacityReader, one_leg, unused_pool
 from ..resource_keys import Key, Name, Names, Window
 from ..resources import Resource, ResourceHold, ResourcePool, check_resource

@@ -64,7 +64,7 @@ class Windows:
             try:
                 return self.executor.execute(replace(command, legs=legs), tx, faces=True, original=original, undo=undo)
             except WindowClosed as closed:
-                slot = closed.now
+                slot = slot if closed.found is None else closed.found
                 if not left:
                     raise Overloaded(
                         f"after {ATTEMPTS} attempts: windows end faster than they can be found"

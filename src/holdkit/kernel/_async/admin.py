@@ -22,7 +22,8 @@ from ..group_commit import Stats
 from ..journal import unbound
 from ..limits import LimitsInForce, changes_of, limits_of
 from ..normalise import span
-from ..results import Page, RepairReport, StorageUsage, VerifyReport
+from ..reports import RepairReport, StorageUsage, VerifyReport
+from ..results import Page
 from ..verification import sealed_through, verify_whole
 from .executor import AsyncExecutor
 from .operator_verbs import AsyncOperatorVerbs

@@ -141,7 +141,7 @@ class AsyncBlockingCall:
         assert row is not None
         self._token = self._command.token if done.token is None else done.token
         if row.number is None:
-            return hold_of(done, self._token)
+            return hold_of(done, self._token, self._command.legs)
         self._standing, self._replayed = row, done.replayed
         try:
             return await self._stand(row)
@@ -215,7 +215,7 @@ class AsyncBlockingCall:
                 await self._pause.wait(0, SHORTLY)
                 continue
             self._standing = None
-            return hold_of(done, self._token)
+            return hold_of(done, self._token, self._command.legs)
 
     async def _lost(self) -> Hold | None:
         """The place or the offer has expired."""
@@ -241,7 +241,7 @@ class AsyncBlockingCall:
         self._standing = None
         if done.refusal is not None:
             raise refusal_of(done.refusal)
-        return hold_of(replace(done, replayed=self._replayed), self._token)
+        return hold_of(replace(done, replayed=self._replayed), self._token, self._command.legs)
 
     async def _extend(self, ttl: Slot, until: Slot | None = None) -> Receipt:
         assert self._standing is not None

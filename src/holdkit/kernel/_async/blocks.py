@@ -45,7 +45,8 @@ class AsyncBlock:
 
     async def _enter(self) -> Hold:
         self._begin()
-        self._hold = hold_of(await self._executor.execute(self._command, undo=undo_grant), None)
+        done = await self._executor.execute(self._command, undo=undo_grant)
+        self._hold = hold_of(done, None, self._command.legs)
         return self._hold
 
     async def _release(self, why: type[BaseException] | None) -> None:
@@ -132,7 +133,7 @@ class AsyncLease(AsyncBlock):
     @property
     def lost(self) -> bool:
         """Whether the units may belong to someone else by now: stop working if so."""
-        deadline = self.hold.deadline
+        deadline = self.hold.raw.deadline
         assert deadline is not None
         late = steady() >= self._safe_until or self._executor.now() >= deadline
         return late or self._ended is not None
@@ -148,7 +149,7 @@ class AsyncLease(AsyncBlock):
         try:
             await self._extend(ttl_slots=self._span())
         except LifetimeExceeded as longest:
-            await self._extend(until=self.hold.row.began + longest.max_lifetime)
+            await self._extend(until=self.hold.raw.began + longest.max_lifetime)
         except Refused as refused:
             self._ended = refused
             raise
@@ -167,10 +168,10 @@ class AsyncLease(AsyncBlock):
                 correlation_id=command.correlation_id,
             )
         )
-        self._hold = hold_of(done, self.hold.token)
+        self._hold = hold_of(done, self.hold.token, command.legs)
         if ttl_slots is None:
-            assert self._hold.deadline is not None
-            ttl_slots = self._hold.deadline - now
+            assert self._hold.raw.deadline is not None
+            ttl_slots = self._hold.raw.deadline - now
         self._safe_until = began + ttl_slots / SECOND
 
     def _span(self) -> Slot:

@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from ...core.archived import FindArchived
 from ...core.reading import COUNTED, CountEntries, CountRows, ReadGeneration
-from ..results import StorageUsage
+from ..reports import StorageUsage
 from .executor import AsyncExecutor
 
 

@@ -24,7 +24,8 @@ from ...core.model import Leg, Slot
 from ..answers import hold_of, report_of
 from ..context import Call, call_fields, context_of
 from ..normalise import Part, What, amounts_of, hold_id, legs_of, moment, reference, span
-from ..results import Hold, SweepReport
+from ..reports import SweepReport
+from ..results import Hold, requested_legs
 from .blocking import AsyncBlockingCall, waiting_time
 from .pool_verbs import AsyncPoolVerbs
 
@@ -64,7 +65,7 @@ class AsyncVerbs(AsyncPoolVerbs):
         )  # fmt: skip
         if seconds:
             return await AsyncBlockingCall(self._executor, command, seconds).result()
-        return hold_of(await self._executor.execute(command, call.get("tx")), token)
+        return hold_of(await self._executor.execute(command, call.get("tx")), token, command.legs)
 
     def _placing(
         self,
@@ -132,7 +133,7 @@ class AsyncVerbs(AsyncPoolVerbs):
             force=force,
             **call_fields(call, self._tenant),
         )
-        return hold_of(await self._executor.execute(command, call.get("tx")), token)
+        return hold_of(await self._executor.execute(command, call.get("tx")), token, command.legs)
 
     async def consume(
         self,
@@ -164,7 +165,7 @@ class AsyncVerbs(AsyncPoolVerbs):
             correlation_id=said.correlation_id,
             reason=said.reason,
         )
-        return hold_of(await self._executor.execute(command, call.get("tx")), token)
+        return hold_of(await self._executor.execute(command, call.get("tx")), token, command.legs)
 
     async def confirm(
         self,
@@ -196,7 +197,7 @@ class AsyncVerbs(AsyncPoolVerbs):
             correlation_id=said.correlation_id,
             reason=said.reason,
         )
-        return hold_of(await self._executor.execute(command, call.get("tx")), token)
+        return hold_of(await self._executor.execute(command, call.get("tx")), token, requested_legs(hold))
 
     async def release(
         self,
@@ -221,7 +222,7 @@ class AsyncVerbs(AsyncPoolVerbs):
             correlation_id=said.correlation_id,
             reason=said.reason,
         )
-        return hold_of(await self._executor.execute(command, call.get("tx")), token)
+        return hold_of(await self._executor.execute(command, call.get("tx")), token, requested_legs(hold))
 
     async def extend(
         self,
@@ -252,7 +253,7 @@ class AsyncVerbs(AsyncPoolVerbs):
             correlation_id=said.correlation_id,
             reason=said.reason,
         )
-        return hold_of(await self._executor.execute(command, call.get("tx")), token)
+        return hold_of(await self._executor.execute(command, call.get("tx")), token, requested_legs(hold))
 
     async def return_units(
         self,
@@ -269,7 +270,7 @@ class AsyncVerbs(AsyncPoolVerbs):
         command = ReturnUnits(
             id=id, token=token, quantity=amounts_of(quantity), force=force, **call_fields(call, self._tenant)
         )
-        return hold_of(await self._executor.execute(command, call.get("tx")), token)
+        return hold_of(await self._executor.execute(command, call.get("tx")), token, requested_legs(hold))
 
     async def sweep(self, limit: int = 500) -> SweepReport:
         """Return the due legs of up to `limit` holds of all tenants, earliest deadline first, and prune a little.
@@ -281,5 +282,5 @@ class AsyncVerbs(AsyncPoolVerbs):
 def _named(hold: Hold | str | UUID, token: str | None) -> tuple[Any, str | None]:
     """Id and token of the hold that a verb is about. First the usual case, which `reference` finds out last."""
     if type(hold) is Hold:
-        return hold.row.id, hold.token if token is None else token
+        return hold.raw.id, hold.token if token is None else token
     return reference(hold, token)

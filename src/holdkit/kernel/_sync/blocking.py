@@ -142,7 +142,7 @@ class BlockingCall:
         assert row is not None
         self._token = self._command.token if done.token is None else done.token
         if row.number is None:
-            return hold_of(done, self._token)
+            return hold_of(done, self._token, self._command.legs)
         self._standing, self._replayed = row, done.replayed
         try:
             return self._stand(row)
@@ -214,7 +214,7 @@ class BlockingCall:
                 self._pause.wait(0, SHORTLY)
                 continue
             self._standing = None
-            return hold_of(done, self._token)
+            return hold_of(done, self._token, self._command.legs)
 
     def _lost(self) -> Hold | None:
         """The place or the offer has expired."""
@@ -240,7 +240,7 @@ class BlockingCall:
         self._standing = None
         if done.refusal is not None:
             raise refusal_of(done.refusal)
-        return hold_of(replace(done, replayed=self._replayed), self._token)
+        return hold_of(replace(done, replayed=self._replayed), self._token, self._command.legs)
 
     def _extend(self, ttl: Slot, until: Slot | None = None) -> Receipt:
         assert self._standing is not None

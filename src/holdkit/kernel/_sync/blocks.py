@@ -46,7 +46,8 @@ class Block:
 
     def _enter(self) -> Hold:
         self._begin()
-        self._hold = hold_of(self._executor.execute(self._command, undo=undo_grant), None)
+        done = self._executor.execute(self._command, undo=undo_grant)
+        self._hold = hold_of(done, None, self._command.legs)
         return self._hold
 
     def _release(self, why: type[BaseException] | None) -> None:
@@ -133,7 +134,7 @@ class Lease(Block):
     @property
     def lost(self) -> bool:
         """Whether the units may belong to someone else by now: stop working if so."""
-        deadline = self.hold.deadline
+        deadline = self.hold.raw.deadline
         assert deadline is not None
         late = steady() >= self._safe_until or self._executor.now() >= deadline
         return late or self._ended is not None
@@ -149,7 +150,7 @@ class Lease(Block):
         try:
             self._extend(ttl_slots=self._span())
         except LifetimeExceeded as longest:
-            self._extend(until=self.hold.row.began + longest.max_lifetime)
+            self._extend(until=self.hold.raw.began + longest.max_lifetime)
         except Refused as refused:
             self._ended = refused
             raise
@@ -168,10 +169,10 @@ class Lease(Block):
                 correlation_id=command.correlation_id,
             )
         )
-        self._hold = hold_of(done, self.hold.token)
+        self._hold = hold_of(done, self.hold.token, command.legs)
         if ttl_slots is None:
-            assert self._hold.deadline is not None
-            ttl_slots = self._hold.deadline - now
+            assert self._hold.raw.deadline is not None
+            ttl_slots = self._hold.raw.deadline - now
         self._safe_until = began + ttl_slots / SECOND
 
     def _span(self) -> Slot:

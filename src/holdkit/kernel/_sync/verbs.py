@@ -25,7 +25,8 @@ from ...core.model import Leg, Slot
 from ..answers import hold_of, report_of
 from ..context import Call, call_fields, context_of
 from ..normalise import Part, What, amounts_of, hold_id, legs_of, moment, reference, span
-from ..results import Hold, SweepReport
+from ..reports import SweepReport
+from ..results import Hold, requested_legs
 from .blocking import BlockingCall, waiting_time
 from .pool_verbs import PoolVerbs
 
@@ -65,7 +66,7 @@ class Verbs(PoolVerbs):
         )  # fmt: skip
         if seconds:
             return BlockingCall(self._executor, command, seconds).result()
-        return hold_of(self._executor.execute(command, call.get("tx")), token)
+        return hold_of(self._executor.execute(command, call.get("tx")), token, command.legs)
 
     def _placing(
         self,
@@ -133,7 +134,7 @@ class Verbs(PoolVerbs):
             force=force,
             **call_fields(call, self._tenant),
         )
-        return hold_of(self._executor.execute(command, call.get("tx")), token)
+        return hold_of(self._executor.execute(command, call.get("tx")), token, command.legs)
 
     def consume(
         self,
@@ -165,7 +166,7 @@ class Verbs(PoolVerbs):
             correlation_id=said.correlation_id,
             reason=said.reason,
         )
-        return hold_of(self._executor.execute(command, call.get("tx")), token)
+        return hold_of(self._executor.execute(command, call.get("tx")), token, command.legs)
 
     def confirm(
         self,
@@ -197,7 +198,7 @@ class Verbs(PoolVerbs):
             correlation_id=said.correlation_id,
             reason=said.reason,
         )
-        return hold_of(self._executor.execute(command, call.get("tx")), token)
+        return hold_of(self._executor.execute(command, call.get("tx")), token, requested_legs(hold))
 
     def release(
         self,
@@ -222,7 +223,7 @@ class Verbs(PoolVerbs):
             correlation_id=said.correlation_id,
             reason=said.reason,
         )
-        return hold_of(self._executor.execute(command, call.get("tx")), token)
+        return hold_of(self._executor.execute(command, call.get("tx")), token, requested_legs(hold))
 
     def extend(
         self,
@@ -253,7 +254,7 @@ class Verbs(PoolVerbs):
             correlation_id=said.correlation_id,
             reason=said.reason,
         )
-        return hold_of(self._executor.execute(command, call.get("tx")), token)
+        return hold_of(self._executor.execute(command, call.get("tx")), token, requested_legs(hold))
 
     def return_units(
         self,
@@ -270,7 +271,7 @@ class Verbs(PoolVerbs):
         command = ReturnUnits(
             id=id, token=token, quantity=amounts_of(quantity), force=force, **call_fields(call, self._tenant)
         )
-        return hold_of(self._executor.execute(command, call.get("tx")), token)
+        return hold_of(self._executor.execute(command, call.get("tx")), token, requested_legs(hold))
 
     def sweep(self, limit: int = 500) -> SweepReport:
         """Return the due legs of up to `limit` holds of all tenants, earliest deadline first, and prune a little.
@@ -282,5 +283,5 @@ class Verbs(PoolVerbs):
 def _named(hold: Hold | str | UUID, token: str | None) -> tuple[Any, str | None]:
     """Id and token of the hold that a verb is about. First the usual case, which `reference` finds out last."""
     if type(hold) is Hold:
-        return hold.row.id, hold.token if token is None else token
+        return hold.raw.id, hold.token if token is None else token
     return reference(hold, token)

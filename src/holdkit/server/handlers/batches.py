@@ -53,7 +53,7 @@ async def apply_batch(request: Request) -> Answer:
                 rollups.refused(request.caller.tenant, one, [leg.pool for leg in getattr(asked, "legs", ())])
     now = request.now()
     named = [one for one, asked in zip(outcomes, prepared, strict=True) if not isinstance(asked, PLACING)]
-    request.charge_legs(sum([len(one.row.legs) - 1 for one in named if isinstance(one, Hold)]))
+    request.charge_legs(sum([len(one.raw.legs) - 1 for one in named if isinstance(one, Hold)]))
     replayed = key is not None and all(getattr(one, "replayed", False) for one in outcomes)
 
     def answers() -> BatchAnswer:
@@ -62,7 +62,7 @@ async def apply_batch(request: Request) -> Answer:
             [_answered(one, asked, now, caller) for one, asked in zip(outcomes, prepared, strict=True)], now
         )
 
-    size = sum([hold_bytes(one.row) if isinstance(one, Hold) else 400 for one in outcomes])
+    size = sum([hold_bytes(one.raw) if isinstance(one, Hold) else 400 for one in outcomes])
     return await request.running.large_answers.change(request, size, answers, (REPLAYED,) if replayed else ())
 
 

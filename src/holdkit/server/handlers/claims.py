@@ -70,8 +70,8 @@ def _time(request: Request, *claims: Claim) -> datetime:
 
 
 def _hold(request: Request, hold: Hold, status: int = 200, *, secret: bool = False) -> Answer:
-    request.charge_legs(len(hold.row.legs) - request.cost.commands)
-    shown = hold_now(hold, request.now(hold.held_slot), request.caller.show, secret=secret)
+    request.charge_legs(len(hold.raw.legs) - request.cost.commands)
+    shown = hold_now(hold, request.now(hold.raw.held_at), request.caller.show, secret=secret)
     tag = (b"etag", hold_tag(hold))
     return answer(shown, status, (tag, REPLAYED) if hold.replayed else (tag,))
 
@@ -82,7 +82,7 @@ async def reserve_claim(request: Request) -> Answer:
     hold = await request.kernel.claims.hold(
         body.type, body.value, ttl=body.ttl, token=body.token, metadata=body.metadata, **call_fields(request, body)
     )
-    now = request.now(hold.row.held_at)
+    now = request.now(hold.raw.held_at)
     granted = hold_now(hold, now, request.caller.show, secret=True)
     document = new_claim_answer(claim_of(hold, key_of(body.type, body.value)), hold, now, granted)
     return answer(document, 201, (REPLAYED,) if hold.replayed else ())
@@ -105,8 +105,8 @@ async def _named(request: Request, token: str | None) -> _Named:
     else:
         name, token = reference(name, token)
         hold = await request.kernel.get(name)
-        leg = hold.row.legs[0]
-        if len(hold.row.legs) > 1 or not leg.pool.startswith(CLAIMS):
+        leg = hold.raw.legs[0]
+        if len(hold.raw.legs) > 1 or not leg.pool.startswith(CLAIMS):
             raise part_of_hold(name, name)
         now = await claims.get(id=leg.pool.removeprefix(CLAIMS))
         claim = claim_of(hold, "" if now is None else now.key)

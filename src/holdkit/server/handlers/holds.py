@@ -53,9 +53,9 @@ def _hold_answer(request: Request, hold: Hold, status: int = 200, *, secret: boo
     if hold.replayed:
         headers = (*headers, REPLAYED)
     if not secret:  # else the request has named them, and paid
-        request.charge_legs(len(hold.row.legs) - 1)
+        request.charge_legs(len(hold.raw.legs) - 1)
     return Answer(
-        encode(hold_now(hold, request.now(hold.held_slot, hold.row.joined_at), request.caller.show, secret=secret)),
+        encode(hold_now(hold, request.now(hold.raw.held_at, hold.raw.joined_at), request.caller.show, secret=secret)),
         status,
         headers,
     )
@@ -222,15 +222,15 @@ async def show_hold(request: Request) -> Answer:
     labels = await _labels(request, [hold])
     if not labels:
         return _hold_answer(request, hold)
-    request.charge_legs(len(hold.row.legs) - 1)
-    shown = hold_now(hold, request.now(hold.held_slot, hold.row.joined_at), request.caller.show, secret=False)
+    request.charge_legs(len(hold.raw.legs) - 1)
+    shown = hold_now(hold, request.now(hold.raw.held_at, hold.raw.joined_at), request.caller.show, secret=False)
     _label(shown, labels)
     return Answer(encode(shown), 200, (JSON, (b"etag", hold_tag(hold))))
 
 
 async def _labels(request: Request, holds: Iterable[Hold]) -> dict[str, str | None]:
     """The keys of the claims that holds have, of so many at most: their pools are named by a hash."""
-    claims = (leg.pool for hold in holds for leg in hold.legs if leg.pool.startswith(CLAIMS))
+    claims = (leg.pool for hold in holds for leg in hold.raw.legs if leg.pool.startswith(CLAIMS))
     keys = [(request.caller.tenant, id) for id in dict.fromkeys(islice(claims, MOST_LABELS))]
     pools = await request.kernel.executor.find_pools(keys) if keys else []
     return {pool.id: pool.label for pool in pools if pool is not None}
@@ -247,16 +247,16 @@ async def show_place(request: Request) -> Answer:
     ahead = await request.kernel.place(request.hold_named)
     hold = await request.kernel.get(request.hold_named)
     waits = hold.state is State.WAITING
-    return answer(place_answer(hold.row, ahead if waits else None, request.now(hold.row.joined_at)))
+    return answer(place_answer(hold.raw, ahead if waits else None, request.now(hold.raw.joined_at)))
 
 
 async def list_line(request: Request) -> Answer:
     """Who waits in the line of a pool, in order: the first is next."""
     query: LineQuery = request.query
     holds = await request.kernel.line(request.names[0], after=query.after, limit=query.limit)
-    after, now = holds[-1].row.number if holds.more else None, request.now()
+    after, now = holds[-1].raw.number if holds.more else None, request.now()
     return await request.running.large_answers.page(
-        request, holds.size, lambda: LinePage([hold_answer(hold.row) for hold in holds], after, now)
+        request, holds.size, lambda: LinePage([hold_answer(hold.raw) for hold in holds], after, now)
     )
 
 
@@ -280,6 +280,6 @@ async def list_holds(request: Request) -> Answer:
     labels = await _labels(request, holds)
 
     def page() -> HoldPage:
-        return HoldPage([_label(hold_answer(hold.row), labels) for hold in holds], after, now)
+        return HoldPage([_label(hold_answer(hold.raw), labels) for hold in holds], after, now)
 
     return await request.running.large_answers.page(request, holds.size, page)

@@ -17,11 +17,11 @@ async def search(request: Request) -> Answer:
     if not query.q:
         return answer(_nothing(request))
     found = await finder(request).find(text(query.q, "q", 512), query.limit)
-    now = request.now(*(one.held_slot for one in found.holds))
+    now = request.now(*(one.raw.held_at for one in found.holds))
     return answer(
         SearchAnswer(
             pools=[pool_answer(shown_pool(request, pool)) for pool in found.pools],
-            holds=[hold_answer(hold.row) for hold in found.holds],
+            holds=[hold_answer(hold.raw) for hold in found.holds],
             entities=found.entities,
             accounts=found.accounts,
             claims=[claim_answer(claim, now) for claim in found.claims],

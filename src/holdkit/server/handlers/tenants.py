@@ -6,7 +6,7 @@ import asyncio
 from typing import Final
 
 from ...kernel.context import Call
-from ...kernel.results import StorageUsage
+from ...kernel.reports import StorageUsage
 from ...wire.fields import encode
 from ...wire.problems import Problem
 from ...wire.tenants import (

@@ -4,6 +4,7 @@ engines."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import Any, Final, TypeAlias
 
 import msgspec
@@ -23,6 +24,7 @@ from ... import (
     State,
     SweepReport,
 )
+from ...kernel.normalise import moment
 from . import values
 
 Converters: TypeAlias = Mapping[str, Callable[[str], Any]]
@@ -41,6 +43,9 @@ HOLD: Final[Converters] = {
     "number": values.scalar,
     "metadata": values.document,
 }
+_SLOTS: Final = {"joined_slot": "joined_at", "held_slot": "held_at", "ended_slot": "ended_at"}
+"""The stored fields behind the names that stories have for times."""
+_SECRETS: Final = ("token", "ticket")
 POOL: Final[Converters] = {
     **dict.fromkeys(("total", "held", "consumed", "available", "loose", "fence", "version"), values.whole),
     **dict.fromkeys(("waiting", "bookable", "children"), values.whole),
@@ -182,7 +187,8 @@ def facts_of(answer: object) -> dict[str, Any]:
     if isinstance(answer, Refused):
         short = tuple((each.pool, each.requested, each.available) for each in answer.details.get("shortfalls", ()))
         found = answer.details.get("found")
-        return {**answer.details, "found_at": found, "short": short, "transient": answer.transient}
+        times = {name: moment(value) for name, value in answer.details.items() if isinstance(value, datetime)}
+        return {**answer.details, **times, "found_at": found, "short": short, "transient": answer.transient}
     if isinstance(answer, InvalidRequest):
         return {"field": answer.field, "code": answer.code}
     if isinstance(answer, Pool):
@@ -197,10 +203,13 @@ def facts_of(answer: object) -> dict[str, Any]:
 
 
 def _hold_facts(hold: Hold) -> dict[str, Any]:
-    facts = {name: getattr(hold, name) for name in HOLD if name not in LEG}
+    facts = {
+        name: getattr(hold.raw, _SLOTS.get(name, name)) for name in HOLD if name not in (*LEG, *_SECRETS, "metadata")
+    }
+    facts |= {"metadata": hold.metadata, "token": hold.token, "ticket": None if hold.token is None else hold.ticket}
     for leg in hold.legs:
         counters = {name: getattr(leg, name) for name in LEG if name != "uncovered"}
-        counters["uncovered"] = hold.uncovered.get(leg.pool, 0)
+        counters["uncovered"] = hold.uncovered.get(leg.name, 0)
         facts |= {f"{leg.pool}.{name}": value for name, value in counters.items()}
         if len(hold.legs) == 1:
             facts |= counters | {"uncovered": sum(hold.uncovered.values())}  # of budgets it is by budget

@@ -92,7 +92,7 @@ def test_a_closed_window_refuses_and_goes_with_what_was_consumed(store: ShowStor
     assert quota.release(late).state == "released"
     quota.sweep()
     assert quota.pool("a", window).held == 1
-    assert quota.commit(open_, quantity=2, overage="up_to_available").uncovered == {open_.legs[0].pool: 1}
+    assert quota.commit(open_, quantity=2, overage="up_to_available").uncovered == {open_.legs[0].name: 1}
     quota.sweep()
     assert quota.pools() == []
     with pytest.raises(WindowClosed):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -26,7 +27,7 @@ def test_a_life(store: ShowStore) -> None:
         seats.hold("hamlet", ttl=60)
     assert (refused.value.requested, refused.value.available, refused.value.total) == (1, 0, 2)
     assert seats.commit(first, entity="order:9").state == "confirmed"
-    assert seats.extend(second, 60).deadline == second.deadline + 60_000_000
+    assert seats.extend(second, 60).deadline == second.deadline + timedelta(seconds=60)
     assert seats.release(second, ReleaseReason.PAYMENT_FAILED).reason == "payment_failed"
     pool = seats.pool("hamlet")
     assert (pool.total, pool.held, pool.consumed, pool.available) == (2, 0, 1, 1)

@@ -136,7 +136,7 @@ class Sale(holdkit.Saga):
         def happen() -> str:
             hold = self.look().get(step.hold) if step.hold is not None else None
             assert hold is not None, "an effect without a hold"
-            assert (hold.state, hold.deadline) == ("held", None), "an effect without its units"
+            assert (hold.state, hold.raw.deadline) == ("held", None), "an effect without its units"
             self.effects.append((step.epoch, step.op))
             return step.op
 

@@ -53,7 +53,7 @@ def test_what_the_effect_is_told(store: Store) -> None:
     (step,) = seen
     assert (step.id, step.name, step.attempt, step.epoch, step.op) == ("a", "errand", 1, 1, "saga:a:1")
     assert step.hold is not None
-    assert (step.hold.id, step.hold.token, step.hold.deadline, step.hold.metadata["saga"]) == (
+    assert (step.hold.id, step.hold.token, step.hold.raw.deadline, step.hold.metadata["saga"]) == (
         record.hold,
         None,
         None,

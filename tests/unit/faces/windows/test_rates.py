@@ -88,7 +88,7 @@ def test_a_clock_put_back_into_a_window_that_was_swept_away_opens_it_anew(store:
 def test_beside_a_longer_allowance_no_window_is_opened_twice(store: Store) -> None:
     """A command is decided no earlier than the last one on any of its pools."""
     api = put_back(store, Allowance(100, per="hour"))
-    assert api.consume("a").held_slot == 70 * SECOND
+    assert api.consume("a").raw.held_at == 70 * SECOND
     assert refused(api.consume, "a").shortfalls[0].pool == "~rates/api/a/60s@60"
 
 

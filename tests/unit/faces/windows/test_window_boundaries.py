@@ -158,8 +158,8 @@ def test_on_postgres_the_servers_clock_counts(mode: Sync | Async, lag: int, post
     llm = hk.budget("llm", tokens=Allowance(100, per="minute"))
     for _ in range(3):
         hold = llm.hold("team", 10, ttl=600)
-        assert hold.legs[0].pool == f"~budgets/llm/team/tokens/60s@{hold.held_slot // MINUTE * 60}"
-        assert abs(hold.held_slot - wall_clock()) < 600 * SECOND
+        assert hold.legs[0].pool == f"~budgets/llm/team/tokens/60s@{hold.raw.held_at // MINUTE * 60}"
+        assert abs(hold.raw.held_at - wall_clock()) < 600 * SECOND
     hk.close()
 
 

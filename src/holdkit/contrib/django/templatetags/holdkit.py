@@ -29,10 +29,10 @@ def remaining(hold: Any) -> int | None:
         return 0
     if found.state not in LIVE:
         return 0
-    if found.deadline is None:
+    if found.raw.deadline is None:
         return None
-    began = found.held_slot or 0  # nobody is told more than was granted, also after the clock stepped back
-    return max(0, (found.deadline - max(began, hk.executor.now())) // SECOND)
+    began = found.raw.held_at or 0  # nobody is told more than was granted, also after the clock stepped back
+    return max(0, (found.raw.deadline - max(began, hk.executor.now())) // SECOND)
 
 
 @register.filter

@@ -1,0 +1,148 @@
+"""What a result shows: names, times, one line as its repr."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec import structs
+
+import holdkit
+from holdkit import InvalidRequest, Leg
+from holdkit.kernel.one_line import MAX_LENGTH, MAX_NAMES, amounts, line, shortened
+from holdkit.testing import FakeClock
+
+NOON = datetime(2026, 11, 18, 12, tzinfo=UTC)
+NIGHT = date(2027, 7, 3)
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    clock = FakeClock()
+    clock.set(int(NOON.timestamp()) * 1_000_000)
+    return clock
+
+
+@pytest.fixture
+def hk(clock: FakeClock) -> Iterator[holdkit.Kernel]:
+    with holdkit.connect("memory://", clock=clock) as hk:
+        hk.create_pool("show:42", 2)
+        yield hk
+
+
+def test_times_go_in_and_come_out_as_datetimes(hk: holdkit.Kernel, clock: FakeClock) -> None:
+    until = NOON + timedelta(minutes=5)
+    hold = hk.hold("show:42", deadline=until)
+    assert (hold.deadline, hold.held_at, hold.ended_at, hold.joined_at) == (until, NOON, None, None)
+    later = hk.extend(hold, until=until + timedelta(hours=1))
+    assert later.deadline == until + timedelta(hours=1)
+    assert later.raw.deadline == hk.extend(hold, until=later.raw.deadline).raw.deadline, "a slot goes in, too"
+    clock.advance(60)
+    assert hk.release(hold).ended_at == NOON + timedelta(minutes=1)
+
+
+def test_a_leg_has_the_name_that_its_caller_wrote(hk: holdkit.Kernel) -> None:
+    hk.items.add(["42/A1", "42/A2"])
+    inn = hk.calendar("inn", {"double": 3})
+    cart = hk.hold(
+        [holdkit.claim("email", "ann@example.com"), holdkit.items("42/A2", "42/A1"), ("show:42", 2)],
+        ttl="10m",
+        token="me",
+    )
+    assert [(leg.name, leg.quantity, leg.held, leg.consumed) for leg in cart.legs] == [
+        ("email:ann@example.com", 1, 1, 0),
+        ("42/A1", 1, 1, 0),
+        ("42/A2", 1, 1, 0),
+        ("show:42", 2, 2, 0),
+    ]
+    assert cart.items == ("42/A1", "42/A2")
+    assert [leg.name for leg in inn.hold("double", NIGHT, NIGHT + timedelta(days=1), ttl="1d").legs] == [
+        "inn/double/2027-07-03"
+    ]
+    assert pickle.loads(pickle.dumps(cart)).legs == cart.legs
+    assert not [leg for leg in cart.to_dict()["legs"] if leg["name"].startswith("~")]
+
+
+def test_an_answer_knows_the_name_of_a_key_that_its_call_named(hk: holdkit.Kernel) -> None:
+    key = [holdkit.claim("email", "ann@example.com")]
+    hold = hk.hold(key, ttl="10m", token="me", op="o")
+    again = hk.hold(key, ttl="10m", token="me", op="o")
+    later = hk.extend(hold, by=60)
+    assert [answer.legs[0].name for answer in (hold, again, later, hk.confirm(later))] == ["email:ann@example.com"] * 4
+    assert again.replayed
+    assert hk.get(hold).legs[0].name.startswith("res_")
+    assert hk.return_units(hold.ticket).legs[0].name.startswith("res_")
+
+
+def test_overage_is_named_by_leg(hk: holdkit.Kernel) -> None:
+    inn = hk.calendar("inn", {"double": 3})
+    hold = inn.hold({"double": 3}, NIGHT, NIGHT + timedelta(days=1), ttl="1d")
+    done = hk.confirm(hold, quantity=5, overage="up_to_available")
+    assert done.uncovered == {"inn/double/2027-07-03": 2}
+
+
+def test_a_hold_that_was_read_has_no_ticket(hk: holdkit.Kernel) -> None:
+    hold = hk.hold("show:42", ttl=60)
+    assert hk.get(hold.ticket).id == hold.id
+    with pytest.raises(InvalidRequest) as refused:
+        _ = hk.get(hold).ticket
+    assert (refused.value.field, refused.value.code) == ("hold", "ticket_unknown")
+
+
+def test_a_dict_of_a_hold_is_json_without_secrets_or_slots(hk: holdkit.Kernel) -> None:
+    hold = hk.hold("show:42", ttl=60, metadata={"a": [1]})
+    shown = hold.to_dict()
+    assert json.loads(json.dumps(shown)) == shown
+    assert (shown["deadline"], shown["held_at"]) == (
+        "2026-11-18T12:01:00.000000+00:00",
+        "2026-11-18T12:00:00.000000+00:00",
+    )
+    assert str(hold.token) not in json.dumps(shown)
+    assert not [name for name in shown if name.endswith("_slot") or name in ("token", "ticket", "raw", "number")]
+
+
+def test_a_repr_of_a_hold(hk: holdkit.Kernel) -> None:
+    hold = hk.hold("show:42", 2, ttl=60)
+    assert repr(hold) == f"<Hold {hold.id} held {{show:42: 2}} until 2026-11-18 12:01:00Z>"
+    waits = hk.join("show:42", ttl="1h", offer_ttl=60)
+    assert repr(waits) == f"<Hold {waits.id} waiting {{show:42: 1}} until 2026-11-18 13:00:00Z>"
+    assert repr(hk.confirm(hold, quantity=1)) == f"<Hold {hold.id} confirmed {{show:42: 1 of 2}}>"
+    assert repr(hk.release(waits)) == f"<Hold {waits.id} released {{show:42: 1}}>"
+    kept = holdkit.Hold(structs.replace(hold.raw, deadline=None))
+    assert repr(kept) == f"<Hold {hold.id} held {{show:42: 2}}>"
+
+
+def test_a_repr_of_many_or_long_names_ends_between_two_or_is_cut_within_one(hk: holdkit.Kernel) -> None:
+    many = hk.hold([Leg(f"night/{index:02}", 1, 1) for index in range(9)], ttl=60)
+    assert repr(many) == (
+        f"<Hold {many.id} held {{night/00: 1, night/01: 1, night/02: 1, …}} until 2026-11-18 12:01:00Z>"
+    )
+    long = hk.hold([Leg("begin" + "x" * 200 + "end", 1, 1)], ttl=60)
+    assert repr(long).startswith(f"<Hold {long.id} held {{beginx")
+    assert repr(long).endswith("xend: 1} until 2026-11-18 12:01:00Z>")
+    assert len(repr(long)) <= MAX_LENGTH
+
+
+@given(st.lists(st.tuples(st.text(min_size=1), st.integers(0, 2**53).map(str)), max_size=8), st.integers(40, MAX_NAMES))
+def test_amounts_fit(named: list[tuple[str, str]], room: int) -> None:
+    text = amounts(named, room)
+    assert len(text) <= room + 2
+    assert text.isprintable()
+
+
+@given(st.lists(st.one_of(st.none(), st.text()), max_size=8))
+def test_a_line_is_one_and_fits(parts: list[str | None]) -> None:
+    text = line(*parts)
+    assert text.isprintable()
+    assert len(text) <= MAX_LENGTH
+
+
+def test_a_text_is_cut_in_its_middle() -> None:
+    assert shortened("abcdefghij", 10) == "abcdefghij"
+    assert shortened("abcdefghij", 7) == "abc…hij"
+    assert shortened("abcdefghij", 6) == "abc…ij"
