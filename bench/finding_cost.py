@@ -122,7 +122,13 @@ def _embedded(hk: holdkit.Kernel, batches: int, account: str | None, size: int) 
             PlaceHold((Leg(f"pool:{n % POOLS}", 1),), ttl="1h", account=None if account is None else account.format(n % BATCH))
             for n in batch
         ])  # fmt: skip
-        hk.apply([ConfirmHold(id=one.id, token=one.token) for one in placed if isinstance(one, holdkit.Hold)])
+        hk.apply(
+            [
+                ConfirmHold(id=one.value.id, token=one.value.token)
+                for one in placed
+                if isinstance(one.value, holdkit.Hold)
+            ]
+        )
         count += len(batch)
     return Cost((process_time() - processor) * 1e6 / count, (perf_counter() - elapsed) * 1e6 / count)
 

@@ -116,6 +116,7 @@ if TYPE_CHECKING:
     from .faces.saga_records import RecoveryReport, SagaError, SagaRecord
     from .faces.saga_steps import Phase
     from .faces.seating import Seat
+    from .kernel.answers import Outcome
     from .kernel.archive import ArchiveReport
     from .kernel.context import Actor, ReleaseReason, context
     from .kernel.follower_state import CursorFile, CursorStore
@@ -196,6 +197,7 @@ __all__ = [
     "NotOwner",
     "OperationConflict",
     "OperationTableFull",
+    "Outcome",
     "OutcomeUnknown",
     "Overloaded",
     "PartOfHold",
@@ -300,6 +302,7 @@ _MODULES: Final = {
     ".faces.saga_records": "RecoveryReport SagaError SagaRecord",
     ".faces.saga_steps": "Phase",
     ".faces.seating": "Seat",
+    ".kernel.answers": "Outcome",
     ".kernel.archive": "ArchiveReport",
     ".kernel.context": "Actor ReleaseReason context",
     ".kernel.follower_state": "CursorFile CursorStore",

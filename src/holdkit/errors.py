@@ -67,6 +67,8 @@ class InvalidRequest(HoldkitError, ValueError):
     """The call itself is wrong. `field` names the argument; `code` is a stable word for programs."""
 
     title = "The request is not valid"
+    index: int | None = None
+    """Of an atomic batch: the position of the command that is wrong, from 0."""
 
     def __init__(self, message: str, *, field: str, code: str) -> None:
         super().__init__(f"{field}: {message}")
@@ -179,6 +181,8 @@ class Refused(HoldkitError):
     """Whether this is the recorded answer to an earlier call with the same operation id."""
     subject: str = ""
     """What the refusal is about: the id of a pool, hold, operation or record, or a face's own name for it."""
+    index: int | None = None
+    """Of an atomic batch: the position of the command that was refused, from 0."""
     found: int | None = None
     """The number that caused the refusal. Each subclass that has one also declares it under a name of its own."""
 

@@ -25,8 +25,8 @@ def test_the_next_one_goes_where_the_batch_names_the_oldest(
             hk.consume({"a": 1, "b": 1}) for _ in range(2)
         )  # two legs each: more than one transaction returns
         placed, refused = hk.apply([PlaceHold(legs=(Leg("a"),), ttl="5m"), ConfirmHold(id=first.id, token=first.token)])
-        assert isinstance(placed, holdkit.Hold)
-        assert isinstance(refused, holdkit.AlreadyConfirmed)
+        assert isinstance(placed.value, holdkit.Hold)
+        assert isinstance(refused.refusal, holdkit.AlreadyConfirmed)
         assert hk.get(first).state == "confirmed"
         with pytest.raises(holdkit.HoldNotFound):
             hk.get(second)

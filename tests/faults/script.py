@@ -184,6 +184,8 @@ def spelled(answer: Any) -> Answer:
     """An answer as plain JSON, tokens included: this is what the caller would go on with."""
     if isinstance(answer, list):
         return {"all": [spelled(one) for one in answer]}
+    if isinstance(answer, holdkit.Outcome):
+        return spelled(answer.unwrap())
     if isinstance(answer, holdkit.Hold):
         return {**answer.to_dict(), "token": answer.token, "uncovered": answer.uncovered}
     if isinstance(answer, holdkit.Refused):

@@ -38,7 +38,7 @@ def test_b19_one_step_and_one_batch(store: Store) -> None:
     hk.create_pool("p", 9)
     consumed = hk.consume("p", 1)
     place = PlaceHold(legs=(Leg("p", 2),), ttl=60, id=f"{1:032x}", token="me")
-    batched = hk.apply([place, ConfirmHold(id=f"{1:032x}", token="me")])[-1]
+    batched = hk.apply([place, ConfirmHold(id=f"{1:032x}", token="me")])[-1].unwrap()
     for hold in (consumed, batched):
         assert hold.state == "confirmed"
         assert [entry.action for entry in hk.history(hold)] == ["hold.held", "hold.confirmed"]

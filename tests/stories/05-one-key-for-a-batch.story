@@ -14,9 +14,9 @@ batch op=req-1                                                   # one more than
   pool   cpu total=1                        -> operation_conflict subject=req-1
 end
 batch atomic op=req-1                                            # the same, all or none
-  hold   a gpu 2 ttl=60                     -> operation_conflict
-  hold   b gpu 2 ttl=60                     -> operation_conflict
-end
+  hold   a gpu 2 ttl=60
+  hold   b gpu 2 ttl=60
+end -> operation_conflict subject=req-1
 pool     cpu total=1 op=req-1               -> operation_conflict
 pool     cpu total=1 op=req-2               -> done
 batch op=req-2                                                   # nor may a batch take the id of a single call

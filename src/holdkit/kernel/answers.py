@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, TypeAlias
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from .. import errors
@@ -16,8 +17,38 @@ from .normalise import datetime_of, is_in_calendar
 from .reports import SweepReport
 from .results import Hold
 
-Answer = Hold | Pool | Record | SweepReport | errors.Refused | errors.InvalidRequest | None
-"""What `apply` gives per command: the thing itself, a refusal as a value, or None where there is nothing to show."""
+Value: TypeAlias = Hold | Pool | Record | SweepReport | None
+"""What a command gives that was done; None where there is nothing to show."""
+Answer: TypeAlias = Value | errors.Refused | errors.InvalidRequest
+"""A command's value, or its refusal."""
+
+
+class Outcome(Struct, frozen=True):
+    """What became of one command of a batch: it was done and has a `value`, or it was refused and has a `refusal`."""
+
+    value: Value = None
+    refusal: errors.Refused | errors.InvalidRequest | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether the command was done."""
+        return self.refusal is None
+
+    @property
+    def reason(self) -> str | None:
+        """The stable word for why it was refused; None if it was done."""
+        if isinstance(self.refusal, errors.InvalidRequest):
+            return "invalid_request"
+        return None if self.refusal is None else self.refusal.reason
+
+    def unwrap(self) -> Any:
+        """Return the value, or raise the refusal."""
+        if self.refusal is not None:
+            raise self.refusal
+        return self.value
+
+    def __repr__(self) -> str:
+        return f"<Outcome {self.reason or 'ok'}>"
 
 
 class BatchTooLarge(errors.InvalidRequest):
@@ -36,6 +67,22 @@ def answer_of(command: AnyCommand, outcome: Reply) -> Answer:
     if isinstance(command, Sweep):
         return report_of(outcome)
     return pool_of(outcome) or record_of(outcome)
+
+
+def outcomes_of(answers: Sequence[Answer], *, atomic: bool, op: str | None) -> list[Outcome]:
+    """Return the answers of a batch as users see them. Raise the refusal that stopped an atomic one, with the index of its command; it
+    has none if `op` was used before for another batch."""
+    outcomes = [
+        Outcome(refusal=answer) if isinstance(answer, errors.Refused | errors.InvalidRequest) else Outcome(answer)
+        for answer in answers
+    ]
+    for index, outcome in enumerate(outcomes if atomic else ()):
+        if outcome.refusal is None or isinstance(outcome.refusal, errors.Aborted):
+            continue
+        is_whole = isinstance(outcome.refusal, errors.OperationConflict) and outcome.refusal.subject == op
+        outcome.refusal.index = None if is_whole else index
+        raise outcome.refusal
+    return outcomes
 
 
 def pool_of(done: Done) -> Pool | None:

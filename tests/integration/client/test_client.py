@@ -87,8 +87,8 @@ def test_pools_end(hk: RemoteKernel) -> None:
     assert told[1:] == [("pool.archived", "over"), ("pool.unarchived", None), ("pool.removed", "sold")]
     hk.create_pool("end/c", 1)
     ends = (holdkit.ArchivePool(id="end/c"), holdkit.UnarchivePool(id="end/c"), holdkit.RemovePool(id="end/c"))
-    answers = hk.apply(ends, atomic=True)
-    assert [isinstance(pool, holdkit.Pool) and pool.archived for pool in answers] == [True, False, False]
+    outcomes = hk.apply(ends, atomic=True)
+    assert [outcome.unwrap().archived for outcome in outcomes] == [True, False, False]
 
 
 def test_a_pools_history_has_its_holds_in_pages(hk: RemoteKernel) -> None:
@@ -169,14 +169,23 @@ def test_a_batch_gives_values(hk: RemoteKernel) -> None:
         PlaceHold(legs=(Leg("three"),), ttl=60),
         ConfirmHold(id="0" * 32),
     ]
-    pool, hold, short, missing = hk.apply(commands, op="b-1")
+    outcomes = hk.apply(commands, op="b-1")
+    assert [outcome.ok for outcome in outcomes] == [True, True, False, False]
+    pool, hold, short, missing = [outcome.value or outcome.refusal for outcome in outcomes]
     assert isinstance(pool, holdkit.Pool)
     assert isinstance(hold, holdkit.Hold)
     assert hold.token is not None
     assert isinstance(short, holdkit.InsufficientCapacity)
     assert isinstance(missing, holdkit.HoldNotFound)
     again = hk.apply(commands, op="b-1")
-    assert [getattr(one, "replayed", None) for one in again] == [True] * 4
+    assert [getattr(one.value or one.refusal, "replayed", None) for one in again] == [True] * 4
+    with pytest.raises(holdkit.InsufficientCapacity) as refused:
+        hk.apply(commands[1:], op="b-2", atomic=True)
+    assert refused.value.index == 0
+    with pytest.raises(holdkit.OperationConflict) as used:
+        hk.apply(commands, op="b-1", atomic=True)
+    assert used.value.index is None, "it is about the batch, not about a command"
+    assert [outcome.reason for outcome in hk.apply(commands[1:], op="b-1")] == ["operation_conflict"] * 3
     assert hk.confirm(hold).state == "confirmed"
 
 

@@ -283,7 +283,7 @@ def test_an_operator_extends_and_confirms_without_the_token(hk: RemoteKernel) ->
     part = hk.confirm(held.id, quantity=1, keep_rest=True, force=True, reason="paid by bank transfer")
     assert (part.state, hk.pool("box").consumed) == ("held", 1)
     (done,) = hk.apply([holdkit.ConfirmHold(id=held.id, force=True, reason="paid by bank transfer")])
-    assert isinstance(done, holdkit.Hold)
+    assert isinstance(done.unwrap(), holdkit.Hold)
     assert [(entry.action, entry.forced) for entry in hk.history(held.id)] == [
         ("hold.held", False),
         ("hold.extended", True),
@@ -295,13 +295,14 @@ def test_an_operator_extends_and_confirms_without_the_token(hk: RemoteKernel) ->
 def test_a_batch_takes_what_faces_give(hk: RemoteKernel) -> None:
     hk.items.add(["batch:1", "batch:2"])
     legs = (holdkit.claim("batch", "x"), *holdkit.items("batch:1"))
-    held, taken, missing = hk.apply(
+    outcomes = hk.apply(
         [
             holdkit.PlaceHold(legs=legs, ttl=60),
             holdkit.Consume(legs=legs),
             holdkit.Consume(legs=holdkit.items("batch:9")),
         ]
     )
+    held, taken, missing = outcomes[0].unwrap(), outcomes[1].refusal, outcomes[2].refusal
     assert isinstance(held, holdkit.Hold)
     assert isinstance(taken, holdkit.InsufficientCapacity)
     assert [(short.label, short.holder) for short in taken.shortfalls] == [("batch:x", held.id), ("batch:1", held.id)]

@@ -109,14 +109,8 @@ def scenario(hk: Any, clock: FakeClock) -> Iterator[Any]:
         ConfirmHold(id=IDS[6], force=True, reason="r"),
     ]
     for one in hk.apply(commands):
-        yield outcome(lambda one=one: _raised(one))  # type: ignore[misc]
+        yield outcome(one.unwrap)
     yield [entry.action for entry in hk.history(IDS[2])]
-
-
-def _raised(answer: Any) -> Any:
-    if isinstance(answer, Exception):
-        raise answer
-    return answer
 
 
 def test_a_client_answers_as_a_kernel(remote: Any, clock: FakeClock) -> None:

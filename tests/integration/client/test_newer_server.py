@@ -45,10 +45,9 @@ def test_unknown_fields_are_ignored() -> None:
         assert short.value.shortfalls[0].available == 3
         wanted = [holdkit.PlaceHold(legs=(holdkit.Leg("a", quantity),), ttl=60) for quantity in (1, 9)]
         held, refused = hk.apply(wanted)
-        assert isinstance(held, holdkit.Hold)
-        assert isinstance(refused, holdkit.InsufficientCapacity)
+        assert isinstance(refused.refusal, holdkit.InsufficientCapacity)
         assert [pool.id for pool in hk.pools()] == ["a"]
-        assert [one.id for one in hk.holds(state="held")] == [held.id]
+        assert [one.id for one in hk.holds(state="held")] == [held.unwrap().id]
         assert [entry.action for entry in hk.journal.list(limit=10)][:2] == ["pool.created", "hold.held"]
         assert hk.claims.hold("email", "a@b", ttl=60).state == "held"
         hk.items.add(["seat"])

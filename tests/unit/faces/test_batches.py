@@ -29,21 +29,23 @@ def everything(hk: Any) -> Any:
 
 def test_a_batch_takes_what_faces_give(hk: Any) -> None:
     tokens = budget(hk)
-    held, alone, spent = hk.apply([
+    outcomes = hk.apply([
         PlaceHold(legs=everything(hk), ttl=60, token="me"),
         PlaceHold(legs=holdkit.items("seat:A3"), ttl=60),
         Consume(legs=(Leg("show:42"), *tokens("team-a", 4))),
     ])  # fmt: skip
+    held, alone, spent = [outcome.unwrap() for outcome in outcomes]
     assert [len(one.legs) for one in (held, alone, spent)] == [4, 1, 2]
     claim = hk.claims.get("email", "a@b.c")
     assert (claim.state, claim.hold, claim.combined) == ("held", held.id, True)
     assert [item.hold for item in hk.items.get(["seat:A1", "seat:A3"])] == [held.id, alone.id]
-    done, gone = hk.apply([
+    ends = hk.apply([
         ConfirmHold(id=held.id, token="me", entity="order:9"), ReleaseHold(id=alone.id, token=alone.token)
     ])  # fmt: skip
+    done, gone = [outcome.unwrap() for outcome in ends]
     assert (done.state, gone.state, hk.claims.list(entity="order:9")[0].key) == ("confirmed", "released", "email:a@b.c")
     listed: Any = [Leg("show:42"), holdkit.items("seat:A3")]  # as `hold` takes them
-    assert hk.apply([PlaceHold(legs=listed, ttl=60)])[0].subject == "show:42", "nothing was left of it"
+    assert hk.apply([PlaceHold(legs=listed, ttl=60)])[0].refusal.subject == "show:42", "nothing was left of it"
     assert differences(hk) == ()
 
 
@@ -51,12 +53,14 @@ def test_a_refusal_is_a_value_in_the_callers_words(hk: Any) -> None:
     mine = hk.claims.hold("email", "a@b.c", ttl=60)
     hk.confirm(hk.items.hold(["seat:A1"], ttl=None))
     email = holdkit.claim("email", "a@b.c")
-    taken, spent, missing, free = hk.apply([
+    outcomes = hk.apply([
         PlaceHold(legs=(email,), ttl=60),
         PlaceHold(legs=(email, *holdkit.items("seat:A1", "seat:A2")), ttl=60),
         PlaceHold(legs=holdkit.items("seat:Z9"), ttl=60),
         PlaceHold(legs=(holdkit.claim("email", "free"),), ttl=60),
     ])  # fmt: skip
+    taken, spent, missing = [outcome.refusal for outcome in outcomes[:3]]
+    free = outcomes[3].unwrap()
     assert isinstance(taken, holdkit.InsufficientCapacity)
     (short,) = taken.shortfalls
     assert (taken.subject, short.label, short.holder, short.spent) == (
@@ -70,8 +74,9 @@ def test_a_refusal_is_a_value_in_the_callers_words(hk: Any) -> None:
     assert (missing.subject, "add it first" in str(missing)) == ("seat:Z9", True)
     assert free.state == "held"
     assert not any("~" in str(one) for one in (taken, spent, missing))
-    aborted, short = hk.apply([PlaceHold(legs=holdkit.items("seat:A2"), ttl=60), Consume(legs=(email,))], atomic=True)
-    assert (aborted.reason, short.subject) == ("aborted", "email:a@b.c")
+    with pytest.raises(holdkit.InsufficientCapacity) as stopped:
+        hk.apply([PlaceHold(legs=holdkit.items("seat:A2"), ttl=60), Consume(legs=(email,))], atomic=True)
+    assert (stopped.value.index, stopped.value.subject) == (1, "email:a@b.c")
     assert [item.state for item in hk.items.get(["seat:A2"])] == ["available"]
 
 
@@ -81,7 +86,7 @@ def test_a_batch_of_faces_is_retried_like_any_other(hk: Any, store: Store) -> No
 
     def ask(op: str, amount: int = 4) -> Any:
         commands = [PlaceHold(legs=everything(hk), ttl=60), Consume(legs=tokens("team-a", amount), op=f"{op} spent")]
-        return hk.apply(commands, op=op)
+        return [one.value if one.ok else one.refusal for one in hk.apply(commands, op=op)]
 
     store.clock.advance(86_300)  # shortly before the day is over
     first = ask("k")
@@ -101,12 +106,13 @@ def test_a_batch_of_faces_is_retried_like_any_other(hk: Any, store: Store) -> No
 def test_a_budget_that_is_spent_says_so(hk: Any, store: Store) -> None:
     tokens = budget(hk)
     late = tokens("team-a", 1)
-    spent, short = hk.apply([Consume(legs=tokens("team-a", 8)), Consume(legs=tokens("team-a", 3))])
+    outcomes = hk.apply([Consume(legs=tokens("team-a", 8)), Consume(legs=tokens("team-a", 3))])
+    spent, short = outcomes[0].unwrap(), outcomes[1].refusal
     assert (spent.state, short.reason, short.requested, short.available) == ("confirmed", "insufficient_capacity", 3, 2)
     store.clock.advance(86_400)
     (closed,) = hk.apply([Consume(legs=late, op="late")])
     assert closed.reason == "window_closed"
-    assert hk.apply([Consume(legs=tokens("team-a", 1), op="late")])[0].state == "confirmed"
+    assert hk.apply([Consume(legs=tokens("team-a", 1), op="late")])[0].unwrap().state == "confirmed"
 
 
 def test_a_leg_of_ones_own_cannot_reach_behind_a_face_in_a_batch(hk: Any) -> None:

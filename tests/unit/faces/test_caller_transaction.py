@@ -106,7 +106,8 @@ def test_a_batch_of_faces_in_a_transaction_of_ones_own(place: tuple[str, str]) -
         hk.items.add(["seat"])
         tx = begin()
         legs = (holdkit.claim("email", "a@b.c"), *holdkit.items("seat"))
-        mine, theirs = hk.apply([holdkit.PlaceHold(legs=legs, ttl=60), holdkit.Consume(legs=legs[:1])], tx=tx)
+        outcomes = hk.apply([holdkit.PlaceHold(legs=legs, ttl=60), holdkit.Consume(legs=legs[:1])], tx=tx)
+        mine, theirs = outcomes[0].unwrap(), outcomes[1].refusal
         assert isinstance(mine, holdkit.Hold)
         assert isinstance(theirs, holdkit.InsufficientCapacity)
         assert theirs.subject == "email:a@b.c"

@@ -19,26 +19,33 @@ def places(*quantities: int) -> list[Any]:
     return [PlaceHold(legs=(Leg("p", quantity),), ttl=60) for quantity in quantities]
 
 
-def words(answers: list[Any]) -> list[str]:
-    return [one.state if isinstance(one, Hold) else one.reason for one in answers]
+def answers(outcomes: list[holdkit.Outcome]) -> list[Any]:
+    return [one.value if one.ok else one.refusal for one in outcomes]
+
+
+def words(outcomes: list[holdkit.Outcome]) -> list[str]:
+    return [one.reason or one.unwrap().state for one in outcomes]
 
 
 def test_the_same_batch_is_replayed_with_its_tokens(hk: Any) -> None:
     first = hk.apply(places(3, 3, 9), op="k")
     again = hk.apply(iter(places(3, 3, 9)), op="k")
     assert words(first) == words(again) == ["held", "held", "insufficient_capacity"]
-    assert [one.replayed for one in first + again] == [False] * 3 + [True] * 3
-    assert [one.token for one in first[:2]] == [one.token for one in again[:2]]
+    assert [one.replayed for one in answers(first + again)] == [False] * 3 + [True] * 3
+    assert [one.unwrap().token for one in first[:2]] == [one.unwrap().token for one in again[:2]]
     assert hk.pool("p").held == 6
     assert [entry.op for entry in hk.journal.list()][-2:] == ["k#0", "k#1"]
 
 
 def test_another_batch_under_it_does_nothing(hk: Any) -> None:
     hk.apply(places(1), op="k")
-    for other, atomic in ((places(1, 1), False), (places(2), False), (places(1), True)):
-        answers = hk.apply(other, op="k", atomic=atomic)
-        assert all(isinstance(one, OperationConflict) for one in answers)
-        assert answers[0].details["subject"] == "k"
+    for other in (places(1, 1), places(2)):
+        outcomes = hk.apply(other, op="k")
+        assert all(isinstance(one.refusal, OperationConflict) for one in outcomes)
+        assert outcomes[0].refusal.details["subject"] == "k"
+    with pytest.raises(OperationConflict) as used:
+        hk.apply(places(1), op="k", atomic=True)
+    assert (used.value.subject, used.value.index) == ("k", None)
     with pytest.raises(OperationConflict):
         hk.hold("p", 1, ttl=60, op="k")
     assert hk.pool("p").held == 1
@@ -71,7 +78,7 @@ def test_no_command_may_carry_the_key_of_the_batch(hk: Any) -> None:
     with pytest.raises(InvalidRequest) as refused:
         hk.apply([CreatePool(id="q", total=1), CreatePool(id="r", total=1, op="k")], op="k")
     assert (refused.value.field, refused.value.code) == ("op", "op_ambiguous")
-    assert hk.apply([CreatePool(id="q", total=1, op="own")], op="k")[0].id == "q"
+    assert hk.apply([CreatePool(id="q", total=1, op="own")], op="k")[0].unwrap().id == "q"
     assert hk.create_pool("q", 1, op="own").replayed
 
 
@@ -104,7 +111,8 @@ def test_in_a_callers_transaction_it_is_rolled_back_with_it(tmp_path: Path) -> N
             mine.execute(end)
             assert hk.pool("p").held == held
         mine.close()
-        (again,) = hk.apply(places(2), op="k")
+        (outcome,) = hk.apply(places(2), op="k")
+        again = outcome.unwrap()
         assert isinstance(again, Hold)
         assert again.replayed
         assert words(hk.apply([ConfirmHold(id=again.id, token=again.token)], op="k")) == ["operation_conflict"]

@@ -38,7 +38,7 @@ def in_line(hk: Any, count: int) -> None:
     """A pool whose units are all in use, and so many who wait."""
     hk.create_pool("p", 1)
     hk.hold("p", 1, ttl=3_600)
-    assert [hold.state for hold in hk.apply(joins(count))] == [State.WAITING] * count
+    assert [outcome.unwrap().state for outcome in hk.apply(joins(count))] == [State.WAITING] * count
 
 
 @pytest.fixture

@@ -57,10 +57,11 @@ def test_refusals_name_their_numbers() -> None:
     assert (below.value.in_use, exceeds.value.left, expired.value.deadline) == (2, 2, hold.raw.deadline)
 
 
-def test_an_aborted_command_names_the_reason_in_plain_words() -> None:
+def test_an_atomic_batch_raises_what_stopped_it_with_the_index_of_its_command() -> None:
     with holdkit.connect("memory://", clock=FakeClock()) as hk:
-        one, _ = hk.apply([holdkit.CreatePool(id="p", total=1), holdkit.ResizePool(id="q", total=1)], atomic=True)
-    assert "was refused ('pool_not_found')" in str(one)
+        with pytest.raises(holdkit.PoolNotFound) as refused:
+            hk.apply([holdkit.CreatePool(id="p", total=1), holdkit.ResizePool(id="q", total=1)], atomic=True)
+        assert (refused.value.index, refused.value.subject, hk.pools()) == (1, "q", [])
 
 
 def test_the_url_of_a_kernel_opens_it_again(tmp_path: Path) -> None:

@@ -228,7 +228,8 @@ def test_a_minted_hold_lives_in_the_lane_of_its_first_pool(hk: Any, engine: Lane
     for pool in POOLS:
         hold = hk.hold(pool, 1, ttl=60)
         spent = hk.consume(pool, 1)
-        for one in (hold, spent, *hk.apply([PlaceHold(legs=(Leg(pool),), ttl=60)] * 2)):
+        batch = hk.apply([PlaceHold(legs=(Leg(pool),), ttl=60)] * 2)
+        for one in (hold, spent, *[outcome.unwrap() for outcome in batch]):
             assert lane_of_hold(one.id, LANES) == lane_of(pool) == int(one.position.split(".")[0])
             assert str(hk.history(one)[-1].position) == one.position
             assert not any(entry.part for entry in hk.history(one))
@@ -236,8 +237,8 @@ def test_a_minted_hold_lives_in_the_lane_of_its_first_pool(hk: Any, engine: Lane
 
 
 def test_batches_of_minted_ids_stay_in_order(hk: Any) -> None:
-    holds = hk.apply([PlaceHold(legs=(Leg(POOLS[number % 12]),), ttl=60) for number in range(60)])
-    ids = [hold.id for hold in holds]
+    outcomes = hk.apply([PlaceHold(legs=(Leg(POOLS[number % 12]),), ttl=60) for number in range(60)])
+    ids = [outcome.unwrap().id for outcome in outcomes]
     assert ids == sorted(set(ids))
 
 

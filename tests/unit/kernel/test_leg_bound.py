@@ -51,5 +51,5 @@ def test_more_legs_than_one_transaction_may_have_are_refused(hk: Any) -> None:
     with pytest.raises(InvalidRequest, match="10000 legs") as refused:
         hk.apply([wide(1_000) for _ in range(11)])
     assert refused.value.code == "batch_too_large"
-    answers = hk.apply([wide(1_000) for _ in range(10)])
-    assert {answer.reason for answer in answers} == {"pool_not_found"}
+    outcomes = hk.apply([wide(1_000) for _ in range(10)])
+    assert {outcome.reason for outcome in outcomes} == {"pool_not_found"}

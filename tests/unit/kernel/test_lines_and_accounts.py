@@ -164,13 +164,14 @@ def test_commands_take_the_spellings_of_a_ttl(hk: Any) -> None:
     legs = (Leg("show", 2),)
     spelled = normalise(JoinLine(legs=legs, ttl="2h", offer_ttl=timedelta(minutes=10), id="A" * 32))
     assert spelled == JoinLine(legs=legs, ttl_slots=7_200_000_000, offer_slots=600_000_000, id="a" * 32)
-    limited, held, wait = hk.apply(
+    outcomes = hk.apply(
         [
             LimitPool(id="show", per_account=2),
             PlaceHold(legs=legs, ttl=60, account="customer:7"),
             JoinLine(legs=legs, ttl=60.5, offer_ttl="10m", account="customer:8"),
         ]
     )
+    limited, held, wait = [outcome.unwrap() for outcome in outcomes]
     assert (limited.per_account, held.state, wait.state, wait.raw.deadline) == (
         2,
         State.HELD,

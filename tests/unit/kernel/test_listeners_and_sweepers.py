@@ -271,7 +271,7 @@ def test_a_tenants_sweep_reports_its_own_holds_only(hk: Any, engine: WatchedEngi
             ids[name] = bound.hold("q", 1, ttl=60 if name == "acme" else 50).id
         engine.fake.advance(60)
         acme = hk.tenant("acme")
-        report = acme.sweep() if round == 0 else acme.apply([Sweep()])[0]
+        report = acme.sweep() if round == 0 else acme.apply([Sweep()])[0].unwrap()
         assert (report.expired, report.holds, report.tenants) == (1, (ids["acme"],), ("acme",))
         assert hk.tenant("globex").get(ids["globex"]).raw.ended_at is not None
     ids = {name: hk.tenant(name).hold("q", 1, ttl=ttl).id for name, ttl in (("acme", 60), ("globex", 50))}

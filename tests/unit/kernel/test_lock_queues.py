@@ -139,7 +139,7 @@ def test_all_that_holds_do_waits_there(hk: Any, engine: LockableEngine) -> None:
     confirmed, released, extended, pool, both = callers.join()
     assert (confirmed.state, released.state, extended.state) == ("confirmed", "released", "held")
     assert pool.total == 50
-    assert [answer.state for answer in both] == ["held", "held"]
+    assert [outcome.unwrap().state for outcome in both] == ["held", "held"]
     assert hk.admin.verify().ok
 
 

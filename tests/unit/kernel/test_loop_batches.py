@@ -89,7 +89,7 @@ def test_a_batch_too_large_for_the_loop_goes_to_the_thread() -> None:
         hk, engine = await kernel()
         async with hk:
             commands = [holdkit.PlaceHold(legs=(holdkit.Leg("p"),), ttl=60) for _ in range(MOST + 1)]
-            assert all(isinstance(answer, Hold) for answer in await hk.apply(commands))
+            assert all(isinstance(outcome.value, Hold) for outcome in await hk.apply(commands))
             assert engine.flown == []
 
     asyncio.run(scene())

@@ -69,7 +69,7 @@ def test_a_seeded_source_decides_every_id_and_token() -> None:
             one = hk.hold("p", ttl=60)
             named = hk.hold("p", ttl=60, id="0" * 32)
             many = hk.apply([PlaceHold(legs=(Leg("p"),), ttl=60), Consume(legs=(Leg("p"),)), PLACE])
-            return [(hold.id, hold.token) for hold in (one, named, *many) if isinstance(hold, holdkit.Hold)]
+            return [(hold.id, hold.token) for hold in (one, named, *[outcome.unwrap() for outcome in many])]
 
     first = script()
     assert len(first) == 5

@@ -46,7 +46,9 @@ def test_a_batch_of_one_caller_that_touches_too_many_is_refused_and_nothing_is_d
             hk.apply([extension] * 3, atomic=atomic, op=op)
         assert (refused.value.field, refused.value.code) == ("commands", "batch_too_large")
     assert extended(hk, hold) == 0
-    assert [answer.state for answer in hk.apply([extension] * 2, op="key")] == ["held", "held"], "the key is free"
+    assert [outcome.unwrap().state for outcome in hk.apply([extension] * 2, op="key")] == ["held", "held"], (
+        "the key is free"
+    )
 
 
 def test_calls_that_do_not_fit_go_into_the_next_transaction_in_order(

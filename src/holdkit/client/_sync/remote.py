@@ -27,7 +27,7 @@ from ...faces.windows import Zone
 from ...kernel._sync.blocking import waiting_time
 from ...kernel._sync.blocks import Holding, Lease
 from ...kernel._sync.verbs import Verbs
-from ...kernel.answers import Answer
+from ...kernel.answers import Answer, Outcome, outcomes_of
 from ...kernel.context import Call
 from ...kernel.normalise import What
 from ...kernel.prepare import prepared
@@ -60,9 +60,9 @@ class RemoteVerbs(RemoteReads, Verbs):
 
     def apply(
         self, commands: Iterable[AnyCommand], *, atomic: bool = False, op: str | None = None, tx: Any = None
-    ) -> list[Answer]:
-        """Decide several commands in one transaction, in order; returns outcomes as values. `op` stands for all of
-        them."""
+    ) -> list[Outcome]:
+        """Decide several commands in one transaction, in order, and return what became of each. With `atomic=True` the refusal that
+        stopped them is raised, with the `index` of its command. `op` stands for all of them."""
         no_transaction(tx)
         listed = prepared(commands, atomic, "", self._limits)
         if not listed:
@@ -71,10 +71,11 @@ class RemoteVerbs(RemoteReads, Verbs):
         try:
             answer = self._transport.ask("POST", "/v1/batch", body, op=retry_key(op))
         except OperationConflict as used:  # the key of the whole batch
-            return [used for _ in listed]
+            return outcomes_of([used for _ in listed], atomic=atomic, op=used.subject)
         answers = read_batch(answer.content).answers
         survives = durability_of(answer)
-        return [_answer(command, document, survives) for command, document in zip(listed, answers, strict=True)]
+        read = [_answer(command, document, survives) for command, document in zip(listed, answers, strict=True)]
+        return outcomes_of(read, atomic=atomic, op=op)
 
 
 def _answer(command: AnyCommand, document: CommandAnswer, durability: Survives | None) -> Answer:

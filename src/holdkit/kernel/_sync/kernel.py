@@ -14,7 +14,7 @@ from ...core.standing_checks import MAX_SWEEP
 from ...core.trees import path_of
 from ...core.validation import invalid, pool_id, text, whole
 from ...errors import InvalidRequest
-from ..answers import Answer
+from ..answers import Outcome, outcomes_of
 from ..context import Call, call_fields
 from ..limits import LimitsInForce, limits_of
 from ..normalise import What
@@ -77,20 +77,21 @@ class Holds(Reads, Verbs):
 
     def apply(
         self, commands: Iterable[AnyCommand], *, atomic: bool = False, op: str | None = None, tx: Any = None
-    ) -> list[Answer]:
-        """Decide several commands in one transaction, in order. Outcomes come back as values; no refusal is raised.
+    ) -> list[Outcome]:
+        """Decide several commands in one transaction, in order, and return what became of each.
 
-        A refused command has no effect and the others stand; with `atomic=True` all of them are applied or none, and
-        the others answer `Aborted`. A malformed command raises `InvalidRequest` and nothing at all is done.
+        A refused command has no effect and the others stand. With `atomic=True` either all of them are applied, or the refusal that
+        stopped them is raised, with the `index` of its command. A malformed command raises `InvalidRequest`, and nothing is done.
 
         Legs may be a face's: what `holdkit.claim`, `holdkit.items`, and `legs` of a budget or calendar give.
 
-        `op` is one retry key for all of them: used before for another batch, every answer is `OperationConflict`.
+        `op` is one retry key for all of them. If it was used before for another batch, every outcome is `OperationConflict`.
         """
         group = self._group(commands, atomic, op)
         if not group.commands:
             return []
-        return self._executor.answers(group, self._executor.submit(group, tx))
+        answers = self._executor.answers(group, self._executor.submit(group, tx))
+        return outcomes_of(answers, atomic=atomic, op=op)
 
     def lock(self, pools: Iterable[str] = (), *, tx: Any) -> None:
         """Lock these pools, and those above them, in the caller's transaction, before several calls with `tx=`; pools that do not

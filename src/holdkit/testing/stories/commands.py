@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias
 from msgspec import Struct, field, structs
 
 from ... import (
+    Aborted,
     ArchivePool,
     ConfirmHold,
     Consume,
@@ -39,7 +40,7 @@ from ... import (
 from ...core.commands import AnyCommand
 from ...kernel.normalise import datetime_of
 from ..clock import FakeClock
-from .expectations import differences
+from .expectations import differences, word_of
 from .parser import Statement, Story
 from .values import identity
 
@@ -225,14 +226,21 @@ class CommandVerbs:
         """Execute several commands in one `apply`."""
         known: dict[str, str | None] = {}
         commands = [self.as_command(inner, known) for inner in statement.inside]
-        answers = yield self.call(
+        outcomes = yield self.call(
             "apply", commands, atomic=statement.arguments["atomic"], op=statement.arguments.get("op")
         )
-        if statement.expected is not None or isinstance(answers, Exception):
-            self.check(statement, answers)
+        index = getattr(outcomes, "index", None) if isinstance(outcomes, Exception) else None
+        if statement.expected is not None or (isinstance(outcomes, Exception) and index is None):
+            self.check(statement, outcomes)
             return
-        for inner, answer in zip(statement.inside, answers, strict=True):
-            self.check(inner, answer)
+        for number, inner in enumerate(statement.inside):
+            if index is None:
+                self.check(inner, outcomes[number].refusal or outcomes[number].value)
+            elif number == index:
+                self.check(inner, outcomes)
+            else:  # nothing was done, which a story says of each other command
+                replayed = getattr(outcomes, "replayed", False)
+                self.check(inner, Aborted(subject=word_of(outcomes), replayed=replayed))
 
     def as_command(self, statement: Statement, known: dict[str, str | None]) -> AnyCommand:
         """A statement of a batch; a hold that the same batch places can be named if its id and owner are given."""
