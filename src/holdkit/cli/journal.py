@@ -15,8 +15,9 @@ from ..core.outcomes import Position
 from ..core.validation import hold_id as check_hold_id
 from ..errors import InvalidRequest
 from ..faces._sync.kernel import Kernel
-from ..kernel.normalise import is_in_calendar, reference, text_of
+from ..kernel.normalise import reference
 from ..kernel.results import JournalEntry
+from ..kernel.times import is_in_calendar, text_of
 from ..wire.fields import encode, plain_position
 from ..wire.journal import EntryAnswer, entry_answer
 from ..wire.pools import PoolAnswer

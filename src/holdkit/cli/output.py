@@ -18,7 +18,7 @@ import msgspec
 
 from ..core.model import Slot
 from ..errors import CursorLost, HoldkitError, InvalidRequest, OutcomeUnknown, Overloaded, Refused
-from ..kernel.normalise import datetime_of, is_in_calendar
+from ..kernel.times import datetime_of, is_in_calendar
 from ..wire.fields import encode
 from ..wire.problems import with_slots
 from .documents import ErrorDocument

@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING
 import click
 
 from ..core.model import Pool
-from ..kernel.normalise import is_in_calendar, text_of
 from ..kernel.results import Hold
+from ..kernel.times import is_in_calendar, text_of
 from ..wire.holds import hold_answer
 from ..wire.pools import pool_answer
 from .documents import WatchDocument

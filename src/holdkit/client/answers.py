@@ -27,8 +27,8 @@ from ..faces.saga_records import SagaEvent, SagaRecord
 from ..kernel.answers import hold_of
 from ..kernel.journal import encode_cursor
 from ..kernel.limits import LimitsInForce, from_seconds
-from ..kernel.normalise import moment
 from ..kernel.results import Hold
+from ..kernel.times import moment
 from ..wire.batches import BatchAnswer
 from ..wire.budgets import AllowanceBody, BudgetAnswer, BudgetPage, UsageAnswer, UsagePage
 from ..wire.catalog import CalendarPage, FacesAnswer, ResourcePage, StoredWindowPage

@@ -15,7 +15,7 @@ from msgspec import UNSET, Struct
 from .. import errors
 from ..core.model import SECOND
 from ..kernel.answers import TIMES
-from ..kernel.normalise import datetime_of
+from ..kernel.times import datetime_of
 from ..wire.problems import Facts, ProblemAnswer
 
 FIRST_PAUSE: Final = 0.05

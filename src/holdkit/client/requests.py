@@ -36,7 +36,8 @@ from ..core.commands import (
 from ..core.keyed import CLAIMS
 from ..core.model import SECOND, Leg, Slot
 from ..core.validation import invalid, text
-from ..kernel.normalise import FaceLeg, datetime_of, is_in_calendar, moment, span
+from ..kernel.normalise import FaceLeg, span
+from ..kernel.times import datetime_of, is_in_calendar, moment
 from ..wire import batches
 from ..wire.batches import BatchCommand
 from ..wire.records import PutRecordBody

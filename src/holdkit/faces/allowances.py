@@ -16,7 +16,7 @@ from msgspec import Struct
 from ..core.commands import Ttl
 from ..core.model import MAX_QUANTITY, SECOND, Leg, Slot
 from ..core.values import MAX_ID, invalid, text, whole
-from ..kernel.normalise import datetime_of
+from ..kernel.times import datetime_of
 from .windows import Period, Window, Zone, period_of
 
 Total: TypeAlias = int | Callable[[str], int]

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, NoReturn
 from ..core.keyed import CLAIMS
 from ..core.model import SECOND, Pool, State, StoredHold
 from ..engines.clocks import Reading
-from ..kernel.normalise import datetime_of, text_of
 from ..kernel.results import Hold
+from ..kernel.times import datetime_of, text_of
 
 
 class StoredClaim(NamedTuple):

@@ -17,7 +17,8 @@ from msgspec import Struct
 
 from ..core.model import DAY, MAX_QUANTITY, SECOND, Leg, Pool, Slot
 from ..core.values import invalid, text, whole
-from ..kernel.normalise import datetime_of, moment, span
+from ..kernel.normalise import span
+from ..kernel.times import datetime_of, moment
 from .allowances import MAX_NAME, part
 from .windows import LAST_YEAR, Period, Zone, day_start, whole_seconds, zone_of
 

@@ -14,8 +14,8 @@ from msgspec import Struct
 
 from ..core.model import Pool, Slot
 from ..core.validation import invalid
-from ..kernel.normalise import moment
 from ..kernel.results import Hold
+from ..kernel.times import moment
 from .resource_keys import Key, Window
 
 

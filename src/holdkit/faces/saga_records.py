@@ -26,7 +26,7 @@ from ..core.model import Record, Slot
 from ..core.personal import ERASED_DOCUMENT
 from ..core.values import invalid, metadata, text
 from ..errors import InvalidRequest
-from ..kernel.normalise import datetime_of
+from ..kernel.times import datetime_of
 from .saga_steps import ENDED, UNFINISHED, Phase
 
 KIND: Final = "~saga"

@@ -17,7 +17,8 @@ from msgspec import Struct
 from ..core.commands import Ttl
 from ..core.model import DAY, SECOND, Slot
 from ..core.values import invalid
-from ..kernel.normalise import datetime_of, moment, span
+from ..kernel.normalise import span
+from ..kernel.times import datetime_of, moment
 
 Zone: TypeAlias = "str | ZoneInfo"
 """A time zone of the IANA database: "Europe/Berlin", or the ZoneInfo itself."""

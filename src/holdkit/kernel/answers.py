@@ -13,9 +13,9 @@ from ..core.commands import PLACING, AnyCommand, Group, ReleaseHold, Sweep
 from ..core.ladders.retiring import Keeping
 from ..core.model import SECOND, Leg, Pool, Record, Slot
 from ..core.outcomes import Done, Invalid, Reason, Receipt, Refusal, Reply, Shortfall
-from .normalise import datetime_of, is_in_calendar
 from .reports import SweepReport
 from .results import Hold
+from .times import datetime_of, is_in_calendar
 
 Value: TypeAlias = Hold | Pool | Record | SweepReport | None
 """What a command gives that was done; None where there is nothing to show."""

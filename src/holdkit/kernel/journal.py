@@ -27,7 +27,7 @@ from ..core.personal import entry_digest, text_digest
 from ..core.reading import JournalRow, entry_of, row_bytes
 from ..core.validation import invalid
 from .limits import seconds_of
-from .normalise import datetime_of, with_times
+from .times import datetime_of, with_times
 
 _PREFIX: Final = "hkc2."
 _LONGEST: Final = 100_000

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from functools import lru_cache
 from itertools import islice
 from math import isfinite
-from typing import Any, Final, NamedTuple, TypeAlias, overload
+from typing import Any, Final, NamedTuple, TypeAlias
 from uuid import UUID
 
 from msgspec.structs import replace
@@ -36,6 +36,7 @@ from ..core.validation import hold_id as check_hold_id
 from ..core.validation import invalid
 from ..core.validation import text as check_text
 from ..core.values import MAX_TOKEN
+from .times import moment
 
 
 class FaceLeg(Leg, frozen=True, gc=False, omit_defaults=True):
@@ -58,10 +59,6 @@ these; `holdkit.claim`, `holdkit.items`, and `legs` of a budget or calendar give
 Part: TypeAlias = "Amounts | Leg | Legs | Iterable[Leg | Legs | str | tuple[str, int] | Mapping[str, int]]"
 """How much of a hold: a number for its one leg, a mapping by pool, the legs themselves, or None for all of it."""
 
-EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-FIRST: Final = datetime.min.replace(tzinfo=UTC)
-LAST: Final = datetime.max.replace(tzinfo=UTC)
-"""What a time beyond the calendar reads as, so that None only means that there is no time."""
 _spelled: Final = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)\s*", re.ASCII)
 _UNITS: Final = {"ms": 1_000, "s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
 _LONGEST: Final = 2**53  # microseconds that a float still counts exactly: 285 years
@@ -100,70 +97,6 @@ def _bounded(slots: int, field: str) -> Slot:
     if slots < -_LONGEST:
         raise invalid(field, f"{field}_too_short", "must be above 0")
     return slots
-
-
-def moment(value: Any, field: str = "deadline") -> Any:
-    """A point in time as a slot; a datetime must know its time zone. Anything else is passed on, for validation to refuse."""
-    if isinstance(value, datetime):
-        if value.utcoffset() is None:
-            raise invalid(field, f"{field}_naive", "a datetime must know its time zone: datetime.now(timezone.utc)")
-        gap = value - EPOCH
-        return (gap.days * 86_400 + gap.seconds) * 1_000_000 + gap.microseconds
-    return value
-
-
-@overload
-def datetime_of(slot: Slot) -> datetime: ...
-
-
-@overload
-def datetime_of(slot: Slot | None) -> datetime | None: ...
-
-
-def datetime_of(slot: Slot | None) -> datetime | None:
-    """Return a slot as an aware datetime in UTC: one beyond the calendar, as in simulations, as its last or first moment."""
-    if slot is None:
-        return None
-    try:
-        return EPOCH + timedelta(microseconds=slot)
-    except OverflowError:
-        return FIRST if slot < 0 else LAST
-
-
-def is_in_calendar(slot: Slot) -> bool:
-    """Whether a datetime can express the slot."""
-    return FIRST < datetime_of(slot) < LAST
-
-
-@overload
-def text_of(slot: Slot) -> str: ...
-
-
-@overload
-def text_of(slot: Slot | None) -> str | None: ...
-
-
-def text_of(slot: Slot | None) -> str | None:
-    """Return a slot as ISO 8601 text."""
-    at = datetime_of(slot)
-    return None if at is None else at.isoformat(timespec="microseconds")
-
-
-_TIMES: Final = {"held_at": ("held_slot", "held_at"), "joined_at": ("joined_slot", "joined_at"), "ended_at": ("ended_slot", "ended_at"),
-                 "deadline": ("deadline", "deadline_at"), "slot": ("slot", "at")}  # fmt: skip
-"""The names that stored times have for users: as a slot, and as a datetime."""
-
-
-def with_times(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Stored fields under the names that users know; each time as a slot and as an aware datetime."""
-    shown: dict[str, Any] = {}
-    for name, value in fields.items():
-        if name in _TIMES:
-            slot, at = _TIMES[name]
-            shown[slot], shown[at] = value, datetime_of(value)
-        else:
-            shown[name] = value
-    return shown
 
 
 def legs_of(what: Any, quantity: int | None) -> tuple[Leg, ...]:

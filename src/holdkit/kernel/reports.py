@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from ..core.audit_rows import Difference
 from ..core.model import Slot
-from .normalise import datetime_of
+from .times import datetime_of
 
 
 class SweepReport(Struct, frozen=True):

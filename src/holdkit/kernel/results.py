@@ -20,9 +20,9 @@ from ..core.outcomes import Position, Receipt, Survives
 from ..core.seen import expired_at
 from ..core.validation import invalid
 from .journal import JournalEntry
-from .normalise import datetime_of, moment, text_of
 from .one_line import MAX_LENGTH, MAX_NAMES, amount, amounts, line, moment_text
 from .pages import JournalPage, Page
+from .times import datetime_of, moment, text_of
 
 __all__ = [
     "HeldLeg",

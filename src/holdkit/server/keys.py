@@ -18,7 +18,7 @@ from msgspec import Struct
 
 from ..core.model import DAY, Slot
 from ..core.validation import invalid, text
-from ..kernel.normalise import datetime_of
+from ..kernel.times import datetime_of
 from ..wire.keys import KeyInfo, Scope
 
 SCOPES: Final[tuple[Scope, ...]] = ("read", "hold", "admin")

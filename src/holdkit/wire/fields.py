@@ -16,7 +16,7 @@ from msgspec import Meta, Struct
 
 from ..core.model import MAX_QUANTITY, Slot
 from ..core.outcomes import Position
-from ..kernel.normalise import datetime_of
+from ..kernel.times import datetime_of
 
 encode: Final = msgspec.json.Encoder(enc_hook=str).encode
 

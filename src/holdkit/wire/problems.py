@@ -15,7 +15,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from .. import errors
 from ..core.model import Slot
 from ..core.outcomes import Shortfall
-from ..kernel.normalise import moment
+from ..kernel.times import moment
 from .fields import Time, encode
 
 plain = errors.plain

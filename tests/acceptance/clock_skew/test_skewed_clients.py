@@ -10,7 +10,7 @@ import pytest
 import holdkit
 from holdkit import Allowance
 from holdkit.core.model import SECOND
-from holdkit.kernel.normalise import datetime_of
+from holdkit.kernel.times import datetime_of
 from tests.support.threads import CallerThreads, wait_until
 
 TTL = 3000.0

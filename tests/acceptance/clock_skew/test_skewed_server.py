@@ -15,7 +15,7 @@ from holdkit import Allowance
 from holdkit.cli.documents import DoctorDocument, WatchDocument
 from holdkit.client import connect, connect_async
 from holdkit.core.model import SECOND
-from holdkit.kernel.normalise import moment
+from holdkit.kernel.times import moment
 from holdkit.wire.keys import KeyAnswer
 from tests.acceptance.clock_skew.test_skewed_clients import SLACK, TTL, blocks, database_slot
 from tests.acceptance.clock_skew.test_skewed_clients import told as nearly_all

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 import holdkit
 from holdkit import DeadlinePassed, InvalidRequest, LifetimeExceeded, SlotOverflow
-from holdkit.kernel.normalise import FIRST, LAST, datetime_of, is_in_calendar, moment, span
+from holdkit.kernel.normalise import span
+from holdkit.kernel.times import FIRST, LAST, datetime_of, is_in_calendar, moment
 from holdkit.testing import FakeClock
 
 SECOND = 1_000_000

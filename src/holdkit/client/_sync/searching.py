@@ -12,8 +12,9 @@ from ...core.commands import Ttl
 from ...core.model import SECOND, Pool, Slot, State
 from ...core.pages import Page
 from ...core.validation import flag
-from ...kernel.normalise import moment, span
+from ...kernel.normalise import span
 from ...kernel.results import Hold
+from ...kernel.times import moment
 from ...wire.history import PoolHistories, PoolHistoryBody, ServerHistory
 from ..answers import (
     pool_from,

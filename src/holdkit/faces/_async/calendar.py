@@ -17,8 +17,9 @@ from ...core.values import invalid, whole
 from ...kernel._async.executor import AsyncExecutorPort
 from ...kernel.answers import hold_of
 from ...kernel.context import Call, CallFields
-from ...kernel.normalise import FaceLeg, Legs, moment, span
+from ...kernel.normalise import FaceLeg, Legs, span
 from ...kernel.results import Hold
+from ...kernel.times import moment
 from ..grid import Availability, Cell, Grid, Wanted
 
 

@@ -31,8 +31,9 @@ from ...errors import (
 )
 from ...kernel.answers import capacity_of, hold_of
 from ...kernel.context import Call, CallWithoutReason, one_call
-from ...kernel.normalise import datetime_of, span
+from ...kernel.normalise import span
 from ...kernel.results import Hold
+from ...kernel.times import datetime_of
 from ..claim import Claim, FreedClaim
 from ..keys import claim, claim_pool, key_of, part_of_hold
 from .claim_reads import ATTEMPTS, AsyncClaimReads

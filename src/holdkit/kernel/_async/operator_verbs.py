@@ -30,8 +30,9 @@ from ...core.commands import (
 from ...core.model import Pool, Slot
 from ..answers import hold_of, pool_of
 from ..context import Call, CallFields, CallWithoutReason, forced_fields
-from ..normalise import Part, What, amounts_of, hold_id, legs_of, moment, reference, span
+from ..normalise import Part, What, amounts_of, hold_id, legs_of, reference, span
 from ..results import Hold
+from ..times import moment
 from .executor import AsyncExecutorPort
 
 

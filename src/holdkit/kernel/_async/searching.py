@@ -15,8 +15,8 @@ from ...core.reading import ListHolds
 from ...core.searching import ListAccounts
 from ...core.validation import flag, invalid, text, whole
 from ...core.values import MAX_ENTITY
-from ..normalise import moment
 from ..results import Hold
+from ..times import moment
 from .executor import AsyncExecutor
 
 

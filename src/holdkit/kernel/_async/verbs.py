@@ -23,9 +23,10 @@ from ...core.commands import (
 from ...core.model import Leg, Slot
 from ..answers import hold_of, report_of
 from ..context import Call, call_fields, context_of
-from ..normalise import Part, What, amounts_of, hold_id, legs_of, moment, reference, span
+from ..normalise import Part, What, amounts_of, hold_id, legs_of, reference, span
 from ..reports import SweepReport
 from ..results import Hold, requested_legs
+from ..times import moment
 from .blocking import AsyncBlockingCall, waiting_time
 from .pool_verbs import AsyncPoolVerbs
 

@@ -15,7 +15,8 @@ from ...core.validation import invalid, pool_id
 from ...faces.keys import WINDOWED
 from ...kernel.answers import hold_of
 from ...kernel.context import actor_text
-from ...kernel.normalise import amounts_of, hold_id, moment, span
+from ...kernel.normalise import amounts_of, hold_id, span
+from ...kernel.times import moment
 from ...wire.fields import at
 from ...wire.holds import hold_now
 from ...wire.pools import pool_answer, pool_now

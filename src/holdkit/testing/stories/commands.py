@@ -38,7 +38,7 @@ from ... import (
     VerifyReport,
 )
 from ...core.commands import AnyCommand
-from ...kernel.normalise import datetime_of
+from ...kernel.times import datetime_of
 from ..clock import FakeClock
 from .expectations import differences, word_of
 from .parser import Statement, Story

@@ -24,7 +24,7 @@ from ... import (
     State,
     SweepReport,
 )
-from ...kernel.normalise import moment
+from ...kernel.times import moment
 from . import values
 
 Converters: TypeAlias = Mapping[str, Callable[[str], Any]]

@@ -10,7 +10,7 @@ import pytest
 
 from holdkit import BelowInUse, HoldRetired, InsufficientCapacity, InvalidRequest, State, WindowClosed
 from holdkit.faces.grid import Free
-from holdkit.kernel.normalise import moment
+from holdkit.kernel.times import moment
 from tests.support.kernels import Store
 
 JULY = [date(2026, 7, day) for day in range(1, 32)]

@@ -15,7 +15,7 @@ from holdkit import InvalidRequest
 from holdkit.core.model import SECOND
 from holdkit.faces.grid import Nights, Times
 from holdkit.faces.windows import CALENDAR, Period, day_start, period_of, zone_of
-from holdkit.kernel.normalise import moment
+from holdkit.kernel.times import moment
 
 HOUR = 3600 * SECOND
 ZONES = sorted(available_timezones())
