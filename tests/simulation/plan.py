@@ -12,6 +12,7 @@ from msgspec import Struct
 from holdkit.core import commands
 from holdkit.core.bounds import Limits
 from holdkit.core.commands import AnyCommand
+from holdkit.core.face_legs import FaceLeg
 from holdkit.core.model import SECOND, Leg, Slot
 from tests.simulation.clients import CHANGED, Clients, LineClients, Operator, first_pools
 from tests.simulation.store import FAULTS, Fault
@@ -302,6 +303,9 @@ def _step_of(raw: dict[str, Any]) -> Step:
 def _command_of(raw: dict[str, Any]) -> AnyCommand:
     kind = getattr(commands, raw.pop("type"))
     if "legs" in raw:
-        raw["legs"] = tuple(Leg(**leg) for leg in raw["legs"])
+        raw["legs"] = tuple(
+            FaceLeg(**leg) if leg.keys() - {"pool", "quantity", "create_with_total"} else Leg(**leg)
+            for leg in raw["legs"]
+        )
     command: AnyCommand = kind(**raw)
     return command

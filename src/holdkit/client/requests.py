@@ -33,10 +33,11 @@ from ..core.commands import (
     Ttl,
     UnarchivePool,
 )
+from ..core.face_legs import FaceLeg
 from ..core.keyed import CLAIMS
 from ..core.model import SECOND, Leg, Slot
 from ..core.validation import invalid, text
-from ..kernel.normalise import FaceLeg, span
+from ..kernel.normalise import span
 from ..kernel.times import datetime_of, is_in_calendar, moment
 from ..wire import batches
 from ..wire.batches import BatchCommand
@@ -156,9 +157,14 @@ def windows_json(legs: tuple[Leg, ...]) -> list[dict[str, Any]]:
 def _window_leg(leg: Leg) -> dict[str, Any]:
     if isinstance(leg, FaceLeg) and leg.label is not None:
         return _face_leg(leg)
-    fields = {"pool": leg.pool, "quantity": leg.quantity, "create_with_total": leg.create_with_total}
-    times = {name: instant(getattr(leg, name), name) for name in ("opens", "closes")}
-    return {name: value for name, value in (fields | times).items() if value is not None}
+    fields: dict[str, Any] = {
+        "pool": leg.pool,
+        "quantity": leg.quantity,
+        "create_with_total": leg.create_with_total,
+    }
+    if isinstance(leg, FaceLeg):
+        fields |= {"opens": instant(leg.opens, "opens"), "closes": instant(leg.closes, "closes")}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def seconds(value: Ttl | None, field: str = "ttl") -> int | float | None:

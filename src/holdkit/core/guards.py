@@ -31,7 +31,7 @@ from msgspec import structs
 
 from .bounds import Limits
 from .commands import ConfirmHold, Group, PlaceHold, ReleaseHold
-from .model import HELD, HeldLeg, Slot, State, StoredHold
+from .model import HELD, HeldLeg, Leg, Slot, State, StoredHold
 from .outcomes import Done
 from .trees import SEPARATOR
 
@@ -63,9 +63,7 @@ def _is_plain_place(command: PlaceHold, limits: Limits) -> bool:
     if len(command.legs) != 1 or command.account is not None or command.force or command.wait_slots is not None:
         return False
     leg = command.legs[0]
-    if leg.pool[0] == "~" or SEPARATOR in leg.pool or leg.create_with_total is not None or leg.total is not None:
-        return False
-    return leg.closes is None and leg.opens is None and leg.label is None and leg.in_use is None
+    return type(leg) is Leg and leg.create_with_total is None and leg.pool[0] != "~" and SEPARATOR not in leg.pool
 
 
 def granted(command: PlaceHold, owner_hash: str, metadata: str | None, slot: Slot, fence: int) -> Done:

@@ -139,17 +139,6 @@ class Leg(Struct, frozen=True, gc=False, omit_defaults=True):
     quantity: int = 1
     create_with_total: int | None = None
     """If the pool is missing, create it with this total in the same step."""
-    label: str | None = None
-    """The face's own name for the pool that the leg creates."""
-    opens: Slot | None = None
-    """The first slot of the window in which this leg may be granted."""
-    closes: Slot | None = None
-    """The first slot after that window. Decided outside the window, the command is refused."""
-    total: int | None = None
-    """The capacity that the application answered: it becomes the pool's total in the same step, even if the command is
-    refused. Faces only."""
-    in_use: int | None = None
-    """The application's own count of units in use, instead of the pool's counters: `total` - `in_use` is available."""
 
 
 class HeldLeg(Struct, frozen=True, gc=False, omit_defaults=True):

@@ -35,6 +35,7 @@ from .commands import (
     UnarchivePool,
 )
 from .erased_names import ErasedNames
+from .face_legs import FaceLeg
 from .limits import LIMITS_KEY
 from .model import Key, RecordKey, StoredHold
 from .outstanding import TallyKey, tallied
@@ -145,7 +146,7 @@ def _name_legs(
         pools.add(key)
         if SEPARATOR in leg.pool:
             pools.update([(tenant, name) for name in ancestors(leg.pool)])
-        if leg.create_with_total is not None or leg.total is not None:
+        if leg.create_with_total is not None or (type(leg) is FaceLeg and leg.total is not None):
             created.add(key)
     if command.account is not None:
         tallies.update(_tallies_named(command))

@@ -34,6 +34,7 @@ from .commands import (
     UnarchivePool,
 )
 from .entries import Action, AskedLeg, Entry, RefusedCommand
+from .face_legs import FaceLeg
 from .ladders.finding import in_use
 from .limits import SUBJECT
 from .model import Leg, Slot
@@ -110,7 +111,7 @@ def _asked(view: View, tenant: str, leg: Leg) -> AskedLeg:
     """What a leg asks for. The key of an erased claim is not written down anew."""
     pool = in_use(view, tenant, leg.pool)
     if pool is None or pool.id == leg.pool:
-        return AskedLeg(leg.pool, leg.quantity, leg.label)
+        return AskedLeg(leg.pool, leg.quantity, leg.label if isinstance(leg, FaceLeg) else None)
     return AskedLeg(pool.id, leg.quantity, pool.label)
 
 

@@ -33,6 +33,7 @@ from .commands import (
     Sweep,
     UnarchivePool,
 )
+from .face_legs import FaceLeg
 from .limits import check_change, for_keys, places_key
 from .model import MAX_QUANTITY, MAX_SLOT, Leg
 from .outcomes import Invalid
@@ -157,20 +158,26 @@ def _check_legs(legs: object, limits: Limits, faces: bool) -> None:
         whole(leg.quantity, "quantity", 1, MAX_QUANTITY)
         if leg.create_with_total is not None:
             whole(leg.create_with_total, "create_with_total", 0, MAX_QUANTITY)
-        if leg.label is not None:
-            pool_label(leg.label, faces=faces)
-        if leg.opens is not None or leg.closes is not None:
-            window(leg.opens, leg.closes, faces=faces)
-        if leg.total is not None or leg.in_use is not None:
-            answered_total(leg.total, leg.in_use, faces=faces)
+        label = _check_face_leg(leg, faces) if isinstance(leg, FaceLeg) else None
         if leg.pool in seen:
-            name = f"pool {leg.pool!r}" if leg.label is None else repr(leg.label)
+            name = f"pool {leg.pool!r}" if label is None else repr(label)
             raise invalid("legs", "pool_twice", f"{name} is named twice")
         seen.add(leg.pool)
         if SEPARATOR in leg.pool:
             below = True
     if below and len(all_pools(legs)) > limits.max_legs:
         raise invalid("legs", "legs_too_many", f"move more than {limits.max_legs} pools, with those above them")
+
+
+def _check_face_leg(leg: FaceLeg, faces: bool) -> str | None:
+    """Check what only a leg of a face has. Return the face's own name for the pool."""
+    if leg.label is not None:
+        pool_label(leg.label, faces=faces)
+    if leg.opens is not None or leg.closes is not None:
+        window(leg.opens, leg.closes, faces=faces)
+    if leg.total is not None or leg.in_use is not None:
+        answered_total(leg.total, leg.in_use, faces=faces)
+    return leg.label
 
 
 def _plain(leg: object) -> bool:
@@ -182,11 +189,6 @@ def _plain(leg: object) -> bool:
         and type(leg.quantity) is int
         and 0 < leg.quantity <= MAX_QUANTITY
         and leg.create_with_total is None
-        and leg.label is None
-        and leg.opens is None
-        and leg.closes is None
-        and leg.total is None
-        and leg.in_use is None
     )
 
 

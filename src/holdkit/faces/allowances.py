@@ -1,7 +1,7 @@
 """Allowances: so much per window and client; and the pools behind them.
 
 The window of a command follows from the slot at which it is decided, so it is no part of what the caller has asked
-for: `Meter.leg` names the window, `Meter.original` does not. Decides nothing, reads no clock.
+for: `Meter.leg` names the window, and its `asked` does not. Decides nothing, reads no clock.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias
 from msgspec import Struct
 
 from ..core.commands import Ttl
+from ..core.face_legs import FaceLeg
 from ..core.model import MAX_QUANTITY, SECOND, Leg, Slot
 from ..core.values import MAX_ID, invalid, text, whole
 from ..kernel.times import datetime_of
@@ -76,20 +77,17 @@ class Meter(Struct, frozen=True):
         parts = pool.split("/")
         return len(parts) == 5 and "/".join(parts[:2]) == self.prefix and parts[3] == part(self.budget)
 
-    def leg(self, client: str, quantity: int, slot: Slot) -> Leg:
+    def leg(self, client: str, quantity: int, slot: Slot) -> FaceLeg:
         """An amount of the window that a slot lies in."""
         window = self.period.window(slot)
-        return Leg(
+        return FaceLeg(
             self.pool(client, window),
             quantity,
             create_with_total=self.total_for(client),
             opens=max(0, window.opens),
             closes=max(1, window.closes),  # a clock that says 1969 is wrong: the core refuses the window
+            asked=Leg(self.pools(client), quantity),  # whenever it is decided, and whatever the total is then
         )
-
-    def original(self, client: str, quantity: int) -> Leg:
-        """The same as the caller wrote it, whenever it is decided and whatever the total is then."""
-        return Leg(self.pools(client), quantity)
 
     def total_for(self, client: str) -> int:
         """How much a client has per window."""

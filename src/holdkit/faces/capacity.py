@@ -17,6 +17,7 @@ from weakref import WeakKeyDictionary
 from msgspec.structs import replace
 
 from ..core.commands import Consume, CreatePool, Group, PlaceHold, PutRecord
+from ..core.face_legs import FaceLeg
 from ..core.ladders.placing import total_of
 from ..core.model import MAX_QUANTITY, SECOND, Leg, Pool
 from ..core.outcomes import Reply
@@ -86,7 +87,8 @@ class CapacityQuery(Generic[Key, Window]):
         in_use = whole(held, "held", 0, MAX_QUANTITY) if self._counted else None
         closes = closing_slot(self._resource.closes(self._key, self._window))
         opens = None if closes is None else 0
-        leg = replace(self._command.legs[0], total=total, in_use=in_use, opens=opens, closes=closes)
+        leg = self._command.legs[0]
+        leg = FaceLeg(leg.pool, leg.quantity, total=total, in_use=in_use, opens=opens, closes=closes)
         return self._with(replace(self._command, legs=(leg,)))
 
     def _with(self, command: PlaceHold | Consume) -> Group:
@@ -102,6 +104,7 @@ def unused_pool(name: Name, answered: Group, tenant: str) -> Pool:
     command = answered.commands[0]
     assert isinstance(command, PlaceHold | Consume)
     leg = command.legs[0]
+    assert isinstance(leg, FaceLeg), "the capacity is on it"
     return Pool(tenant, name.pool, total_of(leg, 0), version=0, on_demand=True, closes=leg.closes)
 
 

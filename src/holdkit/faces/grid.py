@@ -15,6 +15,7 @@ from typing import Any, Final, TypeAlias
 
 from msgspec import Struct
 
+from ..core.face_legs import FaceLeg
 from ..core.model import DAY, MAX_QUANTITY, SECOND, Leg, Pool, Slot
 from ..core.values import invalid, text, whole
 from ..kernel.normalise import span
@@ -163,17 +164,18 @@ class Grid(Struct, frozen=True):
     cut: Nights | Times
     closing: Closed
 
-    def legs(self, what: Any, begin: Any, end: Any, most: int) -> tuple[Leg, ...]:
-        """One leg per room and cell."""
+    def legs(self, what: Any, begin: Any, end: Any, most: int) -> tuple[FaceLeg, ...]:
+        """One leg per room and cell; how many there are of the room is no part of what the caller asked for."""
         wanted = self.wanted(what)
         cells = self.cut.cells(begin, end, most // len(wanted))
         return tuple(self._leg(room, cell, wanted[room]) for room in wanted for cell in cells)
 
-    def _leg(self, room: str, cell: Cell, quantity: int) -> Leg:
+    def _leg(self, room: str, cell: Cell, quantity: int) -> FaceLeg:
         pool = self.prefix(room) + cell.key
         if self.closed(cell):
-            return Leg(f"{pool}/closed", quantity, create_with_total=0, opens=0, closes=cell.closes)
-        return Leg(pool, quantity, create_with_total=self.total(room, cell), opens=0, closes=cell.closes)
+            pool += "/closed"
+        total = self.total(room, cell)
+        return FaceLeg(pool, quantity, total, opens=0, closes=cell.closes, asked=Leg(pool, quantity))
 
     def wanted(self, what: Any) -> dict[str, int]:
         """How many of each room, in order of room."""

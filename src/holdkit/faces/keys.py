@@ -12,12 +12,13 @@ from typing import Any, Final, Literal
 
 from msgspec import Struct
 
+from ..core.face_legs import FaceLeg
 from ..core.keyed import CLAIM, CLAIMS, ERASED_CLAIM, ITEMS, claim_id
 from ..core.model import Leg, Pool
 from ..core.validation import invalid, text
 from ..core.values import MAX_OP
 from ..errors import PartOfHold
-from ..kernel.normalise import FaceLeg, Legs
+from ..kernel.normalise import Legs
 
 WINDOWED: Final = ("~rates/", "~budgets/", "~calendar/")
 """How the ids of pools by window begin."""

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from .. import errors
 from ..core.commands import PLACING, AnyCommand, Group, ReleaseHold, Sweep
+from ..core.face_legs import FaceLeg
 from ..core.ladders.retiring import Keeping
 from ..core.model import SECOND, Leg, Pool, Record, Slot
 from ..core.outcomes import Done, Invalid, Reason, Receipt, Refusal, Reply, Shortfall
@@ -182,7 +183,7 @@ def undo_grant(outcomes: list[Reply]) -> Group | None:
 
 def in_own_words(refusal: errors.Refused, legs: Iterable[Leg]) -> errors.Refused:
     """Let a refusal that names a face's pool use the face's own name for it."""
-    labels = {leg.pool: leg.label for leg in legs if leg.label is not None}
+    labels = {leg.pool: leg.label for leg in legs if isinstance(leg, FaceLeg) and leg.label is not None}
     label = labels.get(refusal.subject)
     if label is None:
         return refusal

@@ -31,19 +31,13 @@ from ..core.commands import (
     ReturnUnits,
     Ttl,
 )
+from ..core.face_legs import FaceLeg
 from ..core.model import Leg, Slot
 from ..core.validation import hold_id as check_hold_id
 from ..core.validation import invalid
 from ..core.validation import text as check_text
 from ..core.values import MAX_TOKEN
 from .times import moment
-
-
-class FaceLeg(Leg, frozen=True, gc=False, omit_defaults=True):
-    """A leg that a face has made: it may use a pool whose name is reserved for faces."""
-
-    asked: Leg | None = None
-    """What the caller asked for, if the face has chosen the pool by the present time, as with windows: an operation id stands for it."""
 
 
 class Legs(tuple[Leg, ...]):
@@ -146,7 +140,7 @@ def combined(command: AnyCommand) -> bool:
     for leg in legs:
         if type(leg) is FaceLeg or not isinstance(leg, Leg):
             continue  # a face's leg, or not a leg at all, which the check that follows refuses
-        if str(leg.pool).startswith("~") or (leg.label, leg.opens, leg.closes, leg.total, leg.in_use) != (None,) * 5:
+        if str(leg.pool).startswith("~"):
             raise invalid("pool", "pool_reserved", "ids that begin with ~ are reserved")
     if isinstance(command, PlaceHold) and command.ttl_slots is None and command.deadline is None:
         raise invalid("ttl", "ttl_required", "a hold needs a ttl or a deadline")
@@ -158,9 +152,8 @@ def original_of(command: AnyCommand) -> AnyCommand | None:
     legs: Any = command.legs if isinstance(command, PLACING) else ()
     if not isinstance(legs, tuple) or FaceLeg not in map(type, legs):
         return None
-    if all(getattr(leg, "asked", None) is None for leg in legs):
-        return None
-    return replace(command, legs=tuple([getattr(leg, "asked", None) or leg for leg in legs]))
+    written = tuple([leg.asked or leg if isinstance(leg, FaceLeg) else leg for leg in legs])
+    return None if written == legs else replace(command, legs=written)
 
 
 def amounts_of(quantity: Any) -> Any:

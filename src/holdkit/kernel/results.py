@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from ..core.codec import ticket
+from ..core.face_legs import FaceLeg
 from ..core.fold import reconstruct as fold_history
 from ..core.keyed import ITEMS, leg_name
 from ..core.model import LIVE, Leg, Slot, State, StoredHold
@@ -99,7 +100,7 @@ class Hold:
     @property
     def legs(self) -> tuple[HeldLeg, ...]:
         """The units that it has of each pool."""
-        labels = {leg.pool: leg.label for leg in self._request if leg.label is not None}
+        labels = {leg.pool: leg.label for leg in self._request if isinstance(leg, FaceLeg) and leg.label}
         return tuple(
             [
                 HeldLeg(

@@ -37,6 +37,7 @@ from holdkit.core.commands import (
     Sweep,
     UnarchivePool,
 )
+from holdkit.core.face_legs import FaceLeg
 from holdkit.core.model import MAX_SLOT, Key, Leg, Slot, StoredHold
 from holdkit.core.validation import check
 
@@ -286,7 +287,7 @@ class Names:
     def _birth(self, draft: CommandDraft, frame: dict[str, Any], now: Slot) -> dict[str, Any]:
         hold_id = self._new_id(draft.hold, now)
         legs = tuple(_leg(POOLS[pool], quantity, total, now) for pool, quantity, total in draft.legs)
-        legs = tuple(structs.replace(leg, total=total) for leg, total in zip_longest(legs, draft.answers[: len(legs)]))
+        legs = tuple(_answered(leg, total) for leg, total in zip_longest(legs, draft.answers[: len(legs)]))
         self.pools[frame["tenant"], hold_id] = tuple(leg.pool for leg in legs)
         account = ACCOUNTS[draft.account]
         return {**frame, "id": hold_id, "token": f"owner of {hold_id}", "legs": legs, "account": account}
@@ -386,11 +387,16 @@ def _force(draft: CommandDraft) -> dict[str, Any]:
     return {"force": True, "reason": "admin_override"} if draft.hold % 5 == 4 else {}
 
 
+def _answered(leg: Leg, total: int | None) -> Leg:
+    """The leg with what the application answered, if it did."""
+    return leg if total is None else FaceLeg(**{**structs.asdict(leg), "total": total})
+
+
 def _leg(pool: str, quantity: int, total: int | None, now: Slot) -> Leg:
     """What it brings along depends on the pool; a greedy one asks for the window that comes next."""
     if pool == "~label":
-        return Leg(pool, quantity, total, label="a label")
+        return FaceLeg(pool, quantity, total, label="a label")
     if pool == "~window":
         opens = now // (WINDOW * UNIT) * WINDOW * UNIT + (WINDOW * UNIT if quantity == 3 else 0)
-        return Leg(pool, quantity, total, opens=opens, closes=opens + WINDOW * UNIT)
+        return FaceLeg(pool, quantity, total, opens=opens, closes=opens + WINDOW * UNIT)
     return Leg(pool, quantity, total)

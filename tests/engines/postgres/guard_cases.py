@@ -20,6 +20,7 @@ from holdkit.core.commands import (
     ReleaseHold,
     ResizePool,
 )
+from holdkit.core.face_legs import FaceLeg
 from holdkit.core.lanes import in_lane, lane_of_pool
 from holdkit.core.model import Leg
 from holdkit.engines.postgres import guarded
@@ -287,7 +288,7 @@ def more_due_than_one_batch_returns(case: Case) -> None:
 
 def ended_where_less_is_left_than_in_use(case: Case) -> None:
     one = case.held(3)
-    case.pair.both(case.place(legs=(Leg("p", 1, total=1),)))
+    case.pair.both(case.place(legs=(FaceLeg("p", 1, total=1),)))
     case.batch(case.end(one, ReleaseHold))
 
 

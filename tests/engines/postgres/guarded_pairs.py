@@ -34,6 +34,7 @@ from holdkit.core.commands import (
     UnarchivePool,
 )
 from holdkit.core.entries import Entry
+from holdkit.core.face_legs import FaceLeg
 from holdkit.core.lanes import in_lane, lane_of_pool
 from holdkit.core.model import MAX_QUANTITY, Leg
 from holdkit.core.outcomes import Done, Outcome, Position
@@ -257,7 +258,7 @@ class Story:
             JoinLine(**self._joining(pool)),
             self.place(legs=(Leg("p0", 1), Leg("p1", 1))),
             self.place(legs=(Leg("p0", 1),), account="a1"),
-            self.place(legs=(Leg("p0", 1, total=total),)),
+            self.place(legs=(FaceLeg("p0", 1, total=total),)),
             self.place(legs=(Leg(f"{pool}//child", 1),)),
             self.place(legs=(Leg(pool, 1, create_with_total=4),)),
             Consume(tenant=tenant, legs=(Leg(pool, 1),), id=self.hold_id(pool), token="ann"),

@@ -7,6 +7,7 @@ import pytest
 
 from holdkit.core.bounds import Limits
 from holdkit.core.commands import Consume, Group, PlaceHold, PutRecord, ReturnUnits
+from holdkit.core.face_legs import FaceLeg
 from holdkit.core.model import DAY, Leg, State
 from holdkit.core.outcomes import Done, Reason, Refusal
 from holdkit.core.reading import (
@@ -65,7 +66,7 @@ def test_everything_is_there_after_opening_anew(open_one: Open) -> None:
         {"metadata": {"a": 1}},
         {"entity": "order:1"},
         {"ttl_slots": None},
-        {"legs": (Leg("~window", 2, 5, closes=2**60, opens=0),)},
+        {"legs": (FaceLeg("~window", 2, 5, closes=2**60, opens=0),)},
         {"legs": (Leg("gpu", 2), Leg("~other", 1, 3))},
     ],
     ids=str,

@@ -220,7 +220,6 @@ def test_units_keys_and_items_in_one_hold(remote: Any, name: str) -> None:
     assert remote.consume([holdkit.claim("email", f"{name}@x")]).state == "confirmed"
     for bad, code in (
         ([holdkit.Leg("~item/x")], "pool_reserved"),
-        ([holdkit.Leg(name, label="x")], "label_reserved"),
         ([items("x"), items("x")], "pool_twice"),
     ):
         with pytest.raises(holdkit.InvalidRequest) as refused:

@@ -20,6 +20,7 @@ from holdkit.core.commands import (
     Sweep,
     UnarchivePool,
 )
+from holdkit.core.face_legs import FaceLeg
 from holdkit.core.model import Leg, Line
 from tests.unit.core.world import (
     confirm,
@@ -71,7 +72,7 @@ def brought(draw: st.DrawFn, name: str) -> Leg:
     """A leg that brings its pool along, perhaps with a label or a window, or says what the application answered of it."""
     opens = draw(st.sampled_from([0, 0, 0, 40, 90])) if name == "~w" else None
     closes = None if opens is None else opens + 60
-    leg = Leg(name, draw(UNITS), label="the label" if name == "~l" else None, opens=opens, closes=closes)
+    leg = FaceLeg(name, draw(UNITS), label="the label" if name == "~l" else None, opens=opens, closes=closes)
     if name == "q//d" or draw(st.booleans()):
         return replace(leg, create_with_total=draw(st.integers(0, 4)))
     return replace(leg, total=draw(st.integers(0, 6)), in_use=draw(st.sampled_from([None, None, 0, 3])))

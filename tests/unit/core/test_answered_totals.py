@@ -9,6 +9,7 @@ import pytest
 from holdkit.core.bounds import Limits
 from holdkit.core.commands import CreatePool, PlaceHold
 from holdkit.core.entries import Action, Effect, Entry
+from holdkit.core.face_legs import FaceLeg
 from holdkit.core.model import MAX_QUANTITY, Leg, Pool
 from holdkit.core.outcomes import Shortfall
 from holdkit.core.validation import check
@@ -17,7 +18,7 @@ from tests.unit.core.world import World, confirm, consume, done, place, refused,
 
 
 def leg(quantity: int, total: int, in_use: int | None = None) -> tuple[Leg, ...]:
-    return (Leg("~r", quantity, total=total, in_use=in_use),)
+    return (FaceLeg("~r", quantity, total=total, in_use=in_use),)
 
 
 def ask(world: World, name: str, quantity: int, total: int, in_use: int | None = None) -> str:
@@ -93,7 +94,7 @@ def test_a_refused_command_brings_no_pool() -> None:
 
 def test_the_answer_wins_over_the_total_to_be_born_with() -> None:
     world = World()
-    assert said(world.do(place("a", (Leg("~r", 1, create_with_total=9, total=2),), 60))) == "done"
+    assert said(world.do(place("a", (FaceLeg("~r", 1, create_with_total=9, total=2),), 60))) == "done"
     assert world.row("~r").total == 2
 
 
@@ -105,7 +106,7 @@ def test_what_stands_above_in_the_ladder_wins() -> None:
     assert said(world.do(place("a", leg(1, 6), 60))) == "hold_exists"
     assert world.row("~r").total == 6  # how things are, whatever became of the hold
     world.limits = Limits(max_pools=1)
-    assert said(world.do(place("c", (Leg("~s", 1, total=1),), 60))) == "pool_table_full"
+    assert said(world.do(place("c", (FaceLeg("~s", 1, total=1),), 60))) == "pool_table_full"
 
 
 def test_due_legs_come_back_before_the_answer_counts() -> None:
@@ -183,17 +184,17 @@ def test_a_pool_made_on_demand_by_command() -> None:
     ],
 )
 def test_bad_answers(given: dict[str, Any], field: str, code: str) -> None:
-    command = PlaceHold(legs=(Leg("~r", 1, **given),), ttl_slots=5)
+    command = PlaceHold(legs=(FaceLeg("~r", 1, **given),), ttl_slots=5)
     with pytest.raises(InvalidRequest) as caught:
         check(command, Limits(), faces=True)
     assert (caught.value.field, caught.value.code) == (field, code)
 
 
 def test_only_faces_may_answer_or_make_pools_on_demand() -> None:
-    for allowed in (Leg("~r", 1, total=1), Leg("~r", 1, total=1, in_use=0)):
+    for allowed in (FaceLeg("~r", 1, total=1), FaceLeg("~r", 1, total=1, in_use=0)):
         check(PlaceHold(legs=(allowed,), ttl_slots=5), Limits(), faces=True)
     with pytest.raises(InvalidRequest) as caught:
-        check(PlaceHold(legs=(Leg("r", 1, total=1),), ttl_slots=5), Limits())
+        check(PlaceHold(legs=(FaceLeg("r", 1, total=1),), ttl_slots=5), Limits())
     assert (caught.value.field, caught.value.code) == ("total", "total_reserved")
     check(CreatePool(id="~r", total=0, on_demand=True), Limits(), faces=True)
     for wrong, code in ((True, "on_demand_reserved"), (1, "on_demand_not_boolean")):

@@ -27,6 +27,7 @@ from holdkit.core.erased_names import (
     total_usage,
 )
 from holdkit.core.erasure import Erasure, Selector
+from holdkit.core.face_legs import FaceLeg
 from holdkit.core.keyed import CLAIMS, claim_id
 from holdkit.core.lanes import lane_of_pool
 from holdkit.core.limits import LIMITS_KEY, in_force
@@ -70,7 +71,7 @@ def world() -> World:
 
 
 def key(pool: str, label: str = "email:ann@example.org") -> tuple[Leg, ...]:
-    return (Leg(pool, 1, 1, label=label),)
+    return (FaceLeg(pool, 1, 1, label=label),)
 
 
 # Names

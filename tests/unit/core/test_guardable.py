@@ -22,6 +22,7 @@ from holdkit.core.commands import (
     ReleaseHold,
 )
 from holdkit.core.decide import decide_groups
+from holdkit.core.face_legs import FaceLeg
 from holdkit.core.guards import ended, granted, guardable
 from holdkit.core.model import DAY, Leg, Pool
 from holdkit.core.outcomes import Done
@@ -48,11 +49,12 @@ def test_the_commonest(command: AnyCommand) -> None:
         {"legs": (Leg("~claims/p", 2),)},
         {"legs": (Leg("p//child", 2),)},
         {"legs": (structs.replace(LEG, create_with_total=3),)},
-        {"legs": (structs.replace(LEG, total=3),)},
-        {"legs": (structs.replace(LEG, label="x"),)},
-        {"legs": (structs.replace(LEG, opens=1),)},
-        {"legs": (structs.replace(LEG, closes=1),)},
-        {"legs": (structs.replace(LEG, in_use=1),)},
+        {"legs": (FaceLeg("p", 2),)},
+        {"legs": (FaceLeg("p", 2, total=3),)},
+        {"legs": (FaceLeg("p", 2, label="x"),)},
+        {"legs": (FaceLeg("p", 2, opens=1),)},
+        {"legs": (FaceLeg("p", 2, closes=1),)},
+        {"legs": (FaceLeg("p", 2, in_use=1),)},
         {"account": "a"},
         {"force": True},
         {"wait_slots": 60, "offer_slots": 10},

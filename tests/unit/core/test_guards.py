@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 
 from holdkit.core.commands import CreatePool, Group, Guard, Sweep
-from holdkit.core.model import Leg
+from holdkit.core.face_legs import FaceLeg
 from holdkit.core.needs import needs
 from holdkit.core.outcomes import Done, Reason, Refusal
 from tests.unit.core.world import World, confirm, done, place, refused, release, said
@@ -95,7 +95,7 @@ def test_at_the_age_of_the_window_the_key_is_free(world: World) -> None:
 
 
 def test_what_was_turned_away_may_be_asked_again_by_the_same_group(world: World) -> None:
-    wrong = place("a", (Leg("~w", 1, 1, opens=5, closes=9),), 60)
+    wrong = place("a", (FaceLeg("~w", 1, 1, opens=5, closes=9),), 60)
     assert said(world.under("k", place("b", "p", 60), wrong, atomic=True)[1]) == "window_closed"
     world.slot = 5
     assert [said(one) for one in world.under("k", place("b", "p", 60), wrong, atomic=True)] == ["done", "done"]

@@ -9,6 +9,7 @@ import pytest
 from holdkit.core.bounds import Limits
 from holdkit.core.commands import CreatePool, PlaceHold, Sweep
 from holdkit.core.decide import SweepList, decide
+from holdkit.core.face_legs import FaceLeg
 from holdkit.core.model import MAX_SLOT, Leg, Pool
 from holdkit.core.outcomes import Shortfall
 from holdkit.core.validation import check
@@ -28,11 +29,11 @@ from tests.unit.core.world import (
     said,
 )
 
-KEY = Leg("~key", 1, 1, "email:a@b.c")
+KEY = FaceLeg("~key", 1, 1, "email:a@b.c")
 
 
 def window(opens: int, closes: int, total: int = 5, quantity: int = 1) -> tuple[Leg, ...]:
-    return (Leg("~window", quantity, total, None, opens, closes),)
+    return (FaceLeg("~window", quantity, total, None, opens, closes),)
 
 
 def memory(world: World, name: str = "~key") -> tuple[str | None, str | None]:
@@ -79,7 +80,7 @@ def test_so_does_consume(world: World) -> None:
 
 
 def test_a_confirm_of_nothing_on_this_leg_links_nothing(world: World) -> None:
-    done(world.do(place("a", (KEY, Leg("~other", 1, 1, "other")), 10)))
+    done(world.do(place("a", (KEY, FaceLeg("~other", 1, 1, "other")), 10)))
     done(world.do(confirm("a", {"~other": 1}, entity="order:1")))
     assert memory(world) == (hold_id("a"), None)
     assert memory(world, "~other") == (hold_id("a"), "order:1")
@@ -185,7 +186,7 @@ def test_a_leg_is_granted_within_its_window_only(world: World, slot: int, says: 
 
 
 def test_the_first_closed_leg_is_named(world: World) -> None:
-    legs = (*window(0, 5), Leg("~second", 1, 1, None, 6, 7), Leg("~third", 1, 1, None, 8, 9))
+    legs = (*window(0, 5), FaceLeg("~second", 1, 1, None, 6, 7), FaceLeg("~third", 1, 1, None, 8, 9))
     assert refused(world.do(place("a", legs, 60))).subject == "~second"
 
 
@@ -267,7 +268,7 @@ def checked(**leg: Any) -> str | None:
     faces = leg.pop("faces", True)
     try:
         check(
-            PlaceHold(legs=(Leg("~p", 1, 1, **leg),) if faces else (Leg("p", 1, 1, **leg),), ttl_slots=5),
+            PlaceHold(legs=(FaceLeg("~p", 1, 1, **leg),) if faces else (FaceLeg("p", 1, 1, **leg),), ttl_slots=5),
             LIMITS,
             faces=faces,
         )

@@ -20,6 +20,7 @@ from holdkit.core.commands import (
     Sweep,
     UnarchivePool,
 )
+from holdkit.core.face_legs import FaceLeg
 from holdkit.core.model import Leg
 from tests.unit.core.ladder_cases import NOW, Rung, Situation, cases, name_of
 from tests.unit.core.world import (
@@ -66,7 +67,10 @@ def leg(pool: str, quantity: int, create: int | None = None, **more: Any) -> Cal
 
     def spoil(situation: Situation) -> None:
         others = tuple(other for other in situation.fields["what"] if other.pool != pool)
-        situation.fields["what"] = (*others, Leg(pool, quantity, create, **more))
+        situation.fields["what"] = (
+            *others,
+            FaceLeg(pool, quantity, create, **more) if more else Leg(pool, quantity, create),
+        )
 
     return spoil
 
@@ -306,7 +310,7 @@ def situation(command: str) -> Situation:
         made.before += [(1, consume("old", "p")), (3, Sweep())]
         made.earlier_limits = {"retention": 1, "retention_consumed": 1}
     if command in ("confirm", "release", "extend", "expire", "return"):
-        window = Leg("~w", 5, 10, opens=0, closes=NOW)  # it is over by then
+        window = FaceLeg("~w", 5, 10, opens=0, closes=NOW)  # it is over by then
         made.before.append((1, place("x", (Leg("p", 5), Leg("q", 5), window), deadline=100)))
     if command == "return":
         made.before.append((5, confirm("x")))

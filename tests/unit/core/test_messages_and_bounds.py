@@ -9,6 +9,7 @@ from holdkit.core.audit_rows import row_name
 from holdkit.core.bounds import Limits
 from holdkit.core.codec import group_fingerprint
 from holdkit.core.commands import CreatePool, PlaceHold
+from holdkit.core.face_legs import FaceLeg
 from holdkit.core.lanes import in_lane
 from holdkit.core.model import Leg
 from holdkit.core.validation import check
@@ -17,9 +18,9 @@ from tests.unit.core.world import World, confirm, done, place
 
 TTL = 60_000_000
 RESERVED = [
-    (Leg("p", total=5), "total_reserved", "total: is for resources: subclass holdkit.Resource, or use resize_pool"),
-    (Leg("p", label="Stalls"), "label_reserved", "label: only the pools behind faces have labels"),
-    (Leg("p", opens=1, closes=2), "closes_reserved", "closes: only the pools behind faces have windows"),
+    (FaceLeg("p", total=5), "total_reserved", "total: is for resources: subclass holdkit.Resource, or use resize_pool"),
+    (FaceLeg("p", label="Stalls"), "label_reserved", "label: only the pools behind faces have labels"),
+    (FaceLeg("p", opens=1, closes=2), "closes_reserved", "closes: only the pools behind faces have windows"),
 ]
 
 
@@ -40,7 +41,7 @@ def test_pools_on_demand_are_for_faces_and_the_way_for_others_is_told() -> None:
     assert str(refused.value) == "holdkit: on_demand: is for faces: give a leg create_with_total instead"
 
 
-@pytest.mark.parametrize("leg", [Leg("p", opens=1), Leg("p", closes=2)], ids=["opens", "closes"])
+@pytest.mark.parametrize("leg", [FaceLeg("p", opens=1), FaceLeg("p", closes=2)], ids=["opens", "closes"])
 def test_half_a_window_is_none(leg: Leg) -> None:
     with pytest.raises(InvalidRequest) as refused:
         check(placing(leg), Limits(), faces=True)
@@ -49,14 +50,14 @@ def test_half_a_window_is_none(leg: Leg) -> None:
 
 
 def test_a_capacity_of_nothing_is_an_answer() -> None:
-    check(placing(Leg("p", total=0, in_use=0)), Limits(), faces=True)
+    check(placing(FaceLeg("p", total=0, in_use=0)), Limits(), faces=True)
     with pytest.raises(InvalidRequest, match="total"):
-        check(placing(Leg("p", total=-1)), Limits(), faces=True)
+        check(placing(FaceLeg("p", total=-1)), Limits(), faces=True)
 
 
 def test_a_pool_named_twice_is_called_as_its_face_calls_it() -> None:
     with pytest.raises(InvalidRequest, match="'Stalls' is named twice"):
-        check(placing(Leg("~p", label="Stalls"), Leg("~p", label="Stalls")), Limits(), faces=True)
+        check(placing(FaceLeg("~p", label="Stalls"), FaceLeg("~p", label="Stalls")), Limits(), faces=True)
     with pytest.raises(InvalidRequest, match="pool 'p' is named twice"):
         check(placing(Leg("p"), Leg("p")), Limits())
 

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from holdkit.core.codec import fingerprint
 from holdkit.core.commands import ChangeLimits, CreatePool, PutRecord, ResizePool, Sweep
-from holdkit.core.model import Leg
+from holdkit.core.face_legs import FaceLeg
 from holdkit.core.outcomes import Done, Operation, Reason, Refusal
 from tests.unit.core.world import (
     World,
@@ -83,10 +83,10 @@ def test_a_wrong_window_is_not_remembered(world: World) -> None:
     """So that whoever guessed it can ask again under the same id, for the window of the slot it was told."""
     world.slot = 60
     for window in ((0, 60), (61, 120)):
-        wrong = place("a", (Leg("~w", 1, 1, opens=window[0], closes=window[1]),), 60, op="o")
+        wrong = place("a", (FaceLeg("~w", 1, 1, opens=window[0], closes=window[1]),), 60, op="o")
         assert refused(world.do(wrong)) == Refusal(Reason.WINDOW_CLOSED, "~w", found=60)
     assert world.operations == {}
-    right = place("a", (Leg("~w", 1, 1, opens=60, closes=120),), 60, op="o")
+    right = place("a", (FaceLeg("~w", 1, 1, opens=60, closes=120),), 60, op="o")
     assert not done(world.do(right)).replayed
     world.slot = 120
     assert done(world.do(right)).replayed, "what is remembered is found before the window is looked at"

@@ -26,6 +26,7 @@ from holdkit.core.commands import (
     Sweep,
     UnarchivePool,
 )
+from holdkit.core.face_legs import FaceLeg
 from holdkit.core.ladders import plain
 from holdkit.core.model import Leg, Pool
 from holdkit.core.view import View
@@ -91,7 +92,9 @@ def program_of(random: Random) -> Program:
             born = {name: more.pop(name, None) for name in ("label", "opens", "closes")}
             create = more.pop("create", None)
             pool = random.choice(["r", "r", "r", "p", "q", "q//a", "none"]) if create is None else f"~{create}"
-            legs = (Leg(pool, random.randint(1, 4), create, **born),)
+            quantity = random.randint(1, 4)
+            by_face = any(value is not None for value in born.values())
+            legs = (FaceLeg(pool, quantity, create, **born) if by_face else Leg(pool, quantity, create),)
             return place(name, legs, random.choice(TTLS), **more) if verb == "place" else consume(name, legs, **more)
         more |= some(ENDS, 0.1)
         linked = {"entity": "order:2"} if random.random() < 0.3 else {}

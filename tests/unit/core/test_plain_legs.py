@@ -8,6 +8,7 @@ import pytest
 
 from holdkit.core.bounds import Limits
 from holdkit.core.commands import PlaceHold
+from holdkit.core.face_legs import FaceLeg
 from holdkit.core.model import MAX_QUANTITY, Leg
 from holdkit.core.validation import check
 from holdkit.core.values import plain_id, pool_id
@@ -42,11 +43,11 @@ def test_a_plain_id_is_one_that_is_valid_and_in_no_tree(name: str) -> None:
         (Leg("~p", 1), "pool_reserved"),
         (Leg(Text("p"), 1), "pool_not_text"),
         (Leg("p", 1, create_with_total=-1), "create_with_total_out_of_range"),
-        (Leg("p", 1, label="x"), "label_reserved"),
-        (Leg("p", 1, opens=1), "closes_reserved"),
-        (Leg("p", 1, closes=1), "closes_reserved"),
-        (Leg("p", 1, total=1), "total_reserved"),
-        (Leg("p", 1, in_use=1), "total_reserved"),
+        (FaceLeg("p", 1, label="x"), "label_reserved"),
+        (FaceLeg("p", 1, opens=1), "closes_reserved"),
+        (FaceLeg("p", 1, closes=1), "closes_reserved"),
+        (FaceLeg("p", 1, total=1), "total_reserved"),
+        (FaceLeg("p", 1, in_use=1), "total_reserved"),
         (("p", 1), "leg_malformed"),
     ],
 )

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from holdkit.core.bounds import Limits
 from holdkit.core.commands import ArchivePool, ConfirmHold, CreatePool, RemovePool, ResizePool, Sweep, UnarchivePool
 from holdkit.core.entries import Action, Effect, Entry
+from holdkit.core.face_legs import FaceLeg
 from holdkit.core.model import Leg, Pool
 from holdkit.core.outcomes import Done
 from holdkit.core.validation import check
@@ -113,7 +114,7 @@ def test_nothing_is_granted_on_it_and_the_first_leg_is_named(world: World) -> No
         assert (no.reason, no.subject) == ("pool_archived", "q")
     assert said(world.do(place("a", (Leg("p", 1, 5),), 100))) == "pool_archived", "nor made anew"
     assert said(world.do(place("a", {"p": 1, "nowhere": 1}, 100))) == "pool_not_found"
-    closed = (Leg("~w", 1, 1, opens=0, closes=0), Leg("p"))
+    closed = (FaceLeg("~w", 1, 1, opens=0, closes=0), Leg("p"))
     assert said(world.do(place("a", closed, 100))) == "window_closed", "one rung: the first leg in order"
     done(world.do(UnarchivePool(id="p")))
     assert said(world.do(place("a", "p", 100))) == "done"
@@ -185,7 +186,7 @@ def test_a_pool_made_anew_is_another_one(world: World) -> None:
 
 
 def asked(quantity: int, closes: int | None, total: int = 5) -> tuple[Leg, ...]:
-    return (Leg("~r", quantity, opens=None if closes is None else 0, closes=closes, total=total),)
+    return (FaceLeg("~r", quantity, opens=None if closes is None else 0, closes=closes, total=total),)
 
 
 def test_a_closed_window_refuses_and_the_rest_goes_on(world: World) -> None:

@@ -14,6 +14,7 @@ from holdkit.core.bounds import Limits
 from holdkit.core.commands import AnyCommand, Group, ReturnToPool, ReturnUnits, Sweep
 from holdkit.core.decide import SweepList, decide
 from holdkit.core.entries import Action, Effect, Entry
+from holdkit.core.face_legs import FaceLeg
 from holdkit.core.fold import fold, reconstruct
 from holdkit.core.import_ import Carried, needs_of
 from holdkit.core.ladders.retiring import Keeping, keeping, kept_for, may_retire, returnable_until
@@ -52,7 +53,7 @@ def world() -> World:
 
 
 def window(closes: int, quantity: int = 1, opens: int = 0) -> tuple[Leg, ...]:
-    return (Leg("~w", quantity, 5, opens=opens, closes=closes),)
+    return (FaceLeg("~w", quantity, 5, opens=opens, closes=closes),)
 
 
 # How long
@@ -187,7 +188,7 @@ def test_a_window_that_somebody_still_holds_takes_over_what_it_counts(world: Wor
 def test_beside_a_pool_without_an_end_the_longer_one(world: World) -> None:
     done(world.do(consume("a", (*window(20), Leg("p")))))
     assert (world.held("a").closes, keeping(world.held("a"))) == (None, (Keeping.CONSUMED, 0))
-    done(world.do(consume("b", (Leg("~v", 1, 5, opens=0, closes=30), *window(20)))))
+    done(world.do(consume("b", (FaceLeg("~v", 1, 5, opens=0, closes=30), *window(20)))))
     assert world.held("b").closes == 30
 
 
@@ -248,7 +249,7 @@ def test_loose_units_come_back_by_pool_and_others_do_not(world: World) -> None:
 
 
 def test_of_a_labelled_pool_the_link_goes_too(world: World) -> None:
-    done(world.do(consume("a", (Leg("~l", 1, 1, label="the label"),), entity="user:7")))
+    done(world.do(consume("a", (FaceLeg("~l", 1, 1, label="the label"),), entity="user:7")))
     world.slot = CONSUMED
     done(world.do(Sweep()))
     assert (world.row("~l").entity, world.row("~l").holder) == ("user:7", hold_id("a"))

@@ -10,6 +10,7 @@ from msgspec import structs
 from holdkit.core.bounds import Limits
 from holdkit.core.commands import ChangeLimits, CreatePool, Group, PutRecord, Sweep
 from holdkit.core.decide import NOTHING_DUE, decide_group, decide_groups
+from holdkit.core.face_legs import FaceLeg
 from holdkit.core.ladders.expiry import return_due_legs
 from holdkit.core.model import Leg, Pool
 from holdkit.core.needs import Needs, needs
@@ -66,7 +67,12 @@ def test_what_a_batch_needs() -> None:
 
 @pytest.mark.parametrize(
     ("leg", "creates"),
-    [(Leg("p"), False), (Leg("p", 1, 0), True), (Leg("p", 1, total=0), True), (Leg("p", 1, total=5, in_use=1), True)],
+    [
+        (Leg("p"), False),
+        (Leg("p", 1, 0), True),
+        (FaceLeg("p", 1, total=0), True),
+        (FaceLeg("p", 1, total=5, in_use=1), True),
+    ],
 )
 def test_the_pools_that_a_batch_may_create(leg: Leg, creates: bool) -> None:
     for command in (place("a", (leg,), 60, tenant="t"), consume("a", (leg,), tenant="t")):

@@ -121,7 +121,6 @@ def test_a_leg_of_ones_own_cannot_reach_behind_a_face_in_a_batch(hk: Any) -> Non
     wrong: list[tuple[Any, str]] = [
         (PlaceHold(legs=(behind,), ttl=60), "pool_reserved"),
         (Consume(legs=(behind, key)), "pool_reserved"),
-        (PlaceHold(legs=(key, Leg("show:42", label="mine")), ttl=60), "pool_reserved"),
         (PlaceHold(legs=(key,)), "ttl_required"),
     ]
     for command, code in wrong:

@@ -17,6 +17,7 @@ import holdkit
 from holdkit import InvalidRequest, Leg, OutcomeUnknown, Overloaded, PlaceHold
 from holdkit.core.codec import fingerprint
 from holdkit.core.commands import ConfirmHold, CreatePool, Group
+from holdkit.core.face_legs import FaceLeg
 from holdkit.core.outcomes import Done, Refusal
 from holdkit.engines.memory import MemoryEngine
 from holdkit.engines.port import Engine, Lent
@@ -91,7 +92,7 @@ def asking(name: int, quantity: int = 1, **more: Any) -> Group:
 def answered(group: Group, total: int) -> Group:
     (command,) = group.commands
     assert isinstance(command, PlaceHold)
-    return Group((replace(command, legs=(replace(command.legs[0], total=total),)),))
+    return Group((replace(command, legs=(FaceLeg(command.legs[0].pool, command.legs[0].quantity, total=total),)),))
 
 
 def reserve(engine: Engine, name: int, total: int, quantity: int = 1, **more: Any) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any, Unpack
 
 from ...core.commands import Ttl
-from ...faces.keys import Item, item_legs, listed
+from ...faces.keys import Item, item_legs, item_name, listed
 from ...kernel.context import Call, CallWithoutReason
 from ...kernel.results import Hold, Page
 from ...wire.items import AddItems, EndItems, ReadItems, ReopenItems, ReserveItems
@@ -69,4 +69,4 @@ class AsyncRemoteItems(AsyncRemoteCalls):
 
 def distinct(ids: Iterable[str]) -> list[str]:
     """Return the ids of items that are held or created together, checked as the kernel does."""
-    return [leg.label or "" for leg in item_legs(ids)]
+    return [item_name(leg.pool) for leg in item_legs(ids)]

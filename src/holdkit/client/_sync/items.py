@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from typing import Any, Unpack
 
 from ...core.commands import Ttl
-from ...faces.keys import Item, item_legs, listed
+from ...faces.keys import Item, item_legs, item_name, listed
 from ...kernel.context import Call, CallWithoutReason
 from ...kernel.results import Hold, Page
 from ...wire.items import AddItems, EndItems, ReadItems, ReopenItems, ReserveItems
@@ -70,4 +70,4 @@ class RemoteItems(RemoteCalls):
 
 def distinct(ids: Iterable[str]) -> list[str]:
     """Return the ids of items that are held or created together, checked as the kernel does."""
-    return [leg.label or "" for leg in item_legs(ids)]
+    return [item_name(leg.pool) for leg in item_legs(ids)]

@@ -9,6 +9,7 @@ from msgspec import structs
 from ..codec import canonical_json, hash_owner
 from ..commands import Consume, PlaceHold
 from ..entries import HOLD_HELD, Action, Effect
+from ..face_legs import FaceLeg
 from ..limits import for_keys, places_key
 from ..model import HELD, MAX_QUANTITY, MAX_SLOT, HeldLeg, Leg, Pool, Slot, State, StoredHold
 from ..outcomes import Done, Invalid, Outcome, Reason, Refusal, Shortfall
@@ -104,12 +105,17 @@ def find_pools(
             if pool is None:
                 return Refusal(Reason.POOL_NOT_FOUND, leg.pool)
             new += 1
-        elif leg.total is not None:
+        elif type(leg) is FaceLeg and leg.total is not None:
             pool = answered(view, command, leg, pool, now)
         pools.append(pool)
         if pool.held + pool.consumed + leg.quantity > pool.total:
             short = True
-        if pool.waiting or pool.archived or pool.per_account is not None or leg.closes is not None:
+        if (
+            pool.waiting
+            or pool.archived
+            or pool.per_account is not None
+            or (type(leg) is FaceLeg and leg.closes is not None)
+        ):
             special = True
     return pools, new, short, special
 
@@ -154,7 +160,7 @@ def shut_to(leg: Leg, pool: Pool, now: Slot) -> Refusal | None:
     """Why this pool grants nothing to this leg, however much is available."""
     if pool.archived:
         return Refusal(Reason.POOL_ARCHIVED, pool.id)
-    if leg.closes is not None and not (leg.opens or 0) <= now < leg.closes:
+    if isinstance(leg, FaceLeg) and leg.closes is not None and not (leg.opens or 0) <= now < leg.closes:
         return Refusal(Reason.WINDOW_CLOSED, pool.id, found=now)
     return None
 
@@ -179,15 +185,19 @@ def fell_short(levels: tuple[Leg, ...], pools: list[Pool]) -> Refusal | None:
 
 def born(view: View, tenant: str, leg: Leg, now: Slot) -> Pool | None:
     """The pool that the leg creates, not stored yet (version 0); None if it creates none."""
-    total = leg.create_with_total if leg.total is None else total_of(leg, 0)
+    total, label, closes = leg.create_with_total, None, None
+    if isinstance(leg, FaceLeg):
+        label, closes = leg.label, leg.closes
+        if leg.total is not None:
+            total = total_of(leg, 0)
     if total is None:
         return None
     floor = max(view.fence_floor(tenant), erased_fence(view, tenant, leg.pool))
-    return Pool(tenant, leg.pool, total, fence=floor, slot=now, version=0, on_demand=True, label=leg.label,
-                closes=leg.closes, floor=floor)  # fmt: skip
+    return Pool(tenant, leg.pool, total, fence=floor, slot=now, version=0, on_demand=True, label=label, closes=closes,
+                floor=floor)  # fmt: skip
 
 
-def answered(view: View, command: PlaceHold | Consume, leg: Leg, pool: Pool, now: Slot) -> Pool:
+def answered(view: View, command: PlaceHold | Consume, leg: FaceLeg, pool: Pool, now: Slot) -> Pool:
     """The pool with the total that the application answered, and the end of its window. They stand even if the command is
     refused, because they are facts, not requests. With a total below what is in use the pool is over: nothing is cancelled,
     and nothing more is granted."""
@@ -199,7 +209,7 @@ def answered(view: View, command: PlaceHold | Consume, leg: Leg, pool: Pool, now
     return effect.pool
 
 
-def total_of(leg: Leg, in_use: int) -> int:
+def total_of(leg: FaceLeg, in_use: int) -> int:
     """The total for an answer: the pool's own counters plus what the application says is free."""
     assert leg.total is not None
     if leg.in_use is None:

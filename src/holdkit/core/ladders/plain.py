@@ -21,7 +21,7 @@ from ..codec import canonical_json, hash_owner, same_owner
 from ..commands import ConfirmHold, Consume, PlaceHold, ReleaseHold
 from ..entries import HOLD_CONFIRMED, HOLD_HELD, HOLD_RELEASED, Action, Change, Effect, Entry
 from ..fold import changed
-from ..model import HELD, MAX_SLOT, HeldLeg, Key, Pool, Slot, State, StoredHold
+from ..model import HELD, MAX_SLOT, HeldLeg, Key, Leg, Pool, Slot, State, StoredHold
 from ..outcomes import Done
 from ..trees import SEPARATOR
 from ..view import View
@@ -93,7 +93,7 @@ def _take(view: View, command: PlaceHold | Consume, ttl: Slot | None) -> StoredH
     leg, hold_id, token = command.legs[0], command.id, command.token
     assert hold_id is not None, "the kernel mints ids"
     assert token is not None, "the kernel mints tokens"
-    if len(command.legs) > 1 or command.account is not None or leg.closes is not None or leg.total is not None:
+    if len(command.legs) > 1 or command.account is not None or type(leg) is not Leg:
         return None
     tenant, quantity, loaded, bound = command.tenant, leg.quantity, view.loaded, view.limits.max_holds
     key, hold_key, holds = (tenant, leg.pool), (tenant, hold_id), view.holds

@@ -9,15 +9,15 @@ from __future__ import annotations
 from datetime import date, datetime
 from typing import Any, Unpack
 
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from ...core.commands import Consume, PlaceHold, ResizePool, Ttl
-from ...core.model import MAX_QUANTITY, Leg, Pool, Slot
+from ...core.model import MAX_QUANTITY, Pool, Slot
 from ...core.values import invalid, whole
 from ...kernel._async.executor import AsyncExecutorPort
 from ...kernel.answers import hold_of
 from ...kernel.context import Call, CallFields
-from ...kernel.normalise import FaceLeg, Legs, span
+from ...kernel.normalise import Legs, span
 from ...kernel.results import Hold
 from ...kernel.times import moment
 from ..grid import Availability, Cell, Grid, Wanted
@@ -82,10 +82,8 @@ class AsyncCalendar:
         call: Call,
         token: str | None,
     ) -> Hold:
-        legs = self._grid.legs(what, begin, end, self._executor.limits.max_legs)
-        original = replace(command, legs=tuple(Leg(leg.pool, leg.quantity) for leg in legs))
-        done = await self._executor.execute(replace(command, legs=legs), call.get("tx"), faces=True, original=original)
-        return hold_of(done, token)
+        command = replace(command, legs=self._grid.legs(what, begin, end, self._executor.limits.max_legs))
+        return hold_of(await self._executor.execute(command, call.get("tx"), faces=True), token)
 
     def legs(self, what: Wanted, begin: date | datetime, end: date | datetime) -> Legs:
         """Return a range as legs: for a hold that has other legs too, and as the `quantity` of `hk.release` and
@@ -94,10 +92,7 @@ class AsyncCalendar:
         The operation id of a hold stands for the rooms and nights, so a retry is the same operation even if the
         number of rooms has changed.
         """
-        return Legs(
-            FaceLeg(**asdict(leg), asked=Leg(leg.pool, leg.quantity))
-            for leg in self._grid.legs(what, begin, end, self._executor.limits.max_legs)
-        )
+        return Legs(self._grid.legs(what, begin, end, self._executor.limits.max_legs))
 
     async def available(self, room: str, begin: date | datetime, end: date | datetime) -> Availability:
         """How many are available in each night of a range; `minimum` is how many are for the whole range. Nights

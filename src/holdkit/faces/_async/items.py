@@ -249,10 +249,10 @@ class AsyncItems:
         holders: dict[str, str] = {}
         for leg, pool in zip(legs, pools, strict=True):
             if pool is None:
-                raise _no_item(leg.label or "")
+                raise _no_item(item_name(leg.pool))
             if pool.holder is None:
-                raise refusal_of(Refusal(Reason.HOLD_NOT_FOUND, leg.label or ""))
-            holders.setdefault(pool.holder, leg.label or "")
+                raise refusal_of(Refusal(Reason.HOLD_NOT_FOUND, item_name(leg.pool)))
+            holders.setdefault(pool.holder, item_name(leg.pool))
         id, item = next(iter(holders.items()))
         row = await self._executor.read(FindHold((self._tenant, id)), tx, durable=durable)
         if row is None:

@@ -20,7 +20,7 @@ from ...errors import ItemsTaken, Overloaded, PoolNotFound, SectionNotFound, Ver
 from ...kernel._async.executor import AsyncExecutor
 from ...kernel.context import Call, CallFields, one_call
 from ...kernel.results import Hold
-from ..keys import item_legs, item_pool, listed, op_of_attempt
+from ..keys import item_legs, item_name, item_pool, listed, op_of_attempt
 from ..seat_map import MAX_SEATS, SEATS, SECTIONS, LayoutCache, SeatMap, chunk_ids, digest_of, row_of
 from ..seating import (
     MAX_SECTION,
@@ -128,7 +128,7 @@ class AsyncSeats:
         """Take seats out of the map of a section, or with `ids=None` all of them, so that `hold` no longer finds them.
         The items stay, with the holds that they have; ids that are not in the map are passed over."""
         text(section, "section", MAX_SECTION)
-        names = None if ids is None else [leg.label or "" for leg in item_legs(ids)]
+        names = None if ids is None else [item_name(leg.pool) for leg in item_legs(ids)]
         replayed = await self._begin(["remove_seats", section, names], call)
         await self._change(section, [], names, call, replayed=replayed)
 

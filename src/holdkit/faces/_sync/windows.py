@@ -11,17 +11,18 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, Final, TypeAlias, Unpack
 
-from msgspec.structs import asdict, replace
+from msgspec.structs import replace
 
 from ...core.commands import Consume, PlaceHold, ResizePool
-from ...core.model import MAX_QUANTITY, SECOND, Leg, Pool
+from ...core.face_legs import FaceLeg
+from ...core.model import MAX_QUANTITY, SECOND, Pool
 from ...core.outcomes import Receipt
 from ...core.values import whole
 from ...errors import InsufficientCapacity, Overloaded, WindowClosed
 from ...kernel._sync.executor import ExecutorPort
 from ...kernel.answers import hold_of, pool_of
 from ...kernel.context import Call, CallFields
-from ...kernel.normalise import FaceLeg, Legs
+from ...kernel.normalise import Legs
 from ...kernel.queued_calls import Undo
 from ...kernel.results import Hold
 from ..allowances import Meter, Usage, client_of
@@ -57,12 +58,11 @@ class Windows:
     ) -> Receipt:
         """Decide the command on the current windows; the amount of a budget is taken from each of its windows."""
         asked = self._asked(amounts)
-        original = replace(command, legs=tuple(meter.original(client, amount) for meter, amount in asked))
         slot = self.executor.clock()
         for left in reversed(range(ATTEMPTS)):
             legs = tuple(meter.leg(client, amount, slot) for meter, amount in asked)
             try:
-                return self.executor.execute(replace(command, legs=legs), tx, faces=True, original=original, undo=undo)
+                return self.executor.execute(replace(command, legs=legs), tx, faces=True, undo=undo)
             except WindowClosed as closed:
                 slot = slot if closed.found is None else closed.found
                 if not left:
@@ -78,17 +78,14 @@ class Windows:
         """The amounts as legs on the current windows, to be combined with others. The operation id stands for the
         amounts asked for."""
         slot = self.executor.clock()
-        return Legs(
-            FaceLeg(**asdict(meter.leg(client, amount, slot)), asked=meter.original(client, amount))
-            for meter, amount in self._asked(amounts)
-        )
+        return Legs(meter.leg(client, amount, slot) for meter, amount in self._asked(amounts))
 
     def _asked(self, amounts: dict[str, int]) -> list[tuple[Meter, int]]:
         """The amount for each window: the same for all windows of one budget."""
         return [(meter, amounts[meter.budget]) for meter in self.meters if meter.budget in amounts]
 
     def _add_retry_advice(
-        self, refused: InsufficientCapacity, asked: list[tuple[Meter, int]], legs: Iterable[Leg]
+        self, refused: InsufficientCapacity, asked: list[tuple[Meter, int]], legs: Iterable[FaceLeg]
     ) -> None:
         """Add to a refusal which budgets fell short, and when the last of their windows ends. (A recorded refusal of
         an earlier window has nothing to wait for.)"""

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...core.commands import PLACING, AnyCommand, ConfirmHold, Consume, PlaceHold, ReleaseHold, ResizePool
+from ...core.face_legs import FaceLeg
 from ...core.model import Leg
 from ...core.validation import invalid, pool_id
 from ...faces.keys import WINDOWED
@@ -91,7 +92,7 @@ def _leg(leg: WindowLeg) -> Leg:
     if leg.pool is not None and leg.pool.startswith("~"):
         opens = None if leg.opens is None else moment(leg.opens, "opens")
         closes = None if leg.closes is None else moment(leg.closes, "closes")
-        return Leg(window_pool(leg.pool), leg.quantity, leg.create_with_total, opens=opens, closes=closes)
+        return FaceLeg(window_pool(leg.pool), leg.quantity, leg.create_with_total, opens=opens, closes=closes)
     if (leg.opens, leg.closes) != (None, None):
         raise invalid("closes", "closes_reserved", "only the pools behind faces have windows")
     return leg_of(leg)

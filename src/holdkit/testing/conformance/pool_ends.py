@@ -14,6 +14,7 @@ from ...core.commands import (
     Sweep,
     UnarchivePool,
 )
+from ...core.face_legs import FaceLeg
 from ...core.model import Leg
 from ...core.outcomes import Reason
 from ...core.reading import FindPool, ListPools
@@ -90,9 +91,9 @@ def answered_windows_close(harness: Harness) -> None:
     windows first."""
     harness.open(max_pools=3)
 
-    def asked(pool: str, closes: int | None) -> Leg:
+    def asked(pool: str, closes: int | None) -> FaceLeg:
         opens, ends = (None, None) if closes is None else (0, START + closes)
-        return Leg(pool, 1, opens=opens, closes=ends, total=5)
+        return FaceLeg(pool, 1, opens=opens, closes=ends, total=5)
 
     for number, closes in enumerate((10, 30, None, 20), 1):
         harness.done(Consume(id=hold_id(number), legs=(asked("~r/1", closes),), token=TOKEN))

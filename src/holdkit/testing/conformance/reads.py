@@ -7,6 +7,7 @@ from typing import Any
 
 from ...core.archived import FindArchived
 from ...core.commands import ConfirmHold, Consume, CreatePool, PutRecord, ReleaseHold, ReturnUnits, Sweep
+from ...core.face_legs import FaceLeg
 from ...core.model import MAX_QUANTITY, MAX_SLOT, Leg, State
 from ...core.outcomes import Reason
 from ...core.reading import (
@@ -68,7 +69,7 @@ def labelled_pools_name_their_last_holder(harness: Harness) -> None:
     is unused."""
     harness.open(retention=50)
     for number, key in enumerate(("z", "é", "a"), 1):
-        harness.done(placing(number, [Leg(f"~key/{key}", 1, 1, label=f"type:{key}")], ttl=20))
+        harness.done(placing(number, [FaceLeg(f"~key/{key}", 1, 1, label=f"type:{key}")], ttl=20))
     harness.done(ConfirmHold(id=hold_id(1), token=TOKEN, entity="user:7"))
     harness.done(ConfirmHold(id=hold_id(2), token=TOKEN, entity="user:7"))
     asked = tuple(("", f"~key/{key}") for key in ("a", "missing", "z", "é", "a"))
@@ -109,7 +110,7 @@ def labelled_pools_name_their_last_holder(harness: Harness) -> None:
 def windows_close(harness: Harness) -> None:
     """A leg is granted within its window only; a window that is over is removed, whatever was consumed, once nothing
     is held."""
-    leg = Leg("~rate/0", 2, 5, opens=START, closes=START + 10)
+    leg = FaceLeg("~rate/0", 2, 5, opens=START, closes=START + 10)
     harness.done(Consume(id=hold_id(1), legs=(leg,), token=TOKEN))
     harness.done(placing(2, [leg], ttl=30))
     require_equal(harness.pool("~rate/0").closes, START + 10, "the end of the window")
@@ -124,7 +125,7 @@ def windows_close(harness: Harness) -> None:
     require_equal(harness.engine.read(FindPool(("", "~rate/0"))), None, "the window that is over")
     harness.done(ReturnUnits(id=hold_id(1), token=TOKEN, quantity=1))
     require_equal(harness.engine.read(FindPool(("", "~rate/0"))), None, "the window that is over")
-    later = Leg("~rate/0", 1, 5, opens=START + 10, closes=START + 20)
+    later = FaceLeg("~rate/0", 1, 5, opens=START + 10, closes=START + 20)
     harness.done(placing(4, [later], ttl=5))
     require_equal(
         (harness.pool("~rate/0").held, harness.pool("~rate/0").closes),
@@ -139,7 +140,7 @@ def a_full_table_drops_unused_labelled_pools(harness: Harness) -> None:
     harness.open(max_pools=2)
     for number in (1, 2, 3):
         harness.at(number)
-        harness.done(placing(number, [Leg(f"~key/{number}", 1, 1, label=f"{number}")], ttl=20))
+        harness.done(placing(number, [FaceLeg(f"~key/{number}", 1, 1, label=f"{number}")], ttl=20))
         harness.done(ReleaseHold(id=hold_id(number), token=TOKEN))
     require_equal(
         [row.id for row in harness.engine.read(ListPools("", prefix="~"))], ["~key/2", "~key/3"], "pools that are left"

@@ -17,7 +17,7 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     engine, mode = request.param
     made = Store(engine, mode, tmp_path, request.getfixturevalue("migrated") if engine == "postgres" else None)
     yield made
-    assert made.hk.verify().ok
+    assert made.hk.admin.verify().ok
     made.close()
 
 
