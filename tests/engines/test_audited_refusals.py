@@ -49,7 +49,7 @@ def live(hk: holdkit.Kernel) -> holdkit.Hold:
     with pytest.raises(Refused):
         hk.hold("show", 1, ttl=60, actor="user:7")
     with pytest.raises(Refused):
-        hk.confirm(NOBODY, token="me")
+        hk.confirm(holdkit.ticket(NOBODY, "me"))
     hk.create_pool("show", total=3)
     hk.create_pool("other", total=5)
     held = hk.hold("show", 2, ttl=60, op="first")

@@ -41,7 +41,7 @@ def grab_elsewhere(url: str, wanted: list[str], rounds: int) -> list[str | None]
             got.append(grab(hk, wanted))
             _start.wait(PATIENCE)
             if got[-1] is not None:
-                hk.release(got[-1], token="me")
+                hk.release(holdkit.ticket(got[-1], "me"))
             _start.wait(PATIENCE)
         return got
 
@@ -72,7 +72,7 @@ def test_b16_overlapping_sets_in_threads(engine: str, tmp_path: Path, request: p
                 thread.join(PATIENCE)
             (winner,) = [one for one in won if one is not None]
             assert len(won) == len(SETS)
-            hk.release(winner, token="me")
+            hk.release(holdkit.ticket(winner, "me"))
         assert {item.state for item in hk.items.get("abcdef"[n] for n in range(6))} == {"available"}
         assert hk.admin.verify().ok
 
@@ -105,7 +105,7 @@ def test_a_thousand_items_in_one_hold_or_none(store: Store) -> None:
     hk.release(one)
     everything = hk.items.hold(reversed(names), token="saga", ttl=None)
     assert [leg.pool for leg in everything.legs] == [f"~item/{name}" for name in names]
-    hk.confirm(everything.id, token="saga", entity="batch:1")
+    hk.confirm(holdkit.ticket(everything.id, "saga"), entity="batch:1")
     states = hk.items.get([names[-1], "nowhere", names[0]])
     assert [(item.id, item.state, item.hold) for item in states] == [
         (names[-1], "confirmed", everything.id), ("nowhere", "missing", None), (names[0], "confirmed", everything.id),

@@ -16,7 +16,7 @@ from ..core.commands import Amounts
 from ..core.model import State
 from ..core.validation import invalid
 from ..errors import InvalidRequest
-from ..kernel.normalise import What, span
+from ..kernel.normalise import What, present, span
 from ..kernel.results import Hold
 from ..wire.fields import plain_position
 from ..wire.holds import HoldNow, hold_now
@@ -107,6 +107,11 @@ def print_ticket(hk: Opened, hold: Hold, in_json: bool) -> int:
 def ticket_from(hold: str) -> str:
     """The ticket or id; - reads it from stdin, so that it does not appear in the list of processes."""
     return sys.stdin.readline().strip() if hold == "-" else hold
+
+
+def hold_named(hold: str, token: str | None) -> Any:
+    """The hold that a command ends: its ticket, or its id with --token."""
+    return present(ticket_from(hold), token)
 
 
 def requested_legs(pool: str | None, units: int | None, legs: list[tuple[str, int]]) -> tuple[What, int | None]:

@@ -19,13 +19,13 @@ from .arguments import (
     entity_option,
     goes_on,
     hold_document,
+    hold_named,
     interval,
     json_object,
     limit_option,
     metadata_option,
     print_ticket,
     row_of,
-    ticket_from,
     token_option,
 )
 from .options import Opened, call_of, call_options, is_local, open_kernel, tenant_options, time_of
@@ -235,7 +235,7 @@ def confirm(
     with open_kernel(url, tenant) as hk:
         opened = _opened(hk, tenant, name)
         done = opened.confirm(
-            ticket_from(hold), actual, token=token, entity=entity, keep_rest=keep_rest, overage=overage, **call_of(call)
+            hold_named(hold, token), actual, entity=entity, keep_rest=keep_rest, overage=overage, **call_of(call)
         )
         document = hold_document(hk, done)
     Output(in_json).table([document], HEADS, [row_of(done)])

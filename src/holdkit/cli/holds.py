@@ -16,6 +16,7 @@ from .arguments import (
     amounts,
     entity_option,
     force_option,
+    hold_named,
     json_object,
     leg_option,
     metadata_option,
@@ -121,7 +122,7 @@ def confirm(
     """
     with open_kernel(url, tenant) as hk:
         done = hk.confirm(
-            ticket_from(hold), token=token, quantity=amounts(units, legs), keep_rest=keep_rest, overage=overage,
+            hold_named(hold, token), quantity=amounts(units, legs), keep_rest=keep_rest, overage=overage,
             entity=entity, force=force, **call_of(call),
         )  # fmt: skip
         return print_hold(hk, done, in_json)
@@ -147,7 +148,7 @@ def release(
       holdkit release 0199c0ffee… --force --reason "worker died"
     """
     with open_kernel(url, tenant) as hk:
-        done = hk.release(ticket_from(hold), token=token, quantity=amounts(units, legs), force=force, **call_of(call))
+        done = hk.release(hold_named(hold, token), quantity=amounts(units, legs), force=force, **call_of(call))
         return print_hold(hk, done, in_json)
 
 
@@ -172,7 +173,7 @@ def extend(
       holdkit extend 0199c0ffee… --by 1h --force --reason "customer called"
     """
     with open_kernel(url, tenant) as hk:
-        done = hk.extend(ticket_from(hold), token=token, by=seconds(by), ttl=seconds(ttl), force=force, **call_of(call))
+        done = hk.extend(hold_named(hold, token), by=seconds(by), ttl=seconds(ttl), force=force, **call_of(call))
         return print_hold(hk, done, in_json)
 
 
@@ -196,9 +197,7 @@ def return_(
       holdkit return 0199c0ffee… --force --reason "refund of order 9"
     """
     with open_kernel(url, tenant) as hk:
-        done = hk.return_units(
-            ticket_from(hold), token=token, quantity=amounts(units, legs), force=force, **call_of(call)
-        )
+        done = hk.return_units(hold_named(hold, token), quantity=amounts(units, legs), force=force, **call_of(call))
         return print_hold(hk, done, in_json)
 
 

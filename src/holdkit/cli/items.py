@@ -16,6 +16,7 @@ from ..faces.seating import Seat, Together
 from .arguments import (
     entity_option,
     goes_on,
+    hold_named,
     json_object,
     limit_option,
     metadata_option,
@@ -23,7 +24,6 @@ from .arguments import (
     print_ticket,
     seconds,
     ticket_argument,
-    ticket_from,
     token_option,
 )
 from .options import call_of, call_options, forced_call, open_kernel, tenant_options
@@ -175,7 +175,7 @@ def release(url: str | None, tenant: str, in_json: bool, hold: str, token: str |
       holdkit items release "$TICKET"
     """
     with open_kernel(url, tenant) as hk:
-        return print_hold(hk, hk.release(ticket_from(hold), token=token, **call_of(call)), in_json)
+        return print_hold(hk, hk.release(hold_named(hold, token), **call_of(call)), in_json)
 
 
 @items.command()
@@ -194,7 +194,7 @@ def finalize(
       holdkit items finalize "$TICKET" --entity order:9
     """
     with open_kernel(url, tenant) as hk:
-        done = hk.confirm(ticket_from(hold), token=token, entity=entity, **call_of(call))
+        done = hk.confirm(hold_named(hold, token), entity=entity, **call_of(call))
         return print_hold(hk, done, in_json)
 
 

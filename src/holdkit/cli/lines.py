@@ -15,6 +15,7 @@ from .arguments import (
     entity_option,
     force_option,
     goes_on,
+    hold_named,
     interval,
     json_object,
     limit_option,
@@ -99,7 +100,7 @@ def leave(url: str | None, tenant: str, in_json: bool, hold: str, token: str | N
       holdkit leave 0199c0ffee… --force --reason "asked twice"
     """
     with open_kernel(url, tenant) as hk:
-        return print_hold(hk, hk.release(ticket_from(hold), token=token, force=force, **call_of(call)), in_json)
+        return print_hold(hk, hk.release(hold_named(hold, token), force=force, **call_of(call)), in_json)
 
 
 LONGEST = 100_000

@@ -48,7 +48,7 @@ HINTS: Final = (
     (r"sqlite:///file\.db and postgresql://…", "sqlite:///file.db, postgresql://… and a server's http://…"),
     (r"read it with history\(\)", "read it with holdkit history"),
     (
-        r"pass the Hold that hold\(\) returned \(one that was read has no token\), its ticket, or token=",
+        r"pass the Hold that hold\(\) returned \(one that was read has no token\), or its ticket",
         "give the ticket that was printed when it was placed, or its id with --token; an operator uses --force and --reason",
     ),
     (

@@ -311,7 +311,7 @@ _SAID: Final = {
     "hold_not_found": "there is no hold {subject}: check the id and the tenant",
     "hold_retired": "hold {subject} ended longer ago than the retention period: read it with history()",
     "not_owner": "the token is missing or does not belong to hold {subject}: pass the Hold that hold() returned (one that "
-    "was read has no token), its ticket, or token=",
+    "was read has no token), or its ticket",
     "already_confirmed": "hold {subject} was already confirmed",
     "already_released": "hold {subject} was already released: place a new hold",
     "hold_expired": "hold {subject} reached its deadline at {at}, and its units are free for others: place a new hold",

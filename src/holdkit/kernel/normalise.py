@@ -200,7 +200,7 @@ class Presented(NamedTuple):
 
 
 def reference(value: Any, token: str | None) -> tuple[Any, str | None]:
-    """Id and token of a hold that is given as a `Hold`, a ticket, or an id with `token=`."""
+    """Return id and token of a hold that is given as a `Hold`, a ticket, or an id, perhaps with a token beside it."""
     if isinstance(value, str):
         if is_ticket(value):
             parts = read_ticket(value)
@@ -225,7 +225,24 @@ def reference(value: Any, token: str | None) -> tuple[Any, str | None]:
         )
     if hasattr(value, "id") and hasattr(value, "token"):
         return value.id, value.token if token is None else token
-    raise invalid("hold", "hold_malformed", "must be a Hold, a ticket, or an id with token=")
+    raise invalid("hold", "hold_malformed", "must be a Hold or its ticket")
+
+
+def presented(value: Any, verb: str, force: bool = False) -> tuple[Any, str | None]:
+    """Return id and token of a hold that a verb ends: a `Hold`, or its ticket. An id alone proves nothing, unless it is forced."""
+    id, token = reference(value, None)
+    if token is None and not force and isinstance(value, str | UUID):
+        raise invalid(
+            "hold",
+            "ticket_required",
+            f"an id alone ends no hold: pass the Hold, its ticket, or holdkit.ticket(id, token); an operator uses hk.admin.{verb}",
+        )
+    return id, token
+
+
+def present(value: Any, token: str | None) -> Any:
+    """Return what a verb takes for a hold that another interface than Python's names: a ticket, or an id, perhaps with a token."""
+    return Presented(*reference(value, token))
 
 
 def normalise(command: AnyCommand) -> AnyCommand:

@@ -44,7 +44,7 @@ def holding(hk: Kernel) -> None:
     assert_type(hold.deadline, datetime | None)
     assert_type(hk.hold({"show:42": 2, "parking": 1}, ttl=timedelta(minutes=5)), Hold)
     assert_type(hk.confirm(hold, entity="order:9"), Hold)
-    assert_type(hk.release(hold.id, token=hold.token), Hold)
+    assert_type(hk.release(hold), Hold)
     assert_type(hk.pool("show:42").available, int)
     assert_type(hk.sweep(), SweepReport)
     assert_type(hk.admin.verify(), VerifyReport)

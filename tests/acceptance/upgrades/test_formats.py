@@ -37,7 +37,7 @@ def use(hk: Kernel, expected: Stored) -> None:
     live = expected.live
     again = hk.hold("stock", 3, ttl=86_400, op=live.op, token=live.token)
     assert (again.id, again.replayed) == (live.id, True)
-    assert hk.confirm(live.id, token=live.token).state == "confirmed"
+    assert hk.confirm(holdkit.ticket(live.id, live.token)).state == "confirmed"
     total, held, consumed = expected.pools["stock"]
     assert (hk.pool("stock").held, hk.pool("stock").consumed) == (held - 3, consumed + 3)
     hk.create_pool("new", total=1)
@@ -95,7 +95,7 @@ def test_archives_are_read(version: str, tmp_path: Path) -> None:
         assert hk.admin.verify(archive=archive).ok
         history = [str(entry.action) for entry in hk.history(expected.old, archive=archive)]
         assert history == ["hold.held", "hold.confirmed"]
-        assert hk.confirm(expected.live, token=expected.token).state == "confirmed"
+        assert hk.confirm(holdkit.ticket(expected.live, expected.token)).state == "confirmed"
         assert hk.pool("stock").consumed == 5
 
 
@@ -107,7 +107,7 @@ def test_exports_are_imported(version: str, tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-m", "holdkit", *arguments], check=True, capture_output=True)
     with holdkit.connect(url, clock=FakeClock(expected.slot)) as hk:
         assert {id: hk.get(id).state for id in expected.states} == expected.states
-        assert hk.confirm(expected.live.id, token=expected.live.token).state == "confirmed"
+        assert hk.confirm(holdkit.ticket(expected.live.id, expected.live.token)).state == "confirmed"
         assert hk.admin.verify().ok
 
 

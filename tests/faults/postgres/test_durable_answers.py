@@ -178,7 +178,7 @@ def test_nothing_that_was_read_is_answered_while_the_standby_is_away(
     reading: tuple[Callable[[Any], Any], ...] = (
         *writing,
         lambda hk: hk.hold("one", 1, ttl=60),
-        lambda hk: hk.confirm(missing, token="me"),
+        lambda hk: hk.confirm(holdkit.ticket(missing, "me")),
         lambda hk: hk.extend(third, until=third.raw.deadline),
         lambda hk: hk.create_pool("seats", 10, exist_ok=True),
         lambda hk: hk.admin.records.put("note", "none", "{}", if_version=7),
@@ -351,7 +351,7 @@ def test_a_primary_that_came_back_without_its_standby_promises_nothing(postgres_
     calls: dict[str, Callable[[Any], Any]] = {
         "HoldExists": lambda hk: hk.hold("seats", 1, ttl=600, id=ours, token="me"),
         "Hold": lambda hk: hk.claims.hold("email", "a@b.c", ttl=600, token="ours"),
-        "AlreadyConfirmed": lambda hk: hk.confirm(spent, token="me"),
+        "AlreadyConfirmed": lambda hk: hk.confirm(holdkit.ticket(spent, "me")),
     }
     with PostgresServer(within=memory()) as primary:
         primary.create_database("shop")
@@ -464,6 +464,6 @@ def test_an_answer_in_a_callers_transaction_is_as_durable_as_its_commit(server: 
     with away(server), holdkit.connect(url) as hk, psycopg.connect(url) as tx:
         tx.add_notice_handler(lambda notice: said.append(notice.message_primary or ""))
         with pytest.raises(holdkit.HoldNotFound):
-            hk.confirm(engine_calls.hold_id("seats"), token="me", tx=tx)
+            hk.confirm(holdkit.ticket(engine_calls.hold_id("seats"), "me"), tx=tx)
         tx.commit()
     assert ["canceling wait for synchronous replication" in words for words in said] == [True]

@@ -47,7 +47,7 @@ def test_there_and_back(url: str, tmp_path: Path) -> None:
     with holdkit.connect(url) as hk:
         with pytest.raises(holdkit.CursorLost):
             hk.journal.list(after=cursor)
-        assert hk.confirm("5" * 32, token="me").state == "confirmed"
+        assert hk.confirm(holdkit.ticket("5" * 32, "me")).state == "confirmed"
     assert {path.name for path in tmp_path.iterdir()} <= {"copy", "holds", "holds-lock", "holds-gate"}, (
         "nothing is left"
     )

@@ -51,7 +51,7 @@ def furnish(url: str) -> None:
             hk.create_pool(f"p{number}", total=10)
         hk.confirm(hk.hold({"p0": 1, "p1": 2, "p2": 3}, ttl=60), quantity={"p0": 1, "p1": 1}, keep_rest=True)
         hk.confirm(hk.hold("p3", 2, ttl=60, op="op"), entity="order:1")
-        hk.return_units(hk.consume({"p4": 3, "p5": 1}, token="me"), quantity={"p4": 1}, token="me")
+        hk.return_units(hk.consume({"p4": 3, "p5": 1}, token="me"), quantity={"p4": 1})
         hk.release(hk.hold("p0", 4, ttl=60), reason="changed")
         hk.hold("p5", 9, ttl=0.000001)
         hk.hold("p5", 1, ttl=60, id="7" * 32, token="mine", metadata={"é": [1, "\U0001f642"]})
@@ -127,7 +127,7 @@ def test_from_any_engine_to_any_other(place: Place, tmp_path: Path, path: str) -
         assert tale(target) == happened
         url = target
     with holdkit.connect(url) as hk:  # and life goes on there
-        assert hk.confirm("7" * 32, token="mine").state == "confirmed"
+        assert hk.confirm(holdkit.ticket("7" * 32, "mine")).state == "confirmed"
         with pytest.raises(holdkit.PoolArchived):
             hk.hold("shut", ttl=60)
         with pytest.raises(holdkit.QuantityExceedsConsumed):

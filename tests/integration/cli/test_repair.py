@@ -91,7 +91,7 @@ def test_verify_repair_verify(url: str, by_hand: Change, damage: str) -> None:
     assert told(VerifyAnswer, "verify").ok
     assert told(RepairDocument, "repair", "--yes").repaired == ()
     with holdkit.connect(url) as hk:  # life goes on
-        held = hk.release("5" * 32, token="me")
+        held = hk.release(holdkit.ticket("5" * 32, "me"))
         assert held.state == "released"
         assert {pool.id: (pool.held, pool.consumed, pool.available) for pool in hk.pools()} == {
             "a": (0, 2, 7), "b": (0, 0, 9), "c": (0, 0, 9), "late": (0, 1, 0)}  # fmt: skip

@@ -146,7 +146,7 @@ def test_refusals_are_the_kernels_own_with_their_numbers(hk: RemoteKernel) -> No
     assert missing.value.subject == "nowhere"
     hold = hk.hold("two", deadline=datetime.now(UTC) + timedelta(hours=1))
     with pytest.raises(holdkit.NotOwner):
-        hk.confirm(hold.id, token="thief")
+        hk.confirm(holdkit.ticket(hold.id, "thief"))
     with pytest.raises(holdkit.NotDue) as early:
         hk.admin.expire(hold)
     assert early.value.deadline == hold.deadline

@@ -274,8 +274,10 @@ def test_a_block_confirms_or_releases(hk: RemoteKernel) -> None:
 def test_an_operator_extends_and_confirms_without_the_token(hk: RemoteKernel) -> None:
     hk.create_pool("box", 3)
     held = hk.hold("box", 2, ttl=60)
-    with pytest.raises(holdkit.NotOwner):
+    with pytest.raises(holdkit.InvalidRequest, match=r"hk\.admin\.extend"):
         hk.extend(held.id, by=30)
+    with pytest.raises(holdkit.NotOwner):
+        hk.extend(hk.get(held), by=30)
     with pytest.raises(holdkit.InvalidRequest, match="must say why"):
         hk.extend(held.id, by=30, force=True)
     later = hk.extend(held.id, by=30, force=True, reason="customer called")

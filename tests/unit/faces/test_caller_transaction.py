@@ -80,7 +80,7 @@ def test_a_claim_in_a_transaction_of_ones_own(place: tuple[str, str]) -> None:
         assert not hk.claims.is_taken("email", "a@b.c")
         tx = begin()
         again = hk.claims.hold("email", "a@b.c", ttl=300, token="me", tx=tx)
-        confirmed = hk.confirm(again.id, token="me", entity="user:1", tx=tx)
+        confirmed = hk.confirm(holdkit.ticket(again.id, "me"), entity="user:1", tx=tx)
         assert (confirmed.state, confirmed.entity) == ("confirmed", "user:1")
         assert [claim.key for claim in hk.claims.list(entity="user:1", tx=tx)] == ["email:a@b.c"]
         tx.commit()

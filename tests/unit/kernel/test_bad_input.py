@@ -137,9 +137,6 @@ CALLS: list[tuple[str, Any, list[tuple[Any, str, str]]]] = [
     ("consume", lambda hk, bad: hk.consume(bad), [([], "legs", "legs_required"), (7, "what", "what_malformed")]),
     ("consume quantity", lambda hk, bad: hk.consume("p", bad), numbers("quantity")),
     # What names a hold
-    ("confirm ticket and another owner", lambda hk, bad: hk.confirm(ticket(ID, "token"), token=bad), [
-        ("other", "token", "token_ambiguous"),
-    ]),
     ("confirm hold", lambda hk, bad: hk.confirm(bad), [
         (None, "hold", "hold_malformed"),
         (7, "hold", "hold_malformed"),
@@ -152,8 +149,9 @@ CALLS: list[tuple[str, Any, list[tuple[Any, str, str]]]] = [
         (ticket_of("zz", "token"), "hold", "hold_malformed"),
         (ticket_of(ID, "tok\x00en"), "token", "token_unprintable"),
         ("nonsense", "hold", "hold_malformed"),
+        (ID, "hold", "ticket_required"),
     ]),
-    ("confirm quantity", lambda hk, bad: hk.confirm(ID, token="x", quantity=bad), [
+    ("confirm quantity", lambda hk, bad: hk.confirm(holdkit.ticket(ID, "x"), quantity=bad), [
         *numbers("quantity"),
         ({}, "quantity", "quantity_required"),
         ({"p": 0}, "quantity", "quantity_required"),
@@ -161,26 +159,26 @@ CALLS: list[tuple[str, Any, list[tuple[Any, str, str]]]] = [
         ({"p": True}, "quantity", "quantity_not_whole"),
         ({7: 1}, "quantity", "quantity_not_text"),
     ]),
-    ("confirm keep_rest", lambda hk, bad: hk.confirm(ID, token="x", keep_rest=bad), [(1, "keep_rest", "keep_rest_not_boolean")]),
-    ("confirm overage", lambda hk, bad: hk.confirm(ID, token="x", overage=bad), [
+    ("confirm keep_rest", lambda hk, bad: hk.confirm(holdkit.ticket(ID, "x"), keep_rest=bad), [(1, "keep_rest", "keep_rest_not_boolean")]),
+    ("confirm overage", lambda hk, bad: hk.confirm(holdkit.ticket(ID, "x"), overage=bad), [
         ("sometimes", "overage", "overage_unknown"),
         (None, "overage", "overage_unknown"),
         ([], "overage", "overage_unknown"),
     ]),
-    ("confirm entity", lambda hk, bad: hk.confirm(ID, token="x", entity=bad), texts("entity", 256)),
-    ("release quantity", lambda hk, bad: hk.release(ID, token="x", quantity=bad), numbers("quantity")),
+    ("confirm entity", lambda hk, bad: hk.confirm(holdkit.ticket(ID, "x"), entity=bad), texts("entity", 256)),
+    ("release quantity", lambda hk, bad: hk.release(holdkit.ticket(ID, "x"), quantity=bad), numbers("quantity")),
     ("release force", lambda hk, bad: hk.release(ID, force=bad), [
         (True, "reason", "reason_required"),
         (1, "force", "force_not_boolean"),
         ("yes", "force", "force_not_boolean"),
     ]),
-    ("release owner", lambda hk, bad: hk.release(ID, token=bad), texts("token", 512)),
-    ("extend", lambda hk, bad: hk.extend(ID, token="x", **bad), [
+    ("release owner", lambda hk, bad: hk.release(holdkit.ticket(ID, bad)), texts("token", 512)),
+    ("extend", lambda hk, bad: hk.extend(holdkit.ticket(ID, "x"), **bad), [
         ({}, "by", "by_required"),
         ({"by": 1, "ttl": 1}, "by", "by_ambiguous"),
         ({"by": 1, "until": 1}, "by", "by_ambiguous"),
     ]),
-    ("return_units", lambda hk, bad: hk.return_units(ID, token="x", quantity=bad), numbers("quantity")),
+    ("return_units", lambda hk, bad: hk.return_units(holdkit.ticket(ID, "x"), quantity=bad), numbers("quantity")),
     ("expire", lambda hk, bad: hk.admin.expire(bad), [("x", "hold", "hold_malformed"), (None, "hold", "hold_malformed")]),
     ("get", lambda hk, bad: hk.get(bad), [("x", "hold", "hold_malformed"), (7, "hold", "hold_malformed")]),
     # Lists

@@ -207,18 +207,29 @@ def test_amounts_of_any_mapping(hk: Any, engine: WatchedEngine) -> None:
 
 def test_every_way_to_name_a_hold(hk: Any) -> None:
     hold = hk.hold("p", 1, ttl=60)
-    for name, token in (
-        (hold, None),
-        (hold.ticket, None),
-        (hold.id, hold.token),
-        (UUID(hold.id), hold.token),
-        (str(UUID(hold.id)).upper(), hold.token),
-        (hk.get(hold), hold.token),
+    for named in (
+        hold,
+        hold.ticket,
+        holdkit.ticket(hold.id, hold.token),
+        holdkit.ticket(UUID(hold.id), hold.token),
+        holdkit.ticket(str(UUID(hold.id)).upper(), hold.token),
     ):
-        assert hk.extend(name, token=token, by=1).id == hold.id
-    for name in (hold.id, hk.get(hold)):
-        with pytest.raises(NotOwner, match="its ticket, or token="):
-            hk.extend(name, by=1)
+        assert hk.extend(named, by=1).id == hold.id
+    with pytest.raises(NotOwner, match="its ticket"):
+        hk.extend(hk.get(hold), by=1)
+    assert hk.extend(hold.ticket, by=1).ticket == hold.ticket
+
+
+@pytest.mark.parametrize("verb", ["confirm", "release", "extend", "return_units"])
+def test_an_id_alone_ends_nothing(hk: Any, verb: str) -> None:
+    hold = hk.hold("p", 1, ttl=60)
+    for id in (hold.id, UUID(hold.id), str(UUID(hold.id)).upper()):
+        with pytest.raises(InvalidRequest, match=rf"hk\.admin\.{verb}") as wrong:
+            getattr(hk, verb)(id, **({"by": 1} if verb == "extend" else {}))
+        assert (wrong.value.field, wrong.value.code) == ("hold", "ticket_required")
+    with pytest.raises(InvalidRequest):
+        getattr(hk, verb)(hold, token=hold.token)
+    assert hk.get(hold.id).state == "held"
 
 
 def test_the_answer_to_an_end_still_carries_its_token(hk: Any) -> None:
@@ -235,13 +246,13 @@ def test_a_hold_keeps_its_secrets(hk: Any, caplog: pytest.LogCaptureFixture) -> 
     told += [repr(hk.get(hold)), repr(hk.holds()), repr(hk.history(hold)), repr(reconstruct(hk.history(hold)))]
     calls: list[Callable[[], Any]] = [
         lambda: hk.confirm(hold, quantity=99),
-        lambda: hk.confirm(hold.id, token="s3cret-token-but-wrong"),
+        lambda: hk.confirm(holdkit.ticket(hold.id, "s3cret-token-but-wrong")),
         lambda: hk.confirm("hk1.zz.s3cret-token"),
         lambda: hk.confirm(ticket("zz", "s3cret-token")),
         lambda: hk.confirm("s3cret-token"),
         lambda: hk.hold("p", 1, ttl=60, token="s3cret-token" * 100),
         lambda: hk.hold("p", 1, ttl=60, token="s3cret-token\x00"),
-        lambda: hk.confirm(hold, token="s3cret-token\ud800"),
+        lambda: hk.confirm(holdkit.ticket(hold.id, "s3cret-token\ud800")),
     ]
     for call in calls:
         with pytest.raises(holdkit.HoldkitError) as refused:
@@ -392,7 +403,7 @@ def test_nothing_crosses_tenants(hk: Any) -> None:
     hold = acme.hold("p", 1, ttl=60, op="op-2")
     assert hold.tenant == "acme"
     assert other.hold("p", 1, ttl=60, op="op-2").id != hold.id, "operation ids are its own"
-    for call in (other.get, other.confirm, other.release, other.expire, other.return_units):
+    for call in (other.get, other.confirm, other.release, other.admin.expire, other.return_units):
         with pytest.raises(HoldNotFound):
             call(hold)
     with pytest.raises(HoldNotFound):

@@ -116,7 +116,11 @@ def test_braces_in_a_name_are_only_text() -> None:
 def test_refusals_can_be_raised_caught_and_told_apart() -> None:
     with holdkit.connect("memory://") as hk:
         caught: dict[str, Any] = {}
-        for call in (lambda: hk.pool("none"), lambda: hk.get("1" * 32), lambda: hk.confirm("1" * 32, token="x")):
+        for call in (
+            lambda: hk.pool("none"),
+            lambda: hk.get("1" * 32),
+            lambda: hk.confirm(holdkit.ticket("1" * 32, "x")),
+        ):
             try:
                 call()
             except Refused as refused:

@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Self, Unpack
-from uuid import UUID
 
 from ...core.commands import Consume, Overage, PlaceHold, Ttl
 from ...core.model import Pool
@@ -17,7 +16,7 @@ from ...errors import AlreadyConfirmed, AlreadyReleased, HoldkitError
 from ...kernel._async.blocks import AsyncBlock
 from ...kernel.answers import hold_of, undo_grant
 from ...kernel.context import Call
-from ...kernel.normalise import Legs, reference, span
+from ...kernel.normalise import Legs, presented, span
 from ...kernel.results import Hold
 from ..allowances import Spent, Usage, client_of
 from .budget_sets import AsyncBudgetSetPort
@@ -74,10 +73,9 @@ class AsyncBudget:
 
     async def confirm(
         self,
-        hold: Hold | str | UUID,
+        hold: Hold | str,
         actual: Spent | None = None,
         *,
-        token: str | None = None,
         entity: str | None = None,
         keep_rest: bool = False,
         overage: Overage = "up_to_available",
@@ -92,7 +90,7 @@ class AsyncBudget:
         largest shortfall); `if_available` takes all of it or raises
         `InsufficientCapacity`; `reject` takes nothing.
         """
-        id, token = reference(hold, token)
+        id, token = presented(hold, "confirm")
         return await self._budget_set.settle(
             id, token, actual, call, entity=entity, keep_rest=keep_rest, overage=overage
         )

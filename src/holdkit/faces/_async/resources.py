@@ -17,7 +17,7 @@ from ...kernel._async.executor import AsyncExecutor
 from ...kernel._async.kernel import AsyncHolds
 from ...kernel.answers import hold_of, refusal_of
 from ...kernel.context import Call, CallFields
-from ...kernel.normalise import hold_id
+from ...kernel.normalise import hold_id, present
 from ...kernel.reports import SweepReport
 from ...kernel.results import Hold, JournalEntry
 from ..capacity import LONG_NAMES, AsyncCapacityReader, CapacityQuery, one_leg, unused_pool
@@ -131,8 +131,7 @@ class AsyncResourceKernel(Generic[Key, Window]):
         """Held units become consumed. The capacity is not asked for again."""
         await self._check_kind(hold, call.get("tx"))
         return await self._kernel.confirm(
-            hold,
-            token=token,
+            present(hold, token),
             entity=entity,
             quantity=quantity,
             keep_rest=keep_rest,
@@ -158,7 +157,7 @@ class AsyncResourceKernel(Generic[Key, Window]):
         if why is not None:
             call["reason"] = why
         await self._check_kind(hold, call.get("tx"))
-        return await self._kernel.release(hold, token=token, quantity=quantity, force=force, **call)
+        return await self._kernel.release(present(hold, token), quantity=quantity, force=force, **call)
 
     async def extend(
         self,
@@ -173,7 +172,7 @@ class AsyncResourceKernel(Generic[Key, Window]):
     ) -> Hold:
         """A later deadline, within the limits' `max_lifetime`."""
         await self._check_kind(hold, call.get("tx"))
-        return await self._kernel.extend(hold, by=by, ttl=ttl, until=until, token=token, force=force, **call)
+        return await self._kernel.extend(present(hold, token), by=by, ttl=ttl, until=until, force=force, **call)
 
     async def _check_kind(self, hold: Hold | str | UUID, tx: Any) -> None:
         """Refuse a hold of another kind. The pools of a hold never change, so it is enough to read them before the

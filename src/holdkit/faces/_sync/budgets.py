@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Self, Unpack
-from uuid import UUID
 
 from ...core.commands import Consume, Overage, PlaceHold, Ttl
 from ...core.model import Pool
@@ -18,7 +17,7 @@ from ...errors import AlreadyConfirmed, AlreadyReleased, HoldkitError
 from ...kernel._sync.blocks import Block
 from ...kernel.answers import hold_of, undo_grant
 from ...kernel.context import Call
-from ...kernel.normalise import Legs, reference, span
+from ...kernel.normalise import Legs, presented, span
 from ...kernel.results import Hold
 from ..allowances import Spent, Usage, client_of
 from .budget_sets import BudgetSetPort
@@ -75,10 +74,9 @@ class Budget:
 
     def confirm(
         self,
-        hold: Hold | str | UUID,
+        hold: Hold | str,
         actual: Spent | None = None,
         *,
-        token: str | None = None,
         entity: str | None = None,
         keep_rest: bool = False,
         overage: Overage = "up_to_available",
@@ -93,7 +91,7 @@ class Budget:
         largest shortfall); `if_available` takes all of it or raises
         `InsufficientCapacity`; `reject` takes nothing.
         """
-        id, token = reference(hold, token)
+        id, token = presented(hold, "confirm")
         return self._budget_set.settle(id, token, actual, call, entity=entity, keep_rest=keep_rest, overage=overage)
 
     def holding(

@@ -18,7 +18,7 @@ from ...kernel._sync.executor import Executor
 from ...kernel._sync.kernel import Holds
 from ...kernel.answers import hold_of, refusal_of
 from ...kernel.context import Call, CallFields
-from ...kernel.normalise import hold_id
+from ...kernel.normalise import hold_id, present
 from ...kernel.reports import SweepReport
 from ...kernel.results import Hold, JournalEntry
 from ..capacity import LONG_NAMES, CapacityQuery, CapacityReader, one_leg, unused_pool
@@ -130,8 +130,7 @@ class ResourceKernel(Generic[Key, Window]):
         """Held units become consumed. The capacity is not asked for again."""
         self._check_kind(hold, call.get("tx"))
         return self._kernel.confirm(
-            hold,
-            token=token,
+            present(hold, token),
             entity=entity,
             quantity=quantity,
             keep_rest=keep_rest,
@@ -157,7 +156,7 @@ class ResourceKernel(Generic[Key, Window]):
         if why is not None:
             call["reason"] = why
         self._check_kind(hold, call.get("tx"))
-        return self._kernel.release(hold, token=token, quantity=quantity, force=force, **call)
+        return self._kernel.release(present(hold, token), quantity=quantity, force=force, **call)
 
     def extend(
         self,
@@ -172,7 +171,7 @@ class ResourceKernel(Generic[Key, Window]):
     ) -> Hold:
         """A later deadline, within the limits' `max_lifetime`."""
         self._check_kind(hold, call.get("tx"))
-        return self._kernel.extend(hold, by=by, ttl=ttl, until=until, token=token, force=force, **call)
+        return self._kernel.extend(present(hold, token), by=by, ttl=ttl, until=until, force=force, **call)
 
     def _check_kind(self, hold: Hold | str | UUID, tx: Any) -> None:
         """Refuse a hold of another kind. The pools of a hold never change, so it is enough to read them before the

@@ -1,6 +1,6 @@
 # Generated from ../_async/verbs.py by tools/gen_sync.py: do not edit.
 """The verbs of the API: each builds one command. `what` is a pool id with a quantity, a mapping of pool to quantity, or a list
-of legs. A hold is given as a `Hold`, a ticket, or an id with `token=`.
+of legs. A hold that ends is given as a `Hold` or its ticket.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ...core.commands import (
 from ...core.model import Leg, Slot
 from ..answers import hold_of, report_of
 from ..context import Call, call_fields, context_of
-from ..normalise import Part, What, amounts_of, hold_id, legs_of, reference, span
+from ..normalise import Part, What, amounts_of, hold_id, legs_of, presented, span
 from ..reports import SweepReport
 from ..results import Hold, requested_legs
 from ..times import moment
@@ -171,9 +171,8 @@ class Verbs(PoolVerbs):
 
     def confirm(
         self,
-        hold: Hold | str | UUID,
+        hold: Hold | str,
         *,
-        token: str | None = None,
         entity: str | None = None,
         quantity: Part = None,
         keep_rest: bool = False,
@@ -183,7 +182,7 @@ class Verbs(PoolVerbs):
     ) -> Hold:
         """Held units become consumed. Less than is held: the rest is released, or kept with `keep_rest=True`. `force=True` with
         a reason needs no token, and is journaled as forced."""
-        id, token = _named(hold, token)
+        id, token = _presented(hold, "confirm", force)
         said = context_of(call)
         command = ConfirmHold(
             id=id,
@@ -203,15 +202,14 @@ class Verbs(PoolVerbs):
 
     def release(
         self,
-        hold: Hold | str | UUID,
+        hold: Hold | str,
         *,
-        token: str | None = None,
         quantity: Part = None,
         force: bool = False,
         **call: Unpack[Call],
     ) -> Hold:
         """Held units become available; a hold that waits leaves its line. `force=True` with a reason needs no token, and is journaled as forced."""
-        id, token = _named(hold, token)
+        id, token = _presented(hold, "release", force)
         said = context_of(call)
         command = ReleaseHold(
             id=id,
@@ -228,19 +226,18 @@ class Verbs(PoolVerbs):
 
     def extend(
         self,
-        hold: Hold | str | UUID,
+        hold: Hold | str,
         *,
         by: Ttl | None = None,
         ttl: Ttl | None = None,
         until: Slot | datetime | None = None,
-        token: str | None = None,
         force: bool = False,
         **call: Unpack[Call],
     ) -> Hold:
         """A later deadline: `by` counts from the present one, `ttl` from now, `until` is absolute. Never shortens. Of a hold
         that waits, it is the end of waiting.
         `force=True` with a reason needs no token, and is journaled as forced."""
-        id, token = _named(hold, token)
+        id, token = _presented(hold, "extend", force)
         said = context_of(call)
         command = ExtendHold(
             id=id,
@@ -259,16 +256,15 @@ class Verbs(PoolVerbs):
 
     def return_units(
         self,
-        hold: Hold | str | UUID,
+        hold: Hold | str,
         *,
-        token: str | None = None,
         quantity: Part = None,
         force: bool = False,
         **call: Unpack[Call],
     ) -> Hold:
         """Make consumed units available again: an order cancelled after it was paid. `force=True` with a reason needs no
         token, and is journaled as forced. (`hk.admin.free` does so for units whose holds are no longer kept.)"""
-        id, token = reference(hold, token)
+        id, token = _presented(hold, "return_units", force)
         command = ReturnUnits(
             id=id, token=token, quantity=amounts_of(quantity), force=force, **call_fields(call, self._tenant)
         )
@@ -281,8 +277,8 @@ class Verbs(PoolVerbs):
         return report_of(self._executor.execute(Sweep(limit=limit, **call_fields({}, self._tenant))))
 
 
-def _named(hold: Hold | str | UUID, token: str | None) -> tuple[Any, str | None]:
-    """Id and token of the hold that a verb is about. First the usual case, which `reference` finds out last."""
+def _presented(hold: Hold | str, verb: str, force: bool) -> tuple[Any, str | None]:
+    """Return id and token of the hold that a verb ends. First the usual case, which `presented` finds out last."""
     if type(hold) is Hold:
-        return hold.raw.id, hold.token if token is None else token
-    return reference(hold, token)
+        return hold.raw.id, hold.token
+    return presented(hold, verb, force)

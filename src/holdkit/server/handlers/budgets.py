@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ...faces._async.budgets import AsyncBudget
+from ...kernel.normalise import present
 from ...wire.budgets import (
     BudgetAnswer,
     BudgetConfirm,
@@ -95,9 +96,8 @@ async def confirm_budget(request: Request) -> Answer:
     body: BudgetConfirm = request.body
     budgets = await _opened(request)
     hold = await budgets.confirm(
-        body.hold,
+        present(body.hold, body.token),
         body.actual,
-        token=body.token,
         entity=body.entity,
         keep_rest=body.keep_rest,
         overage=body.overage,

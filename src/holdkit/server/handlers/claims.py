@@ -23,7 +23,7 @@ from ...faces._async.claim_reads import claim_bytes
 from ...faces.claim import Claim, claim_of
 from ...faces.keys import key_of, part_of_hold, split_key
 from ...kernel.answers import refusal_of
-from ...kernel.normalise import Presented, reference
+from ...kernel.normalise import Presented, present, reference
 from ...kernel.results import Hold, Page
 from ...wire.claims import (
     ClaimPage,
@@ -296,7 +296,7 @@ async def release_items(request: Request) -> Answer:
     body, fields = _items_body(request), call_fields(request, request.body)
     if body.ids is not None:
         return _hold(request, await request.kernel.items.release(body.ids, token=body.token or "", **fields))
-    return _hold(request, await request.kernel.release(body.hold or "", token=body.token, **fields))
+    return _hold(request, await request.kernel.release(present(body.hold or "", body.token), **fields))
 
 
 async def finalize_items(request: Request) -> Answer:
@@ -304,7 +304,7 @@ async def finalize_items(request: Request) -> Answer:
     body, fields = _items_body(request), {**call_fields(request, request.body), "entity": request.body.entity}
     if body.ids is not None:
         return _hold(request, await request.kernel.items.confirm(body.ids, token=body.token or "", **fields))
-    return _hold(request, await request.kernel.confirm(body.hold or "", token=body.token, **fields))
+    return _hold(request, await request.kernel.confirm(present(body.hold or "", body.token), **fields))
 
 
 def _items_body(request: Request) -> EndItems:

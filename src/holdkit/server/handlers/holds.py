@@ -12,7 +12,7 @@ from ...core.model import State
 from ...core.validation import invalid
 from ...kernel.answers import hold_of, refusal_of
 from ...kernel.context import actor_text
-from ...kernel.normalise import hold_id, reference, span
+from ...kernel.normalise import hold_id, present, reference, span
 from ...kernel.results import Hold
 from ...wire.fields import Body, encode
 from ...wire.holds import (
@@ -157,8 +157,7 @@ async def confirm_hold(request: Request) -> Answer:
     if body.force:
         need_admin(request.caller, "force")
     hold = await request.kernel.confirm(
-        request.hold_named,
-        token=body.token,
+        present(request.hold_named, body.token),
         entity=body.entity,
         quantity=body.quantity,
         keep_rest=body.keep_rest,
@@ -175,7 +174,7 @@ async def release_hold(request: Request) -> Answer:
     if body.force:
         need_admin(request.caller, "force")
     hold = await request.kernel.release(
-        request.hold_named, token=body.token, quantity=body.quantity, force=body.force, **call_fields(request, body)
+        present(request.hold_named, body.token), quantity=body.quantity, force=body.force, **call_fields(request, body)
     )
     return _hold_answer(request, hold)
 
@@ -186,11 +185,10 @@ async def extend_hold(request: Request) -> Answer:
     if body.force:
         need_admin(request.caller, "force")
     hold = await request.kernel.extend(
-        request.hold_named,
+        present(request.hold_named, body.token),
         by=body.by,
         ttl=body.ttl,
         until=body.until,
-        token=body.token,
         force=body.force,
         **call_fields(request, body),
     )
@@ -209,7 +207,7 @@ async def return_units(request: Request) -> Answer:
     if body.force:
         need_admin(request.caller, "force")
     hold = await request.kernel.return_units(
-        request.hold_named, token=body.token, quantity=body.quantity, force=body.force, **call_fields(request, body)
+        present(request.hold_named, body.token), quantity=body.quantity, force=body.force, **call_fields(request, body)
     )
     return _hold_answer(request, hold)
 

@@ -22,6 +22,7 @@ from ... import (
     ExpireHold,
     ExtendHold,
     Hold,
+    InvalidRequest,
     JoinLine,
     Leg,
     LimitPool,
@@ -38,6 +39,7 @@ from ... import (
     VerifyReport,
 )
 from ...core.commands import AnyCommand
+from ...kernel.normalise import present
 from ...kernel.times import datetime_of
 from ..clock import FakeClock
 from .expectations import differences, word_of
@@ -210,7 +212,7 @@ class CommandVerbs:
                 method, positional = "admin.free", (arguments.pop("name").removeprefix("pool/"),)
                 arguments.setdefault("reason", None)
         elif "name" in arguments:
-            positional = (self.reference(statement, arguments),)
+            positional = (self.presented(statement, arguments),)
         elif statement.verb == "record":
             positional = (arguments.pop("kind"), arguments.pop("id"), arguments.pop("body", None))
         elif "id" in arguments:
@@ -274,6 +276,17 @@ class CommandVerbs:
         if via == "ticket":
             return hold.ticket
         return hold.id if "token" in arguments and arguments["token"] is None else hold
+
+    def presented(self, statement: Statement, arguments: dict[str, Any]) -> Any:
+        """What the statement ends its hold by: the hold itself, its ticket, or its id with another token or none."""
+        reference = self.reference(statement, arguments)
+        if isinstance(reference, Hold) and "token" not in arguments:
+            return reference
+        id, token = reference.id if isinstance(reference, Hold) else reference, arguments.pop("token", None)
+        try:
+            return present(id, token)
+        except InvalidRequest:
+            return id  # the kernel refuses it as well
 
     def check(self, statement: Statement, answer: Any) -> None:
         """Compare the answer with what is expected, and remember a hold by its name."""

@@ -165,7 +165,7 @@ class WindowVerbs(CommandVerbs):
         if face not in self.faces:
             raise StoryFailed(f"{statement.where}: nothing was made under the name {face!r}\n    {statement.text}")
         name = arguments.pop("hold", None)
-        positional: tuple[Any, ...] = target if name is not None else (self.reference(statement, arguments), *target)
+        positional: tuple[Any, ...] = target if name is not None else (self.presented(statement, arguments), *target)
         call = self.call(METHODS[statement.verb], *positional, **arguments)
         answer = yield structs.replace(call, face=self.faces[face])
         self.check(

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+import holdkit
 from holdkit import Allowance, BelowInUse, HoldExpired, InsufficientCapacity, InvalidRequest, PoolNotFound, State
 from tests.support.kernels import Store
 from tests.unit.faces.windows.conftest import set_actual
@@ -163,18 +164,21 @@ def test_a_retry_is_the_same_operation_whatever_happened_since(store: Store) -> 
         llm.hold("other", {"tokens": 100, "requests": 1}, ttl=60, op="h")
 
 
-def test_tickets_and_ids_will_do(store: Store) -> None:
+def test_a_ticket_will_do_and_an_id_alone_will_not(store: Store) -> None:
     llm = opened(store)
     one, other = (llm.hold("team", {"requests": 1, "tokens": 100}, ttl=60) for _ in range(2))
     llm.confirm(one.ticket, {"tokens": 10})
-    with pytest.raises(Exception, match="not_owner"):
+    with pytest.raises(holdkit.InvalidRequest) as wrong:
         llm.confirm(other.id, {"tokens": 10})
-    llm.confirm(other.id, {"tokens": 20}, token=other.token)
+    assert wrong.value.code == "ticket_required"
+    with pytest.raises(holdkit.NotOwner):
+        llm.confirm(holdkit.ticket(other.id, "thief"), {"tokens": 10})
+    llm.confirm(other, {"tokens": 20})
     assert llm.remaining("team")["tokens"] == 970
     with pytest.raises(Exception, match="already_confirmed"):
         llm.confirm(other, {"tokens": 20})
     with pytest.raises(Exception, match="hold_not_found"):
-        llm.confirm("0" * 32, {"tokens": 20}, token="me")
+        llm.confirm(holdkit.ticket("0" * 32, "me"), {"tokens": 20})
 
 
 def test_known_costs_need_one_step(store: Store) -> None:
