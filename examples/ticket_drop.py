@@ -30,7 +30,7 @@ class WaitingRoom:
     def open_doors(self) -> holdkit.Hold:
         """The box office holds all seats until the sale opens; whoever comes before waits in line."""
         self.hk.create_pool(SHOW, total=SEATS, per_account=MOST)
-        return self.hk.hold(SHOW, SEATS, ttl="2h", force=True, reason="before the sale opens")
+        return self.hk.admin.hold(SHOW, SEATS, ttl="2h", reason="before the sale opens")
 
     def arrive(self, buyer: int) -> None:
         """A buyer joins the line for two seats; every tenth comes back until the limit stops them."""

@@ -69,7 +69,7 @@ def test_consume_join_and_overage_count_it_too_and_force_passes(hk: holdkit.Kern
         hk.confirm(more, quantity=3, overage="if_available")
     confirmed = hk.confirm(more, quantity=3, overage="up_to_available")
     assert [leg.confirmed for leg in confirmed.legs] == [2]
-    hk.hold("show", 3, ttl=60, account="customer:7", force=True, reason="box office")
+    hk.admin.hold("show", 3, ttl=60, account="customer:7", reason="box office")
     assert used(hk, "customer:7") == {"show": 7}
     assert hk.admin.verify().ok
 

@@ -138,7 +138,7 @@ def test_a_combined_hold_and_a_batch_find_it_taken(hk: holdkit.Kernel) -> None:
         holdkit.PlaceHold(legs=(holdkit.Leg("seat"),), ttl=60, account="x"),
     ]
     assert [one.reason for one in hk.apply(placed)] == ["insufficient_capacity", None]
-    hk.return_units(both, force=True, reason="refund")
+    hk.admin.return_units(both, reason="refund")
     hk.hold([holdkit.claim(*KEY), ("seat", 1)], ttl=600, account="customer:9")
     assert hk.admin.verify().ok
 

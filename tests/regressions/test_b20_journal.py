@@ -44,7 +44,7 @@ COMMANDS: dict[str, Callable[[Any, holdkit.Hold, holdkit.Hold], Any]] = {
     "partial confirm": lambda hk, held, paid: hk.confirm(held, quantity=1, keep_rest=True),
     "overage": lambda hk, held, paid: hk.confirm(held, quantity=5, overage="if_available"),
     "release": lambda hk, held, paid: hk.release(held),
-    "forced release": lambda hk, held, paid: hk.release(held.id, force=True, reason="admin_override"),
+    "forced release": lambda hk, held, paid: hk.admin.release(held.id, reason="admin_override"),
     "extend": lambda hk, held, paid: hk.extend(held, by=60),
     "return_units": lambda hk, held, paid: hk.return_units(paid),
     "put_record": lambda hk, held, paid: hk.admin.records.put("note", "1", "{}"),

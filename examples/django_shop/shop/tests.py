@@ -47,7 +47,7 @@ class Shopping(TestCase):
 
     def test_released_before_it_was_paid(self) -> None:
         order = self.reserve(1)
-        hk.release(order.hold, force=True, reason="asked by phone")
+        hk.admin.release(order.hold, reason="asked by phone")
         self.assertEqual(self.client.post(f"/orders/{order.pk}/pay/").status_code, 410)
         self.assertContains(self.client.get(f"/orders/{order.pk}/"), "has expired")
 

@@ -66,6 +66,11 @@ def placed_time(text: str) -> datetime | timedelta:
         ) from None
 
 
+def verbs(hk: Opened, force: bool) -> Any:
+    """The kernel, or what its operator calls."""
+    return hk.admin if force else hk
+
+
 def row_of(hold: Hold) -> list[str]:
     """A hold as a row of a table."""
     legs = ", ".join(f"{leg.pool} × {leg.quantity}" for leg in hold.legs[:3]) + (", …" if len(hold.legs) > 3 else "")

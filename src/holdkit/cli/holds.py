@@ -30,6 +30,7 @@ from .arguments import (
     ticket_argument,
     ticket_from,
     token_option,
+    verbs,
 )
 from .options import call_of, call_options, is_local, open_kernel, tenant_options, time_of
 from .output import OK, Output
@@ -61,9 +62,9 @@ def hold(
     """
     what, quantity = requested_legs(pool, units, legs)
     with open_kernel(url, tenant) as hk:
-        held = hk.hold(
+        held = verbs(hk, force).hold(
             what, quantity, ttl=seconds(ttl), id=hold_id, entity=entity, metadata=json_object(metadata),
-            account=account, force=force, **call_of(call),
+            account=account, **call_of(call),
         )  # fmt: skip
         return print_ticket(hk, held, in_json)
 
@@ -91,8 +92,8 @@ def consume(
     """
     what, quantity = requested_legs(pool, units, legs)
     with open_kernel(url, tenant) as hk:
-        consumed = hk.consume(
-            what, quantity, id=hold_id, entity=entity, metadata=json_object(metadata), account=account, force=force,
+        consumed = verbs(hk, force).consume(
+            what, quantity, id=hold_id, entity=entity, metadata=json_object(metadata), account=account,
             **call_of(call),
         )  # fmt: skip
         return print_ticket(hk, consumed, in_json)
@@ -121,9 +122,9 @@ def confirm(
       holdkit confirm 0199c0ffee… --force --reason "paid by bank transfer"
     """
     with open_kernel(url, tenant) as hk:
-        done = hk.confirm(
+        done = verbs(hk, force).confirm(
             hold_named(hold, token), quantity=amounts(units, legs), keep_rest=keep_rest, overage=overage,
-            entity=entity, force=force, **call_of(call),
+            entity=entity, **call_of(call),
         )  # fmt: skip
         return print_hold(hk, done, in_json)
 
@@ -148,7 +149,7 @@ def release(
       holdkit release 0199c0ffee… --force --reason "worker died"
     """
     with open_kernel(url, tenant) as hk:
-        done = hk.release(hold_named(hold, token), quantity=amounts(units, legs), force=force, **call_of(call))
+        done = verbs(hk, force).release(hold_named(hold, token), quantity=amounts(units, legs), **call_of(call))
         return print_hold(hk, done, in_json)
 
 
@@ -173,7 +174,7 @@ def extend(
       holdkit extend 0199c0ffee… --by 1h --force --reason "customer called"
     """
     with open_kernel(url, tenant) as hk:
-        done = hk.extend(hold_named(hold, token), by=seconds(by), ttl=seconds(ttl), force=force, **call_of(call))
+        done = verbs(hk, force).extend(hold_named(hold, token), by=seconds(by), ttl=seconds(ttl), **call_of(call))
         return print_hold(hk, done, in_json)
 
 
@@ -197,7 +198,7 @@ def return_(
       holdkit return 0199c0ffee… --force --reason "refund of order 9"
     """
     with open_kernel(url, tenant) as hk:
-        done = hk.return_units(hold_named(hold, token), quantity=amounts(units, legs), force=force, **call_of(call))
+        done = verbs(hk, force).return_units(hold_named(hold, token), quantity=amounts(units, legs), **call_of(call))
         return print_hold(hk, done, in_json)
 
 

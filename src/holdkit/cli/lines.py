@@ -6,7 +6,12 @@ from typing import Any
 
 import click
 
-from ..core.model import State
+from ..core.commands import JoinLine
+from ..core.model import Leg, State
+from ..kernel.answers import hold_of
+from ..kernel.context import call_fields
+from ..kernel.normalise import hold_id as normal_id
+from ..kernel.normalise import span
 from ..kernel.results import Hold
 from ..wire.holds import hold_answer, place_answer
 from ..wire.pools import PoolUsageAnswer
@@ -26,6 +31,7 @@ from .arguments import (
     ticket_argument,
     ticket_from,
     token_option,
+    verbs,
 )
 from .documents import NameDocument
 from .options import Opened, call_of, call_options, is_local, open_kernel, tenant_options, time_of
@@ -57,10 +63,12 @@ def join(
       holdkit place "$TICKET"
     """
     with open_kernel(url, tenant) as hk:
-        hold = hk.join(
-            pool, units, ttl=interval(ttl), offer_ttl=interval(offer_ttl), id=hold_id, entity=entity,
-            metadata=json_object(metadata), account=account, force=force, **call_of(call),
+        command = JoinLine(
+            legs=(Leg(pool, units),), ttl_slots=span(interval(ttl)), offer_slots=span(interval(offer_ttl), "offer_ttl"),
+            id=None if hold_id is None else normal_id(hold_id), entity=entity, metadata=json_object(metadata), account=account,
+            force=force, **call_fields(call_of(call), tenant),
         )  # fmt: skip
+        hold = hold_of(hk.executor.execute(command), None)
         return print_ticket(hk, hold, in_json)
 
 
@@ -100,7 +108,7 @@ def leave(url: str | None, tenant: str, in_json: bool, hold: str, token: str | N
       holdkit leave 0199c0ffee… --force --reason "asked twice"
     """
     with open_kernel(url, tenant) as hk:
-        return print_hold(hk, hk.release(hold_named(hold, token), force=force, **call_of(call)), in_json)
+        return print_hold(hk, verbs(hk, force).release(hold_named(hold, token), **call_of(call)), in_json)
 
 
 LONGEST = 100_000

@@ -15,9 +15,12 @@ from typing import Any, Final
 
 import click
 
+from ..core.commands import PlaceHold
 from ..errors import InsufficientCapacity, LineAhead
+from ..kernel._sync.blocking import waiting_time
 from ..kernel._sync.blocks import Lease
-from ..kernel.normalise import span
+from ..kernel.context import Call, call_fields
+from ..kernel.normalise import legs_of, span
 from .arguments import account_option, leg_option, pass_limits_option, requested_legs, seconds
 from .options import call_of, call_options, open_kernel, tenant_options
 from .output import LOST, REFUSED, error_document, report_error
@@ -73,9 +76,15 @@ def run(
     before = signal.pthread_sigmask(signal.SIG_BLOCK, AWAITED)  # threads that start from here on inherit the mask
     try:
         with open_kernel(url, tenant) as hk, ExitStack() as stack:
-            lease = hk.lease(
-                what, quantity, ttl=seconds(ttl) or 0, wait=timeout, account=account, force=force, **call_of(call)
+            command_fields = call_fields(call_of(call), tenant)
+            placing = PlaceHold(
+                legs=legs_of(what, quantity),
+                ttl_slots=span(seconds(ttl) or 0),
+                account=account,
+                force=force,
+                **command_fields,
             )
+            lease = Lease(hk.executor, placing, waiting_time(timeout, Call()))
             acquire(stack, lease)
             return supervise(command, lease, grace_seconds, before)
     except (InsufficientCapacity, LineAhead) as refused:

@@ -59,7 +59,10 @@ HINTS: Final = (
     (r"use release for held units", "use holdkit release for held units"),
     (r"give a ttl instead", "give --ttl instead"),
     (r"say force=True, and why", "use --force and --reason"),
-    (r"from the beginning or from cursor\(\)", "without a cursor, or after one that holdkit journal tail --json shows"),
+    (
+        r"from the beginning or from journal\.cursor\(\)",
+        "without a cursor, or after one that holdkit journal tail --json shows",
+    ),
     (r"takes no \?options: pass clock= and limits= to connect", "takes no ?options"),
     (r"join the line, or try later", "join the line with holdkit join, or try later"),
     (r"run `(holdkit migrate[^`]*)` \(pip install [^)]*\), or holdkit\.migrate\([^)]*\)", r"run \1"),

@@ -239,7 +239,7 @@ def forced_fields(reason: str, call: CallWithoutReason, fields_of: CallFields) -
     """Those fields for a call that passes a token or a limit: it must say why."""
     say_why: object = reason
     if not isinstance(say_why, str) or not say_why.strip():
-        raise invalid("reason", "reason_required", "say why: this call is journaled as forced, with the reason")
+        raise invalid("reason", "reason_required", "a forced call must say why: the reason is journaled")
     fields = Call(**call)  # type: ignore[typeddict-item]
     fields["reason"] = reason
     return {**fields_of(fields), "force": True}

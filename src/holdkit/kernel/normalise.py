@@ -228,10 +228,10 @@ def reference(value: Any, token: str | None) -> tuple[Any, str | None]:
     raise invalid("hold", "hold_malformed", "must be a Hold or its ticket")
 
 
-def presented(value: Any, verb: str, force: bool = False) -> tuple[Any, str | None]:
-    """Return id and token of a hold that a verb ends: a `Hold`, or its ticket. An id alone proves nothing, unless it is forced."""
+def presented(value: Any, verb: str) -> tuple[Any, str | None]:
+    """Return id and token of a hold that a verb ends: a `Hold`, or its ticket. An id alone proves nothing."""
     id, token = reference(value, None)
-    if token is None and not force and isinstance(value, str | UUID):
+    if token is None and isinstance(value, str | UUID):
         raise invalid(
             "hold",
             "ticket_required",

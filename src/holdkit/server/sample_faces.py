@@ -84,7 +84,7 @@ class FaceTraffic:
         if len(hk.line(LINE, limit=IN_LINE)) < IN_LINE:
             hk.join(LINE, 1, ttl="6h", offer_ttl="1m", account=f"patient:{self._dice.randint(1, 99)}", actor=who)
         for hold in hk.holds(pool=LINE, state="held"):
-            hk.confirm(hold.id, force=True, reason="the offer was accepted")
+            hk.admin.confirm(hold.id, reason="the offer was accepted")
         if self._dice.random() < 0.5:
             confirmed = hk.holds(pool=LINE, state="confirmed", newest_first=True, limit=10)
             for hold in [one for one in confirmed if one.legs[0].confirmed > one.legs[0].returned][-1:]:

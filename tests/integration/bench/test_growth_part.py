@@ -25,7 +25,7 @@ def test_a_copied_past_verifies_and_can_be_used(migrated: Callable[[], str]) -> 
         newest = hk.holds(limit=1_000, pool=POOL.format(2))
         assert len(newest) == EACH == len({hold.entity for hold in newest})
         assert [entry.action for entry in hk.history(newest[0].id)] == ["hold.held", "hold.confirmed"]
-        hk.return_units(newest[0].id, force=True, reason="test")
+        hk.admin.return_units(newest[0].id, reason="test")
         hk.hold(POOL.format(2), 1, ttl=60)
         assert hk.admin.verify().ok
     with closing(psycopg.connect(dsn, autocommit=True)) as connection:

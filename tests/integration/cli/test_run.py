@@ -137,7 +137,7 @@ def test_a_lost_hold_stops_the_command(hk: holdkit.Kernel) -> None:
         "--ttl", TTL, script="sleep 60 & trap 'echo told; kill $!; exit 0' TERM; echo ready $HOLDKIT_HOLD; wait"
     )
     hold_id = said(process).split()[1]
-    hk.release(hold_id, force=True, reason="needed elsewhere")
+    hk.admin.release(hold_id, reason="needed elsewhere")
     code, told = end(process)
     assert code == 7
     assert "told" in told
@@ -146,7 +146,7 @@ def test_a_lost_hold_stops_the_command(hk: holdkit.Kernel) -> None:
 
 def test_one_that_will_not_stop_is_killed(hk: holdkit.Kernel) -> None:
     process = start("--ttl", TTL, "--grace", "10ms", script="trap '' TERM; echo ready $HOLDKIT_HOLD; read a; read b")
-    hk.release(said(process).split()[1], force=True, reason="needed elsewhere")
+    hk.admin.release(said(process).split()[1], reason="needed elsewhere")
     process.wait(120)
     assert process.returncode == 7
     end(process)

@@ -266,7 +266,7 @@ def test_a_block_confirms_or_releases(hk: RemoteKernel) -> None:
     with hk.holding("desk", ttl=60) as own:
         hk.release(own)
     with pytest.raises(holdkit.AlreadyReleased), hk.holding("desk", ttl=60) as robbed:
-        hk.release(robbed.id, force=True, reason="admin_override")
+        hk.admin.release(robbed.id, reason="admin_override")
     with pytest.raises(holdkit.InvalidRequest, match="transaction"):
         hk.holding("desk", ttl=60, tx=object())
 
@@ -279,10 +279,10 @@ def test_an_operator_extends_and_confirms_without_the_token(hk: RemoteKernel) ->
     with pytest.raises(holdkit.NotOwner):
         hk.extend(hk.get(held), by=30)
     with pytest.raises(holdkit.InvalidRequest, match="must say why"):
-        hk.extend(held.id, by=30, force=True)
-    later = hk.extend(held.id, by=30, force=True, reason="customer called")
+        hk.admin.extend(held.id, by=30, reason=" ")
+    later = hk.admin.extend(held.id, by=30, reason="customer called")
     assert later.raw.deadline == (held.raw.deadline or 0) + 30_000_000
-    part = hk.confirm(held.id, quantity=1, keep_rest=True, force=True, reason="paid by bank transfer")
+    part = hk.admin.confirm(held.id, quantity=1, keep_rest=True, reason="paid by bank transfer")
     assert (part.state, hk.pool("box").consumed) == ("held", 1)
     (done,) = hk.apply([holdkit.ConfirmHold(id=held.id, force=True, reason="paid by bank transfer")])
     assert isinstance(done.unwrap(), holdkit.Hold)
@@ -336,7 +336,7 @@ def test_a_lease_is_renewed_released_and_told_when_it_is_lost(hk: RemoteKernel) 
         assert lease.fence == lease.hold.fence
     assert hk.get(lease.hold).state == "released"
     with hk.lease("job", ttl=30) as robbed:
-        hk.release(robbed.hold.id, force=True, reason="admin_override")
+        hk.admin.release(robbed.hold.id, reason="admin_override")
         with pytest.raises(holdkit.AlreadyReleased):
             robbed.renew()
         assert robbed.lost

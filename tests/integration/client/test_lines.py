@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import holdkit
-from holdkit import ConfirmHold, JoinLine, LimitPool, PlaceHold
+from holdkit import ConfirmHold, JoinLine, Leg, LimitPool, PlaceHold
 from holdkit.client import NotAdmitted
 from holdkit.testing import FakeClock
 from tests.integration.conftest import Clients
@@ -65,10 +65,8 @@ def scenario(hk: Any, clock: FakeClock) -> Iterator[Any]:
     held = hk.hold("show", 2, ttl=60, account="a", id=IDS[0], actor="user:1")
     yield shown(held)
     yield outcome(lambda: hk.hold("show", 1, ttl=60, account="a"))
-    yield outcome(
-        lambda: hk.consume("show", 1, account="a", force=True, reason="box office", id=IDS[1], actor="user:1")
-    )
-    yield outcome(lambda: hk.join("show", 4, **LINE, account="b", force=True, reason="r"))
+    yield outcome(lambda: hk.admin.consume("show", 1, account="a", reason="box office", id=IDS[1], actor="user:1"))
+    yield outcome(hk.apply([JoinLine(legs=(Leg("show", 4),), **LINE, account="b", force=True, reason="r")])[0].unwrap)
     first = hk.join("show", 2, **LINE, account="b", id=IDS[2], actor="user:1", metadata={"a": 1}, op="first")
     yield shown(first)
     again = hk.join(
@@ -126,9 +124,14 @@ def test_a_client_answers_as_a_kernel(remote: Any, clock: FakeClock) -> None:
 def test_force_needs_an_admin_key(clients: Clients, shared_server: LiveServer) -> None:
     clients.open(shared_server).create_pool("show", 3, per_account=1)
     seller = clients.open(shared_server, shared_server.key("hold"))
-    for call, more in ((seller.hold, {"ttl": 60}), (seller.join, LINE)):
+    forced = JoinLine(legs=(Leg("show", 2),), **LINE, account="a", force=True, reason="box office")
+    forced_calls: list[Callable[[], Any]] = [
+        lambda: seller.admin.hold("show", 2, ttl=60, account="a", reason="box office"),
+        lambda: seller.apply([forced]),
+    ]
+    for call in forced_calls:
         with pytest.raises(NotAdmitted) as refused:
-            call("show", 2, account="a", force=True, reason="box office", **more)
+            call()
         assert refused.value.reason == "scope_too_small"
 
 

@@ -173,7 +173,7 @@ def test_a_final_refusal_fails_the_task(queue: Queue) -> None:
 
 def test_a_lost_lease_stops_the_task_and_runs_it_again(queue: Queue) -> None:
     def train(lease: Any) -> str:
-        queue.hk.release(lease.hold.id, force=True, reason="maintenance")
+        queue.hk.admin.release(lease.hold.id, reason="maintenance")
         lease._ended = holdkit.HoldExpired()  # as the next renewal finds out
         lease.check()
         return "never"

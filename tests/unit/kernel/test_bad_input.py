@@ -167,11 +167,10 @@ CALLS: list[tuple[str, Any, list[tuple[Any, str, str]]]] = [
     ]),
     ("confirm entity", lambda hk, bad: hk.confirm(holdkit.ticket(ID, "x"), entity=bad), texts("entity", 256)),
     ("release quantity", lambda hk, bad: hk.release(holdkit.ticket(ID, "x"), quantity=bad), numbers("quantity")),
-    ("release force", lambda hk, bad: hk.release(ID, force=bad), [
-        (True, "reason", "reason_required"),
-        (1, "force", "force_not_boolean"),
-        ("yes", "force", "force_not_boolean"),
-    ]),
+    *((f"{verb} without a reason", lambda hk, bad, verb=verb: getattr(hk.admin, verb)(ID, reason=bad), [
+        (bad, "reason", "reason_required") for bad in ("", " \t", None, 7)
+    ]) for verb in ("hold", "consume", "confirm", "release", "extend", "return_units")),
+    ("free without a reason", lambda hk, bad: hk.admin.free("p", 1, reason=bad), [("", "reason", "reason_required")]),
     ("release owner", lambda hk, bad: hk.release(holdkit.ticket(ID, bad)), texts("token", 512)),
     ("extend", lambda hk, bad: hk.extend(holdkit.ticket(ID, "x"), **bad), [
         ({}, "by", "by_required"),
@@ -208,7 +207,7 @@ CALLS: list[tuple[str, Any, list[tuple[Any, str, str]]]] = [
     ("record", lambda hk, bad: hk.admin.records.get(bad, "x"), texts("kind", 64, absent=False)),
     ("record id", lambda hk, bad: hk.admin.records.get("k", bad), texts("id", 512, absent=False)),
     ("records kind", lambda hk, bad: hk.admin.records.list(bad), texts("kind", 64, absent=False)),
-    ("records after", lambda hk, bad: hk.admin.records.list("k", after=bad), [*texts("after", 512)[1:], (None, "after", "after_not_text"), ([], "after", "after_not_text")]),
+    ("records after", lambda hk, bad: hk.admin.records.list("k", after=bad), [*texts("after", 512)[1:], ([], "after", "after_not_text")]),
     ("records limit", lambda hk, bad: hk.admin.records.list("k", limit=bad), numbers("limit")),
     # The journal
     ("history", lambda hk, bad: hk.history(bad), [

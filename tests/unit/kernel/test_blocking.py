@@ -178,7 +178,7 @@ def test_who_was_taken_out_of_the_line_by_force_does_not_join_it_again(hk: Any) 
     hk.hold("gpu", 2, ttl=3_600)
     callers = blocked(hk)
     (hold,) = hk.holds(state="waiting")
-    hk.release(hold.id, force=True, reason="closing time")
+    hk.admin.release(hold.id, reason="closing time")
     (refused,) = callers.join()
     assert isinstance(refused, InsufficientCapacity)
     assert hk.pool("gpu").waiting == 0

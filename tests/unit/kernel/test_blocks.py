@@ -89,7 +89,7 @@ def test_the_body_may_end_the_hold_itself(hk: Any, end: str) -> None:
 def test_a_hold_that_was_released_by_force_is_not_passed_over(hk: Any) -> None:
     """The body did its work, and no units stand behind it any more: it must hear of that."""
     with pytest.raises(AlreadyReleased), hk.holding("p", 2, ttl=60) as hold:
-        hk.release(hold.id, force=True, reason="admin_override")
+        hk.admin.release(hold.id, reason="admin_override")
 
 
 def test_a_replayed_hold_that_was_released_is_not_passed_over(hk: Any) -> None:
@@ -172,7 +172,7 @@ def test_a_lease_past_its_deadline_is_lost(hk: Any, engine: WatchedEngine) -> No
 
 def test_a_lease_released_by_force_is_lost_at_the_next_renewal(hk: Any) -> None:
     with hk.lease("p", 2, ttl=60) as lease:
-        hk.release(lease.hold.id, force=True, reason="admin_override")
+        hk.admin.release(lease.hold.id, reason="admin_override")
         with pytest.raises(AlreadyReleased):
             lease.renew()
         assert lease.lost

@@ -68,18 +68,28 @@ METHODS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "admin.unarchive_pool": (("id",), ("op", "actor", "reason")),
     "hold": (
         ("what", "quantity"),
-        ("ttl", "deadline", "id", "token", "entity", "metadata", "account", "force", "op", "actor", "reason", "tx"),
+        ("ttl", "deadline", "id", "token", "entity", "metadata", "account", "op", "actor", "reason", "tx"),
     ),
     "join": (
         ("pool", "quantity"),
-        ("ttl", "offer_ttl", "id", "token", "entity", "metadata", "account", "force", "op", "actor", "reason", "tx"),
+        ("ttl", "offer_ttl", "id", "token", "entity", "metadata", "account", "op", "actor", "reason", "tx"),
     ),
-    "consume": (("what", "quantity"), ("id", "token", "entity", "metadata", "account", "force", "op", "actor")),
+    "consume": (("what", "quantity"), ("id", "token", "entity", "metadata", "account", "op", "actor")),
     "confirm": (("hold",), ("token", "entity", "quantity", "keep_rest", "overage", "op", "reason")),
-    "release": (("hold",), ("token", "quantity", "force", "op", "reason")),
+    "release": (("hold",), ("token", "quantity", "op", "reason")),
     "extend": (("hold",), ("by", "ttl", "until", "token", "op")),
+    "admin.hold": (
+        ("what", "quantity"),
+        ("ttl", "deadline", "id", "token", "entity", "metadata", "account", "op", "actor"),
+    ),
+    "admin.consume": (("what", "quantity"), ("id", "token", "entity", "metadata", "account", "op", "actor")),
+    "admin.confirm": (("hold",), ("entity", "quantity", "keep_rest", "overage", "op")),
+    "admin.release": (("hold",), ("quantity", "op")),
+    "admin.extend": (("hold",), ("by", "ttl", "until", "op")),
+    "admin.return_units": (("hold",), ("quantity", "op")),
+    "admin.free": (("pool", "quantity"), ("account", "op")),
     "admin.expire": (("hold",), ("op",)),
-    "return_units": (("hold",), ("token", "quantity", "op", "force", "reason")),
+    "return_units": (("hold",), ("token", "quantity", "op", "reason")),
     "admin.records.put": (("kind", "id", "body"), ("if_version", "op")),
     "apply": (("commands",), ("atomic", "tx")),
     "sweep": ((), ("limit",)),
@@ -128,8 +138,8 @@ METHODS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "admin.tenants": ((), ("after", "limit")),
     "admin.change_limits": ((), ("max_ttl", "max_legs", "retry_window", "if_version", "op", "actor", "reason")),
     "admin.limits": ((), ()),
-    "holding": (("what", "quantity"), ("ttl", "entity", "metadata", "account", "force", "op", "actor")),
-    "lease": (("what", "quantity"), ("ttl", "account", "force", "op", "actor")),
+    "holding": (("what", "quantity"), ("ttl", "entity", "metadata", "account", "op", "actor")),
+    "lease": (("what", "quantity"), ("ttl", "account", "op", "actor")),
     "claims.hold": (("type", "value"), ("ttl", "token", "metadata", "op", "tx")),
     "claims.get": (("type", "value"), ("id", "tx")),
     "claims.list": ((), ("entity", "after", "limit", "tx")),
@@ -150,6 +160,10 @@ METHODS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 REQUIRED = {
     "admin.archive": {"before", "to"},
     "join": {"ttl", "offer_ttl"},
+    **{
+        f"admin.{verb}": {"reason"}
+        for verb in ("hold", "consume", "confirm", "release", "extend", "return_units", "free")
+    },
     "holding": {"ttl"},
     "lease": {"ttl"},
     "lock": {"tx"},
@@ -216,7 +230,7 @@ def accepts(method: str, named: dict[str, Any]) -> bool:
 
 def judge(method: str, named: dict[str, Any], error: Exception) -> None:
     """Ours, with a proper message and no effect; or Python's own word on an argument that is not there."""
-    if isinstance(error, TypeError):
+    if isinstance(error, TypeError) and not isinstance(error, HoldkitError):
         assert accepts(method, named), error
         assert "surprise" in str(error)
         return

@@ -268,7 +268,7 @@ def test_a_lost_answer_is_found_though_a_part_comes_last(hk: Any, engine: LanedE
 
 def test_a_block_tells_a_forced_release_from_its_own(hk: Any) -> None:
     with pytest.raises(holdkit.AlreadyReleased), hk.holding(two_lanes(), ttl=60) as hold:
-        hk.release(hold.id, force=True, reason="admin_override")
+        hk.admin.release(hold.id, reason="admin_override")
     with hk.holding(two_lanes(), ttl=60) as hold:
         hk.release(hold)
 

@@ -132,9 +132,9 @@ def test_limits_per_account_are_passed_by_force_with_a_reason(hk: Any) -> None:
         hk.consume("show", 2, account="customer:7")
     assert (refused.value.requested, refused.value.used, refused.value.limit) == (2, 0, 1)
     with pytest.raises(InvalidRequest) as unexplained:
-        hk.hold("show", 2, ttl=60, account="customer:7", force=True)
-    assert unexplained.value.field == "reason"
-    assert hk.hold("show", 2, ttl=60, account="customer:7", force=True, reason="box office").state is State.HELD
+        hk.admin.hold("show", 2, ttl=60, account="customer:7", reason="")
+    assert unexplained.value.code == "reason_required"
+    assert hk.admin.hold("show", 2, ttl=60, account="customer:7", reason="box office").state is State.HELD
     assert hk.journal.list()[-1].forced
     assert hk.admin.limit_pool("show", None).per_account is None
     with pytest.raises(holdkit.VersionConflict):
@@ -155,7 +155,7 @@ def test_a_return_by_pool_names_the_account(hk: Any) -> None:
     hold = hk.consume("show", 1, account="customer:7")
     with pytest.raises(InvalidRequest) as ambiguous:
         hk.return_units(hold, account="customer:7")
-    assert (ambiguous.value.field, ambiguous.value.code) == ("account", "account_ambiguous")
+    assert (ambiguous.value.field, ambiguous.value.code) == ("account", "argument_unknown")
     with pytest.raises(holdkit.QuantityExceedsConsumed):
         hk.admin.free("show", 1, account="customer:7", reason="refund")
 
@@ -192,7 +192,7 @@ def test_commands_take_the_spellings_of_a_ttl(hk: Any) -> None:
         ({"pool": ["show", "hall"]}, "pool_not_text"),
         ({"quantity": 0}, "quantity_out_of_range"),
         ({"account": ""}, "account_required"),
-        ({"force": True}, "reason_required"),
+        ({"force": True}, "argument_unknown"),
     ],
 )
 def test_a_malformed_join_says_which_field(hk: Any, arguments: dict[str, Any], code: str) -> None:

@@ -196,13 +196,12 @@ class AsyncRemoteKernel(AsyncRemoteVerbs, UnsupportedOfKernel):
         entity: str | None = None,
         metadata: dict[str, Any] | None = None,
         account: str | None = None,
-        force: bool = False,
         **call: Unpack[Call],
     ) -> AsyncHolding:
         """A block that holds: it confirms when the body ends, releases when the body raises, and raises
         `HoldExpired` if it is too late."""
         no_transaction(call.get("tx"))
-        command = self._placing(what, quantity, call, ttl=ttl, metadata=metadata, account=account, force=force)
+        command = self._placing(what, quantity, call, ttl=ttl, metadata=metadata, account=account)
         return AsyncHolding(self._executor, command, entity)
 
     def lease(
@@ -212,14 +211,13 @@ class AsyncRemoteKernel(AsyncRemoteVerbs, UnsupportedOfKernel):
         *,
         ttl: Ttl,
         account: str | None = None,
-        force: bool = False,
         wait: Ttl | None = None,
         **call: Unpack[Call],
     ) -> AsyncLease:
         """A job slot: renewed inside the block, always released; `lost` and `check()` tell whether it was lost. With `wait`, entering
         the block waits in line for the units."""
         no_transaction(call.get("tx"))
-        command = self._placing(what, quantity, call, ttl=ttl, account=account, force=force)
+        command = self._placing(what, quantity, call, ttl=ttl, account=account)
         return AsyncLease(self._executor, command, waiting_time(wait, call))
 
     async def aclose(self) -> None:

@@ -195,13 +195,12 @@ class RemoteKernel(RemoteVerbs, UnsupportedOfKernel):
         entity: str | None = None,
         metadata: dict[str, Any] | None = None,
         account: str | None = None,
-        force: bool = False,
         **call: Unpack[Call],
     ) -> Holding:
         """A block that holds: it confirms when the body ends, releases when the body raises, and raises
         `HoldExpired` if it is too late."""
         no_transaction(call.get("tx"))
-        command = self._placing(what, quantity, call, ttl=ttl, metadata=metadata, account=account, force=force)
+        command = self._placing(what, quantity, call, ttl=ttl, metadata=metadata, account=account)
         return Holding(self._executor, command, entity)
 
     def lease(
@@ -211,14 +210,13 @@ class RemoteKernel(RemoteVerbs, UnsupportedOfKernel):
         *,
         ttl: Ttl,
         account: str | None = None,
-        force: bool = False,
         wait: Ttl | None = None,
         **call: Unpack[Call],
     ) -> Lease:
         """A job slot: renewed inside the block, always released; `lost` and `check()` tell whether it was lost. With `wait`, entering
         the block waits in line for the units."""
         no_transaction(call.get("tx"))
-        command = self._placing(what, quantity, call, ttl=ttl, account=account, force=force)
+        command = self._placing(what, quantity, call, ttl=ttl, account=account)
         return Lease(self._executor, command, waiting_time(wait, call))
 
     def close(self) -> None:

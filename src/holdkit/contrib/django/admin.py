@@ -180,8 +180,8 @@ class HoldAction(NamedTuple):
 
 
 ACTIONS: Final = (
-    HoldAction("release", "Release", "released", lambda hold, call, _: hk.release(hold, force=True, **call)),
-    HoldAction("extend", "Extend by", "extended", lambda hold, call, by: hk.extend(hold, by=by, force=True, **call)),
+    HoldAction("release", "Release", "released", lambda hold, call, _: hk.admin.release(hold, **call)),
+    HoldAction("extend", "Extend by", "extended", lambda hold, call, by: hk.admin.extend(hold, by=by, **call)),
     HoldAction("expire", "Expire, if it is due", "expired", lambda hold, call, _: hk.admin.expire(hold, **call)),
     HoldAction("return", "Return the units", "returned", lambda hold, call, _: hk.admin.return_units(hold, **call)),
 )

@@ -125,7 +125,6 @@ class AsyncResourceKernel(Generic[Key, Window]):
         quantity: Amounts = None,
         keep_rest: bool = False,
         overage: Overage = "reject",
-        force: bool = False,
         **call: Unpack[Call],
     ) -> Hold:
         """Held units become consumed. The capacity is not asked for again."""
@@ -136,7 +135,6 @@ class AsyncResourceKernel(Generic[Key, Window]):
             quantity=quantity,
             keep_rest=keep_rest,
             overage=overage,
-            force=force,
             **call,
         )
 
@@ -150,14 +148,13 @@ class AsyncResourceKernel(Generic[Key, Window]):
         *,
         token: str | None = None,
         quantity: Amounts = None,
-        force: bool = False,
         **call: Unpack[Call],
     ) -> Hold:
         """Held units become available, because of a `ReleaseReason` or any text: the second argument, or `reason=`."""
         if why is not None:
             call["reason"] = why
         await self._check_kind(hold, call.get("tx"))
-        return await self._kernel.release(present(hold, token), quantity=quantity, force=force, **call)
+        return await self._kernel.release(present(hold, token), quantity=quantity, **call)
 
     async def extend(
         self,
@@ -167,12 +164,11 @@ class AsyncResourceKernel(Generic[Key, Window]):
         ttl: Ttl | None = None,
         until: Slot | datetime | None = None,
         token: str | None = None,
-        force: bool = False,
         **call: Unpack[Call],
     ) -> Hold:
         """A later deadline, within the limits' `max_lifetime`."""
         await self._check_kind(hold, call.get("tx"))
-        return await self._kernel.extend(present(hold, token), by=by, ttl=ttl, until=until, force=force, **call)
+        return await self._kernel.extend(present(hold, token), by=by, ttl=ttl, until=until, **call)
 
     async def _check_kind(self, hold: Hold | str | UUID, tx: Any) -> None:
         """Refuse a hold of another kind. The pools of a hold never change, so it is enough to read them before the

@@ -124,7 +124,6 @@ class ResourceKernel(Generic[Key, Window]):
         quantity: Amounts = None,
         keep_rest: bool = False,
         overage: Overage = "reject",
-        force: bool = False,
         **call: Unpack[Call],
     ) -> Hold:
         """Held units become consumed. The capacity is not asked for again."""
@@ -135,7 +134,6 @@ class ResourceKernel(Generic[Key, Window]):
             quantity=quantity,
             keep_rest=keep_rest,
             overage=overage,
-            force=force,
             **call,
         )
 
@@ -149,14 +147,13 @@ class ResourceKernel(Generic[Key, Window]):
         *,
         token: str | None = None,
         quantity: Amounts = None,
-        force: bool = False,
         **call: Unpack[Call],
     ) -> Hold:
         """Held units become available, because of a `ReleaseReason` or any text: the second argument, or `reason=`."""
         if why is not None:
             call["reason"] = why
         self._check_kind(hold, call.get("tx"))
-        return self._kernel.release(present(hold, token), quantity=quantity, force=force, **call)
+        return self._kernel.release(present(hold, token), quantity=quantity, **call)
 
     def extend(
         self,
@@ -166,12 +163,11 @@ class ResourceKernel(Generic[Key, Window]):
         ttl: Ttl | None = None,
         until: Slot | datetime | None = None,
         token: str | None = None,
-        force: bool = False,
         **call: Unpack[Call],
     ) -> Hold:
         """A later deadline, within the limits' `max_lifetime`."""
         self._check_kind(hold, call.get("tx"))
-        return self._kernel.extend(present(hold, token), by=by, ttl=ttl, until=until, force=force, **call)
+        return self._kernel.extend(present(hold, token), by=by, ttl=ttl, until=until, **call)
 
     def _check_kind(self, hold: Hold | str | UUID, tx: Any) -> None:
         """Refuse a hold of another kind. The pools of a hold never change, so it is enough to read them before the

@@ -201,7 +201,7 @@ class AsyncHoldsAdmin(AsyncOperatorVerbs):
         without a tenant only."""
         unbound(self._tenant)
         whole(limit, "limit", 1, 1_000)
-        check_after(after, "after")
+        check_after("" if after is None else after, "after")
         names = await self._executor.read(ListTenants(after or "", limit))
         return Page(names, next=names[-1] if len(names) == limit else None)
 

@@ -136,6 +136,6 @@ def another_entry(executor: AsyncExecutor, lane: int, seq: int) -> CursorLost:
     which = f"entry {seq} of lane {lane}" if executor.engine.lanes > 1 else f"entry {seq}"
     return CursorLost(
         f"{which} is no longer what this cursor saw: the journal was cut back or is another one; "
-        "start anew, from the beginning or from cursor()",
+        "start anew, from the beginning or from journal.cursor()",
         position=(lane, seq),
     )

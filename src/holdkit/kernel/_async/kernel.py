@@ -127,12 +127,11 @@ class AsyncHolds(AsyncReads, AsyncVerbs):
         entity: str | None = None,
         metadata: dict[str, Any] | None = None,
         account: str | None = None,
-        force: bool = False,
         **call: Unpack[Call],
     ) -> AsyncHolding:
         """A block that holds: leaves normally → confirmed; raises → released; too late → `HoldExpired`."""
         _no_transaction(call)
-        command = self._placing(what, quantity, call, ttl=ttl, metadata=metadata, account=account, force=force)
+        command = self._placing(what, quantity, call, ttl=ttl, metadata=metadata, account=account)
         return AsyncHolding(self._executor, command, entity)
 
     def lease(
@@ -142,14 +141,13 @@ class AsyncHolds(AsyncReads, AsyncVerbs):
         *,
         ttl: Ttl,
         account: str | None = None,
-        force: bool = False,
         wait: Ttl | None = None,
         **call: Unpack[Call],
     ) -> AsyncLease:
         """A job slot: renewed while inside, always released; `lost` and `check()` tell when it was taken away. With `wait`, entering
         the block waits in line for the units, as `hold` does."""
         _no_transaction(call)
-        command = self._placing(what, quantity, call, ttl=ttl, account=account, force=force)
+        command = self._placing(what, quantity, call, ttl=ttl, account=account)
         return AsyncLease(self._executor, command, waiting_time(wait, call))
 
     def sweeper(self, every: float = 5, *, limit: int = 500, seals: Sealing | None = None) -> AsyncSweeper:

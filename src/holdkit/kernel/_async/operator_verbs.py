@@ -31,7 +31,7 @@ from ...core.model import Pool, Slot
 from ..answers import hold_of, pool_of
 from ..context import Call, CallFields, CallWithoutReason, forced_fields
 from ..normalise import Part, What, amounts_of, hold_id, legs_of, reference, span
-from ..results import Hold
+from ..results import Hold, requested_legs
 from ..times import moment
 from .executor import AsyncExecutorPort
 
@@ -117,7 +117,7 @@ class AsyncOperatorVerbs:
             account=account,
             **forced_fields(reason, call, self._call_fields),
         )
-        return hold_of(await self._executor.execute(command, call.get("tx")), token)
+        return hold_of(await self._executor.execute(command, call.get("tx")), token, command.legs)
 
     async def consume(
         self,
@@ -142,7 +142,7 @@ class AsyncOperatorVerbs:
             account=account,
             **forced_fields(reason, call, self._call_fields),
         )
-        return hold_of(await self._executor.execute(command, call.get("tx")), token)
+        return hold_of(await self._executor.execute(command, call.get("tx")), token, command.legs)
 
     async def confirm(
         self,
@@ -165,7 +165,7 @@ class AsyncOperatorVerbs:
             overage=overage,
             **forced_fields(reason, call, self._call_fields),
         )
-        return hold_of(await self._executor.execute(command, call.get("tx")), None)
+        return hold_of(await self._executor.execute(command, call.get("tx")), None, requested_legs(hold))
 
     async def release(
         self,
@@ -181,7 +181,7 @@ class AsyncOperatorVerbs:
             quantity=amounts_of(quantity),
             **forced_fields(reason, call, self._call_fields),
         )
-        return hold_of(await self._executor.execute(command, call.get("tx")), None)
+        return hold_of(await self._executor.execute(command, call.get("tx")), None, requested_legs(hold))
 
     async def extend(
         self,
@@ -202,7 +202,7 @@ class AsyncOperatorVerbs:
             until=None if until is None else moment(until, "until"),
             **forced_fields(reason, call, self._call_fields),
         )
-        return hold_of(await self._executor.execute(command, call.get("tx")), None)
+        return hold_of(await self._executor.execute(command, call.get("tx")), None, requested_legs(hold))
 
     async def return_units(
         self,
@@ -219,9 +219,9 @@ class AsyncOperatorVerbs:
             quantity=amounts_of(quantity),
             **forced_fields(reason, call, self._call_fields),
         )
-        return hold_of(await self._executor.execute(command, call.get("tx")), None)
+        return hold_of(await self._executor.execute(command, call.get("tx")), None, requested_legs(hold))
 
     async def expire(self, hold: Hold | str | UUID, **call: Unpack[Call]) -> Hold:
         """Record that a hold has expired. This is optional: its units are free at the deadline in any case. Raises `NotDue`."""
         command = ExpireHold(id=reference(hold, None)[0], **self._call_fields(call))
-        return hold_of(await self._executor.execute(command, call.get("tx")), None)
+        return hold_of(await self._executor.execute(command, call.get("tx")), None, requested_legs(hold))

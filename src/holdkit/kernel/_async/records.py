@@ -35,7 +35,7 @@ class AsyncRecords:
     async def list(self, kind: str, *, after: str | None = None, limit: int = 100, tx: Any = None) -> Page[Record]:
         """Return the records of a kind in order of id."""
         whole(limit, "limit", 1, 1_000)
-        check_after(after, "after")
+        check_after("" if after is None else after, "after")
         query = ListRecords(self._tenant, text(kind, "kind", 64), after or "", limit, self._executor.page_bytes)
         rows = await self._executor.read(query, tx)
         return Page(rows, next=rows[-1].id if rows.more else None)

@@ -78,15 +78,15 @@ class AsyncSearches:
 
 
 def check_after(value: object, field: str) -> None:
-    """Check where a page begins: None or empty for the first one, else a text."""
-    if value is not None and value != "":
+    """Check where a page begins: empty for the first one, else a text."""
+    if value != "":
         text(value, field, 512)
 
 
 def check_names(prefix: str, after: str | None, limit: int) -> None:
     """Check the arguments of a list of names."""
     whole(limit, "limit", 1, 1_000)
-    for value, field in ((prefix, "prefix"), (after or "", "after")):
+    for value, field in ((prefix, "prefix"), ("" if after is None else after, "after")):
         if value != "":
             text(value, field, MAX_ENTITY)
 

@@ -128,12 +128,11 @@ class Holds(Reads, Verbs):
         entity: str | None = None,
         metadata: dict[str, Any] | None = None,
         account: str | None = None,
-        force: bool = False,
         **call: Unpack[Call],
     ) -> Holding:
         """A block that holds: leaves normally → confirmed; raises → released; too late → `HoldExpired`."""
         _no_transaction(call)
-        command = self._placing(what, quantity, call, ttl=ttl, metadata=metadata, account=account, force=force)
+        command = self._placing(what, quantity, call, ttl=ttl, metadata=metadata, account=account)
         return Holding(self._executor, command, entity)
 
     def lease(
@@ -143,14 +142,13 @@ class Holds(Reads, Verbs):
         *,
         ttl: Ttl,
         account: str | None = None,
-        force: bool = False,
         wait: Ttl | None = None,
         **call: Unpack[Call],
     ) -> Lease:
         """A job slot: renewed while inside, always released; `lost` and `check()` tell when it was taken away. With `wait`, entering
         the block waits in line for the units, as `hold` does."""
         _no_transaction(call)
-        command = self._placing(what, quantity, call, ttl=ttl, account=account, force=force)
+        command = self._placing(what, quantity, call, ttl=ttl, account=account)
         return Lease(self._executor, command, waiting_time(wait, call))
 
     def sweeper(self, every: float = 5, *, limit: int = 500, seals: Sealing | None = None) -> Sweeper:

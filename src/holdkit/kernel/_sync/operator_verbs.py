@@ -32,7 +32,7 @@ from ...core.model import Pool, Slot
 from ..answers import hold_of, pool_of
 from ..context import Call, CallFields, CallWithoutReason, forced_fields
 from ..normalise import Part, What, amounts_of, hold_id, legs_of, reference, span
-from ..results import Hold
+from ..results import Hold, requested_legs
 from ..times import moment
 from .executor import ExecutorPort
 
@@ -118,7 +118,7 @@ class OperatorVerbs:
             account=account,
             **forced_fields(reason, call, self._call_fields),
         )
-        return hold_of(self._executor.execute(command, call.get("tx")), token)
+        return hold_of(self._executor.execute(command, call.get("tx")), token, command.legs)
 
     def consume(
         self,
@@ -143,7 +143,7 @@ class OperatorVerbs:
             account=account,
             **forced_fields(reason, call, self._call_fields),
         )
-        return hold_of(self._executor.execute(command, call.get("tx")), token)
+        return hold_of(self._executor.execute(command, call.get("tx")), token, command.legs)
 
     def confirm(
         self,
@@ -166,7 +166,7 @@ class OperatorVerbs:
             overage=overage,
             **forced_fields(reason, call, self._call_fields),
         )
-        return hold_of(self._executor.execute(command, call.get("tx")), None)
+        return hold_of(self._executor.execute(command, call.get("tx")), None, requested_legs(hold))
 
     def release(
         self,
@@ -182,7 +182,7 @@ class OperatorVerbs:
             quantity=amounts_of(quantity),
             **forced_fields(reason, call, self._call_fields),
         )
-        return hold_of(self._executor.execute(command, call.get("tx")), None)
+        return hold_of(self._executor.execute(command, call.get("tx")), None, requested_legs(hold))
 
     def extend(
         self,
@@ -203,7 +203,7 @@ class OperatorVerbs:
             until=None if until is None else moment(until, "until"),
             **forced_fields(reason, call, self._call_fields),
         )
-        return hold_of(self._executor.execute(command, call.get("tx")), None)
+        return hold_of(self._executor.execute(command, call.get("tx")), None, requested_legs(hold))
 
     def return_units(
         self,
@@ -220,9 +220,9 @@ class OperatorVerbs:
             quantity=amounts_of(quantity),
             **forced_fields(reason, call, self._call_fields),
         )
-        return hold_of(self._executor.execute(command, call.get("tx")), None)
+        return hold_of(self._executor.execute(command, call.get("tx")), None, requested_legs(hold))
 
     def expire(self, hold: Hold | str | UUID, **call: Unpack[Call]) -> Hold:
         """Record that a hold has expired. This is optional: its units are free at the deadline in any case. Raises `NotDue`."""
         command = ExpireHold(id=reference(hold, None)[0], **self._call_fields(call))
-        return hold_of(self._executor.execute(command, call.get("tx")), None)
+        return hold_of(self._executor.execute(command, call.get("tx")), None, requested_legs(hold))

@@ -47,15 +47,14 @@ class Verbs(PoolVerbs):
         entity: str | None = None,
         metadata: dict[str, Any] | None = None,
         account: str | None = None,
-        force: bool = False,
         wait: Ttl | None = None,
         **call: Unpack[Call],
     ) -> Hold:
         """Take every leg until the deadline, or nothing at all. Raises `InsufficientCapacity` naming every shortfall, and
         `LineAhead` if others wait in line for one of the pools.
 
-        `account` says for whom: pools with a limit per account require it, and every pool counts by it. `force=True` with a reason
-        passes these limits, and is journaled as forced.
+        `account` says for whom: pools with a limit per account require it, and every pool counts by it. (`hk.admin.hold` passes
+        these limits.)
 
         `wait` is how long the call may block, given like a ttl, until the units are free: it waits in the pool's line, which is
         fair to all processes, threads and tasks. The refusal comes when that time is over. Only for one pool, and with a ttl, which
@@ -63,7 +62,7 @@ class Verbs(PoolVerbs):
         seconds = 0.0 if wait is None else waiting_time(wait, call)
         command = self._placing(
             what, quantity, call, ttl=ttl, deadline=deadline, id=id, token=token, entity=entity, metadata=metadata,
-            account=account, force=force,
+            account=account,
         )  # fmt: skip
         if seconds:
             return BlockingCall(self._executor, command, seconds).result()
@@ -82,7 +81,6 @@ class Verbs(PoolVerbs):
         entity: str | None = None,
         metadata: dict[str, Any] | None = None,
         account: str | None = None,
-        force: bool = False,
     ) -> PlaceHold:
         said = context_of(call)
         return PlaceHold(
@@ -94,7 +92,6 @@ class Verbs(PoolVerbs):
             entity=entity,
             metadata=metadata,
             account=account,
-            force=force,
             tenant=self._tenant,
             op=call.get("op"),
             actor=said.actor,
@@ -114,7 +111,6 @@ class Verbs(PoolVerbs):
         entity: str | None = None,
         metadata: dict[str, Any] | None = None,
         account: str | None = None,
-        force: bool = False,
         **call: Unpack[Call],
     ) -> Hold:
         """Wait in the pool's line, for `ttl` at most, and return at once: the hold is `waiting` and has no units yet. When they are
@@ -122,7 +118,7 @@ class Verbs(PoolVerbs):
         `held` already.
 
         `extend` moves the end of waiting, `release` leaves the line, `place` counts who is ahead. Raises `LineFull`, and
-        `InsufficientCapacity` if the pool never has that many units. `account` and `force` as with `hold`."""
+        `InsufficientCapacity` if the pool never has that many units. `account` works as in `hold`."""
         command = JoinLine(
             legs=(Leg(pool, quantity),),
             ttl_slots=span(ttl),
@@ -132,7 +128,6 @@ class Verbs(PoolVerbs):
             entity=entity,
             metadata=metadata,
             account=account,
-            force=force,
             **call_fields(call, self._tenant),
         )
         return hold_of(self._executor.execute(command, call.get("tx")), token, command.legs)
@@ -147,11 +142,10 @@ class Verbs(PoolVerbs):
         entity: str | None = None,
         metadata: dict[str, Any] | None = None,
         account: str | None = None,
-        force: bool = False,
         **call: Unpack[Call],
     ) -> Hold:
         """Hold and confirm in one step: for a payment that came too late, and for whatever needs no second step. `account`
-        and `force` as with `hold`."""
+        works as in `hold`."""
         said = context_of(call)
         command = Consume(
             legs=legs_of(what, quantity),
@@ -160,7 +154,6 @@ class Verbs(PoolVerbs):
             entity=entity,
             metadata=metadata,
             account=account,
-            force=force,
             tenant=self._tenant,
             op=call.get("op"),
             actor=said.actor,
@@ -177,12 +170,10 @@ class Verbs(PoolVerbs):
         quantity: Part = None,
         keep_rest: bool = False,
         overage: Overage = "reject",
-        force: bool = False,
         **call: Unpack[Call],
     ) -> Hold:
-        """Held units become consumed. Less than is held: the rest is released, or kept with `keep_rest=True`. `force=True` with
-        a reason needs no token, and is journaled as forced."""
-        id, token = _presented(hold, "confirm", force)
+        """Held units become consumed. Less than is held: the rest is released, or kept with `keep_rest=True`."""
+        id, token = _presented(hold, "confirm")
         said = context_of(call)
         command = ConfirmHold(
             id=id,
@@ -191,7 +182,6 @@ class Verbs(PoolVerbs):
             quantity=amounts_of(quantity),
             keep_rest=keep_rest,
             overage=overage,
-            force=force,
             tenant=self._tenant,
             op=call.get("op"),
             actor=said.actor,
@@ -205,17 +195,15 @@ class Verbs(PoolVerbs):
         hold: Hold | str,
         *,
         quantity: Part = None,
-        force: bool = False,
         **call: Unpack[Call],
     ) -> Hold:
-        """Held units become available; a hold that waits leaves its line. `force=True` with a reason needs no token, and is journaled as forced."""
-        id, token = _presented(hold, "release", force)
+        """Held units become available; a hold that waits leaves its line."""
+        id, token = _presented(hold, "release")
         said = context_of(call)
         command = ReleaseHold(
             id=id,
             token=token,
             quantity=amounts_of(quantity),
-            force=force,
             tenant=self._tenant,
             op=call.get("op"),
             actor=said.actor,
@@ -231,13 +219,12 @@ class Verbs(PoolVerbs):
         by: Ttl | None = None,
         ttl: Ttl | None = None,
         until: Slot | datetime | None = None,
-        force: bool = False,
         **call: Unpack[Call],
     ) -> Hold:
         """A later deadline: `by` counts from the present one, `ttl` from now, `until` is absolute. Never shortens. Of a hold
         that waits, it is the end of waiting.
-        `force=True` with a reason needs no token, and is journaled as forced."""
-        id, token = _presented(hold, "extend", force)
+        """
+        id, token = _presented(hold, "extend")
         said = context_of(call)
         command = ExtendHold(
             id=id,
@@ -245,7 +232,6 @@ class Verbs(PoolVerbs):
             by_slots=None if by is None else span(by, "by"),
             ttl_slots=None if ttl is None else span(ttl),
             until=None if until is None else moment(until, "until"),
-            force=force,
             tenant=self._tenant,
             op=call.get("op"),
             actor=said.actor,
@@ -259,15 +245,11 @@ class Verbs(PoolVerbs):
         hold: Hold | str,
         *,
         quantity: Part = None,
-        force: bool = False,
         **call: Unpack[Call],
     ) -> Hold:
-        """Make consumed units available again: an order cancelled after it was paid. `force=True` with a reason needs no
-        token, and is journaled as forced. (`hk.admin.free` does so for units whose holds are no longer kept.)"""
-        id, token = _presented(hold, "return_units", force)
-        command = ReturnUnits(
-            id=id, token=token, quantity=amounts_of(quantity), force=force, **call_fields(call, self._tenant)
-        )
+        """Make consumed units available again: an order cancelled after it was paid."""
+        id, token = _presented(hold, "return_units")
+        command = ReturnUnits(id=id, token=token, quantity=amounts_of(quantity), **call_fields(call, self._tenant))
         return hold_of(self._executor.execute(command, call.get("tx")), token, requested_legs(hold))
 
     def sweep(self, limit: int = 500) -> SweepReport:
@@ -277,8 +259,8 @@ class Verbs(PoolVerbs):
         return report_of(self._executor.execute(Sweep(limit=limit, **call_fields({}, self._tenant))))
 
 
-def _presented(hold: Hold | str, verb: str, force: bool) -> tuple[Any, str | None]:
+def _presented(hold: Hold | str, verb: str) -> tuple[Any, str | None]:
     """Return id and token of the hold that a verb ends. First the usual case, which `presented` finds out last."""
     if type(hold) is Hold:
         return hold.raw.id, hold.token
-    return presented(hold, verb, force)
+    return presented(hold, verb)

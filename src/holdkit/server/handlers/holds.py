@@ -6,9 +6,9 @@ from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Any, Final
 
-from ...core.commands import LeaveLine, PlaceHold
+from ...core.commands import JoinLine, LeaveLine, PlaceHold
 from ...core.keyed import CLAIMS
-from ...core.model import State
+from ...core.model import Leg, State
 from ...core.validation import invalid
 from ...kernel.answers import hold_of, refusal_of
 from ...kernel.context import actor_text
@@ -28,6 +28,7 @@ from ...wire.holds import (
     LineQuery,
     NewConsume,
     NewHoldInLine,
+    Placing,
     Release,
     Return,
     hold_answer,
@@ -66,7 +67,7 @@ async def place_hold(request: Request) -> Answer:
     body: NewHoldInLine = request.body
     if body.wait is not None or body.offer_ttl is not None:
         return await _hold_or_join(request, body)
-    hold = await request.kernel.hold(
+    hold = await _verbs(request, body).hold(
         legs_of(body, request.caller),
         ttl=body.ttl,
         deadline=body.deadline,
@@ -74,7 +75,7 @@ async def place_hold(request: Request) -> Answer:
         token=body.token,
         entity=body.entity,
         metadata=body.metadata,
-        **passing_limits(body, request.caller),
+        account=body.account,
         **call_fields(request, body),
     )
     return _hold_answer(request, hold, 201, secret=True)
@@ -121,48 +122,53 @@ async def leave_line(request: Request) -> Answer:
 async def join_line(request: Request) -> Answer:
     """Wait in the line of a pool; only this answer contains the token."""
     body: Join = request.body
-    hold = await request.kernel.join(
-        request.names[0],
-        body.quantity,
-        ttl=body.ttl,
-        offer_ttl=body.offer_ttl,
-        id=body.id,
+    command = JoinLine(
+        legs=(Leg(request.names[0], body.quantity),),
+        ttl_slots=span(body.ttl),
+        offer_slots=span(body.offer_ttl, "offer_ttl"),
+        id=None if body.id is None else hold_id(body.id),
         token=body.token,
         entity=body.entity,
         metadata=body.metadata,
         **passing_limits(body, request.caller),
-        **call_fields(request, body),
+        **_fields(request, body),
     )
-    return _hold_answer(request, hold, 201, secret=True)
+    receipt = await request.kernel.executor.execute(command)
+    return _hold_answer(request, hold_of(receipt, body.token), 201, secret=True)
 
 
 async def consume(request: Request) -> Answer:
     """Hold and confirm in one step."""
     body: NewConsume = request.body
-    hold = await request.kernel.consume(
+    hold = await _verbs(request, body).consume(
         legs_of(body, request.caller),
         id=body.id,
         token=body.token,
         entity=body.entity,
         metadata=body.metadata,
-        **passing_limits(body, request.caller),
+        account=body.account,
         **call_fields(request, body),
     )
     return _hold_answer(request, hold, 201, secret=True)
 
 
+def _verbs(request: Request, body: Placing | Confirm | Release | Extend | Return) -> Any:
+    """The kernel, or what its operator calls: `force` needs scope admin."""
+    if not body.force:
+        return request.kernel
+    need_admin(request.caller, "force")
+    return request.kernel.admin
+
+
 async def confirm_hold(request: Request) -> Answer:
     """Make held units consumed; `force` needs scope admin."""
     body: Confirm = request.body
-    if body.force:
-        need_admin(request.caller, "force")
-    hold = await request.kernel.confirm(
+    hold = await _verbs(request, body).confirm(
         present(request.hold_named, body.token),
         entity=body.entity,
         quantity=body.quantity,
         keep_rest=body.keep_rest,
         overage=body.overage,
-        force=body.force,
         **call_fields(request, body),
     )
     return _hold_answer(request, hold)
@@ -171,10 +177,8 @@ async def confirm_hold(request: Request) -> Answer:
 async def release_hold(request: Request) -> Answer:
     """Make held units available; `force` needs scope admin."""
     body: Release = request.body
-    if body.force:
-        need_admin(request.caller, "force")
-    hold = await request.kernel.release(
-        present(request.hold_named, body.token), quantity=body.quantity, force=body.force, **call_fields(request, body)
+    hold = await _verbs(request, body).release(
+        present(request.hold_named, body.token), quantity=body.quantity, **call_fields(request, body)
     )
     return _hold_answer(request, hold)
 
@@ -182,14 +186,11 @@ async def release_hold(request: Request) -> Answer:
 async def extend_hold(request: Request) -> Answer:
     """Move the deadline to a later time; `force` needs scope admin."""
     body: Extend = request.body
-    if body.force:
-        need_admin(request.caller, "force")
-    hold = await request.kernel.extend(
+    hold = await _verbs(request, body).extend(
         present(request.hold_named, body.token),
         by=body.by,
         ttl=body.ttl,
         until=body.until,
-        force=body.force,
         **call_fields(request, body),
     )
     return _hold_answer(request, hold)
@@ -204,10 +205,8 @@ async def expire_hold(request: Request) -> Answer:
 async def return_units(request: Request) -> Answer:
     """Make consumed units available again; `force` needs scope admin."""
     body: Return = request.body
-    if body.force:
-        need_admin(request.caller, "force")
-    hold = await request.kernel.return_units(
-        present(request.hold_named, body.token), quantity=body.quantity, force=body.force, **call_fields(request, body)
+    hold = await _verbs(request, body).return_units(
+        present(request.hold_named, body.token), quantity=body.quantity, **call_fields(request, body)
     )
     return _hold_answer(request, hold)
 

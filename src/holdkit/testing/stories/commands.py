@@ -217,6 +217,14 @@ class CommandVerbs:
             positional = (arguments.pop("kind"), arguments.pop("id"), arguments.pop("body", None))
         elif "id" in arguments:
             positional = (arguments.pop("id"),)
+        if arguments.pop("force", False):
+            if statement.verb == "join":  # only as a command
+                outcomes = yield self.call("apply", [self.as_command(statement, {})], atomic=True)
+                self.check(statement, outcomes if isinstance(outcomes, Exception) else outcomes[0].value)
+                return
+            method = f"admin.{method}"
+            arguments.setdefault("reason", None)
+            arguments.pop("token", None)
         answer = yield self.call(method, *positional, **arguments)
         self.check(statement, answer)
 

@@ -167,7 +167,7 @@ def test_a_hold_released_by_force_parks_its_saga_and_nothing_is_run(store: Store
     hold = sagas.get("a").hold
     with pytest.raises(holdkit.NotOwner):
         hk.release(hold)  # nobody has its token
-    hk.release(hold, force=True, reason="admin_override")
+    hk.admin.release(hold, reason="admin_override")
     store.clock.advance(30)
     assert sagas.recover() == holdkit.RecoveryReport(parked=1)
     assert sagas.get("a").error.kind == "HoldLost"
@@ -257,7 +257,7 @@ def test_the_retention_of_a_resolved_saga_begins_with_its_end(store: Store, how:
     registered = sagas.register(once)
     with pytest.raises(holdkit.SagaParked):
         registered.run("a", INTENT)
-    hk.release(sagas.get("a").hold, force=True, reason="admin_override")
+    hk.admin.release(sagas.get("a").hold, reason="admin_override")
     store.clock.advance(29 * DAY)
     ended = sagas.resolve("a", how, reason="I looked")
     assert (ended.phase, ended.since_slot, ended.begun_slot) == (phase, 29 * DAY * 1_000_000, 0)

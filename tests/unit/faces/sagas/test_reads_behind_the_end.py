@@ -93,7 +93,7 @@ def test_a_saga_is_parked_once(engine: FailsBehindTheEnd) -> None:
 
         def validate(self, intent: Any, step: holdkit.SagaStep) -> None:
             assert step.hold is not None
-            hk.confirm(step.hold.id, force=True, reason="by force")
+            hk.admin.confirm(step.hold.id, reason="by force")
             seen.append(step.hold.id)
 
     with pytest.raises(holdkit.SagaParked):

@@ -266,7 +266,7 @@ def test_a_body_may_end_its_hold_itself(memory: Store) -> None:
         memory.hk.release(spending.hold)
     assert llm.remaining("team") == {"tokens": 970}
     with pytest.raises(Exception, match="already_released"), llm.holding("team", 100, ttl=60) as spending:
-        memory.hk.release(spending.hold.id, force=True, reason="admin_override")
+        memory.hk.admin.release(spending.hold.id, reason="admin_override")
 
 
 def test_a_block_is_entered_once_and_says_only_what_it_holds(memory: Store) -> None:
