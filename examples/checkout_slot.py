@@ -50,8 +50,8 @@ class Shop:
         actor = Actor.api_client("payments")
         try:
             if event == "payment_intent.succeeded":
-                return self.stock.commit(ticket, actor=actor, op=delivery).state
-            return self.stock.release(ticket, ReleaseReason.PAYMENT_FAILED, actor=actor, op=delivery).state
+                return self.hk.confirm(ticket, actor=actor, op=delivery).state
+            return self.hk.release(ticket, reason=ReleaseReason.PAYMENT_FAILED, actor=actor, op=delivery).state
         except holdkit.HoldExpired:
             return "expired"  # the payment came too late: refund it, or call `consume`, which takes available units
 

@@ -43,7 +43,7 @@ def main() -> None:
         buyer = seats.hold(show, None, 2, ttl="5m", actor="user:7")
         clock.advance(1)
         seats.hold(show, None, 1, ttl="5m", actor="user:8")
-        seats.confirm(buyer, entity="order:1")
+        hk.confirm(buyer, entity="order:1")
         clock.advance(300)  # user 8 went away
         seats.hold(show, ttl="5m", actor="user:9")
         venue.plan["globe"] = 2  # the balcony is closed

@@ -1,5 +1,5 @@
 # Generated from ../_async/resources.py by tools/gen_sync.py: do not edit.
-"""The kernel of one resource: hold, confirm or commit, release, extend, and who holds what."""
+"""The kernel of one resource: hold and consume, and who holds what. Its holds end through the kernel."""
 
 from __future__ import annotations
 
@@ -8,24 +8,26 @@ from datetime import datetime
 from typing import Any, Final, Generic, Unpack
 from uuid import UUID
 
-from ...core.commands import Amounts, Consume, Overage, PlaceHold, Ttl
+from ...core.commands import Consume, PlaceHold, Ttl
 from ...core.model import Leg, Pool, Slot, State
 from ...core.outcomes import Invalid, Receipt
 from ...core.reading import FindRecord
 from ...core.validation import invalid, whole
-from ...errors import HoldNotFound, HoldRetired, InvalidRequest, PoolNotFound
+from ...errors import InvalidRequest, PoolNotFound
 from ...kernel._sync.executor import Executor
 from ...kernel._sync.kernel import Holds
 from ...kernel.answers import hold_of, refusal_of
 from ...kernel.context import Call, CallFields
-from ...kernel.normalise import hold_id, present
-from ...kernel.reports import SweepReport
-from ...kernel.results import Hold, JournalEntry
+from ...kernel.normalise import hold_id
+from ...kernel.pages import Page
+from ...kernel.results import Hold
 from ..capacity import LONG_NAMES, CapacityQuery, CapacityReader, one_leg, unused_pool
 from ..resource_keys import Key, Name, Names, Window
 from ..resources import Resource, ResourceHold, ResourcePool, check_resource
 
 _ANY: Final[Any] = object()  # None is a key like any other
+_POSITION: Final = "@"
+"""Between the id of a hold and that of its pool, where a page of holds ends."""
 
 
 class ResourceKernel(Generic[Key, Window]):
@@ -115,80 +117,6 @@ class ResourceKernel(Generic[Key, Window]):
             raise InvalidRequest(outcome.message, field=outcome.field, code=outcome.code)
         raise refusal_of(outcome)
 
-    def confirm(
-        self,
-        hold: Hold | str | UUID,
-        *,
-        token: str | None = None,
-        entity: str | None = None,
-        quantity: Amounts = None,
-        keep_rest: bool = False,
-        overage: Overage = "reject",
-        **call: Unpack[Call],
-    ) -> Hold:
-        """Held units become consumed. The capacity is not asked for again."""
-        self._check_kind(hold, call.get("tx"))
-        return self._kernel.confirm(
-            present(hold, token),
-            entity=entity,
-            quantity=quantity,
-            keep_rest=keep_rest,
-            overage=overage,
-            **call,
-        )
-
-    commit = confirm
-
-    def release(
-        self,
-        hold: Hold | str | UUID,
-        why: str | None = None,
-        /,
-        *,
-        token: str | None = None,
-        quantity: Amounts = None,
-        **call: Unpack[Call],
-    ) -> Hold:
-        """Held units become available, because of a `ReleaseReason` or any text: the second argument, or `reason=`."""
-        if why is not None:
-            call["reason"] = why
-        self._check_kind(hold, call.get("tx"))
-        return self._kernel.release(present(hold, token), quantity=quantity, **call)
-
-    def extend(
-        self,
-        hold: Hold | str | UUID,
-        by: Ttl | None = None,
-        *,
-        ttl: Ttl | None = None,
-        until: Slot | datetime | None = None,
-        token: str | None = None,
-        **call: Unpack[Call],
-    ) -> Hold:
-        """A later deadline, within the limits' `max_lifetime`."""
-        self._check_kind(hold, call.get("tx"))
-        return self._kernel.extend(present(hold, token), by=by, ttl=ttl, until=until, **call)
-
-    def _check_kind(self, hold: Hold | str | UUID, tx: Any) -> None:
-        """Refuse a hold of another kind. The pools of a hold never change, so it is enough to read them before the
-        command."""
-        if not isinstance(hold, Hold):
-            try:
-                hold = self._kernel.get(hold, tx=tx)
-            except (HoldNotFound, HoldRetired):
-                return  # the command itself will be refused
-        if not all(leg.pool.startswith(self._names.prefix()) for leg in hold.legs):
-            raise invalid("hold", "hold_foreign", f"is not of the resource {self.kind!r}")
-
-    def sweep(self, limit: int = 500) -> SweepReport:
-        """Expire what is due, of every resource. Nothing depends on it for correctness; it keeps tables small."""
-        return self._kernel.sweep(limit)
-
-    def history(self, hold: Hold | str | UUID) -> list[JournalEntry]:
-        """All entries about a hold, in journal order."""
-        self._check_kind(hold, None)
-        return self._kernel.history(hold)
-
     def pool(self, key: Key, window: Window = None, *, tx: Any = None) -> Pool:  # type: ignore[assignment]
         """The counters, with the capacity as last answered. If nothing was held yet, or the pool was removed, your
         `capacity` is asked; nothing is held or written (`version` is 0)."""
@@ -203,15 +131,12 @@ class ResourceKernel(Generic[Key, Window]):
             )
             return unused_pool(name, self._capacity.read(tx, query), command.tenant)
 
-    def pools(
-        self, key: Key = _ANY, *, after: ResourcePool[Key, Window] | None = None, limit: int = 100
-    ) -> list[ResourcePool[Key, Window]]:
-        """The counters of all keys and windows, or of one key; for the next page pass the last one as `after`."""
+    def pools(self, key: Key = _ANY, *, after: str | None = None, limit: int = 100) -> Page[ResourcePool[Key, Window]]:
+        """Return the counters of all keys and windows, or of one key."""
         prefix = self._names.prefix(None if key is _ANY else self._names.key_text(key))
-        start = "" if after is None else after.pool.id
-        return [
-            ResourcePool(*self.named(pool.id), pool) for pool in self._kernel.pools(prefix, after=start, limit=limit)
-        ]
+        pools = self._kernel.pools(prefix, after=after or "", limit=limit)
+        page = [ResourcePool(*self.named(pool.id), pool) for pool in pools]
+        return Page(page, next=pools[-1].id if len(pools) == limit else None)
 
     def holds(
         self,
@@ -219,23 +144,23 @@ class ResourceKernel(Generic[Key, Window]):
         window: Window = _ANY,
         *,
         state: State | str | None = None,
-        after: ResourceHold[Key, Window] | None = None,
+        after: str | None = None,
         limit: int = 100,
-    ) -> list[ResourceHold[Key, Window]]:
-        """Who holds what: of one key and window in order of hold id; else pool by pool, as far as they are stored.
-        For the next page pass the last one as `after`."""
+    ) -> Page[ResourceHold[Key, Window]]:
+        """Return who holds what: of one key and window in order of hold id; else pool by pool."""
         whole(limit, "limit", 1, 1_000)
-        start, last = ("", "") if after is None else (after.hold.legs[0].pool, after.hold.id)
-        found: list[ResourceHold[Key, Window]] = []
+        last, _, start = (after or "").partition(_POSITION)
+        listed: list[ResourceHold[Key, Window]] = []
         for pool in self._each_pool(key, window, start):
             begin = last if pool == start else ""
-            rows = self._kernel.holds(pool=pool, state=state, after=begin, limit=limit - len(found))
-            if rows:
+            page = self._kernel.holds(pool=pool, state=state, after=begin, limit=limit - len(listed))
+            if page:
                 values = self.named(pool)
-                found += [ResourceHold(*values, row) for row in rows]
-            if len(found) == limit:
-                break
-        return found
+                listed += [ResourceHold(*values, hold) for hold in page]
+            if page.more or len(listed) == limit:
+                reached = page.reached or (page[-1].id if page else begin)
+                return Page(listed, next=f"{reached}{_POSITION}{pool}")
+        return Page(listed)
 
     def _each_pool(self, key: Key, window: Window, start: str) -> Iterator[str]:
         """Pool ids in order, beginning with `start`."""

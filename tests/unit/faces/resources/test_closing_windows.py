@@ -86,18 +86,18 @@ def test_a_closed_window_refuses_and_goes_with_what_was_consumed(store: ShowStor
             getattr(quota, verb)("a", window, **times)
         assert (no.value.transient, no.value.found) == (False, clock.now())
     with pytest.raises(WindowClosed):
-        quota.confirm(open_, quantity=2, overage="if_available")
-    assert quota.extend(open_, 60).state == "held"
+        store.hk.confirm(open_, quantity=2, overage="if_available")
+    assert store.hk.extend(open_, by=60).state == "held"
     assert store.hk.return_units(paid).legs[0].returned == 1
-    assert quota.release(late).state == "released"
-    quota.sweep()
+    assert store.hk.release(late).state == "released"
+    store.hk.sweep()
     assert quota.pool("a", window).held == 1
-    assert quota.commit(open_, quantity=2, overage="up_to_available").uncovered == {open_.legs[0].name: 1}
-    quota.sweep()
+    assert store.hk.confirm(open_, quantity=2, overage="up_to_available").uncovered == {open_.legs[0].name: 1}
+    store.hk.sweep()
     assert quota.pools() == []
     with pytest.raises(WindowClosed):
         quota.consume("a", window)
-    quota.sweep()
+    store.hk.sweep()
     assert quota.pools() == []
     assert differences(store.hk) == ()
 

@@ -26,17 +26,17 @@ def test_a_life(store: ShowStore) -> None:
     with pytest.raises(InsufficientCapacity) as refused:
         seats.hold("hamlet", ttl=60)
     assert (refused.value.requested, refused.value.available, refused.value.total) == (1, 0, 2)
-    assert seats.commit(first, entity="order:9").state == "confirmed"
-    assert seats.extend(second, 60).deadline == second.deadline + timedelta(seconds=60)
-    assert seats.release(second, ReleaseReason.PAYMENT_FAILED).reason == "payment_failed"
+    assert store.hk.confirm(first, entity="order:9").state == "confirmed"
+    assert store.hk.extend(second, by=60).deadline == second.deadline + timedelta(seconds=60)
+    assert store.hk.release(second, reason=ReleaseReason.PAYMENT_FAILED).reason == "payment_failed"
     pool = seats.pool("hamlet")
     assert (pool.total, pool.held, pool.consumed, pool.available) == (2, 0, 1, 1)
-    entries = seats.history(first)
+    entries = store.hk.history(first)
     assert [(str(entry.action), entry.actor, entry.correlation_id) for entry in entries] == [
         ("hold.held", "user:7", "request-1"),
         ("hold.confirmed", None, None),
     ]
-    assert [str(entry.action) for entry in seats.history(second)] == ["hold.held", "hold.extended", "hold.released"]
+    assert [str(entry.action) for entry in store.hk.history(second)] == ["hold.held", "hold.extended", "hold.released"]
     assert differences(store.hk) == ()
 
 
@@ -46,14 +46,14 @@ def test_the_deadline_frees_and_the_sweep_says_so(store: ShowStore) -> None:
     late = seats.hold("hamlet", ttl=60)
     store.clock.advance(60)
     with pytest.raises(HoldExpired):
-        seats.confirm(late)
+        store.hk.confirm(late)
     store.clock.advance(1)
     kept = seats.hold("hamlet", ttl=60)  # no sweep was needed
     store.clock.advance(60)
-    report = seats.sweep()
+    report = store.hk.sweep()
     assert (report.expired, report.more) == (1, False)
-    assert seats.sweep().expired == 0
-    assert [str(entry.action) for entry in seats.history(kept)] == ["hold.held", "hold.expired"]
+    assert store.hk.sweep().expired == 0
+    assert [str(entry.action) for entry in store.hk.history(kept)] == ["hold.held", "hold.expired"]
     assert differences(store.hk) == ()
 
 
@@ -69,7 +69,7 @@ def test_the_capacity_is_as_the_application_says_now(store: ShowStore) -> None:
     assert (refused.value.available, refused.value.total) == (0, 2)
     pool = seats.pool("hamlet")
     assert (pool.total, pool.held, pool.over) == (2, 3, True)
-    assert seats.confirm(first).state == "confirmed"  # nothing was cancelled
+    assert store.hk.confirm(first).state == "confirmed"  # nothing was cancelled
     (other,) = [each.hold for each in seats.holds("hamlet", state="held")]
     store.hk.admin.release(other.id, reason="the balcony is closed")
     assert seats.hold("hamlet", ttl=900).state == "held"
@@ -99,12 +99,15 @@ def test_keys_and_windows_are_apart(store: ShowStore) -> None:
     assert [each.hold for each in seats.holds("macbeth", "1")] == [store.hk.get(holds[5])]
     assert seats.holds("macbeth", "1", state="confirmed") == []
     assert [(each.key, each.pool.held) for each in seats.pools("macbeth")] == [("macbeth", 1)] * 3
-    paged: list[Any] = []
-    while len(paged) < 6:
-        paged += seats.holds(after=paged[-1] if paged else None, limit=2)
-    assert paged == seats.holds()
-    pages = seats.pools(limit=4)
-    assert len(pages + seats.pools(after=pages[-1])) == 6
+    for limit in (1, 2, 4, 6, 7):
+        for read in (seats.holds, seats.pools):
+            page = read(limit=limit)
+            pages = [page]
+            while page.next is not None:
+                page = read(limit=limit, after=page.next)
+                pages.append(page)
+            assert [each for page in pages for each in page] == read()
+            assert all(len(page) == limit for page in pages[:-1])
     assert store.resource().named(holds[1]) == ("hamlet", 1)
 
 

@@ -45,7 +45,7 @@ def run(url: str, threads: int, attempts: int) -> list[int]:
                         hold = seats.hold("hamlet", ttl=3600)
                         mine += 1
                         if mine % 3 == 0:
-                            seats.release(hold)
+                            hk.release(hold)
                             mine -= 1
                     except InsufficientCapacity:
                         pass

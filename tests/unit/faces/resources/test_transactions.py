@@ -56,7 +56,7 @@ def test_both_or_neither(store: ShowStore) -> None:
         seats.hold("hamlet", ttl=60, tx=tx)
     tx.execute("update shows set seats = 3")  # the caller's own change is seen by the answer
     seats.hold("hamlet", None, 2, ttl=60, tx=tx)
-    seats.confirm(hold, tx=tx)
+    store.hk.confirm(hold, tx=tx)
     tx.commit()
     tx.close()
     assert (seats.pool("hamlet").total, seats.pool("hamlet").held, seats.pool("hamlet").consumed) == (3, 2, 1)
