@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Struct
 
 import holdkit
-from holdkit import CreatePool, Leg, PlaceHold
+from holdkit import Leg
+from holdkit.commands import CreatePool, PlaceHold
 from holdkit.server import Keys
 
 from .figures import Figure

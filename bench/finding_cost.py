@@ -29,7 +29,8 @@ from uuid import uuid4
 import httpx
 
 import holdkit
-from holdkit import ConfirmHold, Leg, PlaceHold
+from holdkit import Leg
+from holdkit.commands import ConfirmHold, PlaceHold
 from holdkit.server import Keys
 
 from .stores import url

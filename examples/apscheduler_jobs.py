@@ -46,7 +46,7 @@ class Reports:
 
 def make_slot(hk: holdkit.Kernel) -> None:
     """In each process. Of several, one creates the pool."""
-    with suppress(holdkit.PoolExists):
+    with suppress(holdkit.errors.PoolExists):
         hk.create_pool("report-writer", total=1)
 
 

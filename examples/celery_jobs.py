@@ -32,7 +32,7 @@ app.conf.broker_transport_options = {
 
 def open_cluster(hk: holdkit.Kernel) -> None:
     """In each worker, when its kernel is opened. Of several, one creates the pool."""
-    with suppress(holdkit.PoolExists):
+    with suppress(holdkit.errors.PoolExists):
         hk.create_pool("gpu", total=2)
 
 

@@ -24,7 +24,7 @@ SHOW = "show:42"
 
 async def open_sale(hk: holdkit.AsyncKernel) -> None:
     """Before the first request. Of several workers, one creates the pool."""
-    with suppress(holdkit.PoolExists):
+    with suppress(holdkit.errors.PoolExists):
         await hk.create_pool(SHOW, total=100, per_account=4)
 
 

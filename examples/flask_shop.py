@@ -61,7 +61,7 @@ def begin(connection: Any) -> None:
 def open_shop(kernel: holdkit.Kernel) -> None:
     """In each worker, when its kernel is opened. Of several, one creates the pool."""
     Base.metadata.create_all(engine)
-    with suppress(holdkit.PoolExists):
+    with suppress(holdkit.errors.PoolExists):
         kernel.create_pool("lamp", total=10)
 
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import holdkit
-from holdkit import SagaStep
+from holdkit.sagas import SagaStep
 
 ACCOUNTS = ("alice", "bob", "carol", "dave")
 OPENING = 1_000
@@ -199,7 +199,7 @@ def states(hk: holdkit.Kernel, books: Path) -> list[holdkit.Item]:
     return [item for at in range(0, len(ids), 1_000) for item in hk.items.get(ids[at : at + 1_000])]
 
 
-def pages(hk: holdkit.Kernel, phase: str) -> list[holdkit.SagaRecord]:
+def pages(hk: holdkit.Kernel, phase: str) -> list[holdkit.sagas.SagaRecord]:
     """Every saga in a phase."""
     found = hk.sagas.list(phase=phase, limit=1_000)
     while page := hk.sagas.list(phase=phase, limit=1_000, after=found[-1].id) if found else []:

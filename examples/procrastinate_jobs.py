@@ -54,7 +54,7 @@ async def main() -> None:
         await app.schema_manager.apply_schema_async()
         hk = await holds.async_kernel()
         for pool, total in (("gpu", 2), ("trained", 1_000)):
-            with suppress(holdkit.PoolExists):
+            with suppress(holdkit.errors.PoolExists):
                 await hk.create_pool(pool, total=total)
         for number in range(6):
             await train.defer_async(model=f"model-{number}")

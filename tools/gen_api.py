@@ -24,6 +24,7 @@ import holdkit.contrib
 FOLDER: Final = Path(__file__).resolve().parent.parent / "tests/fixtures/api"
 MODULES: Final = (
     "holdkit",
+    "holdkit.admin",
     "holdkit.client",
     "holdkit.commands",
     "holdkit.errors",

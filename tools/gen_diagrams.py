@@ -15,8 +15,9 @@ from typing import Final, TypeAlias
 from msgspec import Struct
 
 import holdkit
-from holdkit import Hold, Phase, Refused, State
+from holdkit import Hold, Refused, State
 from holdkit.faces.saga_steps import ENDED, UNFINISHED, Step, next_step
+from holdkit.sagas import Phase
 from holdkit.testing import FakeClock
 
 IMAGES: Final = Path(__file__).resolve().parent.parent / "docs/images"

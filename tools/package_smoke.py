@@ -22,7 +22,7 @@ COMMANDS = ("holdkit.cli.",)
 """The way in is the command, which is tried by itself."""
 
 
-def explained(missing: holdkit.MissingExtra) -> str:
+def explained(missing: holdkit.errors.MissingExtra) -> str:
     """The extra that the message says how to install."""
     assert f"pip install 'holdkit[{missing.extra}]'" in str(missing), missing
     return missing.extra
@@ -39,7 +39,7 @@ def doors(path: list[str], prefix: str) -> set[str]:
             continue
         try:
             imported = importlib.import_module(module.name)
-        except holdkit.MissingExtra as missing:
+        except holdkit.errors.MissingExtra as missing:
             named.add(explained(missing))
             continue
         inside_framework = prefix == "holdkit.contrib."
@@ -85,7 +85,7 @@ def signatures() -> set[str]:
 
     try:
         PublicKey.load("missing.pem")
-    except holdkit.MissingExtra as missing:
+    except holdkit.errors.MissingExtra as missing:
         return {explained(missing)}
     except holdkit.InvalidRequest:
         return set()

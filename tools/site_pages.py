@@ -1,7 +1,7 @@
 """Hooks of the documentation site (mkdocs.yml): the pages that are written from README and code, and links that leave the site.
 
-The start page is README.md. The reference of Python names lists everything in `holdkit.__all__`, by where it is defined, so that no name
-can be forgotten; that of routes comes from the server's own OpenAPI document. In the site, a link to a file outside of docs/ is its
+The start page is README.md. The reference of Python names lists everything in `holdkit.__all__`, by where it is defined, and everything in
+the `__all__` of its submodules, so that no name can be forgotten; that of routes comes from the server's own OpenAPI document. In the site, a link to a file outside of docs/ is its
 text alone: the site does not carry the sources.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,12 +25,15 @@ METHODS: Final = ("get", "post", "put", "patch", "delete")
 GROUPS: Final = {
     "kernel": ("Kernel", "Opening a kernel, what it does, and what it returns."),
     "faces": ("Faces", "Claims, items and seats, budgets, calendars, resources, sagas."),
-    "values": ("Values and commands", "What calls take and return, and the commands of `hk.apply`."),
-    "errors": ("Errors", "One class for each reason of a refusal, and the errors that are not refusals."),
+    "values": ("Values", "What calls take and return."),
+    "errors": (
+        "Errors",
+        "The errors that programs catch most. [`holdkit.errors`](modules.md) has them all, one class for each reason.",
+    ),
 }
 FIRST: Final = ("connect", "connect_async", "Kernel", "AsyncKernel")
 """What everybody looks for; the kernel that users get is defined beside the faces."""
-ASYNC: Final = {"AsyncKernel", "AsyncResourceKernel"}
+ASYNC: Final = {"AsyncKernel"}
 """The same methods again."""
 PAGES: Final = {
     "client": (
@@ -48,6 +51,13 @@ PAGES: Final = {
     ),
 }
 """Pages of the other public packages, by their names."""
+MODULES: Final = tuple(
+    f"holdkit.{name}" for name in ("admin", "commands", "errors", "journal", "reports", "resources", "sagas")
+)
+"""The modules of `holdkit` for names that a program rarely needs."""
+ABOUT_MODULES: Final = (
+    "What most programs never import. `import holdkit` loads none of these modules; `holdkit.commands.CreatePool` does."
+)
 
 _link = re.compile(r"(!?)\[([^\]]*)\]\(([^)\s]+)\)")
 
@@ -106,14 +116,17 @@ def references() -> Iterator[tuple[str, str]]:
         shown = [one for name in grouped[group] for one in _documented(name)]
         yield f"reference/{group}.md", "\n".join([f"# {title}\n", f"{about}\n", *shown])
     modules = [name for name in public_modules() if name != "holdkit"]
+    parts = [part for name in modules if name in MODULES for part in _module(name, set(holdkit.__all__))]
+    yield "reference/modules.md", "\n".join([f"# Modules\n\n{ABOUT_MODULES}\n", *parts])
     for package, (title, about) in PAGES.items():
         shown = [part for name in modules if name.split(".")[1] == package for part in _module(name)]
         yield f"reference/{package}.md", "\n".join([f"# {title}\n", f"{about}\n", *shown])
 
 
-def _module(name: str) -> Iterator[str]:
+def _module(name: str, elsewhere: Collection[str] = ()) -> Iterator[str]:
+    """Everything in the `__all__` of a module that is not on another page."""
     yield f"## {name}\n"
-    for member in sorted(importlib.import_module(name).__all__):
+    for member in sorted(set(importlib.import_module(name).__all__).difference(elsewhere)):
         yield f"::: {name}.{member}\n    options:\n      heading_level: 3\n"
 
 

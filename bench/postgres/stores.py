@@ -143,7 +143,7 @@ def prepare(variant: Variant, place: str, pools: int) -> None:
         with psycopg.connect(place, autocommit=True) as connection:
             connection.execute(ORDERS)
     with closing(holdkit.connect(place)) as kernel:
-        kernel.apply([holdkit.CreatePool(id=pool, total=TOTAL) for pool in names])
+        kernel.apply([holdkit.commands.CreatePool(id=pool, total=TOTAL) for pool in names])
 
 
 def expect_whole(variant: Variant, place: str, holds: int, work: Work = "hold") -> None:

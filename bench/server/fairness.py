@@ -26,7 +26,7 @@ import uvloop
 from msgspec import Struct
 
 import holdkit
-from holdkit import CreatePool
+from holdkit.commands import CreatePool
 from holdkit.server import Keys, serve
 
 from ..figures import Figure, compared

@@ -66,7 +66,7 @@ async def admit(hk: AsyncKernel, who: tuple[str, str, str], prompt: str) -> Hold
 
     try:
         return await of_this_minute()
-    except holdkit.WindowClosed:  # it ended between the two calls
+    except holdkit.errors.WindowClosed:  # it ended between the two calls
         return await of_this_minute()
 
 

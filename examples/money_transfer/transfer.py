@@ -34,18 +34,18 @@ class Transfer(holdkit.Saga):
     def __init__(self, folder: Path, dies: str | None = None) -> None:
         self.folder, self.dies = folder, dies
 
-    def reserve(self, intent: dict[str, Any], step: holdkit.SagaStep) -> dict[str, int]:
+    def reserve(self, intent: dict[str, Any], step: holdkit.sagas.SagaStep) -> dict[str, int]:
         """What Ann has is a pool: the amount is held, so that she cannot spend it twice."""
         return {"account:ann": intent["amount"]}
 
-    def validate(self, intent: dict[str, Any], step: holdkit.SagaStep) -> None:
+    def validate(self, intent: dict[str, Any], step: holdkit.sagas.SagaStep) -> None:
         """Nothing has moved yet: to raise here is to cancel."""
         self._die("reserved")
         if intent["amount"] > 500:
             raise ValueError("more than 500 at once is not allowed")
         self._die("validated")
 
-    def effect(self, intent: dict[str, Any], step: holdkit.SagaStep) -> dict[str, int]:
+    def effect(self, intent: dict[str, Any], step: holdkit.sagas.SagaStep) -> dict[str, int]:
         """Behind the point of no return: it must happen, and may be asked for again."""
         book(self.folder / "ann.db", step.op, -intent["amount"])
         self._die("left the first ledger")

@@ -140,7 +140,7 @@ class CursorLost(HoldkitError):
 
     `missing` is the least number of entries that were delivered and are now gone, or 0 if that is not known. `position` is the
     lane and the number of an entry that is gone, where that is the reason and is known. `archived_to` is where the entries behind
-    the cursor were archived to, if that is why: `holdkit.JournalArchive` reads on from there. A server does not tell its clients
+    the cursor were archived to, if that is why: `holdkit.journal.JournalArchive` reads on from there. A server does not tell its clients
     where: there it is empty.
     """
 

@@ -68,7 +68,7 @@ class World:
             self.clock.advance(EVERY * DAY)
             hk.sweep(1_000)
 
-    def archive(self, before: str = "30d") -> holdkit.ArchiveReport:
+    def archive(self, before: str = "30d") -> holdkit.reports.ArchiveReport:
         return self.hk.admin.archive(before=before, to=self.to)
 
     def everything(self) -> list[tuple[int, int, str]]:
@@ -78,7 +78,7 @@ class World:
         behind = {one.lane: one.through for one in archived}
         kept = [
             (entry.position.lane, entry.position.seq, entry._row.text)
-            for entry in self.hk.journal.follow(wait=False, tenant=holdkit.ALL)
+            for entry in self.hk.journal.follow(wait=False, tenant=holdkit.journal.ALL)
             if entry.action != "journal.baseline"
         ]
         assert all(seq > behind.get(lane, 0) for lane, seq, _ in kept)
@@ -97,7 +97,8 @@ def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
 
 def all_entries(hk: Any) -> list[tuple[int, int, str]]:
     return sorted(
-        (e.position.lane, e.position.seq, e._row.text) for e in hk.journal.follow(wait=False, tenant=holdkit.ALL)
+        (e.position.lane, e.position.seq, e._row.text)
+        for e in hk.journal.follow(wait=False, tenant=holdkit.journal.ALL)
     )
 
 
@@ -138,13 +139,13 @@ def test_the_baseline_does_not_keep_what_retention_has_dropped(world: World) -> 
 def test_followers_go_on_or_are_told_where(world: World) -> None:
     world.live(45)
     early = world.hk.journal.list(limit=5)[-1].cursor
-    before = list(world.hk.journal.follow(wait=False, tenant=holdkit.ALL))
+    before = list(world.hk.journal.follow(wait=False, tenant=holdkit.journal.ALL))
     world.archive()
     with pytest.raises(CursorLost, match="were archived to") as lost:
         world.hk.journal.list(after=early)
     assert lost.value.archived_to == str(world.to)
     # the archive reads on from that cursor, and the follower from the archive's
-    read = list(holdkit.JournalArchive(world.to).entries(after=early, tenant=""))
+    read = list(holdkit.journal.JournalArchive(world.to).entries(after=early, tenant=""))
     rest = list(world.hk.journal.follow(after=read[-1].cursor, wait=False))
     own = [entry for entry in before if entry.tenant == ""]
     assert [e.position for e in (*read, *rest)] == [e.position for e in own[5:]]
@@ -153,7 +154,7 @@ def test_followers_go_on_or_are_told_where(world: World) -> None:
     # exactly at the end of the archive
     archived = world.hk.executor.engine.read(FindArchived())[0]
     at = next(e for e in before if e.position.seq == archived.through)
-    following = list(world.hk.journal.follow(after=at.cursor, wait=False, tenant=holdkit.ALL))
+    following = list(world.hk.journal.follow(after=at.cursor, wait=False, tenant=holdkit.journal.ALL))
     assert [e.position for e in following] == [e.position for e in before if e.position.seq > archived.through]
 
 

@@ -61,8 +61,8 @@ def live(hk: holdkit.Kernel) -> holdkit.Hold:
         hk.hold({"other": 1, "show": 2}, ttl=60, op="first")
     hk.apply(
         [
-            holdkit.PlaceHold(legs=(holdkit.Leg("other", 9),), ttl=60),
-            holdkit.PlaceHold(legs=(holdkit.Leg("other", 1),), ttl=60),
+            holdkit.commands.PlaceHold(legs=(holdkit.Leg("other", 9),), ttl=60),
+            holdkit.commands.PlaceHold(legs=(holdkit.Leg("other", 1),), ttl=60),
         ]
     )
     hk.claims.hold("mail", "ann@example.org", ttl=60)

@@ -146,8 +146,8 @@ def test_an_atomic_batch_and_a_combined_hold_count_it(hk: holdkit.Kernel) -> Non
     hk.hold("show", 3, ttl=600, account="customer:7")
     erase(hk)
     placed = [
-        holdkit.PlaceHold(legs=(holdkit.Leg("show"),), ttl=60, account="customer:7"),
-        holdkit.PlaceHold(legs=(holdkit.Leg("show"),), ttl=60, account="customer:7"),
+        holdkit.commands.PlaceHold(legs=(holdkit.Leg("show"),), ttl=60, account="customer:7"),
+        holdkit.commands.PlaceHold(legs=(holdkit.Leg("show"),), ttl=60, account="customer:7"),
     ]
     with pytest.raises(holdkit.AccountLimit) as refused:
         hk.apply(placed, atomic=True)

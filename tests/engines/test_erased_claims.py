@@ -134,8 +134,8 @@ def test_a_combined_hold_and_a_batch_find_it_taken(hk: holdkit.Kernel) -> None:
     with pytest.raises(holdkit.InsufficientCapacity):
         hk.hold([holdkit.claim(*KEY), ("seat", 1)], ttl=600, account="customer:9")
     placed = [
-        holdkit.PlaceHold(legs=(holdkit.claim(*KEY),), ttl=60),
-        holdkit.PlaceHold(legs=(holdkit.Leg("seat"),), ttl=60, account="x"),
+        holdkit.commands.PlaceHold(legs=(holdkit.claim(*KEY),), ttl=60),
+        holdkit.commands.PlaceHold(legs=(holdkit.Leg("seat"),), ttl=60, account="x"),
     ]
     assert [one.reason for one in hk.apply(placed)] == ["insufficient_capacity", None]
     hk.admin.return_units(both, reason="refund")

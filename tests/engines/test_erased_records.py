@@ -26,10 +26,10 @@ class Order(holdkit.Saga):
     name = "order"
     stop = False
 
-    def reserve(self, intent: Any, step: holdkit.SagaStep) -> Any:
+    def reserve(self, intent: Any, step: holdkit.sagas.SagaStep) -> Any:
         return "show"
 
-    def effect(self, intent: Any, step: holdkit.SagaStep) -> Any:
+    def effect(self, intent: Any, step: holdkit.sagas.SagaStep) -> Any:
         if self.stop:
             raise LookupError("no answer")
         return {"sent to": intent["address"]}
@@ -59,7 +59,7 @@ def test_an_ended_saga_loses_what_it_says_and_keeps_its_id(hk: holdkit.Kernel) -
     with pytest.raises(holdkit.InvalidRequest, match="there is no saga 'a'"):
         hk.sagas.resolve("a", "cancelled", reason="why")
     assert hk.pool("show").consumed == 2
-    assert hk.sagas.recover() == holdkit.RecoveryReport()
+    assert hk.sagas.recover() == holdkit.sagas.RecoveryReport()
 
 
 def test_a_saga_goes_with_its_hold_even_if_it_does_not_name_the_person(hk: holdkit.Kernel) -> None:

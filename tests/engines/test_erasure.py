@@ -307,10 +307,10 @@ def test_it_has_not_ended_before_the_file_is_written_anew(tmp_path: Path) -> Non
         live(hk)
         reader.execute("begin")
         reader.execute("select count(*) from holdkit_journal").fetchall()
-        with pytest.raises(holdkit.EngineError, match="run the same command again"):
+        with pytest.raises(holdkit.errors.EngineError, match="run the same command again"):
             hk.admin.erase("entity", "user:7", reason="request 1")
         reader.rollback()
-        with pytest.raises(holdkit.EngineError, match="has not ended"):
+        with pytest.raises(holdkit.errors.EngineError, match="has not ended"):
             hk.admin.archive(before=0, to=tmp_path / "archive")
         assert hk.admin.erase("entity", "user:7", reason="request 1").resumed
         assert hk.admin.erase("account", "customer:7", reason="request 1").found
@@ -343,7 +343,8 @@ def test_a_large_erasure_is_bounded_verifies_in_between_and_can_be_cancelled(
     with holdkit.connect(f"sqlite:///{tmp_path}/holds.db") as hk:
         hk.create_pool("gpu", total=10_000)
         commands = [
-            holdkit.PlaceHold(legs=(holdkit.Leg("gpu"),), ttl_slots=60_000_000, entity="user:7") for _ in range(500)
+            holdkit.commands.PlaceHold(legs=(holdkit.Leg("gpu"),), ttl_slots=60_000_000, entity="user:7")
+            for _ in range(500)
         ]
         hk.apply(commands)
         differences: list[bool] = []

@@ -140,7 +140,7 @@ class Life:
         """Every entry ever, from the files and from the journal."""
         files, lanes = ArchiveDirectory(self.to), self.hk.executor.engine.read(FindArchived())
         found = [(row.lane, row.seq, row.text) for one in lanes for row in files.rows(one.lane, 0, one.through)]
-        kept = self.hk.journal.follow(wait=False, tenant=holdkit.ALL)
+        kept = self.hk.journal.follow(wait=False, tenant=holdkit.journal.ALL)
         found += [
             (one.position.lane, one.position.seq, one._row.text)
             for one in kept
@@ -384,13 +384,18 @@ def test_an_archive_run_that_was_killed_goes_on_behind_an_erasure(life: Life, mo
 def test_followers_go_on_and_the_archive_is_read_on_from_any_cursor(life: Life) -> None:
     life.days(14, 6)
     assert life.archive() > 0
-    archived = [entry.cursor for entry in holdkit.JournalArchive(life.to).entries()]
-    kept = [entry.cursor for entry in life.hk.journal.follow(after=archived[-1], wait=False, tenant=holdkit.ALL)]
+    archived = [entry.cursor for entry in holdkit.journal.JournalArchive(life.to).entries()]
+    kept = [
+        entry.cursor for entry in life.hk.journal.follow(after=archived[-1], wait=False, tenant=holdkit.journal.ALL)
+    ]
     life.erase_all()
     for position, cursor in enumerate(archived, 1):
-        assert len(list(holdkit.JournalArchive(life.to).entries(after=cursor))) == len(archived) - position
+        assert len(list(holdkit.journal.JournalArchive(life.to).entries(after=cursor))) == len(archived) - position
     for position, cursor in enumerate(kept, 1):
-        assert len(list(life.hk.journal.follow(after=cursor, wait=False, tenant=holdkit.ALL))) >= len(kept) - position
+        assert (
+            len(list(life.hk.journal.follow(after=cursor, wait=False, tenant=holdkit.journal.ALL)))
+            >= len(kept) - position
+        )
 
 
 def test_no_salt_is_left_with_which_a_value_could_be_tried(life: Life) -> None:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 import holdkit
-from holdkit import ConfirmHold, Leg, PlaceHold
+from holdkit import Leg
+from holdkit.commands import ConfirmHold, PlaceHold
 from holdkit.core.bounds import Limits as CoreLimits
 
 BOUNDS = holdkit.Limits(max_pools=9, max_holds=2, max_operations=9, max_due=1)
@@ -28,7 +29,7 @@ def test_the_next_one_goes_where_the_batch_names_the_oldest(
         assert isinstance(placed.value, holdkit.Hold)
         assert isinstance(refused.refusal, holdkit.AlreadyConfirmed)
         assert hk.get(first).state == "confirmed"
-        with pytest.raises(holdkit.HoldNotFound):
+        with pytest.raises(holdkit.errors.HoldNotFound):
             hk.get(second)
         assert (hk.pool("a").consumed, hk.pool("a").loose) == (2, 1)
         assert hk.admin.verify().ok

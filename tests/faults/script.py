@@ -18,7 +18,8 @@ import msgspec
 from msgspec import Struct
 
 import holdkit
-from holdkit import ConfirmHold, CreatePool, Leg, Limits, PlaceHold, PutRecord
+from holdkit import Leg, Limits
+from holdkit.commands import ConfirmHold, CreatePool, PlaceHold, PutRecord
 from holdkit.core.codec import hash_owner
 from holdkit.core.model import DAY, SECOND
 from holdkit.kernel.prepare import Mint

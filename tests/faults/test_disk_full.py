@@ -29,7 +29,7 @@ def fill(hk: holdkit.Kernel) -> tuple[int, Exception]:
     for number in range(1_000):
         try:
             hk.hold("seats", 1, ttl=600, metadata=NOTE, op=f"op-{number}")
-        except (holdkit.EngineError, holdkit.OutcomeUnknown) as error:
+        except (holdkit.errors.EngineError, holdkit.OutcomeUnknown) as error:
             return number, error
     raise AssertionError("the disk never became full")
 
@@ -40,7 +40,7 @@ def live_through_it(hk: holdkit.Kernel, give_back: Space, *, certain: bool) -> i
     assert done > 0
     assert error.effect == "none" or not certain  # type: ignore[attr-defined]
     for _ in range(3):
-        with pytest.raises((holdkit.EngineError, holdkit.OutcomeUnknown)) as again:
+        with pytest.raises((holdkit.errors.EngineError, holdkit.OutcomeUnknown)) as again:
             hk.hold("seats", 1, ttl=600, metadata=NOTE, op=f"op-{done}")
         assert again.value.effect == "none" or not certain
     if certain:

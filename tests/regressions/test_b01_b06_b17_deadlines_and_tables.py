@@ -40,7 +40,7 @@ def test_b02_a_bounded_table_never_stays_full(store: Store) -> None:
         assert len(hk.holds(limit=1_000)) <= 3, f"turn {turn}"
     held = [hk.hold("p", 1, ttl=60) for _ in range(3)]
     for _ in range(3):
-        with pytest.raises(holdkit.HoldTableFull) as full:
+        with pytest.raises(holdkit.errors.HoldTableFull) as full:
             hk.hold("p", 1, ttl=60)
         assert full.value.transient
     hk.release(held.pop())
@@ -73,7 +73,7 @@ def test_b04_a_full_operation_table_stops_no_confirm_and_no_release(store: Store
     holds = [hk.hold("p", 1, ttl=60) for _ in range(4)]
     for op in ("one", "two"):
         hk.admin.resize_pool("p", 11, op=op)
-    with pytest.raises(holdkit.OperationTableFull):
+    with pytest.raises(holdkit.errors.OperationTableFull):
         hk.hold("p", 1, ttl=60, op="three")
     assert hk.confirm(holds[0], op="pay-0").state == "confirmed"
     assert hk.release(holds[1], op="drop-1").state == "released"
@@ -83,7 +83,7 @@ def test_b04_a_full_operation_table_stops_no_confirm_and_no_release(store: Store
         assert answer.replayed, "the hold itself remembers the operation that ended it"
     with pytest.raises(holdkit.OperationConflict):
         hk.confirm(holds[2], op="pay-2", entity="order:3")
-    with pytest.raises(holdkit.OperationTableFull):
+    with pytest.raises(holdkit.errors.OperationTableFull):
         hk.hold("p", 1, ttl=60, op="three")
     assert (hk.pool("p").held, hk.pool("p").consumed) == (1, 2)
 

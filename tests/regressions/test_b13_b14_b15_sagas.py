@@ -15,7 +15,7 @@ def test_b13_an_error_behind_the_point_of_no_return_a_rival_recovery(store: Stor
     """Nothing is spent twice, and nothing is stuck: the units stay the saga's, however long it takes."""
     disk = {"fails": True}
 
-    def write(_intent: Any, step: holdkit.SagaStep) -> str:
+    def write(_intent: Any, step: holdkit.sagas.SagaStep) -> str:
         if disk["fails"]:
             raise OSError("input/output error")
         return step.op
@@ -34,7 +34,7 @@ def test_b13_an_error_behind_the_point_of_no_return_a_rival_recovery(store: Stor
     assert sagas.recover().done == 1
     assert sagas.get("order-1").result == "saga:order-1:1"
     assert (hk.pool("p").held, hk.pool("p").consumed) == (0, 2)
-    assert sagas.recover() == holdkit.RecoveryReport()
+    assert sagas.recover() == holdkit.sagas.RecoveryReport()
     assert saga.calls.count("effect") == 2
     assert differences(hk) == ()
 
@@ -73,7 +73,7 @@ def test_b15_a_dead_attempt_does_not_stand_in_the_way_of_the_next(store: Store) 
 
     died: list[int] = []
 
-    def look(_intent: Any, step: holdkit.SagaStep) -> None:
+    def look(_intent: Any, step: holdkit.sagas.SagaStep) -> None:
         if not died:
             died.append(step.attempt)
             raise Gone

@@ -123,7 +123,7 @@ def test_b14_another_worker_asks_again(store: Store) -> None:
             claim.token,
             hk.confirm(claim, entity="user:1", op="claimed", **said),
             hk.items.hold(["seat:1"], ttl=None, token="me", op="seats", **said),
-            hk.apply([holdkit.Consume(legs=(Leg("p"),), **said)], op="batch"),
+            hk.apply([holdkit.commands.Consume(legs=(Leg("p"),), **said)], op="batch"),
         ]
 
     first = all_of_it("user:7")
@@ -145,7 +145,7 @@ def test_b15_a_refused_attempt_leaves_nothing_in_the_way(store: Store) -> None:
     for op in ("try-1", "try-2", None, None):
         with pytest.raises(holdkit.InsufficientCapacity):
             hk.hold(wanted, ttl=60, id=f"{7:032x}", token="me", op=op)
-        with pytest.raises(holdkit.PoolNotFound):
+        with pytest.raises(holdkit.errors.PoolNotFound):
             hk.pool("fresh")
     hk.release(rival)
     assert hk.hold(wanted, ttl=60, id=f"{7:032x}", token="me", op="try-3").state == "held"
@@ -156,8 +156,8 @@ def test_b15_a_refused_attempt_leaves_nothing_in_the_way(store: Store) -> None:
 def test_b15_an_aborted_batch_leaves_nothing_in_the_way(store: Store) -> None:
     hk = store.open()
     hk.create_pool("p", 1)
-    place = holdkit.PlaceHold(legs=(Leg("p", 1),), ttl=60, id=f"{1:032x}", token="me")
-    impossible = holdkit.PlaceHold(legs=(Leg("p", 9),), ttl=60)
+    place = holdkit.commands.PlaceHold(legs=(Leg("p", 1),), ttl=60, id=f"{1:032x}", token="me")
+    impossible = holdkit.commands.PlaceHold(legs=(Leg("p", 9),), ttl=60)
     for _ in range(3):
         with pytest.raises(holdkit.InsufficientCapacity) as refused:
             hk.apply([place, impossible], atomic=True)

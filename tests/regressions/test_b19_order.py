@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 import holdkit
-from holdkit import ConfirmHold, Leg, PlaceHold
+from holdkit import Leg
+from holdkit.commands import ConfirmHold, PlaceHold
 from tests.support.kernels import Store, differences
 
 
@@ -28,7 +29,7 @@ def test_b19_held_and_confirmed_in_the_same_instant(store: Store) -> None:
         ]
         assert {entry.slot for entry in history} == {0}
         assert history == sorted(history, key=lambda entry: entry.position)
-        assert holdkit.reconstruct(history) == hk.get(hold)
+        assert holdkit.journal.reconstruct(history) == hk.get(hold)
     assert differences(hk) == ()
 
 
@@ -42,7 +43,7 @@ def test_b19_one_step_and_one_batch(store: Store) -> None:
     for hold in (consumed, batched):
         assert hold.state == "confirmed"
         assert [entry.action for entry in hk.history(hold)] == ["hold.held", "hold.confirmed"]
-        assert holdkit.reconstruct(hk.history(hold)) == hk.get(hold)
+        assert holdkit.journal.reconstruct(hk.history(hold)) == hk.get(hold)
 
 
 @pytest.mark.parametrize("step", [-30, -1, 0, 1])
@@ -58,7 +59,7 @@ def test_b19_a_clock_that_stands_or_steps_back_changes_no_order(store: Store, st
     assert [entry.action for entry in history] == ["hold.held", *["hold.partly_confirmed"] * 2, "hold.confirmed"]
     slots = [entry.slot for entry in history]
     assert slots == sorted(slots), "time never moves backwards along a pool"
-    assert holdkit.reconstruct(history) == hk.get(hold)
+    assert holdkit.journal.reconstruct(history) == hk.get(hold)
 
 
 def test_b19_a_due_hold_that_nobody_has_touched_is_expired_in_its_history_too(store: Store) -> None:
@@ -67,17 +68,17 @@ def test_b19_a_due_hold_that_nobody_has_touched_is_expired_in_its_history_too(st
     hold = hk.hold("p", 2, ttl=60)
     store.clock.advance(59)
     early = hk.history(hold)
-    assert holdkit.reconstruct(early) == hk.get(hold)
+    assert holdkit.journal.reconstruct(early) == hk.get(hold)
     store.clock.advance(1)
     history = hk.history(hold)
     assert [entry.action for entry in history] == ["hold.held"]
-    found = holdkit.reconstruct(history)
+    found = holdkit.journal.reconstruct(history)
     assert found is not None
     assert (found.state, found.raw.deadline) == ("expired", 60_000_000)
     assert found == hk.get(hold)
-    before = holdkit.reconstruct(early, at=59_999_999)
+    before = holdkit.journal.reconstruct(early, at=59_999_999)
     assert before is not None
     assert before.state == "held"
-    assert holdkit.reconstruct(early, at=60_000_000) == found
-    assert holdkit.reconstruct(hk.journal.list()[-1:]) == found
-    assert holdkit.reconstruct([]) is None
+    assert holdkit.journal.reconstruct(early, at=60_000_000) == found
+    assert holdkit.journal.reconstruct(hk.journal.list()[-1:]) == found
+    assert holdkit.journal.reconstruct([]) is None

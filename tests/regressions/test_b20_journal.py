@@ -49,8 +49,8 @@ COMMANDS: dict[str, Callable[[Any, holdkit.Hold, holdkit.Hold], Any]] = {
     "return_units": lambda hk, held, paid: hk.return_units(paid),
     "put_record": lambda hk, held, paid: hk.admin.records.put("note", "1", "{}"),
     "sweep": lambda hk, held, paid: hk.sweep(),
-    "batch": lambda hk, held, paid: hk.apply([holdkit.CreatePool(id="q", total=1), holdkit.ConfirmHold(id=held.id, token=held.token)]),
-    "atomic": lambda hk, held, paid: hk.apply([holdkit.CreatePool(id="q", total=1)], atomic=True),
+    "batch": lambda hk, held, paid: hk.apply([holdkit.commands.CreatePool(id="q", total=1), holdkit.commands.ConfirmHold(id=held.id, token=held.token)]),
+    "atomic": lambda hk, held, paid: hk.apply([holdkit.commands.CreatePool(id="q", total=1)], atomic=True),
 }  # fmt: skip
 
 
@@ -66,7 +66,7 @@ def test_b20_no_entry_no_change(sqlite_store: Store, command: str) -> None:
     before, pool = everything(sqlite_store.file), hk.pool("p")
     run_sql(sqlite_store.file, CLOSED)
     for _ in range(2):
-        with pytest.raises(holdkit.EngineError) as failed:
+        with pytest.raises(holdkit.errors.EngineError) as failed:
             COMMANDS[command](hk, held, paid)
         assert failed.value.effect == "none"
         assert everything(sqlite_store.file) == before
@@ -101,7 +101,7 @@ def fill(room):
             done.append(hk.hold("p", 1, ttl=3600, metadata={"filler": "x" * 3000}).id)
         except holdkit.OutcomeUnknown:
             unknown, misses = unknown + 1, misses + 1
-        except (holdkit.EngineError, holdkit.Overloaded):
+        except (holdkit.errors.EngineError, holdkit.Overloaded):
             failed, misses = failed + 1, misses + 1
     resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 

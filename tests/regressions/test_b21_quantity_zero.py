@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 import holdkit
-from holdkit import ConfirmHold, Consume, Leg, PlaceHold, ReleaseHold, ReturnUnits
+from holdkit import Leg
+from holdkit.commands import ConfirmHold, Consume, PlaceHold, ReleaseHold, ReturnUnits
 from tests.support.kernels import Store, differences
 
 

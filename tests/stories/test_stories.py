@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 import holdkit
-from holdkit import Reason
 from holdkit.engines.postgres.migrating import Layout
 from holdkit.kernel.limits import asked_slots
+from holdkit.reports import Reason
 from holdkit.testing import FakeClock
 from holdkit.testing.stories import (
     Story,

@@ -10,7 +10,8 @@ from contextlib import contextmanager, suppress
 from itertools import count
 from typing import Any
 
-from holdkit import CreatePool, OutcomeUnknown
+from holdkit import OutcomeUnknown
+from holdkit.commands import CreatePool
 from holdkit.core.commands import Group
 from holdkit.kernel.group_commit import GroupCommit
 from tests.support.threads import PATIENCE, wait_until

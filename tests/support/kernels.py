@@ -79,7 +79,7 @@ def no_lines(applied: Applied) -> None:
     assert (*applied.unfed, *applied.served) == (), "nobody waits"
 
 
-def differences(hk: Any) -> tuple[holdkit.Difference, ...]:
+def differences(hk: Any) -> tuple[holdkit.reports.Difference, ...]:
     """What `verify` finds; nothing, if all is well."""
-    found: tuple[holdkit.Difference, ...] = hk.admin.verify().differences
+    found: tuple[holdkit.reports.Difference, ...] = hk.admin.verify().differences
     return found

@@ -23,7 +23,7 @@ async def left(request: HttpRequest, number: int) -> JsonResponse:
     """How many tickets are left."""
     try:
         pool = await ahk.pool(f"show:{number}")
-    except holdkit.PoolNotFound:
+    except holdkit.errors.PoolNotFound:
         return JsonResponse({"left": 0}, status=404)
     return JsonResponse({"left": pool.available})
 

@@ -6,7 +6,8 @@ from collections import Counter
 
 from msgspec import Struct, field
 
-from holdkit import Action, JournalEntry
+from holdkit import JournalEntry
+from holdkit.journal import Action
 
 
 class Killed(Struct):

@@ -281,7 +281,7 @@ class _AllTenants(Enum):
     ALL = "all tenants"
 
     def __repr__(self) -> str:
-        return "holdkit.ALL"
+        return "holdkit.journal.ALL"
 
 
 ALL: Final = _AllTenants.ALL
@@ -295,7 +295,7 @@ def of_all(asked: object) -> bool:
     """Whether all tenants were asked for."""
     if asked is not None and asked is not ALL:
         raise invalid(
-            "tenant", "tenant_unknown", "must be holdkit.ALL, or left out: hk.tenant(…) speaks for another one"
+            "tenant", "tenant_unknown", "must be holdkit.journal.ALL, or left out: hk.tenant(…) speaks for another one"
         )
     return asked is ALL
 

@@ -107,7 +107,7 @@ def test_items_are_held_as_long_as_they_are(hk: Any) -> None:
 def test_a_fresh_id_is_not_found_rather_than_retired(hk: Any) -> None:
     hk.create_pool("gpu", 1)
     id = hk.hold("gpu", 1, ttl=TTL).id
-    with pytest.raises(holdkit.HoldNotFound):
+    with pytest.raises(holdkit.errors.HoldNotFound):
         hk.get(f"{id[:-4]}beef")
 
 
@@ -132,7 +132,7 @@ class Slow(holdkit.Saga):
         return "gpu"
 
     def effect(self, intent: Any, step: Any) -> Any:
-        with pytest.raises(holdkit.SagaBusy) as busy:
+        with pytest.raises(holdkit.errors.SagaBusy) as busy:
             self.other.run("s", intent)
         self.heard.append(busy.value.retry_after)
 

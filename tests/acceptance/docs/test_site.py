@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 
 import holdkit
@@ -27,6 +28,15 @@ def test_every_public_name_is_in_the_reference() -> None:
     shown = re.findall(r"^::: holdkit\.(\w+)$", "\n".join(dict(site_pages.references()).values()), re.MULTILINE)
     assert len(shown) == len(set(shown))
     assert set(shown) >= set(holdkit.__all__)
+
+
+def test_every_name_of_a_submodule_is_in_the_reference() -> None:
+    shown = re.findall(r"^::: (holdkit[\w.]+)$", "\n".join(dict(site_pages.references()).values()), re.MULTILINE)
+    assert len(shown) == len(set(shown))
+    for module in map(importlib.import_module, site_pages.MODULES):
+        for name in module.__all__:
+            assert f"{module.__name__}.{name}" in shown or f"holdkit.{name}" in shown, f"{module.__name__}.{name}"
+    assert set(site_pages.MODULES) == {f"holdkit.{name}" for name in holdkit._SUBMODULES}
 
 
 def test_links_that_leave_the_site_are_text() -> None:

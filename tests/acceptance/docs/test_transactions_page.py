@@ -52,7 +52,7 @@ def test_the_examples_on_a_server(url: str) -> None:
                 exec(compile("\n" * (block.line - 1) + source, str(PAGE), "exec"), namespace)
             assert printed.getvalue() == shown_output(text, found, index), f"line {block.line}"
             ran += 1
-        assert namespace["hk"].verify().ok
+        assert namespace["hk"].admin.verify().ok
     finally:
         namespace["engine"].dispose()
         namespace["hk"].close()

@@ -12,9 +12,12 @@ import pytest
 from tools.api_budget import PROGRAMS
 
 PRINTS = {
+    "program_01_readme": "True True\n2 1\n1 True\n",
     "program_04_llm_budget": "{'requests': 59, 'tokens': 8750}\n{'tokens': 250}\nNot enough left 0\n",
     "program_08_saga": "charged 30 as saga:order-9:1\nNot enough left\n",
     "program_09_clock": "",
+    "program_10_operator": "90 days, 0:00:00\nlimits.changed audit\npool.resized None\nhold.held school class\n"
+    "hold.released card reported stolen\n",
 }
 
 

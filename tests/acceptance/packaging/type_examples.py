@@ -13,7 +13,6 @@ from holdkit import (
     Allowance,
     AlreadyClaimed,
     AsyncKernel,
-    Availability,
     Claim,
     Hold,
     HoldExpired,
@@ -25,11 +24,9 @@ from holdkit import (
     Pool,
     Refused,
     Resource,
-    SagaRecord,
-    Shortfall,
-    SweepReport,
-    VerifyReport,
 )
+from holdkit.reports import Availability, Shortfall, SweepReport, VerifyReport
+from holdkit.sagas import SagaRecord
 from holdkit.testing import FakeClock
 
 

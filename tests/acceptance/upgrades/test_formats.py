@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 import holdkit
-from holdkit import EngineError, Kernel
+from holdkit import Kernel
 from holdkit.engines import archive_files
 from holdkit.engines.postgres import statements
 from holdkit.engines.sqlite import driver
+from holdkit.errors import EngineError
 from holdkit.kernel import export
 from holdkit.testing import FakeClock
 
@@ -87,7 +88,7 @@ def test_postgresql_databases_are_migrated_by_command(version: str, postgres_url
 def test_archives_are_read(version: str, tmp_path: Path) -> None:
     expected = unpack_archive(version, tmp_path)
     archive = tmp_path / "archive"
-    entries = [*holdkit.JournalArchive(archive).entries()]
+    entries = [*holdkit.journal.JournalArchive(archive).entries()]
     assert [str(entry.action) for entry in entries] == ["pool.created", "hold.held", "hold.confirmed"]
     assert len(entries) == expected.archived
     with holdkit.connect(f"sqlite:///{tmp_path / 'holds.db'}", clock=FakeClock(expected.slot)) as hk:

@@ -14,8 +14,9 @@ import psycopg
 import pytest
 
 import holdkit
-from holdkit import EngineError, Kernel
+from holdkit import Kernel
 from holdkit.engines.postgres import statements
+from holdkit.errors import EngineError
 from tools.write_format import Revision
 
 FORMATS: Final = Path(__file__).parents[2] / "fixtures/formats"

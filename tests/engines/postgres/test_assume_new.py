@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from holdkit import Reason
 from holdkit.core.commands import Group
 from holdkit.core.outcomes import Done, Refusal
 from holdkit.engines.postgres.transactions import CHECK_AGAIN_FOR
+from holdkit.reports import Reason
 from tests.engines.commands import create, groups
 from tests.engines.postgres.conftest import Open
 from tests.engines.postgres.engine_calls import done, place

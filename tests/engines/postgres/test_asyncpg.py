@@ -16,7 +16,8 @@ import pytest
 from sqlalchemy.ext.asyncio import create_async_engine
 
 import holdkit
-from holdkit import AsyncKernel, EngineError, InvalidRequest, Limits, Overloaded
+from holdkit import AsyncKernel, InvalidRequest, Limits, Overloaded
+from holdkit.errors import EngineError
 from tests.support.frameworks import make_tables
 
 WAITING = "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'"

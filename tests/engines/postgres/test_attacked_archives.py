@@ -85,7 +85,7 @@ class Attacked:
             differences = [str(one) for one in self.hk.admin.verify(archive=self.to).differences]
             seals = verify_seals(self.hk.executor.engine, anchor=self.anchor, archive=self.to)
             return [*differences, *(str(one) for one in seals if str(one) not in differences)]
-        except holdkit.EngineError as named:
+        except holdkit.errors.EngineError as named:
             return [str(named)]
 
     def change(self, sql: str, *values: Any) -> int:
@@ -311,7 +311,7 @@ def test_nothing_is_erased_over_a_changed_directory(attacked: Attacked) -> None:
     kept = attacked.change("update holdkit.journal set seq = seq")
     for attack in (missing_first, missing_last, swapped_files):
         attack(attacked, *attacked.files(1))
-        with pytest.raises(holdkit.EngineError, match=r"lane-0001|lane 1"):
+        with pytest.raises(holdkit.errors.EngineError, match=r"lane-0001|lane 1"):
             attacked.hk.admin.erase("entity", PERSON, reason="asked", archive=attacked.to)
         attacked.put_back()
     assert attacked.change("update holdkit.journal set seq = seq") == kept
@@ -331,7 +331,7 @@ def test_older_files_put_back_after_an_erasure_are_named_and_nothing_is_erased_o
             older = one.files(lane)[0].path
             older.write_bytes((one.whole / older.name).read_bytes())
             assert any(PERSON in words for words in one.found()), f"lane {lane}"
-            with pytest.raises(holdkit.EngineError, match="Put back the files of that time"):
+            with pytest.raises(holdkit.errors.EngineError, match="Put back the files of that time"):
                 erase("entity", PERSON)
             older.write_bytes(after[older.name])
         assert one.found() == []

@@ -17,12 +17,13 @@ from msgspec import structs
 from psycopg import pq
 
 import holdkit
-from holdkit import AsyncKernel, EngineError, Overloaded
+from holdkit import AsyncKernel, Overloaded
 from holdkit.core.commands import Group, PlaceHold
 from holdkit.core.model import SECOND, Leg
 from holdkit.engines.postgres import caller_transaction
 from holdkit.engines.postgres import waiting as waiting_module
 from holdkit.engines.settings import StoredLimits
+from holdkit.errors import EngineError
 from tests.support.frameworks import Application, Psycopg, PsycopgAsync, make_tables
 from tests.support.threads import PATIENCE, CallerThreads, wait_until
 
@@ -204,7 +205,7 @@ def test_two_callers_make_the_same_pool(kind: Any, url: str) -> None:
         waiting(url)
         first.commit()
         (answer,) = callers.join()
-        assert isinstance(answer, holdkit.PoolExists)
+        assert isinstance(answer, holdkit.errors.PoolExists)
         second.order("a")
         second.commit()
         assert first.hk.pool("new").total == 5

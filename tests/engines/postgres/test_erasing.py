@@ -178,7 +178,10 @@ def test_a_transaction_rewrites_a_bounded_number_of_rows(migrated: Migrated) -> 
     with holdkit.Kernel(Executor(PostgresEngine(url, on_statement=said.append))) as hk:
         hk.create_pool("gpu", total=10_000)
         hk.apply(
-            [holdkit.PlaceHold(legs=(holdkit.Leg("gpu"),), ttl_slots=60_000_000, entity="user:7") for _ in range(1_000)]
+            [
+                holdkit.commands.PlaceHold(legs=(holdkit.Leg("gpu"),), ttl_slots=60_000_000, entity="user:7")
+                for _ in range(1_000)
+            ]
         )
         said.clear()
         erased = hk.admin.erase("entity", "user:7", reason="request")

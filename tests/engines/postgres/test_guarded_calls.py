@@ -200,14 +200,14 @@ def test_a_rollback_undoes_it_and_another_connection_goes_on(hk: holdkit.Kernel,
         tx.rollback()
         hk.hold("lamp", 2, ttl=60, op="a", tx=tx)
         other.execute("select pg_terminate_backend(%s, 10000)", (tx.info.backend_pid,))
-        with pytest.raises(holdkit.EngineError):
+        with pytest.raises(holdkit.errors.EngineError):
             hk.hold("lamp", 3, ttl=60, op="b", tx=tx)
         tx.close()
         with other.transaction():
             again = hk.hold("lamp", 4, ttl=60, op="a", tx=other)
     assert again.id != hold.id
     assert hk.pool("lamp").held == 4
-    with pytest.raises(holdkit.HoldNotFound):
+    with pytest.raises(holdkit.errors.HoldNotFound):
         hk.get(hold.id)
 
 
@@ -264,7 +264,7 @@ def test_pools_that_miss_go_the_ordinary_way_for_a_while(hk: holdkit.Kernel, pos
     with psycopg.connect(postgres_url) as tx:
         for _ in range(5):
             hk.hold("odd", 1, ttl=60, account="a", tx=tx)  # not for a guard at all
-            with pytest.raises(holdkit.AccountRequired):
+            with pytest.raises(holdkit.errors.AccountRequired):
                 hk.hold("odd", 1, ttl=60, tx=tx)
             hk.hold("lamp", 1, ttl=60, tx=tx)
     assert hk.admin.stats().guards.misses == {"special": 1}

@@ -9,11 +9,11 @@ import psycopg
 import pytest
 
 import holdkit
-from holdkit import LockTimes
 from holdkit.core.outcomes import Refusal
 from holdkit.engines.lock_times import BOUNDS, LockTimer
 from holdkit.engines.postgres import PostgresEngine
 from holdkit.engines.postgres.driver import Statement, Steps
+from holdkit.reports import LockTimes
 from tests.engines.commands import create, groups, release
 from tests.engines.postgres.conftest import Open
 from tests.engines.postgres.engine_calls import done, one, place

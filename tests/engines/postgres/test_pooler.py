@@ -173,7 +173,7 @@ def test_a_pooler_that_the_url_does_not_name_is_recognised(postgres_server: Serv
         with closing(holdkit.connect(url)) as hk:
             hk.create_pool("seats", 1)
         for opening in (holdkit.connect, holdkit.migrate):
-            with pytest.raises(holdkit.EngineError) as refused:
+            with pytest.raises(holdkit.errors.EngineError) as refused:
                 opening(url)
             assert CAUSE in str(refused.value)
             assert "already exists (42P05)" in str(refused.value)
@@ -194,7 +194,7 @@ def test_a_connection_that_changes_under_a_kernel_is_recognised(
         closing(psycopg.connect(url)) as other,
     ):
         other.execute("select 1")
-        with pytest.raises(holdkit.EngineError) as refused:
+        with pytest.raises(holdkit.errors.EngineError) as refused:
             hk.pool("seats")
         assert CAUSE in str(refused.value)
         assert "does not exist (26000)" in str(refused.value)
@@ -260,7 +260,7 @@ def test_a_notify_url_that_leads_elsewhere_is_refused(
         with_password(plain): "through a pooler: it must name the server itself",
     }
     for url, says in refusals.items():
-        with pytest.raises(holdkit.EngineError) as refused:
+        with pytest.raises(holdkit.errors.EngineError) as refused:
             holdkit.connect(pooled, notify_url=url)
         assert says in str(refused.value)
         told = "".join(traceback.format_exception(refused.value)) + caplog.text

@@ -13,13 +13,13 @@ import psycopg
 import pytest
 
 import holdkit
-from holdkit import InvalidRequest, Overloaded, PoolNotFound
+from holdkit import InvalidRequest, Overloaded
 from holdkit.core.bounds import Limits
 from holdkit.engines.postgres import PostgresEngine, migrate, migration_sql
 from holdkit.engines.postgres.address import POOL, pool_sizes, read_url
 from holdkit.engines.postgres.migrating import distributing, migrate_to
 from holdkit.engines.postgres.statements import load, load_for_one_lane, migrations
-from holdkit.errors import EngineError
+from holdkit.errors import EngineError, PoolNotFound
 from holdkit.testing import FakeClock
 from tests.engines.postgres.engine_calls import ask
 from tests.support.threads import PATIENCE

@@ -240,7 +240,7 @@ def follow(job: Job, ledger: Ledger, control: Control) -> None:
                 show(job.name, entry)
             if pausing:  # and this pass began after everybody else had paused: nothing is left to be shown
                 control.wait()
-        except holdkit.CursorLost as error:
+        except holdkit.errors.CursorLost as error:
             names += 1
             ledger.write(Line(said="cursor_lost", at=now(), caller=job.name, call=names, words=str(error)))
         except holdkit.HoldkitError:
@@ -296,7 +296,7 @@ def refused(attempt: Attempt, error: Exception) -> tuple[Answer, Line]:
             attempt.caller.rpartition(".")[2] not in GUARDED_HABITS
         )  # of the holds of these, others are not told who ended them
         said = "settled" if alone and SETTLES.get(attempt.verb) == error.reason else "refused"
-    elif isinstance(error, holdkit.HoldkitError) and not isinstance(error, holdkit.PromiseBroken):
+    elif isinstance(error, holdkit.HoldkitError) and not isinstance(error, holdkit.errors.PromiseBroken):
         said = error.effect
     return Answer(said), written(attempt, said, words=f"{type(error).__name__}: {error}"[:300])
 

@@ -130,7 +130,7 @@ def test_a_reload_is_noticed_under_an_open_kernel(primary: PostgresServer, mode:
         hold = hk.hold("seats", 1, ttl=60)
         assert hk.admin.stats().durability.standbys == (Standby("standby", "synchronous"),)
         assert "synchronous standby (standby)" in hk.admin.stats().durability.says
-        (outcome,) = hk.apply([holdkit.ConfirmHold(id=hold.id, token=hold.token)])
+        (outcome,) = hk.apply([holdkit.commands.ConfirmHold(id=hold.id, token=hold.token)])
         assert outcome.unwrap().durability == "synchronous"
         assert hk.get(hold.id).durability is None, "it was only read"
 
@@ -158,7 +158,7 @@ def test_in_your_own_transaction_it_is_as_you_commit_it(primary: PostgresServer)
     url = primary.dsn("shop")
     with holdkit.connect(url) as hk, psycopg.connect(url) as connection:
         assert hk.hold("seats", 1, ttl=60, tx=connection).durability is None
-        (outcome,) = hk.apply([holdkit.Consume(legs=(holdkit.Leg("seats", 1),))], tx=connection)
+        (outcome,) = hk.apply([holdkit.commands.Consume(legs=(holdkit.Leg("seats", 1),))], tx=connection)
         answer = outcome.unwrap()
         assert isinstance(answer, holdkit.Hold)
         assert answer.durability is None
@@ -199,7 +199,7 @@ def test_the_server_its_metrics_and_its_clients_say_so(primary: PostgresServer, 
                 hold = remote.hold("seats", 1, ttl=60)
                 assert hold.durability == level
                 assert remote.extend(hold, by=5).durability == level
-                (outcome,) = remote.apply([holdkit.ConfirmHold(id=hold.id, token=hold.token)])
+                (outcome,) = remote.apply([holdkit.commands.ConfirmHold(id=hold.id, token=hold.token)])
                 assert outcome.unwrap().durability == level
                 assert remote.get(hold.id).durability is None
                 assert remote.admin.stats()["durability"]["level"] == level

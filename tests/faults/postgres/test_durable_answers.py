@@ -381,7 +381,7 @@ def test_a_primary_that_came_back_without_its_standby_promises_nothing(postgres_
                 assert hk.get(kept).state == "held", "what was done while it was there"
                 assert hk.claims.get("email", "a@b.c") is None
                 assert hk.get(spent).state == "held"
-                with pytest.raises(holdkit.HoldNotFound):
+                with pytest.raises(holdkit.errors.HoldNotFound):
                     hk.get(ours)
 
 
@@ -463,7 +463,7 @@ def test_an_answer_in_a_callers_transaction_is_as_durable_as_its_commit(server: 
     said: list[str] = []
     with away(server), holdkit.connect(url) as hk, psycopg.connect(url) as tx:
         tx.add_notice_handler(lambda notice: said.append(notice.message_primary or ""))
-        with pytest.raises(holdkit.HoldNotFound):
+        with pytest.raises(holdkit.errors.HoldNotFound):
             hk.confirm(holdkit.ticket(engine_calls.hold_id("seats"), "me"), tx=tx)
         tx.commit()
     assert ["canceling wait for synchronous replication" in words for words in said] == [True]

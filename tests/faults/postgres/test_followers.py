@@ -60,7 +60,7 @@ def test_a_follower_whose_keep_is_unknown_goes_on_when_the_standby_is_back(
         first, second = hk.journal.follow("mail", wait=False), hk.journal.follow("mail", wait=False)
         assert next(first).position == next(second).position
         assert len(list(first)) == 8
-        with pytest.raises(holdkit.CursorLost, match="another follower named 'mail'"):
+        with pytest.raises(holdkit.errors.CursorLost, match="another follower named 'mail'"):
             list(second)
 
 
@@ -109,9 +109,11 @@ def test_what_a_failover_took_back_is_noticed_outside_and_a_promotion_that_took_
             promote(third)
             with holdkit.connect(third.dsn("shop")) as hk:
                 hk.create_pool("x", 1)
-                with pytest.raises(holdkit.CursorLost):
+                with pytest.raises(holdkit.errors.CursorLost):
                     hk.journal.list(after=cursor)
-                with pytest.raises(holdkit.CursorLost, match=r"'mail' was shown at least . entr.* remove") as lost:
+                with pytest.raises(
+                    holdkit.errors.CursorLost, match=r"'mail' was shown at least . entr.* remove"
+                ) as lost:
                     shown(hk, "mail", told, remember=outside)
                 assert lost.value.missing >= 1
                 assert shown(hk, "plain", told) == ["x"], "what is kept beside the journal was cut back with it"

@@ -81,14 +81,14 @@ def judge_restored(
         assert hk.get(early).state == "held", "its confirm was after that moment"
         retried = hk.hold("gpu", 2, ttl="1h", op="kept")
         assert (retried.id, retried.token) == (kept.id, kept.token), "a retry of what is there"
-        with pytest.raises(holdkit.HoldNotFound):
+        with pytest.raises(holdkit.errors.HoldNotFound):
             hk.get(lost)
         again = hk.hold("gpu", 3, ttl="1h", op="lost")
         assert again.id != lost.id, "a retry of what is gone does it anew"
         assert again.fence == lost.fence, "fences are given again: docs/backups.md says what to do"
-        with pytest.raises(holdkit.HoldNotFound):
+        with pytest.raises(holdkit.errors.HoldNotFound):
             hk.confirm(lost)
-        with pytest.raises(holdkit.CursorLost):
+        with pytest.raises(holdkit.errors.CursorLost):
             hk.journal.list(after=after)
         (entry,) = hk.journal.list(after=seen)
         assert entry.subject == again.id, "a cursor whose entries are there goes on"
@@ -105,7 +105,7 @@ def judge_others(url: str, short: holdkit.Hold, kept: holdkit.Hold, lost: holdki
         assert lost.id not in subjects
         assert hk.get(hk.hold("gpu", 3, ttl="1h", op="lost")).id in subjects, "with new contents"
         assert noticed == [generation, hk.admin.stats().generation]
-        with pytest.raises(holdkit.HoldExists):
+        with pytest.raises(holdkit.errors.HoldExists):
             hk.hold("gpu", 2, ttl="1h", id=kept.id)
         assert hk.get(short).state == "expired", "its deadline has passed meanwhile"
         assert hk.admin.verify().ok

@@ -269,7 +269,7 @@ def test_a_role_that_cannot_make_a_commit_wait_is_told_so(server: PostgresServer
         with holdkit.connect(url.replace("postgres@", "mute@")) as hk:
             assert subjects(hk.journal.follow(wait=False)), "commits wait for no standby"
             server.change_setting(STANDBYS, "nobody")
-            with pytest.raises(holdkit.EngineError, match="grant the role execute on that function"):
+            with pytest.raises(holdkit.errors.EngineError, match="grant the role execute on that function"):
                 list(hk.journal.follow(wait=False))
     finally:
         server.change_setting(STANDBYS, "")

@@ -21,8 +21,9 @@ from sqlalchemy import Column, MetaData, Table, Text, create_engine, inspect
 from sqlalchemy.ext.asyncio import create_async_engine
 
 import holdkit
-from holdkit import EngineError, InvalidRequest
+from holdkit import InvalidRequest
 from holdkit.contrib.sqlalchemy import include_object, include_object_in
+from holdkit.errors import EngineError
 from tests.support.frameworks import alchemy_url
 
 ENV = """

@@ -45,7 +45,7 @@ def test_there_and_back(url: str, tmp_path: Path) -> None:
     assert told(TransferDocument, "restore", tmp_path / "copy", "--force").entries == 2
     assert held(url) == 2
     with holdkit.connect(url) as hk:
-        with pytest.raises(holdkit.CursorLost):
+        with pytest.raises(holdkit.errors.CursorLost):
             hk.journal.list(after=cursor)
         assert hk.confirm(holdkit.ticket("5" * 32, "me")).state == "confirmed"
     assert {path.name for path in tmp_path.iterdir()} <= {"copy", "holds", "holds-lock", "holds-gate"}, (

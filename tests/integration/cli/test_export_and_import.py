@@ -101,7 +101,7 @@ OUTLIVED = {"hold.retired", "pool.returned", "pool.archived", "pool.unarchived",
 def tale(url: str) -> Any:
     """What happened, and under which limits. (Where a hold's pools lie in several lanes, parts of its entries do too.)"""
     with holdkit.connect(url) as hk:
-        entries = [entry for entry in hk.journal.follow(wait=False, tenant=holdkit.ALL) if not entry.part]
+        entries = [entry for entry in hk.journal.follow(wait=False, tenant=holdkit.journal.ALL) if not entry.part]
         assert {entry.action for entry in entries} >= OUTLIVED
         told = sorted((entry.action, entry.subject, repr((entry.before, entry.after))) for entry in entries)
         limits = hk.admin.limits()
@@ -128,9 +128,9 @@ def test_from_any_engine_to_any_other(place: Place, tmp_path: Path, path: str) -
         url = target
     with holdkit.connect(url) as hk:  # and life goes on there
         assert hk.confirm(holdkit.ticket("7" * 32, "mine")).state == "confirmed"
-        with pytest.raises(holdkit.PoolArchived):
+        with pytest.raises(holdkit.errors.PoolArchived):
             hk.hold("shut", ttl=60)
-        with pytest.raises(holdkit.QuantityExceedsConsumed):
+        with pytest.raises(holdkit.errors.QuantityExceedsConsumed):
             hk.admin.free("sold", 4, reason="more than is loose")
         assert hk.admin.free("sold", 3, reason="refund").available == 9
         assert hk.admin.change_limits(retention="91d", if_version=2).version == 3
@@ -175,7 +175,7 @@ def test_cursors_of_the_old_journal_are_lost_or_right(place: Place, tmp_path: Pa
         cursor = hk.journal.cursor()
     run("export", tmp_path / "x", "--url", url)
     run("import", tmp_path / "x", "--url", target)
-    with holdkit.connect(target) as hk, pytest.raises(holdkit.CursorLost):
+    with holdkit.connect(target) as hk, pytest.raises(holdkit.errors.CursorLost):
         hk.journal.list(after=cursor)
 
 

@@ -80,7 +80,7 @@ def test_nothing_leaves_for_files_of_another_history(restored: Restored) -> None
     with restored.opened() as hk:
         restored.use(hk, 3, "anew")
         kept = [entry.position for entry in entries_of(hk)]
-        with pytest.raises(holdkit.EngineError, match="archive to another directory") as refused:
+        with pytest.raises(holdkit.errors.EngineError, match="archive to another directory") as refused:
             restored.archive(hk)
         assert restored.files()[1].path.name in str(refused.value)
         assert [entry.position for entry in entries_of(hk)][: len(kept)] == kept
@@ -90,7 +90,7 @@ def test_nothing_leaves_for_files_of_another_history(restored: Restored) -> None
         assert restored.archive(hk, elsewhere) > 0
         (first, second), (anew,) = restored.files(), ArchiveDirectory(elsewhere).files()
         assert anew.first == first.last + 1
-        with pytest.raises(holdkit.EngineError, match="no file with entry 1 of lane 0"):
+        with pytest.raises(holdkit.errors.EngineError, match="no file with entry 1 of lane 0"):
             hk.admin.verify(archive=elsewhere)
         second.path.unlink()
         anew.path.rename(restored.to / anew.path.name)
@@ -109,7 +109,7 @@ def test_the_same_directory_is_used_on_without_the_file(restored: Restored) -> N
         assert hk.admin.verify(archive=restored.to).differences == ()
         assert restored.entities(hk, archive=restored.to) == ["first", "second", "anew"]
         assert hk.admin.erase("entity", "second", reason="asked", archive=restored.to).holds > 0
-    lost = [entry.entry.hold.entity for entry in holdkit.JournalArchive(copy).entries() if entry.entry.hold]
+    lost = [entry.entry.hold.entity for entry in holdkit.journal.JournalArchive(copy).entries() if entry.entry.hold]
     assert list(dict.fromkeys(lost)) == ["first", "second", "lost"]
 
 
@@ -117,7 +117,9 @@ def test_what_the_restore_has_lost_is_no_part_of_a_history(restored: Restored) -
     with restored.opened() as hk:
         restored.use(hk, 6, "anew")
         assert restored.entities(hk, archive=restored.to) == ["first", "second", "anew"]
-    lost = [entry.entry.hold.entity for entry in holdkit.JournalArchive(restored.to).entries() if entry.entry.hold]
+    lost = [
+        entry.entry.hold.entity for entry in holdkit.journal.JournalArchive(restored.to).entries() if entry.entry.hold
+    ]
     assert lost[-1] == "lost", "the files still have it, for whoever reads them by themselves"
 
 
@@ -135,21 +137,21 @@ def test_an_export_has_what_the_database_has(restored: Restored) -> None:
 def test_a_reader_of_what_was_lost_is_told(restored: Restored) -> None:
     with restored.opened() as hk:
         for cursor in restored.lost:
-            with pytest.raises(holdkit.CursorLost):
+            with pytest.raises(holdkit.errors.CursorLost):
                 hk.journal.list(after=cursor)
         restored.use(hk, 6, "anew")  # the same numbers, other entries
         for cursor in restored.lost:
-            with pytest.raises(holdkit.CursorLost):
+            with pytest.raises(holdkit.errors.CursorLost):
                 hk.journal.list(after=cursor)
-        behind = [entry.cursor for entry in holdkit.JournalArchive(restored.to).entries()][-1]
-        with pytest.raises(holdkit.CursorLost):
+        behind = [entry.cursor for entry in holdkit.journal.JournalArchive(restored.to).entries()][-1]
+        with pytest.raises(holdkit.errors.CursorLost):
             hk.journal.list(after=behind)
 
 
 def test_an_erasure_begins_when_the_file_is_moved_away(restored: Restored) -> None:
     with restored.opened() as hk:
         second = restored.files()[1].path
-        with pytest.raises(holdkit.EngineError, match="Move it away") as refused:
+        with pytest.raises(holdkit.errors.EngineError, match="Move it away") as refused:
             hk.admin.erase("entity", "second", reason="asked", archive=restored.to)
         assert second.name in str(refused.value)
         second.rename(restored.folder / second.name)
@@ -165,7 +167,7 @@ def test_seals_go_on_and_the_old_anchor_names_what_is_missing(restored: Restored
             "verify", restored.url, "--seals", "--archive", restored.to, "--anchor", restored.old_anchor, code=6
         ).out
         assert "the run was removed" in said
-        with pytest.raises(holdkit.EngineError, match="begin a new anchor"):
+        with pytest.raises(holdkit.errors.EngineError, match="begin a new anchor"):
             restored.seal(hk, restored.old_anchor)
         assert restored.old_anchor.read_text().splitlines() == lines
         restored.seal(hk)
@@ -186,10 +188,10 @@ def test_a_backup_of_before_the_first_archive(tmp_path: Path) -> None:
         restored.archive(hk, tmp_path / "early archive")
     run("restore", "--url", url, tmp_path / "early copy", "--force")
     with holdkit.connect(url, clock=clock) as hk:
-        with pytest.raises(holdkit.EngineError, match="another entry 6 of lane 0 than the journal"):
+        with pytest.raises(holdkit.errors.EngineError, match="another entry 6 of lane 0 than the journal"):
             hk.admin.archive(before="1d", to=tmp_path / "early archive")
         restored.use(hk, 2, "anew")
-        with pytest.raises(holdkit.EngineError, match="another entry 6 of lane 0 than the journal"):
+        with pytest.raises(holdkit.errors.EngineError, match="another entry 6 of lane 0 than the journal"):
             hk.admin.archive(before="1d", to=tmp_path / "early archive")
         assert restored.entities(hk, archive=tmp_path / "early archive") == ["first", "anew"]
         assert hk.admin.verify(archive=tmp_path / "early archive").differences == ()

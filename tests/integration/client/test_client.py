@@ -12,8 +12,9 @@ import httpx
 import pytest
 
 import holdkit
-from holdkit import ConfirmHold, CreatePool, Leg, PlaceHold
+from holdkit import Leg
 from holdkit.client import NotAdmitted, Policy, RemoteKernel, connect, connect_async
+from holdkit.commands import ConfirmHold, CreatePool, PlaceHold
 from holdkit.core.commands import AnyCommand
 from tests.support.servers import LiveServer, live_server, problem
 from tests.support.threads import PATIENCE
@@ -55,7 +56,7 @@ def test_a_hold_from_end_to_end(hk: RemoteKernel) -> None:
     assert hk.holds(entity="order:9")[0].id == hold.id
     spent = hk.consume("one/a", 3)
     assert spent.state == "confirmed"
-    with pytest.raises(holdkit.VersionConflict):
+    with pytest.raises(holdkit.errors.VersionConflict):
         hk.admin.resize_pool("one/a", 20, if_version=1)
     assert hk.admin.resize_pool("one/a", 20, if_version=hk.pool("one/a").version).total == 20
 
@@ -68,12 +69,12 @@ def test_pools_end(hk: RemoteKernel) -> None:
     assert hk.admin.archive_pool("end/a b", reason="over", op="archive-1").replayed
     assert hk.pools("end/") == []
     assert [pool.id for pool in hk.pools("end/", archived=True)] == ["end/a b"]
-    with pytest.raises(holdkit.PoolArchived) as shut:
+    with pytest.raises(holdkit.errors.PoolArchived) as shut:
         hk.hold("end/a b", 1, ttl=60)
     assert (shut.value.subject, shut.value.transient) == ("end/a b", False)
-    with pytest.raises(holdkit.PoolArchived):
+    with pytest.raises(holdkit.errors.PoolArchived):
         hk.confirm(hold, quantity=2, overage="if_available")
-    with pytest.raises(holdkit.PoolInUse) as used:
+    with pytest.raises(holdkit.errors.PoolInUse) as used:
         hk.admin.remove_pool("end/a b")
     assert used.value.in_use == 1
     hk.release(hold)
@@ -81,12 +82,16 @@ def test_pools_end(hk: RemoteKernel) -> None:
     gone = hk.admin.remove_pool("end/a b", reason="sold", op="remove-1")
     assert (gone.id, gone.total) == ("end/a b", 3)
     assert hk.admin.remove_pool("end/a b", reason="sold", op="remove-1").replayed
-    with pytest.raises(holdkit.PoolNotFound):
+    with pytest.raises(holdkit.errors.PoolNotFound):
         hk.admin.archive_pool("end/a b")
     told = [(entry.action, entry.reason) for entry in hk.journal.history("end/a b") if entry.action.startswith("pool.")]
     assert told[1:] == [("pool.archived", "over"), ("pool.unarchived", None), ("pool.removed", "sold")]
     hk.create_pool("end/c", 1)
-    ends = (holdkit.ArchivePool(id="end/c"), holdkit.UnarchivePool(id="end/c"), holdkit.RemovePool(id="end/c"))
+    ends = (
+        holdkit.commands.ArchivePool(id="end/c"),
+        holdkit.commands.UnarchivePool(id="end/c"),
+        holdkit.commands.RemovePool(id="end/c"),
+    )
     outcomes = hk.apply(ends, atomic=True)
     assert [outcome.unwrap().archived for outcome in outcomes] == [True, False, False]
 
@@ -139,15 +144,15 @@ def test_refusals_are_the_kernels_own_with_their_numbers(hk: RemoteKernel) -> No
     assert (short.value.requested, short.value.available, short.value.total) == (5, 1, 1)
     assert short.value.shortfalls[0].pool == "two"
     assert short.value.transient
-    with pytest.raises(holdkit.PoolExists):
+    with pytest.raises(holdkit.errors.PoolExists):
         hk.create_pool("two", 1)
-    with pytest.raises(holdkit.PoolNotFound) as missing:
+    with pytest.raises(holdkit.errors.PoolNotFound) as missing:
         hk.pool("nowhere")
     assert missing.value.subject == "nowhere"
     hold = hk.hold("two", deadline=datetime.now(UTC) + timedelta(hours=1))
     with pytest.raises(holdkit.NotOwner):
         hk.confirm(holdkit.ticket(hold.id, "thief"))
-    with pytest.raises(holdkit.NotDue) as early:
+    with pytest.raises(holdkit.errors.NotDue) as early:
         hk.admin.expire(hold)
     assert early.value.deadline == hold.deadline
     with pytest.raises(holdkit.InvalidRequest) as bad:
@@ -176,7 +181,7 @@ def test_a_batch_gives_values(hk: RemoteKernel) -> None:
     assert isinstance(hold, holdkit.Hold)
     assert hold.token is not None
     assert isinstance(short, holdkit.InsufficientCapacity)
-    assert isinstance(missing, holdkit.HoldNotFound)
+    assert isinstance(missing, holdkit.errors.HoldNotFound)
     again = hk.apply(commands, op="b-1")
     assert [getattr(one.value or one.refusal, "replayed", None) for one in again] == [True] * 4
     with pytest.raises(holdkit.InsufficientCapacity) as refused:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from holdkit import EngineError
 from holdkit.client import Policy
+from holdkit.errors import EngineError
 from tests.integration.conftest import Clients
 from tests.support.servers import live_server
 from tests.support.threads import PATIENCE

@@ -69,7 +69,7 @@ def test_a_key_is_held_confirmed_found_and_freed(hk: RemoteKernel) -> None:
     assert 60 < (taken.value.remaining or 0) <= 300
     assert taken.value.transient
     later = hk.extend(hold, by=60)
-    with pytest.raises(holdkit.NotConfirmed):
+    with pytest.raises(holdkit.errors.NotConfirmed):
         hk.claims.free(*key, reason="too early")
     done = hk.confirm(later.ticket or "", entity="user:1", op="c-2")
     for named in (hold, hold.ticket or ""):
@@ -121,7 +121,7 @@ def test_items_all_or_none(hk: RemoteKernel) -> None:
     assert hk.items.list("seat:", after="seat:1", limit=2) == looked[1:3]
     hk.create_pool("plain", 1)
     combined = hk.hold([("plain", 1), holdkit.items("seat:3")], ttl=60, token="saga-77")
-    with pytest.raises(holdkit.PartOfHold) as part:
+    with pytest.raises(holdkit.errors.PartOfHold) as part:
         hk.items.release(["seat:3"], token="saga-77")
     assert part.value.hold == combined.id
     hk.items.free(["seat:1", "seat:2"], reason="order 1 was cancelled")
@@ -284,7 +284,7 @@ def test_an_operator_extends_and_confirms_without_the_token(hk: RemoteKernel) ->
     assert later.raw.deadline == (held.raw.deadline or 0) + 30_000_000
     part = hk.admin.confirm(held.id, quantity=1, keep_rest=True, reason="paid by bank transfer")
     assert (part.state, hk.pool("box").consumed) == ("held", 1)
-    (done,) = hk.apply([holdkit.ConfirmHold(id=held.id, force=True, reason="paid by bank transfer")])
+    (done,) = hk.apply([holdkit.commands.ConfirmHold(id=held.id, force=True, reason="paid by bank transfer")])
     assert isinstance(done.unwrap(), holdkit.Hold)
     assert [(entry.action, entry.forced) for entry in hk.history(held.id)] == [
         ("hold.held", False),
@@ -299,20 +299,20 @@ def test_a_batch_takes_what_faces_give(hk: RemoteKernel) -> None:
     legs = (holdkit.claim("batch", "x"), *holdkit.items("batch:1"))
     outcomes = hk.apply(
         [
-            holdkit.PlaceHold(legs=legs, ttl=60),
-            holdkit.Consume(legs=legs),
-            holdkit.Consume(legs=holdkit.items("batch:9")),
+            holdkit.commands.PlaceHold(legs=legs, ttl=60),
+            holdkit.commands.Consume(legs=legs),
+            holdkit.commands.Consume(legs=holdkit.items("batch:9")),
         ]
     )
     held, taken, missing = outcomes[0].unwrap(), outcomes[1].refusal, outcomes[2].refusal
     assert isinstance(held, holdkit.Hold)
     assert isinstance(taken, holdkit.InsufficientCapacity)
     assert [(short.label, short.holder) for short in taken.shortfalls] == [("batch:x", held.id), ("batch:1", held.id)]
-    assert isinstance(missing, holdkit.PoolNotFound)
+    assert isinstance(missing, holdkit.errors.PoolNotFound)
     assert missing.subject == "batch:9"
     tokens = hk.budget("llm-batch", tokens=Allowance(10, per="day"))
     with pytest.raises(holdkit.InvalidRequest, match="use hold and consume"):
-        hk.apply([holdkit.Consume(legs=tokens.legs("ann", 1))])
+        hk.apply([holdkit.commands.Consume(legs=tokens.legs("ann", 1))])
     with pytest.raises(holdkit.InvalidRequest, match="use hold and consume"):
         hk.budget("kept there").legs("ann", 1)
 

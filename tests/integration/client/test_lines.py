@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 
 import holdkit
-from holdkit import ConfirmHold, JoinLine, Leg, LimitPool, PlaceHold
+from holdkit import Leg
 from holdkit.client import NotAdmitted
+from holdkit.commands import ConfirmHold, JoinLine, LimitPool, PlaceHold
 from holdkit.testing import FakeClock
 from tests.integration.conftest import Clients
 from tests.support.servers import NOON, LiveServer, live_server

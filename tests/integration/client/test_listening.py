@@ -83,7 +83,7 @@ def test_a_cancelled_listener_hears_no_more_and_its_worker_ends_at_once(remote: 
     remote.close()
     assert remote.closed
     assert not workers
-    with pytest.raises(holdkit.EngineError, match="closed"):
+    with pytest.raises(holdkit.errors.EngineError, match="closed"):
         remote.pools()
 
 
@@ -147,7 +147,7 @@ def test_of_two_followers_of_one_name_one_is_told(remote: Any) -> None:
     assert next(first).subject == next(second).subject == "a"
     remote.create_pool("b", 1)
     assert next(first).subject == "b"
-    with pytest.raises(holdkit.CursorLost, match="another follower named 'twin'"):
+    with pytest.raises(holdkit.errors.CursorLost, match="another follower named 'twin'"):
         next(second)
     first.close()
 

@@ -43,7 +43,7 @@ def test_unknown_fields_are_ignored() -> None:
         with pytest.raises(holdkit.InsufficientCapacity) as short:
             hk.hold("a", 9, ttl=60)
         assert short.value.shortfalls[0].available == 3
-        wanted = [holdkit.PlaceHold(legs=(holdkit.Leg("a", quantity),), ttl=60) for quantity in (1, 9)]
+        wanted = [holdkit.commands.PlaceHold(legs=(holdkit.Leg("a", quantity),), ttl=60) for quantity in (1, 9)]
         held, refused = hk.apply(wanted)
         assert isinstance(refused.refusal, holdkit.InsufficientCapacity)
         assert [pool.id for pool in hk.pools()] == ["a"]

@@ -12,11 +12,12 @@ from typing import Any
 import httpx
 import pytest
 
-from holdkit import CursorLost, connect
+from holdkit import connect
 from holdkit.client import Policy
 from holdkit.client._async import following as async_following
 from holdkit.client._sync import following as sync_following
 from holdkit.core.model import SECOND
+from holdkit.errors import CursorLost
 from holdkit.kernel.backup import back_up, restore
 from holdkit.kernel.journal import generation_of
 from holdkit.testing import FakeClock

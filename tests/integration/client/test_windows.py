@@ -77,9 +77,9 @@ def test_budgets_described_here(remote: Any, name: str) -> None:
     assert llm.confirm(llm.hold("bob", {"calls": 1}, ttl=60), {"calls": 0}).state == "released"
     assert llm.resize("ann", "tokens", 400).total == 400
     assert llm.remaining("ann") == {"calls": 8, "tokens": 100}
-    with pytest.raises(holdkit.BelowInUse):
+    with pytest.raises(holdkit.errors.BelowInUse):
         llm.resize("ann", "tokens", 299)
-    with pytest.raises(holdkit.PoolNotFound):
+    with pytest.raises(holdkit.errors.PoolNotFound):
         llm.resize("carl", "tokens", 5)
 
 
@@ -134,11 +134,11 @@ def test_a_calendar_holds_a_range_or_nothing(remote: Any, name: str) -> None:
     assert len(full.value.shortfalls) == 1
     with pytest.raises(holdkit.InsufficientCapacity):
         inn.consume("double", day + timedelta(days=4), day + timedelta(days=6))
-    with pytest.raises(holdkit.WindowClosed):
+    with pytest.raises(holdkit.errors.WindowClosed):
         inn.hold("double", date(2001, 1, 1), date(2001, 1, 2), ttl=60)
     assert inn.resize("suite", 3, day, day + timedelta(days=9)) == 2
     assert inn.available("suite", day, day + timedelta(days=2)).minimum == 2
-    with pytest.raises(holdkit.BelowInUse):
+    with pytest.raises(holdkit.errors.BelowInUse):
         inn.resize("suite", 0, day, day + timedelta(days=9))
     assert inn.available("suite", day, day + timedelta(days=2)).minimum == 2, "all nights or none"
     cut = inn.legs({"double": 1, "suite": 1}, day, day + timedelta(days=1))
@@ -185,7 +185,7 @@ def test_the_best_items_are_looked_for_and_taken_at_once(remote: Any, name: str)
         with pytest.raises(holdkit.InvalidRequest) as refused:
             remote.seats.hold(1, ttl=None, **wrong)
         assert code in (None, refused.value.code)
-    with pytest.raises(holdkit.PartOfHold) as part:
+    with pytest.raises(holdkit.errors.PartOfHold) as part:
         remote.items.release(seats[2:4], token="me")
     assert part.value.hold == best.id
     assert remote.items.confirm(seats[2:5], token="me", entity="order:9").state == "confirmed"
@@ -193,10 +193,10 @@ def test_the_best_items_are_looked_for_and_taken_at_once(remote: Any, name: str)
     remote.seats.remove(name, seats[:1], op=f"{name}-remove")
     assert [seat.id for seat in remote.seats.list(name)] == seats[1:]
     remote.seats.remove(name)
-    with pytest.raises(holdkit.SectionNotFound) as missing:
+    with pytest.raises(holdkit.errors.SectionNotFound) as missing:
         remote.seats.list(name)
     assert missing.value.subject == name
-    with pytest.raises(holdkit.SectionNotFound):
+    with pytest.raises(holdkit.errors.SectionNotFound):
         remote.seats.hold(1, section=name, ttl=None)
 
 
@@ -213,7 +213,7 @@ def test_units_keys_and_items_in_one_hold(remote: Any, name: str) -> None:
         assert "~" not in str(short.value)
         claim = remote.claims.get("email", f"{name}@b.c")
         assert (claim.state, claim.hold, claim.combined) == ("held", hold.id, True)
-        with pytest.raises(holdkit.PartOfHold):
+        with pytest.raises(holdkit.errors.PartOfHold):
             remote.claims.free("email", f"{name}@b.c", reason="closed")
     assert remote.claims.list(entity=f"order:{name}")[0].key == f"email:{name}@b.c"
     assert [one.state for one in remote.items.get([f"{name}:A1"])] == ["confirmed"]
@@ -258,7 +258,7 @@ def test_records_are_written_read_and_removed(remote: Any, name: str) -> None:
     first = remote.admin.records.put(name, "a/1", '{"n":1}', if_version=0, op=f"{name}-1")
     assert (first.version, first.body, first.replayed) == (1, '{"n":1}', False)
     assert remote.admin.records.put(name, "a/1", '{"n":1}', if_version=0, op=f"{name}-1").replayed
-    with pytest.raises(holdkit.VersionConflict) as other:
+    with pytest.raises(holdkit.errors.VersionConflict) as other:
         remote.admin.records.put(name, "a/1", "{}", if_version=0)
     assert other.value.version == 1
     assert remote.admin.records.get(name, "a/1") == first

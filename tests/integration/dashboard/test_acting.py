@@ -280,7 +280,7 @@ def test_another_attempt_after_a_lost_answer_is_the_same_operation(browser: Brow
 
 def test_a_parked_saga_runs_again_and_shows_its_timeline(browser: Browser, acting: Acting) -> None:
     acting.api.pool("seat", 5)
-    with holdkit.connect(acting.database) as hk, pytest.raises(holdkit.SagaParked):
+    with holdkit.connect(acting.database) as hk, pytest.raises(holdkit.errors.SagaParked):
         hk.sagas.register(Delivery()).run("order/1", {"fails": "the line went dead"})
     with watched(browser, acting.server) as tab:
         page = tab.open("sagas")

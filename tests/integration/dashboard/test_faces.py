@@ -116,7 +116,7 @@ def test_a_stuck_saga_is_ended_by_hand_with_a_reason(browser: Browser, tmp_path:
         with holdkit.connect(f"sqlite:///{tmp_path}/holds.db") as hk:
             deliveries = hk.sagas.register(Delivery())
             for id in ("order/1", "order/2"):
-                with pytest.raises(holdkit.SagaParked):
+                with pytest.raises(holdkit.errors.SagaParked):
                     deliveries.run(id, {"fails": "the line went dead"})
         page = tab.open("sagas")
         first, second = (page.locator(".saga").filter(has_text=id) for id in ("order/1", "order/2"))
@@ -152,7 +152,7 @@ def test_a_stuck_saga_is_ended_by_hand_with_a_reason(browser: Browser, tmp_path:
 def test_a_key_that_may_only_hold_is_offered_no_way_to_end_a_saga(browser: Browser, tmp_path: Path) -> None:
     with served(tmp_path) as (server, http), watched(browser, server) as tab:
         Api(http).pool("seat", 5)
-        with holdkit.connect(f"sqlite:///{tmp_path}/holds.db") as hk, pytest.raises(holdkit.SagaParked):
+        with holdkit.connect(f"sqlite:///{tmp_path}/holds.db") as hk, pytest.raises(holdkit.errors.SagaParked):
             hk.sagas.register(Delivery()).run("order:1", {"fails": "the line went dead"})
         key = http.post("/v1/keys", json={"name": "desk", "scope": "hold"}).json()["key"]
         page = tab.open("sagas", key=key)

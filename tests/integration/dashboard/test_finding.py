@@ -11,7 +11,8 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 import holdkit
-from holdkit import CreatePool, Leg, PlaceHold
+from holdkit import Leg
+from holdkit.commands import CreatePool, PlaceHold
 from tests.integration.dashboard.browser import WatchedPage, served, watched
 from tests.support.servers import LiveServer
 

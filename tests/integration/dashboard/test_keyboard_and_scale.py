@@ -9,7 +9,7 @@ from pathlib import Path
 from playwright.sync_api import Browser, Error, expect
 
 import holdkit
-from holdkit import CreatePool
+from holdkit.commands import CreatePool
 from holdkit.testing.postgres.server import free_port
 from tests.integration.dashboard.browser import Api, served, watched
 from tests.support.servers import QUICK, live_server

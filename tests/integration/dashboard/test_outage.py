@@ -105,7 +105,7 @@ def test_no_page_says_what_it_cannot_know(browser: Browser, killable: KilledServ
         hk.claims.hold("email", "a@b", ttl="1h")
         hk.items.add(["seat:1"])
         hk.rate("api", holdkit.Allowance(9, per="year")).consume("c")
-        with pytest.raises(holdkit.SagaParked):
+        with pytest.raises(holdkit.errors.SagaParked):
             hk.sagas.register(Delivery()).run("order:1", {"fails": "the line went dead"})
     server = killable.start()
     with ExitStack() as tabs:  # one outage for all: each tab has connections of its own
@@ -273,7 +273,7 @@ def test_what_needs_a_person_is_counted_beside_health(browser: Browser, killable
     with holdkit.connect(killable.database) as hk:
         hk.create_pool("seat", 1)
         delivery = hk.sagas.register(Delivery())
-        with pytest.raises(holdkit.SagaParked):
+        with pytest.raises(holdkit.errors.SagaParked):
             delivery.run("order:1", {"fails": "the line went dead"})
     server = killable.start()
     with watched(browser, server) as tab:

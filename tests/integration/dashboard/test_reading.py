@@ -143,7 +143,7 @@ def test_a_pool_its_holds_its_use_and_a_hold_with_its_history(browser: Browser, 
 def test_the_newest_changes_of_a_pool_are_shown_however_many_holds_it_had(browser: Browser, tmp_path: Path) -> None:
     with holdkit.connect(f"sqlite:///{tmp_path}/holds.db") as hk:
         hk.create_pool("gpu", 900)
-        hk.apply([holdkit.PlaceHold((holdkit.Leg("gpu", 1),), ttl="1h") for _ in range(400)])
+        hk.apply([holdkit.commands.PlaceHold((holdkit.Leg("gpu", 1),), ttl="1h") for _ in range(400)])
         for total in range(901, 925):
             hk.admin.resize_pool("gpu", total, reason=f"to {total}")
     with served(tmp_path) as (server, _), watched(browser, server) as tab:
@@ -282,7 +282,7 @@ def test_on_a_phone_four_views_and_the_badge_are_at_hand_and_the_others_behind_a
 ) -> None:
     with holdkit.connect(f"sqlite:///{tmp_path}/holds.db") as hk:
         hk.create_pool("seat", 1)
-        with pytest.raises(holdkit.SagaParked):
+        with pytest.raises(holdkit.errors.SagaParked):
             hk.sagas.register(Delivery()).run("order:1", {"fails": "the line went dead"})
     with served(tmp_path) as (server, _), watched(browser, server, viewport=PHONE, has_touch=True) as tab:
         page = tab.open()

@@ -36,10 +36,10 @@ class Paying(holdkit.Saga):
 
     name = "paying"
 
-    def reserve(self, intent: object, step: holdkit.SagaStep) -> dict[str, int]:
+    def reserve(self, intent: object, step: holdkit.sagas.SagaStep) -> dict[str, int]:
         return {"fee": 1}
 
-    def effect(self, intent: object, step: holdkit.SagaStep) -> None:
+    def effect(self, intent: object, step: holdkit.sagas.SagaStep) -> None:
         return None
 
 
@@ -57,7 +57,7 @@ def fail_inside() -> None:
 # Before there are tables
 
 assert ids() == ["holdkit.W003"]
-with pytest.raises(holdkit.EngineError, match=r"run `python manage\.py migrate`"):
+with pytest.raises(holdkit.errors.EngineError, match=r"run `python manage\.py migrate`"):
     hk.pools()
 
 # Migrations: there, again, away and back

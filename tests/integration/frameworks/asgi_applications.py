@@ -27,9 +27,9 @@ from holdkit.kernel.context import current
 ERRORS: dict[str, Callable[[], Exception]] = {
     "overloaded": lambda: holdkit.Overloaded("the queue is full", retry_after=2.5),
     "unknown": lambda: holdkit.OutcomeUnknown("the connection broke"),
-    "engine": lambda: holdkit.EngineError("the disk at /secret/path is full"),
-    "bug": lambda: holdkit.PromiseBroken("held is -1"),
-    "parked": lambda: holdkit.SagaParked("saga 7 is parked"),
+    "engine": lambda: holdkit.errors.EngineError("the disk at /secret/path is full"),
+    "bug": lambda: holdkit.errors.PromiseBroken("held is -1"),
+    "parked": lambda: holdkit.errors.SagaParked("saga 7 is parked"),
 }
 
 

@@ -181,7 +181,7 @@ async def test_without_a_lifespan_it_says_so(make: Make) -> None:
     async with client(shop) as http:
         answer = await http.post("/holds?quantity=1")
     assert (answer.status_code, answer.json()["reason"]) == (503, "not_started")
-    with pytest.raises(holdkit.EngineError, match="lifespan"):
+    with pytest.raises(holdkit.errors.EngineError, match="lifespan"):
         shop.holds.kernel  # noqa: B018
 
 

@@ -159,9 +159,9 @@ def test_an_application_without_a_kernel_says_what_to_do(served: Any, caplog: py
 @pytest.mark.parametrize(
     ("error", "code", "reason"),
     [
-        (lambda: holdkit.PoolNotFound(subject="x"), 1008, "pool_not_found"),
+        (lambda: holdkit.errors.PoolNotFound(subject="x"), 1008, "pool_not_found"),
         (lambda: holdkit.Overloaded("full"), 1013, "overloaded"),
-        (lambda: holdkit.PromiseBroken("bug"), 1011, "internal_error"),
+        (lambda: holdkit.errors.PromiseBroken("bug"), 1011, "internal_error"),
     ],
 )
 def test_a_websocket_is_closed_with_the_reason(served: Any, error: Any, code: int, reason: str) -> None:

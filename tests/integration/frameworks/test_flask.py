@@ -25,7 +25,7 @@ from tests.support.threads import no_threads_left
 
 def make_lamps(kernel: holdkit.Kernel) -> None:
     for one in (kernel, kernel.tenant("acme")):
-        with suppress(holdkit.PoolExists):
+        with suppress(holdkit.errors.PoolExists):
             one.create_pool("lamp", 10)
 
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from holdkit import InsufficientCapacity, InvalidRequest, JournalEntry, PoolNotFound
+from holdkit import InsufficientCapacity, InvalidRequest, JournalEntry
+from holdkit.errors import PoolNotFound
 from tests.support.frameworks import ON_POSTGRES, ON_SQLITE, Application, Django, make_tables
 from tests.support.threads import PATIENCE
 

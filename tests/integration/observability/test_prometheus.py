@@ -65,7 +65,7 @@ def test_without_an_allow_list_no_pool_is_a_label_and_a_closed_kernel_has_no_met
 
 def test_more_pools_than_the_bound_are_left_out_and_that_is_told() -> None:
     with holdkit.connect("memory://") as hk:
-        hk.apply([holdkit.CreatePool(id=f"p{number:04d}", total=1) for number in range(MOST_POOLS)])
+        hk.apply([holdkit.commands.CreatePool(id=f"p{number:04d}", total=1) for number in range(MOST_POOLS)])
         assert "holdkit_pools_incomplete 0.0" in scraped(hk, "p*")
         hk.create_pool("p9999", 1)
         text = scraped(hk, "p*")

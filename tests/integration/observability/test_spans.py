@@ -94,7 +94,12 @@ def test_refusals_and_errors_are_told_without_what_they_say(recorded: Recorded) 
             with pytest.raises(holdkit.InvalidRequest):
                 hk.hold("gpu", 0, ttl=60, entity="ann")
             hk.claims.hold("email", "ann@example.org", ttl=60)
-            hk.apply([holdkit.PlaceHold(legs=(holdkit.Leg("gpu", 2),), ttl=60), holdkit.CreatePool(id="q", total=1)])
+            hk.apply(
+                [
+                    holdkit.commands.PlaceHold(legs=(holdkit.Leg("gpu", 2),), ttl=60),
+                    holdkit.commands.CreatePool(id="q", total=1),
+                ]
+            )
             hk.pool("gpu")
         refused, invalid, *others, _ = recorded.take()
         assert dict(refused.attributes or {})["holdkit.refused"] == "insufficient_capacity"
@@ -187,8 +192,8 @@ def test_background_work_is_no_part_of_the_call_that_starts_it(recorded: Recorde
 def test_a_caller_cannot_choose_the_trace() -> None:
     with holdkit.connect("memory://") as hk:
         commands: list[Any] = [
-            holdkit.CreatePool(id="p", total=5, trace="mine"),
-            holdkit.PlaceHold(legs=(holdkit.Leg("p"),), ttl=9, trace="x"),
+            holdkit.commands.CreatePool(id="p", total=5, trace="mine"),
+            holdkit.commands.PlaceHold(legs=(holdkit.Leg("p"),), ttl=9, trace="x"),
         ]
         hk.apply(commands)
         assert [entry.trace for entry in hk.journal.list()] == [None, None]

@@ -21,10 +21,10 @@ from tests.support.threads import PATIENCE, wait_until
 class Order(holdkit.Saga):
     name = "order"
 
-    def reserve(self, intent: Any, step: holdkit.SagaStep) -> Any:
+    def reserve(self, intent: Any, step: holdkit.sagas.SagaStep) -> Any:
         return "orders"
 
-    def effect(self, intent: Any, step: holdkit.SagaStep) -> Any:
+    def effect(self, intent: Any, step: holdkit.sagas.SagaStep) -> Any:
         return "paid"
 
 
@@ -116,7 +116,7 @@ def test_a_repeat_that_is_due_before_its_run_has_ended_is_not_dropped(here: Here
 def test_a_final_refusal_is_the_jobs_error(here: Here) -> None:
     here.scheduler.add_job(here.holds("none", 1)(lambda: None))
     wait_until(lambda: len(here.errors) == 1)
-    assert isinstance(here.errors[0], holdkit.PoolNotFound)
+    assert isinstance(here.errors[0], holdkit.errors.PoolNotFound)
 
 
 def test_sweep_and_recovery_run_by_themselves(here: Here) -> None:
@@ -137,7 +137,7 @@ def test_sagas_of_coroutine_functions_need_an_event_loop(tmp_path: Path) -> None
     url, paid = f"sqlite:///{tmp_path}/holds.db", asyncio.Event()
 
     class AsyncOrder(Order):
-        async def effect(self, intent: Any, step: holdkit.SagaStep) -> Any:
+        async def effect(self, intent: Any, step: holdkit.sagas.SagaStep) -> Any:
             paid.set()
 
     with pytest.raises(holdkit.InvalidRequest, match="AsyncIOScheduler"):

@@ -25,10 +25,10 @@ EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 class Order(holdkit.Saga):
     name = "order"
 
-    def reserve(self, intent: Any, step: holdkit.SagaStep) -> Any:
+    def reserve(self, intent: Any, step: holdkit.sagas.SagaStep) -> Any:
         return "orders"
 
-    def effect(self, intent: Any, step: holdkit.SagaStep) -> Any:
+    def effect(self, intent: Any, step: holdkit.sagas.SagaStep) -> Any:
         return "paid"
 
 
@@ -109,7 +109,7 @@ def test_a_taken_slot_is_retried_by_celery(here: Here) -> None:
 
 
 def test_a_final_refusal_is_not_retried(here: Here) -> None:
-    with pytest.raises(holdkit.PoolNotFound):
+    with pytest.raises(holdkit.errors.PoolNotFound):
         run(here.refused)
     assert here.runs["refused"] == 1
 
@@ -151,7 +151,7 @@ def test_an_application_that_is_finalized_already_has_the_schedule_too() -> None
 
 def test_sagas_that_celery_cannot_run_are_refused() -> None:
     class Later(Order):
-        async def effect(self, intent: Any, step: holdkit.SagaStep) -> Any:
+        async def effect(self, intent: Any, step: holdkit.sagas.SagaStep) -> Any:
             return "paid"
 
     with pytest.raises(holdkit.InvalidRequest, match="coroutine"):

@@ -19,10 +19,10 @@ from tests.support.threads import PATIENCE, wait_until
 class Order(holdkit.Saga):
     name = "order"
 
-    def reserve(self, intent: Any, step: holdkit.SagaStep) -> Any:
+    def reserve(self, intent: Any, step: holdkit.sagas.SagaStep) -> Any:
         return "gpu"
 
-    async def effect(self, intent: Any, step: holdkit.SagaStep) -> Any:
+    async def effect(self, intent: Any, step: holdkit.sagas.SagaStep) -> Any:
         return "paid"
 
 
@@ -150,7 +150,7 @@ def test_sweep_and_recovery_are_actors(here: Here) -> None:
     assert [str(entry.action) for entry in here.hk.history("forgotten")][-1] == "hold.expired"
 
     class Begun(Order):
-        def effect(self, intent: Any, step: holdkit.SagaStep) -> Any: ...
+        def effect(self, intent: Any, step: holdkit.sagas.SagaStep) -> Any: ...
 
     here.hk.sagas.register(Begun).begin("order-1", {})
     assert here.holds.recover_actor is not None

@@ -25,10 +25,10 @@ EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 class Order(holdkit.Saga):
     name = "order"
 
-    def reserve(self, intent: Any, step: holdkit.SagaStep) -> Any:
+    def reserve(self, intent: Any, step: holdkit.sagas.SagaStep) -> Any:
         return "orders"
 
-    async def effect(self, intent: Any, step: holdkit.SagaStep) -> Any:
+    async def effect(self, intent: Any, step: holdkit.sagas.SagaStep) -> Any:
         return "paid"
 
 
@@ -167,7 +167,7 @@ async def scheduled(here: Here) -> None:
     )  # by the schedule: a sweep that is queued here could meet one of the schedule, and be refused
 
     class Begun(Order):
-        def effect(self, intent: Any, step: holdkit.SagaStep) -> Any: ...
+        def effect(self, intent: Any, step: holdkit.sagas.SagaStep) -> Any: ...
 
     here.holds.kernel.sagas.register(Begun).begin("order-1", {})
     assert here.holds.recover_task is not None
@@ -197,7 +197,7 @@ def test_the_schedule() -> None:
     [
         (holdkit.Overloaded("full", retry_after=5), 0, True),
         (holdkit.Overloaded("full", retry_after=5), 3, False),
-        (holdkit.PoolNotFound(), 0, False),
+        (holdkit.errors.PoolNotFound(), 0, False),
         (ZeroDivisionError(), 0, False),
         (LookupError(), 0, True),
     ],

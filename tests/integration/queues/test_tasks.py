@@ -163,7 +163,7 @@ def test_what_to_hold_may_depend_on_the_arguments(queue: Queue) -> None:
 
 
 def test_a_final_refusal_fails_the_task(queue: Queue) -> None:
-    with pytest.raises(holdkit.PoolNotFound):
+    with pytest.raises(holdkit.errors.PoolNotFound):
         queue.task(queue.holds("none", 1), lambda: "never")()
     with pytest.raises(holdkit.InvalidRequest):
         queue.task(queue.holds("gpu", 0), lambda: "never")()
@@ -218,15 +218,15 @@ def test_retrying_needs_no_lease(queue: Queue) -> None:
     ("error", "seconds"),
     [
         (holdkit.Overloaded("x", retry_after=0.3), 0.3),
-        (holdkit.SagaBusy("x", retry_after=7), 7),
+        (holdkit.errors.SagaBusy("x", retry_after=7), 7),
         (holdkit.OutcomeUnknown("x"), 1.0),
-        (holdkit.EngineError("x"), 1.0),
+        (holdkit.errors.EngineError("x"), 1.0),
         (holdkit.InsufficientCapacity(retry_after=12.0), 12.0),
-        (holdkit.PoolNotFound(), None),
+        (holdkit.errors.PoolNotFound(), None),
         (holdkit.HoldExpired(), None),
         (holdkit.InvalidRequest("x", field="a", code="b"), None),
-        (holdkit.SagaParked("x"), None),
-        (holdkit.PromiseBroken("x"), None),
+        (holdkit.errors.SagaParked("x"), None),
+        (holdkit.errors.PromiseBroken("x"), None),
         (ValueError(), None),
     ],
 )
@@ -242,15 +242,15 @@ def test_which_errors_run_a_task_again(error: Exception, seconds: float | None) 
 class Order(holdkit.Saga):
     name = "order"
 
-    def reserve(self, intent: Any, step: holdkit.SagaStep) -> Any:
+    def reserve(self, intent: Any, step: holdkit.sagas.SagaStep) -> Any:
         return "gpu"
 
-    def effect(self, intent: Any, step: holdkit.SagaStep) -> Any:
+    def effect(self, intent: Any, step: holdkit.sagas.SagaStep) -> Any:
         return "paid"
 
 
 class AsyncOrder(Order):
-    async def effect(self, intent: Any, step: holdkit.SagaStep) -> Any:
+    async def effect(self, intent: Any, step: holdkit.sagas.SagaStep) -> Any:
         return "paid"
 
 
@@ -261,7 +261,7 @@ def test_scheduled_work(tmp_path: Path, saga: type[holdkit.Saga]) -> None:
     with holdkit.connect(url) as hk:
         hk.create_pool("gpu", 1)
         legs = [holdkit.Leg(f"p{n}", 1, create_with_total=1) for n in range(600)]  # more than one sweep takes
-        hk.apply([holdkit.PlaceHold(legs=(leg,), ttl=0.000001) for leg in legs])
+        hk.apply([holdkit.commands.PlaceHold(legs=(leg,), ttl=0.000001) for leg in legs])
         assert holds.sweep() == 600
         hk.sagas.register(Order).begin("order-1", {})
         if saga is Order:

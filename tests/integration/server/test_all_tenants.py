@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import holdkit
-from holdkit import ALL
 from holdkit.client import NotAdmitted
+from holdkit.journal import ALL
 from tests.integration.conftest import Clients
 from tests.support.recording_listener import RecordingListener
 from tests.support.servers import QUICK, InProcessApp, LiveServer, in_process_app, live_server

@@ -10,11 +10,14 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from holdkit import AsyncKernel, CreatePool, CursorLost, JournalArchive, connect
+from holdkit import AsyncKernel, connect
+from holdkit.commands import CreatePool
 from holdkit.core.commands import Group
 from holdkit.core.lanes import lane_of_pool
 from holdkit.core.model import SECOND
 from holdkit.core.reading import FindEnds
+from holdkit.errors import CursorLost
+from holdkit.journal import JournalArchive
 from holdkit.kernel._async.executor import AsyncExecutor
 from holdkit.server.feed import Feed
 from holdkit.testing import FakeClock

@@ -103,7 +103,7 @@ def test_what_administrators_do_names_their_key_too() -> None:
 def test_a_caller_cannot_name_the_key() -> None:
     """A command of a kernel in this process may not either: what it says is not recorded."""
     with holdkit.connect("memory://", clock=FakeClock(start=NOON)) as hk:
-        hk.apply([holdkit.CreatePool(id="p", total=5, client_id="somebody")])
+        hk.apply([holdkit.commands.CreatePool(id="p", total=5, client_id="somebody")])
         (told,) = hk.journal.history("p")
         assert told.client_id is None
 

@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from holdkit import CreatePool, Saga
+from holdkit import Saga
 from holdkit.client import connect
+from holdkit.commands import CreatePool
 from holdkit.core.reading import ListRecords
 from holdkit.server import Settings, feed, large_answers
 from holdkit.server.request import Request

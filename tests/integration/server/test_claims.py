@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from holdkit import EngineError, Saga
+from holdkit import Saga
+from holdkit.errors import EngineError
 from holdkit.testing import FakeClock
 from tests.support.servers import InProcessApp, in_process_app
 

@@ -51,7 +51,7 @@ def test_clients_pass_it_on(remote: Any) -> None:
         claim,
         remote.confirm(claim, entity="user:1"),
         remote.rate("api", holdkit.Allowance(5, per="day")).consume(hold.id),
-        *[one.unwrap() for one in remote.apply([holdkit.Consume(legs=(holdkit.Leg("shelf", 1),))])],
+        *[one.unwrap() for one in remote.apply([holdkit.commands.Consume(legs=(holdkit.Leg("shelf", 1),))])],
     ]
     assert [answer.durability for answer in answers] == ["process"] * 8
     assert (remote.get(hold.id).durability, remote.claims.get(id=claim.id).durability) == (None, None)

@@ -195,7 +195,7 @@ def test_a_key_that_was_written_is_not_denied_because_it_was_not_counted(monkeyp
 
         def fails_after_the_first(*arguments: Any, **options: Any) -> Any:
             if next(commits):
-                raise holdkit.EngineError("the server is gone")
+                raise holdkit.errors.EngineError("the server is gone")
             return apply(*arguments, **options)
 
         monkeypatch.setattr(engine, "apply", fails_after_the_first)

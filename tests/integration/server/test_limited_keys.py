@@ -265,8 +265,10 @@ def test_a_page_of_an_accounts_usage_is_one_query_however_many_pools_are_hidden(
             acme = kernel.tenant("acme")
             hidden = [f"{side}:{number}" for side in "az" for number in range(150)]
             shown = ["show:1", "show:2"]
-            await acme.apply([holdkit.CreatePool(id=pool, total=5) for pool in (*hidden, *shown)])
-            await acme.apply([holdkit.Consume(legs=(holdkit.Leg(pool, 1),), account="x") for pool in (*hidden, *shown)])
+            await acme.apply([holdkit.commands.CreatePool(id=pool, total=5) for pool in (*hidden, *shown)])
+            await acme.apply(
+                [holdkit.commands.Consume(legs=(holdkit.Leg(pool, 1),), account="x") for pool in (*hidden, *shown)]
+            )
             key = await limited(here, scope="read", pools=["show:", "zoo", "b"])
             for after, pool, end in (("", "show:1", "show:1"), ("show:1", "show:2", "show:2"), ("show:2", None, None)):
                 engine.asked.clear()

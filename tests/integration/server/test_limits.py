@@ -90,7 +90,7 @@ def test_the_client_reads_and_changes_them() -> None:
         with pytest.raises(holdkit.InvalidRequest) as caught:
             hk.hold("p", ttl="2h")
         assert caught.value.code == "ttl_too_long"
-        with pytest.raises(holdkit.VersionConflict):
+        with pytest.raises(holdkit.errors.VersionConflict):
             hk.admin.change_limits(max_legs=3, if_version=0)
         with pytest.raises(holdkit.InvalidRequest):
             hk.admin.change_limits(max_queue=3)

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 import holdkit
-from holdkit import Saga, SagaParked
+from holdkit import Saga
 from holdkit.core.commands import PutRecord
 from holdkit.core.reading import FindRecord
+from holdkit.errors import SagaParked
 from holdkit.faces._async.sagas import AsyncSagas
 from holdkit.testing import FakeClock
 from tests.support.servers import InProcessApp, in_process_app
@@ -129,7 +130,7 @@ def test_one_that_moved_on_between_look_and_write_is_refused() -> None:
     async def work(here: InProcessApp, _clock: FakeClock) -> None:
         await park(here, "a")
         kernel = here.running.kernel
-        with pytest.raises(holdkit.VersionConflict):
+        with pytest.raises(holdkit.errors.VersionConflict):
             await Outrun(kernel.executor, "").resolve("a", "done", reason="I called the bank")
         ended = await kernel.sagas.get("a")
         assert ended is not None

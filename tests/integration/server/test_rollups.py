@@ -246,7 +246,7 @@ async def test_a_journaled_refusal_is_counted_once_whoever_was_refused(tmp_path:
         ]
         assert told[0]["refused"]["legs"] == [{"pool": "gpu", "quantity": 5, "available": 1, "total": 3}]
         await two.call("POST", "/v1/holds", {"pool": "gpu", "quantity": 3, "ttl": 60}, op="f")
-        with holdkit.connect(url, audit_refusals=True) as hk, pytest.raises(holdkit.PoolNotFound):
+        with holdkit.connect(url, audit_refusals=True) as hk, pytest.raises(holdkit.errors.PoolNotFound):
             hk.hold({"gpu": 1, "tpu": 1}, ttl=60)
         for app in (one, two, one):
             await round_of(app)

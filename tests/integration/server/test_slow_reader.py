@@ -69,7 +69,8 @@ def test_a_feed_coalesces_and_bounds_what_it_tells() -> None:
             kernel = here.running.kernel
             feed = Feed(kernel, "")
             await feed.ready.wait()
-            from holdkit import CreatePool, Leg, PlaceHold
+            from holdkit import Leg
+            from holdkit.commands import CreatePool, PlaceHold
 
             for start in range(0, 3_000, 1_000):
                 await kernel.apply([CreatePool(id=f"p{n:04}", total=9) for n in range(start, start + 1_000)])

@@ -122,7 +122,7 @@ def turn(hk: RemoteKernel, rng: random.Random) -> None:
             hk.release(hk.claims.hold("email", f"{rng.randrange(20)}@example.com", ttl=300))
     elif kind == 3:
         legs = (holdkit.Leg("seats"),)
-        found = hk.apply([holdkit.PlaceHold(legs=legs, ttl=5), *[holdkit.Consume(legs=legs)] * 9])
+        found = hk.apply([holdkit.commands.PlaceHold(legs=legs, ttl=5), *[holdkit.commands.Consume(legs=legs)] * 9])
         assert len(found) == 10
     elif kind == 4:
         with pytest.raises(holdkit.InsufficientCapacity):

@@ -121,7 +121,7 @@ def test_it_has_the_names_of_an_async_kernel() -> None:
         assert ahk.claims.key("email", "ann").quantity == 1
         await ahk.tenant("acme").create_pool("gpu", 5)
         assert (await ahk.tenant("acme").pool("gpu")).total == 5
-        with pytest.raises(holdkit.PoolNotFound):
+        with pytest.raises(holdkit.errors.PoolNotFound):
             await ahk.pool("gpu")
         with pytest.raises(holdkit.InvalidRequest, match="tenant"):
             ahk.tenant("")

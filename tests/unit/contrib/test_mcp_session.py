@@ -142,7 +142,7 @@ def test_without_a_database_the_end_of_a_session_does_not_try_each_hold(monkeypa
             tried.append(hold.id)
             if hold.id == held[0].id:
                 return await release(hold, **call)
-            raise holdkit.EngineError("no database")
+            raise holdkit.errors.EngineError("no database")
 
         monkeypatch.setattr(session._hk, "release", failing)
         await session.end()
@@ -154,7 +154,7 @@ def test_without_a_database_the_end_of_a_session_does_not_try_each_hold(monkeypa
 LOST, BUSY, DOWN = (
     holdkit.OutcomeUnknown("lost"),
     holdkit.Overloaded("full", retry_after=2),
-    holdkit.EngineError("down"),
+    holdkit.errors.EngineError("down"),
 )
 
 

@@ -113,13 +113,15 @@ def test_a_misspelt_keyword_is_an_invalid_request_and_a_type_error() -> None:
     hk = holdkit.connect("memory://")
     with pytest.raises(TypeError) as unknown:
         hk.create_pool("p", 1, acter="me")  # type: ignore[call-arg]
-    assert isinstance(unknown.value, holdkit.UnknownArgument)
+    assert isinstance(unknown.value, holdkit.errors.UnknownArgument)
     assert isinstance(unknown.value, holdkit.InvalidRequest)
     assert (unknown.value.field, unknown.value.code) == ("acter", "argument_unknown")
-    assert type(pickle.loads(pickle.dumps(unknown.value))) is holdkit.UnknownArgument
+    assert type(pickle.loads(pickle.dumps(unknown.value))) is holdkit.errors.UnknownArgument
 
 
-@pytest.mark.parametrize("enum", [holdkit.State, holdkit.Action, holdkit.Reason, holdkit.Phase, holdkit.ReleaseReason])
+@pytest.mark.parametrize(
+    "enum", [holdkit.State, holdkit.journal.Action, holdkit.reports.Reason, holdkit.sagas.Phase, holdkit.ReleaseReason]
+)
 def test_the_words_print_as_their_text(enum: type[StrEnum]) -> None:
     assert repr(list(enum)) == repr([str(word) for word in enum])
 

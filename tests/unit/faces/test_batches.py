@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 import holdkit
-from holdkit import Allowance, ConfirmHold, Consume, Leg, PlaceHold, ReleaseHold
+from holdkit import Allowance, Leg
+from holdkit.commands import ConfirmHold, Consume, PlaceHold, ReleaseHold
 from tests.support.kernels import Store, differences
 
 
@@ -70,7 +71,7 @@ def test_a_refusal_is_a_value_in_the_callers_words(hk: Any) -> None:
         False,
     )
     assert [(short.label, short.spent) for short in spent.shortfalls] == [("email:a@b.c", False), ("seat:A1", True)]
-    assert isinstance(missing, holdkit.PoolNotFound)
+    assert isinstance(missing, holdkit.errors.PoolNotFound)
     assert (missing.subject, "add it first" in str(missing)) == ("seat:Z9", True)
     assert free.state == "held"
     assert not any("~" in str(one) for one in (taken, spent, missing))

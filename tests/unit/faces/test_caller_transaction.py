@@ -106,7 +106,9 @@ def test_a_batch_of_faces_in_a_transaction_of_ones_own(place: tuple[str, str]) -
         hk.items.add(["seat"])
         tx = begin()
         legs = (holdkit.claim("email", "a@b.c"), *holdkit.items("seat"))
-        outcomes = hk.apply([holdkit.PlaceHold(legs=legs, ttl=60), holdkit.Consume(legs=legs[:1])], tx=tx)
+        outcomes = hk.apply(
+            [holdkit.commands.PlaceHold(legs=legs, ttl=60), holdkit.commands.Consume(legs=legs[:1])], tx=tx
+        )
         mine, theirs = outcomes[0].unwrap(), outcomes[1].refusal
         assert isinstance(mine, holdkit.Hold)
         assert isinstance(theirs, holdkit.InsufficientCapacity)
@@ -123,7 +125,7 @@ def test_items_in_a_transaction_of_ones_own(place: tuple[str, str]) -> None:
         hold = hk.seats.hold(2, section="stalls", token="me", tx=tx, ttl=None)
         assert [item.yours for item in hk.items.get(["a", "c"], token="me", tx=tx)] == [True, False]
         assert hk.items.hold(["b", "a"], token="me", tx=tx, ttl=None).id == hold.id
-        with pytest.raises(holdkit.SectionNotFound):
+        with pytest.raises(holdkit.errors.SectionNotFound):
             hk.seats.hold(1, section="stalls", ttl=None)
         assert [item.state for item in hk.items.get(["c", "b", "a"], tx=tx)] == ["available", "held", "held"]
         assert [item.state for item in hk.items.get(["a"])] == ["missing"]

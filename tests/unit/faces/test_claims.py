@@ -197,7 +197,7 @@ def test_a_key_of_a_combined_hold_is_not_freed_alone(store: Store) -> None:
     hk.create_pool("show", 5)
     both = hk.hold([holdkit.claim(*KEY), ("show", 2)], ttl=60)
     for _ in range(2):
-        with pytest.raises(holdkit.PartOfHold) as refused:
+        with pytest.raises(holdkit.errors.PartOfHold) as refused:
             hk.claims.free(*KEY, reason="closed")
         assert (refused.value.subject, refused.value.hold) == ("email:a@b.c", both.id)
         if both.state == "held":
@@ -213,7 +213,7 @@ def test_the_longest_ttl_of_a_key_is_stored_and_named(url: str, tmp_path: Path) 
         for place in (
             lambda ttl: hk.claims.hold(*KEY, ttl=ttl),
             lambda ttl: hk.hold([holdkit.claim(*KEY)], ttl=ttl),
-            lambda ttl: hk.apply([holdkit.PlaceHold(legs=(holdkit.claim(*KEY),), ttl=ttl)]),
+            lambda ttl: hk.apply([holdkit.commands.PlaceHold(legs=(holdkit.claim(*KEY),), ttl=ttl)]),
             lambda ttl: hk.hold([holdkit.claim(*KEY)], deadline=datetime.now(UTC) + timedelta(days=int(ttl[:-1]))),
         ):
             with pytest.raises(holdkit.InvalidRequest, match=r"must be at most 1d for a key \(max_claim_ttl\)"):
@@ -298,7 +298,7 @@ def test_names_nobody_knows(hk: Any) -> None:
     assert hk.claims.get(id="res_" + "0" * 32) is None
     assert hk.claims.get("email", "nobody") is None
     assert not hk.claims.is_taken("email", "nobody")
-    with pytest.raises(holdkit.NotConfirmed) as refused:
+    with pytest.raises(holdkit.errors.NotConfirmed) as refused:
         hk.claims.free("email", "nobody", reason="closed")
     assert refused.value.subject.startswith("res_")
 

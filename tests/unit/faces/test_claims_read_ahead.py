@@ -26,7 +26,7 @@ class Cut:
 
         def look(*arguments: Any, **options: Any) -> Any:
             if self.committed:
-                raise holdkit.EngineError("the server is gone")
+                raise holdkit.errors.EngineError("the server is gone")
             return read(*arguments, **options)
 
         monkeypatch.setattr(engine, "apply", applied)

@@ -103,6 +103,6 @@ def test_a_saga_is_not_busy_for_longer_than_its_lease(hk: Any, clock: FakeClock,
         patch.setattr(Waiting, "validate", interrupted)
         with pytest.raises(KeyboardInterrupt):
             waiting.run("s", {})
-    with pytest.raises(holdkit.SagaBusy) as busy:
+    with pytest.raises(holdkit.errors.SagaBusy) as busy:
         waiting.run("s", {})
     assert busy.value.retry_after == 10

@@ -51,7 +51,7 @@ def test_every_leg_that_falls_short_is_named_in_the_callers_words(hk: Any) -> No
     assert "'email:a@b.c' is taken" in str(error)
     assert "~" not in str(error)
     assert not hk.claims.is_taken("email", "other")
-    with pytest.raises(holdkit.PoolNotFound) as missing:
+    with pytest.raises(holdkit.errors.PoolNotFound) as missing:
         hk.hold([items("seat:Z9"), "show:42"], ttl=60)
     assert missing.value.subject == "seat:Z9"
     assert "~" not in str(missing.value)
@@ -72,7 +72,7 @@ def test_what_is_part_of_a_hold_is_ended_with_it(hk: Any, confirmed: bool) -> No
         hk.confirm(hold)
         ends.append(lambda: hk.items.free(["seat:A1"], reason="refund"))
     for end in ends:
-        with pytest.raises(holdkit.PartOfHold) as refused:
+        with pytest.raises(holdkit.errors.PartOfHold) as refused:
             end()
         assert refused.value.hold == hold.id
     if confirmed:

@@ -28,7 +28,7 @@ def confirmed(hk: Any, entity: str = "user:1") -> Any:
 
 
 def not_confirmed(forget: Callable[[], object], *, replayed: bool = False) -> None:
-    with pytest.raises(holdkit.NotConfirmed, match=r"'email:a@b\.c' is not confirmed") as refused:
+    with pytest.raises(holdkit.errors.NotConfirmed, match=r"'email:a@b\.c' is not confirmed") as refused:
         forget()
     assert (refused.value.subject, refused.value.replayed) == ("email:a@b.c", replayed)
 
@@ -53,7 +53,7 @@ def test_a_key_is_freed_once(store: Store, age: int) -> None:
 
 
 def test_a_key_that_was_never_held_is_not_confirmed(store: Store) -> None:
-    with pytest.raises(holdkit.NotConfirmed):
+    with pytest.raises(holdkit.errors.NotConfirmed):
         store.open().claims.free(*KEY, reason="closed")
 
 

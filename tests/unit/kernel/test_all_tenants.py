@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 import holdkit
-from holdkit import ALL, CursorLost, InvalidRequest
+from holdkit import InvalidRequest
+from holdkit.errors import CursorLost
+from holdkit.journal import ALL
 from holdkit.testing import FakeClock
 from tests.support.modes import Async, Sync
 from tests.support.recording_listener import RecordingListener
@@ -138,7 +140,7 @@ def test_nothing_else_means_all_tenants(hk: Any, wrong: Any) -> None:
         with pytest.raises(InvalidRequest) as caught:
             call()
         assert (caught.value.field, caught.value.code) == ("tenant", "tenant_unknown")
-    assert repr(ALL) == "holdkit.ALL"
+    assert repr(ALL) == "holdkit.journal.ALL"
 
 
 def test_tenants_are_listed_in_pages(url: str) -> None:

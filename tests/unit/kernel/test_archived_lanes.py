@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 import holdkit
-from holdkit import CursorLost
 from holdkit.core.commands import Group
 from holdkit.core.lanes import lane_of_pool
 from holdkit.core.reading import FindEnds, Query, ReadJournal
+from holdkit.errors import CursorLost
 from holdkit.kernel._async import following as async_following
 from holdkit.kernel._sync import following as sync_following
 from holdkit.kernel.journal import decode_cursor, encode_cursor
@@ -61,7 +61,7 @@ def everywhere(hk: Any) -> None:
 Reading = Callable[[Any, str], object]
 READINGS: dict[str, Reading] = {
     "journal": lambda hk, after: hk.journal.list(after=after),
-    "journal of all": lambda hk, after: hk.journal.list(after=after, tenant=holdkit.ALL),
+    "journal of all": lambda hk, after: hk.journal.list(after=after, tenant=holdkit.journal.ALL),
     "page by page": lambda hk, after: hk.journal.list(after=after, limit=1),
     "follow": lambda hk, after: list(hk.journal.follow(after=after, wait=False)),
     "a named follower": lambda hk, after: list(hk.journal.follow("mail", after=after, wait=False)),
@@ -187,7 +187,7 @@ def test_a_follower_that_is_overtaken_between_two_reads_is_told(
     def overtake(query: Query[Any]) -> None:
         if isinstance(query, overtaken):
             engine.answered = None
-            engine.apply([Group((holdkit.CreatePool(id=pool, total=1),)) for pool in QUIET])
+            engine.apply([Group((holdkit.commands.CreatePool(id=pool, total=1),)) for pool in QUIET])
             engine.archive({3: 2})
 
     engine.answered = overtake

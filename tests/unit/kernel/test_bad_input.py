@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 import holdkit
-from holdkit import ConfirmHold, CreatePool, InvalidRequest, Leg, Limits, PlaceHold, Sweep, ticket
+from holdkit import InvalidRequest, Leg, Limits, ticket
+from holdkit.commands import ConfirmHold, CreatePool, PlaceHold, Sweep
 from holdkit.core.codec import ticket as ticket_of
 from holdkit.testing import FakeClock
 from tests.support.modes import Async, Sync

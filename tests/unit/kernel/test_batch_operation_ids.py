@@ -10,7 +10,8 @@ import pytest
 from msgspec import structs
 
 import holdkit
-from holdkit import ConfirmHold, CreatePool, Hold, InvalidRequest, Leg, OperationConflict, OutcomeUnknown, PlaceHold
+from holdkit import Hold, InvalidRequest, Leg, OperationConflict, OutcomeUnknown
+from holdkit.commands import ConfirmHold, CreatePool, PlaceHold
 from tests.support.watched_engine import WatchedEngine
 from tests.unit.kernel.test_unknown_outcomes import lose_once
 

@@ -10,19 +10,12 @@ from typing import Any
 import pytest
 
 import holdkit
-from holdkit import (
-    AsyncKernel,
-    EngineError,
-    Hold,
-    InsufficientCapacity,
-    InvalidRequest,
-    LineAhead,
-    OutcomeUnknown,
-    PlaceHold,
-)
+from holdkit import AsyncKernel, Hold, InsufficientCapacity, InvalidRequest, LineAhead, OutcomeUnknown
+from holdkit.commands import PlaceHold
 from holdkit.core.commands import ConfirmHold, ExtendHold, FeedLine, Group, LeaveLine, ReleaseHold
 from holdkit.core.model import SECOND, Leg, State
 from holdkit.core.reading import FindHold, FindPools, NextDeadline, Query
+from holdkit.errors import EngineError
 from holdkit.kernel._async import blocking as async_blocking
 from holdkit.kernel._async import line_watch as async_line_watch
 from holdkit.kernel._async.executor import AsyncExecutor

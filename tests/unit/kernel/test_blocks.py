@@ -9,18 +9,11 @@ from typing import Any
 
 import pytest
 
-from holdkit import (
-    AlreadyReleased,
-    EngineError,
-    ExtendHold,
-    HoldExpired,
-    InsufficientCapacity,
-    InvalidRequest,
-    LifetimeExceeded,
-    context,
-)
+from holdkit import AlreadyReleased, HoldExpired, InsufficientCapacity, InvalidRequest, context
+from holdkit.commands import ExtendHold
 from holdkit.core.bounds import Limits
 from holdkit.core.commands import Group
+from holdkit.errors import EngineError, LifetimeExceeded
 from tests.support.modes import Async, Sync
 from tests.support.threads import PATIENCE
 from tests.support.watched_engine import WatchedEngine

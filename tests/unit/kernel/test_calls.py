@@ -20,22 +20,19 @@ import pytest
 import holdkit
 from holdkit import (
     Actor,
-    ConfirmHold,
-    CreatePool,
     Hold,
-    HoldNotFound,
     InsufficientCapacity,
     InvalidRequest,
     Leg,
-    NotDue,
     NotOwner,
     OperationConflict,
-    PlaceHold,
     ReleaseReason,
     context,
-    reconstruct,
 )
+from holdkit.commands import ConfirmHold, CreatePool, PlaceHold
 from holdkit.core.codec import ticket
+from holdkit.errors import HoldNotFound, NotDue
+from holdkit.journal import reconstruct
 from holdkit.kernel.context import Context, current
 from holdkit.testing import FakeClock
 from tests.support.threads import CallerThreads

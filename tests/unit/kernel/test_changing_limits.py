@@ -10,7 +10,8 @@ import psycopg
 import pytest
 
 import holdkit
-from holdkit import AsyncKernel, HoldNotFound, HoldRetired, InvalidRequest, Kernel, VersionConflict
+from holdkit import AsyncKernel, InvalidRequest, Kernel
+from holdkit.errors import HoldNotFound, HoldRetired, VersionConflict
 from holdkit.testing import FakeClock
 
 DAY = 86_400
@@ -164,7 +165,7 @@ def test_a_bound_that_another_process_sets(shared: str) -> None:
         there.create_pool("a", 1)
         here.admin.change_limits(max_pools=2)
         there.create_pool("b", 1)
-        with pytest.raises(holdkit.PoolTableFull):
+        with pytest.raises(holdkit.errors.PoolTableFull):
             there.create_pool("c", 1)
         here.admin.change_limits(max_pools=None)
         there.create_pool("c", 1)

@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 
 import holdkit
-from holdkit import EngineError, Hold, PlaceHold
+from holdkit import Hold
+from holdkit.commands import PlaceHold
 from holdkit.core.model import Leg
+from holdkit.errors import EngineError
 from tests.support.modes import Async, Sync
 from tests.support.threads import CallerThreads, wait_until
 from tests.support.watched_engine import WatchedEngine, batch_of, queued

@@ -7,7 +7,8 @@ from uuid import UUID
 
 import pytest
 
-from holdkit import ConfirmHold, CreatePool, InvalidRequest, Leg, PlaceHold, context
+from holdkit import InvalidRequest, Leg, context
+from holdkit.commands import ConfirmHold, CreatePool, PlaceHold
 
 ID = UUID("8B2F0C7E-11d4-4c5a-9d6e-0123456789ab")
 TEXT = "8b2f0c7e-11d4-4c5a-9d6e-0123456789ab"

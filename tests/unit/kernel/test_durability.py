@@ -47,7 +47,10 @@ def test_answers_carry_what_they_survive(place: tuple[str, str], mode: Sync | As
             hk.return_units(placed),
             hk.consume("p", 1),
             hk.release(hk.hold("p", 1, ttl=60, op="again")),
-            *[one.unwrap() for one in hk.apply([holdkit.PlaceHold(legs=(holdkit.Leg("p", 1),), ttl_slots=60_000_000)])],
+            *[
+                one.unwrap()
+                for one in hk.apply([holdkit.commands.PlaceHold(legs=(holdkit.Leg("p", 1),), ttl_slots=60_000_000)])
+            ],
             hk.rate("api", holdkit.Allowance(5, per="day")).consume("client"),
             hk.confirm(hk.claims.hold("name", "x", ttl=60, token="me"), entity="user:1"),
             hk.claims.hold("name", "y", ttl=60, token="me"),

@@ -23,7 +23,7 @@ def test_a_kernel_on_an_engine_of_ones_own() -> None:
         assert [entry.action for entry in hk.journal.list()][-1] == "command.refused"
         clock.advance(60)
         assert hk.pool("gpu").available == 1
-    with pytest.raises(holdkit.EngineError, match="the engine is closed"):
+    with pytest.raises(holdkit.errors.EngineError, match="the engine is closed"):
         engine.apply([])
 
 

@@ -12,12 +12,13 @@ import pytest
 from msgspec import structs
 
 import holdkit
-from holdkit import AsyncKernel, EngineError, InsufficientCapacity, OutcomeUnknown, Overloaded
+from holdkit import AsyncKernel, InsufficientCapacity, OutcomeUnknown, Overloaded
 from holdkit.core.bounds import Limits
 from holdkit.core.commands import AnyCommand, FeedLine, Group, JoinLine, ResizePool
 from holdkit.core.model import SECOND, Leg, State
 from holdkit.core.reading import FindPool
 from holdkit.engines.port import Applied
+from holdkit.errors import EngineError
 from holdkit.kernel._async import feeding as async_feeding
 from holdkit.kernel._async.executor import AsyncExecutor
 from holdkit.kernel._sync import feeding

@@ -18,7 +18,7 @@ def test_create_pool_with_exist_ok_leaves_the_pool_as_it_is() -> None:
         hk.hold("p", 2, ttl=60)
         again = hk.create_pool("p", total=9, exist_ok=True)
         assert (again.total, again.held) == (5, 2)
-        with pytest.raises(holdkit.PoolExists):
+        with pytest.raises(holdkit.errors.PoolExists):
             hk.create_pool("p", total=9)
 
 
@@ -47,9 +47,9 @@ def test_refusals_name_their_numbers() -> None:
     with holdkit.connect("memory://", clock=clock) as hk:
         hk.create_pool("p", total=5)
         hold = hk.hold("p", 2, ttl=60)
-        with pytest.raises(holdkit.BelowInUse) as below:
+        with pytest.raises(holdkit.errors.BelowInUse) as below:
             hk.admin.resize_pool("p", 1)
-        with pytest.raises(holdkit.QuantityExceedsHold) as exceeds:
+        with pytest.raises(holdkit.errors.QuantityExceedsHold) as exceeds:
             hk.release(hold, quantity=3)
         clock.advance(60)
         with pytest.raises(holdkit.HoldExpired) as expired:
@@ -59,8 +59,11 @@ def test_refusals_name_their_numbers() -> None:
 
 def test_an_atomic_batch_raises_what_stopped_it_with_the_index_of_its_command() -> None:
     with holdkit.connect("memory://", clock=FakeClock()) as hk:
-        with pytest.raises(holdkit.PoolNotFound) as refused:
-            hk.apply([holdkit.CreatePool(id="p", total=1), holdkit.ResizePool(id="q", total=1)], atomic=True)
+        with pytest.raises(holdkit.errors.PoolNotFound) as refused:
+            hk.apply(
+                [holdkit.commands.CreatePool(id="p", total=1), holdkit.commands.ResizePool(id="q", total=1)],
+                atomic=True,
+            )
         assert (refused.value.index, refused.value.subject, hk.pools()) == (1, "q", [])
 
 
@@ -75,8 +78,8 @@ def test_the_url_of_a_kernel_opens_it_again(tmp_path: Path) -> None:
 def test_stats_count_batches_and_commands() -> None:
     with holdkit.connect("memory://") as hk:
         hk.create_pool("p", total=1)
-        hk.apply([holdkit.ResizePool(id="p", total=total) for total in (2, 3, 4)])
-        assert hk.admin.stats() == holdkit.Stats(batches=2, commands=4, largest=3, sizes=(1, 1, *[0] * 9))
+        hk.apply([holdkit.commands.ResizePool(id="p", total=total) for total in (2, 3, 4)])
+        assert hk.admin.stats() == holdkit.reports.Stats(batches=2, commands=4, largest=3, sizes=(1, 1, *[0] * 9))
 
 
 def test_a_task_never_waits_behind_its_own_transaction(tmp_path: Path) -> None:

@@ -8,11 +8,12 @@ from typing import Any
 
 import pytest
 
-from holdkit import CursorLost, EngineError, InvalidRequest, Limits, Overloaded
+from holdkit import InvalidRequest, Limits, Overloaded
 from holdkit.core.commands import Group, PutRecord
 from holdkit.core.model import Pool
 from holdkit.core.reading import ReadJournal
 from holdkit.engines.memory import MemoryEngine
+from holdkit.errors import CursorLost, EngineError
 from holdkit.kernel._async import following as async_following
 from holdkit.kernel._sync import following as sync_following
 from tests.support.modes import Async, Sync

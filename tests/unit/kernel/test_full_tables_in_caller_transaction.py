@@ -57,7 +57,7 @@ def test_empty_pools_make_room(hk: holdkit.Kernel, place: tuple[str, Begin]) -> 
     hk.release(hk.hold(window("one"), ttl=60))
     with transaction(place) as tx:
         if place[0].startswith("postgres"):
-            with pytest.raises(holdkit.PoolTableFull, match=r"sweep.*tx=.*or raise max_pools") as refused:
+            with pytest.raises(holdkit.errors.PoolTableFull, match=r"sweep.*tx=.*or raise max_pools") as refused:
                 hk.hold(window("two"), ttl=60, tx=tx)
             assert refused.value.transient
             assert hk.hold("p", ttl=60, tx=tx).state == "held", "the transaction goes on"
@@ -72,7 +72,7 @@ def test_empty_pools_make_room(hk: holdkit.Kernel, place: tuple[str, Begin]) -> 
 def test_pools_that_are_in_use_do_not(hk: holdkit.Kernel, place: tuple[str, Begin]) -> None:
     hk.hold(window("one"), ttl=60)
     with transaction(place) as tx:
-        with pytest.raises(holdkit.PoolTableFull):
+        with pytest.raises(holdkit.errors.PoolTableFull):
             hk.hold(window("two"), ttl=60, tx=tx)
         assert hk.hold("p", ttl=60, tx=tx).state == "held"
     assert hk.admin.verify().ok
@@ -81,13 +81,13 @@ def test_pools_that_are_in_use_do_not(hk: holdkit.Kernel, place: tuple[str, Begi
 def test_due_holds_make_room(hk: holdkit.Kernel, place: tuple[str, Begin], clock: FakeClock) -> None:
     due = hk.hold("p", ttl=5)
     kept = hk.hold("p", ttl=60)
-    with transaction(place) as tx, pytest.raises(holdkit.HoldTableFull):
+    with transaction(place) as tx, pytest.raises(holdkit.errors.HoldTableFull):
         hk.hold("p", ttl=60, tx=tx)
     clock.advance(6)
     with transaction(place) as tx:
         mine = hk.hold("p", ttl=60, tx=tx)
     assert sorted(hold.id for hold in hk.holds()) == sorted([kept.id, mine.id])
-    with pytest.raises(holdkit.HoldNotFound):
+    with pytest.raises(holdkit.errors.HoldNotFound):
         hk.get(due.id)
     assert hk.admin.verify().ok
 

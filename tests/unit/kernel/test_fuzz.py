@@ -236,7 +236,7 @@ def judge(method: str, named: dict[str, Any], error: Exception) -> None:
         return
     assert isinstance(error, HoldkitError)
     assert str(error).startswith("holdkit: ")
-    assert not isinstance(error, holdkit.PromiseBroken), repr(error.__cause__)
+    assert not isinstance(error, holdkit.errors.PromiseBroken), repr(error.__cause__)
     assert error.effect == "none"
 
 
@@ -251,7 +251,7 @@ def balanced(hk: Kernel) -> None:
     """Whatever was asked of it: no more is in use than there is, and what a pool holds is what its holds hold."""
     try:
         pool = hk.pool("p")
-    except holdkit.PoolNotFound:
+    except holdkit.errors.PoolNotFound:
         assert hk.holds(pool="p", state="held") == [], "a pool that is in use cannot be removed"
         return
     assert all(type(number) is int for number in (pool.total, pool.held, pool.consumed))

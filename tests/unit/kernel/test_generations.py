@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 
-from holdkit import CursorLost, EngineError, InvalidRequest
+from holdkit import InvalidRequest
 from holdkit.engines.memory import MemoryEngine
+from holdkit.errors import CursorLost, EngineError
 from holdkit.kernel import export, follower_state, import_
 from holdkit.kernel._async import following as async_following
 from holdkit.kernel._sync import following as sync_following

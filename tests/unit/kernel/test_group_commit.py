@@ -12,20 +12,13 @@ import pytest
 from msgspec import structs
 
 import holdkit
-from holdkit import (
-    EngineError,
-    Hold,
-    InsufficientCapacity,
-    OutcomeUnknown,
-    Overloaded,
-    PlaceHold,
-    PromiseBroken,
-)
+from holdkit import Hold, InsufficientCapacity, OutcomeUnknown, Overloaded
+from holdkit.commands import PlaceHold
 from holdkit.core.bounds import Limits
 from holdkit.core.commands import Group
 from holdkit.core.model import Leg
 from holdkit.engines.port import Applied, BatchRejected
-from holdkit.errors import HoldkitError
+from holdkit.errors import EngineError, HoldkitError, PromiseBroken
 from holdkit.kernel import leader_queue
 from holdkit.kernel._sync.executor import Executor
 from tests.support.modes import Async, Sync

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from holdkit import EngineError, Hold, Kernel, OutcomeUnknown
+from holdkit import Hold, Kernel, OutcomeUnknown
 from holdkit.core.commands import Group
 from holdkit.engines.port import BatchRejected
+from holdkit.errors import EngineError
 from holdkit.kernel.lock_queues import LockQueue
 from tests.support.interrupts import Interrupted
 from tests.support.lockable_engine import GrowingEngine, lock_queues_of, no_lock_queues

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from holdkit import CursorLost
 from holdkit.core.commands import CreatePool, Group
 from holdkit.core.reading import Query, ReadJournal
 from holdkit.engines.memory import MemoryEngine
+from holdkit.errors import CursorLost
 from tests.support.watched_engine import WatchedEngine
 
 OURS, THEIRS = CreatePool(id="ours", total=1, tenant="us"), CreatePool(id="theirs", total=1, tenant="them")

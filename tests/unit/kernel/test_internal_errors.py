@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 
 import holdkit
-from holdkit import AsyncKernel, Hold, OutcomeUnknown, PromiseBroken
+from holdkit import AsyncKernel, Hold, OutcomeUnknown
 from holdkit.core.commands import Group
 from holdkit.engines.port import Applied, NeedsThread
+from holdkit.errors import PromiseBroken
 from holdkit.kernel._async.executor import AsyncExecutor
 from holdkit.kernel.async_group_commit import AsyncGroupCommit
 from holdkit.kernel.batches import BatchRunner
@@ -106,7 +107,7 @@ def test_it_breaks_after_the_commit_and_nothing_is_done_twice(hk: Any, engine: W
     answers = callers.join()
     assert [type(answer) for answer in answers] == [Hold] * 3 + [OutcomeUnknown]
     assert hk.pool("p").held == 4
-    assert [entry.action for entry in hk.history(hold)].count(holdkit.Action.HOLD_EXTENDED) == 1
+    assert [entry.action for entry in hk.history(hold)].count(holdkit.journal.Action.HOLD_EXTENDED) == 1
     alive(hk)
     assert hk.admin.verify().ok
 

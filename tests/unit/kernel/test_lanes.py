@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 
 import holdkit
-from holdkit import CursorLost, OutcomeUnknown, PlaceHold
+from holdkit import OutcomeUnknown
+from holdkit.commands import PlaceHold
 from holdkit.core.bounds import Limits
 from holdkit.core.commands import Group
 from holdkit.core.lanes import MAX_LANES, lane_of_hold, lane_of_pool
 from holdkit.core.model import MAX_SLOT, Leg
 from holdkit.core.reading import FindEnds, Query, ReadJournal
+from holdkit.errors import CursorLost
 from holdkit.kernel._async import following as async_following
 from holdkit.kernel._sync import following as sync_following
 from holdkit.kernel.journal import decode_cursor, encode_cursor, generation_of
@@ -155,7 +157,7 @@ def test_hidden_entries_move_the_place_on_in_their_lanes(hk: Any, engine: LanedE
             acme_pool()
 
     def acme_pool() -> None:
-        engine.apply([Group((holdkit.CreatePool(id="c", total=1, tenant="acme"),))])
+        engine.apply([Group((holdkit.commands.CreatePool(id="c", total=1, tenant="acme"),))])
 
     engine.answered = notice
     assert next(follower).subject == "c"
@@ -172,7 +174,7 @@ def test_what_comes_while_a_page_is_read_is_not_taken_for_hidden(hk: Any, engine
     def commit(query: Query[Any]) -> None:
         if isinstance(query, ReadJournal) and query.tenant == "":
             engine.answered = None
-            engine.apply([Group((holdkit.ResizePool(id=late, total=12),))])
+            engine.apply([Group((holdkit.commands.ResizePool(id=late, total=12),))])
 
     engine.answered = commit
     assert [entry.subject for entry in hk.journal.follow("mail", after=end, wait=False)] == []
@@ -250,7 +252,7 @@ def test_a_hold_over_two_lanes_is_one_entry_and_a_part(hk: Any, engine: LanedEng
     assert str(entries[0].position) == hold.position
     assert [[effect.pool.id for effect in entry.pools] for entry in entries] == [[pool] for pool in two_lanes()]
     assert hk.confirm(hold, entity="order:1").position.startswith("1.")
-    assert holdkit.reconstruct(hk.history(hold)) == hk.get(hold)
+    assert holdkit.journal.reconstruct(hk.history(hold)) == hk.get(hold)
 
 
 @pytest.mark.parametrize("what", ["hold", "consume"])
@@ -309,7 +311,7 @@ def test_a_cursor_holds_a_thousand_lanes() -> None:
 
 def test_a_named_follower_of_a_thousand_lanes_keeps_its_place(mode: Sync | Async) -> None:
     hk = mode.open(LanedEngine(1_024, limits=Limits(max_queue=10_000)))
-    hk.apply([holdkit.CreatePool(id=f"p{number}", total=1) for number in range(900)])
+    hk.apply([holdkit.commands.CreatePool(id=f"p{number}", total=1) for number in range(900)])
     assert len(list(hk.journal.follow("mail", wait=False))) == 900
     assert list(hk.journal.follow("mail", wait=False)) == []
     hk.close()

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from holdkit import InvalidRequest, Leg, PlaceHold
+from holdkit import InvalidRequest, Leg
+from holdkit.commands import PlaceHold
 from holdkit.core.commands import Group
 from holdkit.kernel.fair_queue import MAX_COMMANDS, MAX_LEGS, FairQueue
 from holdkit.kernel.queued_calls import QueuedCall

@@ -14,13 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import holdkit
-from holdkit import InvalidRequest, Limits, LimitsInForce
+from holdkit import InvalidRequest, Limits
 from holdkit.core import bounds
 from holdkit.core.limits import SPANS
 from holdkit.engines.sqlite import open_engine as open_sqlite
 from holdkit.kernel.export import export
 from holdkit.kernel.import_ import Import, import_journal
 from holdkit.kernel.limits import limits_of, slots_of
+from holdkit.reports import LimitsInForce
 from holdkit.testing import FakeClock
 
 WEEK = timedelta(days=7)

@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 
 import holdkit
-from holdkit import AccountUsage, InvalidRequest, JoinLine, Leg, LimitPool, Limits, PlaceHold, State
+from holdkit import InvalidRequest, Leg, Limits, State
+from holdkit.commands import JoinLine, LimitPool, PlaceHold
 from holdkit.core.commands import Group
 from holdkit.core.model import Key
 from holdkit.engines.memory import MemoryEngine
 from holdkit.engines.port import Applied
 from holdkit.kernel.normalise import normalise
+from holdkit.reports import AccountUsage
 from holdkit.testing import FakeClock
 from tests.support.modes import Async, Sync
 
@@ -61,7 +63,7 @@ def test_the_place_counts_those_ahead(hk: Any) -> None:
     assert hk.place(waits[2]) == 1
     hk.release(hold)
     assert [hk.place(wait) for wait in waits] == [None, None, None]
-    with pytest.raises(holdkit.HoldNotFound):
+    with pytest.raises(holdkit.errors.HoldNotFound):
         hk.place("1" * 32)
     with pytest.raises(InvalidRequest):
         hk.place("nobody")
@@ -126,7 +128,7 @@ def test_usage_by_pool_in_pages(hk: Any) -> None:
 
 def test_limits_per_account_are_passed_by_force_with_a_reason(hk: Any) -> None:
     assert hk.admin.limit_pool("show", per_account=1).per_account == 1
-    with pytest.raises(holdkit.AccountRequired):
+    with pytest.raises(holdkit.errors.AccountRequired):
         hk.hold("show", 1, ttl=60)
     with pytest.raises(holdkit.AccountLimit) as refused:
         hk.consume("show", 2, account="customer:7")
@@ -137,7 +139,7 @@ def test_limits_per_account_are_passed_by_force_with_a_reason(hk: Any) -> None:
     assert hk.admin.hold("show", 2, ttl=60, account="customer:7", reason="box office").state is State.HELD
     assert hk.journal.list()[-1].forced
     assert hk.admin.limit_pool("show", None).per_account is None
-    with pytest.raises(holdkit.VersionConflict):
+    with pytest.raises(holdkit.errors.VersionConflict):
         hk.admin.limit_pool("show", 3, if_version=1)
 
 
@@ -156,7 +158,7 @@ def test_a_return_by_pool_names_the_account(hk: Any) -> None:
     with pytest.raises(InvalidRequest) as ambiguous:
         hk.return_units(hold, account="customer:7")
     assert (ambiguous.value.field, ambiguous.value.code) == ("account", "argument_unknown")
-    with pytest.raises(holdkit.QuantityExceedsConsumed):
+    with pytest.raises(holdkit.errors.QuantityExceedsConsumed):
         hk.admin.free("show", 1, account="customer:7", reason="refund")
 
 
@@ -215,7 +217,7 @@ def test_listeners_hear_of_offers(hk: Any) -> None:
     hk.release(hold)
     offered = hk.journal.list(after=end)[-1]
     assert (offered.action, offered.subject, offered.actor) == ("hold.offered", wait.id, "system")
-    assert holdkit.reconstruct(hk.history(wait)) == hk.get(wait)
+    assert holdkit.journal.reconstruct(hk.history(wait)) == hk.get(wait)
 
 
 class Locking(MemoryEngine):

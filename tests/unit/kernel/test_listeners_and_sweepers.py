@@ -12,9 +12,11 @@ from typing import Any
 
 import pytest
 
-from holdkit import EngineError, InvalidRequest, Sweep
+from holdkit import InvalidRequest
+from holdkit.commands import Sweep
 from holdkit.core.commands import Group
 from holdkit.engines.memory import MemoryEngine
+from holdkit.errors import EngineError
 from tests.support.modes import Async, Sync
 from tests.support.recording_listener import RecordingListener
 from tests.support.threads import PATIENCE, no_threads_left, wait_until

@@ -9,18 +9,13 @@ from typing import Any
 
 import pytest
 
-from holdkit import (
-    EngineError,
-    Hold,
-    OutcomeUnknown,
-    Overloaded,
-    PlaceHold,
-    PromiseBroken,
-)
+from holdkit import Hold, OutcomeUnknown, Overloaded
+from holdkit.commands import PlaceHold
 from holdkit.core.bounds import Limits
 from holdkit.core.commands import Group
 from holdkit.core.model import Leg
 from holdkit.engines.port import BatchRejected
+from holdkit.errors import EngineError, PromiseBroken
 from tests.support.lockable_engine import LockableEngine, lock_queues_of, no_lock_queues, queued_behind_locks
 from tests.support.modes import Async, Sync, close_quietly
 from tests.support.threads import PATIENCE, CallerThreads, wait_until

@@ -88,7 +88,7 @@ def test_a_batch_too_large_for_the_loop_goes_to_the_thread() -> None:
     async def scene() -> None:
         hk, engine = await kernel()
         async with hk:
-            commands = [holdkit.PlaceHold(legs=(holdkit.Leg("p"),), ttl=60) for _ in range(MOST + 1)]
+            commands = [holdkit.commands.PlaceHold(legs=(holdkit.Leg("p"),), ttl=60) for _ in range(MOST + 1)]
             assert all(isinstance(outcome.value, Hold) for outcome in await hk.apply(commands))
             assert engine.flown == []
 
@@ -179,7 +179,7 @@ def test_cancelled_between_landing_and_answer_is_taken_back_once(monkeypatch: py
             await second
             await hk.hold("p", 1, ttl=60)  # behind whatever was queued
             assert (await hk.pool("p")).held == 2
-            assert [entry.action for entry in await hk.journal.list()].count(holdkit.Action.HOLD_RELEASED) == 1
+            assert [entry.action for entry in await hk.journal.list()].count(holdkit.journal.Action.HOLD_RELEASED) == 1
 
     asyncio.run(scene())
 

@@ -48,7 +48,7 @@ def test_a_return_by_pool_tells_an_operator_where_the_other_units_are() -> None:
         hk.consume("show", 2, account="ann@example.com")
         clock.advance(401 * 86_400)
         hk.sweep()
-        with pytest.raises(holdkit.QuantityExceedsConsumed) as refused:
+        with pytest.raises(holdkit.errors.QuantityExceedsConsumed) as refused:
             hk.admin.free("show", 1, reason="refund")
         assert (refused.value.requested, refused.value.loose, refused.value.consumed) == (1, 0, 2)
         assert "0 of them come back like this, not 1" in str(refused.value)

@@ -9,7 +9,7 @@ import threading
 import pytest
 
 import holdkit
-from holdkit import PlaceHold
+from holdkit.commands import PlaceHold
 from holdkit.core.commands import Consume
 from holdkit.core.model import Leg
 from holdkit.kernel.prepare import PAGE, Mint

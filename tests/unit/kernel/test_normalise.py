@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import holdkit
-from holdkit import DeadlinePassed, InvalidRequest, LifetimeExceeded, SlotOverflow
+from holdkit import InvalidRequest
+from holdkit.errors import DeadlinePassed, LifetimeExceeded, SlotOverflow
 from holdkit.kernel.normalise import span
 from holdkit.kernel.times import FIRST, LAST, datetime_of, is_in_calendar, moment
 from holdkit.testing import FakeClock
@@ -87,7 +88,7 @@ def test_bad_intervals(bad: Any, code: str) -> None:
         for call in (
             lambda: hk.hold("p", 1, ttl=bad),
             lambda: hk.extend(hold, ttl=bad),
-            lambda: hk.apply([holdkit.PlaceHold(legs=(holdkit.Leg("p"),), ttl=bad)]),
+            lambda: hk.apply([holdkit.commands.PlaceHold(legs=(holdkit.Leg("p"),), ttl=bad)]),
             lambda: hk.holding("p", 1, ttl=bad).__enter__(),
         ):
             with pytest.raises(InvalidRequest) as refused:
@@ -133,8 +134,8 @@ def test_naive_datetimes_are_refused(naive: datetime) -> None:
         for field, call in (
             ("deadline", lambda: hk.hold("p", 1, deadline=naive)),
             ("until", lambda: hk.extend(hold, until=naive)),
-            ("deadline", lambda: hk.apply([holdkit.PlaceHold(legs=(holdkit.Leg("p"),), deadline=naive)])),
-            ("until", lambda: hk.apply([holdkit.ExtendHold(id=hold.id, token=hold.token, until=naive)])),
+            ("deadline", lambda: hk.apply([holdkit.commands.PlaceHold(legs=(holdkit.Leg("p"),), deadline=naive)])),
+            ("until", lambda: hk.apply([holdkit.commands.ExtendHold(id=hold.id, token=hold.token, until=naive)])),
         ):
             with pytest.raises(InvalidRequest) as refused:
                 call()

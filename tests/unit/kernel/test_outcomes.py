@@ -9,20 +9,10 @@ from uuid import UUID
 import pytest
 
 import holdkit
-from holdkit import (
-    AlreadyConfirmed,
-    ConfirmHold,
-    CreatePool,
-    Hold,
-    InvalidRequest,
-    Leg,
-    PlaceHold,
-    Pool,
-    PutRecord,
-    Record,
-    Sweep,
-    SweepReport,
-)
+from holdkit import AlreadyConfirmed, Hold, InvalidRequest, Leg, Pool
+from holdkit.admin import Record
+from holdkit.commands import ConfirmHold, CreatePool, PlaceHold, PutRecord, Sweep
+from holdkit.reports import SweepReport
 
 
 def test_apply_gives_values(hk: Any) -> None:
@@ -61,7 +51,7 @@ def test_apply_gives_values(hk: Any) -> None:
 
 
 def test_atomic_is_all_or_none(hk: Any) -> None:
-    with pytest.raises(holdkit.PoolExists) as refused:
+    with pytest.raises(holdkit.errors.PoolExists) as refused:
         hk.apply([CreatePool(id="a", total=1), CreatePool(id="p", total=1), CreatePool(id="b", total=1)], atomic=True)
     assert refused.value.index == 1
     assert [pool.id for pool in hk.pools()] == ["p"]

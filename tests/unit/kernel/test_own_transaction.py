@@ -14,7 +14,8 @@ import pytest
 from msgspec.structs import replace
 
 import holdkit
-from holdkit import InvalidRequest, Leg, OutcomeUnknown, Overloaded, PlaceHold
+from holdkit import InvalidRequest, Leg, OutcomeUnknown, Overloaded
+from holdkit.commands import PlaceHold
 from holdkit.core.codec import fingerprint
 from holdkit.core.commands import ConfirmHold, CreatePool, Group
 from holdkit.core.face_legs import FaceLeg

@@ -98,7 +98,7 @@ def test_a_hold_has_its_history_in_pages_too(store: Store) -> None:
     assert story.next is None
     assert story.cursor == story[-1].cursor
     assert [str(entry.action) for entry in story] == ["hold.held", *["hold.extended"] * 3]
-    assert holdkit.reconstruct(story) == hk.get(hold)
+    assert holdkit.journal.reconstruct(story) == hk.get(hold)
     assert told(hk.history(hold, after=story[1].cursor)) == told(story[2:])
     assert hk.history(hold, after=story[-1].cursor) == []
     pages, after = [], None
@@ -146,10 +146,10 @@ def test_beyond_what_memory_keeps_it_begins_with_the_pool_as_it_was_then(mode: A
     entries = hk.journal.history("p")
     assert [str(entry.action) for entry in entries] == ["journal.baseline", *["hold.held", "hold.released"] * 2]
     assert told(paged(hk, "p", 1)) == told(entries)
-    with pytest.raises(holdkit.CursorLost):
+    with pytest.raises(holdkit.errors.CursorLost):
         hk.journal.history("p", after=early)
     begun = hk.journal.history("p", limit=1)[0].cursor
     hk.release(hk.hold("q", ttl=60))
-    with pytest.raises(holdkit.CursorLost):
+    with pytest.raises(holdkit.errors.CursorLost):
         hk.journal.history("p", after=begun)
     close_quietly(hk)

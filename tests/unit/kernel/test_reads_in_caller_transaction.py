@@ -11,7 +11,8 @@ import psycopg
 import pytest
 
 import holdkit
-from holdkit import HoldNotFound, HoldRetired, InvalidRequest, PoolNotFound
+from holdkit import InvalidRequest
+from holdkit.errors import HoldNotFound, HoldRetired, PoolNotFound
 from holdkit.testing import FakeClock
 from tests.engines.postgres.test_caller_transaction import run, set_on
 from tests.support.frameworks import (

@@ -11,8 +11,9 @@ from typing import Any, TypeVar
 
 import pytest
 
-from holdkit import AsyncKernel, EngineError, Hold, HoldNotFound, connect_async
+from holdkit import AsyncKernel, Hold, connect_async
 from holdkit.core.bounds import Limits
+from holdkit.errors import EngineError, HoldNotFound
 from holdkit.kernel import batch_worker
 from holdkit.kernel._async.executor import AsyncExecutor
 from holdkit.kernel.async_group_commit import AsyncGroupCommit

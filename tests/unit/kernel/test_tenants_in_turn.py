@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 import holdkit
-from holdkit import CreatePool, Hold, Overloaded, PlaceHold
+from holdkit import Hold, Overloaded
+from holdkit.commands import CreatePool, PlaceHold
 from holdkit.core.bounds import Limits
 from holdkit.core.commands import Group
 from holdkit.core.model import Leg

@@ -98,7 +98,7 @@ def test_refusals(hk: Any, clock: FakeClock) -> None:
     with pytest.raises(holdkit.HoldExpired) as expired:
         hk.confirm(due)
     assert (expired.value.found, expired.value.deadline) == (LATER, LATER_AT)
-    with pytest.raises(holdkit.DeadlinePassed) as passed:
+    with pytest.raises(holdkit.errors.DeadlinePassed) as passed:
         hk.hold("p", 1, deadline=AT)
     assert (passed.value.found, passed.value.now) == (LATER, LATER_AT)
 

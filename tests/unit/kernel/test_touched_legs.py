@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from holdkit import ExtendHold, Hold, InvalidRequest
+from holdkit import Hold, InvalidRequest
+from holdkit.commands import ExtendHold
 from holdkit.core.bounds import Limits
 from holdkit.engines.port import Applied
 from tests.support.modes import Async, Sync, close_quietly

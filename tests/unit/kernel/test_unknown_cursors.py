@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from holdkit import CursorLost, OutcomeUnknown
+from holdkit import OutcomeUnknown
 from holdkit.core.commands import Group, PutRecord
+from holdkit.errors import CursorLost
 from holdkit.kernel._async import following as async_following
 from holdkit.kernel._sync import following as sync_following
 from tests.support.modes import Async, Sync

@@ -7,20 +7,13 @@ from typing import Any
 
 import pytest
 
-from holdkit import (
-    CreatePool,
-    EngineError,
-    Hold,
-    InsufficientCapacity,
-    OutcomeUnknown,
-    Overloaded,
-    PlaceHold,
-    PoolNotFound,
-)
+from holdkit import Hold, InsufficientCapacity, OutcomeUnknown, Overloaded
+from holdkit.commands import CreatePool, PlaceHold
 from holdkit.core.bounds import Limits
 from holdkit.core.commands import Group, ResizePool
 from holdkit.core.model import Leg
 from holdkit.core.reading import ReadHistory
+from holdkit.errors import EngineError, PoolNotFound
 from tests.support.modes import Async, Sync
 from tests.support.watched_engine import WatchedEngine, batch_of
 

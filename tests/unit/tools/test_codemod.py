@@ -59,9 +59,9 @@ HEAD = "import holdkit\nhk = holdkit.connect()\n"
         ("hk.cursor(back=5)", "hk.journal.cursor(back=5)"),
         ("hk.history('show:42')", "hk.journal.history('show:42')"),
         ("hk.history(h)", "hk.history(h)"),
-        ("print(hk.admin.stats().batches)", "print(hk.admin.stats().batches)"),
-        ("print(hk.admin.stats().generation)", "print(hk.admin.stats().generation)"),
-        ("hk.tenant('a').admin.resize_pool('p', 1)", "hk.tenant('a').admin.resize_pool('p', 1)"),
+        ("print(hk.stats.batches)", "print(hk.admin.stats().batches)"),
+        ("print(hk.generation())", "print(hk.admin.stats().generation)"),
+        ("hk.tenant('a').resize_pool('p', 1)", "hk.tenant('a').admin.resize_pool('p', 1)"),
         ("self.shop.resize_pool('p', 1)", "self.shop.admin.resize_pool('p', 1)"),
         ("shop.admin.resize_pool('p', 1)", "shop.admin.resize_pool('p', 1)"),
         ("hk.hold([hk.claims.key('a', 'b'), holdkit.units('p')], ttl=1)", "hk.hold([holdkit.claim('a', 'b'), ('p', 1)], ttl=1)"),
@@ -140,7 +140,7 @@ def test_a_module_that_gets_a_ticket_imports_holdkit() -> None:
 
 
 def test_code_without_holdkit_stays() -> None:
-    source = "kernel.admin.verify()\nx.claims.reserve('a')\nprint(y.owner, y.deadline_at)\n"
+    source = "kernel.verify()\nx.claims.reserve('a')\nprint(y.owner, y.deadline_at)\n"
     assert convert(source) == (source, 0)
 
 
@@ -152,11 +152,11 @@ def test_names_only() -> None:
 def test_pages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     page = tmp_path / "page.md"
     page.write_text(
-        "Text hk.admin.verify()\n\n```python\nhk.verify()\n```\n\n```python\nno code $\n```\n\n```sh\nhk.verify()\n```\n"
+        "Text hk.verify()\n\n```python\nhk.verify()\n```\n\n```python\nno code $\n```\n\n```sh\nhk.verify()\n```\n"
     )
     assert main([str(tmp_path)]) == 0
     text = page.read_text()
-    assert text.count("hk.admin.verify()") == 2
+    assert text.count("hk.verify()") == 2
     assert "```python\nhk.admin.verify()\n```" in text
     assert f"{page}: converted\n" == capsys.readouterr().out
     assert convert_markdown(text) == (text, 0)

@@ -16,7 +16,7 @@ def test_every_field_of_a_command_is_in_its_document() -> None:
     assert len(_DOCUMENTS) > 10
     for command, document in _DOCUMENTS.items():
         said = set(command.__struct_fields__) - _NOT_SENT - OF_FACES
-        if command is holdkit.JoinLine:  # one leg, spelled out
+        if command is holdkit.commands.JoinLine:  # one leg, spelled out
             said = said - {"legs"} | {"pool", "quantity"}
         assert said <= set(document.__struct_fields__), command
 

@@ -116,7 +116,7 @@ def rows_read(archived: ArchivedLane, seq: int, seen: str) -> int | None:
         first = 1 if is_baseline_mark(seen) else seq + 1
         raise CursorLost(
             f"entry {first} of lane {archived.lane} and those behind it, through entry {archived.through}, were archived to "
-            f"{archived.place}: read on there with holdkit.JournalArchive, then follow behind the last entry that it gives",
+            f"{archived.place}: read on there with holdkit.journal.JournalArchive, then follow behind the last entry that it gives",
             position=(archived.lane, first),
             archived_to=archived.place,
         )

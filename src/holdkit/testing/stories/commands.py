@@ -13,34 +13,31 @@ from typing import Any, Final, TypeAlias
 
 from msgspec import Struct, field, structs
 
-from ... import (
-    Aborted,
+from ... import Hold, InvalidRequest, Leg, Resource
+from ...commands import (
     ArchivePool,
     ConfirmHold,
     Consume,
     CreatePool,
     ExpireHold,
     ExtendHold,
-    Hold,
-    InvalidRequest,
     JoinLine,
-    Leg,
     LimitPool,
     PlaceHold,
     PutRecord,
     ReleaseHold,
     RemovePool,
     ResizePool,
-    Resource,
     ReturnToPool,
     ReturnUnits,
     Sweep,
     UnarchivePool,
-    VerifyReport,
 )
 from ...core.commands import AnyCommand
+from ...errors import Aborted
 from ...kernel.normalise import present
 from ...kernel.times import datetime_of
+from ...reports import VerifyReport
 from ..clock import FakeClock
 from .expectations import differences, word_of
 from .parser import Statement, Story

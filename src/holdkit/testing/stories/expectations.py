@@ -10,21 +10,11 @@ from typing import Any, Final, TypeAlias
 import msgspec
 from msgspec import Struct
 
-from ... import (
-    Action,
-    Claim,
-    Hold,
-    InvalidRequest,
-    JournalEntry,
-    Limits,
-    Pool,
-    Reason,
-    Record,
-    Refused,
-    State,
-    SweepReport,
-)
+from ... import Claim, Hold, InvalidRequest, JournalEntry, Limits, Pool, Refused, State
+from ...admin import Record
+from ...journal import Action
 from ...kernel.times import moment
+from ...reports import Reason, SweepReport
 from . import values
 
 Converters: TypeAlias = Mapping[str, Callable[[str], Any]]

@@ -6,7 +6,8 @@ from typing import Any, Final
 
 from msgspec import structs
 
-from ... import Hold, PlaceHold, Seat, claim, items
+from ... import Hold, Seat, claim, items
+from ...commands import PlaceHold
 from ...core.commands import AnyCommand
 from ...kernel.normalise import Legs, legs_of
 from .commands import CommandVerbs, Face, Step, StoryFailed

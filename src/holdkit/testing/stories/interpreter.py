@@ -8,8 +8,10 @@ from typing import Any
 
 from msgspec import Struct, structs
 
-from ... import AsyncKernel, Hold, HoldkitError, HoldRetired, JournalEntry, Kernel, Limits, context, reconstruct
+from ... import AsyncKernel, Hold, HoldkitError, JournalEntry, Kernel, Limits, context
 from ...core.outcomes import Position
+from ...errors import HoldRetired
+from ...journal import reconstruct
 from ..clock import FakeClock
 from .commands import Call, Face, Script, Step
 from .faces import FaceVerbs, WindowVerbs

@@ -11,8 +11,9 @@ from typing import Any, Final
 
 import msgspec
 
-from ... import Action, Allowance, Leg
+from ... import Allowance, Leg
 from ...core.model import MAX_SLOT, SECOND
+from ...journal import Action
 
 _TOKEN: Final = re.compile(r"(?:[^\s']|'[^']*')+")
 _NUMBER: Final = re.compile(r"[+-]?\d+")

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from holdkit import InsufficientCapacity, InvalidRequest, Limits, PoolNotFound, Resource, WindowClosed
+from holdkit import InsufficientCapacity, InvalidRequest, Limits, Resource
+from holdkit.errors import PoolNotFound, WindowClosed
 from tests.support.kernels import VARIANTS, differences
 from tests.unit.faces.resources.shows import ShowStore
 

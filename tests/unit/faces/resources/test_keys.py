@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 from msgspec import Struct
 
 import holdkit
-from holdkit import InvalidRequest, Resource, ResourceKernel
+from holdkit import InvalidRequest, Resource
 from holdkit.core.values import MAX_ID
 from holdkit.faces.resource_keys import Names
+from holdkit.resources import ResourceKernel
 
 ShowId = NewType("ShowId", int)
 

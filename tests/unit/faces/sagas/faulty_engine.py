@@ -72,7 +72,7 @@ class FaultPoints:
         if fault.what == "timeout":
             raise timeout("nobody can say")
         if when == "before":
-            raise holdkit.EngineError("nothing was done")
+            raise holdkit.errors.EngineError("nothing was done")
         raise timeout("an error behind the commit: nobody can say")
 
 
@@ -126,13 +126,13 @@ class Sale(holdkit.Saga):
         self.effects: list[tuple[int, str]] = []
         self.undone = 0
 
-    def reserve(self, intent: Any, step: holdkit.SagaStep) -> Any:
+    def reserve(self, intent: Any, step: holdkit.sagas.SagaStep) -> Any:
         return self.points.around(lambda: intent["pool"], timeout=holdkit.OutcomeUnknown)
 
-    def validate(self, intent: Any, step: holdkit.SagaStep) -> None:
+    def validate(self, intent: Any, step: holdkit.sagas.SagaStep) -> None:
         self.points.around(lambda: None)
 
-    def effect(self, intent: Any, step: holdkit.SagaStep) -> Any:
+    def effect(self, intent: Any, step: holdkit.sagas.SagaStep) -> Any:
         def happen() -> str:
             hold = self.look().get(step.hold) if step.hold is not None else None
             assert hold is not None, "an effect without a hold"
@@ -142,7 +142,7 @@ class Sale(holdkit.Saga):
 
         return self.points.around(happen)
 
-    def undo(self, intent: Any, step: holdkit.SagaStep) -> None:
+    def undo(self, intent: Any, step: holdkit.sagas.SagaStep) -> None:
         self.undone += 1
 
 

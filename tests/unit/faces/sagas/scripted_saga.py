@@ -8,7 +8,7 @@ from typing import Any
 import holdkit
 from tests.support.kernels import Store
 
-Told = Callable[[Any, holdkit.SagaStep], Any]
+Told = Callable[[Any, holdkit.sagas.SagaStep], Any]
 
 
 class ScriptedSaga(holdkit.Saga):
@@ -23,30 +23,30 @@ class ScriptedSaga(holdkit.Saga):
         self.script = script
         self.calls: list[str] = []
 
-    def _step(self, name: str, intent: Any, step: holdkit.SagaStep, otherwise: Any = None) -> Any:
+    def _step(self, name: str, intent: Any, step: holdkit.sagas.SagaStep, otherwise: Any = None) -> Any:
         self.calls.append(name)
         return self.script[name](intent, step) if name in self.script else otherwise
 
-    def reserve(self, intent: Any, step: holdkit.SagaStep) -> Any:
+    def reserve(self, intent: Any, step: holdkit.sagas.SagaStep) -> Any:
         return self._step("reserve", intent, step, intent["pool"])
 
-    def validate(self, intent: Any, step: holdkit.SagaStep) -> Any:
+    def validate(self, intent: Any, step: holdkit.sagas.SagaStep) -> Any:
         return self._step("validate", intent, step)
 
-    def effect(self, intent: Any, step: holdkit.SagaStep) -> Any:
+    def effect(self, intent: Any, step: holdkit.sagas.SagaStep) -> Any:
         return self._step("effect", intent, step, "ran")
 
-    def undo(self, intent: Any, step: holdkit.SagaStep) -> Any:
+    def undo(self, intent: Any, step: holdkit.sagas.SagaStep) -> Any:
         return self._step("undo", intent, step)
 
 
 class AsyncScriptedSaga(ScriptedSaga):
     """The same as coroutines."""
 
-    async def reserve(self, intent: Any, step: holdkit.SagaStep) -> Any:
+    async def reserve(self, intent: Any, step: holdkit.sagas.SagaStep) -> Any:
         return super().reserve(intent, step)
 
-    async def effect(self, intent: Any, step: holdkit.SagaStep) -> Any:
+    async def effect(self, intent: Any, step: holdkit.sagas.SagaStep) -> Any:
         return super().effect(intent, step)
 
 

@@ -21,10 +21,10 @@ class Note(holdkit.Saga):
     name = "note"
     fails = 0
 
-    def reserve(self, intent: Any, step: holdkit.SagaStep) -> Any:
+    def reserve(self, intent: Any, step: holdkit.sagas.SagaStep) -> Any:
         return "p"
 
-    def effect_in(self, tx: Any, intent: Any, step: holdkit.SagaStep) -> Any:
+    def effect_in(self, tx: Any, intent: Any, step: holdkit.sagas.SagaStep) -> Any:
         if tx is not None:
             tx.execute(f"insert into notes values ('{step.id}')")
         if self.fails:
@@ -89,7 +89,7 @@ def test_an_effect_that_fails_leaves_no_row(store: NoteStore) -> None:
         store.registered.run("a", None)
     assert store.tell("select words from notes") == []
     assert store.hk.pool("p").held == 1
-    assert store.sagas.recover() == holdkit.RecoveryReport(done=1)
+    assert store.sagas.recover() == holdkit.sagas.RecoveryReport(done=1)
     assert store.tell("select words from notes") == ["a"]
 
 
@@ -99,7 +99,7 @@ def test_whoever_has_lost_the_lease_writes_no_row(store: NoteStore, monkeypatch:
     assert seen.epoch == 0
     write = Note.effect_in
 
-    def stale(note: Note, tx: Any, intent: Any, step: holdkit.SagaStep) -> Any:
+    def stale(note: Note, tx: Any, intent: Any, step: holdkit.sagas.SagaStep) -> Any:
         result = write(note, tx, intent, step)
         assert tx.execute("select count(*) from notes").fetchone()[0] == 1
         tx.execute(MOVE_ON[store.url[:6]])  # as if another driver had taken it over in between
@@ -133,7 +133,7 @@ def test_begun_in_the_callers_own_transaction(store: NoteStore) -> None:
     run(connection.execute, "insert into notes values ('order')")
     run(connection.commit)
     run(connection.close)
-    assert store.sagas.recover() == holdkit.RecoveryReport(done=1)
+    assert store.sagas.recover() == holdkit.sagas.RecoveryReport(done=1)
     assert sorted(store.tell("select words from notes")) == ["b", "order"]
 
 

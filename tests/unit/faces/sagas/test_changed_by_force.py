@@ -24,7 +24,7 @@ class Confirming(ScriptedSaga):
         self.hk, self.within, self.quantity = hk, within, quantity
         self.raises = False
 
-    def _step(self, name: str, intent: Any, step: holdkit.SagaStep, otherwise: Any = None) -> Any:
+    def _step(self, name: str, intent: Any, step: holdkit.sagas.SagaStep, otherwise: Any = None) -> Any:
         if name == self.within and step.hold is not None:
             self.hk.confirm(step.hold.id, quantity=self.quantity, keep_rest=self.quantity is not None, **FORCE)
         if name == "validate" and self.raises:
@@ -47,7 +47,7 @@ def test_an_abort_parks_instead(hk: holdkit.Kernel, quantity: int | None, within
     saga = Confirming(hk, within, quantity)
     saga.raises = True
     registered = hk.sagas.register(saga)
-    with pytest.raises(holdkit.SagaParked):
+    with pytest.raises(holdkit.errors.SagaParked):
         registered.run("a", INTENT)
     assert saga.calls == ["reserve", "validate", "undo"][:calls]
     assert hk.pool("p").consumed == (quantity or 2)
@@ -59,7 +59,7 @@ def test_the_point_of_no_return_is_not_passed(
 ) -> None:
     saga = Confirming(hk, "validate", None)
     monkeypatch.setattr(Confirming, "max_attempts", attempts)
-    with pytest.raises(holdkit.SagaParked):
+    with pytest.raises(holdkit.errors.SagaParked):
         hk.sagas.register(saga).run("a", INTENT)
     assert saga.calls == ["reserve", "validate"]
     assert (hk.pool("p").held, hk.pool("p").consumed) == (0, 2)
@@ -85,12 +85,12 @@ def test_an_attempt_is_not_abandoned_once_a_part_of_it_is_confirmed(hk: holdkit.
     """The operator confirms a part between the driver's look at the hold and the next attempt."""
     first: list[str] = []
 
-    def reserve(_intent: Any, step: holdkit.SagaStep) -> dict[str, int]:
+    def reserve(_intent: Any, step: holdkit.sagas.SagaStep) -> dict[str, int]:
         if step.attempt == 2:
             hk.confirm(first[0], quantity=1, keep_rest=True, **FORCE)
         return {"p": 2}
 
-    def validate(_intent: Any, step: holdkit.SagaStep) -> None:
+    def validate(_intent: Any, step: holdkit.sagas.SagaStep) -> None:
         assert step.hold is not None
         first.append(step.hold.id)
         raise holdkit.Overloaded("later", retry_after=1)  # says nothing about the saga: it is driven again
@@ -98,7 +98,7 @@ def test_an_attempt_is_not_abandoned_once_a_part_of_it_is_confirmed(hk: holdkit.
     registered = hk.sagas.register(ScriptedSaga(reserve=reserve, validate=validate))
     with pytest.raises(holdkit.OutcomeUnknown):
         registered.run("a", INTENT)
-    with pytest.raises(holdkit.SagaParked):
+    with pytest.raises(holdkit.errors.SagaParked):
         registered.run("a", INTENT)
     assert (hk.pool("p").held, hk.pool("p").consumed) == (1, 1)
 
@@ -155,7 +155,7 @@ def test_a_saga_whose_hold_nothing_tells_of_any_more_is_parked(
         hk.confirm(hold, **FORCE)
     archive_all(hk, clock, tmp_path / "archive")
     assert hk.history(hold) == []
-    assert hk.sagas.recover() == holdkit.RecoveryReport(parked=1)
+    assert hk.sagas.recover() == holdkit.sagas.RecoveryReport(parked=1)
     parked = hk.sagas.get("a")
     assert parked is not None
     assert parked.error is not None

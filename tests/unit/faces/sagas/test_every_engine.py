@@ -35,10 +35,10 @@ def test_a_lease_is_told_by_the_engines_clock_to_the_slot(store: Store) -> None:
         registered.run("a", INTENT)
     del saga.script["effect"]
     store.clock.advance(29.999999)
-    with pytest.raises(holdkit.SagaBusy) as busy:
+    with pytest.raises(holdkit.errors.SagaBusy) as busy:
         registered.run("a", INTENT)
     assert busy.value.retry_after == pytest.approx(0.000001)
-    assert sagas.recover() == holdkit.RecoveryReport(busy=1)
+    assert sagas.recover() == holdkit.sagas.RecoveryReport(busy=1)
     assert saga.calls.count("effect") == 1
     store.clock.advance(0.000001)
     assert registered.run("a", INTENT).epoch == 2
@@ -46,7 +46,7 @@ def test_a_lease_is_told_by_the_engines_clock_to_the_slot(store: Store) -> None:
 
 
 def test_what_the_effect_is_told(store: Store) -> None:
-    seen: list[holdkit.SagaStep] = []
+    seen: list[holdkit.sagas.SagaStep] = []
     hk, _, registered, _ = opened(store, effect=lambda _intent, step: seen.append(step))
     with holdkit.context(actor="user:7", correlation_id="request-9"):
         record = registered.run("a", INTENT)
@@ -69,26 +69,26 @@ def test_begun_and_left_to_recovery(store: Store) -> None:
     assert registered.begin("a", INTENT).phase == "reserving"
     assert registered.begin("a", INTENT).epoch == 0
     assert saga.calls == []
-    assert sagas.recover(limit=1) == holdkit.RecoveryReport(done=1)
+    assert sagas.recover(limit=1) == holdkit.sagas.RecoveryReport(done=1)
     assert registered.begin("a", INTENT).phase == "done"
 
 
 def test_to_raise_before_the_point_of_no_return_means_to_abort(store: Store) -> None:
-    def no(_intent: Any, _step: holdkit.SagaStep) -> None:
+    def no(_intent: Any, _step: holdkit.sagas.SagaStep) -> None:
         raise LookupError("the account is closed\x00")
 
     hk, sagas, registered, saga = opened(store, validate=no)
     with pytest.raises(LookupError):
         registered.run("a", INTENT)
     record = sagas.get("a")
-    assert (record.phase, record.error) == ("aborted", holdkit.SagaError("LookupError", "the account is closed "))
+    assert (record.phase, record.error) == ("aborted", holdkit.sagas.SagaError("LookupError", "the account is closed "))
     assert hk.get(record.hold).state == "released"
     assert saga.calls == ["reserve", "validate", "undo"]
     assert (hk.pool("p").held, hk.pool("p").consumed) == (0, 0)
 
 
 def test_poison_is_parked_and_stops_nobody(store: Store) -> None:
-    def fail(intent: Any, step: holdkit.SagaStep) -> None:
+    def fail(intent: Any, step: holdkit.sagas.SagaStep) -> None:
         if step.id == "b":
             raise ValueError("always")
 
@@ -97,17 +97,17 @@ def test_poison_is_parked_and_stops_nobody(store: Store) -> None:
         if name == "c":
             hk.admin.resize_pool("p", 3)
         registered.begin(name, INTENT)
-    assert sagas.recover() == holdkit.RecoveryReport(done=2, failed=1)
-    assert sagas.recover() == holdkit.RecoveryReport(failed=1)
+    assert sagas.recover() == holdkit.sagas.RecoveryReport(done=2, failed=1)
+    assert sagas.recover() == holdkit.sagas.RecoveryReport(failed=1)
     assert [record.id for record in sagas.stuck("1s")] == []
     store.clock.advance(1)
     assert [record.id for record in sagas.stuck("1s")] == ["b"]
-    assert sagas.recover() == holdkit.RecoveryReport(parked=1)
-    assert sagas.recover() == holdkit.RecoveryReport()
+    assert sagas.recover() == holdkit.sagas.RecoveryReport(parked=1)
+    assert sagas.recover() == holdkit.sagas.RecoveryReport()
     (parked,) = sagas.list(phase="parked")
-    assert (parked.id, parked.failures, parked.error) == ("b", 3, holdkit.SagaError("ValueError", "always"))
+    assert (parked.id, parked.failures, parked.error) == ("b", 3, holdkit.sagas.SagaError("ValueError", "always"))
     assert [record.id for record in sagas.stuck("1d")] == ["b"]
-    with pytest.raises(holdkit.SagaParked):
+    with pytest.raises(holdkit.errors.SagaParked):
         registered.run("b", INTENT)
     assert (hk.pool("p").held, hk.pool("p").consumed) == (1, 2)  # its units are neither lost nor free
     resolved = sagas.resolve("b", "cancelled", reason="the customer left")
@@ -125,8 +125,8 @@ def test_what_cannot_be_read_is_set_aside(store: Store) -> None:
     for name, body in bodies.items():
         put = PutRecord(kind="~saga", id=name, body=body)
         write_raw(store, hk, put, PutRecord(kind="~saga.open", id=name, body="{}"))
-    assert sagas.recover() == holdkit.RecoveryReport(done=1, parked=2, skipped=2)
-    assert sagas.recover() == holdkit.RecoveryReport(skipped=2)
+    assert sagas.recover() == holdkit.sagas.RecoveryReport(done=1, parked=2, skipped=2)
+    assert sagas.recover() == holdkit.sagas.RecoveryReport(skipped=2)
     assert [(record.id, record.error.kind) for record in sagas.list(phase="parked")] == [
         ("bad", "Unreadable"), ("list", "Unreadable")]  # fmt: skip
     assert hk.admin.records.get("~saga", "bad").body == '{"format":1}'  # its text is all there is: untouched
@@ -140,7 +140,7 @@ def test_an_operator_ends_it(store: Store, how: Any, phase: str, consumed: int) 
     hk, sagas, registered, saga = opened(store, effect=vanish)
     with pytest.raises(Gone):
         registered.run("a", INTENT)
-    with pytest.raises(holdkit.SagaBusy):
+    with pytest.raises(holdkit.errors.SagaBusy):
         sagas.resolve("a", how, reason="I looked")
     store.clock.advance(30)
     assert sagas.resolve("a", how, reason="I looked").phase == phase
@@ -148,9 +148,9 @@ def test_an_operator_ends_it(store: Store, how: Any, phase: str, consumed: int) 
     with pytest.raises(holdkit.InvalidRequest, match="already"):
         sagas.resolve("a", {"done": "cancelled", "cancelled": "done"}[how], reason="no")
     assert (hk.pool("p").held, hk.pool("p").consumed) == (0, consumed)
-    assert sagas.recover() == holdkit.RecoveryReport()
+    assert sagas.recover() == holdkit.sagas.RecoveryReport()
     if how == "cancelled":  # a client that asks until it is settled is told so, and revives nothing
-        with pytest.raises(holdkit.SagaCancelled, match="I looked"):
+        with pytest.raises(holdkit.errors.SagaCancelled, match="I looked"):
             registered.run("a", INTENT)
     else:
         assert registered.run("a", INTENT).phase == "done"
@@ -169,7 +169,7 @@ def test_a_hold_released_by_force_parks_its_saga_and_nothing_is_run(store: Store
         hk.release(hold)  # nobody has its token
     hk.admin.release(hold, reason="admin_override")
     store.clock.advance(30)
-    assert sagas.recover() == holdkit.RecoveryReport(parked=1)
+    assert sagas.recover() == holdkit.sagas.RecoveryReport(parked=1)
     assert sagas.get("a").error.kind == "HoldLost"
     assert saga.calls.count("effect") == 1
 
@@ -193,7 +193,7 @@ def test_a_hold_confirmed_by_force_before_the_point_of_no_return_parks_its_saga(
     for _ in range(2 * dropped):
         hk.sweep()
     del saga.script["validate"]
-    assert sagas.recover() == holdkit.RecoveryReport(parked=1)
+    assert sagas.recover() == holdkit.sagas.RecoveryReport(parked=1)
     assert sagas.get("a").error.kind == "HoldLost"
     assert saga.calls == ["reserve", "validate"]
     assert hk.pool("p").consumed == (quantity or 2)
@@ -212,7 +212,7 @@ def test_ended_sagas_are_forgotten_after_the_retention(store: Store) -> None:
     store.clock.advance(30 * 86_400 - 1)
     assert sagas.recover().pruned == 0
     store.clock.advance(1)
-    assert sagas.recover() == holdkit.RecoveryReport(pruned=1)
+    assert sagas.recover() == holdkit.sagas.RecoveryReport(pruned=1)
     assert sagas.get("a") is None
     assert all(hk.admin.records.list(kind) == [] for kind in ("~saga", "~saga.open", "~saga.ended", "~saga.parked"))
     assert registered.run("a", INTENT).phase == "done"  # a new life
@@ -240,7 +240,7 @@ DAY = 86_400
 def fail_once(registered: ScriptedSaga) -> None:
     """Its effect may have happened, and fails the first time it is run."""
 
-    def fail(_intent: Any, _step: holdkit.SagaStep) -> str:
+    def fail(_intent: Any, _step: holdkit.sagas.SagaStep) -> str:
         if registered.calls.count("effect") == 1:
             raise ValueError("no answer")
         return "ran"
@@ -255,20 +255,20 @@ def test_the_retention_of_a_resolved_saga_begins_with_its_end(store: Store, how:
     once = Once()
     fail_once(once)
     registered = sagas.register(once)
-    with pytest.raises(holdkit.SagaParked):
+    with pytest.raises(holdkit.errors.SagaParked):
         registered.run("a", INTENT)
     hk.admin.release(sagas.get("a").hold, reason="admin_override")
     store.clock.advance(29 * DAY)
     ended = sagas.resolve("a", how, reason="I looked")
     assert (ended.phase, ended.since_slot, ended.begun_slot) == (phase, 29 * DAY * 1_000_000, 0)
     store.clock.advance(2 * DAY)
-    assert sagas.recover() == holdkit.RecoveryReport()
+    assert sagas.recover() == holdkit.sagas.RecoveryReport()
     hk.sweep()
     assert sagas.get("a") == ended
     if how == "done":
         assert registered.run("a", INTENT).phase == "done"
     else:
-        with pytest.raises(holdkit.SagaCancelled):
+        with pytest.raises(holdkit.errors.SagaCancelled):
             registered.run("a", INTENT)
     assert once.calls.count("effect") == 1
     store.clock.advance(28 * DAY - 0.000001)
@@ -296,7 +296,7 @@ def test_a_new_life_is_not_stopped_by_the_holds_of_the_last(store: Store) -> Non
 def test_a_phase_begins_with_the_write_that_begins_it(store: Store) -> None:
     """Every step takes a second here: `since` names the first write of a phase, neither the one before nor a later one."""
 
-    def later(_intent: Any, _step: holdkit.SagaStep) -> str:
+    def later(_intent: Any, _step: holdkit.sagas.SagaStep) -> str:
         store.clock.advance(1)
         return "p"
 
@@ -323,7 +323,7 @@ def test_a_phase_begins_with_the_write_that_begins_it(store: Store) -> None:
 
 
 def test_aborted_and_begun_anew_it_is_forgotten_after_its_last_end(store: Store) -> None:
-    def no(_intent: Any, _step: holdkit.SagaStep) -> None:
+    def no(_intent: Any, _step: holdkit.sagas.SagaStep) -> None:
         store.clock.advance(1)
         raise LookupError("closed")
 

@@ -44,10 +44,10 @@ class Order(holdkit.Saga):
     name = "order"
     effects = 0
 
-    def reserve(self, intent: Any, step: holdkit.SagaStep) -> str:
+    def reserve(self, intent: Any, step: holdkit.sagas.SagaStep) -> str:
         return "p"
 
-    def effect(self, intent: Any, step: holdkit.SagaStep) -> None:
+    def effect(self, intent: Any, step: holdkit.sagas.SagaStep) -> None:
         Order.effects += 1
 
 
@@ -68,6 +68,6 @@ def test_another_process_goes_on(engine: str, point: str, tmp_path: Path, reques
         assert (seen.phase, hk.pool("p").held) == {"reserve": ("reserving", 0), "validate": ("reserving", 1),
                                                    "effect": ("finalizing", 1)}[point]  # fmt: skip
         hk.sagas.register(Order)
-        assert hk.sagas.recover() == holdkit.RecoveryReport(done=1)
+        assert hk.sagas.recover() == holdkit.sagas.RecoveryReport(done=1)
         assert (hk.pool("p").held, hk.pool("p").consumed, Order.effects) == (0, 1, 1)
         assert hk.admin.verify().ok

@@ -27,7 +27,7 @@ def sleep_and_wake(url: str) -> tuple[str, list[Any], holdkit.Kernel]:
     hk.create_pool("p", 2)
     other = holdkit.Kernel(hk._executor)  # a driver of its own, on the same storage
 
-    def work(_intent: Any, step: holdkit.SagaStep) -> str:
+    def work(_intent: Any, step: holdkit.sagas.SagaStep) -> str:
         if step.epoch == 1:
             clock.advance(30)
             told.append(other.sagas.recover())
@@ -47,7 +47,7 @@ def test_it_wakes_and_has_no_say(engine: str, tmp_path: Path, request: pytest.Fi
     said, told, hk = sleep_and_wake(urls.get(engine) or request.getfixturevalue("postgres_url"))
     with hk:
         assert said.startswith("OutcomeUnknown: holdkit: saga 'a' was taken over")
-        assert told == [holdkit.RecoveryReport(done=1)]
+        assert told == [holdkit.sagas.RecoveryReport(done=1)]
         record = hk.sagas.get("a")
         assert record is not None
         assert (record.result, record.epoch) == ("by 2", 2)
@@ -68,7 +68,7 @@ def test_canary_writing_without_the_lease(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(saga_driving, "step_commands", careless)
     said, told, hk = sleep_and_wake("memory://")
     with hk:
-        assert told == [holdkit.RecoveryReport(done=1)]
+        assert told == [holdkit.sagas.RecoveryReport(done=1)]
         assert said == "by 1"  # the stale driver had the last word: the promise above would be broken
 
 
@@ -102,7 +102,7 @@ def test_one_that_is_begun_anew_while_the_old_ones_are_being_forgotten_stays(mon
         assert record is not None
         assert record.phase == "finalizing"
         clock.advance(30)
-        assert hk.sagas.recover() == holdkit.RecoveryReport(done=1)
+        assert hk.sagas.recover() == holdkit.sagas.RecoveryReport(done=1)
         assert [len(hk.admin.records.list(kind)) for kind in ("~saga", "~saga.open", "~saga.ended")] == [1, 0, 1]
         assert hk.admin.verify().ok
 
@@ -111,7 +111,7 @@ def test_a_clock_that_was_set_back_keeps_recovery_away_for_one_lease_at_most(mon
     clock, seconds = FakeClock(start=7_200 * SECOND), [100.0]
     monkeypatch.setattr(record_lease, "steady", lambda: seconds[0])
 
-    def vanish(_intent: Any, step: holdkit.SagaStep) -> str:
+    def vanish(_intent: Any, step: holdkit.sagas.SagaStep) -> str:
         if step.epoch == 1:
             raise Gone
         return "ran"
@@ -122,11 +122,11 @@ def test_a_clock_that_was_set_back_keeps_recovery_away_for_one_lease_at_most(mon
         with pytest.raises(Gone):
             registered.run("a", {"pool": "p"})
         clock.advance(-3_600)
-        assert hk.sagas.recover() == holdkit.RecoveryReport(busy=1)
+        assert hk.sagas.recover() == holdkit.sagas.RecoveryReport(busy=1)
         seconds[0] += 29.9
-        assert hk.sagas.recover() == holdkit.RecoveryReport(busy=1)
+        assert hk.sagas.recover() == holdkit.sagas.RecoveryReport(busy=1)
         seconds[0] += 0.1
-        assert hk.sagas.recover() == holdkit.RecoveryReport(done=1)
+        assert hk.sagas.recover() == holdkit.sagas.RecoveryReport(done=1)
         assert hk.admin.verify().ok
 
 

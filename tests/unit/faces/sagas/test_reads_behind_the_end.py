@@ -30,7 +30,7 @@ class FailsBehindTheEnd(MemoryEngine):
         record = super().read(FindRecord(("", KIND, "s")))
         if record is not None and decode(record).phase not in UNFINISHED and not self.is_repaired:
             self.has_failed = True
-            raise holdkit.EngineError("the store is away")
+            raise holdkit.errors.EngineError("the store is away")
         return super().read(query, durable=durable)
 
 
@@ -40,10 +40,10 @@ class Sale(holdkit.Saga):
     name, ttl, lease, max_attempts = "sale", 300, LEASE, 2
     fails = 0
 
-    def reserve(self, intent: Any, step: holdkit.SagaStep) -> dict[str, int]:
+    def reserve(self, intent: Any, step: holdkit.sagas.SagaStep) -> dict[str, int]:
         return {"p": 1}
 
-    def effect(self, intent: Any, step: holdkit.SagaStep) -> str:
+    def effect(self, intent: Any, step: holdkit.sagas.SagaStep) -> str:
         if self.fails:
             self.fails -= 1
             raise ConnectionError("the other side does not answer")
@@ -91,12 +91,12 @@ def test_a_saga_is_parked_once(engine: FailsBehindTheEnd) -> None:
     class Confirmed(Sale):
         """An operator confirms its hold by force, before its point of no return."""
 
-        def validate(self, intent: Any, step: holdkit.SagaStep) -> None:
+        def validate(self, intent: Any, step: holdkit.sagas.SagaStep) -> None:
             assert step.hold is not None
             hk.admin.confirm(step.hold.id, reason="by force")
             seen.append(step.hold.id)
 
-    with pytest.raises(holdkit.SagaParked):
+    with pytest.raises(holdkit.errors.SagaParked):
         hk.sagas.register(Confirmed()).run("s", {})
     assert len(seen) == 1
     engine.is_repaired = True

@@ -93,7 +93,7 @@ def test_a_saga_speaks_of_things_by_their_names(hk: holdkit.Kernel) -> None:
     registered = hk.sagas.register(
         ScriptedSaga(reserve=lambda _intent, _step: [holdkit.items("seat"), holdkit.claim("mail", "x")])
     )
-    with pytest.raises(holdkit.PoolNotFound, match="'seat'") as missing:
+    with pytest.raises(holdkit.errors.PoolNotFound, match="'seat'") as missing:
         registered.run("a", {"pool": "p"})
     assert "~" not in str(missing.value)
     hk.items.add(["seat"])
@@ -115,7 +115,7 @@ def test_records_of_sagas_are_nobody_elses_to_write(hk: holdkit.Kernel) -> None:
         hk.admin.records.put("~saga", "a", "{}")
 
 
-def give(result: Any, _intent: Any, _step: holdkit.SagaStep) -> Any:
+def give(result: Any, _intent: Any, _step: holdkit.sagas.SagaStep) -> Any:
     return result
 
 
@@ -151,11 +151,11 @@ def test_many_recoverers_at_once_run_each_effect_once() -> None:
         assert hk.admin.verify().ok
 
 
-def renewed_twice(hk: holdkit.Kernel, then: Callable[[], Any]) -> Callable[[Any, holdkit.SagaStep], Any]:
+def renewed_twice(hk: holdkit.Kernel, then: Callable[[], Any]) -> Callable[[Any, holdkit.sagas.SagaStep], Any]:
     """A step that waits until it has seen its lease renewed twice, or that PATIENCE is over."""
     pause = threading.Event()
 
-    def wait(_intent: Any, step: holdkit.SagaStep) -> Any:
+    def wait(_intent: Any, step: holdkit.sagas.SagaStep) -> Any:
         first = hk.admin.records.get("~saga", step.id)
         assert first is not None
         over = time.monotonic() + PATIENCE
@@ -169,12 +169,12 @@ def renewed_twice(hk: holdkit.Kernel, then: Callable[[], Any]) -> Callable[[Any,
 
 @pytest.mark.parametrize("method", ["reserve", "validate", "effect", "undo"])
 def test_the_lease_is_renewed_while_the_application_works(method: str) -> None:
-    def no(_intent: Any, _step: holdkit.SagaStep) -> None:
+    def no(_intent: Any, _step: holdkit.sagas.SagaStep) -> None:
         raise LookupError("no")
 
     with holdkit.connect("memory://") as hk:
         hk.create_pool("p", 1)
-        saga: dict[str, Callable[[Any, holdkit.SagaStep], Any]] = {"validate": no} if method == "undo" else {}
+        saga: dict[str, Callable[[Any, holdkit.sagas.SagaStep], Any]] = {"validate": no} if method == "undo" else {}
         saga[method] = renewed_twice(hk, lambda: "p")
         registered = hk.sagas.register(type("Short", (ScriptedSaga,), {"lease": 0.03})(**saga))
         if method == "undo":
@@ -196,8 +196,8 @@ def test_a_hold_id_that_somebody_has_taken_is_passed_over(hk: holdkit.Kernel) ->
 
 
 def test_an_error_of_ours_is_quoted_without_its_prefix() -> None:
-    def fail(_intent: Any, _step: holdkit.SagaStep) -> None:
-        raise holdkit.EngineError("the archive is full")
+    def fail(_intent: Any, _step: holdkit.sagas.SagaStep) -> None:
+        raise holdkit.errors.EngineError("the archive is full")
 
     with holdkit.connect("memory://") as hk:
         hk.create_pool("p", 1)
@@ -222,7 +222,7 @@ def test_a_renewal_whose_fate_was_not_known_costs_nothing() -> None:
     hk = holdkit.Kernel(Executor(silent))
     hk.create_pool("p", 1)
 
-    def wait(_intent: Any, step: holdkit.SagaStep) -> None:
+    def wait(_intent: Any, step: holdkit.sagas.SagaStep) -> None:
         silent.on = True
         assert lost.wait(PATIENCE)
         seen = hk.admin.records.get("~saga", step.id)

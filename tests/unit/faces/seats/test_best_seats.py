@@ -42,7 +42,7 @@ def test_the_best_seats_are_held(store: Store) -> None:
     assert seats_of(hk.seats.hold(3, section="stalls", ttl=None)) == ["A1", "A2", "A3"]  # expired, and not swept
     with pytest.raises(holdkit.ItemsTaken, match="there is no seat of kind 'box' available in section"):
         hk.seats.hold(1, section="stalls", kind="box", ttl=None)
-    with pytest.raises(holdkit.SectionNotFound) as nowhere:
+    with pytest.raises(holdkit.errors.SectionNotFound) as nowhere:
         hk.seats.hold(1, section="circle", ttl=None)
     assert nowhere.value.subject == "circle"
     assert differences(hk) == ()
@@ -78,7 +78,7 @@ def test_a_retry_gets_the_same_answer(store: Store) -> None:
     for _ in range(2):
         with pytest.raises(holdkit.ItemsTaken, match="not 2 seats"):
             hk.seats.hold(2, section="stalls", op="late", ttl=None)
-        with pytest.raises(holdkit.SectionNotFound):
+        with pytest.raises(holdkit.errors.SectionNotFound):
             hk.seats.hold(2, section="circle", op="nowhere", ttl=None)
     hk.items.hold(["stalls/A3"], ttl=None)  # nothing is left, and the retry finds what it had
     hk.seats.add(row("A", 2, "circle"))
@@ -88,7 +88,7 @@ def test_a_retry_gets_the_same_answer(store: Store) -> None:
     with pytest.raises(holdkit.ItemsTaken) as recorded:
         hk.seats.hold(2, section="stalls", op="late", ttl=None)
     assert recorded.value.replayed
-    with pytest.raises(holdkit.SectionNotFound) as still:
+    with pytest.raises(holdkit.errors.SectionNotFound) as still:
         hk.seats.hold(2, section="circle", op="nowhere", ttl=None)
     assert still.value.replayed
     for other in ({"count": 1}, {"together": False}, {"kind": "x"}, {"section": "circle"}):

@@ -45,7 +45,7 @@ def test_seats_are_listed_in_order_of_row_and_position(store: Store) -> None:
     assert hk.seats.list("stalls") == listed
     assert [item.state for item in hk.items.get(["x", "91"])] == ["available", "available"]
     other = hk.tenant("acme")
-    with pytest.raises(holdkit.SectionNotFound):
+    with pytest.raises(holdkit.errors.SectionNotFound):
         other.seats.list("stalls")
     other.seats.add(row(1))
     assert ids(other.seats.list("stalls")) == ["A1"]
@@ -86,9 +86,9 @@ def test_removed_seats_are_no_longer_found_and_stay_items(store: Store) -> None:
     assert hk.confirm(hold).state == "confirmed"
     assert [item.state for item in hk.items.get(["A1", "A2"])] == ["available", "confirmed"]
     hk.seats.remove("stalls")
-    with pytest.raises(holdkit.SectionNotFound):
+    with pytest.raises(holdkit.errors.SectionNotFound):
         hk.seats.list("stalls")
-    with pytest.raises(holdkit.SectionNotFound):
+    with pytest.raises(holdkit.errors.SectionNotFound):
         hk.seats.hold(1, section="stalls", ttl=None)
     hk.seats.remove("stalls")
     hk.seats.remove("never")
@@ -202,7 +202,7 @@ def test_a_change_that_comes_too_late_is_made_again(tmp_path: Path) -> None:
         write, rows = hk._executor.execute_all, list("BC")
 
         def late(commands: Any, tx: Any = None) -> None:
-            if rows and isinstance(commands[0], holdkit.PutRecord):
+            if rows and isinstance(commands[0], holdkit.commands.PutRecord):
                 hk._executor.execute_all = write  # type: ignore[method-assign]
                 hk.seats.add(row(1, rows.pop()))
                 hk._executor.execute_all = late  # type: ignore[method-assign]
@@ -218,8 +218,8 @@ def test_a_change_that_comes_too_late_is_made_again(tmp_path: Path) -> None:
 
 def always_late(hk: holdkit.Kernel, write: Any) -> Any:
     def late(commands: Any, tx: Any = None) -> None:
-        if isinstance(commands[0], holdkit.PutRecord):
-            write([holdkit.PutRecord(kind=SECTIONS, id="stalls", body='{"stamp":"rival","chunks":1}')])
+        if isinstance(commands[0], holdkit.commands.PutRecord):
+            write([holdkit.commands.PutRecord(kind=SECTIONS, id="stalls", body='{"stamp":"rival","chunks":1}')])
         write(commands, tx)
 
     return late
@@ -256,7 +256,7 @@ def test_a_map_is_exported_and_imported_for_its_tenant(tmp_path: Path) -> None:
         assert acme.items.get(["A2"], token="me") == [holdkit.Item("A2", "held", hold.id, yours=True)]
         with pytest.raises(holdkit.ItemsTaken):
             acme.seats.hold(2, section="stalls", ttl=None)
-        with pytest.raises(holdkit.SectionNotFound):
+        with pytest.raises(holdkit.errors.SectionNotFound):
             hk.seats.list("stalls")
         assert hk.admin.verify().ok
 
@@ -352,11 +352,11 @@ def test_a_hold_is_ended_by_the_ids_of_all_of_its_items(store: Store) -> None:
     hold = hk.items.hold(["a", "b"], token="me", ttl=60)
     hk.items.hold(["c"], token="me", ttl=60)
     for ids, token, error in (
-        (["a"], "me", holdkit.PartOfHold),
-        (["a", "b", "c"], "me", holdkit.PartOfHold),
-        (["a", "d"], "me", holdkit.HoldNotFound),
-        (["d"], "me", holdkit.HoldNotFound),
-        (["a", "nowhere"], "me", holdkit.PoolNotFound),
+        (["a"], "me", holdkit.errors.PartOfHold),
+        (["a", "b", "c"], "me", holdkit.errors.PartOfHold),
+        (["a", "d"], "me", holdkit.errors.HoldNotFound),
+        (["d"], "me", holdkit.errors.HoldNotFound),
+        (["a", "nowhere"], "me", holdkit.errors.PoolNotFound),
         (["a", "b"], "you", holdkit.NotOwner),
         (["a", "b"], None, holdkit.InvalidRequest),
     ):
@@ -376,7 +376,7 @@ def test_a_hold_is_ended_by_the_ids_of_all_of_its_items(store: Store) -> None:
     hk.items.hold(["a", "c"], token="me", ttl=60)
     store.clock.advance(60)
     hk.release(hk.items.hold(["c"], token="you", ttl=None))
-    with pytest.raises(holdkit.PartOfHold, match="has not exactly these items"):
+    with pytest.raises(holdkit.errors.PartOfHold, match="has not exactly these items"):
         hk.items.release(["a", "c"], token="me")  # another hold had one of them last
     again = hk.items.hold(["a", "c"], token="me", ttl=None)
     done = hk.items.confirm({"a", "c"}, token="me", entity="order:9")
@@ -388,7 +388,7 @@ def test_an_item_of_a_combined_hold_is_ended_with_that_hold(store: Store) -> Non
     hk = store.hk
     hk.items.add(["a"])
     hold = hk.hold([holdkit.claim("email", "x"), *holdkit.items("a")], ttl=60, token="me")
-    with pytest.raises(holdkit.PartOfHold) as part:
+    with pytest.raises(holdkit.errors.PartOfHold) as part:
         hk.items.release(["a"], token="me")
     assert part.value.hold == hold.id
     with pytest.raises(holdkit.ItemsTaken):
@@ -412,6 +412,6 @@ def test_a_retry_that_names_the_items_is_the_same_operation_whoever_has_them_by_
     paid = hk.items.confirm(["a", "b"], token="they", entity="order:1", op="paid")
     assert (paid.id, paid.state, paid.replayed) == (theirs.id, "confirmed", True)
     for _ in range(2):  # what was never done is refused, each time for the same reason
-        with pytest.raises(holdkit.PartOfHold):
+        with pytest.raises(holdkit.errors.PartOfHold):
             hk.items.release(["a", "b"], token="they", op="other")
     assert differences(hk) == ()

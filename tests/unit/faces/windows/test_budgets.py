@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 import holdkit
-from holdkit import Allowance, BelowInUse, HoldExpired, InsufficientCapacity, InvalidRequest, PoolNotFound, State
+from holdkit import Allowance, HoldExpired, InsufficientCapacity, InvalidRequest, State
+from holdkit.errors import BelowInUse, PoolNotFound
 from tests.support.kernels import Store
 from tests.unit.faces.windows.conftest import set_actual
 

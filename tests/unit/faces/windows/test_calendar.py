@@ -8,7 +8,8 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from holdkit import BelowInUse, HoldRetired, InsufficientCapacity, InvalidRequest, State, WindowClosed
+from holdkit import InsufficientCapacity, InvalidRequest, State
+from holdkit.errors import BelowInUse, HoldRetired, WindowClosed
 from holdkit.faces.grid import Free
 from holdkit.kernel.times import moment
 from tests.support.kernels import Store
