@@ -18,7 +18,7 @@ def buy(hk: holdkit.Kernel, customer: str, seats: dict[str, int]) -> str:
     except holdkit.AccountLimit as refusal:
         return f"{customer} has {refusal.used} of {refusal.limit}"
     except holdkit.InsufficientCapacity as refusal:
-        return ", ".join(f"{short.pool}: {short.available} of {short.total} left" for short in refusal.shortfalls)
+        return ", ".join(f"{short.name}: {short.available} of {short.total} left" for short in refusal.shortfalls)
     except holdkit.errors.PoolArchived as refusal:
         return f"{refusal.subject} is closed"
     return hk.confirm(hold).state

@@ -49,7 +49,7 @@ async def complete(request: Request) -> StreamingResponse | JSONResponse:
     except holdkit.InsufficientCapacity as no:
         request.app.state.refused += 1
         wait = max(1, round(no.retry_after or 1))
-        spent = [short.label or short.pool for short in no.shortfalls]
+        spent = [short.name for short in no.shortfalls]
         detail = {"title": "Budget spent", "detail": f"too few tokens: {', '.join(spent)}", "retry_after": wait}
         return JSONResponse(detail, 429, {"retry-after": str(wait)})
     return StreamingResponse(answered(hk, hold, prompt, request.app.state), media_type="text/plain")

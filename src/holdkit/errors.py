@@ -25,7 +25,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
 
 if TYPE_CHECKING:
-    from datetime import datetime
+    from datetime import datetime, timedelta
 
     from .core.outcomes import Shortfall
 
@@ -172,7 +172,7 @@ class Refused(HoldkitError):
 
     reason: ClassVar[str] = "refused"
     """The stable word for programs."""
-    fields: ClassVar[frozenset[str]] = frozenset({"subject", "found"})
+    fields: ClassVar[frozenset[str]] = frozenset({"subject"})
     """The names of the attributes that `details` may have."""
 
     transient: bool = False
@@ -183,8 +183,6 @@ class Refused(HoldkitError):
     """What the refusal is about: the id of a pool, hold, operation or record, or a face's own name for it."""
     index: int | None = None
     """Of an atomic batch: the position of the command that was refused, from 0."""
-    found: int | None = None
-    """The number that caused the refusal. Each subclass that has one also declares it under a name of its own."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -470,11 +468,11 @@ class DeadlinePassed(Refused):
 
 
 class LifetimeExceeded(Refused):
-    """The hold would live longer than `max_lifetime` slots from the moment it was placed."""
+    """The hold would live longer than `max_lifetime` from the moment it was placed."""
 
     reason = "lifetime_exceeded"
     title = "This cannot be kept for so long"
-    max_lifetime: int
+    max_lifetime: timedelta
 
 
 class NotOwner(Refused):

@@ -7,7 +7,7 @@ expect hold a                  -> held
 clock    60
 expect hold a                  -> expired ended_slot=60
 expect pool gpu                -> held=0 available=2
-confirm  a                     -> hold_expired found_at=60
+confirm  a                     -> hold_expired deadline=60
 release  a                     -> hold_expired
 extend   a by=60               -> hold_expired
 hold     b   gpu 2 ttl=60      -> held

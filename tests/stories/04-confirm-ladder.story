@@ -4,7 +4,7 @@ confirm  @9 token=me                  -> hold_not_found
 hold     a gpu 2 ttl=60               -> held
 confirm  a 9 token=thief              -> not_owner subject=a
 confirm  a 9 token=none               -> not_owner
-confirm  a 3                          -> quantity_exceeds_hold found=2
+confirm  a 3                          -> quantity_exceeds_hold left=2
 confirm  a 3 overage=reject           -> quantity_exceeds_hold
 confirm  a 5 overage=if_available     -> insufficient_capacity requested=3 available=2 total=4
 expect hold a                         -> held held=2

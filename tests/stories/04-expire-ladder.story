@@ -8,7 +8,7 @@ confirm  a                            -> confirmed
 release  b                            -> released
 expire   a                            -> already_confirmed
 expire   b                            -> already_released
-expire   c                            -> not_due found_at=60
+expire   c                            -> not_due deadline=60
 clock    60
 expire   c                            -> expired ended_slot=60
 expire   c                            -> expired

@@ -6,8 +6,8 @@ hold     a gpu 1 ttl=60               -> held deadline=60
 extend   a by=10 token=thief          -> not_owner
 extend   a by=10                      -> held deadline=70
 clock    20
-extend   a until=20                   -> deadline_passed found_at=20
-extend   a until=100.000001           -> lifetime_exceeded found_at=100
+extend   a until=20                   -> deadline_passed now=20
+extend   a until=100.000001           -> lifetime_exceeded max_lifetime=100
 extend   a by=31                      -> lifetime_exceeded
 extend   a ttl=81                     -> lifetime_exceeded
 expect hold a                         -> held deadline=70

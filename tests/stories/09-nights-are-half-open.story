@@ -16,4 +16,4 @@ clock    47343599                                        # a second before midni
 stay     g inn suite 1971-07-02 1971-07-03 ttl=60               -> insufficient_capacity
 stay     h inn double 1971-07-04 1971-07-05 ttl=60              -> held
 clock    47343600
-stay     i inn double 1971-07-02 1971-07-05 ttl=60              -> window_closed found_at=47343600 transient=false
+stay     i inn double 1971-07-02 1971-07-05 ttl=60              -> window_closed now=47343600 transient=false

@@ -7,7 +7,7 @@ clock    99
 reserve  c show ttl=60                           -> held
 release  c                                       -> released
 clock    100
-reserve  c show ttl=60                           -> window_closed found_at=100 transient=false
+reserve  c show ttl=60                           -> window_closed now=100 transient=false
 extend   b by=10                                 -> held
 confirm  b 2 overage=if_available                -> window_closed
 sweep                                            -> done

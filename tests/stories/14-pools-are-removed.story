@@ -2,7 +2,7 @@
 remove   gpu                   -> pool_not_found subject=gpu
 pool     gpu total=2
 hold     a gpu 1 ttl=60        -> held fence=1
-remove   gpu                   -> pool_in_use found=1 transient=false
+remove   gpu                   -> pool_in_use in_use=1 transient=false
 clock    60
 remove   gpu op=once           -> done total=2 held=0            # at the deadline nothing is in use
 expect   pools                 -> nothing
@@ -13,7 +13,7 @@ pool     gpu total=1
 remove   gpu op=once           -> done total=2 replayed
 hold     b gpu 1 ttl=60        -> held fence=2
 confirm  b                     -> confirmed
-remove   gpu                   -> pool_in_use found=1
+remove   gpu                   -> pool_in_use in_use=1
 return   b                     -> confirmed
 remove   gpu actor=user:7 reason=sold -> done
 entry    pool/gpu -1           -> pool.removed actor=user:7 reason=sold

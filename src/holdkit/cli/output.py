@@ -20,7 +20,7 @@ from ..core.model import Slot
 from ..errors import CursorLost, HoldkitError, InvalidRequest, OutcomeUnknown, Overloaded, Refused
 from ..kernel.times import datetime_of, is_in_calendar
 from ..wire.fields import encode
-from ..wire.problems import with_slots
+from ..wire.problems import facts
 from .documents import ErrorDocument
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -103,7 +103,7 @@ def error_document(error: HoldkitError, message: str | None = None) -> ErrorDocu
         exit_code=code,
         reason=error.reason if isinstance(error, Refused) else None,
         transient=error.transient if isinstance(error, Refused) else None,
-        details=msgspec.to_builtins(with_slots(error.details, error.found)) if isinstance(error, Refused) else {},
+        details=msgspec.to_builtins(facts(error)) if isinstance(error, Refused) else {},
         field=error.field if isinstance(error, InvalidRequest) else None,
         code=_code(error),
         retry_after=error.retry_after if isinstance(error, Overloaded) else None,

@@ -7,13 +7,13 @@ to a later attempt settles it; an overloaded server does not, and the outcome of
 from __future__ import annotations
 
 import random
+from datetime import timedelta
 from typing import Any, Final
 
 import msgspec
 from msgspec import UNSET, Struct
 
 from .. import errors
-from ..core.model import SECOND
 from ..kernel.answers import TIMES
 from ..kernel.times import datetime_of
 from ..wire.problems import Facts, ProblemAnswer
@@ -23,7 +23,7 @@ LONGEST_PAUSE: Final = 5.0
 
 
 _NUMBERS: Final = ("in_use", "now", "max_lifetime", "ended_slot", "deadline", "left", "version", "waiting", "number")
-"""The number that stood in the way: each refusal has at most one of them, and gives it as `found` too."""
+"""The number that stood in the way: each refusal has at most one of them."""
 _TIMES: Final = {"ended_slot": "ended_at"}
 """The name that a slot of the document has as a datetime, where it is another."""
 _OTHERS: Final = {
@@ -60,14 +60,12 @@ def refusal_from(reason: str, detail: str, facts: Facts, *, replayed: bool) -> e
         value = getattr(facts, name)
         if value is UNSET:
             continue
-        value = round(value * SECOND) if name == "max_lifetime" else value
         name = _TIMES.get(name, name)
-        details[name] = datetime_of(value) if name in TIMES else value
-        if reason not in _OTHERS:
-            details["found"] = value
+        if name == "max_lifetime":
+            details[name] = timedelta(seconds=value)
+        else:
+            details[name] = datetime_of(value) if name in TIMES else value
     details |= {name: value for name in _OTHERS.get(reason, ()) if (value := getattr(facts, name)) is not UNSET}
-    if "loose" in details:
-        details["found"] = details["loose"]
     if reason == "already_claimed":
         details.setdefault("deadline", None)
     declared = {name: value for name, value in details.items() if name in cls.fields}  # a newer server may send more

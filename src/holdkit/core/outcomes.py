@@ -11,6 +11,7 @@ from typing import Final, Literal, TypeAlias
 
 from msgspec import Struct
 
+from .keyed import leg_name
 from .model import Key, Pool, Record, Slot, StoredHold
 
 
@@ -83,6 +84,11 @@ class Shortfall(Struct, frozen=True, gc=False, omit_defaults=True):
     """Of a labelled pool: that hold was confirmed, so the units do not become available by themselves."""
     used: int = 0
     """Of an account's limit: what the account uses already. `total` is the limit."""
+
+    @property
+    def name(self) -> str:
+        """What the pool is called: its id, a key's or an item's own name, `inn/double/2027-07-03` of a calendar."""
+        return leg_name(self.pool, self.label)
 
 
 class Refusal(Struct, frozen=True, gc=False, omit_defaults=True, tag="refused"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from datetime import timedelta
 from typing import Any, Final, TypeAlias
 
 from msgspec import Struct
@@ -123,9 +124,7 @@ def refusal_of(refusal: Refusal) -> errors.Refused:
         else:
             details |= {"shortfalls": refusal.shortfalls, "available": first.available, "total": first.total}
     if refusal.found is not None:
-        name = _FOUND.get(refusal.reason, "found")
-        details["found"] = refusal.found
-        details[name] = datetime_of(refusal.found) if name in TIMES else refusal.found
+        details |= _number(refusal.reason, refusal.found)
     message = _message(refusal)
     if refusal.replayed:
         message += RECORDED
@@ -233,6 +232,16 @@ _FOUND: Final = {
 """The attribute that holds the number in a refusal, by reason."""
 TIMES: Final = frozenset({"now", "ended_at", "deadline"})
 """Those of them that are times."""
+
+
+def _number(reason: Reason, found: int) -> dict[str, Any]:
+    """Return the number of a refusal under the name that its class has for it; a time as a datetime."""
+    name = _FOUND.get(reason)
+    if name is None:
+        return {}
+    if name == "max_lifetime":
+        return {name: timedelta(microseconds=found)}
+    return {name: datetime_of(found) if name in TIMES else found}
 
 
 def _message(refusal: Refusal) -> str:

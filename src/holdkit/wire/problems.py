@@ -248,21 +248,12 @@ def facts(refused: errors.Refused) -> dict[str, Any]:
     if refused.subject:
         given["subject"] = str(refused.subject)
     if "max_lifetime" in given:
-        given["max_lifetime"] = given["max_lifetime"] / 1_000_000
-    return with_slots(given, refused.found)
-
-
-def with_slots(details: dict[str, Any], found: int | None) -> dict[str, Any]:
-    """Return details with each time as a slot and as a datetime, under the names of documents. `found` is the slot of the only
-    time, exactly, if the refusal is because of a time."""
-    shown: dict[str, Any] = {}
-    for name, value in details.items():
-        if name in _TIMES:
-            slot, at = _TIMES[name]
-            shown[slot], shown[at] = moment(value) if found is None else found, value
-        else:
-            shown[name] = value
-    return shown
+        given["max_lifetime"] = given["max_lifetime"].total_seconds()
+    for name in _TIMES.keys() & given.keys():
+        slot, at = _TIMES[name]
+        value = given.pop(name)
+        given |= {slot: moment(value), at: value}
+    return given
 
 
 _TIMES: Final = {
@@ -273,8 +264,8 @@ _TIMES: Final = {
 """The names that a time of a refusal has in documents: as a slot, and as a datetime."""
 
 
-_NOT_COPIED: Final = ("found", "subject")
-"""Reported under another name, or added separately."""
+_NOT_COPIED: Final = ("subject",)
+"""Added separately."""
 _NAMED_BY_FACE: Final = (*_NOT_COPIED, "shortfalls", "requested", "available", "total")
 """Of a key or items, whose document says what is taken in other fields."""
 

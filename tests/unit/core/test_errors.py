@@ -144,7 +144,7 @@ def test_a_face_says_how_much_there_is_as_any_refusal_for_want_of_capacity() -> 
 def test_a_refusal_carries_what_its_class_declares_and_nothing_else() -> None:
     taken = errors.AlreadyClaimed("taken", claim="c", state="held", subject="k")
     assert taken.details == {"claim": "c", "state": "held", "subject": "k"}
-    assert (taken.claim, taken.remaining, taken.found) == ("c", None, None)
+    assert (taken.claim, taken.remaining) == ("c", None)
     taken.remaining = 3.5
     assert taken.details == {"claim": "c", "state": "held", "subject": "k", "remaining": 3.5}
     with pytest.raises(TypeError, match="PoolExists declares no attribute 'claim'"):

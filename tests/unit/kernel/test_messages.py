@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -27,7 +28,7 @@ def test_every_reason_is_a_class_with_words(reason: Reason) -> None:
     assert str(refused).startswith(f"holdkit: {reason}: ")
     assert "{" not in str(refused)
     assert "None" not in str(refused)
-    assert (refused.subject, refused.found, refused.effect) == ("it", 7, "none")
+    assert (refused.subject, refused.effect) == ("it", "none")
     assert not hasattr(refused, "nonsense")
 
 
@@ -127,3 +128,24 @@ def test_refusals_can_be_raised_caught_and_told_apart() -> None:
                 caught[refused.reason] = refused
         assert sorted(caught) == ["hold_not_found", "pool_not_found"]
         assert "create it with create_pool" in str(caught["pool_not_found"])
+
+
+def test_a_shortfall_is_named_as_its_caller_knows_it() -> None:
+    named = {
+        ("show:42", None): "show:42",
+        ("~item/42/A5", "42/A5"): "42/A5",
+        ("~claim/res_1", "email:ann@example.com"): "email:ann@example.com",
+        ("~calendar/inn/parking/2027-07-01", None): "inn/parking/2027-07-01",
+    }
+    for (pool, label), name in named.items():
+        assert Shortfall(pool, 1, 0, 1, label).name == name
+
+
+def test_the_longest_lifetime_is_a_timedelta() -> None:
+    with holdkit.connect("memory://", limits=holdkit.Limits(max_lifetime="2h")) as hk:
+        hk.create_pool("p", 1)
+        hold = hk.hold("p", 1, ttl="90m")
+        with pytest.raises(holdkit.errors.LifetimeExceeded) as longer:
+            hk.extend(hold, by="1h")
+        assert longer.value.max_lifetime == timedelta(hours=2)
+        assert longer.value.details == {"subject": hold.id, "max_lifetime": timedelta(hours=2)}

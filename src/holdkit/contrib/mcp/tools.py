@@ -195,7 +195,7 @@ class Tools:
         except InsufficientCapacity as short:
             own = self._session.policy.limit_pool
             missing = "; ".join(
-                f"{'your limit of units at a time' if one.pool == own else one.label or one.pool}: {one.requested} requested, "
+                f"{'your limit of units at a time' if one.pool == own else one.name}: {one.requested} requested, "
                 f"{one.available} available of {one.total}"
                 for one in short.shortfalls
             ) or plain(short).removeprefix(f"{short.reason}: ")

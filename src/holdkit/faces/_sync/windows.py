@@ -25,6 +25,7 @@ from ...kernel.context import Call, CallFields
 from ...kernel.normalise import Legs
 from ...kernel.queued_calls import Undo
 from ...kernel.results import Hold
+from ...kernel.times import moment
 from ..allowances import Meter, Usage, client_of
 
 ATTEMPTS: Final = 8
@@ -64,7 +65,7 @@ class Windows:
             try:
                 return self.executor.execute(replace(command, legs=legs), tx, faces=True, undo=undo)
             except WindowClosed as closed:
-                slot = slot if closed.found is None else closed.found
+                slot = moment(closed.now)
                 if not left:
                     raise Overloaded(
                         f"after {ATTEMPTS} attempts: windows end faster than they can be found"

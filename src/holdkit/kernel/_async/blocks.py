@@ -12,6 +12,7 @@ from ...core.validation import invalid
 from ...engines.clocks import steady
 from ...errors import AlreadyConfirmed, AlreadyReleased, HoldExpired, HoldkitError, LifetimeExceeded, Refused
 from ..answers import hold_of, undo_grant
+from ..normalise import span
 from ..results import Hold
 from ..workers import AsyncSignal, AsyncWorker
 from .blocking import AsyncBlockingCall
@@ -149,7 +150,7 @@ class AsyncLease(AsyncBlock):
         try:
             await self._extend(ttl_slots=self._span())
         except LifetimeExceeded as longest:
-            await self._extend(until=self.hold.raw.began + longest.max_lifetime)
+            await self._extend(until=self.hold.raw.began + span(longest.max_lifetime))
         except Refused as refused:
             self._ended = refused
             raise

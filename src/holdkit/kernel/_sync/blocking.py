@@ -202,7 +202,9 @@ class BlockingCall:
             except LifetimeExceeded as refused:
                 if until is not None:
                     raise
-                until = offered.began + refused.max_lifetime  # the ttl begins after the grant, and would end too late
+                until = offered.began + span(
+                    refused.max_lifetime
+                )  # the ttl begins after the grant, and would end too late
                 continue
             except HoldExpired:
                 return self._lost()

@@ -13,6 +13,7 @@ from ...core.validation import invalid
 from ...engines.clocks import steady
 from ...errors import AlreadyConfirmed, AlreadyReleased, HoldExpired, HoldkitError, LifetimeExceeded, Refused
 from ..answers import hold_of, undo_grant
+from ..normalise import span
 from ..results import Hold
 from ..workers import Signal, Worker
 from .blocking import BlockingCall
@@ -150,7 +151,7 @@ class Lease(Block):
         try:
             self._extend(ttl_slots=self._span())
         except LifetimeExceeded as longest:
-            self._extend(until=self.hold.raw.began + longest.max_lifetime)
+            self._extend(until=self.hold.raw.began + span(longest.max_lifetime))
         except Refused as refused:
             self._ended = refused
             raise

@@ -12,7 +12,9 @@ from msgspec import Struct
 
 from ... import Claim, Hold, InvalidRequest, JournalEntry, Limits, Pool, Refused, State
 from ...admin import Record
+from ...errors import LifetimeExceeded
 from ...journal import Action
+from ...kernel.normalise import span
 from ...kernel.times import moment
 from ...reports import Reason, SweepReport
 from . import values
@@ -57,10 +59,9 @@ ENTRY: Final[Converters] = {
     "at": values.slot,
 }
 REFUSAL: Final[Converters] = {
-    **dict.fromkeys(("requested", "available", "total", "loose", "consumed", "found"), values.whole),
-    **dict.fromkeys(("used", "limit", "waiting", "number"), values.whole),
-    "found_at": values.slot,
-    "deadline": values.slot,
+    **dict.fromkeys(("requested", "available", "total", "loose", "consumed"), values.whole),
+    **dict.fromkeys(("used", "limit", "waiting", "number", "left", "in_use", "version"), values.whole),
+    **dict.fromkeys(("now", "deadline", "max_lifetime"), values.slot),
     "subject": values.text,
     "short": values.shortfalls,
     "remaining": values.scalar,
@@ -176,9 +177,10 @@ def facts_of(answer: object) -> dict[str, Any]:
         return _entry_facts(answer)
     if isinstance(answer, Refused):
         short = tuple((each.pool, each.requested, each.available) for each in answer.details.get("shortfalls", ()))
-        found = answer.details.get("found")
         times = {name: moment(value) for name, value in answer.details.items() if isinstance(value, datetime)}
-        return {**answer.details, **times, "found_at": found, "short": short, "transient": answer.transient}
+        if isinstance(answer, LifetimeExceeded):
+            times["max_lifetime"] = span(answer.max_lifetime, "max_lifetime")
+        return {**answer.details, **times, "short": short, "transient": answer.transient}
     if isinstance(answer, InvalidRequest):
         return {"field": answer.field, "code": answer.code}
     if isinstance(answer, Pool):

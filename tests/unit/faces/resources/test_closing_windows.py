@@ -11,6 +11,7 @@ import pytest
 
 from holdkit import InsufficientCapacity, InvalidRequest, Limits, Resource
 from holdkit.errors import PoolNotFound, WindowClosed
+from holdkit.kernel.times import datetime_of
 from tests.support.kernels import VARIANTS, differences
 from tests.unit.faces.resources.shows import ShowStore
 
@@ -85,7 +86,7 @@ def test_a_closed_window_refuses_and_goes_with_what_was_consumed(store: ShowStor
     for verb, times in (("hold", {"ttl": 60}), ("consume", {})):
         with pytest.raises(WindowClosed) as no:
             getattr(quota, verb)("a", window, **times)
-        assert (no.value.transient, no.value.found) == (False, clock.now())
+        assert (no.value.transient, no.value.now) == (False, datetime_of(clock.now()))
     with pytest.raises(WindowClosed):
         store.hk.confirm(open_, quantity=2, overage="if_available")
     assert store.hk.extend(open_, by=60).state == "held"
