@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterator
+from datetime import date
 from functools import partial
 from typing import Any
 
@@ -87,6 +88,17 @@ def test_a_saga_cannot_reach_behind_a_face(hk: holdkit.Kernel, what: Any) -> Non
         registered.run("x", {"pool": "p"})
     assert caught.value.code == "pool_reserved"
     assert [item.state for item in hk.items.get(["a", "b"])] == ["available", "available"]
+
+
+def test_a_saga_takes_nights_together_with_other_things(hk: holdkit.Kernel) -> None:
+    inn = hk.calendar("inn", {"double": 1})
+    nights = inn.legs("double", date(2099, 7, 1), date(2099, 7, 3))
+    hk.create_pool("parking", 1)
+    what: list[Any] = [nights, {"parking": 1}, holdkit.claim("voucher", "X7")]
+    registered = hk.sagas.register(ScriptedSaga(reserve=lambda _intent, _step: what))
+    registered.run("x", {"pool": "p"})
+    assert inn.available("double", date(2099, 7, 1), date(2099, 7, 3)).nights[1].consumed == 1
+    assert (hk.pool("parking").consumed, hk.claims.is_taken("voucher", "X7")) == (1, True)
 
 
 def test_a_saga_speaks_of_things_by_their_names(hk: holdkit.Kernel) -> None:
