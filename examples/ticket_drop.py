@@ -63,7 +63,7 @@ def main() -> None:
         for buyer in range(BUYERS):
             room.arrive(buyer)
         print(
-            f"{hk.pool(SHOW).waiting} places in line, {room.refused} refused, {hk.place(room.waiting[20])} ahead of the 21st"
+            f"{hk.pool(SHOW).waiting} places in line, {room.refused} refused, the 21st has place {hk.place(room.waiting[20])}"
         )
         hk.release(box_office)
         while hk.pool(SHOW).consumed < SEATS:

@@ -252,9 +252,9 @@ def list_holds(
         }
         found = hk.holds(newest_first=newest, **moments, **filters)
         named = is_local(hk)
-    if found.more:
+    if found.next is not None:
         click.echo(
-            f"more holds follow: go on with --{'before' if filters['before'] else 'after'} {found.reached}", err=True
+            f"more holds follow: go on with --{'before' if filters['before'] else 'after'} {found.next}", err=True
         )
     Output(in_json).table(
         [hold_answer(one.raw, with_tenant=named) for one in found], HEADS, [row_of(one) for one in found]

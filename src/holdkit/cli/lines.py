@@ -84,8 +84,8 @@ def place(url: str | None, tenant: str, in_json: bool, hold: str) -> int:
     """
     named = ticket_from(hold)
     with open_kernel(url, tenant) as hk:
-        ahead, found = hk.place(named), hk.get(named)
-        document = place_answer(found.raw, ahead if found.state is State.WAITING else None, time_of(hk))
+        place, found = hk.place(named), hk.get(named)
+        document = place_answer(found.raw, place if found.state is State.WAITING else None, time_of(hk))
     shown = "" if document.ahead is None else str(document.ahead)
     row = [document.hold, str(document.state), shown, clock_time(document.deadline)]
     Output(in_json).table([document], ("hold", "state", "ahead", "deadline"), [row])
@@ -150,11 +150,11 @@ def line(url: str | None, tenant: str, in_json: bool, pool: str, limit: int) -> 
 
 def _waiting(hk: Opened, pool: str) -> list[Hold]:
     found: list[Hold] = []
-    after, more = "", True
-    while more and len(found) < LONGEST:
+    after: str | None = ""
+    while after is not None and len(found) < LONGEST:
         page = hk.holds(pool=pool, state="waiting", after=after, limit=1_000)
         found += page
-        after, more = page.reached or "", page.more
+        after = page.next
     return sorted(found, key=lambda hold: hold.raw.number or 0)
 
 

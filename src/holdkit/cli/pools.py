@@ -8,7 +8,7 @@ import click
 
 from ..core.model import Line, Pool
 from ..wire.pools import pool_answer, pool_now
-from .arguments import goes_on, limit_option
+from .arguments import limit_option
 from .options import Opened, call_of, call_options, forced_call, is_local, open_kernel, tenant_options, time_of
 from .output import OK, Output
 
@@ -45,7 +45,8 @@ def list_pools(url: str | None, tenant: str, in_json: bool, prefix: str, archive
     Output(in_json).table(
         [pool_answer(pool, with_tenant=named) for pool in found], HEADS, [_row(pool) for pool in found]
     )
-    goes_on(found, limit, found[-1].id if found else "")
+    if found.next is not None:
+        click.echo(f"more pools follow: go on with --after {found.next}", err=True)
     return OK
 
 
@@ -62,10 +63,10 @@ def children(url: str | None, tenant: str, in_json: bool, pool: str, after: str,
       holdkit pools children venue
     """
     with open_kernel(url, tenant) as hk:
-        found, named = hk.children(pool, after=after, limit=limit), is_local(hk)
+        found, named = hk.pools(below=pool, archived=True, after=after, limit=limit), is_local(hk)
     Output(in_json).table([pool_answer(one, with_tenant=named) for one in found], HEADS, [_row(one) for one in found])
-    if found.more:
-        click.echo(f"more pools follow: go on with --after {found.reached}", err=True)
+    if found.next is not None:
+        click.echo(f"more pools follow: go on with --after {found.next}", err=True)
     return OK
 
 

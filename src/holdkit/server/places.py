@@ -161,10 +161,10 @@ async def _places(stream: Stream, hold: Hold) -> AsyncGenerator[bytes, None]:
                     wait = min(wait, pause)
                 else:
                     watcher.line_moved = False
-                    ahead = await request.kernel.place(row.id)
-                    if ahead is not None and ahead != told:
-                        told, told_at = ahead, time.monotonic()
-                        yield sse("place", encode(place_answer(row, ahead, request.now(row.joined_at))))
+                    place = await request.kernel.place(row.id)
+                    if place is not None and place != told:
+                        told, told_at = place, time.monotonic()
+                        yield sse("place", encode(place_answer(row, place, request.now(row.joined_at))))
             await watcher.wait(max(SHORTEST, wait))
         yield stream.bye
 

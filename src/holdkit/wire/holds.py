@@ -327,12 +327,12 @@ def hold_now(hold: Hold, now: datetime, show: ShowPosition, *, secret: bool, wit
     )
 
 
-def place_answer(row: StoredHold, ahead: int | None, now: datetime) -> PlaceAnswer:
+def place_answer(row: StoredHold, place: int | None, now: datetime) -> PlaceAnswer:
     """A hold's place in line as a document."""
     return PlaceAnswer(
         hold=row.id,
         state=row.state,
-        ahead=ahead,
+        ahead=None if place is None else place - 1,
         number=row.number,
         deadline=row.deadline,
         deadline_at=None if row.deadline is None else at(row.deadline),

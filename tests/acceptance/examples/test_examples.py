@@ -18,7 +18,7 @@ SAYS = {
     "all 12 ran, never on more than 4 GPUs: True, fences differ: True\n4 GPUs free, 0 jobs waiting\n",
     "rate_limit": "[True, True, False] False\n[True, True, False]\n0 2 of 2\n1 2 of 2\n[1001]\n",
     "sweeping": "5 expired\n0 holds expired\n",
-    "ticket_drop": "550 places in line, 50 refused, 20 ahead of the 21st\n"
+    "ticket_drop": "550 places in line, 50 refused, the 21st has place 21\n"
     "100 seats sold to 47 customers, at most 4 each\n"
     "served in order: True; still waiting: 476\n",
     "venue": "confirmed\ncustomer:1 has 4 of 5\nconfirmed\narena: 3 of 10 left\narena//balcony is closed\nconfirmed\n"

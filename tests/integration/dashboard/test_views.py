@@ -170,9 +170,9 @@ def test_the_hold_of_a_claim_is_shown_by_its_key(browser: Browser, everything: E
 def test_the_client_reads_the_same(everything: Everything) -> None:
     with holdkit.client.connect(everything.server.url, key=everything.server.admin) as hk:
         assert [hold.account for hold in hk.line("show", limit=2)] == ["fan:1", "fan:2"]
-        assert [hold.raw.number for hold in hk.line("show", after=22)] == [23]
-        assert [pool.id for pool in hk.children("venue//stalls")] == ["venue//stalls//left"]
-        assert hk.children("venue", limit=1).more
+        assert [hold.raw.number for hold in hk.line("show", after="22")] == [23]
+        assert [pool.id for pool in hk.pools(below="venue//stalls", archived=True)] == ["venue//stalls//left"]
+        assert hk.pools(below="venue", archived=True, limit=1).next
         assert hk.admin.catalog.present().rates
         assert hk.admin.catalog.names("calendars") == ["inn"]
         rooms = hk.admin.catalog.calendar("inn", everything.day(1).isoformat(), 3)

@@ -73,7 +73,7 @@ CALLS: list[tuple[str, Any, list[tuple[Any, str, str]]]] = [
     ("resize_pool total", lambda hk, bad: hk.admin.resize_pool("p", bad), numbers("total", zero=True)),
     ("pool", lambda hk, bad: hk.pool(bad), texts("id", 512, absent=False)),
     ("pools prefix", lambda hk, bad: hk.pools(bad), [*texts("prefix", 512)[1:], (None, "prefix", "prefix_not_text"), (0, "prefix", "prefix_not_text")]),
-    ("pools after", lambda hk, bad: hk.pools(after=bad), [*texts("after", 512)[1:], (None, "after", "after_not_text"), ([], "after", "after_not_text")]),
+    ("pools after", lambda hk, bad: hk.pools(after=bad), [*texts("after", 512)[1:], (0, "after", "after_not_text"), ([], "after", "after_not_text")]),
     ("pools limit", lambda hk, bad: hk.pools(limit=bad), [*numbers("limit"), (1001, "limit", "limit_out_of_range")]),
     # What is held
     ("hold what", lambda hk, bad: hk.hold(bad, ttl=60), [
@@ -190,7 +190,7 @@ CALLS: list[tuple[str, Any, list[tuple[Any, str, str]]]] = [
     ]),
     ("holds pool", lambda hk, bad: hk.holds(pool=bad), texts("pool", 512)),
     ("holds entity", lambda hk, bad: hk.holds(entity=bad), texts("entity", 512)),
-    ("holds after", lambda hk, bad: hk.holds(after=bad), [*texts("after", 512)[1:], (None, "after", "after_not_text"), ([], "after", "after_not_text")]),
+    ("holds after", lambda hk, bad: hk.holds(after=bad), [*texts("after", 512)[1:], (0, "after", "after_not_text"), ([], "after", "after_not_text")]),
     # Records
     ("put_record kind", lambda hk, bad: hk.admin.records.put(bad, "x", "1"), [
         *texts("kind", 64, absent=False),

@@ -95,7 +95,7 @@ METHODS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "sweep": ((), ("limit",)),
     "lock": (("pools",), ("tx",)),
     "pool": (("id",), ("tx",)),
-    "pools": ((), ("prefix", "after", "limit", "tx")),
+    "pools": ((), ("prefix", "below", "after", "limit", "tx")),
     "get": (("hold",), ("tx",)),
     "holds": (
         (),
@@ -118,7 +118,6 @@ METHODS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "accounts": ((), ("prefix", "after", "limit", "tx")),
     "place": (("hold",), ("tx",)),
     "line": (("pool",), ("after", "limit", "tx")),
-    "children": (("pool",), ("after", "limit", "tx")),
     "admin.search": (("text",), ("limit",)),
     "admin.catalog.present": ((), ()),
     "admin.catalog.names": (("face",), ("after", "limit")),

@@ -56,11 +56,11 @@ def test_a_hold_that_never_waited_has_no_number(hk: Any) -> None:
 def test_the_place_counts_those_ahead(hk: Any) -> None:
     hold = hk.hold("show", 2, ttl=60)
     waits = [hk.join("show", 1, ttl=TTL, offer_ttl=OFFER) for _ in range(3)]
-    assert [hk.place(wait) for wait in waits] == [0, 1, 2]
-    assert hk.place(waits[2].id) == hk.place(waits[2].ticket) == 2
+    assert [hk.place(wait) for wait in waits] == [1, 2, 3]
+    assert hk.place(waits[2].id) == hk.place(waits[2].ticket) == 3
     assert hk.place(hold) is None
     hk.release(waits[0])
-    assert hk.place(waits[2]) == 1
+    assert hk.place(waits[2]) == 2
     hk.release(hold)
     assert [hk.place(wait) for wait in waits] == [None, None, None]
     with pytest.raises(holdkit.errors.HoldNotFound):

@@ -8,12 +8,13 @@ from uuid import UUID
 
 from ...core.model import Pool
 from ...core.reading import AccountUsage
-from ...core.validation import flag, text
+from ...core.validation import flag, invalid, text
 from ...core.validation import hold_id as check_hold_id
 from ...core.values import MAX_ENTITY
 from ...kernel.normalise import reference
+from ...kernel.pages import JournalPage, Page
 from ...kernel.reports import SweepReport
-from ...kernel.results import Hold, JournalPage
+from ...kernel.results import Hold
 from ...wire.journal import EntryAnswer
 from ...wire.system import SweepBody
 from ..answers import (
@@ -66,13 +67,26 @@ class RemoteReads(RemoteSearches):
         return pool_in(self._transport.ask("GET", path_of("pools", text(id, "id", 512))))
 
     def pools(
-        self, prefix: str = "", *, archived: bool = False, after: str = "", limit: int = 100, tx: Any = None
-    ) -> list[Pool]:
-        """Pools in order of id; archived ones only if asked for. For the next page pass the last id as `after`."""
+        self,
+        prefix: str = "",
+        *,
+        below: str | None = None,
+        archived: bool = False,
+        after: str | None = None,
+        limit: int = 100,
+        tx: Any = None,
+    ) -> Page[Pool]:
+        """Return pools in order of id: those whose id begins with a prefix, or those directly below a pool; archived ones only if
+        asked for. To read the next page, pass `next` as `after`. With `below`, raises `PoolNotFound`."""
         no_transaction(tx)
         flag(archived, "archived")
-        found = self._pages("/v1/pools", read_pools, limit, after=after, prefix=prefix, archived=archived)
-        return [pool_from(document) for document in found]
+        if below is None:
+            page = self._pages("/v1/pools", read_pools, limit, after=after or None, prefix=prefix, archived=archived)
+        elif prefix:
+            raise invalid("below", "below_ambiguous", "give a prefix, or the pool above, not both")
+        else:
+            page = self._pages(path_of("pools", below, "children"), read_pools, limit, after=after or None)
+        return Page([pool_from(one) for one in page if archived or not one.archived], next=page.next)
 
     def get(self, hold: Hold | str | UUID, *, tx: Any = None) -> Hold:
         """A hold as it is now, without its token. Raises `HoldNotFound` or `HoldRetired`."""
@@ -82,11 +96,12 @@ class RemoteReads(RemoteSearches):
         return hold_from(read_hold(answer.content), None)
 
     def place(self, hold: Hold | str | UUID, *, tx: Any = None) -> int | None:
-        """How many wait in line ahead of a hold, exact to 1,000; None if it does not wait. Raises `HoldNotFound` or
-        `HoldRetired`."""
+        """Return the place of a hold in its line: 1 is next; None if it does not wait. Exact to 1,000; whoever is farther behind has
+        1001. Raises `HoldNotFound` or `HoldRetired`."""
         no_transaction(tx)
         id, _ = reference(hold, None)
-        return read_place((self._get(path_of("holds", check_hold_id(id), "place"))).content).ahead
+        ahead = read_place((self._get(path_of("holds", check_hold_id(id), "place"))).content).ahead
+        return None if ahead is None else ahead + 1
 
     def account(self, name: str) -> RemoteAccount:
         """What one account uses: ``hk.account("customer:7").usage()``."""

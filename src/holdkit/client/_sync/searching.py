@@ -9,20 +9,19 @@ from datetime import datetime
 from typing import Any
 
 from ...core.commands import Ttl
-from ...core.model import SECOND, Pool, Slot, State
-from ...core.pages import Page
+from ...core.model import SECOND, Slot, State
 from ...core.validation import flag
+from ...kernel._sync.searching import number_of
 from ...kernel.normalise import span
+from ...kernel.pages import Page
 from ...kernel.results import Hold
 from ...kernel.times import moment
 from ...wire.history import PoolHistories, PoolHistoryBody, ServerHistory
 from ..answers import (
-    pool_from,
     read_holds,
     read_line,
     read_names,
     read_pool_histories,
-    read_pools,
     read_server_history,
     row_from,
 )
@@ -53,13 +52,13 @@ class RemoteSearches(RemoteCalls):
         placed_from: datetime | Slot | None = None,
         placed_to: datetime | Slot | None = None,
         newest_first: bool = False,
-        after: str = "",
-        before: str = "",
+        after: str | None = None,
+        before: str | None = None,
         limit: int = 100,
         tx: Any = None,
     ) -> Page[Hold]:
-        """Holds in order of id, or in the opposite order; for the next page pass `reached` as `after`, as long as there are `more`.
-        With `before` the page ends in front of an id."""
+        """Return holds in order of id, or in the opposite order. To read the next page, pass `next` as `after`; with `before` the page
+        ends in front of an id, and its `next` is the `before` of the page in front of it."""
         no_transaction(tx)
         flag(newest_first, "newest_first")
         found: list[Hold] = []
@@ -72,22 +71,16 @@ class RemoteSearches(RemoteCalls):
             found += [Hold(row_from(one)) for one in page.items]
             # A page may be short because its documents are large. One that is empty was a long search: the caller decides on the next.
             if page.next is None or not page.items or before or len(found) >= limit:
-                return Page(found, more=page.next is not None, reached=page.next)
+                return Page(found, next=page.next)
             after = page.next
 
-    def line(self, pool: str, *, after: int = 0, limit: int = 100, tx: Any = None) -> Page[Hold]:
-        """Who waits in the line of a pool, in order, the next one first; for the next page give the number of the last one as `after`, as
-        long as there are `more`. Raises `PoolNotFound`."""
+    def line(self, pool: str, *, after: str | None = None, limit: int = 100, tx: Any = None) -> Page[Hold]:
+        """Return the holds that wait in the line of a pool, in order: the first is next. To read the next page, pass `next` as
+        `after`. Raises `PoolNotFound`."""
         no_transaction(tx)
-        page = read_line((self._get(path_of("pools", pool, "line"), after=after, limit=limit)).content)
-        return Page([Hold(row_from(one)) for one in page.items], more=page.next is not None)
-
-    def children(self, pool: str, *, after: str = "", limit: int = 100, tx: Any = None) -> Page[Pool]:
-        """The pools directly below a pool, in order of id; for the next page give `reached` as `after`, as long as there are `more`.
-        Raises `PoolNotFound`."""
-        no_transaction(tx)
-        page = read_pools((self._get(path_of("pools", pool, "children"), after=after, limit=limit)).content)
-        return Page([pool_from(one) for one in page.items], more=page.next is not None, reached=page.next)
+        path = path_of("pools", pool, "line")
+        page = read_line((self._get(path, after=number_of(after), limit=limit)).content)
+        return Page([Hold(row_from(one)) for one in page.items], next=None if page.next is None else str(page.next))
 
     def accounts(self, prefix: str = "", *, after: str = "", limit: int = 100, tx: Any = None) -> list[str]:
         """Names of the accounts that use anything of a pool, in order."""

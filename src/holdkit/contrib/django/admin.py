@@ -203,7 +203,7 @@ class HoldAdmin(KernelAdmin):
         """The newest first."""
         wanted: dict[str, Any] = {name: value for name, value in chosen.items() if value}
         found = hk.holds(**wanted, newest_first=True, after=after, limit=PAGE)
-        return [Row(hold.id, _cells(hold)) for hold in found], (found.reached or "") if found.more else ""
+        return [Row(hold.id, _cells(hold)) for hold in found], found.next or ""
 
     def has_change_permission(self, request: Any, obj: Any = None) -> bool:
         """As Django's permissions say."""

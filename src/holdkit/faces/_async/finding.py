@@ -72,7 +72,7 @@ class AsyncFinder:
 
     async def _page(self, prefix: str, archived: bool, after: str, limit: int) -> tuple[list[Pool], str | None]:
         pools = await self._kernel.pools(prefix, archived=archived, after=after, limit=limit)
-        return pools, pools[-1].id if len(pools) == limit else None
+        return pools, pools.next
 
     async def _containing(
         self, prefix: str, contains: str, archived: bool, after: str, limit: int
@@ -86,9 +86,9 @@ class AsyncFinder:
                     found.append(pool)
                     if len(found) == limit:
                         return found, pool.id
-            if len(page) < 1_000:
+            if page.next is None:
                 return found, None
-            after = page[-1].id
+            after = page.next
         return found, after
 
     async def _holds(self, wanted: str, limit: int) -> list[Hold]:

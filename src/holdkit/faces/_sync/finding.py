@@ -73,7 +73,7 @@ class Finder:
 
     def _page(self, prefix: str, archived: bool, after: str, limit: int) -> tuple[list[Pool], str | None]:
         pools = self._kernel.pools(prefix, archived=archived, after=after, limit=limit)
-        return pools, pools[-1].id if len(pools) == limit else None
+        return pools, pools.next
 
     def _containing(
         self, prefix: str, contains: str, archived: bool, after: str, limit: int
@@ -87,9 +87,9 @@ class Finder:
                     found.append(pool)
                     if len(found) == limit:
                         return found, pool.id
-            if len(page) < 1_000:
+            if page.next is None:
                 return found, None
-            after = page[-1].id
+            after = page.next
         return found, after
 
     def _holds(self, wanted: str, limit: int) -> list[Hold]:

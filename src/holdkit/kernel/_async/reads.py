@@ -10,9 +10,8 @@ from typing import Any
 from uuid import UUID
 
 from ...core.ladders.finding import missing
-from ...core.model import MAX_SLOT, Pool
+from ...core.model import Pool
 from ...core.outcomes import Reason, Refusal
-from ...core.pages import Page
 from ...core.reading import (
     CountAhead,
     FindHold,
@@ -21,16 +20,17 @@ from ...core.reading import (
 )
 from ...core.searching import ListLine
 from ...core.trees import SEPARATOR, directly_below
-from ...core.validation import flag, hold_id, pool_id, text, whole
+from ...core.validation import flag, hold_id, invalid, pool_id, text, whole
 from ...core.values import MAX_ENTITY
 from ..answers import refusal_of
 from ..journal import JournalEntry
 from ..journal_archive import JournalArchive
 from ..normalise import reference
-from ..results import Hold, JournalPage
+from ..pages import JournalPage, Page
+from ..results import Hold
 from .accounts import AsyncAccount
 from .journal_reads import archived_history, subject_history
-from .searching import AsyncSearches, check_after
+from .searching import AsyncSearches, check_after, number_of
 
 
 class AsyncReads(AsyncSearches):
@@ -45,14 +45,46 @@ class AsyncReads(AsyncSearches):
         return found
 
     async def pools(
-        self, prefix: str = "", *, archived: bool = False, after: str = "", limit: int = 100, tx: Any = None
-    ) -> list[Pool]:
-        """Pools in order of id, those that are archived only if asked for; give the last id as `after` for the next page."""
+        self,
+        prefix: str = "",
+        *,
+        below: str | None = None,
+        archived: bool = False,
+        after: str | None = None,
+        limit: int = 100,
+        tx: Any = None,
+    ) -> Page[Pool]:
+        """Return pools in order of id: those whose id begins with a prefix, or those directly below a pool; archived ones only if
+        asked for. To read the next page, pass `next` as `after`. What is deeper below a pool is passed over, some thousands at a
+        time, so such a page may be short. With `below`, raises `PoolNotFound`."""
         whole(limit, "limit", 1, 1_000)
         flag(archived, "archived")
-        check_after(prefix, "prefix")
+        if prefix != "":
+            text(prefix, "prefix", 512)
         check_after(after, "after")
-        return await self._executor.read(ListPools(self._tenant, prefix, after, limit, archived=archived), tx)
+        if below is not None:
+            if prefix:
+                raise invalid("below", "below_ambiguous", "give a prefix, or the pool above, not both")
+            return await self._children(below, archived, after or "", limit, tx)
+        query = ListPools(self._tenant, prefix, after or "", limit + 1, archived=archived)
+        rows = await self._executor.read(query, tx)
+        return Page(rows[:limit], next=rows[limit - 1].id if len(rows) > limit else None)
+
+    async def _children(self, pool: str, archived: bool, after: str, limit: int, tx: Any) -> Page[Pool]:
+        prefix = pool_id(pool, "below", faces=True) + SEPARATOR
+        children: list[Pool] = []
+        start = after
+        for _ in range(limit + 1):
+            rows = await self._executor.read(ListPools(self._tenant, prefix, start, limit, archived=archived), tx)
+            below, start = directly_below(prefix, rows, start)
+            children += below
+            if len(rows) < limit and (not rows or start == rows[-1].id):
+                if not children and not after:
+                    await self.pool(pool, tx=tx)  # raises if there is no such pool
+                return Page(children[:limit], next=children[limit - 1].id if len(children) > limit else None)
+            if len(children) >= limit:
+                return Page(children[:limit], next=children[limit - 1].id)
+        return Page(children, next=start)
 
     async def get(self, hold: Hold | str | UUID, *, tx: Any = None) -> Hold:
         """A hold as it is now, without its token. Raises `HoldNotFound` or `HoldRetired`."""
@@ -64,45 +96,24 @@ class AsyncReads(AsyncSearches):
         return Hold(found)
 
     async def place(self, hold: Hold | str | UUID, *, tx: Any = None) -> int | None:
-        """How many wait in line ahead of a hold, exact to 1,000; None if it does not wait. It takes as long as it counts. Raises
-        `HoldNotFound` or `HoldRetired`."""
+        """Return the place of a hold in its line: 1 is next; None if it does not wait. Exact to 1,000; whoever is farther behind has
+        1001. It takes as long as it counts. Raises `HoldNotFound` or `HoldRetired`."""
         id, _ = reference(hold, None)
         ahead = await self._executor.read(CountAhead((self._tenant, hold_id(id))), tx)
         if ahead is None:
             await self.get(id, tx=tx)  # raises if there is no such hold
-        return ahead
+            return None
+        return ahead + 1
 
-    async def line(self, pool: str, *, after: int = 0, limit: int = 100, tx: Any = None) -> Page[Hold]:
-        """Who waits in the line of a pool, in order, the next one first; for the next page give the number of the last one as `after`, as
-        long as there are `more`. Raises `PoolNotFound`."""
+    async def line(self, pool: str, *, after: str | None = None, limit: int = 100, tx: Any = None) -> Page[Hold]:
+        """Return the holds that wait in the line of a pool, in order: the first is next. To read the next page, pass `next` as
+        `after`. Raises `PoolNotFound`."""
         whole(limit, "limit", 1, 1_000)
-        whole(after, "after", 0, MAX_SLOT)
         key = (self._tenant, pool_id(pool, "pool", faces=True))
-        rows = await self._executor.read(ListLine(key, after, limit, self._executor.page_bytes), tx)
+        rows = await self._executor.read(ListLine(key, number_of(after), limit, self._executor.page_bytes), tx)
         if not rows:
             await self.pool(pool, tx=tx)  # raises if there is no such pool
-        return Page(map(Hold, rows), more=rows.more, size=rows.size)
-
-    async def children(self, pool: str, *, after: str = "", limit: int = 100, tx: Any = None) -> Page[Pool]:
-        """The pools directly below a pool, archived ones too, in order of id; for the next page give `reached` as `after`, as long as there
-        are `more`. What is below these is passed over, some thousands at a time, so a page may be short. Raises `PoolNotFound`."""
-        whole(limit, "limit", 1, 1_000)
-        check_after(after, "after")
-        prefix = pool_id(pool, "pool", faces=True) + SEPARATOR
-        found: Page[Pool] = Page()
-        start = after
-        for _ in range(limit + 1):
-            rows = await self._executor.read(ListPools(self._tenant, prefix, start, limit, archived=True), tx)
-            below, start = directly_below(prefix, rows, start)
-            found += below
-            if len(rows) < limit and (not rows or start == rows[-1].id):
-                if not found and not after:
-                    await self.pool(pool, tx=tx)  # raises if there is no such pool
-                return found if len(found) <= limit else Page(found[:limit], more=True, reached=found[limit - 1].id)
-            if len(found) >= limit:
-                return Page(found[:limit], more=True, reached=found[limit - 1].id)
-        found.more, found.reached = True, start
-        return found
+        return Page(map(Hold, rows), next=str(rows[-1].number) if rows.more else None)
 
     def account(self, name: str) -> AsyncAccount:
         """What one account uses: ``hk.account("customer:7").usage()``."""

@@ -11,11 +11,11 @@ from datetime import datetime
 from typing import Any
 
 from ...core.model import MAX_SLOT, Slot, State
-from ...core.pages import Page
 from ...core.reading import ListHolds
 from ...core.searching import ListAccounts
 from ...core.validation import flag, invalid, text, whole
 from ...core.values import MAX_ENTITY
+from ..pages import Page
 from ..results import Hold
 from ..times import moment
 from .executor import Executor
@@ -40,16 +40,15 @@ class Searches:
         placed_from: datetime | Slot | None = None,
         placed_to: datetime | Slot | None = None,
         newest_first: bool = False,
-        after: str = "",
-        before: str = "",
+        after: str | None = None,
+        before: str | None = None,
         limit: int = 100,
         tx: Any = None,
     ) -> Page[Hold]:
         """Holds that fit, in order of id (which for minted ids is the order of birth), or in the opposite order.
 
-        For the next page give `reached` of this one as `after`, as long as it has `more`: one call looks at a bounded number of holds,
-        so a page may be empty although more follow. With `before` the page ends in front of an id; then `more` and `reached` tell of
-        the pages before it. A hold counts as placed at the time that its id carries, if it was minted; otherwise when it was granted
+        To read the next page, pass `next` as `after`: one call looks at a bounded number of holds, so a page may be empty and have a
+        `next`. With `before` the page ends in front of an id, and its `next` is the `before` of the page in front of it. A hold counts as placed at the time that its id carries, if it was minted; otherwise when it was granted
         or joined a line. `placed_to` is the first moment that is too late.
         """
         whole(limit, "limit", 1, 1_000)
@@ -64,13 +63,13 @@ class Searches:
         if after and before:
             raise invalid("before", "before_ambiguous", "give either after or before, not both")
         query = ListHolds(
-            self._tenant, pool, None if state is None else State(state), entity, before or after, limit,
+            self._tenant, pool, None if state is None else State(state), entity, before or after or "", limit,
             self._executor.page_bytes, actor, account, _slot(placed_from, "placed_from"),
             _slot(placed_to, "placed_to"), newest_first is not bool(before), within=self._executor.within,
         )  # fmt: skip
         rows = self._executor.read(query, tx)
         found = reversed(rows) if before else rows
-        return Page(map(Hold, found), more=rows.more, size=rows.size, reached=rows.reached)
+        return Page(map(Hold, found), next=rows.reached if rows.more else None)
 
     def accounts(self, prefix: str = "", *, after: str = "", limit: int = 100, tx: Any = None) -> list[str]:
         """Names of the accounts that use anything of a pool, in order; give the last one as `after` for the next page."""
@@ -82,6 +81,15 @@ def check_after(value: object, field: str) -> None:
     """Check where a page begins: empty for the first one, else a text."""
     if value != "":
         text(value, field, 512)
+
+
+def number_of(after: object) -> int:
+    """Return the number in a line behind which a page begins."""
+    if after is None or after == "":
+        return 0
+    if not isinstance(after, str) or not after.isascii() or not after.isdigit() or len(after) > 19:
+        raise invalid("after", "after_malformed", "must be the `next` of a page of the line")
+    return whole(int(after), "after", 0, MAX_SLOT)
 
 
 def check_names(prefix: str, after: str | None, limit: int) -> None:

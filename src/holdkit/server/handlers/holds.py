@@ -9,6 +9,7 @@ from typing import Any, Final
 from ...core.commands import JoinLine, LeaveLine, PlaceHold
 from ...core.keyed import CLAIMS
 from ...core.model import Leg, State
+from ...core.pages import hold_bytes
 from ...core.validation import invalid
 from ...kernel.answers import hold_of, refusal_of
 from ...kernel.context import actor_text
@@ -241,19 +242,24 @@ def _label(shown: HoldAnswer, labels: Mapping[str, str | None]) -> HoldAnswer:
 
 async def show_place(request: Request) -> Answer:
     """How many wait in front of a hold. One that has been served or has left meanwhile is shown without a place."""
-    ahead = await request.kernel.place(request.hold_named)
+    place = await request.kernel.place(request.hold_named)
     hold = await request.kernel.get(request.hold_named)
     waits = hold.state is State.WAITING
-    return answer(place_answer(hold.raw, ahead if waits else None, request.now(hold.raw.joined_at)))
+    return answer(place_answer(hold.raw, place if waits else None, request.now(hold.raw.joined_at)))
+
+
+def _size(holds: Iterable[Hold]) -> int:
+    """About the bytes of these holds, as documents."""
+    return sum([hold_bytes(hold.raw) for hold in holds])
 
 
 async def list_line(request: Request) -> Answer:
     """Who waits in the line of a pool, in order: the first is next."""
     query: LineQuery = request.query
-    holds = await request.kernel.line(request.names[0], after=query.after, limit=query.limit)
-    after, now = holds[-1].raw.number if holds.more else None, request.now()
+    holds = await request.kernel.line(request.names[0], after=str(query.after), limit=query.limit)
+    after, now = None if holds.next is None else int(holds.next), request.now()
     return await request.running.large_answers.page(
-        request, holds.size, lambda: LinePage([hold_answer(hold.raw) for hold in holds], after, now)
+        request, _size(holds), lambda: LinePage([hold_answer(hold.raw) for hold in holds], after, now)
     )
 
 
@@ -271,12 +277,12 @@ async def list_holds(request: Request) -> Answer:
         placed_from=query.placed_from, placed_to=query.placed_to, newest_first=query.order == "newest",
         limit=query.limit, **begins,
     )  # fmt: skip
-    reached = holds.reached if holds.more else None
-    hidden = reached is not None and caller.limit is not None
-    after, now = caller.positions.hide(reached) if hidden and reached else reached, request.now()
+    after, now = holds.next, request.now()
+    if after is not None and caller.limit is not None:
+        after = caller.positions.hide(after)
     labels = await _labels(request, holds)
 
     def page() -> HoldPage:
         return HoldPage([_label(hold_answer(hold.raw), labels) for hold in holds], after, now)
 
-    return await request.running.large_answers.page(request, holds.size, page)
+    return await request.running.large_answers.page(request, _size(holds), page)

@@ -154,8 +154,8 @@ def finder(request: Request) -> AsyncFinder:
 async def list_children(request: Request) -> Answer:
     """The pools directly below a pool."""
     query: PageQuery = request.query
-    pools = await request.kernel.children(request.names[0], after=query.after, limit=query.limit)
-    return answer(PoolPage([pool_answer(shown_pool(request, pool)) for pool in pools], pools.reached, request.now()))
+    pools = await request.kernel.pools(below=request.names[0], archived=True, after=query.after, limit=query.limit)
+    return answer(PoolPage([pool_answer(shown_pool(request, pool)) for pool in pools], pools.next, request.now()))
 
 
 async def account_usage(request: Request) -> Answer:
