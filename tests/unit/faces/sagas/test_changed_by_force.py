@@ -12,7 +12,7 @@ import holdkit
 from holdkit.testing import FakeClock
 from tests.unit.faces.sagas.scripted_saga import ScriptedSaga
 
-FORCE: dict[str, Any] = {"force": True, "reason": "admin_override"}
+FORCE: dict[str, Any] = {"reason": "admin_override"}
 INTENT = {"pool": "p"}
 
 
@@ -26,7 +26,7 @@ class Confirming(ScriptedSaga):
 
     def _step(self, name: str, intent: Any, step: holdkit.sagas.SagaStep, otherwise: Any = None) -> Any:
         if name == self.within and step.hold is not None:
-            self.hk.confirm(step.hold.id, quantity=self.quantity, keep_rest=self.quantity is not None, **FORCE)
+            self.hk.admin.confirm(step.hold.id, quantity=self.quantity, keep_rest=self.quantity is not None, **FORCE)
         if name == "validate" and self.raises:
             self.calls.append(name)
             raise LookupError("the account is closed")
@@ -87,7 +87,7 @@ def test_an_attempt_is_not_abandoned_once_a_part_of_it_is_confirmed(hk: holdkit.
 
     def reserve(_intent: Any, step: holdkit.sagas.SagaStep) -> dict[str, int]:
         if step.attempt == 2:
-            hk.confirm(first[0], quantity=1, keep_rest=True, **FORCE)
+            hk.admin.confirm(first[0], quantity=1, keep_rest=True, **FORCE)
         return {"p": 2}
 
     def validate(_intent: Any, step: holdkit.sagas.SagaStep) -> None:
@@ -152,7 +152,7 @@ def test_a_saga_whose_hold_nothing_tells_of_any_more_is_parked(
     saga = ScriptedSaga()
     hold = left_behind(hk, saga)
     if forced:
-        hk.confirm(hold, **FORCE)
+        hk.admin.confirm(hold, **FORCE)
     archive_all(hk, clock, tmp_path / "archive")
     assert hk.history(hold) == []
     assert hk.sagas.recover() == holdkit.sagas.RecoveryReport(parked=1)

@@ -166,7 +166,7 @@ def test_a_hold_released_by_force_parks_its_saga_and_nothing_is_run(store: Store
         registered.run("a", INTENT)
     hold = sagas.get("a").hold
     with pytest.raises(holdkit.NotOwner):
-        hk.release(hold)  # nobody has its token
+        hk.release(hk.get(hold))  # nobody has its token
     hk.admin.release(hold, reason="admin_override")
     store.clock.advance(30)
     assert sagas.recover() == holdkit.sagas.RecoveryReport(parked=1)
@@ -174,7 +174,7 @@ def test_a_hold_released_by_force_parks_its_saga_and_nothing_is_run(store: Store
     assert saga.calls.count("effect") == 1
 
 
-FORCE: dict[str, Any] = {"force": True, "reason": "admin_override"}
+FORCE: dict[str, Any] = {"reason": "admin_override"}
 
 
 @pytest.mark.parametrize("quantity", [None, 1])
@@ -187,8 +187,8 @@ def test_a_hold_confirmed_by_force_before_the_point_of_no_return_parks_its_saga(
     with pytest.raises(Gone):
         registered.run("a", INTENT)
     hold = sagas.get("a").hold
-    hk.extend(hold, by=30, **FORCE)
-    hk.confirm(hold, quantity=quantity, keep_rest=quantity is not None, **FORCE)
+    hk.admin.extend(hold, by=30, **FORCE)
+    hk.admin.confirm(hold, quantity=quantity, keep_rest=quantity is not None, **FORCE)
     store.clock.advance(30 + dropped * 401 * 86_400)
     for _ in range(2 * dropped):
         hk.sweep()
@@ -200,7 +200,7 @@ def test_a_hold_confirmed_by_force_before_the_point_of_no_return_parks_its_saga(
     if quantity is None and not dropped:
         with pytest.raises(holdkit.AlreadyConfirmed):
             sagas.resolve("a", "cancelled", reason="I looked")
-        hk.return_units(hold, **FORCE)
+        hk.admin.return_units(hold, **FORCE)
     assert sagas.resolve("a", "cancelled", reason="I looked").phase == "aborted"
     assert hk.pool("p").held == 0
     assert differences(hk) == ()

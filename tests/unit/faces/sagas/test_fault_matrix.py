@@ -83,7 +83,7 @@ def _journal_is_in_order(scenario: SaleScenario, saga_id: str) -> None:
     """Phases go forward only, epochs grow, and each step was written once."""
     bodies = [
         msgspec.json.decode(entry.entry.record.body)
-        for entry in scenario.calm.history(f"~saga/{saga_id}")
+        for entry in scenario.calm.journal.history(f"~saga/{saga_id}")
         if entry.entry.record is not None
     ]
     phases = [body["phase"] for body in bodies]
