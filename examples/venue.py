@@ -39,7 +39,7 @@ def main() -> None:
         print(buy(hk, "customer:4", {"arena//stalls": 3}))
         for pool in hk.pools(archived=True):
             print(f"{pool.id}: {pool.consumed} of {pool.total}, {pool.bookable} bookable")
-        for use in hk.account("customer:2").usage():
+        for use in hk.accounts.usage("customer:2"):
             print(f"customer:2 has {use.used} of {use.pool}")
 
 

@@ -31,7 +31,7 @@ def erase(hk: holdkit.Kernel) -> str:
 
 
 def used(hk: holdkit.Kernel, account: str) -> dict[str, int]:
-    return {one.pool: one.used for one in hk.account(account).usage()}
+    return {one.pool: one.used for one in hk.accounts.usage(account)}
 
 
 def refused(hk: holdkit.Kernel, pool: str, quantity: int) -> tuple[int, int, int]:

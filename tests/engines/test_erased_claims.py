@@ -306,8 +306,8 @@ def test_in_another_database_it_is_erased_and_not_recognised(tmp_path: Path) -> 
     import_journal(url, Import(lines))
     with holdkit.connect(url) as other:
         assert other.admin.verify().ok
-        assert [use.used for use in other.account(stub).usage()] == [3]
-        assert other.account("customer:7").usage() == []
+        assert [use.used for use in other.accounts.usage(stub)] == [3]
+        assert other.accounts.usage("customer:7") == []
         assert not other.claims.is_taken(*KEY)
         assert other.claims.hold(*KEY, ttl=60).legs[0].pool.endswith(PLAIN)
         other.hold("show", 4, ttl=600, account="customer:7")

@@ -54,7 +54,7 @@ class History:
 
     def state(self) -> list[Any]:
         """What everybody uses, and which keys are taken."""
-        use = [[(one.pool, one.used, one.limit) for one in self.hk.account(name).usage()] for name in ACCOUNTS]
+        use = [[(one.pool, one.used, one.limit) for one in self.hk.accounts.usage(name)] for name in ACCOUNTS]
         return [*use, [self.hk.claims.is_taken("name", key) for key in KEYS]]
 
     def hold(self, *, account: str, pool: str, quantity: int, op: str, **_: Any) -> Any:

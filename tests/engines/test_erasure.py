@@ -97,14 +97,14 @@ def test_an_account_that_pools_count_is_reported_and_erased_by_its_name(hk: hold
     assert hk.get(holds["open"]).account == "customer:7"
     stub = hk.admin.erase("account", "customer:7", reason="request 1").stub
     assert hk.get(holds["open"]).account == stub
-    assert [(use.pool, use.used) for use in hk.account(stub).usage()] == [("show", 3)]
+    assert [(use.pool, use.used) for use in hk.accounts.usage(stub)] == [("show", 3)]
 
 
 def test_limits_go_on_counting_under_the_stub(hk: holdkit.Kernel) -> None:
     holds = live(hk)
     stub = hk.admin.erase("account", "customer:7", reason="request 1").stub
     hk.release(holds["open"])
-    assert [use.used for use in hk.account(stub).usage()] == [2]
+    assert [use.used for use in hk.accounts.usage(stub)] == [2]
     hk.hold("show", 2, ttl=60, account=stub)
     with pytest.raises(holdkit.AccountLimit):
         hk.hold("show", 1, ttl=60, account=stub)

@@ -88,7 +88,7 @@ def stats(url: str | None, tenant: str, in_json: bool, pools: tuple[str, ...], w
 
 def _of_pools(hk: Opened, tenant: str, pools: tuple[str, ...], window: str) -> PoolHistories:
     if not isinstance(hk, Kernel):
-        return hk.pool_histories(pools, window=interval(window))
+        return hk.server.pool_histories(pools, window=interval(window))
     need_server()
     from ..server.handlers.history import pool_histories
 
@@ -98,7 +98,7 @@ def _of_pools(hk: Opened, tenant: str, pools: tuple[str, ...], window: str) -> P
 
 def _of_servers(hk: Opened, window: str) -> ServerHistory:
     if not isinstance(hk, Kernel):
-        return hk.server_history(window=interval(window))
+        return hk.server.server_history(window=interval(window))
     need_server()
     from ..server.handlers.history import servers_over_time
 

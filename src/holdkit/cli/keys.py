@@ -92,7 +92,7 @@ def _open(url: str | None, *, create: bool = False) -> Iterator[_Stored | _OnSer
     if is_server(chosen_url(url)):
         with open_kernel(url) as client:
             assert not isinstance(client, Kernel)
-            yield _OnServer(client.keys)
+            yield _OnServer(client.server.keys)
         return
     need_server()
     from ..server import Keys

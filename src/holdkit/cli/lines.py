@@ -181,7 +181,7 @@ def list_accounts(url: str | None, tenant: str, in_json: bool, prefix: str, afte
       holdkit accounts list --prefix customer:
     """
     with open_kernel(url, tenant) as hk:
-        found = hk.accounts(prefix, after=after, limit=limit)
+        found = hk.accounts.list(prefix, after=after, limit=limit)
     Output(in_json).table([NameDocument(name) for name in found], ("account",), [[name] for name in found])
     goes_on(found, limit, found[-1] if found else "")
     return OK
@@ -200,7 +200,7 @@ def usage(url: str | None, tenant: str, in_json: bool, account: str, after: str,
       holdkit accounts usage customer:7 --json
     """
     with open_kernel(url, tenant) as hk:
-        found = hk.account(account).usage(after=after, limit=limit)
+        found = hk.accounts.usage(account, after=after, limit=limit)
     documents = [PoolUsageAnswer(one.pool, one.used, one.limit) for one in found]
     rows = [[one.pool, str(one.used), "-" if one.limit is None else str(one.limit)] for one in found]
     Output(in_json).table(documents, ("pool", "used", "limit"), rows)

@@ -127,7 +127,7 @@ def _open(url: str | None) -> Iterator[_Store | _OnServer]:
     if is_server(chosen_url(url)):
         with open_kernel(url) as client:
             assert not isinstance(client, Kernel)
-            yield _OnServer(client.tenant_admin)
+            yield _OnServer(client.server.tenants)
         return
     need_server()
     from ..server import Keys

@@ -89,7 +89,7 @@ def _export_from_server(url: str | None, tenant: str, file: str, force: bool, in
     with open_kernel(url) as hk:
         assert not isinstance(hk, Kernel)
         new = Path(f"{file}.new") if force else Path(file)
-        hk.tenant_admin.export(tenant, new)
+        hk.server.tenants.export(tenant, new)
         new.replace(file)
     with Path(file).open("rb") as lines:
         entries = sum(1 for _ in lines) - 2

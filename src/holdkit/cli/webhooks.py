@@ -39,7 +39,7 @@ def _open(url: str | None) -> Iterator[RemoteWebhooks]:
                 field="url",
                 code="server_needed",
             )
-        yield hk.webhooks
+        yield hk.server.webhooks
 
 
 @click.group()

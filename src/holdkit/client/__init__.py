@@ -17,7 +17,7 @@ try:
     from ._async.remote import AsyncRemoteKernel
     from ._sync.remote import RemoteKernel
     from .problems import NotAdmitted, Policy
-    from .unsupported import NotRemote
+    from .unsupported import NOT_REMOTE, NotRemote
 except ModuleNotFoundError as missing:
     raise MissingExtra("client", missing) from missing
 
@@ -56,6 +56,7 @@ def _sendable(key: object) -> str | None:
 
 
 __all__ = [
+    "NOT_REMOTE",
     "AsyncRemoteKernel",
     "EntryAnswer",
     "NotAdmitted",

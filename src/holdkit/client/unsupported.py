@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn, Self, overload
+from typing import Any, Final, NoReturn, Self, overload
 
 from ..errors import InvalidRequest
 
@@ -46,11 +46,7 @@ class UnsupportedOfKernel:
         "a server cannot join a transaction of yours; name all pools in one hold, or use apply(…, atomic=True)"
     )
     tenant = Unsupported("the API key determines the tenant; connect with a key of the other tenant")
-    limits = Unsupported("the server has its own and checks them; admin.limits() reads them")
     sweeper = Unsupported("the server sweeps by itself; sweep() asks it to do so now")
-    traced = Unsupported(
-        "the server has spans of its own; holdkit.contrib.opentelemetry.instrument_client(…) sends it the trace"
-    )
 
 
 class UnsupportedOfAdmin:
@@ -68,3 +64,12 @@ class UnsupportedOfSagas:
 
     register = Unsupported(_DRIVEN)
     recover = Unsupported(_DRIVEN)
+
+
+NOT_REMOTE: Final[dict[str, str]] = {
+    prefix + name: value.why
+    for prefix, kind in (("", UnsupportedOfKernel), ("admin.", UnsupportedOfAdmin), ("sagas.", UnsupportedOfSagas))
+    for name, value in vars(kind).items()
+    if isinstance(value, Unsupported)
+}
+"""What a client of a server lacks, by name, each with the reason."""

@@ -99,6 +99,6 @@ def test_in_a_callers_transaction_erased_names_are_recognised(migrated: Migrated
                 other.claims.hold(*KEY, ttl=60, tx=tx)
             assert other.claims.is_taken(*KEY, tx=tx)
             hold = other.hold("show", 1, ttl=60, account="customer:7", tx=tx)
-            assert [use.used for use in other.account("customer:7").usage(tx=tx)] == [4]
+            assert [use.used for use in other.accounts.usage("customer:7", tx=tx)] == [4]
         assert hk.get(hold).account == "customer:7"
         assert hk.admin.verify().ok

@@ -336,4 +336,4 @@ def test_everything_else_works_through_the_pooler_too(pooled: str) -> None:
         assert b"".join(export(hk.executor.engine)).count(b"\n") > 5
         assert hk.admin.verify().ok
         hk.admin.erase("account", "ada", reason="asked")
-        assert hk.accounts() == []
+        assert hk.accounts.list() == []

@@ -43,7 +43,7 @@ def contents(hk: holdkit.Kernel) -> Any:
         hk.pools(limit=100),
         hk.holds(limit=100),
         [[hold.id for hold in hk.holds(entity=f"user:{number}")] for number in range(6)],
-        [hk.account(f"customer:{number}").usage() for number in range(6)],
+        [hk.accounts.usage(f"customer:{number}") for number in range(6)],
         hk.admin.records.list("note"),
         [(one.entry, one.position) for one in hk.journal.follow(wait=False, tenant=holdkit.journal.ALL)],
         [[one.entry for one in hk.history(hold.id)] for hold in hk.holds(limit=100)],

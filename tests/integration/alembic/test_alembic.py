@@ -175,7 +175,7 @@ def test_a_failed_migration_leaves_nothing(postgres_url: str) -> None:
         connection.commit()
     engine.dispose()
     with holdkit.connect(postgres_url, schema="shop") as hk:
-        assert hk.limits.retention.days == 90
+        assert hk._limits.retention.days == 90
 
 
 def test_through_an_async_driver(postgres_url: str) -> None:

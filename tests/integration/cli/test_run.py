@@ -66,11 +66,11 @@ def test_the_slot_of_a_team_is_counted_by_its_account(hk: holdkit.Kernel) -> Non
     assert "account_required" in run("run", "--pool", "gpu", "--", "true", code=1).err
     process = start("--account", "team:blue", "--wait", "1m")
     _, hold_id, _ = said(process).split()
-    assert (hk.get(hold_id).account, hk.account("team:blue").usage()[0].used) == ("team:blue", 1)
+    assert (hk.get(hold_id).account, hk.accounts.usage("team:blue")[0].used) == ("team:blue", 1)
     refused = run("run", "--pool", "gpu", "--account", "team:blue", "--wait", "1m", "--", "true", code=1)
     assert "account_limit" in refused.err, "at once, although it would wait for units"
     assert end(process, "go on\n")[0] == 9
-    assert hk.account("team:blue").usage() == []
+    assert hk.accounts.usage("team:blue") == []
     passed = run("run", "--pool", "gpu", "--force", "--reason", "box office", "--", "sh", "-c", "exit 3", code=3)
     assert passed.err == ""
 

@@ -45,7 +45,7 @@ def test_what_was_erased_is_recognised_over_http(hk: RemoteKernel) -> None:
     with pytest.raises(holdkit.AccountLimit) as beyond:
         hk.hold("limited", 2, ttl=300, account="customer:77")
     assert (beyond.value.used, beyond.value.limit) == (3, 4)
-    assert [use.used for use in hk.account("customer:77").usage()] == [3]
+    assert [use.used for use in hk.accounts.usage("customer:77")] == [3]
     hk.claims.free("name", "erased", reason="left")
     assert hk.claims.hold("name", "erased", ttl=300).state == "held"
 

@@ -89,7 +89,7 @@ def scenario(hk: Any, clock: FakeClock) -> Iterator[Any]:
     yield outcome(lambda: hk.confirm(first, entity="order:1"))
     yield outcome(lambda: hk.release(second))
     yield outcome(lambda: hk.admin.free("show", 1, account="b", reason="refund"))
-    yield [shown(one) for one in hk.account("b").usage()]
+    yield [shown(one) for one in hk.accounts.usage("b")]
     for id, total in (("venue", 4), ("venue//stalls", 3), ("venue//circle", 3)):
         yield outcome(lambda id=id, total=total: hk.create_pool(id, total))  # type: ignore[misc]
     yield outcome(lambda: hk.create_pool("hall//stalls", 1))
@@ -98,7 +98,7 @@ def scenario(hk: Any, clock: FakeClock) -> Iterator[Any]:
     )
     yield outcome(lambda: hk.hold("venue//circle", 3, ttl=60))
     yield [outcome(lambda: hk.pool("venue")), outcome(lambda: hk.pool("venue//circle"))]
-    yield [(one.pool, one.used, one.limit) for one in hk.account("b").usage(after="show", limit=2)]
+    yield [(one.pool, one.used, one.limit) for one in hk.accounts.usage("b", after="show", limit=2)]
     yield outcome(lambda: hk.admin.remove_pool("venue"))
     commands = [
         PlaceHold(legs=(holdkit.Leg("show"),), ttl=60, account="d", id=IDS[5], actor="user:1"),

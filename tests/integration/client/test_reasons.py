@@ -29,15 +29,15 @@ def told(url: str) -> list[tuple[str, str, str, str]]:
 def test_who_changed_a_key_a_webhook_or_a_tenant_and_why(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/holds.db"
     with live_server(url) as server, connect(server.url, key=server.admin) as hk:
-        (admin,) = [one.id for one in hk.keys.list()]
-        key = hk.keys.make("till", actor="user:7", reason="because of the new till").info.id
-        hk.keys.rotate(key, actor="user:7", reason="because it was mailed")
-        hk.keys.revoke(key, actor="user:8", reason="because the till is gone")
-        hook = hk.webhooks.make("http://127.0.0.1:1/hook", actor="user:7", reason="because of the warehouse").id
-        hk.webhooks.rotate(hook, actor="user:7", reason="because it was logged")
-        hk.webhooks.replay(hook, actor="user:7", reason="because it is up again")
-        hk.webhooks.remove(hook, actor="user:7", reason="because it moved")
-        hk.tenant_admin.disable("acme", actor="user:7", reason="because it is unpaid")
+        (admin,) = [one.id for one in hk.server.keys.list()]
+        key = hk.server.keys.make("till", actor="user:7", reason="because of the new till").info.id
+        hk.server.keys.rotate(key, actor="user:7", reason="because it was mailed")
+        hk.server.keys.revoke(key, actor="user:8", reason="because the till is gone")
+        hook = hk.server.webhooks.make("http://127.0.0.1:1/hook", actor="user:7", reason="because of the warehouse").id
+        hk.server.webhooks.rotate(hook, actor="user:7", reason="because it was logged")
+        hk.server.webhooks.replay(hook, actor="user:7", reason="because it is up again")
+        hk.server.webhooks.remove(hook, actor="user:7", reason="because it moved")
+        hk.server.tenants.disable("acme", actor="user:7", reason="because it is unpaid")
     found = told(url)
     assert {who for *_, who in found} == {admin}
     assert [(kind, actor, reason) for kind, actor, reason, _ in found if kind in ("~key", "~tenant")] == [

@@ -31,49 +31,49 @@ def receiver() -> Iterator[tuple[Receiver, str]]:
 
 def test_from_the_first_event_to_the_end(hk: RemoteKernel, receiver: tuple[Receiver, str]) -> None:
     there, url = receiver
-    hook = hk.webhooks.make(url, actions=["pool.created"])
+    hook = hk.server.webhooks.make(url, actions=["pool.created"])
     assert hook.secret is not None
     assert hook.secret.startswith("whsec_")
-    assert hk.webhooks.test(hook.id).outcome == "delivered"
+    assert hk.server.webhooks.test(hook.id).outcome == "delivered"
     there.answer = lambda _subject: 503
     hk.create_pool("a", total=1)
-    wait_until(lambda: hk.webhooks.get(hook.id).parked == 1)
-    found = hk.webhooks.get(hook.id)
+    wait_until(lambda: hk.server.webhooks.get(hook.id).parked == 1)
+    found = hk.server.webhooks.get(hook.id)
     assert (found.state, found.why, found.secret) == ("failing", "the receiver answered 503", None)
-    (parked,) = hk.webhooks.parked(hook.id).items
+    (parked,) = hk.server.webhooks.parked(hook.id).items
     assert parked.why == "the receiver answered 503"
     there.answer = lambda _subject: 204
-    assert hk.webhooks.replay(hook.id).total == 1
+    assert hk.server.webhooks.replay(hook.id).total == 1
     there.wait_for(["a"])
-    wait_until(lambda: hk.webhooks.get(hook.id).parked == 0)
-    assert hk.webhooks.get(hook.id).state == "active"
-    assert [(one.kind, one.status) for one in hk.webhooks.deliveries(hook.id)] == [
+    wait_until(lambda: hk.server.webhooks.get(hook.id).parked == 0)
+    assert hk.server.webhooks.get(hook.id).state == "active"
+    assert [(one.kind, one.status) for one in hk.server.webhooks.deliveries(hook.id)] == [
         ("replay", 204),
         ("first", 503),
         ("test", 204),
     ]
-    assert [one.id for one in hk.webhooks.list()] == [hook.id]
-    assert hk.webhooks.remove(hook.id).id == hook.id
-    assert hk.webhooks.list() == []
+    assert [one.id for one in hk.server.webhooks.list()] == [hook.id]
+    assert hk.server.webhooks.remove(hook.id).id == hook.id
+    assert hk.server.webhooks.list() == []
     with pytest.raises(holdkit.InvalidRequest) as gone:
-        hk.webhooks.get(hook.id)
+        hk.server.webhooks.get(hook.id)
     assert gone.value.code == "webhook_not_found"
 
 
 def test_a_retry_gives_the_same_webhook_and_the_same_secret(hk: RemoteKernel, receiver: tuple[Receiver, str]) -> None:
     _, url = receiver
-    first, again = (hk.webhooks.make(url, op="make-1") for _ in range(2))
+    first, again = (hk.server.webhooks.make(url, op="make-1") for _ in range(2))
     assert (first.id, first.secret) == (again.id, again.secret)
-    assert hk.webhooks.make(url, op="make-2").id != first.id
+    assert hk.server.webhooks.make(url, op="make-2").id != first.id
     with pytest.raises(holdkit.OperationConflict):
-        hk.webhooks.make(url + "other", op="make-1")
-    rotated, once_more = (hk.webhooks.rotate(first.id, grace="1h", op="rotate-1") for _ in range(2))
+        hk.server.webhooks.make(url + "other", op="make-1")
+    rotated, once_more = (hk.server.webhooks.rotate(first.id, grace="1h", op="rotate-1") for _ in range(2))
     assert rotated.secret == once_more.secret != first.secret
     assert rotated.old_secret_until == once_more.old_secret_until is not None
-    assert hk.webhooks.rotate(first.id, grace=0, op="rotate-2").old_secret_until is None
+    assert hk.server.webhooks.rotate(first.id, grace=0, op="rotate-2").old_secret_until is None
 
 
 def test_a_private_target_is_refused_with_its_code(hk: RemoteKernel) -> None:
     with pytest.raises(holdkit.InvalidRequest, match="must lead to public addresses") as refused:
-        hk.webhooks.make("https://10.0.0.1/")
+        hk.server.webhooks.make("https://10.0.0.1/")
     assert (refused.value.field, refused.value.code) == ("url", "url_not_allowed")

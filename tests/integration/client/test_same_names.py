@@ -8,24 +8,32 @@ from typing import Any
 import pytest
 
 import holdkit
-from holdkit.client import AsyncRemoteKernel, NotRemote, RemoteKernel, connect
+from holdkit.client import NOT_REMOTE, AsyncRemoteKernel, NotRemote, RemoteKernel, connect
+from holdkit.client._async.admin import AsyncRemoteAdmin
 from holdkit.client._async.claims import AsyncRemoteClaims
 from holdkit.client._async.items import AsyncRemoteItems
-from holdkit.client._async.reading import AsyncRemoteAccount
+from holdkit.client._async.journal import AsyncRemoteJournal
 from holdkit.client._async.sagas import AsyncRemoteSagas
+from holdkit.client._async.server import AsyncRemoteAccounts
+from holdkit.client._sync.admin import RemoteAdmin
 from holdkit.client._sync.claims import RemoteClaims
 from holdkit.client._sync.items import RemoteItems
-from holdkit.client._sync.reading import RemoteAccount
+from holdkit.client._sync.journal import RemoteJournal
 from holdkit.client._sync.sagas import RemoteSagas
-from holdkit.client.unsupported import Unsupported, UnsupportedOfKernel, UnsupportedOfSagas
+from holdkit.client._sync.server import RemoteAccounts
+from holdkit.client.unsupported import Unsupported, UnsupportedOfAdmin, UnsupportedOfKernel, UnsupportedOfSagas
+from holdkit.faces._async.admin import AsyncAdmin
 from holdkit.faces._async.claims import AsyncClaims
 from holdkit.faces._async.items import AsyncItems
 from holdkit.faces._async.sagas import AsyncSagas
+from holdkit.faces._sync.admin import Admin
 from holdkit.faces._sync.claims import Claims
 from holdkit.faces._sync.items import Items
 from holdkit.faces._sync.sagas import Sagas
-from holdkit.kernel._async.accounts import AsyncAccount
-from holdkit.kernel._sync.accounts import Account
+from holdkit.kernel._async.accounts import AsyncAccounts
+from holdkit.kernel._async.journal_reads import AsyncJournal
+from holdkit.kernel._sync.accounts import Accounts
+from holdkit.kernel._sync.journal_reads import Journal
 
 PAIRS: list[tuple[type, type]] = [
     (AsyncRemoteKernel, holdkit.AsyncKernel),
@@ -36,11 +44,15 @@ PAIRS: list[tuple[type, type]] = [
     (RemoteItems, Items),
     (AsyncRemoteSagas, AsyncSagas),
     (RemoteSagas, Sagas),
-    (AsyncRemoteAccount, AsyncAccount),
-    (RemoteAccount, Account),
+    (AsyncRemoteAccounts, AsyncAccounts),
+    (RemoteAccounts, Accounts),
+    (AsyncRemoteJournal, AsyncJournal),
+    (RemoteJournal, Journal),
+    (AsyncRemoteAdmin, AsyncAdmin),
+    (RemoteAdmin, Admin),
 ]
 """Rates, budgets, calendars and blocks are the kernel's own classes."""
-MORE = {"ready", "tenant_admin", "webhooks", "keys", "budget_sets", "pool_histories", "server_history"}
+MORE = {"server"}
 """What only a client has."""
 
 
@@ -66,26 +78,30 @@ def test_the_arguments_are_the_kernels_own(ours: type, theirs: type) -> None:
 def test_what_cannot_be_at_a_distance_is_listed_once_and_says_why() -> None:
     listed = {
         name
-        for kind in (UnsupportedOfKernel, UnsupportedOfSagas)
+        for kind in (UnsupportedOfKernel, UnsupportedOfAdmin, UnsupportedOfSagas)
         for name, value in vars(kind).items()
         if isinstance(value, Unsupported)
     }
     found = {
         name for ours, _ in PAIRS for name in names(ours) if isinstance(inspect.getattr_static(ours, name), Unsupported)
     }
-    driven = {"register", "recover"}
-    assert (
-        found == listed == {"resource", "lock", "tenant", "limits", "sweeper", "archive", "repair", "traced"} | driven
-    )
+    assert found == listed == {name.rpartition(".")[2] for name in NOT_REMOTE}
+    assert [*NOT_REMOTE] == [
+        *("resource", "lock", "tenant", "sweeper"),
+        *("admin.archive", "admin.repair", "sagas.register", "sagas.recover"),
+    ]
+    assert all(NOT_REMOTE.values())
 
 
 def test_a_name_that_is_absent_tells_what_to_do() -> None:
     with connect("http://127.0.0.1:1") as hk:
-        for name in ("resource", "lock", "tenant", "limits", "sweeper", "archive", "repair", "traced"):
+        for path in NOT_REMOTE:
+            of, _, name = path.rpartition(".")
+            thing: Any = getattr(hk, of) if of else hk
             with pytest.raises(NotRemote, match=r"holdkit: \w+: is not available over HTTP: .+") as why:
-                getattr(hk, name)
+                getattr(thing, name)
             assert (why.value.field, why.value.code) == (name, "not_remote")
-            assert not hasattr(hk, name)
+            assert not hasattr(thing, name)
         with pytest.raises(holdkit.InvalidRequest, match=r"holdkit\.connect"):
             hk.resource(object())
         with pytest.raises(NotRemote, match="where its code is"):

@@ -36,7 +36,7 @@ def test_an_operator_bounds_disables_exports_and_deletes_a_tenant(
 ) -> None:
     operator: Any = clients.open(shared_server)
     acme: Any = clients.open(shared_server, shared_server.key("admin", "acme"))
-    admin: Any = operator.tenant_admin
+    admin: Any = operator.server.tenants
     acme.create_pool("p", 5)
     hold = acme.hold("p", 2, ttl="5m")
     assert acme.admin.usage().live_holds == 1

@@ -13,7 +13,7 @@ from holdkit.contrib.django import hk
 class Dropping(TestCase):
     def test_opened_by_a_thread(self) -> None:
         def read() -> None:
-            self.assertEqual(hk.limits.retention.days, 30)
+            self.assertEqual(hk._limits.retention.days, 30)
             connection.close()
 
         thread = threading.Thread(target=read)

@@ -89,7 +89,7 @@ for arguments in (["dumpdata"], ["dumpdata", "--all"]):
     assert not [one for one in dumped if one["model"].startswith("holdkit.")]
 hk.admin.change_limits(retention="60d")
 printed("flush", "--no-input")
-assert (hk.pools(), hk.journal.list(), hk.admin.verify().ok, hk.limits.retention.days) == ([], [], True, 30)
+assert (hk.pools(), hk.journal.list(), hk.admin.verify().ok, hk._limits.retention.days) == ([], [], True, 30)
 hk.close()
 assert hk.pools() == [], "the next call opens it anew"
 

@@ -157,7 +157,7 @@ def test_what_to_hold_may_depend_on_the_arguments(queue: Queue) -> None:
     made = queue.holds(
         lambda job: f"gpu:{job['zone']}", 1, tenant=lambda job: job["tenant"], account=lambda job: job["user"]
     )
-    task = queue.task(made, lambda job: seen.append(other.account(job["user"]).usage()[0].used))
+    task = queue.task(made, lambda job: seen.append(other.accounts.usage(job["user"])[0].used))
     task({"zone": "eu", "tenant": "acme", "user": "u1"})
     assert seen == [1]
 

@@ -161,7 +161,7 @@ def test_the_client_finds_the_same(server: LiveServer) -> None:
         rest = hk.holds(account="customer:1", newest_first=True, limit=4, after=page.next)
         assert (len(page), len(rest), rest.next) == (4, 2, None)
         assert hk.admin.entities("order:1") == ["order:1", "order:10", "order:11"]
-        assert hk.accounts() == ["customer:0", "customer:1"]
+        assert hk.accounts.list() == ["customer:0", "customer:1"]
         entries = hk.journal.search(actor="user:1", limit=3)
         older = hk.journal.search(actor="user:1", limit=3, before=entries.next)
         assert [len(entries), len(older)] == [3, 1]

@@ -342,7 +342,7 @@ def test_the_refusal_says_that_a_pool_above_is_the_reason() -> None:
                 await client.hold(SEAT, 5, ttl=60)
             assert (caught.value.shortfalls, caught.value.details) == ((), {"subject": ""})
             assert not hasattr(caught.value, "available")
-            assert await client.account("customer:7").usage() == [holdkit.reports.AccountUsage(MINE, 1, None)]
+            assert await client.accounts.usage("customer:7") == [holdkit.reports.AccountUsage(MINE, 1, None)]
 
     asyncio.run(work())
 

@@ -69,7 +69,7 @@ async def furnish_lines(hk: Any, clock: FakeClock) -> None:
     await hk.consume("venue//stalls", 1, account="old")
     clock.advance(401 * 86_400)
     await hk.sweep()
-    assert await hk.account("old").usage()
+    assert await hk.accounts.usage("old")
     assert (await hk.pool("line")).loose == 1
     await hk.admin.limit_pool("line", 9)
     await hk.hold("line", 1, ttl=600, account="a")
@@ -155,7 +155,7 @@ def test_lines_tallies_and_trees_go_with_their_tenant(url: str) -> None:
         assert job["state"] == "done", job
         assert await left_over(here) == []
         assert await hk.holds(state="waiting") == []
-        assert await hk.account("a").usage() == await hk.account("old").usage() == []
+        assert await hk.accounts.usage("a") == await hk.accounts.usage("old") == []
         assert (await here.running.kernel.admin.verify()).ok
 
     run(work, url, clock=clock)

@@ -41,8 +41,8 @@ def test_a_change_is_told_journaled_and_verified(url: str) -> None:
     with holdkit.connect(url, clock=clock) as hk:
         changed = hk.admin.change_limits(retention="90d", max_ttl=timedelta(days=60), actor="user:7", reason="audit")
         assert (changed.retention, changed.max_ttl) == (timedelta(days=90), timedelta(days=60))
-        assert hk.limits == changed == hk.admin.limits()
-        assert hk.limits.version == 1
+        assert hk._limits == changed == hk.admin.limits()
+        assert hk._limits.version == 1
         (entry,) = hk.journal.list()
         assert (str(entry.action), entry.subject, entry.tenant) == ("limits.changed", "~limits", "")
         assert (entry.actor, entry.reason) == ("user:7", "audit")
@@ -53,7 +53,7 @@ def test_a_change_is_told_journaled_and_verified(url: str) -> None:
         assert hk.admin.verify().ok
     if not url.startswith("memory"):
         with holdkit.connect(url, clock=clock) as hk:
-            assert hk.limits == changed
+            assert hk._limits == changed
             assert hk.admin.verify().ok
 
 
@@ -113,7 +113,7 @@ async def _async_too(url: str) -> None:
         assert isinstance(hk, AsyncKernel)
         changed = await hk.admin.change_limits(max_legs=2)
         assert (changed.max_legs, changed.version) == (2, 1)
-        assert hk.limits == await hk.admin.limits() == changed
+        assert hk._limits == await hk.admin.limits() == changed
         with pytest.raises(InvalidRequest) as caught:
             await hk.hold({"a": 1, "b": 1, "c": 1}, ttl=5)
         assert caught.value.code == "legs_too_many"
@@ -148,7 +148,7 @@ def test_every_process_obeys_from_its_next_batch(shared: str) -> None:
         with pytest.raises(InvalidRequest) as caught:
             there.hold("p", ttl="2h")  # it passed the check of one who knew nothing of it yet
         assert (caught.value.field, caught.value.code) == ("ttl", "ttl_too_long")
-        assert there.limits == here.limits
+        assert there._limits == here._limits
         here.admin.change_limits(max_ttl="40d", max_legs=2)
         assert there.hold({"p": 1}, ttl="35d").state == "held"  # refused by what it knew, and by nobody else
         here.create_pool("q", 100)
@@ -231,7 +231,7 @@ def test_an_operation_keeps_its_window(url: str) -> None:
         assert hk.hold("p", ttl="1d", op="a").id != first.id
     if not url.startswith("memory"):
         with holdkit.connect(url, clock=clock) as hk:
-            assert hk.limits.retry_window == timedelta(minutes=1)
+            assert hk._limits.retry_window == timedelta(minutes=1)
             hk.create_pool("q", 1)
             assert hk.admin.verify().ok
 
@@ -255,7 +255,7 @@ def test_whoever_asked_for_what_it_was_created_with_may_go_on(tmp_path: Path) ->
     with holdkit.connect(url, limits=limits) as hk:
         hk.admin.change_limits(max_legs=9)
     with holdkit.connect(url, limits=limits) as hk:
-        assert hk.limits.max_legs == 9
+        assert hk._limits.max_legs == 9
     with pytest.raises(InvalidRequest) as caught:
         holdkit.connect(url, limits=holdkit.Limits(max_legs=8))
     assert caught.value.code == "limits_differ"

@@ -115,7 +115,8 @@ METHODS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
         ),
     ),
     "admin.entities": ((), ("prefix", "after", "limit")),
-    "accounts": ((), ("prefix", "after", "limit", "tx")),
+    "accounts.list": ((), ("prefix", "after", "limit", "tx")),
+    "accounts.usage": (("name",), ("after", "limit", "tx")),
     "place": (("hold",), ("tx",)),
     "line": (("pool",), ("after", "limit", "tx")),
     "admin.search": (("text",), ("limit",)),
@@ -124,7 +125,6 @@ METHODS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "admin.catalog.calendar": (("name", "begin", "days"), ("after", "limit")),
     "admin.catalog.windows": (("face", "name"), ("client", "after", "limit")),
     "admin.catalog.resources": (("kind",), ("after", "limit")),
-    "account": (("name",), ()),
     "admin.records.get": (("kind", "id"), ("tx",)),
     "admin.records.list": (("kind",), ("after", "limit", "tx")),
     "history": (("hold",), ("after", "limit", "archive")),
@@ -284,7 +284,7 @@ def test_only_our_errors_come_out_sync(calls: list[tuple[str, list[Any], dict[st
 
 @settings(max_examples=60)
 @given(st.lists(a_call(), min_size=1, max_size=5))
-@example([("account", ["ann"], {}), ("tenant", ["acme"], {})])
+@example([("accounts.usage", ["ann"], {}), ("tenant", ["acme"], {})])
 def test_only_our_errors_come_out_async(calls: list[tuple[str, list[Any], dict[str, Any]]]) -> None:
     async def main() -> None:
         async with await holdkit.connect_async("memory://", clock=FakeClock(10**15)) as hk:
@@ -295,7 +295,7 @@ def test_only_our_errors_come_out_async(calls: list[tuple[str, list[Any], dict[s
                     if method in ("holding", "lease"):
                         async with made:
                             pass
-                    elif method not in ("account", "tenant"):
+                    elif method != "tenant":
                         await made
                 except (HoldkitError, TypeError) as error:
                     judge(method, named, error)
@@ -367,7 +367,6 @@ def test_the_table_knows_every_method() -> None:
     elsewhere = {
         "sweeper",
         "close",
-        "limits",
         "url",
         "closed",
         "executor",
@@ -376,7 +375,6 @@ def test_the_table_knows_every_method() -> None:
         "budget",
         "calendar",
         "sagas",
-        "traced",
     }
     public = {name for name in dir(Kernel) if not name.startswith("_")}
     assert public == {name.partition(".")[0] for name in METHODS} | elsewhere

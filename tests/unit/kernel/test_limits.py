@@ -66,11 +66,11 @@ def test_limits_in_force_are_typed_as_they_are_told() -> None:
         heard = queue.Queue[dict[str, Any]]()
         hk.journal.on("limits.changed", lambda entry: heard.put(entry.after))
         changed = hk.admin.change_limits(max_ttl="90m", max_holds=5)
-        assert_type(hk.limits, LimitsInForce)
-        assert_type(hk.limits.retention, timedelta)
+        assert_type(hk._limits, LimitsInForce)
+        assert_type(hk._limits.retention, timedelta)
         assert_type(changed.max_ttl + hk.admin.limits().retention, timedelta)
-        assert (hk.limits.retention, changed.max_ttl) == (WEEK, timedelta(minutes=90))
-        assert [type(getattr(hk.limits, name)) for name in SPANS] == [timedelta] * len(SPANS)
+        assert (hk._limits.retention, changed.max_ttl) == (WEEK, timedelta(minutes=90))
+        assert [type(getattr(hk._limits, name)) for name in SPANS] == [timedelta] * len(SPANS)
         assert heard.get(timeout=60) == {"max_ttl": 5_400.0, "max_holds": 5} == hk.journal.list()[0].after
 
 
@@ -84,8 +84,8 @@ def test_connect_obeys_the_limits_it_was_given(engine: str, request: pytest.Fixt
                 hk.hold("p", ttl=ttl)
             assert caught.value.code == code
         hk.release(hk.hold("p", ttl="5m"))
-        assert hk.limits == hk.admin.limits()
-        told = hk.limits
+        assert hk._limits == hk.admin.limits()
+        told = hk._limits
         assert (told.min_ttl, told.max_ttl) == (timedelta(seconds=10), timedelta(minutes=5))
         assert (told.max_lifetime, told.retention) == (timedelta(minutes=10), timedelta(days=2))
         assert (told.lock_timeout, told.version) == (timedelta(seconds=2.5), 0)
@@ -97,8 +97,8 @@ def test_connect_async_obeys_too(engine: str, request: pytest.FixtureRequest) ->
 
     async def main() -> None:
         async with await holdkit.connect_async(url, clock=FakeClock(), limits=limits) as hk:
-            assert hk.limits.max_ttl == (await hk.admin.limits()).max_ttl == timedelta(minutes=5)
-            assert (await hk.admin.change_limits(max_ttl="1h")).max_ttl == hk.limits.max_ttl == timedelta(hours=1)
+            assert hk._limits.max_ttl == (await hk.admin.limits()).max_ttl == timedelta(minutes=5)
+            assert (await hk.admin.change_limits(max_ttl="1h")).max_ttl == hk._limits.max_ttl == timedelta(hours=1)
 
     asyncio.run(main())
 
@@ -107,10 +107,10 @@ def test_the_same_in_another_form_is_the_same(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/holds.db"
     for said in SPELLINGS:
         with holdkit.connect(url, limits=Limits(retention=said)) as hk:  # type: ignore[arg-type]
-            assert hk.limits.retention == WEEK
+            assert hk._limits.retention == WEEK
     again = LimitsInForce(retention=WEEK)
     with holdkit.connect(url, limits=again) as hk:
-        assert hk.limits == again
+        assert hk._limits == again
 
 
 def test_a_disagreement_is_told_in_seconds(tmp_path: Path) -> None:
@@ -239,7 +239,7 @@ def test_a_change_is_refused_alike(name: str, value: Any, code: str) -> None:
         with pytest.raises(InvalidRequest) as caught:
             hk.admin.change_limits(**{name: value})
         assert (caught.value.field, caught.value.code) == (name, code)
-        assert hk.limits.version == 0
+        assert hk._limits.version == 0
 
 
 @settings(max_examples=300, deadline=None)
@@ -270,7 +270,7 @@ def test_a_file_is_opened_with_each_edge(limits: dict[str, Any], tmp_path: Path)
     url = f"sqlite:///{tmp_path}/holds.db"
     for _ in range(2):  # as new, and as it was created
         with holdkit.connect(url, limits=Limits(**limits)) as hk:
-            assert {name: getattr(hk.limits, name) for name in limits} == limits
+            assert {name: getattr(hk._limits, name) for name in limits} == limits
             assert hk.pools() == []
 
 
@@ -280,7 +280,7 @@ def test_a_database_is_opened_and_used_with_each_edge_of_the_timeouts(migrated: 
     for name in ("lock_timeout", "call_timeout"):
         for value in ALLOWED[name]:
             with holdkit.connect(url, limits=Limits(**{name: value})) as hk:  # type: ignore[arg-type]
-                assert getattr(hk.limits, name) == value
+                assert getattr(hk._limits, name) == value
                 with holdkit.context(timeout="1m"):
                     assert hk.create_pool("p", 5, exist_ok=True).total == 5
                     assert hk.sweep().expired == 0
@@ -291,7 +291,7 @@ def test_a_database_is_opened_with_the_edges_of_all_limits(edge: int, postgres_u
     limits = Limits(**{name: edges[edge] for name, edges in ALLOWED.items()})  # type: ignore[arg-type]
     holdkit.migrate(postgres_url, limits=limits)
     with holdkit.connect(postgres_url, limits=limits) as hk, holdkit.context(timeout="1m"):
-        assert {name: getattr(hk.limits, name) for name in ALLOWED} == {name: ALLOWED[name][edge] for name in ALLOWED}
+        assert {name: getattr(hk._limits, name) for name in ALLOWED} == {name: ALLOWED[name][edge] for name in ALLOWED}
         assert hk.pools() == []
 
 
@@ -304,9 +304,9 @@ def test_a_limit_of_older_data_that_is_beyond_its_bounds_stays(tmp_path: Path) -
     import_journal(f"sqlite:///{tmp_path}/copy.db", Import(lines))
     for name in ("holds", "copy"):
         with holdkit.connect(f"sqlite:///{tmp_path}/{name}.db") as hk:
-            assert hk.limits.retention == hk.admin.limits().retention == ages
+            assert hk._limits.retention == hk.admin.limits().retention == ages
             with pytest.raises(InvalidRequest, match="must lie between 0s and 100000d"):
-                holdkit.connect(hk.url, limits=hk.limits)
+                holdkit.connect(hk.url, limits=hk._limits)
             assert hk.admin.change_limits(retention="90d").retention == timedelta(days=90)
 
 

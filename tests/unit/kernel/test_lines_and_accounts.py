@@ -101,7 +101,7 @@ def test_an_account_is_not_in_texts_that_are_logged(hk: Any) -> None:
     with pytest.raises(holdkit.AccountLimit) as refused:
         hk.hold("show", 1, ttl=60, account="alice@example.com")
     assert "alice" not in str(refused.value)
-    assert "alice" not in repr(hk.account("alice@example.com"))
+    assert "alice" not in repr(hk.accounts)
 
 
 def test_usage_by_pool_in_pages(hk: Any) -> None:
@@ -110,19 +110,17 @@ def test_usage_by_pool_in_pages(hk: Any) -> None:
     hk.hold({"hall//stalls": 2, "show": 1}, ttl=60, account="customer:7")
     hk.consume("hall", 1, account="customer:7")
     hk.hold("show", 1, ttl=60, account="customer:8")
-    account = hk.account("customer:7")
     every = [AccountUsage("hall", 3, 4), AccountUsage("hall//stalls", 2, None), AccountUsage("show", 1, None)]
-    assert account.name == "customer:7"
-    assert account.usage() == every
-    assert account.usage(limit=2) == every[:2]
-    assert account.usage(after="hall//stalls") == every[2:]
-    assert hk.account("nobody").usage() == []
+    assert hk.accounts.usage("customer:7") == every
+    assert hk.accounts.usage("customer:7", limit=2) == every[:2]
+    assert hk.accounts.usage("customer:7", after="hall//stalls") == every[2:]
+    assert hk.accounts.usage("nobody") == []
     for wrong in ({"limit": 0}, {"limit": 1_001}, {"after": 7}):
         with pytest.raises(InvalidRequest):
-            account.usage(**wrong)
+            hk.accounts.usage("customer:7", **wrong)
     for name in ("", " ", None, 7, "x" * 300):
         with pytest.raises(InvalidRequest) as refused:
-            hk.account(name)
+            hk.accounts.usage(name)
         assert refused.value.field == "account"
 
 
@@ -147,10 +145,10 @@ def test_blocks_have_an_account(hk: Any) -> None:
     hk.admin.limit_pool("show", 1)
     with hk.holding("show", 1, ttl=60, account="customer:7") as hold:
         assert hold.account == "customer:7"
-    assert hk.account("customer:7").usage() == [AccountUsage("show", 1, 1)]
+    assert hk.accounts.usage("customer:7") == [AccountUsage("show", 1, 1)]
     with hk.lease("show", 1, ttl=60, account="customer:8") as lease:
         assert lease.hold.account == "customer:8"
-    assert hk.account("customer:8").usage() == []
+    assert hk.accounts.usage("customer:8") == []
 
 
 def test_a_return_by_pool_names_the_account(hk: Any) -> None:

@@ -73,7 +73,7 @@ def test_pools_below_a_pool(hk: Any) -> None:
         pages = walked(lambda after: hk.pools(below="venue", archived=True, after=after, limit=limit))  # noqa: B023
         assert [pool.id for page in pages for pool in page] == ["venue//a", "venue//b", "venue//c"]
     assert list(hk.pools(below="line")) == []
-    with pytest.raises(holdkit.PoolNotFound):
+    with pytest.raises(holdkit.errors.PoolNotFound):
         hk.pools(below="nowhere")
     with pytest.raises(InvalidRequest) as refused:
         hk.pools("venue", below="venue")

@@ -122,7 +122,7 @@ def test_a_cancelled_or_late_call_leaves_the_turns_of_others(tenants: Tenants, e
     callers = CallerThreads()
     engine.gate.clear()
     engine.entered = threading.Semaphore(0)
-    callers.start(lambda: tenants.hk.put_record("first", "x", "1"))
+    callers.start(lambda: tenants.hk.admin.records.put("first", "x", "1"))
     engine.wait_entered()
 
     def soon() -> Any:

@@ -6,10 +6,8 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from ...core.model import Pool
-from ...core.reading import AccountUsage
 from ...core.validation import flag, invalid, text
 from ...core.validation import hold_id as check_hold_id
-from ...core.values import MAX_ENTITY
 from ...kernel.normalise import reference
 from ...kernel.pages import JournalPage, Page
 from ...kernel.reports import SweepReport
@@ -23,7 +21,6 @@ from ..answers import (
     pool_in,
     read_hold,
     read_place,
-    read_pool_usage,
     read_pools,
     read_sweep,
     slot_of,
@@ -32,24 +29,9 @@ from ..requests import path_of
 from .executor import AsyncRemoteExecutor
 from .journal import not_from_files
 from .searching import AsyncRemoteSearches
-from .transport import AsyncRemoteCalls, AsyncTransport, no_transaction
+from .transport import AsyncTransport, no_transaction
 
 R = TypeVar("R")
-
-
-class AsyncRemoteAccount(AsyncRemoteCalls):
-    """What one account uses of the pools."""
-
-    def __init__(self, transport: AsyncTransport, clock: ServerClock, name: str) -> None:
-        super().__init__(transport, clock)
-        self.name = name
-
-    async def usage(self, *, after: str = "", limit: int = 100, tx: Any = None) -> list[AccountUsage]:
-        """What it waits for, holds and has confirmed, by pool, in order of id; give the last pool as `after` for the next
-        page."""
-        no_transaction(tx)
-        found = await self._pages(path_of("accounts", self.name, "usage"), read_pool_usage, limit, after=after)
-        return [AccountUsage(one.pool, one.used, one.limit) for one in found]
 
 
 class AsyncRemoteReads(AsyncRemoteSearches):
@@ -104,10 +86,6 @@ class AsyncRemoteReads(AsyncRemoteSearches):
         ahead = read_place((await self._get(path_of("holds", check_hold_id(id), "place"))).content).ahead
         return None if ahead is None else ahead + 1
 
-    def account(self, name: str) -> AsyncRemoteAccount:
-        """What one account uses: ``hk.account("customer:7").usage()``."""
-        return AsyncRemoteAccount(self._transport, self._clock, text(name, "account", MAX_ENTITY))
-
     async def history(
         self, hold: Hold | str | UUID, *, after: str | None = None, limit: int = 1_000, archive: object = None
     ) -> JournalPage[EntryAnswer]:
@@ -116,10 +94,6 @@ class AsyncRemoteReads(AsyncRemoteSearches):
         not_from_files(archive)
         path = path_of("holds", check_hold_id(reference(hold, None)[0]), "history")
         return await self._entry_pages(path, limit, after)
-
-    async def ready(self) -> None:
-        """Wait until the server is ready; raises `Overloaded` if it is not ready within the time of a call."""
-        await self._transport.ask("GET", "/readyz")
 
     async def sweep(self, limit: int = 500) -> SweepReport:
         """Expire what is due, of all tenants, and name it: for admins of the default tenant."""

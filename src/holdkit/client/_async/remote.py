@@ -32,9 +32,8 @@ from ...kernel.normalise import What
 from ...kernel.prepare import prepared
 from ...kernel.workers import GRACE
 from ...wire.batches import CommandAnswer
-from ...wire.budgets import BudgetAnswer
 from ...wire.problems import Facts
-from ..answers import ServerClock, durability_of, hold_from, pool_from, read_batch, read_budget_sets
+from ..answers import ServerClock, durability_of, hold_from, pool_from, read_batch
 from ..problems import Policy, refusal_from
 from ..requests import command_json
 from ..unsupported import UnsupportedOfKernel
@@ -44,13 +43,11 @@ from .claims import AsyncRemoteClaims
 from .executor import AsyncRemoteExecutor
 from .items import AsyncRemoteItems
 from .journal import AsyncRemoteJournal
-from .keys import AsyncRemoteKeys
 from .reading import AsyncRemoteReads
 from .sagas import AsyncRemoteSagas
 from .seats import AsyncRemoteSeats
-from .tenants import AsyncRemoteTenants
+from .server import AsyncRemoteAccounts, AsyncRemoteServer
 from .transport import AsyncTransport, no_transaction, retry_key
-from .webhooks import AsyncRemoteWebhooks
 
 
 class AsyncRemoteVerbs(AsyncRemoteReads, AsyncVerbs):
@@ -140,19 +137,14 @@ class AsyncRemoteKernel(AsyncRemoteVerbs, UnsupportedOfKernel):
         return AsyncRemoteSagas(self._transport, self._clock)
 
     @cached_property
-    def tenant_admin(self) -> AsyncRemoteTenants:
-        """Tenants: an operator lists, disables, enables, bounds, exports and deletes them."""
-        return AsyncRemoteTenants(self._transport, self._clock)
+    def accounts(self) -> AsyncRemoteAccounts:
+        """What accounts use of the pools."""
+        return AsyncRemoteAccounts(self._transport, self._clock)
 
-    @cached_property
-    def webhooks(self) -> AsyncRemoteWebhooks:
-        """Deliveries of the journal to URLs: needs an admin key."""
-        return AsyncRemoteWebhooks(self._transport, self._clock)
-
-    @cached_property
-    def keys(self) -> AsyncRemoteKeys:
-        """API keys: needs an admin key."""
-        return AsyncRemoteKeys(self._transport, self._clock)
+    @property
+    def server(self) -> AsyncRemoteServer:
+        """What only a server has: API keys, webhooks, its tenants, its histories and stored sets of budgets."""
+        return AsyncRemoteServer(self._transport, self._clock)
 
     def rate(self, name: str, *allowances: Allowance) -> AsyncRate:
         """So many per window and client, as you define them here: needs an admin key."""
@@ -170,10 +162,6 @@ class AsyncRemoteKernel(AsyncRemoteVerbs, UnsupportedOfKernel):
         if not amounts:
             return AsyncRemoteBudget(AsyncRemoteBudgetSet(self._transport, self._clock, self._executor, name))
         return AsyncBudget(AsyncBudgetSet(self._executor, self._call_fields, "", meters_of("budgets", name, amounts)))
-
-    async def budget_sets(self, *, after: str = "", limit: int = 100) -> list[BudgetAnswer]:
-        """The sets of budgets that are defined on the server, in order of name; for the next page pass the last name as `after`."""
-        return await self._pages("/v1/budgets", read_budget_sets, limit, after=after)
 
     def calendar(
         self,

@@ -3,25 +3,18 @@ and the history of pools and of the server, from the roll-ups."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
-from ...core.commands import Ttl
-from ...core.model import SECOND, Slot, State
+from ...core.model import Slot, State
 from ...core.validation import flag
 from ...kernel._async.searching import number_of
-from ...kernel.normalise import span
 from ...kernel.pages import Page
 from ...kernel.results import Hold
 from ...kernel.times import moment
-from ...wire.history import PoolHistories, PoolHistoryBody, ServerHistory
 from ..answers import (
     read_holds,
     read_line,
-    read_names,
-    read_pool_histories,
-    read_server_history,
     row_from,
 )
 from ..requests import path_of
@@ -30,15 +23,6 @@ from .transport import AsyncRemoteCalls, no_transaction
 
 class AsyncRemoteSearches(AsyncRemoteCalls):
     """The reads that search."""
-
-    async def pool_histories(self, pools: Iterable[str], *, window: Ttl = "1h") -> PoolHistories:
-        """Use, grants and refusals of up to 100 pools over time, from the server's roll-ups. None stands for a time without data."""
-        body = PoolHistoryBody(pools=list(pools), window=_window(window))
-        return read_pool_histories((await self._transport.ask("POST", "/v1/stats/pools", body)).content)
-
-    async def server_history(self, *, window: Ttl = "1h") -> ServerHistory:
-        """Requests, latencies, queue and errors of all servers of the database over time: for keys of the default tenant."""
-        return read_server_history((await self._get("/v1/stats/history", window=_window(window))).content)
 
     async def holds(
         self,
@@ -80,12 +64,3 @@ class AsyncRemoteSearches(AsyncRemoteCalls):
         path = path_of("pools", pool, "line")
         page = read_line((await self._get(path, after=number_of(after), limit=limit)).content)
         return Page([Hold(row_from(one)) for one in page.items], next=None if page.next is None else str(page.next))
-
-    async def accounts(self, prefix: str = "", *, after: str = "", limit: int = 100, tx: Any = None) -> list[str]:
-        """Names of the accounts that use anything of a pool, in order."""
-        no_transaction(tx)
-        return await self._pages("/v1/accounts", read_names, limit, after=after, prefix=prefix)
-
-
-def _window(window: Ttl) -> str:
-    return f"{span(window, 'window') / SECOND:.6f}s"

@@ -1,4 +1,4 @@
-"""`remote.tenant_admin`: tenants, for operators: list, disable, enable, bound, export and delete them."""
+"""`remote.server.tenants`: tenants, for operators: list, disable, enable, bound, export and delete them."""
 
 from __future__ import annotations
 

@@ -7,10 +7,8 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from ...core.model import Pool
-from ...core.reading import AccountUsage
 from ...core.validation import flag, invalid, text
 from ...core.validation import hold_id as check_hold_id
-from ...core.values import MAX_ENTITY
 from ...kernel.normalise import reference
 from ...kernel.pages import JournalPage, Page
 from ...kernel.reports import SweepReport
@@ -24,7 +22,6 @@ from ..answers import (
     pool_in,
     read_hold,
     read_place,
-    read_pool_usage,
     read_pools,
     read_sweep,
     slot_of,
@@ -33,24 +30,9 @@ from ..requests import path_of
 from .executor import RemoteExecutor
 from .journal import not_from_files
 from .searching import RemoteSearches
-from .transport import RemoteCalls, Transport, no_transaction
+from .transport import Transport, no_transaction
 
 R = TypeVar("R")
-
-
-class RemoteAccount(RemoteCalls):
-    """What one account uses of the pools."""
-
-    def __init__(self, transport: Transport, clock: ServerClock, name: str) -> None:
-        super().__init__(transport, clock)
-        self.name = name
-
-    def usage(self, *, after: str = "", limit: int = 100, tx: Any = None) -> list[AccountUsage]:
-        """What it waits for, holds and has confirmed, by pool, in order of id; give the last pool as `after` for the next
-        page."""
-        no_transaction(tx)
-        found = self._pages(path_of("accounts", self.name, "usage"), read_pool_usage, limit, after=after)
-        return [AccountUsage(one.pool, one.used, one.limit) for one in found]
 
 
 class RemoteReads(RemoteSearches):
@@ -103,10 +85,6 @@ class RemoteReads(RemoteSearches):
         ahead = read_place((self._get(path_of("holds", check_hold_id(id), "place"))).content).ahead
         return None if ahead is None else ahead + 1
 
-    def account(self, name: str) -> RemoteAccount:
-        """What one account uses: ``hk.account("customer:7").usage()``."""
-        return RemoteAccount(self._transport, self._clock, text(name, "account", MAX_ENTITY))
-
     def history(
         self, hold: Hold | str | UUID, *, after: str | None = None, limit: int = 1_000, archive: object = None
     ) -> JournalPage[EntryAnswer]:
@@ -115,10 +93,6 @@ class RemoteReads(RemoteSearches):
         not_from_files(archive)
         path = path_of("holds", check_hold_id(reference(hold, None)[0]), "history")
         return self._entry_pages(path, limit, after)
-
-    def ready(self) -> None:
-        """Wait until the server is ready; raises `Overloaded` if it is not ready within the time of a call."""
-        self._transport.ask("GET", "/readyz")
 
     def sweep(self, limit: int = 500) -> SweepReport:
         """Expire what is due, of all tenants, and name it: for admins of the default tenant."""

@@ -33,9 +33,8 @@ from ...kernel.normalise import What
 from ...kernel.prepare import prepared
 from ...kernel.workers import GRACE
 from ...wire.batches import CommandAnswer
-from ...wire.budgets import BudgetAnswer
 from ...wire.problems import Facts
-from ..answers import ServerClock, durability_of, hold_from, pool_from, read_batch, read_budget_sets
+from ..answers import ServerClock, durability_of, hold_from, pool_from, read_batch
 from ..problems import Policy, refusal_from
 from ..requests import command_json
 from ..unsupported import UnsupportedOfKernel
@@ -45,13 +44,11 @@ from .claims import RemoteClaims
 from .executor import RemoteExecutor
 from .items import RemoteItems
 from .journal import RemoteJournal
-from .keys import RemoteKeys
 from .reading import RemoteReads
 from .sagas import RemoteSagas
 from .seats import RemoteSeats
-from .tenants import RemoteTenants
+from .server import RemoteAccounts, RemoteServer
 from .transport import Transport, no_transaction, retry_key
-from .webhooks import RemoteWebhooks
 
 
 class RemoteVerbs(RemoteReads, Verbs):
@@ -141,19 +138,14 @@ class RemoteKernel(RemoteVerbs, UnsupportedOfKernel):
         return RemoteSagas(self._transport, self._clock)
 
     @cached_property
-    def tenant_admin(self) -> RemoteTenants:
-        """Tenants: an operator lists, disables, enables, bounds, exports and deletes them."""
-        return RemoteTenants(self._transport, self._clock)
+    def accounts(self) -> RemoteAccounts:
+        """What accounts use of the pools."""
+        return RemoteAccounts(self._transport, self._clock)
 
-    @cached_property
-    def webhooks(self) -> RemoteWebhooks:
-        """Deliveries of the journal to URLs: needs an admin key."""
-        return RemoteWebhooks(self._transport, self._clock)
-
-    @cached_property
-    def keys(self) -> RemoteKeys:
-        """API keys: needs an admin key."""
-        return RemoteKeys(self._transport, self._clock)
+    @property
+    def server(self) -> RemoteServer:
+        """What only a server has: API keys, webhooks, its tenants, its histories and stored sets of budgets."""
+        return RemoteServer(self._transport, self._clock)
 
     def rate(self, name: str, *allowances: Allowance) -> Rate:
         """So many per window and client, as you define them here: needs an admin key."""
@@ -169,10 +161,6 @@ class RemoteKernel(RemoteVerbs, UnsupportedOfKernel):
         if not amounts:
             return RemoteBudget(RemoteBudgetSet(self._transport, self._clock, self._executor, name))
         return Budget(BudgetSet(self._executor, self._call_fields, "", meters_of("budgets", name, amounts)))
-
-    def budget_sets(self, *, after: str = "", limit: int = 100) -> list[BudgetAnswer]:
-        """The sets of budgets that are defined on the server, in order of name; for the next page pass the last name as `after`."""
-        return self._pages("/v1/budgets", read_budget_sets, limit, after=after)
 
     def calendar(
         self,

@@ -4,25 +4,18 @@ and the history of pools and of the server, from the roll-ups."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import datetime
 from typing import Any
 
-from ...core.commands import Ttl
-from ...core.model import SECOND, Slot, State
+from ...core.model import Slot, State
 from ...core.validation import flag
 from ...kernel._sync.searching import number_of
-from ...kernel.normalise import span
 from ...kernel.pages import Page
 from ...kernel.results import Hold
 from ...kernel.times import moment
-from ...wire.history import PoolHistories, PoolHistoryBody, ServerHistory
 from ..answers import (
     read_holds,
     read_line,
-    read_names,
-    read_pool_histories,
-    read_server_history,
     row_from,
 )
 from ..requests import path_of
@@ -31,15 +24,6 @@ from .transport import RemoteCalls, no_transaction
 
 class RemoteSearches(RemoteCalls):
     """The reads that search."""
-
-    def pool_histories(self, pools: Iterable[str], *, window: Ttl = "1h") -> PoolHistories:
-        """Use, grants and refusals of up to 100 pools over time, from the server's roll-ups. None stands for a time without data."""
-        body = PoolHistoryBody(pools=list(pools), window=_window(window))
-        return read_pool_histories((self._transport.ask("POST", "/v1/stats/pools", body)).content)
-
-    def server_history(self, *, window: Ttl = "1h") -> ServerHistory:
-        """Requests, latencies, queue and errors of all servers of the database over time: for keys of the default tenant."""
-        return read_server_history((self._get("/v1/stats/history", window=_window(window))).content)
 
     def holds(
         self,
@@ -81,12 +65,3 @@ class RemoteSearches(RemoteCalls):
         path = path_of("pools", pool, "line")
         page = read_line((self._get(path, after=number_of(after), limit=limit)).content)
         return Page([Hold(row_from(one)) for one in page.items], next=None if page.next is None else str(page.next))
-
-    def accounts(self, prefix: str = "", *, after: str = "", limit: int = 100, tx: Any = None) -> list[str]:
-        """Names of the accounts that use anything of a pool, in order."""
-        no_transaction(tx)
-        return self._pages("/v1/accounts", read_names, limit, after=after, prefix=prefix)
-
-
-def _window(window: Ttl) -> str:
-    return f"{span(window, 'window') / SECOND:.6f}s"

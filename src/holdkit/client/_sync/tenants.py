@@ -1,5 +1,5 @@
 # Generated from ../_async/tenants.py by tools/gen_sync.py: do not edit.
-"""`remote.tenant_admin`: tenants, for operators: list, disable, enable, bound, export and delete them."""
+"""`remote.server.tenants`: tenants, for operators: list, disable, enable, bound, export and delete them."""
 
 from __future__ import annotations
 

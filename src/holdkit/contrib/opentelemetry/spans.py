@@ -121,7 +121,7 @@ class OpenTelemetryTracer:
 def instrument(hk: K, *, tracer_provider: TracerProvider | None = None) -> K:
     """The same kernel, with a span around each call that somebody records: a call inside of a span that is recorded. It shares
     everything with the kernel that you have; closing one closes both."""
-    return hk.traced(OpenTelemetryTracer(tracer_provider))
+    return hk._traced(OpenTelemetryTracer(tracer_provider))  # noqa: SLF001 - shares queue and engine
 
 
 def instrument_client(http: httpx.Client | httpx.AsyncClient) -> None:

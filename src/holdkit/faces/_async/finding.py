@@ -47,7 +47,7 @@ class AsyncFinder:
             pools=pools,
             holds=await self._holds(wanted, limit),
             entities=await kernel.admin.entities(wanted, limit=limit) if everything else [],
-            accounts=await kernel.accounts(wanted, limit=limit) if everything else [],
+            accounts=await kernel.accounts.list(wanted, limit=limit) if everything else [],
             claims=[] if claim is None else [claim],
             items=await kernel.items.list(wanted, limit=limit) if everything else [],
             complete=after is None or len(pools) == limit,

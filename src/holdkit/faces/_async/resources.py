@@ -160,8 +160,8 @@ class AsyncResourceKernel(Generic[Key, Window]):
             if page:
                 values = await self.named(pool)
                 listed += [ResourceHold(*values, hold) for hold in page]
-            if page.more or len(listed) == limit:
-                reached = page.reached or (page[-1].id if page else begin)
+            if page.next is not None or len(listed) == limit:
+                reached = page.next or (page[-1].id if page else begin)
                 return Page(listed, next=f"{reached}{_POSITION}{pool}")
         return Page(listed)
 

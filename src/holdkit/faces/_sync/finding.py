@@ -48,7 +48,7 @@ class Finder:
             pools=pools,
             holds=self._holds(wanted, limit),
             entities=kernel.admin.entities(wanted, limit=limit) if everything else [],
-            accounts=kernel.accounts(wanted, limit=limit) if everything else [],
+            accounts=kernel.accounts.list(wanted, limit=limit) if everything else [],
             claims=[] if claim is None else [claim],
             items=kernel.items.list(wanted, limit=limit) if everything else [],
             complete=after is None or len(pools) == limit,

@@ -1,4 +1,4 @@
-"""`hk.account`: what one account uses, together with what it used when it was erased and still uses."""
+"""`hk.accounts`: what accounts use, together with what they used when they were erased and still use."""
 
 from __future__ import annotations
 
@@ -8,32 +8,42 @@ from msgspec.structs import replace
 
 from ...core.erased_names import total_usage
 from ...core.reading import AccountUsage, ListUsage
-from ...core.validation import whole
+from ...core.searching import ListAccounts
+from ...core.validation import text, whole
+from ...core.values import MAX_ENTITY
+from ..results import Page
 from .executor import AsyncExecutor
-from .searching import check_after
+from .searching import check_after, check_names
 
 ATTEMPTS: Final = 20
 """How often an account is read again because it was erased, or used, meanwhile."""
 
 
-class AsyncAccount:
-    """What one account uses of the pools: a customer, or whoever else `account=` names."""
+class AsyncAccounts:
+    """What accounts use of the pools: customers, or whatever else `account=` names."""
 
-    def __init__(self, executor: AsyncExecutor, tenant: str, name: str) -> None:
-        self._executor, self._tenant, self.name = executor, tenant, name
+    def __init__(self, executor: AsyncExecutor, tenant: str) -> None:
+        self._executor, self._tenant = executor, tenant
 
-    async def usage(self, *, after: str = "", limit: int = 100, tx: Any = None) -> list[AccountUsage]:
-        """What it waits for, holds and has confirmed, by pool, in order of id; give the last pool as `after` for the next page.
-        Units below a pool are counted in the pool too."""
+    async def usage(self, name: str, *, after: str = "", limit: int = 100, tx: Any = None) -> list[AccountUsage]:
+        """Return what an account waits for, holds and has confirmed, by pool, in order of id; pass the last pool as `after` for the next
+        page. Units below a pool are counted in the pool too."""
+        text(name, "account", MAX_ENTITY)
         whole(limit, "limit", 1, 1_000)
         check_after(after, "after")
-        asked = ListUsage(self._tenant, self.name, after, limit, self._executor.within)
-        own = await self._executor.read(asked, tx)
+        query = ListUsage(self._tenant, name, after, limit, self._executor.within)
+        usage = await self._executor.read(query, tx)
         names = await self._executor.erased_names(tx)
-        others = () if names is None else names.others(self._tenant, self.name)
+        others = () if names is None else names.others(self._tenant, name)
         for _ in range(ATTEMPTS if others else 0):
-            erased = [await self._executor.read(replace(asked, account=name), tx) for name in others]
-            before, own = own, await self._executor.read(asked, tx)
-            if before == own:  # it was not erased meanwhile
-                return total_usage([own, *erased], limit)
-        return own
+            erased = [await self._executor.read(replace(query, account=other), tx) for other in others]
+            before, usage = usage, await self._executor.read(query, tx)
+            if before == usage:  # it was not erased meanwhile
+                return total_usage([usage, *erased], limit)
+        return usage
+
+    async def list(self, prefix: str = "", *, after: str | None = None, limit: int = 100, tx: Any = None) -> Page[str]:
+        """Return the names of the accounts that use anything of a pool, in order."""
+        check_names(prefix, after, limit)
+        names = await self._executor.read(ListAccounts(self._tenant, prefix, after or "", limit), tx)
+        return Page(names, next=names[-1] if len(names) == limit else None)

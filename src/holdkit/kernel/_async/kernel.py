@@ -20,6 +20,7 @@ from ..normalise import What
 from ..prepare import guarded, prepared
 from ..seals import Sealing
 from ..tracing import Tracer
+from .accounts import AsyncAccounts
 from .background import AsyncSweeper
 from .blocking import waiting_time
 from .blocks import AsyncHolding, AsyncLease
@@ -44,10 +45,15 @@ class AsyncHolds(AsyncReads, AsyncVerbs):
         engine are shared: closing one closes all.)"""
         return type(self)(self._executor, text(name, "tenant", 64))
 
-    def traced(self, tracer: Tracer) -> Self:
+    def _traced(self, tracer: Tracer) -> Self:
         """The same kernel, traced: it shares queue and engine, and has spans around the calls that somebody records. Use
         `holdkit.contrib.opentelemetry.instrument`, which has a tracer."""
         return type(self)(AsyncTracedExecutor.of(self._executor, tracer), self._tenant)
+
+    @cached_property
+    def accounts(self) -> AsyncAccounts:
+        """What accounts use of the pools."""
+        return AsyncAccounts(self._executor, self._tenant)
 
     @cached_property
     def journal(self) -> AsyncJournal:
@@ -55,8 +61,8 @@ class AsyncHolds(AsyncReads, AsyncVerbs):
         return AsyncJournal(self._executor, self._tenant)
 
     @property
-    def limits(self) -> LimitsInForce:
-        """The bounds in force, intervals as timedeltas."""
+    def _limits(self) -> LimitsInForce:
+        """The limits as this process knows them, intervals as timedeltas."""
         return limits_of(self._executor.limits)
 
     @property

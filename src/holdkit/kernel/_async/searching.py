@@ -11,7 +11,6 @@ from typing import Any
 
 from ...core.model import MAX_SLOT, Slot, State
 from ...core.reading import ListHolds
-from ...core.searching import ListAccounts
 from ...core.validation import flag, invalid, text, whole
 from ...core.values import MAX_ENTITY
 from ..pages import Page
@@ -70,15 +69,10 @@ class AsyncSearches:
         found = reversed(rows) if before else rows
         return Page(map(Hold, found), next=rows.reached if rows.more else None)
 
-    async def accounts(self, prefix: str = "", *, after: str = "", limit: int = 100, tx: Any = None) -> list[str]:
-        """Names of the accounts that use anything of a pool, in order; give the last one as `after` for the next page."""
-        check_names(prefix, after, limit)
-        return await self._executor.read(ListAccounts(self._tenant, prefix, after, limit), tx)
-
 
 def check_after(value: object, field: str) -> None:
-    """Check where a page begins: empty for the first one, else a text."""
-    if value != "":
+    """Check where a page begins: None or empty for the first one, else a text."""
+    if value is not None and value != "":
         text(value, field, 512)
 
 

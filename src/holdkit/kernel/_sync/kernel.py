@@ -21,6 +21,7 @@ from ..normalise import What
 from ..prepare import guarded, prepared
 from ..seals import Sealing
 from ..tracing import Tracer
+from .accounts import Accounts
 from .background import Sweeper
 from .blocking import waiting_time
 from .blocks import Holding, Lease
@@ -45,10 +46,15 @@ class Holds(Reads, Verbs):
         engine are shared: closing one closes all.)"""
         return type(self)(self._executor, text(name, "tenant", 64))
 
-    def traced(self, tracer: Tracer) -> Self:
+    def _traced(self, tracer: Tracer) -> Self:
         """The same kernel, traced: it shares queue and engine, and has spans around the calls that somebody records. Use
         `holdkit.contrib.opentelemetry.instrument`, which has a tracer."""
         return type(self)(TracedExecutor.of(self._executor, tracer), self._tenant)
+
+    @cached_property
+    def accounts(self) -> Accounts:
+        """What accounts use of the pools."""
+        return Accounts(self._executor, self._tenant)
 
     @cached_property
     def journal(self) -> Journal:
@@ -56,8 +62,8 @@ class Holds(Reads, Verbs):
         return Journal(self._executor, self._tenant)
 
     @property
-    def limits(self) -> LimitsInForce:
-        """The bounds in force, intervals as timedeltas."""
+    def _limits(self) -> LimitsInForce:
+        """The limits as this process knows them, intervals as timedeltas."""
         return limits_of(self._executor.limits)
 
     @property

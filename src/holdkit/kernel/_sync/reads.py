@@ -22,14 +22,12 @@ from ...core.reading import (
 from ...core.searching import ListLine
 from ...core.trees import SEPARATOR, directly_below
 from ...core.validation import flag, hold_id, invalid, pool_id, text, whole
-from ...core.values import MAX_ENTITY
 from ..answers import refusal_of
 from ..journal import JournalEntry
 from ..journal_archive import JournalArchive
 from ..normalise import reference
 from ..pages import JournalPage, Page
 from ..results import Hold
-from .accounts import Account
 from .journal_reads import archived_history, subject_history
 from .searching import Searches, check_after, number_of
 
@@ -115,10 +113,6 @@ class Reads(Searches):
         if not rows:
             self.pool(pool, tx=tx)  # raises if there is no such pool
         return Page(map(Hold, rows), next=str(rows[-1].number) if rows.more else None)
-
-    def account(self, name: str) -> Account:
-        """What one account uses: ``hk.account("customer:7").usage()``."""
-        return Account(self._executor, self._tenant, text(name, "account", MAX_ENTITY))
 
     def history(
         self,

@@ -12,7 +12,6 @@ from typing import Any
 
 from ...core.model import MAX_SLOT, Slot, State
 from ...core.reading import ListHolds
-from ...core.searching import ListAccounts
 from ...core.validation import flag, invalid, text, whole
 from ...core.values import MAX_ENTITY
 from ..pages import Page
@@ -71,15 +70,10 @@ class Searches:
         found = reversed(rows) if before else rows
         return Page(map(Hold, found), next=rows.reached if rows.more else None)
 
-    def accounts(self, prefix: str = "", *, after: str = "", limit: int = 100, tx: Any = None) -> list[str]:
-        """Names of the accounts that use anything of a pool, in order; give the last one as `after` for the next page."""
-        check_names(prefix, after, limit)
-        return self._executor.read(ListAccounts(self._tenant, prefix, after, limit), tx)
-
 
 def check_after(value: object, field: str) -> None:
-    """Check where a page begins: empty for the first one, else a text."""
-    if value != "":
+    """Check where a page begins: None or empty for the first one, else a text."""
+    if value is not None and value != "":
         text(value, field, 512)
 
 

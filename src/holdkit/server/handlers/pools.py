@@ -161,7 +161,7 @@ async def list_children(request: Request) -> Answer:
 async def account_usage(request: Request) -> Answer:
     """What an account uses, by pool."""
     query: PageQuery = request.query
-    found = await request.kernel.account(request.names[0]).usage(after=query.after, limit=query.limit)
+    found = await request.kernel.accounts.usage(request.names[0], after=query.after, limit=query.limit)
     shown = [PoolUsageAnswer(one.pool, one.used, one.limit) for one in found]
     after = shown[-1].pool if len(shown) == query.limit else None
     return answer(PoolUsagePage(shown, after, request.now()))

@@ -47,7 +47,7 @@ async def list_entities(request: Request) -> Answer:
 async def list_accounts(request: Request) -> Answer:
     """List the accounts that use anything."""
     query: NamesQuery = request.query
-    return _names(request, await request.kernel.accounts(query.prefix, after=query.after, limit=query.limit))
+    return _names(request, await request.kernel.accounts.list(query.prefix, after=query.after, limit=query.limit))
 
 
 def _names(request: Request, names: list[str]) -> Answer:

@@ -1,0 +1,80 @@
+# Generated from ../_async/server.py by tools/gen_sync.py: do not edit.
+"""`remote.server`: what only a server has; and `remote.accounts`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ...core.commands import Ttl
+from ...core.model import SECOND
+from ...core.reading import AccountUsage
+from ...core.validation import text
+from ...core.values import MAX_ENTITY
+from ...kernel.normalise import span
+from ...kernel.results import Page
+from ...wire.budgets import BudgetAnswer
+from ...wire.history import PoolHistories, PoolHistoryBody, ServerHistory
+from ..answers import read_budget_sets, read_names, read_pool_histories, read_pool_usage, read_server_history
+from ..requests import path_of
+from .keys import RemoteKeys
+from .tenants import RemoteTenants
+from .transport import RemoteCalls, no_transaction
+from .webhooks import RemoteWebhooks
+
+
+class RemoteServer(RemoteCalls):
+    """What only a server has."""
+
+    @property
+    def tenants(self) -> RemoteTenants:
+        """Tenants: an operator lists, disables, enables, bounds, exports and deletes them."""
+        return RemoteTenants(self._transport, self._clock)
+
+    @property
+    def webhooks(self) -> RemoteWebhooks:
+        """Deliveries of the journal to URLs: needs an admin key."""
+        return RemoteWebhooks(self._transport, self._clock)
+
+    @property
+    def keys(self) -> RemoteKeys:
+        """API keys: needs an admin key."""
+        return RemoteKeys(self._transport, self._clock)
+
+    def ready(self) -> None:
+        """Wait until the server is ready; raises `Overloaded` if it is not ready within the time of a call."""
+        self._transport.ask("GET", "/readyz")
+
+    def budget_sets(self, *, after: str = "", limit: int = 100) -> list[BudgetAnswer]:
+        """The sets of budgets that are defined on the server, in order of name; for the next page pass the last name as `after`."""
+        return self._pages("/v1/budgets", read_budget_sets, limit, after=after)
+
+    def pool_histories(self, pools: Iterable[str], *, window: Ttl = "1h") -> PoolHistories:
+        """Use, grants and refusals of up to 100 pools over time, from the server's roll-ups. None stands for a time without data."""
+        body = PoolHistoryBody(pools=list(pools), window=_window(window))
+        return read_pool_histories((self._transport.ask("POST", "/v1/stats/pools", body)).content)
+
+    def server_history(self, *, window: Ttl = "1h") -> ServerHistory:
+        """Requests, latencies, queue and errors of all servers of the database over time: for keys of the default tenant."""
+        return read_server_history((self._get("/v1/stats/history", window=_window(window))).content)
+
+
+class RemoteAccounts(RemoteCalls):
+    """What accounts use of the pools of the API key's tenant."""
+
+    def usage(self, name: str, *, after: str = "", limit: int = 100, tx: Any = None) -> list[AccountUsage]:
+        """Return what an account waits for, holds and has confirmed, by pool, in order of id; pass the last pool as `after` for the next
+        page."""
+        no_transaction(tx)
+        path = path_of("accounts", text(name, "account", MAX_ENTITY), "usage")
+        page = self._pages(path, read_pool_usage, limit, after=after)
+        return [AccountUsage(usage.pool, usage.used, usage.limit) for usage in page]
+
+    def list(self, prefix: str = "", *, after: str | None = None, limit: int = 100, tx: Any = None) -> Page[str]:
+        """Return the names of the accounts that use anything of a pool, in order."""
+        no_transaction(tx)
+        return self._pages("/v1/accounts", read_names, limit, after=after, prefix=prefix)
+
+
+def _window(window: Ttl) -> str:
+    return f"{span(window, 'window') / SECOND:.6f}s"
