@@ -9,7 +9,8 @@ from typing import Final
 
 import click
 
-from ..errors import HoldkitError, InvalidRequest, OutcomeUnknown
+from ..errors import HoldkitError, InvalidRequest, OutcomeUnknown, Refused
+from ..kernel.hints import in_words_of
 
 NAMES: Final[dict[str, tuple[str, ...]]] = {
     "quantity": ("units", "legs", "amounts"),
@@ -32,13 +33,7 @@ NAMES: Final[dict[str, tuple[str, ...]]] = {
 """The parameters of commands that an argument may come from, where they have another name."""
 
 HINTS: Final = (
-    (r"use resize_pool to change its total", "change its total with holdkit pools resize"),
-    (r"create it with create_pool", "create it with holdkit pools create"),
-    (r"reopen this one with unarchive_pool", "reopen this one with holdkit pools unarchive"),
     (r"a pool made by create_pool", "a pool made by holdkit pools create"),
-    (r"use archive_pool", "use holdkit pools archive"),
-    (r"place it with account=", "name one with --account"),
-    (r"those of an account with account=", "those of an account with --account"),
     (r"give exactly one of by, ttl or until", "give exactly one of --by and --ttl"),
     (r"give a type and a value, or id=", "give TYPE and VALUE, or --id"),
     (
@@ -46,25 +41,13 @@ HINTS: Final = (
         "the server requires an API key: set HOLDKIT_KEY, or use --key",
     ),
     (r"sqlite:///file\.db and postgresql://…", "sqlite:///file.db, postgresql://… and a server's http://…"),
-    (r"read it with history\(\)", "read it with holdkit history"),
-    (
-        r"pass the Hold that hold\(\) returned \(one that was read has no token\), or its ticket",
-        "give the ticket that was printed when it was placed, or its id with --token; an operator uses --force and --reason",
-    ),
-    (
-        r"run a sweep, which removes empty pools \(on PostgreSQL a call with tx= cannot remove them\)",
-        "run holdkit sweep, which removes empty pools",
-    ),
-    (r"raise (max_\w+)", r"raise \1 with holdkit limits --set \1=…"),
-    (r"use release for held units", "use holdkit release for held units"),
-    (r"give a ttl instead", "give --ttl instead"),
+    (r"raise (max_\w+)\b(?! with)", r"raise \1 with holdkit limits --set \1=…"),
     (r"say force=True, and why", "use --force and --reason"),
     (
         r"from the beginning or from journal\.cursor\(\)",
         "without a cursor, or after one that holdkit journal tail --json shows",
     ),
     (r"takes no \?options: pass clock= and limits= to connect", "takes no ?options"),
-    (r"join the line, or try later", "join the line with holdkit join, or try later"),
     (r"run `(holdkit migrate[^`]*)` \(pip install [^)]*\), or holdkit\.migrate\([^)]*\)", r"run \1"),
     (r"run `(holdkit sweep)` from cron, or hk\.sweeper\(\)", r"run \1 from cron"),
     (r"run `(holdkit [^`]+)`", r"run \1"),
@@ -76,6 +59,8 @@ HINTS: Final = (
 def worded(error: HoldkitError, command: click.Command, arguments: Sequence[str]) -> str:
     """The message of an error, for somebody who typed this command."""
     message = str(error)
+    if isinstance(error, Refused):
+        message = in_words_of("cli", error.reason, message)
     if isinstance(error, InvalidRequest):
         about = _about(error)
         message = re.sub(

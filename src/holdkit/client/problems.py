@@ -15,6 +15,7 @@ from msgspec import UNSET, Struct
 
 from .. import errors
 from ..kernel.answers import TIMES
+from ..kernel.hints import in_words_of
 from ..kernel.times import datetime_of
 from ..wire.problems import Facts, ProblemAnswer
 
@@ -69,7 +70,8 @@ def refusal_from(reason: str, detail: str, facts: Facts, *, replayed: bool) -> e
     if reason == "already_claimed":
         details.setdefault("deadline", None)
     declared = {name: value for name, value in details.items() if name in cls.fields}  # a newer server may send more
-    return cls(detail.removeprefix(f"{reason}: "), replayed=replayed, **declared)
+    message = in_words_of("python", reason, detail.removeprefix(f"{reason}: "))
+    return cls(message, replayed=replayed, **declared)
 
 
 def error_from(problem: ProblemAnswer, status: int) -> errors.HoldkitError:

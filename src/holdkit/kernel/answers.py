@@ -15,6 +15,7 @@ from ..core.face_legs import FaceLeg
 from ..core.ladders.retiring import Keeping
 from ..core.model import SECOND, Leg, Pool, Record, Slot
 from ..core.outcomes import Done, Invalid, Reason, Receipt, Refusal, Reply, Shortfall
+from .hints import NEXT, said
 from .reports import SweepReport
 from .results import Hold
 from .times import datetime_of, is_in_calendar
@@ -251,7 +252,7 @@ def _message(refusal: Refusal) -> str:
             return f"{short.label!r} is not confirmed, so there is nothing to return"
         return (
             f"{_called(short.pool)} has {short.total} units consumed, and {short.available} of them come back like this, not "
-            f"{short.requested}: units of a hold that is still kept come back by the hold, those of an account with account="
+            f"{short.requested}: units of a hold that is still kept come back by the hold, {NEXT['quantity_exceeds_consumed'].python}"
         )
     if refusal.reason == "account_limit":
         short = refusal.shortfalls[0]
@@ -268,12 +269,12 @@ def _message(refusal: Refusal) -> str:
         ) + (f"; and {len(refusal.shortfalls) - 5} more" if len(refusal.shortfalls) > 5 else "")
     found = refusal.found or 0
     subject = str(refusal.subject)
-    said = _SAID[refusal.reason]
+    text = said(refusal.reason)
     if refusal.reason == "pool_not_found" and subject[:1] == "~":
-        said = _UNSEEN
+        text = _UNSEEN
     elif refusal.reason == "line_ahead" and not found:
-        said = _TOO_LATE
-    return said.format(
+        text = _TOO_LATE
+    return text.format(
         subject=repr(subject), pool=_called(subject), found=found, at=_when(found), seconds=f"{found / SECOND:g} s"
     )
 
@@ -295,38 +296,3 @@ _UNSEEN: Final = "nothing was taken from {pool} yet, or nothing of it remains"
 _TOO_LATE: Final = "the place in the line of {pool} ended before its units were taken, and they are free now: try again"
 """Nobody is in the way of a blocked call any more, whose place or offer has ended meanwhile."""
 _WALL: Final = 1_000_000_000 * SECOND  # the year 2001: simulated clocks begin at 0
-_SAID: Final = {
-    "operation_conflict": "operation id {subject} was already used with another payload: use a new id for a new request",
-    "operation_table_full": "the table of operation ids has no room for {subject}: retry later, or raise max_operations",
-    "pool_exists": "{pool} already exists: use resize_pool to change its total",
-    "pool_table_full": "the limit on pools is reached: run a sweep, which removes empty pools (on PostgreSQL a call with tx= "
-    "cannot remove them), or raise max_pools",
-    "pool_not_found": "there is no {pool}: create it with create_pool",
-    "window_closed": "the window of {pool} is not open at {at}, when the request was decided: request another window",
-    "pool_archived": "{pool} is archived and grants nothing: use another pool, or reopen this one with unarchive_pool",
-    "account_required": "{pool} has a limit per account, and this hold is for none: place it with account=",
-    "pool_in_use": "{pool} has {found} units held or consumed, or somebody waits in its line, or there are pools below it: end "
-    "them first, or use archive_pool",
-    "line_full": "{found} wait in the line of {pool} already: try later, or raise max_line",
-    "line_ahead": "{found} wait in line for {pool}, and nobody is served before them: join the line, or try later",
-    "hold_waiting": "hold {subject} waits in line (number {found}) and has no units yet: confirm it when they are offered",
-    "below_in_use": "{pool} has {found} units in use, and its total cannot go below that: wait for holds to end, or return units",
-    "slot_overflow": "the deadline is beyond the last slot: give a ttl instead",
-    "deadline_passed": "the deadline must be in the future, and it is already {at}: give a ttl instead",
-    "lifetime_exceeded": "a hold can live for max_lifetime at most, {seconds} from the moment it was placed: end it and place "
-    "another, or raise max_lifetime",
-    "hold_exists": "hold {subject} already exists: choose another id, or let Holdkit generate one",
-    "hold_table_full": "the limit on live holds is reached: retry when some have ended, or raise max_holds",
-    "hold_not_found": "there is no hold {subject}: check the id and the tenant",
-    "hold_retired": "hold {subject} ended longer ago than the retention period: read it with history()",
-    "not_owner": "the token is missing or does not belong to hold {subject}: pass the Hold that hold() returned (one that "
-    "was read has no token), or its ticket",
-    "already_confirmed": "hold {subject} was already confirmed",
-    "already_released": "hold {subject} was already released: place a new hold",
-    "hold_expired": "hold {subject} reached its deadline at {at}, and its units are free for others: place a new hold",
-    "not_due": "hold {subject} lives until {at}: it expires by itself then, or release it now",
-    "not_confirmed": "nothing of hold {subject} was confirmed, so there is nothing to return: use release for held units",
-    "quantity_exceeds_hold": "hold {subject} has {found} units left, and more were requested: request fewer",
-    "version_conflict": "{subject} is at version {found}: read it again",
-    "aborted": "another command of the same atomic batch was refused ({subject}), so no command of the batch was applied",
-}

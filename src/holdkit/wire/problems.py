@@ -15,6 +15,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType
 from .. import errors
 from ..core.model import Slot
 from ..core.outcomes import Shortfall
+from ..kernel.hints import in_words_of
 from ..kernel.times import moment
 from .fields import Time, encode
 
@@ -234,11 +235,16 @@ def refusal_problem(refused: errors.Refused) -> Problem:
     return Problem(
         status,
         refused.reason,
-        plain(refused),
+        detail_of(refused),
         retry_after=retry_after,
         transient=refused.transient,
         **more,
     )
+
+
+def detail_of(refused: errors.Refused) -> str:
+    """Return the message of a refusal for who calls HTTP."""
+    return in_words_of("http", refused.reason, plain(refused))
 
 
 def facts(refused: errors.Refused) -> dict[str, Any]:

@@ -12,8 +12,8 @@ import holdkit
 from holdkit.cli import output
 from holdkit.cli.root import root
 from holdkit.cli.words import HINTS, chosen, worded
-from holdkit.errors import HoldkitError, OutcomeUnknown
-from holdkit.kernel import answers, import_
+from holdkit.errors import REFUSALS, OutcomeUnknown
+from holdkit.kernel import hints, import_
 from holdkit.wire.pools import PoolNow
 from tests.integration.cli.test_verbs import refusal
 from tests.support.command_line import run, told
@@ -35,9 +35,9 @@ def hk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> holdkit.Kernel:
 
 
 def test_no_refusal_speaks_python() -> None:
-    said = dict(answers._SAID)
-    assert len(said) > 25
-    found = {reason: worded(HoldkitError(text), root, ()) for reason, text in said.items()}
+    texts = {reason: hints.said(reason) for reason in hints.FACTS}
+    assert len(texts) > 25
+    found = {reason: worded(REFUSALS[reason](text), root, ()) for reason, text in texts.items()}
     assert {reason: text for reason, text in found.items() if PYTHON.search(text)} == {}
 
 

@@ -22,7 +22,7 @@ def test_every_reason_is_a_class_with_words(reason: Reason) -> None:
     short = (Shortfall("p", 3, 1, 10),) if reason in counted else ()
     refused = refusal_of(Refusal(reason, "it", short, found=7))
     name = "".join(word.capitalize() for word in reason.split("_"))
-    assert type(refused) is getattr(holdkit, name)
+    assert type(refused) is getattr(holdkit.errors, name)
     assert refused.reason == reason
     assert refused.transient == (reason in TRANSIENT)
     assert str(refused).startswith(f"holdkit: {reason}: ")

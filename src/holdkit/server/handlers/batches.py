@@ -22,7 +22,7 @@ from ...wire import batches as bodies
 from ...wire.batches import BatchAnswer, CommandAnswer
 from ...wire.holds import hold_now
 from ...wire.pools import pool_now
-from ...wire.problems import REPLAYED, Facts, Problem, facts, plain
+from ...wire.problems import REPLAYED, Facts, Problem, detail_of, facts, plain
 from ..request import Answer, Caller, Request
 from .calls import legs_of, need_admin, passing_limits
 
@@ -79,7 +79,7 @@ def _answered(outcome: Outcome, asked: AnyCommand, now: datetime, caller: Caller
         return CommandAnswer(
             status="refused",
             reason=outcome.reason,
-            detail=plain(outcome),
+            detail=detail_of(outcome),
             transient=outcome.transient,
             replayed=outcome.replayed,
             facts=Facts(**facts(outcome)),
