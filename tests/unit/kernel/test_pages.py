@@ -9,6 +9,7 @@ import pytest
 
 import holdkit
 import holdkit.client
+import holdkit.errors
 from holdkit import InvalidRequest
 from holdkit.testing import FakeClock
 from tests.support.servers import live_server

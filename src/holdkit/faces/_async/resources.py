@@ -137,9 +137,9 @@ class AsyncResourceKernel(Generic[Key, Window]):
     ) -> Page[ResourcePool[Key, Window]]:
         """Return the counters of all keys and windows, or of one key."""
         prefix = self._names.prefix(None if key is _ANY else self._names.key_text(key))
-        pools = await self._kernel.pools(prefix, after=after or "", limit=limit)
+        pools = await self._kernel.pools(prefix, after=after, limit=limit)
         page = [ResourcePool(*await self.named(pool.id), pool) for pool in pools]
-        return Page(page, next=pools[-1].id if len(pools) == limit else None)
+        return Page(page, next=pools.next)
 
     async def holds(
         self,

@@ -134,9 +134,9 @@ class ResourceKernel(Generic[Key, Window]):
     def pools(self, key: Key = _ANY, *, after: str | None = None, limit: int = 100) -> Page[ResourcePool[Key, Window]]:
         """Return the counters of all keys and windows, or of one key."""
         prefix = self._names.prefix(None if key is _ANY else self._names.key_text(key))
-        pools = self._kernel.pools(prefix, after=after or "", limit=limit)
+        pools = self._kernel.pools(prefix, after=after, limit=limit)
         page = [ResourcePool(*self.named(pool.id), pool) for pool in pools]
-        return Page(page, next=pools[-1].id if len(pools) == limit else None)
+        return Page(page, next=pools.next)
 
     def holds(
         self,
