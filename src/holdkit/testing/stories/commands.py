@@ -6,14 +6,13 @@ nothing.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Generator
 from datetime import datetime
 from typing import Any, Final, TypeAlias
 
 from msgspec import Struct, field, structs
 
-from ... import Hold, InvalidRequest, Leg, Resource
+from ... import Hold, InvalidRequest, Resource
 from ...commands import (
     ArchivePool,
     ConfirmHold,
@@ -41,7 +40,7 @@ from ...reports import VerifyReport
 from ..clock import FakeClock
 from .expectations import differences, word_of
 from .parser import Statement, Story
-from .values import identity
+from .values import identity, joined, legs_of
 
 
 class StoryFailed(AssertionError):
@@ -253,7 +252,7 @@ class CommandVerbs:
         """A statement of a batch; a hold that the same batch places can be named if its id and owner are given."""
         arguments = dict(statement.arguments)
         if statement.verb in PLACING_VERBS:
-            arguments["legs"] = _legs(*arguments.pop("what"))
+            arguments["legs"] = legs_of(*arguments.pop("what"))
             if "id" in arguments:
                 known[arguments["name"]] = arguments["id"]
             del arguments["name"]
@@ -304,9 +303,8 @@ class CommandVerbs:
         if isinstance(answer, Hold) and statement.verb in NAMING_VERBS:
             before = self.holds.setdefault(statement.arguments["name"], answer)
             if (before.id, before.token) != (answer.id, answer.token):
-                self.fail_if(
-                    statement, [f"the name {statement.arguments['name']!r} belongs to another hold: {before.id}"]
-                )
+                name = statement.arguments["name"]
+                self.fail_if(statement, [f"the name {name!r} belongs to another hold: {before.id}"])
 
     def _by_id(self, fields: dict[str, Any]) -> dict[str, Any]:
         """The expected fields, with ids instead of the names of holds."""
@@ -330,9 +328,8 @@ class CommandVerbs:
     def fail_if(self, statement: Statement, found: list[str]) -> None:
         """Raise `StoryFailed`, naming the statement, if there is any difference."""
         if found:
-            raise StoryFailed(
-                f"{statement.where}: {'; '.join(found)}\n    {statement.text}\n    at {self.clock.now() / 1e6:g} s"
-            )
+            at = f"at {self.clock.now() / 1e6:g} s"
+            raise StoryFailed(f"{statement.where}: {'; '.join(found)}\n    {statement.text}\n    {at}")
 
     def compare(self, statement: Statement, answer: Any, name: Any) -> None:
         """Compare a list, in order."""
@@ -341,7 +338,7 @@ class CommandVerbs:
             self.fail_if(statement, [f"got {type(answer).__name__}: {answer}"])
         found = [str(name(item)) for item in answer]
         if found != statement.listed:
-            self.fail_if(statement, [f"expected {_joined(statement.listed or [])}, got {_joined(found)}"])
+            self.fail_if(statement, [f"expected {joined(statement.listed or [])}, got {joined(found)}"])
 
     def call(self, method: str, *positional: Any, **options: Any) -> Call:
         """A call for the current tenant, in the current context."""
@@ -351,14 +348,3 @@ class CommandVerbs:
 def _names_pool(statement: Statement) -> bool:
     """Whether units are returned by pool."""
     return statement.verb == "return" and bool(statement.arguments["name"].startswith("pool/"))
-
-
-def _legs(what: Any, quantity: Any) -> tuple[Leg, ...]:
-    """The pools of a statement, as legs."""
-    if isinstance(what, str):
-        return (Leg(what, 1 if quantity is None else quantity),)
-    return tuple(what if isinstance(what, list) else itertools.starmap(Leg, what.items()))
-
-
-def _joined(found: list[str]) -> str:
-    return " ".join(found) or "nothing"

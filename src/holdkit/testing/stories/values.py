@@ -3,6 +3,7 @@ reason."""
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable, Iterable
 from datetime import date, timedelta
@@ -246,3 +247,15 @@ def stay(arguments: list[str]) -> dict[str, Any]:
     if quantity is not None:
         rooms = {rooms: quantity}
     return {"hold": arguments[0], "face": arguments[1], "asked": (rooms, *map(date.fromisoformat, arguments[-2:]))}
+
+
+def legs_of(what: Any, quantity: Any) -> tuple[Leg, ...]:
+    """The pools of a statement, as legs."""
+    if isinstance(what, str):
+        return (Leg(what, 1 if quantity is None else quantity),)
+    return tuple(what if isinstance(what, list) else itertools.starmap(Leg, what.items()))
+
+
+def joined(words: list[str]) -> str:
+    """Words as a statement lists them."""
+    return " ".join(words) or "nothing"
