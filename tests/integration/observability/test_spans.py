@@ -56,7 +56,7 @@ def links(span: ReadableSpan) -> list[str]:
 
 
 def test_hours_later_an_expiry_is_linked_to_the_request_that_held(store: Store, recorded: Recorded) -> None:
-    hk = store.hk.traced(OpenTelemetryTracer(recorded.provider))
+    hk = store.hk._traced(OpenTelemetryTracer(recorded.provider))
     hk.create_pool("gpu", 3)
     assert recorded.names() == [], "nobody records"
     with recorded.tracer.start_as_current_span("request") as request:

@@ -311,7 +311,7 @@ def test_reading_a_place_is_race_free(hk: Any, engine: WatchedEngine) -> None:
 
 
 def test_limits_of_the_watched_engine_are_the_kernels(hk: Any) -> None:
-    assert isinstance(hk.limits, Limits)
+    assert isinstance(hk._limits, Limits)
     assert isinstance(hk.pool("p"), Pool)
 
 
