@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from ..core.audit_rows import Difference
 from ..core.model import Slot
+from .one_line import line
 from .times import datetime_of
 
 
@@ -30,6 +31,9 @@ class SweepReport(Struct, frozen=True):
         """When the sweep was decided, as an aware datetime."""
         return datetime_of(self.scanned_slot)
 
+    def __repr__(self) -> str:
+        return line("SweepReport", f"expired={self.expired}", "more" if self.more else None)
+
 
 class VerifyReport(Struct, frozen=True):
     """The differences that `verify` found."""
@@ -42,6 +46,9 @@ class VerifyReport(Struct, frozen=True):
     def ok(self) -> bool:
         """Whether the stored rows are exactly what the journal says, and the sealed entries what was sealed."""
         return not self.differences
+
+    def __repr__(self) -> str:
+        return line("VerifyReport", "ok" if self.ok else f"differences={len(self.differences)}")
 
 
 class RepairReport(Struct, frozen=True):

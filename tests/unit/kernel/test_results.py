@@ -146,3 +146,12 @@ def test_a_text_is_cut_in_its_middle() -> None:
     assert shortened("abcdefghij", 10) == "abcdefghij"
     assert shortened("abcdefghij", 7) == "abc…hij"
     assert shortened("abcdefghij", 6) == "abc…ij"
+
+
+def test_a_repr_of_a_report(hk: holdkit.Kernel, clock: FakeClock) -> None:
+    hk.hold("show:42", ttl=60)
+    hk.hold("show:42", ttl=60)
+    clock.advance(60)
+    assert repr(hk.sweep(limit=1)) == "<SweepReport expired=1 more>"
+    assert repr(hk.sweep()) == "<SweepReport expired=1>"
+    assert repr(hk.admin.verify()) == "<VerifyReport ok>"
