@@ -56,6 +56,7 @@ if TYPE_CHECKING:
     from .kernel.limits import Limits
     from .kernel.normalise import ticket
     from .kernel.opening import migrate
+    from .kernel.pages import Page
     from .kernel.results import HeldLeg, Hold, JournalEntry
 
     __version__: str
@@ -89,6 +90,7 @@ __all__ = [
     "Outcome",
     "OutcomeUnknown",
     "Overloaded",
+    "Page",
     "Pool",
     "Refused",
     "ReleaseReason",
@@ -129,6 +131,7 @@ _MODULES: Final = {
     ".kernel.limits": "Limits",
     ".kernel.normalise": "ticket",
     ".kernel.opening": "migrate",
+    ".kernel.pages": "Page",
     ".kernel.results": "HeldLeg Hold JournalEntry",
 }
 _SUBMODULES: Final = frozenset({"admin", "commands", "errors", "journal", "reports", "resources", "sagas"})
