@@ -100,7 +100,7 @@ def main(arguments: list[str]) -> int:
     if "--budget" in arguments:
         from . import api_budget
 
-        api_budget.write()
+        api_budget.write(grow="--grow" in arguments)
         return 0
     wanted = {f"{name}.txt": "\n".join(described(importlib.import_module(name))) + "\n" for name in public_modules()}
     present = {path.name: path.read_text("utf-8") for path in FOLDER.glob("*.txt")}

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from tools import api_budget
@@ -13,7 +16,7 @@ OF_A_SERVER = {"server"}
 
 def test_every_count_is_the_one_that_was_decided() -> None:
     lines = api_budget.difference(BUDGET, api_budget.measured())
-    assert not lines, "the public API has changed: python -m tools.gen_api --budget, or in tools/budget.json\n  " + "\n  ".join(
+    assert not lines, "the public API has changed: python -m tools.gen_api --budget --grow, or in tools/budget.json\n  " + "\n  ".join(
         lines
     )  # fmt: skip
 
@@ -84,3 +87,14 @@ def test_a_newcomer_needs_few_names() -> None:
 def test_names_of_a_program() -> None:
     source = "import holdkit\nfrom holdkit import Leg\nhk.hold(Leg('a', 1), ttl=1).state.upper()\nprint(1, sep='')\n"
     assert api_budget.names_in(source, api_budget.holdkit_names()) == {"Leg", "hold", "ttl", "state"}
+
+
+def test_only_growth_on_purpose_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tight = {**BUDGET, "members": {**BUDGET["members"], "Hold": 1}, "names": {**BUDGET["names"], "holdkit": 1_000}}
+    monkeypatch.setattr(api_budget, "FILE", tmp_path / "budget.json")
+    api_budget.FILE.write_text(json.dumps(tight))
+    api_budget.write()
+    assert api_budget.read()["members"]["Hold"] == 1, "it may not grow unnoticed"
+    assert api_budget.read()["names"]["holdkit"] == api_budget.measured()["names"]["holdkit"] < 1_000
+    api_budget.write(grow=True)
+    assert api_budget.difference(api_budget.read(), api_budget.measured()) == []
