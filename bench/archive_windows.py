@@ -1,6 +1,6 @@
 """A caller in alternating windows: while an archive run rests, and while it works.
 
-The run is another process, as `holdkit archive` from cron is, or a thread of the caller's own process, as `hk.archive` of an application is.
+The run is another process, as `holdkit archive` from cron is, or a thread of the caller's own process, as `hk.admin.archive` of an application is.
 It reports its progress between two steps, and can be made to wait there: so one run gives pairs of windows, a moment apart, whose ratio
 does not tell how busy the machine was.
 """
@@ -77,7 +77,7 @@ class Ended(Exception):
 
 
 class Gate:
-    """Where a run waits: `progress` of `hk.archive`. It is told to stop, to go, and to end; `tell` gets what it answers."""
+    """Where a run waits: `progress` of `hk.admin.archive`. It is told to stop, to go, and to end; `tell` gets what it answers."""
 
     def __init__(self, tell: Callable[[Told], None]) -> None:
         self.commands: SimpleQueue[str] = SimpleQueue()

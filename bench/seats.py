@@ -35,9 +35,9 @@ class Searched(Struct, frozen=True):
 
     seats: int
     best: list[float]
-    """Of `best_available`."""
+    """Of `seats.hold`."""
     by_id: list[float]
-    """Of `reserve`."""
+    """Of `items.hold`."""
 
 
 def measure(directory: Path, seats: int, calls: int) -> Searched:

@@ -20,7 +20,7 @@ from holdkit.kernel.group_commit import Stats
 
 from .callers import Calls, run_arrivals, run_tasks, run_threads
 from .scenarios import Interval, Kind, Work, pool_names
-from .stores import HOLDKIT, Variant, expect_whole, open_tasks, open_threads, prepare
+from .stores import Ours, Variant, expect_whole, open_tasks, open_threads, prepare
 
 
 class Prepare(Struct, frozen=True, tag=True):
@@ -92,7 +92,9 @@ def answer_to(request: Request, wait: Wait) -> Calls | None:
     with closing(open_threads(request.variant, request.place, request.callers, request.connections)) as store:
         pools = pool_names(request.pools)
         calls = run_threads(store, request.callers, pools, wait(), request.name, request.work)
-        return note_batches(calls, request.variant, getattr(store, "kernel", None), request.work)
+        if isinstance(store, Ours):
+            note_batches(calls, store.kernel.admin.stats(), request.work)
+        return calls
 
 
 async def as_tasks(job: Job, wait: Wait) -> Calls:
@@ -105,21 +107,19 @@ async def as_tasks(job: Job, wait: Wait) -> Calls:
             calls = await run_arrivals(store, job.rate, pools, interval, job.name)
         else:
             calls = await run_tasks(store, job.callers, pools, interval, job.name, job.work)
-        return note_batches(calls, job.variant, store, job.work)
+        if isinstance(store, holdkit.AsyncKernel):
+            note_batches(calls, await store.admin.stats(), job.work)
+        return calls
     finally:
         await store.aclose()
 
 
-def note_batches(calls: Calls, variant: Variant, kernel: Any, work: Work) -> Calls:
-    """Add what the kernel says about its batches, over the whole run; another revision may say less."""
-    if variant in HOLDKIT:
-        stats: Stats = kernel.admin.stats()
-        calls.batch = stats.commands / max(1, stats.batches)
-        guards = getattr(stats, "guards", None)
-        commands = len(calls.done) * (
-            2 if work == "lifecycle" else 1
-        )  # the kernel does not count all that waited for a lock
-        calls.guarded = 0.0 if guards is None else min(1.0, guards.passed / max(1, commands))
+def note_batches(calls: Calls, stats: Stats, work: Work) -> Calls:
+    """Add what the kernel says about its batches, over the whole run."""
+    calls.batch = stats.commands / max(1, stats.batches)
+    each = 2 if work == "lifecycle" else 1
+    commands = len(calls.done) * each  # the kernel does not count all that waited for a lock
+    calls.guarded = min(1.0, stats.guards.passed / max(1, commands))
     return calls
 
 

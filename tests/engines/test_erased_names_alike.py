@@ -36,8 +36,8 @@ class History:
             self.consume,
             self.end,
             self.end,
-            self.reserve,
-            self.reserve,
+            self.claim,
+            self.claim,
             self.settle,
             self.free,
         )
@@ -74,9 +74,9 @@ class History:
         self.hk.confirm(hold)
         return quantity == 2 or self.hk.return_units(hold, quantity=1).state
 
-    def reserve(self, *, key: str, op: str, **_: Any) -> Any:
+    def claim(self, *, key: str, op: str, **_: Any) -> Any:
         self.claims[key] = self.hk.claims.hold("name", key, ttl=600, op=op)
-        return "reserved", self.hk.claims.hold("name", key, ttl=600, op=op).replayed
+        return "claimed", self.hk.claims.hold("name", key, ttl=600, op=op).replayed
 
     def settle(self, *, key: str, which: float, op: str, **_: Any) -> Any:
         if key not in self.claims:
@@ -111,5 +111,5 @@ def test_answers_are_as_if_nothing_had_been_erased(erasable: holdkit.Kernel, see
         assert one == other, f"seed {seed}"
     met = Counter(answer[0] for _, _, answer, _ in found.answers if isinstance(answer, tuple))
     assert met["held"] > 3
-    assert met["reserved"] > 1
+    assert met["claimed"] > 1
     assert erasable.admin.verify().ok

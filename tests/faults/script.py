@@ -44,9 +44,9 @@ class Step(Struct, frozen=True):
     """Its answer is remembered: asked again it is the same."""
 
 
-def ticket(answers: Answers, step: str) -> dict[str, Any]:
-    """The id and the token that an earlier step gave."""
-    return {"hold": answers[step]["id"], "token": answers[step]["token"]}
+def ticket(answers: Answers, step: str) -> str:
+    """The ticket of a hold that an earlier step placed."""
+    return holdkit.ticket(answers[step]["id"], answers[step]["token"])
 
 
 def _holding(what: Any, quantity: int | None = None, **options: Any) -> Callable[[holdkit.Kernel, Answers, str], Any]:
@@ -82,12 +82,12 @@ def _steps() -> list[Step]:
     step("hold-d", _holding("room", 1, ttl=60))
     step("hold-short", _holding({"desk": 99, "room": 1}, ttl=60))
     step("hold-on-demand", _holding([Leg("rate", 1, create_with_total=4)], ttl=30))
-    step("confirm-a-part", lambda hk, a, op: hk.confirm(**ticket(a, "hold-a"), quantity=1, keep_rest=True, op=op))
-    step("extend-a", lambda hk, a, op: hk.extend(**ticket(a, "hold-a"), by=300, op=op))
-    step("release-a-part", lambda hk, a, op: hk.release(**ticket(a, "hold-a"), quantity=1, reason="changed", op=op))
-    step("confirm-a", lambda hk, a, op: hk.confirm(**ticket(a, "hold-a"), entity="order:1", op=op))
-    step("return-a", lambda hk, a, op: hk.return_units(**ticket(a, "hold-a"), quantity=1, op=op))
-    step("extend-b", lambda hk, a, op: hk.extend(**ticket(a, "hold-b"), by=60, op=op))
+    step("confirm-a-part", lambda hk, a, op: hk.confirm(ticket(a, "hold-a"), quantity=1, keep_rest=True, op=op))
+    step("extend-a", lambda hk, a, op: hk.extend(ticket(a, "hold-a"), by=300, op=op))
+    step("release-a-part", lambda hk, a, op: hk.release(ticket(a, "hold-a"), quantity=1, reason="changed", op=op))
+    step("confirm-a", lambda hk, a, op: hk.confirm(ticket(a, "hold-a"), entity="order:1", op=op))
+    step("return-a", lambda hk, a, op: hk.return_units(ticket(a, "hold-a"), quantity=1, op=op))
+    step("extend-b", lambda hk, a, op: hk.extend(ticket(a, "hold-b"), by=60, op=op))
     at(2)
     step("record-new", lambda hk, a, op: hk.admin.records.put("note", "1", '{"n":1}', if_version=0, op=op))
     step("record-next", lambda hk, a, op: hk.admin.records.put("note", "1", '{"n":2}', if_version=1, op=op))
@@ -120,15 +120,15 @@ def _steps() -> list[Step]:
     step("read-pool", lambda hk, a, op: hk.pool("gpu"), once=False)
     at(61)  # c and d are due, b was extended
     step("touch-room", _holding("room", 2, ttl=10))  # returns d's leg first
-    step("confirm-late", lambda hk, a, op: hk.confirm(**ticket(a, "hold-d"), op=op))
+    step("confirm-late", lambda hk, a, op: hk.confirm(ticket(a, "hold-d"), op=op))
     step("sweep", _sweep_all, once=False)  # c, the one on demand, the atomic one
-    step("read-hold", lambda hk, a, op: hk.get(ticket(a, "hold-c")["hold"]), once=False)
+    step("read-hold", lambda hk, a, op: hk.get(ticket(a, "hold-c")), once=False)
     at(62)
     for number in range(4):
         step(f"crowd-{number}", _holding("desk", 1, ttl=5))
     at(80)
     step("behind-a-backlog", _holding("desk", 2, ttl=60))  # four due legs, two per transaction
-    step("release-all", lambda hk, a, op: hk.release(**ticket(a, "behind-a-backlog"), op=op))
+    step("release-all", lambda hk, a, op: hk.release(ticket(a, "behind-a-backlog"), op=op))
     at(100 + 3 * DAY / SECOND)  # operations and ended holds have had their time
     step("prune", _holding("gpu", 1, ttl=60))
     step("sweep-late", _sweep_all, once=False)
@@ -188,7 +188,7 @@ def spelled(answer: Any) -> Answer:
     if isinstance(answer, holdkit.Outcome):
         return spelled(answer.unwrap())
     if isinstance(answer, holdkit.Hold):
-        return {**answer.to_dict(), "token": answer.token, "uncovered": answer.uncovered}
+        return {**answer.to_dict(), "token": answer.token, "position": answer.position, "uncovered": answer.uncovered}
     if isinstance(answer, holdkit.Refused):
         return {"refused": answer.reason, "details": msgspec.to_builtins(answer.details)}
     return {"value": msgspec.to_builtins(answer)}

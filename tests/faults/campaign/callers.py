@@ -15,6 +15,7 @@ from uuid import UUID
 
 from msgspec import Struct
 
+import holdkit
 from tests.faults.campaign.ledger import Said, correlation
 
 WIDE, SIDE, NARROW = "wide", "side", "narrow"
@@ -89,7 +90,7 @@ def with_operation_ids(caller: str, chance: random.Random) -> Habit:
 
 
 def without_operation_ids(caller: str, chance: random.Random) -> Habit:
-    """A hold that is unknown stays so. A confirm or release is repeated by the hold's id: `already_confirmed` settles it."""
+    """A hold that is unknown stays so. A confirm or release of the hold is repeated: `already_confirmed` settles it."""
     numbers = count()
     while True:
         if chance.random() < 0.3:
@@ -109,7 +110,7 @@ def by_hold_id(caller: str, chance: random.Random) -> Habit:
         held = yield from asked_until_settled(caller, next(numbers), "hold", WIDE, 1, ttl="1h", id=id, token=token)
         if held.said in ("done", "settled"):
             verb = chance.choice(["confirm", "release"])
-            yield from asked_until_settled(caller, next(numbers), verb, id, token=token)
+            yield from asked_until_settled(caller, next(numbers), verb, holdkit.ticket(id, token))
 
 
 def with_claims(caller: str, chance: random.Random) -> Habit:
@@ -139,8 +140,8 @@ EFFECTS: Final = {
     "extend": "hold.extended",
     "confirm": "hold.confirmed",
     "release": "hold.released",
-    "resize_pool": "pool.resized",
-    "change_limits": "limits.changed",
+    "admin.resize_pool": "pool.resized",
+    "admin.change_limits": "limits.changed",
 }
 """The journal entry that each verb promises, once."""
 

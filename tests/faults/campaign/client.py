@@ -188,10 +188,10 @@ def run_slow(job: Job, ledger: Ledger, control: Control) -> None:
         control.wait()
         lines: list[Line] = []
         with suppress(psycopg.Error), psycopg.connect(job.url) as tx:
-            held: list[str] = []
+            held: list[holdkit.Hold] = []
             for _ in range(chance.randint(1, 2)):
                 if held and chance.random() < 0.5:
-                    attempt = Attempt(name, next(calls), 0, "release", (held.pop(),), {"token": OWNER})
+                    attempt = Attempt(name, next(calls), 0, "release", (held.pop(),))
                 else:
                     attempt = Attempt(
                         name, next(calls), 0, "hold", (chance.choice(list(POOLS)), 1), {"ttl": 0.2, "token": OWNER}
@@ -205,7 +205,7 @@ def run_slow(job: Job, ledger: Ledger, control: Control) -> None:
                     if not isinstance(error, holdkit.Refused):
                         break
                 else:
-                    held.append(told.id)
+                    held.append(told)
                     lines[-1] = written(attempt, "unknown", hold=told.id)
             threading.Event().wait(chance.uniform(*SLOW))
             if chance.random() < 0.3 or lines[-1].said == "none":
@@ -280,12 +280,12 @@ def asked(attempt: Attempt) -> Line:
 
 
 def done(attempt: Attempt, thing: Any) -> tuple[Answer, Line]:
-    """The ledger line for a hold or claim that the kernel returned."""
-    position = getattr(thing, "position", None)
-    hold = thing.id if isinstance(thing, holdkit.Hold) else getattr(thing, "hold_id", None) or ""
-    lane, seq = (position.lane, position.seq) if position is not None else (0, 0)
-    survives = getattr(thing, "durability", None) or ""
-    return Answer("done", thing), written(attempt, "done", hold=hold, lane=lane, seq=seq, words=f"done, {survives}")
+    """The ledger line for a hold, pool or limits that the kernel returned."""
+    if not isinstance(thing, holdkit.Hold):
+        return Answer("done", thing), written(attempt, "done", words="done, ")
+    lane, seq = (thing.position or "0.0").split(".")
+    words = f"done, {thing.durability or ''}"
+    return Answer("done", thing), written(attempt, "done", hold=thing.id, lane=int(lane), seq=int(seq), words=words)
 
 
 def refused(attempt: Attempt, error: Exception) -> tuple[Answer, Line]:

@@ -13,6 +13,7 @@ from itertools import count
 from typing import Any, Final
 from uuid import UUID
 
+import holdkit
 from holdkit.core.lanes import in_lane, lane_of_pool
 from holdkit.engines.postgres import guards
 from tests.faults.campaign.callers import Answer, Call, Habit, asked_once, asked_until_settled
@@ -50,7 +51,7 @@ def short_holds(caller: str, chance: random.Random) -> Habit:
 
     def end(hold: UUID) -> Call:
         token = OWNER if chance.random() < 0.95 else "nobody"
-        return ask("confirm" if chance.random() < 0.25 else "release", hold, token=token)
+        return ask("confirm" if chance.random() < 0.25 else "release", holdkit.ticket(hold, token))
 
     def place() -> Call:
         call = next(numbers)

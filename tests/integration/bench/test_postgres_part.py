@@ -28,6 +28,7 @@ from bench.postgres.worker import note_batches
 from bench.rows import BenchFailed
 from bench.usage import cpu_time, tree_cpu_time
 from holdkit.engines.port import GuardStats
+from holdkit.kernel.group_commit import Stats
 from holdkit.testing.postgres import PostgresServer, ServerAddress
 from holdkit.testing.postgres.shared import memory
 
@@ -59,6 +60,7 @@ def test_every_kind_of_caller_on_every_side(postgres_binaries: Path, monkeypatch
     ours = [run for run in measured.runs if run.variant == "ours"]
     assert all(run.batch >= 1 for run in ours if "tx=" not in run.scenario)
     assert {run.guarded for run in measured.runs if run.variant == "ordinary"} == {0.0}
+    assert {run.batch for run in measured.runs if run.variant not in ("ordinary", "ours")} == {0.0}
     assert len(figures(measured)) == 4 + 2 + 3 + 3 * len(redis)
     said = io.StringIO()
     print_measured(Console(file=said, width=300), measured)
@@ -68,19 +70,12 @@ def test_every_kind_of_caller_on_every_side(postgres_binaries: Path, monkeypatch
 def test_what_a_kernel_says_about_its_batches() -> None:
     with holdkit.connect("memory://") as hk:
         hk.create_pool("a", 5)
-        calls = note_batches(Calls([], 0), "ours", hk, "hold")
+        calls = note_batches(Calls([], 0), hk.admin.stats(), "hold")
         assert (calls.batch, calls.guarded) == (1.0, 0.0)
 
-    class Guarded:
-        """Of ten commands in two batches, nine passed a guard."""
-
-        class stats:  # noqa: N801 - as an attribute
-            batches, commands = 2, 10
-            guards = GuardStats(passed=9)
-
-    calls = note_batches(Calls([(0.0, 0.0)] * 10, 0), "ours", Guarded, "hold")
+    stats = Stats(batches=2, commands=10, largest=5, guards=GuardStats(passed=9))
+    calls = note_batches(Calls([(0.0, 0.0)] * 10, 0), stats, "hold")
     assert (calls.batch, calls.guarded) == (5.0, 0.9)
-    assert note_batches(Calls([], 0), "row lock", None, "hold").batch == 0.0
 
 
 def test_arrivals_come_when_the_schedule_says_and_count_from_then() -> None:
