@@ -168,7 +168,7 @@ def test_connections_of_the_application_must_be_closed_before_a_fork(path: Path,
 
 IN_A_TRANSACTION = """
 import os, sys
-from holdkit import EngineError
+from holdkit.errors import EngineError
 from holdkit.engines.sqlite import SqliteEngine
 from tests.engines.commands import create
 from tests.engines.sqlite.engine_calls import consistent, done, groups, place, pool

@@ -127,7 +127,7 @@ def test_a_lone_caller_is_not_spread_over_processes() -> None:
 
 
 def test_cpu_time_of_a_tree_includes_children_that_have_ended() -> None:
-    program = "import subprocess, sys; spin = 'sum(range(3_000_000))'; "
+    program = "import subprocess, sys; spin = 'sum(range(20_000_000))'; "
     program += "subprocess.run([sys.executable, '-c', spin]); exec(spin); print('done', flush=True); input()"
     with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None

@@ -94,12 +94,12 @@ class Claims(ClaimReads):
         """Free a confirmed key, by its claim's id."""
         pool_id, tx, fields = claim_pool(id), call.get("tx"), self._call_fields(call)
         rows = self._read_key(pool_id, tx)
-        if rows is None or rows[0].holder is None:
+        if rows is None or rows[0].holder is None or _is_combined(rows[1]):  # a refusal rests on what is read durably
             rows = self._read_key(pool_id, tx, durable=True)
         if rows is None or rows[0].holder is None:
             raise self._not_confirmed(pool_id, tx)
         pool, row = rows
-        if row is not None and len(row.legs) > 1:
+        if row is not None and _is_combined(row):
             raise part_of_hold(pool.label or pool_id.removeprefix(CLAIMS), row.id)
         command = ReturnUnits(id=rows[0].holder, force=True, **fields)
         try:
@@ -176,6 +176,11 @@ def _already_claimed(blocking: Claim, refusal: InsufficientCapacity) -> AlreadyC
     return AlreadyClaimed(message, replayed=refusal.replayed, subject=blocking.key, claim=blocking.id, state=str(blocking.state),
                           remaining=remaining, deadline=datetime_of(deadline),
                           **capacity_of(refusal))  # fmt: skip
+
+
+def _is_combined(row: StoredHold | None) -> bool:
+    """Whether the hold of a key has other legs too."""
+    return row is not None and len(row.legs) > 1
 
 
 def _from_pool(pool_id: str, fields: Any) -> ReturnToPool:
