@@ -30,6 +30,8 @@ MOMENT: Final = 0.02
 """Seconds between two attempts of one call."""
 SLOW: Final = (0.05, 0.25)
 """Seconds for which a slow caller keeps its transaction open."""
+BROKEN: Final = (holdkit.errors.PromiseBroken, holdkit.InvalidRequest)
+"""What no caller here may be told: repeated, a call with wrong arguments would be wrong for ever."""
 
 
 Style: TypeAlias = Literal["sync", "async", "follower", "slow"]
@@ -296,7 +298,7 @@ def refused(attempt: Attempt, error: Exception) -> tuple[Answer, Line]:
             attempt.caller.rpartition(".")[2] not in GUARDED_HABITS
         )  # of the holds of these, others are not told who ended them
         said = "settled" if alone and SETTLES.get(attempt.verb) == error.reason else "refused"
-    elif isinstance(error, holdkit.HoldkitError) and not isinstance(error, holdkit.errors.PromiseBroken):
+    elif isinstance(error, holdkit.HoldkitError) and not isinstance(error, BROKEN):
         said = error.effect
     return Answer(said), written(attempt, said, words=f"{type(error).__name__}: {error}"[:300])
 
