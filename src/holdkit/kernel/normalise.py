@@ -37,6 +37,7 @@ from ..core.validation import hold_id as check_hold_id
 from ..core.validation import invalid
 from ..core.validation import text as check_text
 from ..core.values import MAX_TOKEN
+from ..errors import InvalidRequest
 from .times import moment
 
 
@@ -167,7 +168,10 @@ def amounts_of(quantity: Any) -> Any:
         return dict(quantity)
     if not isinstance(quantity, Leg | list | tuple):
         return quantity
-    legs = legs_of(quantity, None)
+    try:
+        legs = legs_of(quantity, None)
+    except InvalidRequest:  # it speaks of `what`
+        return quantity
     amounts = {leg.pool: leg.quantity for leg in legs}
     if len(amounts) < len(legs):
         raise invalid("quantity", "pool_twice", "names a pool twice")

@@ -54,7 +54,7 @@ def test_refusals_name_their_numbers() -> None:
         clock.advance(60)
         with pytest.raises(holdkit.HoldExpired) as expired:
             hk.confirm(hold)
-    assert (below.value.in_use, exceeds.value.left, expired.value.deadline) == (2, 2, hold.raw.deadline)
+    assert (below.value.in_use, exceeds.value.left, expired.value.deadline) == (2, 2, hold.deadline)
 
 
 def test_an_atomic_batch_raises_what_stopped_it_with_the_index_of_its_command() -> None:
