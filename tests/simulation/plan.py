@@ -302,6 +302,8 @@ def _step_of(raw: dict[str, Any]) -> Step:
 
 def _command_of(raw: dict[str, Any]) -> AnyCommand:
     kind = getattr(commands, raw.pop("type"))
+    if "owner" in raw:  # as commands are encoded
+        raw["token"] = raw.pop("owner")
     if "legs" in raw:
         raw["legs"] = tuple(
             FaceLeg(**leg) if leg.keys() - {"pool", "quantity", "create_with_total"} else Leg(**leg)

@@ -14,7 +14,7 @@ expire   c                                    -> not_due
 release  b reason=user_cancelled              -> released ended_slot=0 reason=user_cancelled fence=0
 release  b                                    -> already_released
 place    b                                    -> none
-place    c                                    -> 0
+place    c                                    -> 1
 history  b                                    -> waiting released
 history  c                                    -> waiting extended
 join     d show 1 ttl=100 offer_ttl=10        -> waiting number=3

@@ -8,7 +8,7 @@ clock    10
 sweep                                         -> done expired=1 holds=a
 expect hold b                                 -> held deadline=15
 clock    12
-place    d                                    -> 0                       # c has waited until its deadline
+place    d                                    -> 1                       # c has waited until its deadline
 expect hold c                                 -> expired ended_slot=12 held_slot=none
 expect pool show                              -> waiting=1
 release  c                                    -> hold_expired

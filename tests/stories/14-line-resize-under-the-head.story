@@ -8,7 +8,7 @@ expect pool show                              -> available=2 bookable=0
 resize   show total=3
 expect hold b                                 -> waiting
 expect hold c                                 -> held
-place    b                                    -> 0
+place    b                                    -> 1
 expect pool show                              -> waiting=1 available=0
 release  c                                    -> released
 expect pool show                              -> waiting=1 available=1 bookable=1

@@ -6,9 +6,9 @@ join     c show 1 ttl=600 offer_ttl=30 id=@3  -> waiting number=2
 join     d show 1 ttl=600 offer_ttl=30 id=@4  -> waiting number=3
 expect pool show                              -> held=2 available=0 waiting=3 bookable=0
 expect holds state=waiting                    -> b c d
-place    b                                    -> 0
-place    d                                    -> 2
-place    d via=ticket                         -> 2
+place    b                                    -> 1
+place    d                                    -> 3
+place    d via=ticket                         -> 3
 place    a                                    -> none
 confirm  b                                    -> hold_waiting number=1 transient=true
 return   b                                    -> not_confirmed
@@ -16,7 +16,7 @@ clock    10
 release  a 1                                  -> held held=1
 expect hold b                                 -> held deadline=40 fence=2 held=1 held_slot=10 joined_slot=0 number=1 entity=order:1
 place    b                                    -> none
-place    d                                    -> 1
+place    d                                    -> 2
 clock    20
 release  a                                    -> released
 expect hold c                                 -> held deadline=50 fence=3

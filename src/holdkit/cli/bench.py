@@ -49,7 +49,7 @@ def bench(target: str | None, url: str | None, in_json: bool, seconds: float, th
             found, took = measure(hk, leg, threads, seconds)
         finally:
             hk.sweep()  # removes the temporary pool, which is empty now
-    document = summary(found, took, hk, name, threads)
+        document = summary(found, took, hk, name, threads)
     Output(in_json).write(
         document,
         f"{document.pairs} pairs of hold and release in {took:.1f} s with {threads} threads: {document.per_second:.0f}/s",

@@ -8,7 +8,7 @@ import click
 
 from ..core.model import Line, Pool
 from ..wire.pools import pool_answer, pool_now
-from .arguments import limit_option
+from .arguments import limit_option, say_next
 from .options import Opened, call_of, call_options, forced_call, is_local, open_kernel, tenant_options, time_of
 from .output import OK, Output
 
@@ -45,8 +45,7 @@ def list_pools(url: str | None, tenant: str, in_json: bool, prefix: str, archive
     Output(in_json).table(
         [pool_answer(pool, with_tenant=named) for pool in found], HEADS, [_row(pool) for pool in found]
     )
-    if found.next is not None:
-        click.echo(f"more pools follow: go on with --after {found.next}", err=True)
+    say_next(found.next)
     return OK
 
 
@@ -65,8 +64,7 @@ def children(url: str | None, tenant: str, in_json: bool, pool: str, after: str,
     with open_kernel(url, tenant) as hk:
         found, named = hk.pools(below=pool, archived=True, after=after, limit=limit), is_local(hk)
     Output(in_json).table([pool_answer(one, with_tenant=named) for one in found], HEADS, [_row(one) for one in found])
-    if found.next is not None:
-        click.echo(f"more pools follow: go on with --after {found.next}", err=True)
+    say_next(found.next)
     return OK
 
 

@@ -88,7 +88,9 @@ def command_json(
     kind = verb_of(command)
     given = msgspec.to_builtins(command)  # without what is at its default
     found = {
-        name: getattr(command, name) for name in command.__struct_fields__ if name in given and name not in _NOT_SENT
+        name: getattr(command, name)
+        for name, encoded in zip(command.__struct_fields__, command.__struct_encode_fields__, strict=True)
+        if encoded in given and name not in _NOT_SENT
     }
     if isinstance(command, PlaceHold | Consume):
         found["legs"] = (legs or legs_json)(command.legs)

@@ -24,7 +24,7 @@ _canonical: Final = msgspec.json.Encoder(order="deterministic")
 _plain: Final = msgspec.json.Encoder()
 _entry: Final = msgspec.json.Decoder(Entry)
 _outcome: Final = msgspec.json.Decoder(Done | Refusal)
-_owner: Final = hashlib.blake2b(digest_size=16, person=b"holdkit.token")
+_owner: Final = hashlib.blake2b(digest_size=16, person=b"holdkit.owner")
 _RANDOM_BITS: Final = bytes.fromhex("0fff3fffffffffffffff")  # of the last 10 bytes of a UUID
 _VERSION_7: Final = bytes.fromhex("70008000000000000000")  # the others: version and variant
 

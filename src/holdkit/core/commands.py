@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from .model import Leg, Line, Slot
 
@@ -109,7 +109,8 @@ class Placing(Command, frozen=True):
 
     legs: tuple[Leg, ...]
     id: str | None = None
-    token: str | None = None
+    token: str | None = field(default=None, name="owner")
+    """In encodings it is called `owner`: fingerprints that were recorded stay the same."""
     entity: str | None = None
     metadata: dict[str, Any] | None = None
     account: str | None = None
@@ -153,7 +154,7 @@ class ConfirmHold(Command, frozen=True):
     """Held units become consumed."""
 
     id: str
-    token: str | None = None
+    token: str | None = field(default=None, name="owner")
     entity: str | None = None
     quantity: Amounts = None
     keep_rest: bool = False
@@ -174,7 +175,7 @@ class ReleaseHold(Command, frozen=True):
     """Held units become available."""
 
     id: str
-    token: str | None = None
+    token: str | None = field(default=None, name="owner")
     quantity: Amounts = None
     force: bool = False
     """A control-plane release without the token; needs a reason and is journaled as forced."""
@@ -186,7 +187,7 @@ class LeaveLine(Command, frozen=True):
     """Stop waiting: the end of a blocking call whose time is over. A hold that has been offered units by then keeps them."""
 
     id: str
-    token: str | None = None
+    token: str | None = field(default=None, name="owner")
     placed_op: str | None = None
     """The operation id under which the hold was placed: from now on its answer is the refusal that the call ends with."""
 
@@ -195,7 +196,7 @@ class ExtendHold(Command, frozen=True):
     """Set a later deadline: `by` counts from the current deadline, `ttl` from now, `until` is absolute. Never shortens."""
 
     id: str
-    token: str | None = None
+    token: str | None = field(default=None, name="owner")
     by: Ttl | None = None
     ttl: Ttl | None = None
     until: Slot | datetime | None = None
@@ -219,7 +220,7 @@ class ReturnUnits(Command, frozen=True):
     """Consumed units become available again: an order cancelled after it was paid."""
 
     id: str
-    token: str | None = None
+    token: str | None = field(default=None, name="owner")
     quantity: Amounts = None
     force: bool = False
     """A control-plane return without the token; needs a reason and is journaled as forced."""

@@ -22,7 +22,7 @@ from ..core.lanes import MAX_LANES
 from ..core.model import MAX_SLOT
 from ..core.validation import invalid
 from ..engines.durability import sync_path
-from ..engines.settings import stored_form
+from ..engines.settings import BEFORE, stored_form
 from ..errors import EngineError, InvalidRequest
 from .export import ADOPTED, FORMAT, LONGEST, ExportedEntry, Header, Progress, Seal
 from .opening import open_engine
@@ -87,6 +87,7 @@ def _header(line: bytes) -> Header:
         raise _bad(1, "header_malformed", "is not the first line of an export")
     if header.format != FORMAT:
         raise _bad(1, "format_unknown", f"says format {header.format}; this release knows {FORMAT}")
+    header = structs.replace(header, limits={**BEFORE, **header.limits})
     if set(header.limits) != set(stored_form(Limits())) or None in map(header.limits.get, ADOPTED):
         raise _bad(1, "header_malformed", "names other limits than this release knows")
     return header

@@ -72,7 +72,7 @@ def test_hours_later_an_expiry_is_linked_to_the_request_that_held(store: Store, 
     traces = {entry.subject: entry.trace for entry in hk.journal.list() if entry.action == "hold.held"}
     assert traces[held.id] == f"00-{request.get_span_context().trace_id:032x}-{span_id(first)}-03"
     assert traces[unrecorded.id] is None
-    hk = store.reopen(store.hk).traced(OpenTelemetryTracer(recorded.provider))  # another process
+    hk = store.reopen(store.hk)._traced(OpenTelemetryTracer(recorded.provider))  # another process
     store.clock.advance(3 * 3_600)
     assert hk.sweep().expired == 3
     (sweep,) = recorded.take()

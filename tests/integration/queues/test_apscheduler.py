@@ -123,7 +123,7 @@ def test_sweep_and_recovery_run_by_themselves(here: Here) -> None:
     here.hk.create_pool("forgotten", 1)
     here.hk.hold("forgotten", 1, ttl=0.000001)
     here.hk.sagas.register(Order).begin("order-1", {})
-    wait_until(lambda: str(here.hk.history("forgotten")[-1].action) == "hold.expired")
+    wait_until(lambda: str(here.hk.journal.history("forgotten")[-1].action) == "hold.expired")
 
     def phase() -> str:
         saga = here.hk.sagas.get("order-1")

@@ -147,7 +147,7 @@ def test_sweep_and_recovery_are_actors(here: Here) -> None:
     here.hk.create_pool("forgotten", 1)
     here.hk.hold("forgotten", 1, ttl=0.000001)
     here.run(here.holds.sweep_actor.message())
-    assert [str(entry.action) for entry in here.hk.history("forgotten")][-1] == "hold.expired"
+    assert [str(entry.action) for entry in here.hk.journal.history("forgotten")][-1] == "hold.expired"
 
     class Begun(Order):
         def effect(self, intent: Any, step: holdkit.sagas.SagaStep) -> Any: ...

@@ -26,5 +26,5 @@ def test_every_document_of_a_batch_has_a_command() -> None:
 
 
 def test_every_command_that_users_have_can_be_sent() -> None:
-    exported = {kind for kind in vars(holdkit).values() if isinstance(kind, type) and kind in _DOCUMENTS}
+    exported = {kind for kind in vars(holdkit.commands).values() if isinstance(kind, type) and kind in _DOCUMENTS}
     assert exported == set(_DOCUMENTS)

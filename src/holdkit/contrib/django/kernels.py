@@ -84,7 +84,7 @@ class DjangoKernel(Kernel):
         executor.refuse_inside_transaction("a lease is renewed from outside")
         return super().lease(what, quantity, ttl=ttl, **call)
 
-    def traced(self, tracer: Tracer) -> Self:
+    def _traced(self, tracer: Tracer) -> Self:
         """The same kernel, traced; its calls join as before."""
         return type(self)(TracedJoiningExecutor.of(self._executor, tracer), self._tenant)
 

@@ -61,6 +61,8 @@ class AsyncFinder:
         reached: str | None = None
         for one in (prefix,) if self._narrowed is None else self._narrowed(prefix):
             left = limit - len(found)
+            if not left:  # the page is full, and pools of another prefix may follow
+                return found, found[-1].id
             if contains:
                 more, reached = await self._containing(one, contains, archived, after, left)
             else:

@@ -74,7 +74,7 @@ Reads
     expect   hold a                     -> held deadline=60
     expect   record kind id             -> version=1      (or: nothing)
     expect   pools | holds | records kind   prefix= archived= pool= state= entity= limit=   -> the names, in order (or: nothing)
-    place    a                          -> 2              (who is ahead in line; none: it does not wait)
+    place    a                          -> 2              (its place in line, 1 is next; none: it does not wait)
     usage    customer:7                 -> gpu:2/4 show:1/none    (what an account uses, and the limit)
     history  a | pool/gpu | record/k/i  -> held extended confirmed
     entry    a 2                        -> hold.extended actor=user:7 at=60        (its second entry; -1: its last)

@@ -13,7 +13,7 @@ from ...core.outcomes import Position
 from ...errors import HoldRetired
 from ...journal import reconstruct
 from ..clock import FakeClock
-from .commands import Call, Face, Script, Step
+from .commands import Call, Script, Step
 from .faces import FaceVerbs, WindowVerbs
 from .parser import VERBS, Statement, Story, family_of
 
@@ -68,16 +68,17 @@ class Interpreter(FaceVerbs, WindowVerbs):
         self.compare(statement, (yield self.call("holds", **arguments)), lambda hold: names.get(hold.id, f"@{hold.id}"))
 
     def on_place(self, statement: Statement) -> Step:
-        """How many are ahead of a hold in its line."""
-        ahead = yield self.call("place", self.reference(statement, dict(statement.arguments)))
-        self.compare(statement, ahead if isinstance(ahead, Exception) else ["none" if ahead is None else ahead], str)
+        """The place of a hold in its line."""
+        place = yield self.call("place", self.reference(statement, dict(statement.arguments)))
+        self.compare(statement, place if isinstance(place, Exception) else ["none" if place is None else place], str)
 
     def on_usage(self, statement: Statement) -> Step:
         """What an account uses, by pool."""
         arguments = dict(statement.arguments)
-        call = self.call("usage", **{name: value for name, value in arguments.items() if name != "account"})
-        used = yield structs.replace(call, face=Face("account", (arguments["account"],)))
-        self.compare(statement, used, lambda one: f"{one.pool}:{one.used}/{'none' if one.limit is None else one.limit}")
+        usage = yield self.call("accounts.usage", arguments.pop("account"), **arguments)
+        self.compare(
+            statement, usage, lambda row: f"{row.pool}:{row.used}/{'none' if row.limit is None else row.limit}"
+        )
 
     # The journal
 
