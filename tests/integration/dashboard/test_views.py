@@ -241,7 +241,7 @@ def test_resources_are_shown_by_key_and_seats_as_a_map(browser: Browser, everyth
         seats = page.get_by_role("list", name="Row A").get_by_role("listitem")
         expect(seats).to_have_text(["1held", "2held", "3available", "5available", "6available", "9available"])
         assert seats.nth(3).evaluate("at => getComputedStyle(at).marginLeft") == "32px", "an aisle"
-        expect(page.get_by_role("list", name="Row B").locator("[data-state=spent]")).to_have_text("5spent")
+        expect(page.get_by_role("list", name="Row B").locator("[data-state=confirmed]")).to_have_text("5confirmed")
         seats.first.get_by_role("link").click()
         expect(page.locator(".plain tbody")).to_contain_text("A2")
         look(page, "section/" + quote(HOSTILE[:64], safe=""))
