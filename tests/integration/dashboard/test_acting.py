@@ -88,7 +88,7 @@ def test_every_verb_of_a_hold(browser: Browser, acting: Acting) -> None:
         assert (placed["reason"], placed["actor"]) == ("for a guest", f"api_client:{placed['client_id']}")
 
         go(page, f"hold/{hold['id']}")
-        act(page, "Extend", says="It expires at", Extend_by="10m", Owner_token=token)
+        act(page, "Extend", says="It expires at", Extend_by="10m", Token=token)
         assert (acting.last(hold["id"])["action"], acting.last(hold["id"])["forced"]) == ("hold.extended", False)
         act(page, "Release", says="1 unit becomes available at once.", reason="one too many", Units="1")
         assert acting.hold(hold["id"])["legs"][0]["held"] == 5
