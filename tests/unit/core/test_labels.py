@@ -11,7 +11,7 @@ from holdkit.core.commands import CreatePool, PlaceHold, Sweep
 from holdkit.core.decide import SweepList, decide
 from holdkit.core.face_legs import FaceLeg
 from holdkit.core.model import MAX_SLOT, Leg, Pool
-from holdkit.core.outcomes import Shortfall
+from holdkit.core.outcomes import Invalid, Position, Shortfall
 from holdkit.core.validation import check
 from holdkit.core.view import View
 from holdkit.errors import InvalidRequest
@@ -304,3 +304,48 @@ def test_so_is_the_label_of_a_new_pool() -> None:
     check(CreatePool(id="~p", total=1, label="A1"), LIMITS, faces=True)
     with pytest.raises(InvalidRequest, match="only the pools behind faces"):
         check(CreatePool(id="p", total=1, label="A1"), LIMITS)
+
+
+# How long a key may be held
+
+
+CLAIMED = FaceLeg("~claim/res_1", 1, 1, "email:a@b.c")
+
+
+def test_a_key_is_held_for_its_own_limit_at_most_however_it_is_placed() -> None:
+    limits = Limits(max_claim_ttl=50)
+    too_long = "must be at most 0.05ms for a key (max_claim_ttl)"
+    check(place("a", (CLAIMED,), 50), limits, faces=True)
+    with pytest.raises(InvalidRequest, match="ttl: must be at most 0.05ms for a key") as long:
+        check(place("a", (Leg("p"), CLAIMED), 51), limits, faces=True)
+    assert (long.value.field, long.value.code) == ("ttl", "ttl_too_long")
+    check(place("a", "p", 51), limits)
+    world = World(max_claim_ttl=50)
+    world.pool("p", 1)
+    world.slot = 100
+    assert world.do(place("a", (CLAIMED,), deadline=151)) == Invalid("deadline", "deadline_too_late", too_long)
+    done(world.do(place("a", (CLAIMED,), deadline=150)))
+    done(world.do(place("b", "p", deadline=151)))
+
+
+# Names
+
+
+@pytest.mark.parametrize(
+    ("pool", "label", "name"),
+    [
+        ("show:42", None, "show:42"),
+        ("~item/42/A4", None, "42/A4"),
+        ("~calendar/inn/double/2027-07-03", None, "inn/double/2027-07-03"),
+        ("~claim/res_1", None, "res_1"),
+        ("~claim/res_1", "email:a@b.c", "email:a@b.c"),
+        ("~budgets/llm/team", None, "llm/team"),
+        ("~strange", None, "strange"),
+    ],
+)
+def test_a_shortfall_has_the_name_that_its_caller_knows(pool: str, label: str | None, name: str) -> None:
+    assert Shortfall(pool, 1, 0, 1, label).name == name
+
+
+def test_a_position_prints_its_lane_and_number() -> None:
+    assert str(Position(3, 17)) == "3.17"
