@@ -316,7 +316,7 @@ def test_a_key_is_held_for_its_own_limit_at_most_however_it_is_placed() -> None:
     limits = Limits(max_claim_ttl=50)
     too_long = "must be at most 0.05ms for a key (max_claim_ttl)"
     check(place("a", (CLAIMED,), 50), limits, faces=True)
-    with pytest.raises(InvalidRequest, match="ttl: must be at most 0.05ms for a key") as long:
+    with pytest.raises(InvalidRequest, match=r"ttl: must be at most 0\.05ms for a key") as long:
         check(place("a", (Leg("p"), CLAIMED), 51), limits, faces=True)
     assert (long.value.field, long.value.code) == ("ttl", "ttl_too_long")
     check(place("a", "p", 51), limits)
