@@ -277,7 +277,7 @@ class AsyncByHand:
         """Release the units."""
         await asyncio.to_thread(self._sync.release, held)
 
-    async def aclose(self) -> None:
+    async def close(self) -> None:
         """Close the file."""
         await asyncio.to_thread(self._sync.close)
 

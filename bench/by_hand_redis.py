@@ -248,7 +248,7 @@ class AsyncByHandRedis:
         if await self._next().ask(name, self._confirm, *rest) is None:
             raise NotGranted(held.id)
 
-    async def aclose(self) -> None:
+    async def close(self) -> None:
         """Close all connections."""
         for pipeline in self._pipelines:
             pipeline.transport.close()

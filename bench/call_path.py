@@ -99,7 +99,7 @@ async def by_tasks(kernel: AsyncKernel, callers: int, what: str, calls: int) -> 
         await tasks(verbs[what], callers, 10 * callers)
         return await tasks(verbs[what], callers, calls)
     finally:
-        await kernel.aclose()
+        await kernel.close()
 
 
 async def above(engine: type[AnsweringEngine], callers: int, what: str, calls: int) -> float:
@@ -202,7 +202,7 @@ async def steps(calls: int) -> dict[str, float]:
         "send and settle": (settle, len(batch)),
     }
     found = shortest(each, calls)
-    await kernel.aclose()
+    await kernel.close()
     return found
 
 

@@ -136,4 +136,4 @@ async def timed_tasks(scenario: Scenario, variant: Variant, path: Path) -> Timin
             await store.hold(POOL, 1, ttl=TTL)
         return await run_tasks(store, scenario.callers, scenario.holds // scenario.callers, with_op=scenario.with_op)
     finally:
-        await store.aclose()
+        await store.close()

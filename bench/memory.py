@@ -53,7 +53,7 @@ async def endless(path: Path, pairs: int, marks: int) -> None:
     for mark in range(1, marks + 1):
         await asyncio.gather(*(caller(pairs // marks // TASKS) for _ in range(TASKS)))
         print(json.dumps([mark * pairs // marks, resident()]), flush=True)
-    await hk.aclose()
+    await hk.close()
 
 
 def measure(path: Path, pairs: int, marks: int, step: Callable[[], None]) -> list[Mark]:

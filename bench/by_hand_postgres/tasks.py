@@ -50,7 +50,7 @@ class AsyncByHandPostgres:
             if ended is None and await (await connection.execute(RECALL, one)).fetchone() is None:
                 raise NotGranted(held.id)
 
-    async def aclose(self) -> None:
+    async def close(self) -> None:
         """Close the connections."""
         await self._pool.close()
 

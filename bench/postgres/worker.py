@@ -111,7 +111,7 @@ async def as_tasks(job: Job, wait: Wait) -> Calls:
             note_batches(calls, await store.admin.stats(), job.work)
         return calls
     finally:
-        await store.aclose()
+        await store.close()
 
 
 def note_batches(calls: Calls, stats: Stats, work: Work) -> Calls:

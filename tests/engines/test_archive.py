@@ -73,7 +73,7 @@ class World:
 
     def everything(self) -> list[tuple[int, int, str]]:
         """The archive and the journal: each entry once, in order, or it fails."""
-        files, archived = ArchiveDirectory(self.to), self.hk.executor.engine.read(FindArchived())
+        files, archived = ArchiveDirectory(self.to), self.hk._executor.engine.read(FindArchived())
         found = [(row.lane, row.seq, row.text) for one in archived for row in files.rows(one.lane, 0, one.through)]
         behind = {one.lane: one.through for one in archived}
         kept = [
@@ -112,7 +112,7 @@ def test_a_year_is_archived_month_by_month(world: World) -> None:
         assert world.hk.admin.verify().differences == ()
         assert world.hk.admin.verify(archive=world.to).differences == ()
     assert set(world.everything()) == whole
-    survey = world.hk.executor.engine.read(TakeSurvey())
+    survey = world.hk._executor.engine.read(TakeSurvey())
     assert survey.entries == len([one for one in all_entries(world.hk) if "journal.baseline" not in one[2]])
 
 
@@ -124,7 +124,7 @@ def test_the_baseline_does_not_keep_what_retention_has_dropped(world: World) -> 
         world.hk.sweep(1_000)
         world.hk.sweep(1_000)
         world.hk.create_pool(f"x{world.clock()}", 1)
-    engine = world.hk.executor.engine
+    engine = world.hk._executor.engine
     rows = [
         row
         for lane in engine.read(FindArchived())
@@ -149,10 +149,10 @@ def test_followers_go_on_or_are_told_where(world: World) -> None:
     rest = list(world.hk.journal.follow(after=read[-1].cursor, wait=False))
     own = [entry for entry in before if entry.tenant == ""]
     assert [e.position for e in (*read, *rest)] == [e.position for e in own[5:]]
-    if world.hk.executor.engine.lanes > 1:
+    if world.hk._executor.engine.lanes > 1:
         return
     # exactly at the end of the archive
-    archived = world.hk.executor.engine.read(FindArchived())[0]
+    archived = world.hk._executor.engine.read(FindArchived())[0]
     at = next(e for e in before if e.position.seq == archived.through)
     following = list(world.hk.journal.follow(after=at.cursor, wait=False, tenant=holdkit.journal.ALL))
     assert [e.position for e in following] == [e.position for e in before if e.position.seq > archived.through]
@@ -201,7 +201,9 @@ def test_a_follower_that_kept_up_is_not_overtaken_by_an_archive(world: World, re
         world.hk.admin.archive(before="5d", to=world.to)
     acme.create_pool("q", 5)
     assert [entry.subject for entry in acme.journal.follow("reader", wait=False, remember=store)] == ["q"]
-    saved = [entry for entry in world.hk.executor.engine.read(ReadJournal(None, {}, 10_000)) if "~cursor" in entry.text]
+    saved = [
+        entry for entry in world.hk._executor.engine.read(ReadJournal(None, {}, 10_000)) if "~cursor" in entry.text
+    ]
     assert len(saved) <= 8, "not more often"
 
 
@@ -244,7 +246,7 @@ def test_an_export_begins_with_the_baseline_and_can_be_imported(world: World, tm
     world.live(45)
     whole = all_entries(world.hk)
     world.archive()
-    engine = world.hk.executor.engine
+    engine = world.hk._executor.engine
     url = f"sqlite:///{tmp_path}/imported.db"
     import_journal(url, Import(export(engine)))
     with holdkit.connect(url, clock=world.clock) as other:
@@ -263,7 +265,7 @@ def test_an_export_begins_with_the_baseline_and_can_be_imported(world: World, tm
 
 
 def whole_with_hidden(world: World) -> list[int]:
-    return [end.seq for end in world.hk.executor.engine.read(FindEnds()) for _ in range(end.seq)]
+    return [end.seq for end in world.hk._executor.engine.read(FindEnds()) for _ in range(end.seq)]
 
 
 def test_entries_that_a_retry_needs_stay(world: World) -> None:
@@ -288,7 +290,7 @@ def test_a_second_run_finds_nothing_and_a_second_archiver_is_told(world: World) 
     world.live(45)
     world.archive()
     assert world.archive().entries == 0
-    capability = world.hk.executor.engine.capabilities.archive
+    capability = world.hk._executor.engine.capabilities.archive
     assert capability is not None
     with capability.archiver(), pytest.raises(EngineError, match="another process archives"):
         world.archive()
@@ -306,7 +308,7 @@ def test_what_does_not_fit_is_refused(world: World, tmp_path: Path) -> None:
             other.create_pool(f"p{_}", 1)
         world.clock.advance(100 * DAY)
         other.create_pool("last", 1)
-        several = world.hk.executor.engine.lanes > 1
+        several = world.hk._executor.engine.lanes > 1
         says = "lanes is 4, and this database knows 1" if several else "another entry 1 of lane 0 than the journal"
         with pytest.raises(EngineError, match=says):
             other.admin.archive(before="30d", to=world.to)
@@ -319,7 +321,7 @@ def test_what_does_not_fit_is_refused(world: World, tmp_path: Path) -> None:
 def test_rows_changed_by_hand_are_named(world: World) -> None:
     world.live(45)
     world.archive()
-    engine = world.hk.executor.engine
+    engine = world.hk._executor.engine
     change: Callable[[str], object] = lambda sql: run_sql(engine, sql)  # noqa: E731
     change("update holdkit.baseline set body = replace(body, '\"total\":10000', '\"total\":9999') where kind = 'pool'")
     found = [str(one) for one in world.hk.admin.verify().differences]
@@ -361,7 +363,7 @@ def test_progress_may_end_the_run(world: World) -> None:
 
 def test_whole_sealed_runs_leave_with_their_seals(world: World) -> None:
     world.live(45)
-    sealer = Sealing().sealer(world.hk.executor.engine)
+    sealer = Sealing().sealer(world.hk._executor.engine)
     while sealer.step(all_now=True):
         pass
     world.clock.advance(60 * DAY)
@@ -369,17 +371,17 @@ def test_whole_sealed_runs_leave_with_their_seals(world: World) -> None:
     assert world.archive().entries > 0
     lines = [line for file in ArchiveDirectory(world.to).files() for line in read_archive_file(file)]
     assert any(isinstance(line, ArchivedSeal) for line in lines)
-    assert list(verify_seals(world.hk.executor.engine)) == []
+    assert list(verify_seals(world.hk._executor.engine)) == []
     while sealer.step(all_now=True):
         pass
-    assert list(verify_seals(world.hk.executor.engine)) == []
+    assert list(verify_seals(world.hk._executor.engine)) == []
     assert world.hk.admin.verify(archive=world.to).differences == ()
 
 
 def test_a_chain_begins_behind_what_was_archived_unsealed(world: World) -> None:
     world.live(45)
     assert world.archive().entries > 0
-    engine = world.hk.executor.engine
+    engine = world.hk._executor.engine
     sealer, seals = Sealing().sealer(engine), engine.capabilities.seals
     assert seals is not None
     assert engine.capabilities.archive is not None
@@ -422,12 +424,12 @@ def test_of_an_archive_run_and_an_erasure_one_waits_for_the_other(tmp_path: Path
         world.hk.admin.erase("entity", "user:1", reason="asked", progress=meanwhile(archive))
     with pytest.raises(EngineError, match="give the same erase command again; then archive"):
         world.archive()
-    assert world.hk.executor.engine.read(FindArchived()) == []
+    assert world.hk._executor.engine.read(FindArchived()) == []
     erase(world.hk)
     with pytest.raises((KeyboardInterrupt, HoldkitError)):
         world.hk.admin.archive(before="30d", to=world.to, progress=meanwhile(erase))
     assert [("or erases there: wait" in one) for one in refused] == [True, True]
     world.archive()
-    assert world.hk.executor.engine.read(FindArchived())[0].through > 0
+    assert world.hk._executor.engine.read(FindArchived())[0].through > 0
     assert world.hk.admin.verify(archive=world.to).differences == ()
     world.hk.close()

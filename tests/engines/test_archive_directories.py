@@ -46,7 +46,7 @@ class Life:
 
     def reopen(self, url: str) -> None:
         self.hk = holdkit.connect(url, clock=self.clock)
-        self.engine = self.hk.executor.engine
+        self.engine = self.hk._executor.engine
         self.sealer = Sealer(self.engine)
 
     def days(self, count: int = 3) -> None:

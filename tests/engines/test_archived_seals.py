@@ -47,7 +47,7 @@ class Sealed:
         clock = FakeClock(1_700_000_000_000_000)
         self.hk = holdkit.connect(url, clock=clock)
         self.hk.create_pool("p", 100)
-        sealer = Sealer(self.hk.executor.engine)
+        sealer = Sealer(self.hk._executor.engine)
         for _ in range(3):
             for _ in range(3):
                 self.hk.release(self.hk.hold("p", 1, ttl=60, actor="user:7"), actor="user:7")
@@ -59,7 +59,7 @@ class Sealed:
         self.runs = [(1, 7), (8, 13), (14, 19), (20, 20)]
 
     def broken(self) -> list[tuple[str, str]]:
-        found = verify_seals(self.hk.executor.engine, archive=self.to)
+        found = verify_seals(self.hk._executor.engine, archive=self.to)
         return [(one.key.partition("/")[2], one.field) for one in found]
 
     def rewrite(self, change: Change) -> None:
@@ -113,7 +113,7 @@ def test_archived_runs_are_checked_on_every_engine_that_archives(tmp_path: Path,
             reports.clear()
             sealed.rewrite(altered(9))
             assert sealed.broken() == [("8-13", "digest")]
-            assert list(verify_seals(sealed.hk.executor.engine)) == [], "without the files, only the chain is known"
+            assert list(verify_seals(sealed.hk._executor.engine)) == [], "without the files, only the chain is known"
 
 
 def test_what_was_done_to_a_file_is_named(sealed: Sealed) -> None:
@@ -141,7 +141,7 @@ def test_what_was_done_to_a_file_is_named(sealed: Sealed) -> None:
 
 
 def test_an_erasure_is_lawful_if_file_and_database_know_of_it(sealed: Sealed) -> None:
-    seals = sealed.hk.executor.engine.capabilities.seals
+    seals = sealed.hk._executor.engine.capabilities.seals
     assert seals is not None
     after: list[Seal] = []
 
@@ -181,7 +181,7 @@ def test_an_erasure_is_lawful_if_file_and_database_know_of_it(sealed: Sealed) ->
 
 def test_an_erasure_meanwhile_is_no_difference(sealed: Sealed, monkeypatch: pytest.MonkeyPatch) -> None:
     """The seal is read, then an erasure commits, then the entries are read."""
-    engine, hk = sealed.hk.executor.engine, sealed.hk
+    engine, hk = sealed.hk._executor.engine, sealed.hk
     hk.hold("p", 1, ttl=60, actor="user:9")
     Sealer(engine).step(all_now=True)
     store: Any = engine.capabilities.seals

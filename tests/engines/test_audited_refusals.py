@@ -127,7 +127,7 @@ def test_they_are_read_followed_found_and_verified(hk: holdkit.Kernel, url: str,
 
 def test_they_are_sealed_exported_and_imported(hk: holdkit.Kernel, url: str, tmp_path: Path) -> None:
     live(hk)
-    engine = hk.executor.engine
+    engine = hk._executor.engine
     if engine.capabilities.seals is not None:
         Sealer(engine).step(all_now=True)
         assert list(verify_seals(engine)) == []
@@ -159,7 +159,7 @@ def test_they_are_erased(tmp_path: Path) -> None:
     for url in ("memory://", f"sqlite:///{tmp_path}/holds.db"):
         with holdkit.connect(url, audit_refusals=True) as hk:
             live(hk)
-            engine = hk.executor.engine
+            engine = hk._executor.engine
             sealed = engine.capabilities.seals is not None
             if sealed:
                 Sealer(engine).step(all_now=True)

@@ -121,7 +121,7 @@ def test_of_several_processes_only_the_one_that_is_served_is_woken(hk: holdkit.K
     """Each kernel stands for a process: they share nothing but the store."""
     taken = hk.hold("gpu", 1, ttl=600)
     woken: list[str] = []
-    channels = hk.executor.engine.capabilities.channels
+    channels = hk._executor.engine.capabilities.channels
     assert channels is not None
     with ExitStack() as stack:
         kernels = [stack.enter_context(holdkit.connect(hk.url)) for _ in range(3)]
@@ -130,9 +130,9 @@ def test_of_several_processes_only_the_one_that_is_served_is_woken(hk: holdkit.K
             callers.start(lambda kernel=kernel: kernel.hold("gpu", 1, ttl=60, wait="10m"))  # type: ignore[misc]
             wait_until(lambda number=number: hk.pool("gpu").waiting == number + 1)  # type: ignore[misc]
         ids = [hold.id for hold in hk.holds(pool="gpu", state="waiting")]
-        own = [kernel.executor.line_watch.channel for kernel in kernels]
+        own = [kernel._executor.line_watch.channel for kernel in kernels]
         assert [channel_of(id) for id in sorted(ids)] == own, "its hold's id says how to wake a kernel"
-        hk.executor.line_watch._channels = Recording(channels, woken)
+        hk._executor.line_watch._channels = Recording(channels, woken)
         hk.release(taken)
         assert woken == [own[0]]
         wait_until(lambda: len(callers.results) == 1)
@@ -178,6 +178,6 @@ def test_a_release_in_a_callers_transaction_serves_the_line_when_it_is_committed
 
 def looks_no_more(hk: holdkit.Kernel) -> bool:
     """Whether the watch of this kernel listens on its channel, has looked since, and waits."""
-    watch = hk.executor.line_watch
+    watch = hk._executor.line_watch
     looked = [line.version is not None for line in watch._lines.values()]
     return looked == [True] and watch._news.count > 0 and watch._news._waiting == 1

@@ -43,7 +43,7 @@ def original(
 
 
 def run(world: World, sql: str, rows: list[tuple[Any, ...]] | None = None) -> list[Any]:
-    engine: Any = world.hk.executor.engine
+    engine: Any = world.hk._executor.engine
     if isinstance(engine, SqliteEngine):
         with closing(sqlite3.connect(engine.path)) as db, db:
             sql = sql.replace("holdkit.", "holdkit_").replace("%s", "?")
@@ -85,7 +85,7 @@ def some(world: World, kind: str) -> Row:
 
 def assert_noticed(world: World) -> None:
     """By everybody who goes by the baseline; the files still have the whole history."""
-    engine = world.hk.executor.engine
+    engine = world.hk._executor.engine
     pools = world.hk.pools()
     for archive in (None, world.to):
         assert "baseline" in {one.table for one in world.hk.admin.verify(archive=archive).differences}
@@ -100,7 +100,7 @@ def assert_noticed(world: World) -> None:
 
 
 def test_with_the_files_an_export_has_the_whole_history(world: World) -> None:
-    engine = world.hk.executor.engine
+    engine = world.hk._executor.engine
     whole = list(export(engine, archive=archived_entries(engine, world.to)))
     remove(world, [row for row in stored(world) if row[1] in KINDS])
     assert list(export(engine, archive=archived_entries(engine, world.to))) == whole
@@ -111,7 +111,7 @@ def test_the_baseline_itself_is_whole(world: World) -> None:
     assert {row[1] for row in stored(world)} == {*KINDS, "file", "total"}
     for archive in (None, world.to):
         assert world.hk.admin.verify(archive=archive).differences == ()
-    assert list(export(world.hk.executor.engine))
+    assert list(export(world.hk._executor.engine))
 
 
 @pytest.mark.parametrize("kind", [*KINDS, "file", "total"])
@@ -148,7 +148,7 @@ def test_a_missing_hold_that_has_ended_is_noticed_while_it_is_stored(
     original: World, postgres_kept: Databases, tmp_path: Path
 ) -> None:
     """Holds that nothing needs leave the baseline: not so one that a row of the holds still tells of."""
-    on_sqlite = isinstance(original.hk.executor.engine, SqliteEngine)
+    on_sqlite = isinstance(original.hk._executor.engine, SqliteEngine)
     taken = None if on_sqlite else postgres_kept.take("one server", 2, None)
     world = World(f"sqlite:///{tmp_path}/holds" if taken is None else taken.url, tmp_path)
     world.hk.create_pool("p", 5)
@@ -208,7 +208,7 @@ def test_what_an_earlier_release_has_left_is_no_damage(world: World) -> None:
     remove(world, [row for row in stored(world) if row[1] in ("file", "total")])
     for archive in (None, world.to):
         assert world.hk.admin.verify(archive=archive).differences == ()
-    assert list(export(world.hk.executor.engine))
+    assert list(export(world.hk._executor.engine))
     world.clock.advance(45 * DAY)
     for number in range(40):
         world.hk.create_pool(f"later{number}", 1)

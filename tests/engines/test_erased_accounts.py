@@ -96,7 +96,7 @@ def test_what_erased_holds_give_back_is_free_again(hk: holdkit.Kernel) -> None:
 
 
 def test_used_again_and_erased_again_it_is_still_one_account(hk: holdkit.Kernel) -> None:
-    engine = hk.executor.engine
+    engine = hk._executor.engine
     sealed = engine.capabilities.seals is not None
     stubs, holds = [], []
     for _ in range(3):

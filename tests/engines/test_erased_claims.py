@@ -71,7 +71,7 @@ def test_it_stays_taken_and_is_found_by_its_key(hk: holdkit.Kernel, by: str, val
 
 
 def test_it_is_freed_by_its_name_and_can_be_claimed_and_erased_again(hk: holdkit.Kernel) -> None:
-    engine = hk.executor.engine
+    engine = hk._executor.engine
     sealed = engine.capabilities.seals is not None
     stubs = set()
     for number in range(3):
@@ -286,7 +286,7 @@ def test_there_is_nothing_to_repair(hk: holdkit.Kernel) -> None:
     hk.admin.erase("claim", NAME, reason="request 1")
     hk.admin.erase("claim", "email:other", reason="request 1")
     repairs = (
-        hk.executor.engine.capabilities.repair is not None
+        hk._executor.engine.capabilities.repair is not None
     )  # others fold their rows from the journal, or are distributed
     assert not repairs or hk.admin.repair(dry_run=True).ok
     assert hk.claims.is_taken(*KEY)
@@ -299,8 +299,8 @@ def test_in_another_database_it_is_erased_and_not_recognised(tmp_path: Path) -> 
         taken(hk)
         hk.admin.erase("claim", NAME, reason="request 1")
         stub = hk.admin.erase("account", "customer:7", reason="request 1").stub
-        lines = list(export(hk.executor.engine))
-        secret = hk.executor.engine.capabilities.erasure.secret.hex()  # type: ignore[union-attr]
+        lines = list(export(hk._executor.engine))
+        secret = hk._executor.engine.capabilities.erasure.secret.hex()  # type: ignore[union-attr]
     assert [line for line in lines if secret in str(line)] == [], "whoever has an export cannot try names"
     url = f"sqlite:///{tmp_path}/other.db"
     import_journal(url, Import(lines))

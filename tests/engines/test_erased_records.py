@@ -40,7 +40,7 @@ INTENT = {"customer": "user:7", "address": "Ann, Main Street 1"}
 
 def journal(hk: holdkit.Kernel) -> str:
     """All of it, as it is exported."""
-    return "\n".join(str(line) for line in export(hk.executor.engine))
+    return "\n".join(str(line) for line in export(hk._executor.engine))
 
 
 def test_an_ended_saga_loses_what_it_says_and_keeps_its_id(hk: holdkit.Kernel) -> None:

@@ -323,7 +323,7 @@ def test_the_seals_still_verify_and_a_later_change_by_hand_does_not(tmp_path: Pa
     path = tmp_path / "holds.db"
     with holdkit.connect(f"sqlite:///{path}") as hk:
         live(hk)
-        engine = hk.executor.engine
+        engine = hk._executor.engine
         assert Sealer(engine).step(all_now=True) == 1
         assert list(verify_seals(engine)) == []
         erase_all(hk)
@@ -333,7 +333,7 @@ def test_the_seals_still_verify_and_a_later_change_by_hand_does_not(tmp_path: Pa
         connection.execute("update holdkit_journal set body = replace(body, 'user:9', 'user:8')")
         connection.commit()
     with holdkit.connect(f"sqlite:///{path}") as hk:
-        assert list(verify_seals(hk.executor.engine))
+        assert list(verify_seals(hk._executor.engine))
 
 
 def test_a_large_erasure_is_bounded_verifies_in_between_and_can_be_cancelled(

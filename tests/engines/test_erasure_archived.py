@@ -123,11 +123,11 @@ class Life:
         hk = self.hk
         assert hk.admin.verify().differences == ()
         assert hk.admin.verify(archive=self.to).differences == ()
-        assert list(verify_seals(hk.executor.engine)) == []
-        assert list(verify_seals(hk.executor.engine, archive=self.to)) == []
+        assert list(verify_seals(hk._executor.engine)) == []
+        assert list(verify_seals(hk._executor.engine, archive=self.to)) == []
 
     def check_export(self) -> None:
-        engine = self.hk.executor.engine
+        engine = self.hk._executor.engine
         lines = list(export(engine, archive=kernel_archive.archived_entries(engine, self.to)))
         url = f"sqlite:///{self.folder.parent}/imported.db"
         import_journal(url, Import(lines))
@@ -138,7 +138,7 @@ class Life:
 
     def entries(self) -> list[tuple[int, int, str]]:
         """Every entry ever, from the files and from the journal."""
-        files, lanes = ArchiveDirectory(self.to), self.hk.executor.engine.read(FindArchived())
+        files, lanes = ArchiveDirectory(self.to), self.hk._executor.engine.read(FindArchived())
         found = [(row.lane, row.seq, row.text) for one in lanes for row in files.rows(one.lane, 0, one.through)]
         kept = self.hk.journal.follow(wait=False, tenant=holdkit.journal.ALL)
         found += [
@@ -203,13 +203,13 @@ def test_after_random_lives_nothing_is_left_and_everything_agrees(
     life: Life, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(life.hk, "tenant", lambda _: life.hk)  # one tenant: every byte can be searched
-    sealer = Sealer(life.hk.executor.engine)
+    sealer = Sealer(life.hk._executor.engine)
     for part in range(5):
         life.days(6, 10 * seed + part)
         if seed % 2:
             sealer.step(all_now=True)
         life.archive()
-    assert life.hk.executor.engine.read(FindArchived())
+    assert life.hk._executor.engine.read(FindArchived())
     assert {value for value in ERASED if life.left((value,))} == {*ERASED}
     public, counters = life.public(), life.counters()
     life.erase_all()
@@ -258,7 +258,7 @@ def test_without_the_files_nothing_is_erased_and_the_directory_is_named(life: Li
 def test_files_that_are_not_right_are_named_before_anything_is_changed(life: Life, what: str, tmp_path: Path) -> None:
     life.days(14, 2)
     assert life.archive() > 0
-    lane = life.hk.executor.engine.read(FindArchived())[0].lane
+    lane = life.hk._executor.engine.read(FindArchived())[0].lane
     file = ArchiveDirectory(life.to).files(lane)[-1]
     whole = file.path.read_bytes()
     if what == "missing":
@@ -276,7 +276,7 @@ def test_files_that_are_not_right_are_named_before_anything_is_changed(life: Lif
     named = str(life.to) if what != "damaged" else file.path.name
     assert named in str(refused.value)
     assert life.hk.holds(entity=PERSON, limit=1), "nothing was erased"
-    assert not life.hk.executor.engine.capabilities.erasure.unfinished()  # type: ignore[union-attr]
+    assert not life.hk._executor.engine.capabilities.erasure.unfinished()  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize("by", ["entity", "account", "claim", "actor"])
@@ -298,7 +298,7 @@ def test_files_that_were_erased_after_the_restored_copy_are_refused(by: Any, tmp
             with pytest.raises(EngineError, match="Put back the files of that time"):
                 life.erase(by, value, dry_run=dry_run)
         assert life.hk.admin.verify().differences == (), "nothing was erased"
-        assert not life.hk.executor.engine.capabilities.erasure.unfinished()  # type: ignore[union-attr]
+        assert not life.hk._executor.engine.capabilities.erasure.unfinished()  # type: ignore[union-attr]
         shutil.rmtree(life.to)
         shutil.copytree(tmp_path / "files", life.to)
         life.check()
@@ -344,7 +344,7 @@ def test_files_of_a_history_that_was_lost_by_a_restore_are_refused(archived: boo
         with pytest.raises(EngineError, match=f"{lost.name} has another entry .* Move it away"):
             life.erase("entity", PERSON)
         assert (lost.read_bytes(), life.hk.admin.verify().differences) == (written, ()), "nothing was erased"
-        assert not life.hk.executor.engine.capabilities.erasure.unfinished()  # type: ignore[union-attr]
+        assert not life.hk._executor.engine.capabilities.erasure.unfinished()  # type: ignore[union-attr]
         lost.unlink()
         assert life.archive() > 0
         life.erase_all()
@@ -401,7 +401,7 @@ def test_followers_go_on_and_the_archive_is_read_on_from_any_cursor(life: Life) 
 def test_no_salt_is_left_with_which_a_value_could_be_tried(life: Life) -> None:
     for part in range(3):
         life.days(7, 60 + part)
-        assert Sealer(life.hk.executor.engine).step(all_now=True)
+        assert Sealer(life.hk._executor.engine).step(all_now=True)
     assert life.archive() > 0
     before = {(lane, seq): fields(decode_entry(text)) for lane, seq, text in life.entries()}
     life.erase_all()
@@ -410,9 +410,9 @@ def test_no_salt_is_left_with_which_a_value_could_be_tried(life: Life) -> None:
     files = ArchiveDirectory(life.to).files()
     lines = [line for file in files for line in read_archive_file(file)]
     in_files = [decode_seal(line.seal) for line in lines if isinstance(line, ArchivedSeal)]
-    store = life.hk.executor.engine.capabilities.seals
+    store = life.hk._executor.engine.capabilities.seals
     assert store is not None
-    stored = [seal for lane in range(life.hk.executor.engine.lanes) for seal in store.read_seals(lane, 0, 1_000)]
+    stored = [seal for lane in range(life.hk._executor.engine.lanes) for seal in store.read_seals(lane, 0, 1_000)]
     for seals in (in_files, stored):
         covered = [(seal, seq, path) for seal in seals for lane, seq, path in gone if _covers(seal, lane, seq)]
         assert len(covered) > 10
@@ -441,7 +441,7 @@ def test_a_cursor_between_the_rows_of_the_baseline_is_lost_only_if_they_are_in_a
 def test_between_all_steps_everything_agrees_and_the_same_call_does_the_rest(life: Life) -> None:
     for part in range(3):
         life.days(7, 80 + part)
-        assert Sealer(life.hk.executor.engine).step(all_now=True)
+        assert Sealer(life.hk._executor.engine).step(all_now=True)
     assert life.archive() > 0
     steps = pending = 0
     for by, value in (("entity", PERSON), ("account", ACCOUNT), ("claim", f"mail:{MAIL}")):
@@ -461,7 +461,7 @@ def test_between_all_steps_everything_agrees_and_the_same_call_does_the_rest(lif
             except KeyboardInterrupt:
                 steps += 1
                 texts = [
-                    life.hk.executor.engine.read(ReadRewritten(lane)) for lane in range(life.hk.executor.engine.lanes)
+                    life.hk._executor.engine.read(ReadRewritten(lane)) for lane in range(life.hk._executor.engine.lanes)
                 ]
                 pending += any(texts)
                 life.check()

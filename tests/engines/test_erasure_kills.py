@@ -92,7 +92,7 @@ def checked(life: Life) -> bool:
     """Rows, journal, files and seals agree; returns whether an erasure has begun and not ended."""
     with holdkit.connect(life.url, clock=life.clock) as life.hk:
         life.check()
-        erasing = life.hk.executor.engine.capabilities.erasure
+        erasing = life.hk._executor.engine.capabilities.erasure
         assert erasing is not None
         return erasing.unfinished()
 
@@ -117,7 +117,7 @@ def live(life: Life, by: By, name: str) -> None:
     else:
         mine = [hk.hold(pool, 1, ttl="20d", **told) for _ in range(2)]
         hk.release(mine[0])
-    Sealer(hk.executor.engine).step(all_now=True)
+    Sealer(hk._executor.engine).step(all_now=True)
     life.clock.advance(16 * 86_400)
     if by == "claim":
         hk.claims.free(type, value, reason="left")

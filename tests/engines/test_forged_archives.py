@@ -58,17 +58,17 @@ class Made(NamedTuple):
 
 
 def exported(made: Made) -> list[bytes]:
-    engine = made.kernel.executor.engine
+    engine = made.kernel._executor.engine
     return list(export(engine, archive=archived_entries(engine, made.to)))
 
 
 def make(url: str, folder: Path, *, sealed: bool) -> Made:
     clock, to = FakeClock(1_700_000_000_000_000), folder / "archive"
     hk = holdkit.connect(url, clock=clock)
-    lanes = hk.executor.engine.lanes
+    lanes = hk._executor.engine.lanes
     names = [f"p{number}" for number in range(100)]
     pools = [next(name for name in names if lane_of_pool(("", name), lanes) == lane) for lane in range(lanes)]
-    sealer = Sealer(hk.executor.engine)
+    sealer = Sealer(hk._executor.engine)
 
     def seal() -> None:
         while sealed and sealer.step(all_now=True):
@@ -310,7 +310,7 @@ def verified(made: Made) -> str:
 
 
 def assert_refused(made: Made, forge: Callable[[Files], object]) -> None:
-    engine = made.kernel.executor.engine
+    engine = made.kernel._executor.engine
     before = engine.read(FindArchived())
     forge(Files(made))
     with pytest.raises(EngineError) as refused:
@@ -358,7 +358,7 @@ def test_what_is_no_part_of_the_archive_disturbs_nobody(made: Made) -> None:
 @pytest.mark.parametrize("original", SEALED, indirect=True)
 def test_the_archive_itself_is_whole(made: Made) -> None:
     """Else every other test here would pass."""
-    engine = made.kernel.executor.engine
+    engine = made.kernel._executor.engine
     assert [len(ArchiveDirectory(made.to).files(lane)) for lane in range(engine.lanes)] == [3] * engine.lanes
     assert all(
         isinstance(list(read_archive_file(file))[-1], ArchivedSeal) for file in ArchiveDirectory(made.to).files()

@@ -39,12 +39,12 @@ def names(lane: int, lanes: int) -> list[str]:
 def fill(store: SealedStore, anchor: Path | None = None, key: Path | None = None) -> None:
     """Three runs of four entries in the lane that is changed, and as many in another one if there is one."""
     with holdkit.connect(store.url) as hk:
-        engine = hk.executor.engine
+        engine = hk._executor.engine
         sealer = Sealing(anchor=anchor, key=key).sealer(engine)
         for run in range(RUNS):
             for lane in {store.lane, engine.lanes - 1}:
                 for name in names(lane, engine.lanes):
-                    hk.executor.execute(PutRecord(kind="note", id=name, body=f'"{run}"', actor="user:ann"))
+                    hk._executor.execute(PutRecord(kind="note", id=name, body=f'"{run}"', actor="user:ann"))
             assert sealer.step(all_now=True) == min(engine.lanes, 2)
         assert sealer.step(all_now=True) == 0
 
@@ -204,7 +204,7 @@ def test_a_short_run_is_sealed_when_it_is_old_enough(tmp_path: Path) -> None:
     now = [1_000 * SECOND]
     with holdkit.connect(f"sqlite:///{tmp_path}/holds.db", clock=lambda: now[0]) as hk:
         hk.create_pool("p", total=1)
-        sealer = Sealer(hk.executor.engine, after=60 * SECOND)
+        sealer = Sealer(hk._executor.engine, after=60 * SECOND)
         assert sealer.step() == 0
         now[0] += 60 * SECOND - 1
         assert sealer.step() == 0
@@ -220,7 +220,7 @@ def test_the_sweeper_seals(tmp_path: Path) -> None:
         assert committed.id == "p"
         with hk.sweeper(every=0.01, seals=Sealing(after=0.000_001, anchor=anchor)):
             wait_for(lambda: anchor.exists() and anchor.read_bytes().endswith(b"\n"))
-        assert list(verify_seals(hk.executor.engine, anchor=anchor)) == []
+        assert list(verify_seals(hk._executor.engine, anchor=anchor)) == []
 
 
 def wait_for(condition: Any) -> None:

@@ -45,7 +45,7 @@ def life(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Life]:
 
 def rewrite(life: Life, by: By, value: str) -> None:
     """All of an erasure but its entry in the journal: on SQLite that waits until nobody reads."""
-    engine = life.hk.executor.engine
+    engine = life.hk._executor.engine
     erasing = engine.capabilities.erasure
     assert erasing is not None
     erasure = begun(engine, erasing, selector_of(by, value, ""), {"actor": None, "reason": "request 1"})
@@ -113,7 +113,7 @@ def test_an_erasure_that_has_ended_needs_one_attempt(life: Life, monkeypatch: py
 
 @pytest.mark.parametrize("with_files", [True, False])
 def test_an_export_beside_an_erasure_has_no_end(life: Life, with_files: bool) -> None:
-    engine = life.hk.executor.engine
+    engine = life.hk._executor.engine
 
     def lines() -> Iterator[bytes]:
         return export(engine, archive=kernel_archive.archived_entries(engine, life.to) if with_files else None)
@@ -130,7 +130,7 @@ def test_a_file_that_is_rewritten_before_it_is_read_was_not_swapped(
     life: Life, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is known of it was read before."""
-    engine, whole = life.hk.executor.engine, ArchiveDirectory.reading
+    engine, whole = life.hk._executor.engine, ArchiveDirectory.reading
     names: list[tuple[By, str]] = []
 
     def reading(directory: ArchiveDirectory, *span: int) -> Iterator[tuple[ArchiveFile, int]]:

@@ -74,7 +74,7 @@ def test_b18_tasks_on_several_connections(connections: int, tries: int, tmp_path
             return await with_tasks((kernels * holders)[:holders], tries // holders)
         finally:
             for kernel in kernels:
-                await kernel.aclose()
+                await kernel.close()
 
     check(url, asyncio.run(play()), capacity, tries)
 

@@ -43,7 +43,9 @@ class LentKernel:
     def close(self) -> None:
         """Leave it open for the next story."""
 
-    async def aclose(self) -> None:
+
+class LentAsyncKernel(LentKernel):
+    async def close(self) -> None:  # type: ignore[override]
         """Leave it open for the next story."""
 
 
@@ -78,14 +80,14 @@ class KeptKernel:
     async def _lend_async(self, clock: FakeClock, limits: holdkit.Limits | None) -> holdkit.AsyncKernel:
         assert limits is None
         self._clock.clock = clock
-        return cast(holdkit.AsyncKernel, LentKernel(self._kernel))
+        return cast(holdkit.AsyncKernel, LentAsyncKernel(self._kernel))
 
     def close(self) -> None:
         """Close the kernel and give its database back."""
         if self._runner is None:
             self._kernel.close()
         else:
-            self._runner.run(self._kernel.aclose())
+            self._runner.run(self._kernel.close())
             self._runner.close()
         self._database.give_back()
 

@@ -114,7 +114,7 @@ class Driven:
         self._mode, self._thing = mode, thing
 
     def __getattr__(self, name: str) -> Any:
-        value = getattr(self._thing, "aclose" if name == "close" else name)
+        value = getattr(self._thing, "aclose" if name == "close" and not hasattr(self._thing, name) else name)
         if type(value).__module__.startswith(AWAITED):
             return Driven(self._mode, value)
         if inspect.ismethod(value):

@@ -92,7 +92,7 @@ def _of_pools(hk: Opened, tenant: str, pools: tuple[str, ...], window: str) -> P
     need_server()
     from ..server.handlers.history import pool_histories
 
-    store = hk.executor.engine.capabilities.rollups
+    store = hk._executor.engine.capabilities.rollups
     return pool_histories(store, _window(hk, window), tenant, pools, time_of(hk))
 
 
@@ -102,13 +102,13 @@ def _of_servers(hk: Opened, window: str) -> ServerHistory:
     need_server()
     from ..server.handlers.history import servers_over_time
 
-    return servers_over_time(hk.executor.engine.capabilities.rollups, _window(hk, window), time_of(hk))
+    return servers_over_time(hk._executor.engine.capabilities.rollups, _window(hk, window), time_of(hk))
 
 
 def _window(hk: Kernel, window: str) -> Window:
     from ..server.handlers.history import window_of
 
-    return window_of(span(interval(window), "window"), hk.executor.now())
+    return window_of(span(interval(window), "window"), hk._executor.now())
 
 
 def _pool_rows(found: PoolHistories) -> tuple[tuple[str, ...], list[list[str]]]:

@@ -68,7 +68,7 @@ def join(
             id=None if hold_id is None else normal_id(hold_id), entity=entity, metadata=json_object(metadata), account=account,
             force=force, **call_fields(call_of(call), tenant),
         )  # fmt: skip
-        hold = hold_of(hk.executor.execute(command), None)
+        hold = hold_of(hk._executor.execute(command), None)
         return print_ticket(hk, hold, in_json)
 
 

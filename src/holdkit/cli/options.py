@@ -178,7 +178,7 @@ def database_url(url: str | None, target: str | None = None) -> str:
 
 def time_of(hk: Opened) -> datetime:
     """The engine's time, for the `server_time` of a document."""
-    return at(hk.executor.clock())
+    return at(hk._executor.clock())
 
 
 def is_local(hk: Opened) -> bool:

@@ -84,7 +84,7 @@ def run(
                 force=force,
                 **command_fields,
             )
-            lease = Lease(hk.executor, placing, waiting_time(timeout, Call()))
+            lease = Lease(hk._executor, placing, waiting_time(timeout, Call()))
             acquire(stack, lease)
             return supervise(command, lease, grace_seconds, before)
     except (InsufficientCapacity, LineAhead) as refused:

@@ -63,7 +63,7 @@ class _Store:
         if usage:
             from ..kernel._sync.usage import UsageCounter
 
-            counter = UsageCounter(self._hk.executor)
+            counter = UsageCounter(self._hk._executor)
             counter.catch_up()
             counted = {name: counter.usage(name) for name in names}
         return [self._answer(name, counted.get(name), active.get(name, 0)) for name in names]

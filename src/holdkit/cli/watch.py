@@ -205,7 +205,7 @@ class Watcher:
         """Read the current state."""
         self.pools = self._hk.pools(self._prefix, limit=self._most_pools)
         found = self._hk.holds(state="held", limit=1_000)
-        self.now = self._hk.executor.clock()
+        self.now = self._hk._executor.clock()
         self.holds = sorted(found, key=lambda hold: (hold.raw.deadline is None, hold.raw.deadline, hold.id))[
             : self._most_holds
         ]

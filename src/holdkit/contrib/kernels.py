@@ -54,12 +54,12 @@ class ProcessKernel:
     def get(self) -> Kernel:
         """The kernel; opens it if this process has none yet."""
         kernel = self._opened.kernel
-        if kernel is not None and not kernel.closed:
+        if kernel is not None and not kernel._executor.closed:
             return kernel
         if self._opening == threading.get_ident():
             raise EngineError("the kernel is being opened: on_open is given it as its argument; use that one")
         with self._lock:
-            if self._opened.kernel is None or self._opened.kernel.closed:
+            if self._opened.kernel is None or self._opened.kernel._executor.closed:
                 self._opening = threading.get_ident()
                 try:
                     self._opened.kernel = self._open()
@@ -133,7 +133,7 @@ class LoopKernels:
             if self._on_open is not None:
                 await self._on_open(kernel)
         except BaseException:
-            await kernel.aclose()
+            await kernel.close()
             raise
         return kernel
 
@@ -143,7 +143,7 @@ class LoopKernels:
         if opening is not None:
             await asyncio.wait([opening])
             if not _is_over(opening):  # an opening that failed has left nothing behind
-                await opening.result().aclose()
+                await opening.result().close()
 
     def after_fork(self) -> None:
         """In a forked child: put aside what the parent has."""
@@ -153,7 +153,7 @@ class LoopKernels:
 
 def _is_over(opening: asyncio.Task[AsyncKernel]) -> bool:
     """Whether it failed, or its kernel was closed since."""
-    return opening.cancelled() or opening.exception() is not None or opening.result().closed
+    return opening.cancelled() or opening.exception() is not None or opening.result()._executor.closed
 
 
 def _after_fork() -> None:

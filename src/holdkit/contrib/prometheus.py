@@ -41,7 +41,7 @@ class KernelCollector(Collector):
     """
 
     def __init__(self, hk: Kernel | AsyncKernel, *, pools: Iterable[str] = ()) -> None:
-        self._executor, self._allowed = hk.executor, allowed_pools(pools)
+        self._executor, self._allowed = hk._executor, allowed_pools(pools)
 
     def describe(self) -> Iterable[Metric]:
         """Nothing is read when it is registered."""

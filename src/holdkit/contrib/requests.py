@@ -90,7 +90,7 @@ def answer_to(error: Exception, request_id: str, kernel: AsyncKernel | Kernel | 
 
 def _time_of(kernel: AsyncKernel | Kernel | None) -> object:
     try:
-        return at(time.time_ns() // 1000 if kernel is None else kernel.executor.now())
+        return at(time.time_ns() // 1000 if kernel is None else kernel._executor.now())
     except HoldkitError:
         return at(time.time_ns() // 1000)
 

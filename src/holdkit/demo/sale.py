@@ -137,7 +137,7 @@ class Sale:
             f"A fifth process held {self.killed.units} seats and was just killed (SIGKILL). Nothing released them: "
             "they stay held until their deadline."
         )
-        await asyncio.sleep(max(0, taken["deadline"] - self.hk.executor.now()) / 1e6 + 0.05)
+        await asyncio.sleep(max(0, taken["deadline"] - self.hk._executor.now()) / 1e6 + 0.05)
         ended = [await self.hk.get(hold) for hold in taken["holds"]]
         self.killed.came_back = sum(hold.state is State.EXPIRED for hold in ended)
         if self.killed.came_back == holds:

@@ -281,7 +281,7 @@ class AsyncGroupCommit(LoopBatches, MainQueue):
         finally:
             thread.shutdown(wait=False)
 
-    async def aclose(self) -> None:
+    async def close(self) -> None:
         """Refuse further calls, finish those that are queued, end the workers, close the engine. If cancelled, call it again."""
         self._closed = True
         if self.in_child or not self.end_thread.alive:

@@ -295,7 +295,7 @@ class AsyncLockQueues:
         return inside + sum([call.size for call in self._waiting])
 
     def update(self) -> None:
-        """Tell the main queue its bound, and `aclose` whether all calls have left."""
+        """Tell the main queue its bound, and `close` whether all calls have left."""
         self._bound.update(self._size())
         if self.open or self._waiting:
             self.empty.clear()

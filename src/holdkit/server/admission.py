@@ -59,13 +59,13 @@ class Admission:
     def __init__(self, kernel: AsyncKernel, keys: AsyncKeys, tenants: AsyncTenants, settings: Settings) -> None:
         self.kernel, self.keys, self._settings = kernel, keys, settings
         self.use = KeyUse(keys)
-        self.directory = Directory(keys, tenants, kernel.executor.now, settings.max_keys)
+        self.directory = Directory(keys, tenants, kernel._executor.now, settings.max_keys)
         self._pepper = b""
         self._callers: OrderedDict[str, tuple[StoredKey, Caller]] = OrderedDict()
         self.rates = Rates(settings)
         self._actor_header = settings.actor_header.lower().encode()
         self._trusted = [_network(one) for one in settings.trusted_proxies]
-        anybody = AsyncKernel(kernel.executor.for_client("", settings.page_bytes))
+        anybody = AsyncKernel(kernel._executor.for_client("", settings.page_bytes))
         self._anonymous = Caller("anonymous", "", "admin", anybody, "anonymous", PlainPositions())
         self.on_refresh: Callable[[], None] = lambda: None
         """Called after each refresh, whether or not anything changed."""
@@ -140,7 +140,7 @@ class Admission:
         operators' unless they are limited, sealed for the others."""
         if not tenant and not sealed:
             return PlainPositions()
-        return SealedPositions(self._pepper, tenant, self.kernel.executor.engine.lanes)
+        return SealedPositions(self._pepper, tenant, self.kernel._executor.engine.lanes)
 
     def _authenticated(self, header: bytes | None) -> Caller:
         if header is None:
@@ -150,7 +150,7 @@ class Admission:
         id, secret = (_NO_ID, "") if parts is None else parts
         key = self.directory.keys.get(id)
         digest = hash_secret(id, secret, self._pepper)
-        now = self.kernel.executor.now()
+        now = self.kernel._executor.now()
         if not admits(key, digest, now) or key is None:
             raise Problem(401, "key_refused", "the API key is unknown, wrong, revoked or expired")
         self.use.noted[id] = now
@@ -160,7 +160,7 @@ class Admission:
         found = self._callers.get(key.id)
         if found is not None and found[0] is key:
             return found[1]
-        kernel = AsyncKernel(self.kernel.executor.for_client(key.id, self._settings.page_bytes, key.pools), key.tenant)
+        kernel = AsyncKernel(self.kernel._executor.for_client(key.id, self._settings.page_bytes, key.pools), key.tenant)
         limit = KeyLimit(key) if key.limited else None
         positions = self.positions(key.tenant, sealed=limit is not None)
         caller = Caller(key.id, key.tenant, key.scope, kernel, f"api_client:{key.id}", positions, limit)

@@ -66,12 +66,12 @@ class Running:
         self.keys = AsyncKeys(kernel, pepper=pepper)
         self.tenants = AsyncTenants(kernel, self.keys)
         self.admission = Admission(kernel, self.keys, self.tenants, settings)
-        self.quotas = Quotas(kernel.executor, self.admission.directory, settings)
+        self.quotas = Quotas(kernel._executor, self.admission.directory, settings)
         self.room = Room(lambda: None, settings.min_free)
         """Watches no disk until the application starts."""
         self.feeds = Feeds(settings.max_feeds)
         self.webhook_sender = WebhookSender(
-            kernel.executor,
+            kernel._executor,
             settings.webhooks,
             server_secret=pepper,
             disabled=self.admission.directory.disabled,
@@ -88,12 +88,12 @@ class Running:
         self.draining = False
         """The server will stop soon: `/readyz` says so, everything else is still served."""
         self.stopping = asyncio.Event()
-        self.jobs = Jobs(settings, kernel.executor.now)
+        self.jobs = Jobs(settings, kernel._executor.now)
         self.large_answers = LargeAnswers(settings)
         self.streams = Streams(self)
-        self.places = PlaceWatch(kernel.executor)
+        self.places = PlaceWatch(kernel._executor)
         self.admission.on_refresh = self.streams.end_refused
-        store = kernel.executor.engine.capabilities.rollups
+        store = kernel._executor.engine.capabilities.rollups
         self.rollups = None if store is None or not settings.rollup_every else Rollups(self, store)
         self.exporting = False
         self.in_work = 0
@@ -103,7 +103,7 @@ class Running:
         """Tenant and idempotency key of the requests that are being decided."""
         self.idle = asyncio.Event()
         self.idle.set()
-        self.began = kernel.executor.now()
+        self.began = kernel._executor.now()
         self._openapi: bytes | None = None
 
     def openapi(self) -> bytes:
@@ -114,7 +114,7 @@ class Running:
 
     def numbers(self) -> dict[str, Any]:
         """The statistics of `/v1/stats` and `/metrics`."""
-        stats, metrics, sweeper = self.kernel.executor.stats, self.metrics, self.sweeper
+        stats, metrics, sweeper = self.kernel._executor.stats, self.metrics, self.sweeper
         refusals = {
             f"{kind}.{outcome}": n for (kind, outcome), n in sorted(metrics.commands.items()) if outcome != "done"
         }
@@ -157,7 +157,7 @@ class Running:
 
     def measures(self) -> Iterable[Measure]:
         """What `/metrics` shows, without pools, which must be read."""
-        return server_measures(self.metrics, self.numbers(), self.kernel.executor.stats)
+        return server_measures(self.metrics, self.numbers(), self.kernel._executor.stats)
 
     def plain_headers(self, request: Request) -> list[tuple[str, str]]:
         """The headers that every answer carries, for streams."""
@@ -200,7 +200,7 @@ class Application:
             pool_size=settings.pool_size,
             notify_url=settings.notify_url,
         )
-        stored = kernel.executor.engine.stored
+        stored = kernel._executor.engine.stored
         stored.bound(max_touched_legs=settings.max_touched_legs, audit_refusals=settings.audit_refusals)
         return kernel
 
@@ -212,14 +212,14 @@ class Application:
             kernel = await self._open(source)
         else:
             kernel = source if isinstance(source, AsyncKernel) else source()
-        if self.settings.opentelemetry and kernel.executor.tracer is None:
+        if self.settings.opentelemetry and kernel._executor.tracer is None:
             kernel = _instrumented(kernel)
-        self._tracer = kernel.executor.tracer
+        self._tracer = kernel._executor.tracer
         running = Running(kernel, self.settings, self._pepper, self.table)
         tasks: list[asyncio.Task[None]] = []
         try:
             await running.admission.refresh()
-            running.room = await open_room(kernel.executor, self.settings.min_free)
+            running.room = await open_room(kernel._executor, self.settings.min_free)
             if self._check is not None:
                 self._check(running)
             if self.settings.sweep_every:
@@ -240,7 +240,7 @@ class Application:
             await self._finish(running, tasks)
             self.running = self._tracer = None
             if ours:
-                await kernel.aclose()
+                await kernel.close()
 
     async def _finish(self, running: Running, tasks: list[asyncio.Task[None]]) -> None:
         """Wait for running requests, up to `stop_timeout`; then end the background tasks."""
@@ -303,7 +303,7 @@ def _report(running: Running) -> None:
     from ..contrib.opentelemetry.instruments import Recent, measure_source
 
     measure_source(lambda: () if running.stopping.is_set() else running.measures())
-    executor, allowed = running.kernel.executor, running.metric_pools
+    executor, allowed = running.kernel._executor, running.metric_pools
     recent = Recent(lambda: read_pool_measures(executor, allowed))
     measure_source(lambda: () if running.stopping.is_set() else recent())
 

@@ -260,7 +260,7 @@ async def _decide(route: Route, request: Request, seconds: float) -> Answer | No
 def _stamped(answer: Answer | None, request: Request) -> Answer | None:
     """Add the durability header to the answer of a change."""
     if answer is not None and request.route.changes:
-        answer.headers = (*answer.headers, (DURABILITY, request.kernel.executor.durability.encode()))
+        answer.headers = (*answer.headers, (DURABILITY, request.kernel._executor.durability.encode()))
     return answer
 
 
@@ -308,7 +308,7 @@ def _problem_answer(problem: Problem, request: Request, running: Running | None)
 
 def _server_time(running: Running | None) -> Any:
     try:
-        return at(time.time_ns() // 1000) if running is None else at(running.kernel.executor.now())
+        return at(time.time_ns() // 1000) if running is None else at(running.kernel._executor.now())
     except HoldkitError:
         return at(time.time_ns() // 1000)
 

@@ -31,7 +31,7 @@ async def export_tenant(request: Request, send: Send) -> None:
         raise Problem(503, "export_running", "another export is running: retry when it has ended", retry_after=5)
     running.exporting = True
     thread = ThreadPoolExecutor(1, thread_name_prefix="holdkit-export")
-    lines = export(running.kernel.executor.engine, tenant=tenant)
+    lines = export(running.kernel._executor.engine, tenant=tenant)
     loop = asyncio.get_running_loop()
     gone = asyncio.ensure_future(_disconnected(request))
     try:

@@ -90,13 +90,13 @@ class Feed:
             except CursorLost:
                 log.warning("the journal was truncated: the feed reloads", extra={"event": "feed_reloads"})
             except HoldkitError as failed:
-                if self._kernel.closed:
+                if self._kernel._executor.closed:
                     return
                 log.warning("the feed cannot read the journal, will retry: %s", failed, extra={"event": "feed_unread"})
                 await asyncio.sleep(PAUSE)
 
     async def _follow(self) -> None:
-        executor = self._kernel.executor
+        executor = self._kernel._executor
         cursor = (
             await self._kernel.journal.cursor()
         )  # before the pools are read: a change in between is then seen twice, not never

@@ -99,7 +99,7 @@ class JournalCounter:
     """Counts the journal, if no other server does."""
 
     def __init__(self, running: Running, store: RollupStore, me: str) -> None:
-        self._executor, self._store, self._me = running.kernel.executor, store, me
+        self._executor, self._store, self._me = running.kernel._executor, store, me
         self._follower: AsyncFollower | None = None
         self._version = -1
         self._cursor = ""

@@ -218,7 +218,7 @@ async def _check_holds(limit: KeyLimit, request: Request, names: list[str], plac
         return
     new = {hold_id(name) for name in placed if name}
     for name in dict.fromkeys(reference(name, None)[0] for name in names):
-        hold = await request.kernel.executor.find_hold((request.caller.tenant, name))
+        hold = await request.kernel._executor.find_hold((request.caller.tenant, name))
         if hold is None and name not in new:
             raise HoldNotFound("there is no hold with this id, or it is no longer kept", subject=name)
         if hold is not None and not limit.covers(hold.legs):

@@ -144,7 +144,7 @@ async def _content(stream: Stream) -> AsyncGenerator[bytes, None]:
 
 
 async def _places(stream: Stream, hold: Hold) -> AsyncGenerator[bytes, None]:
-    request, executor = stream.request, stream.request.kernel.executor
+    request, executor = stream.request, stream.request.kernel._executor
     with request.running.places.watching(hold.raw) as watcher:
         told: int | None = None
         told_at = float("-inf")

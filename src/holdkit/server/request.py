@@ -165,7 +165,7 @@ class Request:
 
     def now(self, *seen: Slot | None) -> datetime:
         """The engine's time, but not before the slots that the answer has `seen`."""
-        latest = self.caller.kernel.executor.now()
+        latest = self.caller.kernel._executor.now()
         for slot in seen:
             if slot is not None and slot > latest:
                 latest = slot

@@ -114,7 +114,7 @@ class Rollups:
 
     def __init__(self, running: Running, store: RollupStore) -> None:
         self.store = store
-        self._running, self._executor = running, running.kernel.executor
+        self._running, self._executor = running, running.kernel._executor
         self._journal = JournalCounter(running, store, os.urandom(8).hex())
         self._source = os.urandom(8).hex()
         """Under which this process stores what it counts itself."""
@@ -179,7 +179,7 @@ class Rollups:
             requests=seen.requests - self._last.requests,
             errors=seen.errors - self._last.errors,
             latencies=[a - b for a, b in zip(seen.latencies, self._last.latencies, strict=True)],
-            queue=self._running.kernel.executor.stats.waiting,
+            queue=self._running.kernel._executor.stats.waiting,
         )
         self._last = seen
         for step in STEPS:

@@ -161,4 +161,4 @@ async def _replaces(request: Request) -> bool:
         kind, id = request.names
     else:
         return False
-    return await request.kernel.executor.read(FindRecord((request.caller.tenant, kind, id))) is not None
+    return await request.kernel._executor.read(FindRecord((request.caller.tenant, kind, id))) is not None

@@ -69,7 +69,7 @@ class DeliverySaga(Saga):
 
 def today(hk: Kernel) -> date:
     """The date of the engine's clock, in UTC."""
-    return datetime.fromtimestamp(hk.executor.now() / 1_000_000, UTC).date()
+    return datetime.fromtimestamp(hk._executor.now() / 1_000_000, UTC).date()
 
 
 def budgets(hk: Kernel) -> Budget:

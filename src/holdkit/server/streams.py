@@ -120,7 +120,7 @@ class Streams:
 
     def wake(self) -> None:
         """Wake all streams: some are to end."""
-        self._running.kernel.executor.committed.notify()
+        self._running.kernel._executor.committed.notify()
         self._running.feeds.wake()
         self._running.places.wake()
 
@@ -213,7 +213,7 @@ def _last_seen(request: Request) -> str | None:
 async def entries(stream: Stream, after: str | None, *, of_all: bool = False) -> AsyncGenerator[bytes, None]:
     """Entries as they are committed, after a cursor or from now on. The cursor is checked before the stream begins."""
     request, kernel = stream.request, stream.request.kernel
-    follower = AsyncFollower(kernel.executor, None if of_all else request.caller.tenant, durable=True)
+    follower = AsyncFollower(kernel._executor, None if of_all else request.caller.tenant, durable=True)
     began = request.caller.cursor(after or None) or await kernel.journal.cursor()
     await follower.begin(began)
     return _entries(stream, follower, began, of_all)
@@ -221,9 +221,9 @@ async def entries(stream: Stream, after: str | None, *, of_all: bool = False) ->
 
 async def _entries(stream: Stream, follower: AsyncFollower, began: str, of_all: bool) -> AsyncGenerator[bytes, None]:
     request = stream.request
-    committed = request.kernel.executor.committed
-    request.kernel.executor.listen()
-    generation, positions = await request.kernel.executor.read(ReadGeneration()), request.caller.positions
+    committed = request.kernel._executor.committed
+    request.kernel._executor.listen()
+    generation, positions = await request.kernel._executor.read(ReadGeneration()), request.caller.positions
     yield sse("hello", encode(Hello(server_time=request.now(), generation=generation)), positions.show(began))
     while stream.bye is None and not committed.closed:
         count = committed.count

@@ -72,7 +72,7 @@ def holdkit_postgres(holdkit_postgres_url: str, holdkit_clock: FakeClock) -> Ite
 def _verified(kernel: Kernel) -> Iterator[Kernel]:
     with kernel:
         yield kernel
-        if kernel.closed:  # by the test, or by the application that it tests
+        if kernel._executor.closed:  # by the test, or by the application that it tests
             return
         differences = [str(difference) for difference in kernel.admin.verify().differences]
     assert not differences, differences

@@ -56,7 +56,7 @@ class Attacked:
             for number in range(8):
                 for who in (PERSON, "user:9"):
                     self.hk.confirm(self.hk.hold(f"p{number}", 1, ttl=600, actor=who, metadata={"n": who}), entity=who)
-            Sealing(anchor=self.anchor).sealer(self.hk.executor.engine).step(all_now=True)
+            Sealing(anchor=self.anchor).sealer(self.hk._executor.engine).step(all_now=True)
             self.clock.advance(2 * DAY)
             for number in range(8):
                 self.hk.admin.resize_pool(f"p{number}", self.hk.pool(f"p{number}").total + 1)
@@ -83,7 +83,7 @@ class Attacked:
         """Everything that is named, with the files and the anchor; an error counts."""
         try:
             differences = [str(one) for one in self.hk.admin.verify(archive=self.to).differences]
-            seals = verify_seals(self.hk.executor.engine, anchor=self.anchor, archive=self.to)
+            seals = verify_seals(self.hk._executor.engine, anchor=self.anchor, archive=self.to)
             return [*differences, *(str(one) for one in seals if str(one) not in differences)]
         except holdkit.errors.EngineError as named:
             return [str(named)]
@@ -304,7 +304,7 @@ def test_the_anchor_has_every_lane(attacked: Attacked) -> None:
     assert {line.lane for _, line in read_anchor(attacked.anchor)} == set(range(LANES))
     report = attacked.hk.admin.verify(archive=attacked.to)
     assert sorted(report.sealed) == list(range(LANES))
-    assert {one.lane for one in attacked.hk.executor.engine.read(FindArchived())} == set(range(LANES))
+    assert {one.lane for one in attacked.hk._executor.engine.read(FindArchived())} == set(range(LANES))
 
 
 def test_nothing_is_erased_over_a_changed_directory(attacked: Attacked) -> None:

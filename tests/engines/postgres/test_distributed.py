@@ -471,7 +471,7 @@ def test_repair_and_import_are_refused(postgres_url: str) -> None:
     assert refused.value.code == "repair_unsupported"
     with holdkit.connect("memory://") as other:
         other.create_pool("p", total=1)
-        lines = [*export(other.executor.engine)]
+        lines = [*export(other._executor.engine)]
     with pytest.raises(holdkit.InvalidRequest, match="one server") as refused:
         import_journal(postgres_url, Import(lines))
     assert refused.value.code == "import_unsupported"

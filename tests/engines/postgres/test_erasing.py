@@ -136,7 +136,7 @@ def test_beside_other_writers_nothing_is_lost_and_every_seal_holds(migrated: Mig
     url = migrated(lanes=4)
     threads = CallerThreads()
     with holdkit.connect(url) as hk, holdkit.connect(url) as other:
-        engine = hk.executor.engine
+        engine = hk._executor.engine
         live(hk, "user:ann")
         live(hk, "user:bea")
         Sealer(engine).step(all_now=True)

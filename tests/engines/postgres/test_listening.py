@@ -45,7 +45,7 @@ def test_a_task_is_woken_too(url: str) -> None:
             heard.append((await waiting).subject)
             return heard
         finally:
-            await one.aclose()
-            await other.aclose()
+            await one.close()
+            await other.close()
 
     assert asyncio.run(test()) == ["first", "second"]

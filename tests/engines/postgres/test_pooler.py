@@ -235,7 +235,7 @@ def test_a_blocked_call_is_woken_past_the_pooler(
 
 def test_without_a_way_past_the_pooler_nothing_listens(pooled: str) -> None:
     with closing(holdkit.connect(pooled)) as hk:
-        hk.executor.listen()
+        hk._executor.listen()
         assert "holdkit-listener" not in {thread.name for thread in threading.enumerate()}
 
 
@@ -333,7 +333,7 @@ def test_everything_else_works_through_the_pooler_too(pooled: str) -> None:
         clock.advance(100 * 86_400)
         assert other.sweep().expired == 2
         assert hk.admin.repair(reason="looked").repaired == ()
-        assert b"".join(export(hk.executor.engine)).count(b"\n") > 5
+        assert b"".join(export(hk._executor.engine)).count(b"\n") > 5
         assert hk.admin.verify().ok
         hk.admin.erase("account", "ada", reason="asked")
         assert hk.accounts.list() == []

@@ -399,7 +399,7 @@ class Halls(holdkit.Resource[str, None]):
 def test_whatever_commits_notices_a_cancelled_wait(server: PostgresServer, url: str) -> None:
     """Resources, limits, repair, import, migration: none of them says that it is done."""
     with holdkit.connect(url) as hk:
-        exported = b"".join(export(hk.executor.engine))
+        exported = b"".join(export(hk._executor.engine))
         taken = hk.resource(Halls()).hold("taken", ttl=600)
     for name in ("empty", "new"):
         server.create_database(name)

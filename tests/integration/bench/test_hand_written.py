@@ -66,7 +66,7 @@ def test_tasks_never_oversell(url: str, way: Way) -> None:
         try:
             return sum(await asyncio.gather(*(call(number) for number in range(CALLERS))))
         finally:
-            await store.aclose()
+            await store.close()
 
     assert asyncio.run(run()) == UNITS
     expect_sound(way, count_rows(url), UNITS)
@@ -140,7 +140,7 @@ def test_tasks_confirm_as_threads_do(url: str) -> None:
             for number in range(3):
                 await store.confirm(await store.hold("gpu", 1, ttl=300, op=f"hold-{number}"), op=f"confirm-{number}")
         finally:
-            await store.aclose()
+            await store.close()
 
     asyncio.run(run())
     expect_sound("one statement", count_rows(url), 3, confirmed=True)

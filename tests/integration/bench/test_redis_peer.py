@@ -42,7 +42,7 @@ def test_threads_and_tasks_never_oversell(place: str) -> None:
         answers = await asyncio.gather(
             *(tasks.hold("gpu", 1, ttl=300, op=f"task-{number}") for number in range(CALLERS)), return_exceptions=True
         )
-        await tasks.aclose()
+        await tasks.close()
         assert all(isinstance(one, NotGranted) for one in answers if isinstance(one, BaseException))
         return sum(not isinstance(one, BaseException) for one in answers)
 

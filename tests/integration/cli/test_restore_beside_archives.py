@@ -53,7 +53,7 @@ class Restored:
             hk.release(hk.hold("show", 1, ttl=600, entity=entity))
 
     def seal(self, hk: holdkit.Kernel, anchor: Path | None = None) -> None:
-        Sealing(anchor=anchor or self.anchor).sealer(hk.executor.engine).step(all_now=True)
+        Sealing(anchor=anchor or self.anchor).sealer(hk._executor.engine).step(all_now=True)
 
     def archive(self, hk: holdkit.Kernel, to: Path | None = None) -> int:
         """Seal and archive everything but the last entry."""

@@ -224,7 +224,7 @@ def test_verify_names_every_difference_as_the_kernel_does(tmp_path: Any) -> None
         assert (report.ok, report.sealed) == (False, {})
         with holdkit.connect(f"sqlite:///{path}") as local:
             assert report == local.admin.verify()
-            Sealer(local.executor.engine).step(all_now=True)
+            Sealer(local._executor.engine).step(all_now=True)
             with sqlite3.connect(path, isolation_level=None) as bare:
                 bare.execute("update holdkit_seals set digest = previous")
             bare.close()

@@ -79,9 +79,9 @@ def test_a_cancelled_listener_hears_no_more_and_its_worker_ends_at_once(remote: 
     remote.create_pool("b", 1)
     other.wait(2)
     assert listener.heard == ["pool.created a"]
-    assert not remote.closed
+    assert not remote._executor.closed
     remote.close()
-    assert remote.closed
+    assert remote._executor.closed
     assert not workers
     with pytest.raises(holdkit.errors.EngineError, match="closed"):
         remote.pools()
@@ -301,7 +301,7 @@ def test_a_hold_granted_to_a_cancelled_block_is_given_back(shared_server: LiveSe
             with pytest.raises(asyncio.CancelledError):
                 await task
             network.go.set()
-            for worker in list(hk.executor.workers):
+            for worker in list(hk._executor.workers):
                 await worker.end(PATIENCE)
             assert (await hk.pool("p")).available == 1
             assert [entry.action for entry in await hk.journal.list()][-1] == "hold.released"

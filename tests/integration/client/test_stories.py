@@ -73,13 +73,9 @@ class Company:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.tenant(""), name)
 
-    def close(self) -> None:
-        for client in self._clients.values():
-            client.close()
-
-    async def aclose(self) -> None:
-        for client in self._clients.values():
-            await client.aclose()
+    def close(self) -> Any:
+        ends = [client.close() for client in self._clients.values()]
+        return asyncio.gather(*ends) if ends and self._connect is connect_async else None
 
 
 @pytest.fixture(autouse=True)

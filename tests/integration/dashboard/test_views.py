@@ -38,7 +38,7 @@ class Everything:
     def __init__(self, server: LiveServer, url: str) -> None:
         self.server = server
         with holdkit.connect(url) as hk:
-            self.today = hk.executor.now() // 86_400_000_000
+            self.today = hk._executor.now() // 86_400_000_000
             faces(hk, self.day(1))
             faces(hk.tenant("quiet"), self.day(1))
             self.claim = hk.claims.hold("email", "ann@example.org", ttl="1h").id

@@ -197,8 +197,8 @@ async def test_it_can_be_started_again_but_not_twice_at_once(make: Make, tmp_pat
             with pytest.raises(holdkit.InvalidRequest, match="once at a time"):
                 async with shop.holds.lifespan():
                     pass
-            assert not kernel.closed
-        assert kernel.closed
+            assert not kernel._executor.closed
+        assert kernel._executor.closed
     async with running(shop):
         assert (await shop.holds.kernel.pool("lamp")).held == 3
 
@@ -215,7 +215,7 @@ async def test_a_failing_start_closes_the_kernel(make: Make) -> None:
     with pytest.raises(LookupError):
         async with shop.holds.lifespan():
             pass
-    assert opened[0].closed
+    assert opened[0]._executor.closed
     shop.holds._on_open = None
     async with running(shop) as http:
         assert (await http.get("/context")).status_code == 200

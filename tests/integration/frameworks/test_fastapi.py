@@ -109,7 +109,7 @@ def test_a_lifespan_of_ones_own_runs_inside(served: Any) -> None:
     async def lifespan(_app: FastAPI) -> AsyncIterator[dict[str, str]]:
         seen.append((await holds.kernel.pool("lamp")).id)
         yield {"shop": "lamps"}
-        seen.append("closed" if holds.kernel.closed else "open")
+        seen.append("closed" if holds.kernel._executor.closed else "open")
 
     app = FastAPI(lifespan=lifespan)
     holds = Holdkit("memory://", on_open=make_lamps)

@@ -43,7 +43,7 @@ class Shop:
         return {"id": hold.id, "replayed": hold.replayed}
 
     def context(self) -> dict[str, Any]:
-        hk.closed  # noqa: B018 - the first use sets the actor
+        hk.url  # noqa: B018 - the first use sets the actor
         return {"actor": current().actor, "correlation_id": current().correlation_id}
 
     def fail(self, kind: str) -> str:
@@ -214,7 +214,7 @@ def test_what_is_missing_is_named() -> None:
     assert later.kernel(app).url == "memory://"
     later.kernel(app).close()
     with Flask("without").app_context(), pytest.raises(holdkit.InvalidRequest, match="init_app"):
-        hk.closed  # noqa: B018
+        hk.url  # noqa: B018
 
 
 def test_an_opening_that_fails_is_tried_again(open_shop: Any, tmp_path: Path) -> None:

@@ -38,7 +38,7 @@ def test_gauges_of_pools_of_the_allow_list(monkeypatch: pytest.MonkeyPatch) -> N
         for name in ("gpu", "room-1", "secret"):
             hk.create_pool(name, 5)
         hk.hold("gpu", 2, ttl=60)
-        engine, asked = hk.executor.engine, count()
+        engine, asked = hk._executor.engine, count()
         read = engine.read
         monkeypatch.setattr("holdkit.contrib.opentelemetry.instruments.FRESH", 3600.0)
         monkeypatch.setattr(engine, "read", lambda query, **more: (next(asked), read(query, **more))[1])

@@ -91,7 +91,7 @@ def test_a_client_of_ours_sends_its_trace_and_the_receiver_of_the_webhook_gets_o
             await eventually(
                 lambda: any(span.name == "holdkit webhook" for span in recorded.exporter.get_finished_spans())
             )
-            await client.aclose()
+            await client.close()
             await http.aclose()
             return recorded.take(), found.taken[0][1]
 

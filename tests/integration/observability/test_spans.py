@@ -130,7 +130,7 @@ def test_listeners_and_followers_are_linked_to_the_call_that_their_entry_tells_o
         inside: list[str | None] = []
 
         def listen(_entry: holdkit.JournalEntry) -> None:
-            inside.append(hk.executor.tracer.trace() if hk.executor.tracer else None)
+            inside.append(hk._executor.tracer.trace() if hk._executor.tracer else None)
             heard.set()
 
         with recorded.tracer.start_as_current_span("request"):

@@ -319,9 +319,9 @@ def test_tasks_of_one_loop_share_a_kernel(tmp_path: Path) -> None:
         first.cancel()
         kernels = await asyncio.gather(*others)
         await holds.aclose()
-        assert kernels[0].closed
+        assert kernels[0]._executor.closed
         again = await holds.async_kernel()
-        assert not again.closed
+        assert not again._executor.closed
         await holds.aclose()
         return len(set(map(id, kernels)))
 

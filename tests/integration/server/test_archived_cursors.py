@@ -43,7 +43,7 @@ def write_and_archive(url: str, tenant: str, to: Path) -> list[str]:
     """Three pools in each of three lanes of which nobody knows, sixty days ago; the first two of each leave for the archive."""
     now = int(time.time() * SECOND)
     with connect(url) as hk:
-        used = {end.lane for end in hk.executor.engine.read(FindEnds())}
+        used = {end.lane for end in hk._executor.engine.read(FindEnds())}
     new = pools_of(tenant, set(sorted(set(range(LANES)) - used)[:3]), 3)
     with connect(url, clock=FakeClock(now - 60 * 86_400 * SECOND)) as hk:
         for name in new:

@@ -72,7 +72,7 @@ def test_what_administrators_do_names_their_key_too() -> None:
         async with in_process_app(settings=QUICK) as here:
             operator, admin = await here.key("admin"), await here.key("admin", "acme")
             ids = {key.tenant: key.id for key in await here.running.keys.listed()}
-            before = await here.running.kernel.executor.read(FindEnds())
+            before = await here.running.kernel._executor.read(FindEnds())
             made = (await here.call("POST", "/v1/keys", {"name": "k"}, key=admin)).json()["info"]["id"]
             await here.call("POST", f"/v1/keys/{made}/rotate", {}, key=admin)
             await here.call("DELETE", f"/v1/keys/{made}", key=admin)
@@ -80,7 +80,7 @@ def test_what_administrators_do_names_their_key_too() -> None:
             await here.call("DELETE", f"/v1/webhooks/{hook['id']}", key=admin)
             await here.call("POST", "/v1/tenants/acme/disable", {"reason": "unpaid"}, key=operator, op="d")
             query = ReadJournal(None, {row.lane: row.seq for row in before}, 1_000)
-            told = [entry_of(row) for row in await here.running.kernel.executor.read(query)]
+            told = [entry_of(row) for row in await here.running.kernel._executor.read(query)]
             asked = {(one.record.kind, one.client_id) for one in told if one.record is not None}
             by = {"~key": ids["acme"], "~webhook": ids["acme"], "~tenant": ids[""]}
             assert {(kind, id) for kind, id in asked if kind in by} == set(by.items())

@@ -139,7 +139,7 @@ def test_no_wrong_revoked_or_expired_key_passes_any_route() -> None:
         revoked = await here.running.keys.make("revoked", scope="admin")
         await here.running.keys.revoke(revoked.info.id)
         expired = await here.running.keys.make("expired", scope="admin", ttl=1)
-        here.running.kernel.executor.engine.clock.advance(1)  # type: ignore[attr-defined]
+        here.running.kernel._executor.engine.clock.advance(1)  # type: ignore[attr-defined]
         await here.running.admission.refresh()
         before = await state(here)
         flipped = good[:-1] + ("A" if good[-1] != "A" else "B")

@@ -151,7 +151,7 @@ def test_rows_that_do_not_fit_are_never_read(engine: str, tmp_path: Path, reques
         for number in range(60):
             body = {"body": f'"{"y" * 200_000}"'}
             await done(here, "PUT", f"/v1/records/note/{number:03}", body, f"note-{number}")
-        read = here.running.kernel.executor.engine.read
+        read = here.running.kernel._executor.engine.read
         peaks = {}
         for most in (None, PAGE):
             tracemalloc.start()

@@ -125,7 +125,7 @@ def test_a_calendar_is_rooms_by_nights(tmp_path: Any) -> None:
         assert (await get(here, "/v1/calendars", name="nobody's", begin=BEGIN))["items"] == []
         rival = await here.call("GET", f"/v1/calendars?name=inn&begin={BEGIN}", tenant="rival")
         assert rival.json()["items"] == []
-        here.running.kernel.executor.engine.clock.advance(86_400 * 2)  # type: ignore[attr-defined]
+        here.running.kernel._executor.engine.clock.advance(86_400 * 2)  # type: ignore[attr-defined]
         page = await get(here, "/v1/calendars", name="inn", begin=BEGIN)
         free = [[(cell["held"], cell["available"]) for cell in room["cells"]] for room in page["items"]]
         assert free == [[(0, 0), (0, 9)], [(0, 0), (0, 2)]], "nothing is free in a night that is over"

@@ -114,7 +114,7 @@ def test_a_client_says_so_rather_than_to_connect_again_and_again() -> None:
             http.delete(f"/v1/keys/{id}")
             refused(hk, lambda: list(told))
             began = time.monotonic()
-            while listener._worker in hk.executor.workers:
+            while listener._worker in hk._executor.workers:
                 assert time.monotonic() - began < PATIENCE, "the listener tries for ever"
 
 

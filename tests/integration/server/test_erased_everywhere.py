@@ -168,7 +168,7 @@ async def passed(here: InProcessApp, hook: str, parked: list[dict[str, Any]]) ->
     async with asyncio.timeout(PATIENCE):
         while True:
             saved = saved_cursor(
-                await here.running.kernel.executor.read(FindRecord(("", CURSORS, follower_name(hook))))
+                await here.running.kernel._executor.read(FindRecord(("", CURSORS, follower_name(hook))))
             )
             reached = {} if saved is None else decode_cursor(saved.cursor)
             if all(reached.get(lane, (0, ""))[0] >= seq for lane, seq in ends):

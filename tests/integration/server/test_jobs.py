@@ -57,7 +57,7 @@ def play(work: Callable[[InProcessApp, SlowVerify], Coroutine[Any, Any, None]], 
     async def main() -> None:
         slow = SlowVerify()
         async with in_process_app(settings=settings) as here:
-            here.running.kernel.executor.engine.verify = slow  # type: ignore[method-assign, assignment]
+            here.running.kernel._executor.engine.verify = slow  # type: ignore[method-assign, assignment]
             try:
                 await work(here, slow)
             finally:
@@ -165,14 +165,14 @@ def test_a_job_counts_as_running_until_its_thread_has_left() -> None:
             progress(1, 2)
             yield from ()
 
-        here.running.kernel.executor.engine.verify = deaf  # type: ignore[method-assign, assignment]
+        here.running.kernel._executor.engine.verify = deaf  # type: ignore[method-assign, assignment]
         id = (await here.call("POST", "/v1/verify")).json()["id"]
         await asyncio.to_thread(stuck.wait)
         assert (await here.call("DELETE", f"/v1/jobs/{id}")).json()["state"] == "stopping"
         assert (await here.call("POST", "/v1/verify")).json()["reason"] == "job_running"
         go.set()
         assert (await ended(here, id))["state"] == "cancelled"
-        here.running.kernel.executor.engine.verify = slow  # type: ignore[method-assign, assignment]
+        here.running.kernel._executor.engine.verify = slow  # type: ignore[method-assign, assignment]
         assert (await here.call("POST", "/v1/verify")).status_code == 202
 
     play(work)
@@ -193,7 +193,7 @@ def test_a_server_that_stops_ends_its_jobs_first() -> None:
 
     async def main() -> None:
         async with in_process_app(settings=SHORT) as here:
-            here.running.kernel.executor.engine.verify = slow  # type: ignore[method-assign, assignment]
+            here.running.kernel._executor.engine.verify = slow  # type: ignore[method-assign, assignment]
             await here.call("POST", "/v1/verify")
             await asyncio.to_thread(slow.begun.acquire)
         assert slow.ended.acquire(blocking=False)

@@ -68,7 +68,7 @@ def test_ended_keys_are_kept_for_a_while_and_up_to_a_number() -> None:
     clock = FakeClock(start=NOON)
 
     async def stored(here: InProcessApp) -> int:
-        return len(await here.running.kernel.executor.read(ListRecords("", "~key", "", 1_000)))
+        return len(await here.running.kernel._executor.read(ListRecords("", "~key", "", 1_000)))
 
     async def work(here: InProcessApp) -> None:
         admin = await here.key("admin", "acme")

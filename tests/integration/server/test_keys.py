@@ -231,7 +231,7 @@ def test_a_retry_makes_no_second_key_and_every_change_has_its_actor_and_reason()
         assert after.json()["code"] == "key_revoked"
         listed = (await here.call("GET", "/v1/keys")).json()["items"]
         assert [one["state"] for one in listed if one["name"] == "till"] == ["revoked"]
-        told = [entry_of(row) for row in await here.running.kernel.executor.read(ReadHistory("", f"~key/{id}"))]
+        told = [entry_of(row) for row in await here.running.kernel._executor.read(ReadHistory("", f"~key/{id}"))]
         admin = (read_key(await here.key("admin")) or ("",))[0]
         assert [(one.reason, one.actor) for one in told] == [
             ("a new till", f"api_client:{admin}"),

@@ -21,7 +21,7 @@ def play(work: Callable[[RecordLease, RecordLease, FakeClock], Coroutine[Any, An
     async def main() -> None:
         clock = FakeClock(start=1_000_000_000_000_000)
         async with in_process_app(clock=clock) as here:
-            executor = here.running.kernel.executor
+            executor = here.running.kernel._executor
             await work(
                 RecordLease(executor, ("", LEASES, "hook"), SECONDS),
                 RecordLease(executor, ("", LEASES, "hook"), SECONDS),

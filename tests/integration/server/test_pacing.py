@@ -191,7 +191,7 @@ def test_large_batches_of_one_tenant_are_decided_one_by_one_in_turn_with_those_o
     async def main() -> None:
         async with in_process_app(settings=structs.replace(QUICK, pace=1e-6)) as here:
             decided = list[list[str]]()
-            engine = here.running.kernel.executor.engine
+            engine = here.running.kernel._executor.engine
             apply = engine.apply
             for tenant in ("a", "b", "quiet"):
                 assert (

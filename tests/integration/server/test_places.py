@@ -87,7 +87,7 @@ def test_many_streams_of_places_share_one_reader_and_leave_none_behind() -> None
         watch = here.running.places
         _, ahead = await do(here, "POST", "/v1/pools/show/line", LINE)
         _, waiter = await do(here, "POST", "/v1/pools/show/line", LINE)
-        row = await here.running.kernel.executor.find_hold(("", waiter["id"]))
+        row = await here.running.kernel._executor.find_hold(("", waiter["id"]))
         assert row is not None
         with watch.watching(row) as one, watch.watching(row) as two:
             reader = watch._reading
@@ -111,7 +111,7 @@ def test_entries_of_another_tenant_wake_no_stream() -> None:
         theirs = await full_pool(here, tenant="acme")
         _, mine = await do(here, "POST", "/v1/pools/show/line", LINE, tenant="rival")
         await do(here, "POST", "/v1/pools/show/line", LINE, tenant="acme")
-        row = await here.running.kernel.executor.find_hold(("rival", mine["id"]))
+        row = await here.running.kernel._executor.find_hold(("rival", mine["id"]))
         assert row is not None
         with here.running.places.watching(row) as watcher:
             async with asyncio.timeout(PATIENCE):

@@ -206,7 +206,7 @@ def test_the_count_of_the_journal_is_stored_and_continued(tmp_path: Any, monkeyp
         for n in range(5):
             await here.call("POST", "/v1/pools", {"id": "p", "total": 1}, tenant=f"t{n}")
         seen.append((await here.running.quotas.usage("acme")).entries)
-        assert len(await here.running.kernel.executor.read(ListRecords("", "~usage", "", 100))) == 4
+        assert len(await here.running.kernel._executor.read(ListRecords("", "~usage", "", 100))) == 4
 
     async def again(here: InProcessApp) -> None:
         counter = here.running.quotas._counter
@@ -322,7 +322,7 @@ def test_counting_rests_so_that_it_takes_a_fiftieth_of_a_processor(
     async def work(here: InProcessApp) -> None:
         now, counted = [1_000.0], list[str]()
         settings = replace(QUICK, quota_rows=1_000)
-        executor, directory = here.running.kernel.executor, here.running.admission.directory
+        executor, directory = here.running.kernel._executor, here.running.admission.directory
         quotas = Quotas(executor, directory, settings, clock=lambda: now[0])
         usage = AsyncUsageCounter.usage
 

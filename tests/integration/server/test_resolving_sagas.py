@@ -131,7 +131,7 @@ def test_one_that_moved_on_between_look_and_write_is_refused() -> None:
         await park(here, "a")
         kernel = here.running.kernel
         with pytest.raises(holdkit.errors.VersionConflict):
-            await Outrun(kernel.executor, "").resolve("a", "done", reason="I called the bank")
+            await Outrun(kernel._executor, "").resolve("a", "done", reason="I called the bank")
         ended = await kernel.sagas.get("a")
         assert ended is not None
         assert (ended.phase, ended.resolved) == ("aborted", "I was first")
@@ -216,7 +216,7 @@ def test_a_parked_saga_whose_hold_was_ended_by_force_is_only_retried_if_it_can_e
 def test_a_saga_that_an_earlier_release_parked_is_retried_if_its_hold_tells_the_phase() -> None:
     async def work(here: InProcessApp, _clock: FakeClock) -> None:
         await park(here, "a")
-        executor = here.running.kernel.executor
+        executor = here.running.kernel._executor
         stored = await executor.read(FindRecord(("", "~saga", "a")))
         assert stored is not None
         assert '"parked_in":"finalizing"' in stored.body

@@ -102,7 +102,7 @@ def test_a_kernel_of_ones_own_stays_open() -> None:
             holds = app(kernel, settings=OPEN)
             async with holds.lifespan():
                 pass
-            assert not kernel.closed
+            assert not kernel._executor.closed
             await kernel.create_pool("a", 1)
 
     asyncio.run(main())

@@ -93,7 +93,7 @@ async def left_over(here: InProcessApp) -> list[Any]:
     hk = here.running.kernel.tenant("acme")
     pools = [*await hk.pools(archived=True), *await hk.pools("~", archived=True)]
     live = await hk.holds(state="held")
-    kinds = await hk.executor.read(ListKinds("acme"))
+    kinds = await hk._executor.read(ListKinds("acme"))
     keys = [key for key in await here.running.keys.stored() if key.tenant == "acme"]
     return [*pools, *live, *kinds, *keys]
 

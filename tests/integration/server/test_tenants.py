@@ -76,7 +76,7 @@ def test_a_disabled_tenant_is_not_admitted_and_an_enabled_one_has_everything_aga
         body = {"token": kept.json()["token"]}
         confirmed = await here.call("POST", f"/v1/holds/{kept.json()['id']}/confirm", body, tenant="acme", op="c")
         assert confirmed.status_code == 200
-        rows = await here.running.kernel.executor.read(ReadHistory("", "~tenant/=acme"))
+        rows = await here.running.kernel._executor.read(ReadHistory("", "~tenant/=acme"))
         assert next((entry.actor, entry.reason) for entry in map(entry_of, rows)) == ("user:7", "unpaid")
 
     run(work, clock=clock)

@@ -39,7 +39,7 @@ async def kept(here: InProcessApp, hook: str, seq: int) -> None:
     """Its place lies behind this entry."""
     async with asyncio.timeout(PATIENCE):
         while True:
-            place = await find_cursor(here.running.kernel.executor, "", follower_name(hook))
+            place = await find_cursor(here.running.kernel._executor, "", follower_name(hook))
             if place is not None and decode_cursor(place.cursor)[0][0] >= seq:
                 return
 
@@ -132,7 +132,7 @@ def test_a_hook_is_stopped_where_lanes_that_it_never_read_were_archived(migrated
                 await receiver.wait(1)
                 await kept(here, made.json()["id"], 1)
             with holdkit.connect(url, clock=FakeClock(now - 60 * 86_400 * SECOND)) as hk:
-                used = {end.lane for end in hk.executor.engine.read(FindEnds())}
+                used = {end.lane for end in hk._executor.engine.read(FindEnds())}
                 unread = min(set(range(64)) - used)
                 for name in [name for name in names if lane_of_pool(("", name), 64) == unread][:3]:
                     hk.create_pool(name, 5)

@@ -57,7 +57,7 @@ async def make(here: InProcessApp, there: Receivers) -> dict[str, Any]:
 
 
 async def stored(here: InProcessApp, id: str) -> str:
-    row = await here.running.kernel.executor.read(FindRecord(("", HOOKS, id)))
+    row = await here.running.kernel._executor.read(FindRecord(("", HOOKS, id)))
     assert row is not None
     return row.body
 
@@ -260,7 +260,7 @@ def test_every_change_of_a_webhook_has_its_actor_and_reason() -> None:
             await here.call("POST", f"{path}/rotate", {"reason": "leaked", "actor": "user:7"})
             assert (await here.call("POST", f"{path}/replay", {"reason": "it answers again"})).status_code == 202
             assert (await here.call("DELETE", path, {"reason": "closed"})).status_code == 200
-            rows = await here.running.kernel.executor.read(ReadHistory("", f"{HOOKS}/{id}"))
+            rows = await here.running.kernel._executor.read(ReadHistory("", f"{HOOKS}/{id}"))
             key = f"api_client:{(read_key(await here.key('admin')) or ('',))[0]}"
             assert [(one.reason, one.actor) for one in map(entry_of, rows)] == [
                 ("for the till", key),

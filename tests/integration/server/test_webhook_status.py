@@ -309,7 +309,7 @@ def test_removing_a_webhook_leaves_nothing_of_it() -> None:
                 await pool(here, name)
             await shown(here, hook["id"], lambda found: found["parked"] == 3)
             assert (await here.call("DELETE", f"/v1/webhooks/{hook['id']}")).status_code == 200
-            executor = here.running.kernel.executor
+            executor = here.running.kernel._executor
             kinds = ("~webhook", "~webhook.status", LEASES)
             left = [await executor.read(FindRecord(("", kind, hook["id"]))) for kind in kinds]
             assert left == [None, None, None]

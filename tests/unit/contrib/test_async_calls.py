@@ -98,14 +98,14 @@ def test_a_call_that_waits_ends_with_its_request(request_of: Callable[[Any], Any
     async def main(hk: Kernel) -> None:
         ahk: Any = AsyncCalls(lambda: hk, holdkit.AsyncKernel)
         running = asyncio.ensure_future(request_of(ahk))
-        while not hk.pool("gpu").waiting and not hk.executor.committed._waiting:  # noqa: ASYNC110 - of another thread
+        while not hk.pool("gpu").waiting and not hk._executor.committed._waiting:  # noqa: ASYNC110 - of another thread
             await asyncio.sleep(0)
         running.cancel()
         with pytest.raises(asyncio.CancelledError):
             await running
         async with asyncio.timeout(60):
             assert (await ahk.pool("gpu")).waiting == 0
-        assert not ahk.closed
+        assert not hk._executor.closed
 
     hk = Kernel(JoiningExecutor(open_engine("memory://"), NoTransaction()))
     with hk:
@@ -117,7 +117,7 @@ def test_a_call_that_waits_ends_with_its_request(request_of: Callable[[Any], Any
 def test_it_has_the_names_of_an_async_kernel() -> None:
     async def main(hk: holdkit.Kernel) -> None:
         ahk: Any = AsyncCalls(lambda: hk, holdkit.AsyncKernel)
-        assert (ahk.closed, ahk.url) == (False, "memory://")
+        assert ahk.url == "memory://"
         assert (await ahk.claims.is_taken("email", "ann")) is False
         await ahk.tenant("acme").create_pool("gpu", 5)
         assert (await ahk.tenant("acme").pool("gpu")).total == 5
@@ -145,9 +145,9 @@ def test_lines_are_fed_by_a_thread_whose_caller_is_gone() -> None:
         caller = Caller()
         caller.leave()
         with caller.calling():
-            assert hk.closed
-            hk.executor._lines_moved(Applied([], None, True, unfed=(("", "gpu"),)))
-            assert not hk.executor._feeder._pools or hk.executor._feeder._running
+            assert hk._executor.closed
+            hk._executor._lines_moved(Applied([], None, True, unfed=(("", "gpu"),)))
+            assert not hk._executor._feeder._pools or hk._executor._feeder._running
             hk.release(first)
         assert offered.wait(60)
-        assert (hk.get(waiting).state, hk.closed) == ("held", False)
+        assert (hk.get(waiting).state, hk._executor.closed) == ("held", False)

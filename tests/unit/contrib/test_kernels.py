@@ -33,6 +33,6 @@ def test_what_could_not_be_opened_can_be_closed(tmp_path: Path) -> None:
         (tmp_path / "missing").mkdir()
         kernel = await kernels.get()
         await kernels.aclose()
-        assert kernel.closed
+        assert kernel._executor.closed
 
     asyncio.run(main())

@@ -472,7 +472,7 @@ def test_verify_tells_how_far_it_is(hk: Any) -> None:
 def test_the_kernel_introduces_itself(hk: Any) -> None:
     assert hk.url == "memory://"
     assert "memory://" in repr(hk)
-    assert not hk.closed
+    assert not hk._executor.closed
 
 
 def test_threads_share_one_kernel(hk: Any) -> None:

@@ -54,7 +54,7 @@ def every_call(hk: Any) -> list[Callable[[], Any]]:
 
 def test_every_call_after_close_is_refused(hk: Any, engine: WatchedEngine) -> None:
     hk.close()
-    assert hk.closed
+    assert hk._executor.closed
     assert engine.closed
     for call in every_call(hk):
         with pytest.raises(EngineError, match="holdkit: this kernel is closed: connect again"):
@@ -93,7 +93,7 @@ def test_a_kernel_closes_at_the_end_of_its_block(mode: Sync | Async, engine: Wat
 
 def test_closing_a_tenants_kernel_closes_the_kernel(hk: Any, engine: WatchedEngine) -> None:
     hk.tenant("acme").close()
-    assert hk.closed
+    assert hk._executor.closed
     assert engine.closed
 
 

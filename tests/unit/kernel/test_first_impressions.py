@@ -108,6 +108,6 @@ def test_async_kernels_close_under_the_same_name() -> None:
     async def main() -> None:
         hk = await holdkit.connect_async("memory://")
         await hk.close()
-        assert hk.closed
+        assert hk._executor.closed
 
     asyncio.run(main())

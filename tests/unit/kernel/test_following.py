@@ -324,10 +324,10 @@ def test_a_follower_ends_quietly_if_the_close_comes_in_the_midst_of_a_page(
     closing = CallerThreads()
 
     def close(query: Any) -> None:
-        if type(query).__name__ == at and not hk.closed:
+        if type(query).__name__ == at and not hk._executor.closed:
             engine.reading = None
             closing.start(hk.close)
-            wait_until(lambda: hk.closed)
+            wait_until(lambda: hk._executor.closed)
             if isinstance(mode, Sync):
                 closing.join()
 

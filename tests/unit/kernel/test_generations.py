@@ -185,7 +185,7 @@ def test_a_place_that_was_put_back_on_purpose_is_obeyed(hk: Any, tmp_path: Path)
     from holdkit.core.commands import Group, PutRecord
     from holdkit.kernel.follower_state import cursor_body
 
-    engine = hk.executor.engine
+    engine = hk._executor.engine
     engine.apply([Group((PutRecord(kind="~cursor", id="mail", body=cursor_body(first, "operator")),))])
     assert names(hk.journal.follow("mail", wait=False, remember=outside)) == ["a", "x/y"]
 

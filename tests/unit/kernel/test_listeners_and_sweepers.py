@@ -191,7 +191,7 @@ def test_a_listener_may_close_the_kernel(mode: Sync | Async) -> None:
     if isinstance(mode, Async):
 
         async def close(_: Any) -> None:
-            await hk._thing.aclose()
+            await hk._thing.close()
             closed.set()
     else:
 
@@ -202,7 +202,7 @@ def test_a_listener_may_close_the_kernel(mode: Sync | Async) -> None:
     hk.journal.on(None, close)
     hk.create_pool("a", 1)
     assert closed.wait(PATIENCE)
-    wait_until(lambda: hk.closed)
+    wait_until(lambda: hk._executor.closed)
     if mode.name == "sync":
         no_threads_left(before)
 

@@ -47,7 +47,7 @@ def run(test: Callable[[AsyncKernel, LockableEngine], Awaitable[None]]) -> None:
             await test(hk, engine)
         finally:
             engine.unlock()
-            await hk.aclose()
+            await hk.close()
         assert not lock_queues_of(hk).open
 
     asyncio.run(asyncio.wait_for(main(), PATIENCE))
@@ -125,7 +125,7 @@ def test_cancelled_in_flight_in_a_lock_queue_runs_on() -> None:
         with pytest.raises(asyncio.CancelledError):
             await task
         engine.unlock("x")
-        await hk.aclose()
+        await hk.close()
         assert engine.wait_for_locks == [1]
 
     run(test)
@@ -264,7 +264,7 @@ def test_a_loop_closed_under_a_lock_queue_leaves_no_thread() -> None:
     loop.run_until_complete(asyncio.sleep(0))
     loop.run_until_complete(loop.shutdown_default_executor())
     loop.close()
-    asyncio.run(hk.aclose())
+    asyncio.run(hk.close())
     engine.unlock()
     assert engine.closed
     no_threads_left(before)

@@ -456,7 +456,7 @@ def test_closing_finishes_what_is_in_lock_queues(hk: Any, engine: LockableEngine
     engine.wait_blocked()
     closing = CallerThreads()
     closing.start(hk.close)
-    wait_until(lambda: hk.closed)
+    wait_until(lambda: hk._executor.closed)
     with pytest.raises(EngineError, match="closed"):
         hold(hk, "free")()
     assert closing.results == {}
@@ -478,7 +478,7 @@ def test_closing_answers_who_waits_for_a_lock_queue(hk: Any, engine: LockableEng
     wait_until(lambda: len(lock_queues_of(hk)._waiting) == 1)
     closing = CallerThreads()
     closing.start(hk.close)
-    wait_until(lambda: hk.closed)
+    wait_until(lambda: hk._executor.closed)
     engine.unlock()
     first, second, third = callers.join()
     assert isinstance(first, Hold)

@@ -38,7 +38,7 @@ def run(test: Callable[[AsyncKernel, WatchedEngine], Awaitable[T]], engine: Watc
             return await test(hk, watched)
         finally:
             watched.gate.set()
-            await hk.aclose()
+            await hk.close()
 
     async def bounded() -> T:
         return await asyncio.wait_for(main(), PATIENCE)
@@ -297,7 +297,7 @@ def test_closing_finishes_what_is_queued_and_refuses_what_comes() -> None:
         tasks = [await start(hk.hold("p", 1, ttl=60))]
         await entered(engine)
         tasks += [await start(hk.hold("p", 1, ttl=60)) for _ in range(3)]
-        closing = await start(hk.aclose())
+        closing = await start(hk.close())
         with pytest.raises(EngineError, match="closed: connect again"):
             await hk.hold("p", 1, ttl=60)
         assert engine.closed is False
@@ -306,7 +306,7 @@ def test_closing_finishes_what_is_queued_and_refuses_what_comes() -> None:
         await closing
         assert vars(engine)["closed"]
         assert engine.batches == [1, 3]
-        await hk.aclose()
+        await hk.close()
 
     run(test)
 
@@ -316,13 +316,13 @@ def test_a_cancelled_close_can_be_called_again() -> None:
         engine.gate.clear()
         held = await start(hk.hold("p", 1, ttl=60))
         await entered(engine)
-        closing = await start(hk.aclose())
+        closing = await start(hk.close())
         closing.cancel()
         with pytest.raises(asyncio.CancelledError):
             await closing
         engine.gate.set()
         await held
-        await hk.aclose()
+        await hk.close()
         assert engine.closed
 
     run(test)
@@ -337,8 +337,8 @@ def test_a_kernel_belongs_to_its_loop() -> None:
         for call in (hk.hold("p", 1, ttl=60), hk.pool("p"), hk.journal.list()):
             with pytest.raises(EngineError, match="another event loop"):
                 await call
-        await hk.aclose()  # its loop is closed: nothing is left to wait for
-        await hk.aclose()
+        await hk.close()  # its loop is closed: nothing is left to wait for
+        await hk.close()
 
     before = set(threading.enumerate())
     hk = asyncio.run(open_one())
@@ -360,7 +360,7 @@ def test_a_loop_closed_under_a_batch_leaves_no_thread_behind() -> None:
 
     hk = asyncio.run(leave_in_flight())
     engine.gate.set()
-    asyncio.run(hk.aclose())
+    asyncio.run(hk.close())
     no_threads_left(before)
 
 

@@ -86,7 +86,7 @@ def test_what_is_put_off_on_the_event_loop_is_sent_again() -> None:
         assert len({hold.id for hold in holds}) == 7
         assert engine.flown[-4:] == [7, 5, 3, 1]
         assert (await hk.pool("p")).held == 7
-        await hk.aclose()
+        await hk.close()
 
     asyncio.run(main())
 

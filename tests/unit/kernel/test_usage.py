@@ -31,7 +31,7 @@ def test_only_a_tenants_own_rows_count(store: Store) -> None:
 
 def test_the_journal_is_counted_once_and_then_what_was_added(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
     with holdkit.connect(f"sqlite:///{tmp_path / 'holds.db'}") as hk:
-        counter = UsageCounter(hk.executor)
+        counter = UsageCounter(hk._executor)
         acme = hk.tenant("acme")
         for n in range(3):
             acme.create_pool(f"p{n}", 1)

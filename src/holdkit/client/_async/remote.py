@@ -40,7 +40,6 @@ from ..unsupported import UnsupportedOfKernel
 from .admin import AsyncRemoteAdmin
 from .budgets import AsyncRemoteBudget, AsyncRemoteBudgetSet
 from .claims import AsyncRemoteClaims
-from .executor import AsyncRemoteExecutor
 from .items import AsyncRemoteItems
 from .journal import AsyncRemoteJournal
 from .reading import AsyncRemoteReads
@@ -95,16 +94,6 @@ class AsyncRemoteKernel(AsyncRemoteVerbs, UnsupportedOfKernel):
         super().__init__(AsyncTransport(http, chosen, url, headers), ServerClock())
         self.url = url
         self._tenant = ""  # the server knows it by the key
-
-    @property
-    def executor(self) -> AsyncRemoteExecutor:
-        """Executes commands of faces."""
-        return self._executor
-
-    @property
-    def closed(self) -> bool:
-        """Whether `close` was called."""
-        return self._transport.closed
 
     @cached_property
     def claims(self) -> AsyncRemoteClaims:
@@ -208,7 +197,7 @@ class AsyncRemoteKernel(AsyncRemoteVerbs, UnsupportedOfKernel):
         command = self._placing(what, quantity, call, ttl=ttl, account=account)
         return AsyncLease(self._executor, command, waiting_time(wait, call))
 
-    async def aclose(self) -> None:
+    async def close(self) -> None:
         """End leases, listeners and followers, and close every connection. Closing twice does nothing."""
         workers = list(self._executor.workers)
         for worker in workers:
@@ -216,9 +205,7 @@ class AsyncRemoteKernel(AsyncRemoteVerbs, UnsupportedOfKernel):
         self._transport.end_reads()
         for worker in workers:
             await worker.end(GRACE)
-        await self._transport.aclose()
-
-    close = aclose  # async-only
+        await self._transport.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -226,7 +213,7 @@ class AsyncRemoteKernel(AsyncRemoteVerbs, UnsupportedOfKernel):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.aclose()
+        await self.close()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.url}>"

@@ -154,7 +154,7 @@ class AsyncTransport:
     def _is_closed(self) -> bool:
         return self.closed
 
-    async def aclose(self) -> None:
+    async def close(self) -> None:
         """Close all streams, let requests in progress finish, and close every connection."""
         self.closed = True
         self.end_reads()

@@ -41,7 +41,6 @@ from ..unsupported import UnsupportedOfKernel
 from .admin import RemoteAdmin
 from .budgets import RemoteBudget, RemoteBudgetSet
 from .claims import RemoteClaims
-from .executor import RemoteExecutor
 from .items import RemoteItems
 from .journal import RemoteJournal
 from .reading import RemoteReads
@@ -96,16 +95,6 @@ class RemoteKernel(RemoteVerbs, UnsupportedOfKernel):
         super().__init__(Transport(http, chosen, url, headers), ServerClock())
         self.url = url
         self._tenant = ""  # the server knows it by the key
-
-    @property
-    def executor(self) -> RemoteExecutor:
-        """Executes commands of faces."""
-        return self._executor
-
-    @property
-    def closed(self) -> bool:
-        """Whether `close` was called."""
-        return self._transport.closed
 
     @cached_property
     def claims(self) -> RemoteClaims:

@@ -101,7 +101,7 @@ class _Opened:
             self.name == name
             and self.database == connection.alias
             and self.pid == os.getpid()
-            and not self.kernel.executor.committed.closed
+            and not self.kernel._executor.committed.closed
             and (not self.provisional or _in_transaction(connection))
         )
 

@@ -94,7 +94,7 @@ class Session:
 
     def now(self) -> Slot:
         """The time that deadlines are measured by."""
-        return self._hk.executor.now()
+        return self._hk._executor.now()
 
     # Changes
 
@@ -247,7 +247,7 @@ async def session_on(
         finally:
             await session.end()
     finally:
-        await hk.aclose()
+        await hk.close()
 
 
 def left(hold: Hold, now: Slot) -> float | None:

@@ -30,7 +30,7 @@ def measure(
     `pools` is an allow-list, as `KernelCollector` of `holdkit.contrib.prometheus` takes it: these pools have gauges
     (`holdkit.pool_available`, …), with their ids as attributes. They are read once for each collection, on the thread that collects.
     """
-    executor, allowed = hk.executor, allowed_pools(pools)
+    executor, allowed = hk._executor, allowed_pools(pools)
     measure_source(lambda: () if executor.closed else kernel_measures(executor.stats), meter_provider)
     recent = Recent(lambda: read_pool_measures(executor, allowed))
     measure_source(lambda: () if executor.closed else recent(), meter_provider)

@@ -145,7 +145,7 @@ def instrument_client(http: httpx.Client | httpx.AsyncClient) -> None:
 def entry_span(hk: Kernel, entry: JournalEntry, name: str = "follower") -> Iterator[None]:
     """A span around the work on a journal entry, linked to the call that the entry tells of; for `hk.journal.follow`. Without a span if nobody
     recorded that call, or if the kernel is not instrumented."""
-    executor = hk.executor
+    executor = hk._executor
     with linked(executor.tracer, executor.trace_of(entry), name, {"holdkit.action": entry.action.value}):
         yield
 
@@ -153,7 +153,7 @@ def entry_span(hk: Kernel, entry: JournalEntry, name: str = "follower") -> Itera
 @asynccontextmanager
 async def entry_span_async(hk: AsyncKernel, entry: JournalEntry, name: str = "follower") -> AsyncIterator[None]:
     """The same for `AsyncKernel`."""
-    executor = hk.executor
+    executor = hk._executor
     with linked(executor.tracer, await executor.trace_of(entry), name, {"holdkit.action": entry.action.value}):
         yield
 

@@ -345,6 +345,6 @@ class AsyncExecutor:
         self.check_open()
         return AsyncWorker(self.group_commit.workers, work, name, stop)
 
-    async def aclose(self) -> None:
+    async def close(self) -> None:
         """Finish what runs, end the workers, close the engine."""
-        await self.group_commit.aclose()
+        await self.group_commit.close()

@@ -24,7 +24,6 @@ from .accounts import AsyncAccounts
 from .background import AsyncSweeper
 from .blocking import waiting_time
 from .blocks import AsyncHolding, AsyncLease
-from .executor import AsyncExecutor
 from .journal_reads import AsyncJournal
 from .reads import AsyncReads
 from .tracing import AsyncTracedExecutor
@@ -69,16 +68,6 @@ class AsyncHolds(AsyncReads, AsyncVerbs):
     def url(self) -> str:
         """The URL of its engine."""
         return self._executor.engine.url
-
-    @property
-    def executor(self) -> AsyncExecutor:
-        """Executes the commands of faces and of the server, which may use reserved names."""
-        return self._executor
-
-    @property
-    def closed(self) -> bool:
-        """Whether `close` was called."""
-        return self._executor.closed
 
     async def apply(
         self, commands: Iterable[AnyCommand], *, atomic: bool = False, op: str | None = None, tx: Any = None
@@ -166,11 +155,9 @@ class AsyncHolds(AsyncReads, AsyncVerbs):
         sealer = None if seals is None else seals.sealer(self._executor.engine)
         return AsyncSweeper(self, self._executor, every, whole(limit, "limit", 1, MAX_SWEEP), sealer)
 
-    async def aclose(self) -> None:
+    async def close(self) -> None:
         """Finish what runs, end followers and listeners, close the engine. Closing twice is quiet."""
-        await self._executor.aclose()
-
-    close = aclose  # async-only
+        await self._executor.close()
 
     async def __aenter__(self) -> Self:
         return self
@@ -178,7 +165,7 @@ class AsyncHolds(AsyncReads, AsyncVerbs):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self.aclose()
+        await self.close()
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.url}{' tenant=' + self._tenant if self._tenant else ''}>"

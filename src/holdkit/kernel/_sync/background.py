@@ -64,7 +64,7 @@ class Sweeper:
                 if self._sealer is not None:
                     self.sealed += self._executor.run_blocking(self._sealer.step)
             except HoldkitError as failed:
-                if self._kernel.closed:
+                if self._kernel._executor.closed:
                     return
                 log.warning("sweep failed, will try again: %s", failed, extra={"event": "sweep_failed"})
             self._stop.wait(0, self._every)

@@ -25,7 +25,6 @@ from .accounts import Accounts
 from .background import Sweeper
 from .blocking import waiting_time
 from .blocks import Holding, Lease
-from .executor import Executor
 from .journal_reads import Journal
 from .reads import Reads
 from .tracing import TracedExecutor
@@ -70,16 +69,6 @@ class Holds(Reads, Verbs):
     def url(self) -> str:
         """The URL of its engine."""
         return self._executor.engine.url
-
-    @property
-    def executor(self) -> Executor:
-        """Executes the commands of faces and of the server, which may use reserved names."""
-        return self._executor
-
-    @property
-    def closed(self) -> bool:
-        """Whether `close` was called."""
-        return self._executor.closed
 
     def apply(
         self, commands: Iterable[AnyCommand], *, atomic: bool = False, op: str | None = None, tx: Any = None

@@ -69,7 +69,7 @@ class AsyncKeys:
     ) -> None:
         if pepper is not None and not 16 <= len(pepper) <= 64:
             raise invalid("pepper", "pepper_length", "must be 16 to 64 bytes")
-        self._executor, self._pepper, self._randomness = kernel.executor, pepper, randomness
+        self._executor, self._pepper, self._randomness = kernel._executor, pepper, randomness
 
     def asked_by(self, kernel: AsyncKernel) -> Self:
         """The same keys, for one client of a server: its changes are recorded as that client's."""

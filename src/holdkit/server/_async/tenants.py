@@ -30,7 +30,7 @@ class AsyncTenants:
     """What operators have said about the tenants of one database."""
 
     def __init__(self, kernel: AsyncKernel, keys: AsyncKeys) -> None:
-        self._executor, self._keys = kernel.executor, keys
+        self._executor, self._keys = kernel._executor, keys
 
     async def find(self, name: str) -> StoredTenant:
         """What is stored about a tenant, or the default."""

@@ -34,7 +34,7 @@ class BudgetSets:
 
     def find(self, name: str) -> BudgetSet:
         """A set; `InvalidRequest` if there is none."""
-        executor = self._kernel.executor
+        executor = self._kernel._executor
         query = FindRecord((self._tenant, KIND, text(name, "name", MAX_NAME)))
         row = executor.read(query) or executor.read(query, durable=True)  # that it is missing is an answer
         if row is None:
@@ -43,7 +43,7 @@ class BudgetSets:
 
     def listed(self, after: str, limit: int) -> Page[tuple[str, BudgetSet]]:
         """Sets in order of name."""
-        executor = self._kernel.executor
+        executor = self._kernel._executor
         rows = executor.read(ListRecords(self._tenant, KIND, after, limit, executor.page_bytes))
         return Page([(row.id, _set.decode(row.body)) for row in rows], more=rows.more, size=rows.size)
 
@@ -52,7 +52,7 @@ class BudgetSets:
         self._face(name, budgets)
         body = msgspec.json.encode(budgets).decode()
         command = PutRecord(tenant=self._tenant, kind=KIND, id=name, body=body, actor=actor)
-        self._kernel.executor.execute(command, faces=True)
+        self._kernel._executor.execute(command, faces=True)
 
     def _face(self, name: str, budgets: BudgetSet) -> Budget:
         allowances = {

@@ -55,7 +55,7 @@ class Deletion:
     """The deletion of one tenant."""
 
     def __init__(self, kernel: Kernel, keys: Keys, tenants: Tenants, tenant: str, **call: Unpack[Call]) -> None:
-        self._executor, self._keys, self._tenants, self._call = kernel.executor, keys, tenants, call
+        self._executor, self._keys, self._tenants, self._call = kernel._executor, keys, tenants, call
         self.deleted = DeletedAnswer(tenant)
         self._fields = call_fields(call, check_tenant(tenant))
         self._fields["reason"] = self._fields["reason"] or "the tenant is deleted"

@@ -31,7 +31,7 @@ class Tenants:
     """What operators have said about the tenants of one database."""
 
     def __init__(self, kernel: Kernel, keys: Keys) -> None:
-        self._executor, self._keys = kernel.executor, keys
+        self._executor, self._keys = kernel._executor, keys
 
     def find(self, name: str) -> StoredTenant:
         """What is stored about a tenant, or the default."""

@@ -38,11 +38,11 @@ async def apply_batch(request: Request) -> Answer:
         raise Problem(
             400, "idempotency_key_required", "send an Idempotency-Key header, or give every command its own op"
         )
-    most = min(request.running.settings.max_batch, request.kernel.executor.limits.max_batch)
+    most = min(request.running.settings.max_batch, request.kernel._executor.limits.max_batch)
     if len(batch.commands) > most:
         raise invalid("commands", "batch_too_large", f"a batch may have at most {most} commands")
     prepared = await commands_of(batch, request, key)
-    outcomes = await request.kernel.executor.execute_prepared(prepared, atomic=batch.atomic, op=key)
+    outcomes = await request.kernel._executor.execute_prepared(prepared, atomic=batch.atomic, op=key)
     first = outcomes[0]
     if isinstance(first, errors.OperationConflict) and first.subject == key:
         raise first  # commands have derived ids: the conflict is that of the whole batch

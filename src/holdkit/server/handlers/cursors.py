@@ -50,7 +50,7 @@ async def read_tail(request: Request, wanted: int, *, of_all: bool = False) -> T
     lane is searched further back until it shows as many as `wanted` of the caller's, within `journal_scan`.
     """
     kernel = request.kernel
-    most = max(wanted, request.running.settings.journal_scan // kernel.executor.engine.lanes)
+    most = max(wanted, request.running.settings.journal_scan // kernel._executor.engine.lanes)
     back, enough = wanted, dict[int, tuple[int, str]]()
     while True:
         cursor = await kernel.journal.cursor(back=back)
@@ -91,7 +91,7 @@ async def _back(request: Request, wanted: int) -> str:
     wanted = min(wanted, request.running.settings.journal_scan)
     tail = await read_tail(request, wanted)
     before = tuple((lane, seqs[0] - 1) for lane, seqs in tail.lanes.items() if len(seqs) == wanted and seqs[0] > 1)
-    rows = await request.kernel.executor.read(FindEntries(before)) if before else []
+    rows = await request.kernel._executor.read(FindEntries(before)) if before else []
     found = {row.lane: (row.seq, text_digest(row.text)) for row in rows}
     kept = {lane: at for lane, at in decode_cursor(tail.start).items() if len(tail.lanes[lane]) < wanted}
     return encode_cursor({**kept, **found}, generation_of(tail.start))
@@ -100,7 +100,7 @@ async def _back(request: Request, wanted: int) -> str:
 async def show_cursor(request: Request) -> Answer:
     """The stored cursor of a named follower."""
     name = _name(request)
-    kept = await find_cursor(request.kernel.executor, _whose(request), name)
+    kept = await find_cursor(request.kernel._executor, _whose(request), name)
     if kept is None:
         raise Problem(404, "cursor_not_found", "no follower with this name has stored a cursor yet")
     return answer(_kept(request, name, kept))
@@ -113,7 +113,7 @@ async def move_cursor(request: Request) -> Answer:
     follower = text(body.follower, "follower", MAX_FOLLOWER) if body.follower else ""
     cursor = request.caller.positions.read(body.cursor)
     kept = await save_cursor(
-        request.kernel.executor, _whose(request), name, cursor, body.if_version, follower=follower, op=request.op
+        request.kernel._executor, _whose(request), name, cursor, body.if_version, follower=follower, op=request.op
     )
     return answer(_kept(request, name, kept))
 

@@ -73,7 +73,7 @@ async def pool_history(request: Request) -> Answer:
     body: PoolHistoryBody = request.body
     if not body.pools:
         raise invalid("pools", "pools_missing", "name at least one pool")
-    store, executor = _store(request), request.kernel.executor
+    store, executor = _store(request), request.kernel._executor
     window = window_of(span(body.window, "window"), executor.now())
     return answer(
         await executor.run_blocking(
@@ -158,7 +158,7 @@ def _before(store: RollupStore, window: Window, tenant: str, pool: str) -> PoolC
 async def server_history(request: Request) -> Answer:
     """All servers of the database over time."""
     query: ServerHistoryQuery = request.query
-    store, executor = _store(request), request.kernel.executor
+    store, executor = _store(request), request.kernel._executor
     window = window_of(span(query.window, "window"), executor.now())
     return answer(await executor.run_blocking(lambda: servers_over_time(store, window, request.now())))
 

@@ -98,7 +98,7 @@ async def _hold_or_join(request: Request, body: NewHoldInLine) -> Answer:
         **passing_limits(body, request.caller),
         **_fields(request, body),
     )
-    done = await request.kernel.executor.execute(command)
+    done = await request.kernel._executor.execute(command)
     return _hold_answer(request, hold_of(done, body.token), 201, secret=True)
 
 
@@ -114,7 +114,7 @@ async def leave_line(request: Request) -> Answer:
     fields = {**_fields(request, body), "op": None}  # it may be repeated
     id, token = reference(request.hold_named, body.token)
     command = LeaveLine(id=id, token=token, placed_op=body.placed_op, **fields)
-    done = await request.kernel.executor.execute(command)
+    done = await request.kernel._executor.execute(command)
     if done.refusal is not None:
         raise refusal_of(done.refusal)
     return _hold_answer(request, hold_of(done, None))
@@ -134,7 +134,7 @@ async def join_line(request: Request) -> Answer:
         **passing_limits(body, request.caller),
         **_fields(request, body),
     )
-    receipt = await request.kernel.executor.execute(command)
+    receipt = await request.kernel._executor.execute(command)
     return _hold_answer(request, hold_of(receipt, body.token), 201, secret=True)
 
 
@@ -230,7 +230,7 @@ async def _labels(request: Request, holds: Iterable[Hold]) -> dict[str, str | No
     """The keys of the claims that holds have, of so many at most: their pools are named by a hash."""
     claims = (leg.pool for hold in holds for leg in hold.raw.legs if leg.pool.startswith(CLAIMS))
     keys = [(request.caller.tenant, id) for id in dict.fromkeys(islice(claims, MOST_LABELS))]
-    pools = await request.kernel.executor.find_pools(keys) if keys else []
+    pools = await request.kernel._executor.find_pools(keys) if keys else []
     return {pool.id: pool.label for pool in pools if pool is not None}
 
 

@@ -37,7 +37,7 @@ async def read_journal(request: Request) -> Answer:
     if query.searches:
         return await _search(request, query)
     follower = AsyncFollower(
-        request.kernel.executor,
+        request.kernel._executor,
         whose(ALL if query.all_tenants else None, request.caller.tenant),
         include_reserved=query.include_reserved,
         durable=query.durable,
@@ -83,7 +83,7 @@ async def _entries(
 
 def _size(request: Request, entries: list[JournalEntry]) -> int:
     """About the bytes of a page of entries, each with its cursor."""
-    cursors = len(entries) * CURSOR_OF_LANE * request.kernel.executor.engine.lanes
+    cursors = len(entries) * CURSOR_OF_LANE * request.kernel._executor.engine.lanes
     return sum([entry.size for entry in entries]) + cursors
 
 

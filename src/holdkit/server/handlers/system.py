@@ -55,7 +55,7 @@ async def ready(request: Request) -> Answer:
             await running.kernel.journal.cursor()
     except (HoldkitError, TimeoutError):
         raise Problem(503, "engine_error", "the storage does not answer: see the server's log") from None
-    stats = running.kernel.executor.stats
+    stats = running.kernel._executor.stats
     return answer(Ready("ok", stats.durability.level, stats.clock_lag, running.room.state))
 
 
@@ -71,7 +71,7 @@ async def metrics(request: Request) -> Answer:
 async def _pools(running: Running) -> list[Measure]:
     """Gauges of the pools that the settings name. Metrics come without them rather than not at all."""
     try:
-        answers = [await running.kernel.executor.read(query) for query in pool_queries(running.metric_pools)]
+        answers = [await running.kernel._executor.read(query) for query in pool_queries(running.metric_pools)]
     except HoldkitError:
         answers = None
     return [*pool_measures(answers)]
@@ -144,7 +144,7 @@ async def change_limits(request: Request) -> Answer:
 
 async def verify(request: Request) -> Answer:
     """Start a job that replays the whole journal and compares; one at a time."""
-    executor = request.kernel.executor
+    executor = request.kernel._executor
 
     async def work(job: Job) -> bytes:
         found = await job.in_thread(lambda: first_differences(executor.engine, job.report))
@@ -167,13 +167,13 @@ async def erase(request: Request) -> Answer:
     kernel = running.kernel.tenant(body.tenant) if body.tenant else running.kernel
     fields = {name: value for name, value in call_fields(request, body).items() if name != "op"}
 
-    archive = _archive_of(running.settings, kernel.executor.engine)
+    archive = _archive_of(running.settings, kernel._executor.engine)
 
     async def work(job: Job) -> bytes:
         erased = await kernel.admin.erase(
             body.by, body.value, dry_run=body.dry_run, progress=job.report, archive=archive, **fields
         )
-        return encode(ErasedAnswer(erased.found or erased.resumed, erased, at(kernel.executor.now())))
+        return encode(ErasedAnswer(erased.found or erased.resumed, erased, at(kernel._executor.now())))
 
     return started(request, running.jobs.start("erase", caller.tenant, work))
 
@@ -206,7 +206,7 @@ async def stats(request: Request) -> Answer:
 
 async def list_keys(request: Request) -> Answer:
     """List the API keys of the caller's tenant."""
-    admission, now = request.running.admission, request.kernel.executor.now()
+    admission, now = request.running.admission, request.kernel._executor.now()
     directory, use = admission.directory, admission.use
     await directory.refresh()
     await use.refresh()

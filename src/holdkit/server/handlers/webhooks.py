@@ -54,7 +54,7 @@ def _sender(request: Request) -> WebhookSender:
 
 def _hooks(request: Request) -> Hooks:
     """The store of the caller's webhooks; its changes are recorded as the caller's, with the reason that the request gives."""
-    hooks = _sender(request).hooks(request.caller.tenant, request.kernel.executor)
+    hooks = _sender(request).hooks(request.caller.tenant, request.kernel._executor)
     return hooks if request.route.body is None else hooks.changed_by(**call_fields(request, request.body))
 
 
@@ -66,7 +66,7 @@ async def _find(request: Request, *, durable: bool = False) -> Hook:
 
 
 def _shown(request: Request, hook: Hook, status: HookStatus, secret: str | None = None) -> HookAnswer:
-    now, failing = request.kernel.executor.now(), status.failing
+    now, failing = request.kernel._executor.now(), status.failing
     shown = HookAnswer(
         id=hook.id,
         url=hook.url,
@@ -132,7 +132,7 @@ def _made_before(request: Request, hook: Hook, url: str, actions: list[str]) -> 
     if (hook.url, hook.actions) != (url, tuple(actions)):
         raise OperationConflict("this Idempotency-Key was used to create another webhook: use a new key")
     _check_secret(request, hook)
-    (secret, *_) = _hooks(request).secrets(hook, request.kernel.executor.now())
+    (secret, *_) = _hooks(request).secrets(hook, request.kernel._executor.now())
     return answer(_shown(request, hook, HookStatus(), secret), 201, (REPLAYED,))
 
 
@@ -183,7 +183,7 @@ async def rotate_secret(request: Request) -> Answer:
         secret = hooks.sealer.open(tenant, hook.id, hook.secret)
         return answer(_shown(request, hook, status, secret), 200, (REPLAYED,))
     secret = new_secret()
-    until = request.kernel.executor.now() + grace if grace else None
+    until = request.kernel._executor.now() + grace if grace else None
     changed = await hooks.change(hook.id, lambda found: _rotated(hooks, found, secret, until, op))
     if changed is None:
         raise Problem(404, "webhook_not_found", "there is no webhook with this id")
@@ -263,7 +263,7 @@ async def replay_hook(request: Request) -> Answer:
 
 def _check_secret(request: Request, hook: Hook) -> None:
     try:
-        _hooks(request).secrets(hook, request.kernel.executor.now())
+        _hooks(request).secrets(hook, request.kernel._executor.now())
     except SecretUnreadable as unreadable:
         detail = f"nothing can be sent to this webhook: {unreadable}"
         raise Problem(409, "secret_unreadable", detail, field="webhook", code="secret_unreadable") from None

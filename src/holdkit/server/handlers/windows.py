@@ -111,7 +111,7 @@ async def decide(request: Request) -> Answer:
     if command.op is None:
         raise Problem(400, "idempotency_key_required", "send an Idempotency-Key header, so that a retry is safe")
     original = None if body.original is None else _command(request, body.original)
-    done = await request.kernel.executor.execute(command, faces=True, original=original)
+    done = await request.kernel._executor.execute(command, faces=True, original=original)
     now = request.now()
     result = WindowAnswer(decided=at(done.slot), replayed=done.replayed, server_time=now)
     if done.hold is not None:
@@ -127,7 +127,7 @@ async def _all(request: Request, commands: list[AnyCommand]) -> Answer:
         raise invalid("commands", "commands_mixed", "only resize_pool commands may be combined")
     if request.op is not None:
         raise invalid("op", "op_unsupported", "must not be given: resizing is idempotent")
-    await request.kernel.executor.execute_all(commands)
+    await request.kernel._executor.execute_all(commands)
     now = request.now()
     return answer(WindowAnswer(decided=now, server_time=now))
 
@@ -141,6 +141,6 @@ async def read_windows(request: Request) -> Answer:
     """Read windows, in the requested order."""
     body: ReadWindows = request.body
     keys = [(request.caller.tenant, window_pool(id)) for id in body.pools]
-    found = await request.kernel.executor.find_pools(keys, durable=body.durable)
+    found = await request.kernel._executor.find_pools(keys, durable=body.durable)
     shown = [None if pool is None else pool_answer(pool) for pool in found]
     return answer(WindowList(shown, request.now()))

@@ -199,12 +199,12 @@ async def run_story_async(
             if isinstance(call, Call):
                 reply = await _answer_async(kernel, call)
             elif durable:
-                await kernel.aclose()
+                await kernel.close()
                 kernel, restarts, reply = await connect(clock, story.limits), restarts + 1, None
     except StopIteration as end:
         return StoryResult(end.value, restarts)
     finally:
-        await kernel.aclose()
+        await kernel.close()
 
 
 def _answer(kernel: Kernel, call: Call) -> Any:

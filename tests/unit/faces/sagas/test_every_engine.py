@@ -22,7 +22,7 @@ class Gone(BaseException):
 
 def write_raw(store: Store, hk: Any, *commands: PutRecord) -> None:
     """Past the face, as a bug or a later release would."""
-    store.mode.run(unwrapped(hk).executor.execute_together, list(commands))
+    store.mode.run(unwrapped(hk)._executor.execute_together, list(commands))
 
 
 def vanish(*_: Any) -> Any:

@@ -185,7 +185,7 @@ def test_a_hold_granted_to_a_cancelled_block_is_released() -> None:
                 break
         assert await llm.remaining("team") == {"tokens": 100}
         story = [str(entry.action) for entry in await hk.journal.list()]
-        await hk.aclose()
+        await hk.close()
         return story
 
     async def bounded() -> list[str]:
