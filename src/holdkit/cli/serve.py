@@ -207,7 +207,8 @@ def ready(config: str | None, timeout: float, in_json: bool) -> int:
 
 
 def server_settings(config: str | None) -> tuple[tuple[Finding, ...], tuple[SettingDocument, ...]]:
-    """What `doctor` says of the server's settings, and the settings; nothing if the server is not installed."""
+    """Return what `doctor` says of the server's settings, and the settings, first those that are not at their default; nothing if the
+    server is not installed."""
     if _missing():
         return (), ()
     from ..server.configuration import configure
@@ -216,9 +217,7 @@ def server_settings(config: str | None) -> tuple[tuple[Finding, ...], tuple[Sett
         found = configure(file=config, environment=os.environ)
     except InvalidRequest as wrong:
         return (Finding("server settings", "fail", str(wrong), "correct it, or holdkit serve will not start"),), ()
-    listed = sorted(
-        found.listed(), key=lambda one: one[2] == "default"
-    )  # those that are not at their default come first
+    listed = sorted(found.listed(), key=lambda one: one[2] == "default")
     settings = tuple(
         SettingDocument(one.name, one.shown(value), source, one.description) for one, value, source in listed
     )
