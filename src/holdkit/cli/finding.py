@@ -82,7 +82,7 @@ def stats(url: str | None, tenant: str, in_json: bool, pools: tuple[str, ...], w
     heads, rows = _pool_rows(found) if isinstance(found, PoolHistories) else _server_rows(found)
     Output(in_json).table([found], heads, rows)
     if not found.recording:
-        click.echo("nobody records statistics: a server does, unless its setting rollup_every is 0", err=True)
+        click.echo("nobody records statistics: a server does, unless its setting upkeep.rollup_every is 0", err=True)
     return OK
 
 

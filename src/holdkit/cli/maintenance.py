@@ -37,7 +37,7 @@ from .options import (
     time_of,
 )
 from .output import FOUND, OK, Output, on_interrupt, progress_bar, progress_made
-from .serve import server_settings
+from .serve import server_settings, setting_lines
 from .words import typed
 
 FILE = click.Path(dir_okay=False, path_type=Path)
@@ -309,7 +309,7 @@ def doctor(target: str | None, url: str | None, show_settings: bool, config: str
     url = database_url(url, target)
     must_exist(url)
     of_server, settings = server_settings(config)
-    min_free = next((int(one.value) for one in settings if one.name == "min_free"), MIN_FREE)
+    min_free = next((int(one.value) for one in settings if one.name == "journal.min_free"), MIN_FREE)
     findings = tuple(
         structs.replace(one, says=typed(one.says), advice=typed(one.advice))
         for one in (*examine(url, min_free), *of_server)
@@ -321,7 +321,6 @@ def doctor(target: str | None, url: str | None, show_settings: bool, config: str
         if finding.advice:
             lines.append(f"{'':<26}→ {finding.advice}")
     if show_settings:
-        width = max((len(one.name) for one in settings), default=0)
-        lines += ["", *(f"{one.name:<{width}}  {one.value}  ({one.source}): {one.description}" for one in settings)]
+        lines += setting_lines(settings)
     Output(in_json).write(DoctorDocument(not failed, findings, settings if show_settings else ()), *lines)
     return FOUND if failed else OK

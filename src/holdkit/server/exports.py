@@ -41,7 +41,7 @@ async def export_tenant(request: Request, send: Send) -> None:
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         try:
             while part and not gone.done() and not running.stopping.is_set():
-                async with asyncio.timeout(running.settings.stream_timeout):
+                async with asyncio.timeout(running.settings.streams.timeout):
                     await send({"type": "http.response.body", "body": part, "more_body": True})
                 part = await loop.run_in_executor(thread, _part, lines)
         except Exception:  # the answer has started: the error can only be logged, and the connection closed

@@ -171,8 +171,9 @@ def test_every_command_and_option_exists(capsys: pytest.CaptureFixture[str]) -> 
 def test_settings_in_three_places(tmp_path: Path) -> None:
     (file,) = shown("docs/operating.md", "toml")
     values = msgspec.toml.decode(file)
-    names = {*values} - {"webhooks"} | {f"webhooks.{name}" for name in values["webhooks"]}
-    assert names == {"max_body", "webhooks.seconds"}
+    tables = {table: {*names} for table, names in values.items() if isinstance(names, dict)}
+    assert tables == {"requests": {"max_body"}, "webhooks": {"seconds"}}
+    assert {*values} - {*tables} == {"drain"}
     (tmp_path / "holdkit.toml").write_text(file)
     (environment,) = [one for one in shown("docs/operating.md", "sh") if "HOLDKIT_SERVER_" in one]
     asked = "holdkit doctor --url sqlite:///holds.db --settings"

@@ -38,7 +38,7 @@ async def apply_batch(request: Request) -> Answer:
         raise Problem(
             400, "idempotency_key_required", "send an Idempotency-Key header, or give every command its own op"
         )
-    most = min(request.running.settings.max_batch, request.kernel._executor.limits.max_batch)
+    most = min(request.running.settings.requests.max_batch, request.kernel._executor.limits.max_batch)
     if len(batch.commands) > most:
         raise invalid("commands", "batch_too_large", f"a batch may have at most {most} commands")
     prepared = await commands_of(batch, request, key)
