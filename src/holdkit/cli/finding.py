@@ -53,7 +53,7 @@ def search(url: str | None, tenant: str, in_json: bool, text: str, limit: int) -
 def _document(hk: Opened, found: Found) -> SearchAnswer:
     named, now = is_local(hk), time_of(hk)
     return SearchAnswer(
-        pools=[pool_answer(one, with_tenant=named) for one in found.pools],
+        pools=[pool_answer(one.raw, with_tenant=named) for one in found.pools],
         holds=[hold_answer(one.raw, with_tenant=named) for one in found.holds],
         entities=found.entities,
         accounts=found.accounts,

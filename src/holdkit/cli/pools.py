@@ -6,7 +6,8 @@ from typing import Any
 
 import click
 
-from ..core.model import Line, Pool
+from ..core.model import Line
+from ..kernel.pool import Pool
 from ..wire.pools import pool_answer, pool_now
 from .arguments import limit_option, say_next
 from .options import Opened, call_of, call_options, forced_call, is_local, open_kernel, tenant_options, time_of
@@ -43,7 +44,7 @@ def list_pools(url: str | None, tenant: str, in_json: bool, prefix: str, archive
     with open_kernel(url, tenant) as hk:
         found, named = hk.pools(prefix, archived=archived, after=after, limit=limit), is_local(hk)
     Output(in_json).table(
-        [pool_answer(pool, with_tenant=named) for pool in found], HEADS, [_row(pool) for pool in found]
+        [pool_answer(pool.raw, with_tenant=named) for pool in found], HEADS, [_row(pool) for pool in found]
     )
     say_next(found.next)
     return OK
@@ -63,7 +64,9 @@ def children(url: str | None, tenant: str, in_json: bool, pool: str, after: str,
     """
     with open_kernel(url, tenant) as hk:
         found, named = hk.pools(below=pool, archived=True, after=after, limit=limit), is_local(hk)
-    Output(in_json).table([pool_answer(one, with_tenant=named) for one in found], HEADS, [_row(one) for one in found])
+    Output(in_json).table(
+        [pool_answer(one.raw, with_tenant=named) for one in found], HEADS, [_row(one) for one in found]
+    )
     say_next(found.next)
     return OK
 
@@ -236,4 +239,4 @@ def _row(pool: Pool) -> list[str]:
 
 
 def _print(hk: Opened, pool: Pool, in_json: bool) -> None:
-    Output(in_json).table([pool_now(pool, time_of(hk), with_tenant=is_local(hk))], HEADS, [_row(pool)])
+    Output(in_json).table([pool_now(pool.raw, time_of(hk), with_tenant=is_local(hk))], HEADS, [_row(pool)])

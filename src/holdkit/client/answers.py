@@ -14,7 +14,8 @@ import msgspec
 from msgspec import Struct
 
 from ..core.keyed import CLAIMS
-from ..core.model import SECOND, HeldLeg, Pool, Record, Slot, State, StoredHold
+from ..core.model import SECOND, HeldLeg, Record, Slot, State, StoredHold
+from ..core.model import Pool as StoredPool
 from ..core.outcomes import Position, Receipt, Survives
 from ..core.pages import Page
 from ..core.validation import invalid
@@ -27,6 +28,7 @@ from ..faces.saga_records import SagaEvent, SagaRecord
 from ..kernel.answers import hold_of
 from ..kernel.journal import encode_cursor
 from ..kernel.limits import LimitsInForce, from_seconds
+from ..kernel.pool import Pool
 from ..kernel.results import Hold
 from ..kernel.times import moment
 from ..wire.batches import BatchAnswer
@@ -165,14 +167,19 @@ def hold_from(document: HoldNow, token: str | None, durability: Survives | None 
     return hold_of(receipt_from(document, durability), token)
 
 
-def pool_from(document: PoolAnswer, replayed: bool = False) -> Pool:
-    """A pool as the kernel would return it."""
-    return Pool(
+def stored_pool(document: PoolAnswer, replayed: bool = False) -> StoredPool:
+    """The stored pool behind a document."""
+    return StoredPool(
         "", document.id, document.total, document.held, document.consumed, document.fence, version=document.version,
         on_demand=document.on_demand, loose=document.loose, archived=document.archived, waiting=document.waiting,
         children=document.children, per_account=document.per_account, line=document.line, least=document.bookable,
-        replayed=replayed,
+        closes=None if document.closes is None else slot_of(document.closes), replayed=replayed,
     )  # fmt: skip
+
+
+def pool_from(document: PoolAnswer, replayed: bool = False) -> Pool:
+    """A pool as the kernel would return it."""
+    return Pool(stored_pool(document, replayed))
 
 
 def pool_in(answer: httpx.Response) -> Pool:
@@ -213,7 +220,7 @@ def claim_from(document: ClaimAnswer, clock: Clock) -> Claim:
     """A claim as the face would return it."""
     id = CLAIMS + document.id
     taken, spent = int(document.state is State.HELD), int(document.state is State.CONFIRMED)
-    pool = Pool("", id, 1, held=taken, consumed=spent, fence=document.fence, version=document.version, on_demand=True,
+    pool = StoredPool("", id, 1, held=taken, consumed=spent, fence=document.fence, version=document.version, on_demand=True,
                 label=document.key, holder=document.hold, entity=document.entity)  # fmt: skip
     hold = None
     if document.held_slot is not None and document.hold is not None:

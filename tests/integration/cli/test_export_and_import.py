@@ -15,7 +15,6 @@ import pytest
 
 import holdkit
 from holdkit.cli.documents import TransferDocument
-from holdkit.core.model import Pool
 from holdkit.testing import FakeClock
 from holdkit.testing.postgres import ServerAddress
 from tests.support.command_line import run, told
@@ -82,7 +81,7 @@ def outlive(url: str) -> None:
             hk.admin.archive_pool(pool)
         hk.admin.unarchive_pool("opened")
         hk.admin.remove_pool("ended", reason="over")
-        assert (hk.pool("sold").consumed, hk.pool("sold").loose) == (3, 3)
+        assert (hk.pool("sold").consumed, hk.pool("sold").raw.loose) == (3, 3)
 
 
 def contents(url: str) -> Any:
@@ -90,8 +89,8 @@ def contents(url: str) -> Any:
         assert hk.admin.verify().ok
         found: list[Any] = []
         for one in (hk, hk.tenant("acme")):
-            pools: list[Pool] = one.pools(archived=True)
-            found.append((list(pools), [hold.raw for hold in one.holds()], one.admin.records.list("note")))
+            pools = [pool.raw for pool in one.pools(archived=True)]
+            found.append((pools, [hold.raw for hold in one.holds()], one.admin.records.list("note")))
         return found
 
 
@@ -323,7 +322,7 @@ def furnish_tenants(url: str) -> None:
 
 def seen_of(hk: Any) -> Any:
     pools = [*hk.pools(limit=1_000), *hk.pools("~", limit=1_000)]
-    return [(one.id, one.total, one.held, one.consumed, one.loose, one.fence) for one in pools], [
+    return [(one.id, one.total, one.held, one.consumed, one.raw.loose, one.raw.fence) for one in pools], [
         (one.id, str(one.state), one.entity, one.metadata) for one in hk.holds(limit=1_000)
     ]
 
@@ -354,7 +353,7 @@ def test_one_tenant_moves_without_the_others(place: Place, tmp_path: Path, sourc
         assert moved.entries >= len(actions[0]) > 25
         assert new.admin.tenants() == ["acme"]
         its = new.tenant("acme")
-        before = its.pool("p1").fence
+        before = its.pool("p1").raw.fence
         assert its.hold("p1", 1, ttl=60).fence > before, "it goes on there"
         assert new.admin.verify().ok
 

@@ -99,7 +99,7 @@ def test_verify_repair_verify(url: str, by_hand: Change, damage: str) -> None:
         assert record is not None
         assert (record.body, record.version) == ('"body"', 1)
         assert hk.hold("a", 7, ttl=60).fence > held.fence
-        assert hk.tenant("acme").create_pool("gone", total=1).fence == 1
+        assert hk.tenant("acme").create_pool("gone", total=1).raw.fence == 1
         assert hk.admin.verify().ok
 
 
