@@ -264,7 +264,6 @@ FORMER_NAMES: Final = {
     "costly": "rates.costly",
     "pace": "rates.pace",
     "max_costly": "rates.max_costly",
-    "max_page": "answers.max_page",
     "page_bytes": "answers.page_bytes",
     "answer_bytes": "answers.max_bytes",
     "journal_scan": "answers.journal_scan",

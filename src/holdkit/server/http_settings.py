@@ -174,7 +174,6 @@ class Rates(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
 class Answers(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Pages and large answers."""
 
-    max_page: Annotated[Count, Meta(description="entries of a page")] = 1_000
     page_bytes: Annotated[Bytes, Meta(description="bytes at which a page ends, about")] = 4_096 * KIB
     max_bytes: Annotated[
         Bytes, Meta(description="bytes of large answers under way in a process; reads beyond it are refused with 503")

@@ -44,7 +44,7 @@ LEAST = {
     "above 0.5 0": """connections.write_timeout connections.keep_alive connections.handshake_timeout rates.key rates.tenant
         streams.ping_every tenants.table_share""",
     "1 1 0": """requests.max_body requests.max_depth requests.max_headers requests.max_query requests.max_batch requests.max
-        requests.max_of_tenant requests.max_touched_legs answers.max_page answers.page_bytes answers.max_bytes answers.journal_scan
+        requests.max_of_tenant requests.max_touched_legs answers.page_bytes answers.max_bytes answers.journal_scan
         connections.max connections.max_per_address connections.max_handshakes connections.max_pipelined rates.key_burst
         rates.tenant_burst rates.tenant_bytes rates.tenant_bytes_burst rates.costly rates.max_costly streams.max streams.max_feeds
         tenants.max_keys tenants.quota_bytes tenants.quota_rows jobs.max webhooks.attempts webhooks.tenant_attempts
@@ -69,7 +69,7 @@ def test_every_setting_is_plain_or_in_exactly_one_group() -> None:
     classes = {table: type(getattr(Configuration(), table)) for table in TABLES}
     assert [cls.__name__ for cls in classes.values()] == [table.capitalize() for table in TABLES]
     fields = [f"{table}.{field}" for table, cls in classes.items() for field in cls.__struct_fields__]
-    assert len(fields) == len(set(fields)) == 79
+    assert len(fields) == len(set(fields)) == 78
     assert set(SETTINGS) == {*PLAIN, *fields}
     settings = Settings(tls=Tls(hsts=1), rates=Rates(tenant=2.0))
     assert (settings.tls.hsts, settings.rates.tenant, settings.requests) == (1, 2.0, Requests())
@@ -95,7 +95,7 @@ def test_every_number_has_its_bounds() -> None:
 
 
 def test_every_former_name_says_the_new_one(tmp_path: Path) -> None:
-    assert len(FORMER_NAMES) == len(set(FORMER_NAMES.values())) == 61
+    assert len(FORMER_NAMES) == len(set(FORMER_NAMES.values())) == 60
     in_groups = {name for name, setting in SETTINGS.items() if setting.group not in ("", "webhooks")}
     assert set(FORMER_NAMES.values()) == in_groups
     assert FORMER_NAMES.keys().isdisjoint({*SETTINGS, *GROUPS})
@@ -253,7 +253,7 @@ def test_serve_lists_every_setting_and_refuses_a_bad_one(tmp_path: Path) -> None
     assert [line for line in everything.splitlines() if line.startswith("[")] == heads
     flags = [line.split()[0] for line in plain.splitlines() if line.startswith("  --")]
     assert [one.name for one in SETTINGS.values() if one.flag in flags] == list(PLAIN)
-    assert plain.endswith("\n\n79 more in 13 groups: holdkit serve --help-all, docs/operating.md\n")
+    assert plain.endswith("\n\n78 more in 13 groups: holdkit serve --help-all, docs/operating.md\n")
     assert "more in" not in everything
     refused = run("serve", f"sqlite:///{tmp_path}/holds.db", "--requests-max-body", "none", code=2)
     assert "--requests-max-body = 'none'" in refused.err
