@@ -57,7 +57,7 @@ class Heads(InOrder):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Return the command that is named by the first argument. Raise `UsageError` if it was removed."""
-        refuse_removed(args)
+        refuse_removed(args, ctx.command_path)
         return super().resolve_command(ctx, args)
 
     def format_options(self, _: click.Context, formatter: click.HelpFormatter) -> None:
@@ -72,11 +72,11 @@ class Heads(InOrder):
         formatter.write(f"\n{self.epilog}\n")
 
 
-def refuse_removed(arguments: Sequence[str]) -> None:
+def refuse_removed(arguments: Sequence[str], program: str) -> None:
     """Raise `UsageError` if these arguments begin with a removed name."""
     for old in (" ".join(arguments[:2]), arguments[0]):
         if old in REMOVED:
-            raise click.UsageError(f"holdkit {old} was removed: use holdkit {REMOVED[old]}")
+            raise click.UsageError(f"{program} {old} was removed: use {program} {REMOVED[old]}")
 
 
 @click.group(
