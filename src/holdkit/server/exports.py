@@ -1,4 +1,4 @@
-"""The export of a tenant as a streamed answer: JSON lines, as `holdkit export --tenant` writes them.
+"""The export of a tenant as a streamed answer: JSON lines, as `holdkit admin export --tenant` writes them.
 
 The journal is read in pages on a thread of its own, and the next part is read when the client has taken the last one, so memory is
 bounded however long the journal is. One export at a time runs in a process. An export that is cut short (the client is slow or
