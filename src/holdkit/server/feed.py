@@ -136,7 +136,7 @@ class Feed:
     def _take(self, entries: list[JournalEntry]) -> None:
         for entry in entries:
             self.tick += 1
-            row = entry.entry
+            row = entry.raw.entry
             if not row.part:
                 self.actions[row.action.value] += 1
             removed = row.action.value == "pool.removed"

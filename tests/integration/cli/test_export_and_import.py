@@ -100,7 +100,7 @@ OUTLIVED = {"hold.retired", "pool.returned", "pool.archived", "pool.unarchived",
 def tale(url: str) -> Any:
     """What happened, and under which limits. (Where a hold's pools lie in several lanes, parts of its entries do too.)"""
     with holdkit.connect(url) as hk:
-        entries = [entry for entry in hk.journal.follow(wait=False, tenant=holdkit.journal.ALL) if not entry.part]
+        entries = [entry for entry in hk.journal.follow(wait=False, tenant=holdkit.journal.ALL) if not entry.raw.part]
         assert {entry.action for entry in entries} >= OUTLIVED
         told = sorted((entry.action, entry.subject, repr((entry.before, entry.after))) for entry in entries)
         limits = hk.admin.limits()
@@ -346,7 +346,7 @@ def test_one_tenant_moves_without_the_others(place: Place, tmp_path: Path, sourc
     with holdkit.connect(here) as old, holdkit.connect(there) as new:
         assert seen_of(new.tenant("acme")) == seen_of(old.tenant("acme"))
         actions = [
-            sorted(entry.action for entry in one.tenant("acme").journal.list(limit=10_000) if not entry.part)
+            sorted(entry.action for entry in one.tenant("acme").journal.list(limit=10_000) if not entry.raw.part)
             for one in (old, new)
         ]
         assert actions[0] == actions[1]

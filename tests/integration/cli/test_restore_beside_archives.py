@@ -36,7 +36,7 @@ class Restored:
             self.use(hk, 2, "first")
             self.archive(hk)
             self.use(hk, holds, "second")
-            self.known = entries_of(hk)[-1].position.seq
+            self.known = entries_of(hk)[-1].raw.position.seq
             run("admin", "backup", "--url", self.url, folder / "copy")
             self.use(hk, 3, "lost")
             self.lost = [entry.cursor for entry in entries_of(hk)[-6:]]
@@ -67,7 +67,7 @@ class Restored:
 
     def entities(self, hk: holdkit.Kernel, **more: Path) -> list[str]:
         """Whom the pool's history names, in order, each once."""
-        named = [entry.entry.hold.entity for entry in hk.journal.history("show", **more) if entry.entry.hold]  # type: ignore[arg-type]
+        named = [entry.raw.entry.hold.entity for entry in hk.journal.history("show", **more) if entry.raw.entry.hold]  # type: ignore[arg-type]
         return list(dict.fromkeys(str(one) for one in named))
 
 
@@ -109,7 +109,9 @@ def test_the_same_directory_is_used_on_without_the_file(restored: Restored) -> N
         assert hk.admin.verify(archive=restored.to).differences == ()
         assert restored.entities(hk, archive=restored.to) == ["first", "second", "anew"]
         assert hk.admin.erase("entity", "second", reason="asked", archive=restored.to).holds > 0
-    lost = [entry.entry.hold.entity for entry in holdkit.journal.JournalArchive(copy).entries() if entry.entry.hold]
+    lost = [
+        entry.raw.entry.hold.entity for entry in holdkit.journal.JournalArchive(copy).entries() if entry.raw.entry.hold
+    ]
     assert list(dict.fromkeys(lost)) == ["first", "second", "lost"]
 
 
@@ -118,7 +120,9 @@ def test_what_the_restore_has_lost_is_no_part_of_a_history(restored: Restored) -
         restored.use(hk, 6, "anew")
         assert restored.entities(hk, archive=restored.to) == ["first", "second", "anew"]
     lost = [
-        entry.entry.hold.entity for entry in holdkit.journal.JournalArchive(restored.to).entries() if entry.entry.hold
+        entry.raw.entry.hold.entity
+        for entry in holdkit.journal.JournalArchive(restored.to).entries()
+        if entry.raw.entry.hold
     ]
     assert lost[-1] == "lost", "the files still have it, for whoever reads them by themselves"
 

@@ -60,7 +60,9 @@ def test_a_hook_that_was_sent_what_is_gone_stops_if_its_server_remembers(tmp_pat
             for pool in pools:
                 await here.call("POST", "/v1/pools", {"id": pool, "total": 5})
             await receiver.wait(len(pools))
-            await kept(here, made.json()["id"], (await here.running.kernel.journal.history(pools[-1]))[0].position.seq)
+            await kept(
+                here, made.json()["id"], (await here.running.kernel.journal.history(pools[-1]))[0].raw.position.seq
+            )
             return [json.loads(body) for _, body in receiver.taken[-len(pools) :]]
 
         async with server:

@@ -137,7 +137,7 @@ def test_a_generation_that_changed_while_every_entry_is_there_is_fine(files: Fil
     assert hk.admin.stats().generation != before
     make(hk, "c")
     (entry,) = hk.journal.list(after=cursor)
-    assert (entry.subject, entry.generation) == ("c", hk.admin.stats().generation)
+    assert (entry.subject, entry.raw.generation) == ("c", hk.admin.stats().generation)
     assert generation_of(entry.cursor) == hk.admin.stats().generation
     following = hk.journal.follow("mail", wait=False, remember=outside, on_generation=lambda *both: told.append(both))
     assert names(following) == ["c"]

@@ -143,7 +143,7 @@ class Tools:
                 held=one.held,
                 consumed=one.consumed,
                 available=one.available,
-                resets=None if one.closes is None else one.closes.isoformat(),
+                resets=one.closes.isoformat(),
             )
             for one in await self._told(self._session.usage(budget_set))
         ]

@@ -26,7 +26,7 @@ from ...kernel.normalise import Legs
 from ...kernel.pool import Pool
 from ...kernel.queued_calls import Undo
 from ...kernel.results import Hold
-from ...kernel.times import moment
+from ...kernel.times import datetime_of, moment
 from ..allowances import Meter, Usage, client_of
 
 ATTEMPTS: Final = 8
@@ -52,7 +52,8 @@ class Windows:
             total, held, consumed = (
                 (meter.total_for(client), 0, 0) if pool is None else (pool.total, pool.held, pool.consumed)
             )
-            found.append(Usage(meter.budget, meter.period.name, window.opens, window.closes, total, held, consumed))
+            opens, closes = datetime_of(window.opens), datetime_of(window.closes)
+            found.append(Usage(meter.budget, meter.period.name, opens, closes, total, held, consumed))
         return found
 
     def take(

@@ -18,7 +18,7 @@ from ...core.codec import encode_entry
 from ...core.entries import Entry
 from ...core.reading import JournalRow, Query
 from ...errors import CursorLost, EngineError, OutcomeUnknown, Overloaded
-from ..journal import JournalEntry, Positions, baseline_mark, is_baseline_mark, rows_behind
+from ..journal import JournalEntry, Positions, baseline_mark, is_baseline_mark, journal_entry, rows_behind
 from .executor import AsyncExecutor
 
 T = TypeVar("T")
@@ -68,7 +68,7 @@ class AsyncBaselineReading:
             text = encode_entry(_entry_of(row, archived))
             as_entry = JournalRow(archived.through, text, archived.lane, archived.place)
             mark = baseline_mark(archived.edition, number)
-            found.append(JournalEntry(as_entry, before, executor.now(), generation, mark))
+            found.append(journal_entry(as_entry, before, executor.now(), generation, mark))
         return found
 
     async def page(self, executor: AsyncExecutor, tenant: str | None, limit: int) -> list[BaselineRow]:

@@ -247,7 +247,7 @@ class Runner:
         delivered = 0
         try:
             for entry in entries:
-                if not entry.part and (not hook.actions or entry.action in hook.actions):
+                if not entry.raw.part and (not hook.actions or entry.action in hook.actions):
                     await self._deliver(slot, hook, entry)
                     delivered += 1
                 last = entry
