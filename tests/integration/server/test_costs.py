@@ -287,6 +287,38 @@ def test_a_search_of_seats_and_the_bytes_of_a_body_cost_tokens() -> None:
     play(work)
 
 
+def test_budgets_cost_a_token_for_each_window_done_or_refused() -> None:
+    """The body has an amount, and the stored set the windows that it takes."""
+
+    async def work(here: InProcessApp, ids: dict[str, str]) -> None:
+        windows = [{"total": 50, "per": per} for per in ("minute", "hour", "day", "week")]
+        stored = {"budgets": dict.fromkeys(("tokens", "requests"), windows)}
+        assert (await here.call("PUT", "/v1/budgets/wide", stored, tenant="acme")).status_code == 200
+
+        async def ask(verb: str, **body: Any) -> tuple[dict[str, Any], int, float]:
+            answer, taken = await cost(here, "POST", f"/v1/budgets/wide/{verb}", body, **ACME)
+            return answer.json(), answer.status_code, taken
+
+        both = {"tokens": 2, "requests": 1}
+        held, *paid = await ask("hold", client="c", estimate=both, ttl=60)
+        assert paid == [201, 8]
+        assert (await ask("hold", client="c", estimate={"tokens": 51}, ttl=60))[1:] == (409, 4)
+        assert (await ask("hold", client="c", estimate={**both, "other": 1}, ttl=60))[1:] == (400, 1)
+        assert (await ask("consume", client="c", actual=both))[1:] == (201, 8)
+        assert (await ask("confirm", hold=held["id"], token=held["token"]))[1:] == (200, 8)
+
+    play(work)
+
+
+def test_a_read_of_many_pools_costs_a_token_for_each() -> None:
+    async def work(here: InProcessApp, ids: dict[str, str]) -> None:
+        asked = {"pools": [f"p{n}" for n in range(90)]}
+        answer, taken = await cost(here, "POST", "/v1/stats/pools", asked, key="read", tenant="acme")
+        assert (answer.status_code, taken) == (200, 90)
+
+    play(work)
+
+
 def test_a_tenant_is_charged_the_bytes_of_all_bodies() -> None:
     few = structs.replace(FROZEN, tenant_byte_burst=100_000)
 
