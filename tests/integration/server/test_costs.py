@@ -123,12 +123,14 @@ def bodies(route: Route) -> Iterator[tuple[str, dict[str, Any]]]:
     for field in kind.fields:
         for number in NUMBERS:
             for name, value in planted(field.type, number):
-                yield (
-                    f"{field.encode_name}{name}={number:.3g}"
-                    if isinstance(number, float)
-                    else (f"{field.encode_name}{name}={str(number)[:20]}"),
-                    {**BODIES.get(route.kind, {}), field.encode_name: value},
-                )
+                what = f"{number:.3g}" if isinstance(number, float) else str(number)[:20]
+                body = {**BODIES.get(route.kind, {}), field.encode_name: value}
+                body.pop(ALONE.get(field.encode_name, ""), None)
+                yield f"{field.encode_name}{name}={what}", body
+
+
+ALONE = {"deadline": "ttl", "until": "by"}
+"""Fields of which a body may have one only."""
 
 
 def elements(value: Any) -> int:
