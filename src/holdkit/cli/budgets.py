@@ -257,7 +257,7 @@ def resize(
     """
     with open_kernel(url, tenant) as hk:
         pool = _opened(hk, tenant, name).resize(client, budget, total, per=per, **call_of(call))
-        document = pool_now(pool, time_of(hk), with_tenant=is_local(hk))
+        document = pool_now(pool.raw, time_of(hk), with_tenant=is_local(hk))
     row = [budget, *map(str, (pool.total, pool.held, pool.consumed, pool.available))]
     Output(in_json).table([document], ("budget", "total", "held", "consumed", "available"), [row])
     return OK

@@ -1,4 +1,4 @@
-"""``holdkit limits`` and ``sweep``: what an operator sets and starts, in a database or on a server."""
+"""``holdkit admin limits`` and ``sweep``: what an operator sets and starts, in a database or on a server."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def limits(
 
     \b
     Example:
-      holdkit limits sqlite:///holds.db
-      holdkit limits --set retention=90d --reason "auditors ask for a quarter"
+      holdkit admin limits sqlite:///holds.db
+      holdkit admin limits --set retention=90d --reason "auditors ask for a quarter"
     """
     with open_kernel(chosen_url(url, target)) as hk:
         if changes:

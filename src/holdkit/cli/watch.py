@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ..core.model import Pool
+from ..kernel.pool import Pool
 from ..kernel.results import Hold, JournalEntry
 from ..kernel.times import is_in_calendar, text_of
 from ..wire.holds import hold_answer
@@ -229,7 +229,7 @@ class Watcher:
         return WatchDocument(
             at=text_of(self.now) if is_in_calendar(self.now) else "",
             url=self._hk.url,
-            pools=tuple(pool_answer(pool, with_tenant=named) for pool in self.pools),
+            pools=tuple(pool_answer(pool.raw, with_tenant=named) for pool in self.pools),
             holds=tuple(hold_answer(hold.raw, with_tenant=named) for hold in self.holds),
             entries=tuple(document_of(entry) for entry in self.tail),
             rates=self.rates,

@@ -15,7 +15,8 @@ from msgspec import Struct, structs
 
 from ..core.entries import Action, AskedLeg, Effect, Entry, RefusedCommand
 from ..core.keyed import CLAIMS
-from ..core.model import SECOND, HeldLeg, Pool, Record, Slot, State, StoredHold
+from ..core.model import SECOND, HeldLeg, Record, Slot, State, StoredHold
+from ..core.model import Pool as StoredPool
 from ..core.outcomes import Position, Reason, Receipt, Survives
 from ..core.outstanding import Tally
 from ..core.pages import Page
@@ -31,6 +32,7 @@ from ..kernel.answers import hold_of
 from ..kernel.journal import JournalEntry
 from ..kernel.limits import LimitsInForce, from_seconds
 from ..kernel.pages import encode_cursor
+from ..kernel.pool import Pool
 from ..kernel.results import Hold
 from ..kernel.times import moment
 from ..wire.batches import BatchAnswer
@@ -170,14 +172,19 @@ def hold_from(document: HoldNow, token: str | None, durability: Survives | None 
     return hold_of(receipt_from(document, durability), token)
 
 
-def pool_from(document: PoolAnswer, replayed: bool = False) -> Pool:
-    """A pool as the kernel would return it."""
-    return Pool(
+def stored_pool(document: PoolAnswer, replayed: bool = False) -> StoredPool:
+    """The stored pool behind a document."""
+    return StoredPool(
         "", document.id, document.total, document.held, document.consumed, document.fence, version=document.version,
         on_demand=document.on_demand, loose=document.loose, archived=document.archived, waiting=document.waiting,
         children=document.children, per_account=document.per_account, line=document.line, least=document.bookable,
-        replayed=replayed,
+        closes=None if document.closes is None else slot_of(document.closes), replayed=replayed,
     )  # fmt: skip
+
+
+def pool_from(document: PoolAnswer, replayed: bool = False) -> Pool:
+    """A pool as the kernel would return it."""
+    return Pool(stored_pool(document, replayed))
 
 
 def pool_in(answer: httpx.Response) -> Pool:
@@ -229,7 +236,7 @@ _REASONS: Final[dict[str, Reason]] = {str(reason): reason for reason in Reason}
 
 
 def _effect_from(document: EffectAnswer) -> Effect:
-    pool, tally = pool_from(document.pool), document.tally
+    pool, tally = stored_pool(document.pool), document.tally
     return Effect(
         structs.replace(pool, label=document.label), document.total, document.held, document.consumed, document.loose,
         document.waiting, document.children, document.used,
@@ -268,7 +275,7 @@ def claim_from(document: ClaimAnswer, clock: Clock) -> Claim:
     """A claim as the face would return it."""
     id = CLAIMS + document.id
     taken, spent = int(document.state is State.HELD), int(document.state is State.CONFIRMED)
-    pool = Pool("", id, 1, held=taken, consumed=spent, fence=document.fence, version=document.version, on_demand=True,
+    pool = StoredPool("", id, 1, held=taken, consumed=spent, fence=document.fence, version=document.version, on_demand=True,
                 label=document.key, holder=document.hold, entity=document.entity)  # fmt: skip
     hold = None
     if document.held_slot is not None and document.hold is not None:

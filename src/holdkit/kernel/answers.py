@@ -13,9 +13,10 @@ from .. import errors
 from ..core.commands import PLACING, AnyCommand, Group, ReleaseHold, Sweep
 from ..core.face_legs import FaceLeg
 from ..core.ladders.retiring import Keeping
-from ..core.model import SECOND, Leg, Pool, Slot
+from ..core.model import SECOND, Leg, Slot
 from ..core.outcomes import Done, Invalid, Reason, Receipt, Refusal, Reply, Shortfall
 from .hints import NEXT, said
+from .pool import Pool
 from .reports import SweepReport
 from .results import Hold, Record, shown_record
 from .times import datetime_of, is_in_calendar
@@ -90,7 +91,9 @@ def outcomes_of(answers: Sequence[Answer], *, atomic: bool, op: str | None) -> l
 
 def pool_of(done: Done) -> Pool | None:
     """The pool of a done outcome, marked as replayed if the answer was a recorded one."""
-    return replace(done.pool, replayed=True) if done.pool is not None and done.replayed else done.pool
+    if done.pool is None:
+        return None
+    return Pool(replace(done.pool, replayed=True) if done.replayed else done.pool)
 
 
 def record_of(done: Done) -> Record | None:

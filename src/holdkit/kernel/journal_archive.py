@@ -16,7 +16,7 @@ from .pages import Positions, decode_cursor, is_baseline_mark
 
 
 class JournalArchive:
-    """The files that `holdkit archive` has written to a directory. Opens no database, and changes nothing."""
+    """The files that `holdkit admin archive` has written to a directory. Opens no database, and changes nothing."""
 
     def __init__(self, directory: str | os.PathLike[str]) -> None:
         self._directory = ArchiveDirectory(directory)

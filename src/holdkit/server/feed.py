@@ -121,7 +121,7 @@ class Feed:
         while True:
             page = await self._kernel.pools(after=after, limit=1_000)
             for pool in page:
-                self._put(pool)
+                self._put(pool.raw)
             if len(page) < 1_000:
                 break
             if len(self.pools) >= MAX_POOLS:

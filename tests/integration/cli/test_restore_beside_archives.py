@@ -37,12 +37,12 @@ class Restored:
             self.archive(hk)
             self.use(hk, holds, "second")
             self.known = entries_of(hk)[-1].raw.position.seq
-            run("backup", "--url", self.url, folder / "copy")
+            run("admin", "backup", "--url", self.url, folder / "copy")
             self.use(hk, 3, "lost")
             self.lost = [entry.cursor for entry in entries_of(hk)[-6:]]
             self.archive(hk)
         assert [(file.first <= self.known < file.last) for file in self.files()] == [False, True]
-        run("restore", "--url", self.url, folder / "copy", "--force")
+        run("admin", "restore", "--url", self.url, folder / "copy", "--replace")
         self.anchor = folder / "new anchor"
 
     def opened(self) -> holdkit.Kernel:
@@ -131,8 +131,8 @@ def test_an_export_has_what_the_database_has(restored: Restored) -> None:
     with restored.opened() as hk:
         restored.use(hk, 6, "anew")
         whole = restored.entities(hk)
-    run("export", "--url", restored.url, "--archive", restored.to, restored.folder / "whole.jsonl")
-    run("import", "--url", f"sqlite:///{restored.folder}/other.db", restored.folder / "whole.jsonl")
+    run("admin", "export", "--url", restored.url, "--archive", restored.to, restored.folder / "whole.jsonl")
+    run("admin", "import", "--url", f"sqlite:///{restored.folder}/other.db", restored.folder / "whole.jsonl")
     with holdkit.connect(f"sqlite:///{restored.folder}/other.db", clock=restored.clock) as other:
         assert restored.entities(other) == ["first", "second", "anew"]
         assert whole == ["second", "anew"]
@@ -168,14 +168,22 @@ def test_seals_go_on_and_the_old_anchor_names_what_is_missing(restored: Restored
     with restored.opened() as hk:
         restored.use(hk, 1, "anew")
         said = run(
-            "verify", restored.url, "--seals", "--archive", restored.to, "--anchor", restored.old_anchor, code=6
+            "admin",
+            "verify",
+            restored.url,
+            "--seals",
+            "--archive",
+            restored.to,
+            "--anchor",
+            restored.old_anchor,
+            code=6,
         ).out
         assert "the run was removed" in said
         with pytest.raises(holdkit.errors.EngineError, match="begin a new anchor"):
             restored.seal(hk, restored.old_anchor)
         assert restored.old_anchor.read_text().splitlines() == lines
         restored.seal(hk)
-    run("verify", restored.url, "--seals", "--archive", restored.to, "--anchor", restored.anchor)
+    run("admin", "verify", restored.url, "--seals", "--archive", restored.to, "--anchor", restored.anchor)
 
 
 def test_a_backup_of_before_the_first_archive(tmp_path: Path) -> None:
@@ -187,10 +195,10 @@ def test_a_backup_of_before_the_first_archive(tmp_path: Path) -> None:
     with holdkit.connect(url, clock=clock) as hk:
         hk.create_pool("show", 1_000)
         restored.use(hk, 2, "first")
-        run("backup", "--url", url, tmp_path / "early copy")
+        run("admin", "backup", "--url", url, tmp_path / "early copy")
         restored.use(hk, 2, "lost")
         restored.archive(hk, tmp_path / "early archive")
-    run("restore", "--url", url, tmp_path / "early copy", "--force")
+    run("admin", "restore", "--url", url, tmp_path / "early copy", "--replace")
     with holdkit.connect(url, clock=clock) as hk:
         with pytest.raises(holdkit.errors.EngineError, match="another entry 6 of lane 0 than the journal"):
             hk.admin.archive(before="1d", to=tmp_path / "early archive")

@@ -76,7 +76,8 @@ def test_budgets_described_here(remote: Any, name: str) -> None:
     again = llm.confirm(hold, {"tokens": 350}, op=f"{name}-2")
     assert (again.replayed, again.uncovered) == (True, {"tokens": 50})
     assert llm.confirm(llm.hold("bob", {"calls": 1}, ttl=60), {"calls": 0}).state == "released"
-    assert llm.resize("ann", "tokens", 400).total == 400
+    resized = llm.resize("ann", "tokens", 400)
+    assert (type(resized), resized.total, resized.closes) == (holdkit.Pool, 400, datetime(2030, 1, 16, tzinfo=UTC))
     assert llm.remaining("ann") == {"calls": 8, "tokens": 100}
     with pytest.raises(holdkit.errors.BelowInUse):
         llm.resize("ann", "tokens", 299)

@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from holdkit import InvalidRequest, Limits, Overloaded
+from holdkit import InvalidRequest, Limits, Overloaded, Pool
 from holdkit.core.commands import Group, PutRecord
-from holdkit.core.model import Pool
 from holdkit.core.reading import ReadJournal
 from holdkit.engines.memory import MemoryEngine
 from holdkit.errors import CursorLost, EngineError

@@ -34,7 +34,7 @@ def make(hk: Any, *pools: str) -> None:
 
 
 class Files:
-    """A kernel on a file that can be copied, and put back by hand or by `holdkit restore`."""
+    """A kernel on a file that can be copied, and put back by hand or by `holdkit admin restore`."""
 
     def __init__(self, mode: Sync | Async, folder: Path) -> None:
         self._mode, self._path = mode, folder / "holds"

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, TypeVar
 from uuid import UUID
 
-from ...core.model import Pool
 from ...core.validation import flag, invalid, text
 from ...core.validation import hold_id as check_hold_id
 from ...kernel.normalise import reference
 from ...kernel.pages import JournalPage, Page
+from ...kernel.pool import Pool
 from ...kernel.reports import SweepReport
 from ...kernel.results import Hold, JournalEntry
 from ...wire.system import SweepBody

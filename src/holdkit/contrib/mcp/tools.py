@@ -12,7 +12,7 @@ from mcp.types import ToolAnnotations
 from pydantic import BaseModel, BeforeValidator, Field
 
 from ...client.problems import NotAdmitted
-from ...core.model import SECOND, Pool
+from ...core.model import SECOND
 from ...errors import (
     HoldkitError,
     HoldNotFound,
@@ -25,6 +25,7 @@ from ...errors import (
     Refused,
     plain,
 )
+from ...kernel.pool import Pool
 from ...kernel.results import Hold
 from .policy import NotAllowed
 from .session import Session, left

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from ...core.commands import Consume, PlaceHold, ResizePool
 from ...core.face_legs import FaceLeg
-from ...core.model import MAX_QUANTITY, SECOND, Pool
+from ...core.model import MAX_QUANTITY, SECOND
 from ...core.outcomes import Receipt
 from ...core.values import whole
 from ...errors import InsufficientCapacity, Overloaded, WindowClosed
@@ -22,6 +22,7 @@ from ...kernel._async.executor import AsyncExecutorPort
 from ...kernel.answers import hold_of, pool_of
 from ...kernel.context import Call, CallFields
 from ...kernel.normalise import Legs
+from ...kernel.pool import Pool
 from ...kernel.queued_calls import Undo
 from ...kernel.results import Hold
 from ...kernel.times import datetime_of, moment

@@ -102,8 +102,8 @@ def _entry_of(row: BaselineRow, archived: ArchivedLane) -> Entry:
         return entry_of_row(row, archived.slot)
     except msgspec.DecodeError as error:
         raise EngineError(
-            f"the baseline of lane {archived.lane}, which stands for the archived entries, is damaged: run `holdkit verify`, which names "
-            "the rows, and restore a backup"
+            f"the baseline of lane {archived.lane}, which stands for the archived entries, is damaged: "
+            "run `holdkit admin verify`, which names the rows, and restore a backup"
         ) from error
 
 

@@ -112,7 +112,7 @@ async def resize_budget(request: Request) -> Answer:
     body: BudgetResize = request.body
     budgets = await _opened(request)
     pool = await budgets.resize(body.client, body.budget, body.total, per=body.per, **call_fields(request, body))
-    shown = pool_now(pool, request.now())
+    shown = pool_now(pool.raw, request.now())
     return answer(shown, 200, _headers(pool.replayed, pool_tag(pool)))
 
 

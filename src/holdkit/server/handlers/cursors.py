@@ -48,10 +48,10 @@ async def read_tail(request: Request, wanted: int, *, of_all: bool = False) -> T
     """The last entries of the caller's tenant, or of all.
 
     The kernel goes back by entries of all tenants. How many of them are the caller's would count those of strangers, so each
-    lane is searched further back until it shows as many as `wanted` of the caller's, within `journal_scan`.
+    lane is searched further back until it shows as many as `wanted` of the caller's, within `answers.journal_scan`.
     """
     kernel = request.kernel
-    most = max(wanted, request.running.settings.journal_scan // kernel._executor.engine.lanes)
+    most = max(wanted, request.running.settings.answers.journal_scan // kernel._executor.engine.lanes)
     back, enough = wanted, dict[int, tuple[int, str]]()
     while True:
         cursor = await kernel.journal.cursor(back=back)
@@ -80,7 +80,7 @@ async def _read_on(request: Request, start: str, wanted: int, of_all: bool) -> T
 
 def _fitting(entries: list[JournalEntry], request: Request) -> list[JournalEntry]:
     """The last of these entries, as many as fit into a page; one in any case."""
-    room = request.running.settings.page_bytes - sum(entry.raw.size for entry in entries)
+    room = request.running.settings.answers.page_bytes - sum(entry.raw.size for entry in entries)
     first = 0
     while room < 0 and first < len(entries) - 1:
         room += entries[first].raw.size
@@ -90,7 +90,7 @@ def _fitting(entries: list[JournalEntry], request: Request) -> list[JournalEntry
 
 async def _back(request: Request, wanted: int) -> str:
     """The cursor that many entries of the caller's tenant before the end of each lane."""
-    wanted = min(wanted, request.running.settings.journal_scan)
+    wanted = min(wanted, request.running.settings.answers.journal_scan)
     tail = await read_tail(request, wanted)
     before = tuple((lane, seqs[0] - 1) for lane, seqs in tail.lanes.items() if len(seqs) == wanted and seqs[0] > 1)
     rows = await request.kernel._executor.read(FindEntries(before)) if before else []

@@ -184,7 +184,7 @@ def facts_of(answer: object) -> dict[str, Any]:
     if isinstance(answer, InvalidRequest):
         return {"field": answer.field, "code": answer.code}
     if isinstance(answer, Pool):
-        return {name: getattr(answer, name) for name in POOL}
+        return {name: getattr(answer.raw, name) for name in POOL}
     if isinstance(answer, Record):
         return {"version": answer.version, "body": msgspec.json.decode(answer.body)}
     if isinstance(answer, Limits):
