@@ -9,8 +9,9 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Final
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
+from .fields import Personal
 from .model import HeldLeg, Pool, Record, Slot, State, StoredHold
 from .outcomes import Reason
 from .outstanding import Level, Tally
@@ -71,7 +72,8 @@ class Effect(Struct, frozen=True, gc=False, omit_defaults=True):
 
 
 class Change(Struct, frozen=True, gc=False, omit_defaults=True):
-    """The fields of a hold that can change, after the change; `was` and `was_deadline` are from before."""
+    """The fields of a hold that can change, after the change; `was` and `was_deadline` are from before. What is `UNSET` stays as it was: so a
+    field that is added later has this default, because the entries of earlier releases do not say it."""
 
     state: State
     was: State
@@ -85,9 +87,9 @@ class Change(Struct, frozen=True, gc=False, omit_defaults=True):
     last_op: str | None = None
     returned_at: Slot | None = None
     above: tuple[Level, ...] = ()
-    held_at: Slot | None = None
+    held_at: Slot | UnsetType = UNSET
     """Of an offer: when the units were granted."""
-    fence: int | None = None
+    fence: int | UnsetType = UNSET
     """Of an offer: the fence of the grant."""
 
 
@@ -96,7 +98,7 @@ class AskedLeg(Struct, frozen=True, gc=False, omit_defaults=True):
 
     pool: str
     quantity: int
-    label: str | None = None
+    label: Personal[str | None] = None
     """The face's own name for the pool."""
     available: int | None = None
     """Of a pool that fell short: what there was, of which total. (Of an account's limit: what was left, and the limit.)"""
@@ -116,8 +118,8 @@ class RefusedCommand(Struct, frozen=True, gc=False, omit_defaults=True):
     legs: tuple[AskedLeg, ...] = ()
     found: int | None = None
     """The number that caused the refusal, as in the caller's answer."""
-    entity: str | None = None
-    account: str | None = None
+    entity: Personal[str | None] = None
+    account: Personal[str | None] = None
     op: str | None = None
     """The operation id. (That of the entry is empty: it names the entry of what was done.)"""
 
@@ -144,9 +146,9 @@ class Entry(Struct, frozen=True, gc=False, omit_defaults=True):
     record: Record | None = None
     removed: bool = False
     """The subject was removed: a swept pool, a deleted record."""
-    actor: str | None = None
+    actor: Personal[str | None] = None
     correlation_id: str | None = None
-    reason: str | None = None
+    reason: Personal[str | None] = None
     op: str | None = None
     forced: bool = False
     part: bool = False

@@ -44,8 +44,6 @@ ERASURES: Final = "~erasure"
 """The kind of the records that tell of erasures."""
 By: TypeAlias = Literal["entity", "account", "claim", "actor"]
 _OF_HOLDS: Final = frozenset(action for action in Action if action.startswith(("hold.", "leg.")))
-_WHOLLY: Final = frozenset({"reason", "metadata", "last_op"})
-"""Fields that an erased hold loses whatever they say."""
 _BESIDE: Final = frozenset({Action.POOL_CREATED, Action.POOL_RESIZED})
 """What a command that places a hold may tell of a pool."""
 
@@ -206,7 +204,7 @@ class Erasure:
             return self.stub if gone else value
         if kind == "entity":
             return self.stub if mine or (named and selector.by == "entity") else value
-        if kind in _WHOLLY and (mine or self._came_back(entry)):
+        if mine or self._came_back(entry):  # the other fields of an erased hold go, whatever they say
             return ERASED_DOCUMENT if kind == "metadata" else self.stub
         return value
 

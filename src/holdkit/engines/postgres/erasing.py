@@ -25,10 +25,8 @@ from .database import BatchOptions, Database
 from .driver import BEGIN, COMMIT
 from .erasing_rows import PostgresRows
 from .failures import RETRYABLE, ConnectionFailed, NotReplicated, Retry, StatementFailed, retry
+from .hold_rows import hold_of
 from .journal_reading import Reader, number
-from .rows import (
-    hold_of,
-)
 from .transactions import Connections, Transactions
 
 T = TypeVar("T")

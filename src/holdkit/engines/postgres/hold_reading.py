@@ -35,8 +35,9 @@ from ...core.searching import (
 from ...core.seen import seen_hold
 from .database import BatchOptions, load_limits
 from .driver import Row, Script
+from .hold_rows import HOLD_COLUMNS, hold_of
 from .in_doubt import find_settled
-from .rows import DIGITS, HOLD_COLUMNS, hold_keys, hold_of, is_id, pool_keys
+from .rows import DIGITS, hold_keys, is_id, pool_keys
 
 
 def query_one(name: str, parameters: Sequence[Any] = ()) -> Script[list[Row]]:

@@ -22,7 +22,8 @@ from ...core.view import NO_FLOORS, DueLeg
 from ...errors import EngineError
 from .compact_entries import journal_row
 from .driver import Row
-from .rows import hold_of, operation_of, pool_of, record_of, tally_of
+from .hold_rows import hold_of
+from .rows import operation_of, pool_of, record_of, tally_of
 
 
 class LoadedRows(Struct):

@@ -30,6 +30,7 @@ from msgspec import Struct, structs
 from ...errors import EngineError
 from ..named_sql import load_blocks, load_migrations
 from .driver import OneRow, Row, Script, Sql, Statement
+from .hold_rows import PARTS
 
 T = TypeVar("T")
 
@@ -48,7 +49,7 @@ _CONTROL: Final = ("begin", "commit", "rollback")
 def _texts() -> MappingProxyType[str, str]:
     """Every named statement as it is written."""
     found = {name: name for name in _CONTROL}
-    for name, text in load_blocks(__package__).items():
+    for name, text in load_blocks(__package__, parts=PARTS).items():
         found[name] = text
         if text.endswith("skip locked"):
             found[f"{name}_waiting"] = text.removesuffix("skip locked").rstrip()
@@ -225,7 +226,7 @@ def load_for_one_lane(schema: str = SCHEMA) -> tuple[MappingProxyType[str, Sql],
     """Every statement by name, in its one-lane form if it has one; and those forms."""
     found, forms = dict[str, Sql](), dict[str, LaneForm]()
     written = {name: text for name, text in _texts().items() if name not in ONE_SERVER_ONLY}
-    for name, text in {**written, **load_blocks(__package__, "sql/distributed")}.items():
+    for name, text in {**written, **load_blocks(__package__, "sql/distributed", PARTS)}.items():
         if _KEYS.search(text) or _ANY.search(text) or _DISTRIBUTED.search(text):
             text, form = _for_one_lane(text)
             forms[name] = form

@@ -27,20 +27,8 @@ from ..progress import Meter, Progress
 from ..spill import Spill
 from .archived_reading import SqliteBaseline, archived_lane, baseline_rows, check_archived
 from .driver import Driver, Row, migrations
-from .rows import (
-    ERASING,
-    GENERATION,
-    REWRITES,
-    SECRET,
-    checksum,
-    entry_checksum,
-    hold_of,
-    kept_row,
-    leg_of,
-    pool_of,
-    record_of,
-    tally_of,
-)
+from .hold_rows import hold_of, kept_row
+from .rows import ERASING, GENERATION, REWRITES, SECRET, checksum, entry_checksum, leg_of, pool_of, record_of, tally_of
 
 OPTIONAL: Final = frozenset({"scrubbed", ERASING, REWRITES})
 """Settings that may be missing. `scrubbed` is the row that a write after a failed COMMIT puts, if it has nothing else to write."""
