@@ -7,7 +7,7 @@ does not contain its position: the journal that stores it knows that.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Final
+from typing import Final, Self
 
 from msgspec import UNSET, Struct, UnsetType
 
@@ -21,18 +21,39 @@ class Action(StrEnum):
     """What happened."""
 
     __repr__ = str.__repr__
+    _value_: str
+    begins: bool
+    """A hold's life begins with it: the entry has the whole hold."""
+    grants: bool
+    """A hold gets its units: the fences of their pools grow."""
+    answers: bool
+    """It says of a hold what later entries need not repeat, so a retry of another operation may be answered from it. (A `Change` has all
+    other fields that can change.)"""
+    beside: bool
+    """A command that places a hold may do it to a pool: who asked, and why, is as personal as in the hold."""
+    of_hold: bool
+    """Its subject is a hold: the entry is erased with it."""
 
-    POOL_CREATED = "pool.created"
-    POOL_RESIZED = "pool.resized"
+    def __new__(cls, value: str, *traits: str) -> Self:
+        """Make the member with this text, of which these traits are true."""
+        action = str.__new__(cls, value)
+        action._value_ = value
+        action.begins, action.grants = "begins" in traits, "grants" in traits
+        action.answers, action.beside = "answers" in traits, "beside" in traits
+        action.of_hold = value.startswith(("hold.", "leg."))
+        return action
+
+    POOL_CREATED = "pool.created", "beside"
+    POOL_RESIZED = "pool.resized", "beside"
     POOL_REMOVED = "pool.removed"
     POOL_ARCHIVED = "pool.archived"
     POOL_UNARCHIVED = "pool.unarchived"
     POOL_REPAIRED = "pool.repaired"
     POOL_RETURNED = "pool.returned"
     POOL_LIMITED = "pool.limited"
-    HOLD_WAITING = "hold.waiting"
-    HOLD_OFFERED = "hold.offered"
-    HOLD_HELD = "hold.held"
+    HOLD_WAITING = "hold.waiting", "begins", "answers"
+    HOLD_OFFERED = "hold.offered", "grants", "answers"
+    HOLD_HELD = "hold.held", "begins", "grants", "answers"
     HOLD_EXTENDED = "hold.extended"
     HOLD_PARTLY_CONFIRMED = "hold.partly_confirmed"
     HOLD_PARTLY_RELEASED = "hold.partly_released"
@@ -44,7 +65,7 @@ class Action(StrEnum):
     LEG_RETURNED = "leg.returned"
     RECORD_PUT = "record.put"
     LIMITS_CHANGED = "limits.changed"
-    JOURNAL_BASELINE = "journal.baseline"
+    JOURNAL_BASELINE = "journal.baseline", "answers"
     JOURNAL_ERASED = "journal.erased"
     COMMAND_REFUSED = "command.refused"
 

@@ -89,10 +89,6 @@ changed: Final[Callable[[StoredHold, Change], StoredHold]] = compiled(
 """Return the hold after a change."""
 
 
-BIRTHS = frozenset({Action.HOLD_HELD, Action.HOLD_WAITING, Action.JOURNAL_BASELINE})
-ENDS = frozenset({Action.HOLD_CONFIRMED, Action.HOLD_RELEASED, Action.HOLD_EXPIRED})
-
-
 def reconstruct(history: list[Entry]) -> StoredHold | None:
     """Fold one hold's history into its final state; for a dropped hold, the state that it had then."""
     hold: StoredHold | None = None

@@ -43,7 +43,6 @@ SHORTEST_WINDOW: Final = 60 * SECOND
 """With a shorter retry window the record of an operation might not outlive the question."""
 MOST_PUT_OFF: Final = 1_000
 """How often a group is sent again because the lines of its pools are being fed."""
-_FIRST: Final = (Action.HOLD_HELD, Action.HOLD_WAITING)
 _NOT_RECORDED: Final = frozenset({Reason.OPERATION_TABLE_FULL, Reason.WINDOW_CLOSED})  # prove nothing
 
 
@@ -146,7 +145,7 @@ def _placed(engine: Askable, command: Placing) -> Receipt | None:
         entry = entry_of(row)
         if entry.part:
             continue
-        if entry.action in _FIRST or (story and entry.action is Action.HOLD_CONFIRMED):
+        if entry.action.begins or (story and entry.action is Action.HOLD_CONFIRMED):
             story.append(entry)
         if len(story) == (2 if isinstance(command, Consume) else 1):
             hold = reconstruct(story)

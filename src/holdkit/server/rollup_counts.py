@@ -117,7 +117,7 @@ def count_effect(counts: PoolCounts, entry: Entry, effect: Effect) -> None:
     counts.peak = max(counts.peak, pool.held + pool.consumed)
     if taken > 0:
         counts.granted_units += taken
-        if entry.hold is not None or entry.action is Action.HOLD_OFFERED:
+        if entry.action.grants:
             counts.granted += 1
     if effect.consumed > 0:
         counts.confirmed_units += effect.consumed

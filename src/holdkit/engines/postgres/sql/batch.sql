@@ -187,8 +187,8 @@ order by o.lane, o.tenant, o.id
 for key share of o
 
 -- name: load_answers
--- The entries that make up answers which refer to theirs: the one with this operation id and slot, and those that created the hold and
--- granted its units. Later changes of the hold do not matter, and of earlier ones the entry has all that counts. Those of callers'
+-- The entries that make up answers which refer to theirs: the one with this operation id and slot, and those whose action may answer a
+-- retry (`Action.answers`). Later changes of the hold do not matter, and of earlier ones the entry has all that counts. Those of callers'
 -- transactions that have no number yet come last.
 select k.n, {entry}
 from unnest($1::int[], $2::text[], $3::text[], $4::text[], $5::bigint[], $6::int[]) k(lane, tenant, subject, op, slot, n)
@@ -203,7 +203,7 @@ cross join lateral (
         from holdkit.unnumbered u where u.lane = k.lane and u.tenant = k.tenant and u.subject = k.subject
     ) i
     where (i.pool is not null and i.revision is null)
-       or i.body::json ->> 'action' in ('hold.held', 'hold.waiting', 'hold.offered', 'journal.baseline')
+       or i.body::json ->> 'action' in ({answering})
        or (coalesce(i.slot, (i.body::json ->> 'slot')::bigint) = k.slot and i.body::json ->> 'op' = k.op)
     offset 0
 ) j
