@@ -54,7 +54,7 @@ from .ladders.retiring import retire_holds, return_to_pool
 from .model import Key, Slot, State
 from .outcomes import Done, Outcome, Reason, Refusal
 from .refusals import journal_refusals
-from .remembering import REMEMBERED, UNSETTLED, operations_full, recall, remember
+from .remembering import UNSETTLED, operations_full, recall, remember
 from .touching import bound_touched, touched
 from .validation import unfit_for
 from .view import View
@@ -223,7 +223,7 @@ def _answer_once(view: View, command: AnyCommand, op: str, due: SweepList) -> Ou
     outcome = recall(view, command)
     if outcome is None:
         is_full = operations_full(view)
-        if is_full and not isinstance(command, REMEMBERED):
+        if is_full and not command.kept_by_hold:
             return Refusal(Reason.OPERATION_TABLE_FULL, op)  # the hold itself records these two
         outcome = decide(view, command, due)
         remember(view, command, outcome, has_room=not is_full)

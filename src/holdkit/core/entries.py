@@ -11,6 +11,7 @@ from typing import Final, Self
 
 from msgspec import UNSET, Struct, UnsetType
 
+from .commands import COMMANDS
 from .fields import Personal
 from .model import HeldLeg, Pool, Record, Slot, State, StoredHold
 from .outcomes import Reason
@@ -150,7 +151,7 @@ class RefusedCommand(Struct, frozen=True, gc=False, omit_defaults=True):
         return self.command in _OF_HOLDS
 
 
-_OF_HOLDS: Final = frozenset({"confirm", "release", "extend", "expire", "return", "leave"})
+_OF_HOLDS: Final = frozenset(verb for verb, kind in COMMANDS.items() if kind.names == "hold")
 
 
 class Entry(Struct, frozen=True, gc=False, omit_defaults=True):

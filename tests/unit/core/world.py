@@ -38,7 +38,7 @@ from holdkit.core.ladders.lines import served
 from holdkit.core.ladders.retiring import Keeping, keeping, kept_for
 from holdkit.core.model import Key, Leg, Pool, Record, RecordKey, State, StoredHold
 from holdkit.core.needs import needs
-from holdkit.core.outcomes import Done, Operation, Outcome, Refusal
+from holdkit.core.outcomes import Done, Operation, Outcome, Reason, Refusal
 from holdkit.core.outstanding import Tally, TallyKey
 from holdkit.core.trees import path_of
 from holdkit.core.view import Counts, DueLeg, FrontOfLine, Loaded, View
@@ -46,6 +46,10 @@ from holdkit.kernel.prepare import guarded
 
 SECRET = b"0123456789abcdef0123456789abcdef"
 What: TypeAlias = str | Mapping[str, int] | tuple[Leg, ...]
+
+
+OF_THE_KEY = (Reason.OPERATION_CONFLICT, Reason.OPERATION_TABLE_FULL, Reason.ABORTED)
+"""Why any command may be refused."""
 
 
 class World:
@@ -108,6 +112,9 @@ class World:
         self.numbers, self.unfed = view.numbers, set(view.unfed)
         self.served = [hold.id for hold in served(view)]
         assert len(self.numbers) == sum(map(len, outcomes))
+        for group, answers in zip(groups, outcomes, strict=True):
+            for command, answer in zip(group.commands, answers, strict=False):  # none for a group that is put off
+                assert not isinstance(answer, Refusal) or answer.reason in (*command.reasons, *OF_THE_KEY), command
         self.write(view)
         return outcomes
 
