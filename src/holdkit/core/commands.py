@@ -254,7 +254,7 @@ class LeaveLine(HoldCommand, frozen=True):
     """Stop waiting: the end of a blocking call whose time is over. A hold that has been offered units by then keeps them."""
 
     verb = "leave"
-    reasons = FINDING
+    reasons = (*FINDING, Reason.POOL_NOT_FOUND)
     frees = True
     token: str | None = field(default=None, name="owner")
     placed_op: str | None = None

@@ -25,11 +25,11 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
-from ..wire.batches import Batch, BatchConsume, BatchHold
+from ..wire.batches import Batch
 from ..wire.holds import NewConsume, NewHoldInLine
 from ..wire.items import MAX_SEATS, AddItems, BestItems, EndItems, ReadItems, RemoveSeats, ReopenItems, ReserveItems
 from ..wire.problems import Problem
-from ..wire.windows import ReadWindows, WindowConsume, Windowed, WindowHold
+from ..wire.windows import ReadWindows, Windowed
 from .settings import KIB, Settings
 
 MOST_BUCKETS: Final = 10_000
@@ -173,11 +173,10 @@ def _commands(commands: Iterable[Any]) -> int:
     """Commands, and legs beyond the first of each."""
     elements = 0
     for command in commands:
-        elements += len(command.legs) if isinstance(command, _PLACING) and command.legs else 1
+        elements += len(getattr(command, "legs", None) or (command,))
     return elements
 
 
-_PLACING: Final = (BatchHold, BatchConsume, WindowHold, WindowConsume)
 _SEARCHING: Final = frozenset((BestItems, RemoveSeats))
 _ELEMENTS: Final[dict[type[Any], Callable[[Any], int]]] = {
     Batch: lambda body: _commands(body.commands),

@@ -372,7 +372,8 @@ def test_every_refusal_that_a_command_may_get_is_a_rung() -> None:
     said = {verb: {reason.value for reason in kind.reasons} for verb, kind in COMMANDS.items()}
     rungs["confirm"].add("hold_waiting")  # below
     rungs["hold"].add("line_full")  # of a hold that may wait
-    rungs["change_limits"].add("version_conflict")
+    rungs["leave"].add("pool_not_found")  # in test_leaving.py
+    rungs["change_limits"].add("version_conflict")  # in test_limits.py
     reasons = {reason.value for reason in Reason} - {"operation_conflict", "operation_table_full"}
     assert {verb: says & reasons for verb, says in rungs.items()} == said
 

@@ -29,13 +29,14 @@ from ...errors import PromiseBroken
 from ..archive_files import decoded
 from ..archiving import ArchivedEntries
 from ..baseline_check import baseline_entries, compare_baseline
+from ..hold_columns import hold_of, kept_row
 from ..progress import Meter, Progress
 from ..spill import Spill
 from .archive_reading import PostgresBaseline, baseline_rows, check_archived, nothing
 from .compact_entries import expand, is_compact
 from .connections import PipelineConnection
 from .driver import ROLLBACK, Row
-from .hold_rows import HOLD_COLUMNS, hold_of, kept_row, pools_row
+from .hold_rows import HOLD_COLUMNS, pools_row
 from .rows import (
     POOL_COLUMNS,
     checksum,

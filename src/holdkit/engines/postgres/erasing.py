@@ -17,6 +17,7 @@ from ..archive_erasing import ErasableArchive
 from ..archived_store import erase
 from ..clocks import steady
 from ..erasing import Rewrites, Rows
+from ..hold_columns import hold_of
 from ..progress import Progress
 from .audit import LONG
 from .compact_entries import journal_row
@@ -25,7 +26,6 @@ from .database import BatchOptions, Database
 from .driver import BEGIN, COMMIT
 from .erasing_rows import PostgresRows
 from .failures import RETRYABLE, ConnectionFailed, NotReplicated, Retry, StatementFailed, retry
-from .hold_rows import hold_of
 from .journal_reading import Reader, number
 from .transactions import Connections, Transactions
 

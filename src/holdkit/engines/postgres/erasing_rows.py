@@ -26,12 +26,13 @@ from ...core.reading import JournalRow
 from ...core.seals import Seal, encode_salts, seal_of
 from ..archiving import archived_checksum, row_checksum
 from ..erasing import Rewrites, resealed, with_totals
+from ..hold_columns import hold_of
 from .archive_reading import PostgresBaseline
 from .compact_entries import WHOLE, compact, journal_row
 from .connections import PipelineConnection
 from .database import BatchOptions
 from .driver import BEGIN, COMMIT, ROLLBACK, Row, Script, Statement
-from .hold_rows import ERASED_HOLD_COLUMNS, erased_hold_row, hold_of
+from .hold_rows import ERASED_HOLD_COLUMNS, erased_hold_row
 from .journal_rows import JOURNAL_COLUMNS, number_left_over
 from .rows import (
     checksum,

@@ -23,11 +23,11 @@ from ...errors import EngineError
 from ..archive_files import decoded
 from ..archiving import ArchivedEntries
 from ..baseline_check import baseline_entries, compare_baseline
+from ..hold_columns import hold_of, kept_row
 from ..progress import Meter, Progress
 from ..spill import Spill
 from .archived_reading import SqliteBaseline, archived_lane, baseline_rows, check_archived
 from .driver import Driver, Row, migrations
-from .hold_rows import hold_of, kept_row
 from .rows import ERASING, GENERATION, REWRITES, SECRET, checksum, entry_checksum, leg_of, pool_of, record_of, tally_of
 
 OPTIONAL: Final = frozenset({"scrubbed", ERASING, REWRITES})

@@ -15,9 +15,10 @@ from ...core.reading import JournalRow
 from ...core.seals import Seal, encode_salts, seal_of
 from ..archiving import archived_checksum, row_checksum
 from ..erasing import Rewrites, Rows, resealed, with_totals
+from ..hold_columns import hold_of
 from .archived_reading import SqliteBaseline, archived_lane
 from .driver import Driver, Row, Script, Statement
-from .hold_rows import erased_hold_row, hold_of
+from .hold_rows import erased_hold_row
 from .readers import Readers
 from .rows import (
     ERASING,

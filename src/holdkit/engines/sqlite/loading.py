@@ -28,8 +28,8 @@ from ...core.outstanding import Tally, TallyKey
 from ...core.table_bounds import portion
 from ...core.trees import parent_of
 from ...core.view import NOBODY, Counts, DueLeg, FrontOfLine, Loaded, LoadLine
+from ..hold_columns import hold_of
 from .driver import Row, Script, Statement
-from .hold_rows import hold_of
 from .rows import keys_json, operation_of, pool_of, record_of, tally_of
 
 EMPTY_POOLS = 100

@@ -12,13 +12,13 @@ from ...core.bounds import Limits
 from ...core.model import HELD, MAX_SLOT, Pool, Slot, StoredHold
 from ...core.retention import retired_until
 from ...core.view import View
+from ..hold_columns import legs_text
 from .driver import Row, Statement
 from .hold_rows import (
     changed_hold_row,
     held_row,
     is_more_than_held,
     is_more_than_plain,
-    legs_text,
     new_hold_row,
     plain_row,
     whole_changed_hold_row,
