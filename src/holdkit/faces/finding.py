@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from ..core.model import Pool
+from ..kernel.pool import Pool
 from ..kernel.results import Hold
 from .claim import Claim
 from .keys import Item

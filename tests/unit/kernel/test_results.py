@@ -14,6 +14,7 @@ from msgspec import structs
 
 import holdkit
 from holdkit import InvalidRequest, Leg
+from holdkit.journal import Position
 from holdkit.kernel.one_line import MAX_LENGTH, MAX_NAMES, amounts, line, shortened
 from holdkit.testing import FakeClock
 
@@ -155,3 +156,51 @@ def test_a_repr_of_a_report(hk: holdkit.Kernel, clock: FakeClock) -> None:
     assert repr(hk.sweep(limit=1)) == "<SweepReport expired=1 more>"
     assert repr(hk.sweep()) == "<SweepReport expired=1>"
     assert repr(hk.admin.verify()) == "<VerifyReport ok>"
+
+
+def test_an_entry_shows_what_its_caller_wrote_and_keeps_the_rest_raw(hk: holdkit.Kernel) -> None:
+    hold = hk.hold("show:42", ttl=60, metadata={"seat": "A4"}, actor="user:7", op="o-1")
+    _, held = hk.journal.list()
+    assert {name for name in dir(held) if not name.startswith("_")} == {
+        "action", "at", "subject", "tenant", "actor", "client_id", "correlation_id", "reason", "op", "forced", "pools", "before",
+        "after", "refused", "archived_to", "position", "cursor", "raw",
+    }  # fmt: skip
+    assert (held.at, held.position, held.actor, held.op) == (NOON, "0.2", "user:7", "o-1")
+    assert (held.position, held.after["metadata"]) == (hold.position, {"seat": "A4"})
+    raw = held.raw
+    assert (raw.slot, raw.position, raw.part, raw.trace) == (hold.raw.held_at, Position(0, 2), False, None)
+    assert (raw.as_of, raw.generation) == (hold.raw.held_at, hk.admin.stats().generation)
+    assert raw.entry.hold is not None
+
+
+def test_a_repr_of_an_entry(hk: holdkit.Kernel) -> None:
+    hold = hk.hold("show:42", ttl=60, token="s3cret")
+    hk.admin.release(hold.id, reason="card reported stolen", actor="user:desk")
+    hk.hold("show:42", ttl=60, actor="user:7")
+    key = hk.claims.hold("email", "ann@example.com", ttl=60)
+    hk.admin.resize_pool("show:42", 9, reason="why " * 60)
+    hk.create_pool("begin" + "x" * 200 + "end", 1)
+    hk.admin.change_limits(max_claim_ttl="3d")
+    begin = hold.id[:6]
+    assert [repr(entry) for entry in hk.journal.list()] == [
+        "<JournalEntry 0.1 pool.created show:42>",
+        f"<JournalEntry 0.2 hold.held {begin}…>",
+        f"<JournalEntry 0.3 hold.released {begin}… by user:desk, forced: card reported stolen>",
+        f"<JournalEntry 0.4 hold.held {begin}… by user:7>",
+        f"<JournalEntry 0.5 pool.created {key.legs[0].pool.removeprefix('~claim/')}>",
+        f"<JournalEntry 0.6 hold.held {begin}…>",
+        f"<JournalEntry 0.7 pool.resized show:42: {'why ' * 19}wh…>",
+        f"<JournalEntry 0.8 pool.created begin{'x' * 25}…{'x' * 26}end>",
+        "<JournalEntry 0.9 limits.changed limits>",
+    ]
+
+
+def test_a_record_has_the_time_of_its_write(hk: holdkit.Kernel, clock: FakeClock) -> None:
+    clock.advance(60)
+    written = hk.admin.records.put("note", "n", '{"a": 1}', op="o")
+    assert written is not None
+    assert (written.at, written.version, written.body) == (NOON + timedelta(minutes=1), 1, '{"a": 1}')
+    assert hk.admin.records.get("note", "n") == written == hk.admin.records.list("note")[0]
+    again = hk.admin.records.put("note", "n", '{"a": 1}', op="o")
+    assert again == structs.replace(written, replayed=True)
+    assert repr(written) == "<Record note/n version=1>"
